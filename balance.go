@@ -1,0 +1,32 @@
+package paymentsvc
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+// GetBalance reads the project's balances: POST get_balance, section 4.7. An error is an *Error. Asking twice
+// changes nothing, so passing failures are tried again.
+func (c *Client) GetBalance(ctx context.Context) (*Balance, error) {
+	id := c.ids()
+	return call[Balance](ctx, c, endpoint{path: "get_balance", read: true}, &id)
+}
+
+// Balance is the answer of get_balance (sections 2.6 and 4.7). The three values are always set.
+type Balance struct {
+	PayoutBalance   Amount
+	ExpectedBalance Amount
+	Currency        string
+	// Raw is the whole answer.
+	Raw json.RawMessage
+}
+
+func (r *Balance) fields() ([]jsonobject.Field, *json.RawMessage) {
+	return []jsonobject.Field{
+		{Name: "payout_balance", Into: &r.PayoutBalance, Need: jsonobject.Required},
+		{Name: "expected_balance", Into: &r.ExpectedBalance, Need: jsonobject.Required},
+		{Name: "currency", Into: &r.Currency, Need: jsonobject.Required},
+	}, &r.Raw
+}

@@ -1,0 +1,381 @@
+package paymentsvc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+	"github.com/paymentsvc/paymentsvc/internal/transport"
+)
+
+// InterfaceVersion is the version of the interface document that this package implements (section 9). It is
+// not sent: paths carry no version.
+const InterfaceVersion = "1.0.0"
+
+// Config configures a Client.
+type Config struct {
+	// BaseURL is the address of the service, {base_url} in the interface document. It is required, absolute
+	// and https, may carry a path, and holds no user, query or fragment. http is accepted for a loopback
+	// address, and for others with AllowPlainHTTP.
+	BaseURL string
+	// PartnerID and ProjectID are the caller's ids (section 1). Both are required.
+	PartnerID int64
+	ProjectID int64
+	// Signer signs every attempt (section 5). It is required; see NewHMACSigner.
+	Signer Signer
+
+	// HTTPClient sends the requests; nil means a client that keeps connections for 64 concurrent callers,
+	// wants TLS 1.2 or newer, and takes a proxy from the environment. It is copied and never changed, and it
+	// follows no redirect. A Transport that is not an *http.Transport proves nothing about what it sent, so
+	// its failures are OutcomeUnknown; see TrustTransport.
+	HTTPClient *http.Client
+	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
+	// 30 seconds.
+	Timeout time.Duration
+	// Retry says when a call is tried again.
+	Retry Retry
+	// DecodeError finds the service's errors in its answers, whose form is not shown (section 7). nil means
+	// that only the HTTP status tells an error. See ErrorFields.
+	DecodeError ErrorDecoder
+	// OnAttempt, when set, is called after every attempt with the caller's context. It must be safe for
+	// concurrent use; the call waits for it.
+	OnAttempt func(ctx context.Context, a Attempt)
+	// UserAgent is sent as the User-Agent header; "" means "paymentsvc-go/1.0.0".
+	UserAgent string
+	// MaxResponseBytes limits one answer, decompressed; 0 means 1 MiB.
+	MaxResponseBytes int64
+	// AllowPlainHTTP accepts http for addresses that are not loopback: signatures and card data then travel
+	// in the clear.
+	AllowPlainHTTP bool
+	// TrustTransport is your promise that HTTPClient.Transport passes the context on to an *http.Transport
+	// and sends each request at most once, as OpenTelemetry's does. Its failures to connect are then
+	// OutcomeNotSent and may be tried again. Where the promise is broken, money may move twice.
+	TrustTransport bool
+}
+
+// Retry says when a call is tried again. Status calls and GetBalance are tried again when no answer or half of
+// one came, and on HTTP 429 and 5xx; the calls that start something only when the attempt is OutcomeNotSent.
+type Retry struct {
+	// MaxAttempts counts all attempts; 0 means 3, and 1 none but the first.
+	MaxAttempts int
+	// BaseDelay is the wait before the second attempt, doubled before each further one; up to a half of it
+	// is left to chance. 0 means 200 ms.
+	BaseDelay time.Duration
+	// MaxDelay limits every wait, one that the service asks for with Retry-After included. 0 means 5 seconds.
+	MaxDelay time.Duration
+}
+
+// Attempt is what became of one attempt at a call.
+type Attempt struct {
+	// Endpoint is the path below Config.BaseURL, such as "init_payment/card".
+	Endpoint string
+	// Number counts from 1.
+	Number int
+	// HTTPStatus is the answer's, 0 without one.
+	HTTPStatus int
+	// Outcome belongs to Err and says nothing when Err is nil.
+	Outcome Outcome
+	// Err is nil for a success and an *Error otherwise.
+	Err error
+	// Duration includes signing and reading the answer.
+	Duration time.Duration
+	// RetryIn is the wait before the next attempt, 0 when none follows.
+	RetryIn time.Duration
+}
+
+// Client calls the endpoints of section 4. Make it with NewClient, once: it is safe for concurrent use, and its
+// calls share connections.
+type Client struct {
+	// Fields are pointers, functions and ids, so that even a copy shows nothing secret.
+	transport   *transport.Client
+	sign        func(req *http.Request, body []byte) error
+	id          ids
+	baseURL     string
+	retry       transport.Retry
+	decodeError ErrorDecoder
+	onAttempt   func(ctx context.Context, a Attempt)
+}
+
+// NewClient checks cfg and makes a Client. Errors wrap ErrInvalidRequest and name the field.
+func NewClient(cfg Config) (*Client, error) {
+	base, err := cfg.check()
+	if err != nil {
+		return nil, fmt.Errorf("paymentsvc: Config: %w", err)
+	}
+	retry := transport.Retry{
+		MaxAttempts: cmp.Or(cfg.Retry.MaxAttempts, 3),
+		BaseDelay:   cmp.Or(cfg.Retry.BaseDelay, 200*time.Millisecond),
+		MaxDelay:    cmp.Or(cfg.Retry.MaxDelay, 5*time.Second),
+	}
+	return &Client{
+		transport: transport.New(transport.Config{
+			HTTP:             cfg.HTTPClient,
+			Timeout:          cmp.Or(cfg.Timeout, 30*time.Second),
+			MaxResponseBytes: cmp.Or(cfg.MaxResponseBytes, 1<<20),
+			UserAgent:        cmp.Or(cfg.UserAgent, "paymentsvc-go/"+InterfaceVersion),
+			Trust:            cfg.TrustTransport,
+		}),
+		sign:        cfg.Signer.Sign,
+		id:          ids{PartnerID: cfg.PartnerID, ProjectID: cfg.ProjectID},
+		baseURL:     base,
+		retry:       retry,
+		decodeError: cfg.DecodeError,
+		onAttempt:   cfg.OnAttempt,
+	}, nil
+}
+
+// check gives the base address without a slash at its end, or what is wrong.
+func (cfg *Config) check() (base string, err error) {
+	base, err = checkBaseURL(cfg.BaseURL, cfg.AllowPlainHTTP)
+	if err != nil {
+		return "", err
+	}
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{
+		{"Timeout", int64(cfg.Timeout)},
+		{"Retry.MaxAttempts", int64(cfg.Retry.MaxAttempts)},
+		{"Retry.BaseDelay", int64(cfg.Retry.BaseDelay)},
+		{"Retry.MaxDelay", int64(cfg.Retry.MaxDelay)},
+		{"MaxResponseBytes", cfg.MaxResponseBytes},
+	} {
+		if field.value < 0 {
+			return "", invalid(field.name, "negative")
+		}
+	}
+	switch {
+	case cfg.PartnerID == 0:
+		return "", invalid("PartnerID", "not set")
+	case cfg.ProjectID == 0:
+		return "", invalid("ProjectID", "not set")
+	case jsonobject.IsNil(cfg.Signer):
+		return "", invalid("Signer", "not set")
+	case !transport.ValidHeaderValue(cfg.UserAgent):
+		return "", invalid("UserAgent", "holds a control character")
+	case cfg.HTTPClient != nil && cfg.HTTPClient.Transport != nil && jsonobject.IsNil(cfg.HTTPClient.Transport):
+		return "", invalid("HTTPClient.Transport", "a nil pointer")
+	}
+	return base, nil
+}
+
+// checkBaseURL never repeats the address, which may hold a password by mistake.
+func checkBaseURL(raw string, allowPlain bool) (string, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case raw == "":
+		return "", invalid("BaseURL", "not set")
+	case err != nil:
+		return "", invalid("BaseURL", "not a URL")
+	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
+		return "", invalid("BaseURL", "not an absolute https URL")
+	case u.User != nil:
+		return "", invalid("BaseURL", "holds a user")
+	case strings.ContainsAny(raw, "?#"):
+		return "", invalid("BaseURL", "holds a query or a fragment")
+	case u.Scheme == "http" && !allowPlain && !loopback(u.Hostname()):
+		return "", invalid("BaseURL", "http for an address that is not loopback; use https, or set AllowPlainHTTP")
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// ForProject gives a Client for another project of the same partner. It shares everything else with c, its
+// connections included. signer signs with the other project's secret key and is required.
+func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
+	var err error
+	switch {
+	case c == nil || c.transport == nil:
+		err = fmt.Errorf("%w: Client: %w", ErrInvalidRequest, errNotMade)
+	case projectID == 0:
+		err = invalid("projectID", "not set")
+	case jsonobject.IsNil(signer):
+		err = invalid("signer", "not set")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("paymentsvc: ForProject: %w", err)
+	}
+	other := *c
+	other.id.ProjectID = projectID
+	other.sign = signer.Sign
+	return &other, nil
+}
+
+// CloseIdleConnections closes the connections that are kept for next calls, also those of other Clients that
+// share them. Calls that are under way go on.
+func (c *Client) CloseIdleConnections() {
+	if c != nil && c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
+}
+
+// Format shows the ids and nothing secret.
+func (c *Client) Format(f fmt.State, _ rune) {
+	if c == nil {
+		_, _ = io.WriteString(f, "<nil>")
+		return
+	}
+	_, _ = fmt.Fprintf(f, "Client{PartnerID: %d, ProjectID: %d}", c.id.PartnerID, c.id.ProjectID)
+}
+
+// ids gives the two fields that every request has.
+func (c *Client) ids() ids {
+	if c == nil {
+		return ids{}
+	}
+	return c.id
+}
+
+// endpoint is a path below BaseURL and whether calling it twice changes nothing.
+type endpoint struct {
+	path string
+	read bool
+}
+
+// answer is a response that knows its fields in the document, and where the whole of it goes.
+type answer interface {
+	fields() ([]jsonobject.Field, *json.RawMessage)
+}
+
+// call sends in to e in as many attempts as are safe, and reads what is answered into a new T.
+func call[T any, A interface {
+	*T
+	answer
+}](ctx context.Context, c *Client, e endpoint, in any) (*T, error) {
+	if c == nil || c.transport == nil {
+		return nil, refused(e.path, fmt.Errorf("%w: Client: %w", ErrInvalidRequest, errNotMade))
+	}
+	if ctx == nil {
+		return nil, refused(e.path, invalid("ctx", "nil"))
+	}
+	body, err := jsonobject.Encode(in)
+	if err != nil {
+		return nil, refused(e.path, err)
+	}
+	req := &transport.Request{URL: c.baseURL + "/" + e.path, Body: body, Sign: c.sign, Repeatable: e.read}
+
+	arrived := false // the request of an earlier attempt may have
+	for attempts := 0; ; {
+		result := c.transport.Send(ctx, req)
+		arrived = arrived || !result.NotSent
+		result.NotSent = !arrived
+		if result.Tried {
+			attempts++
+		}
+		out := new(T) // anew, so that a half-read answer leaves nothing behind
+		failure := c.judge(e, attempts, result, A(out))
+		if !result.Tried {
+			return nil, failure
+		}
+		if failure == nil {
+			c.observe(ctx, e, attempts, result, nil, 0)
+			return out, nil
+		}
+		wait, again := c.retry.Next(ctx, req, attempts, result, failure)
+		c.observe(ctx, e, attempts, result, failure, wait)
+		if !again {
+			return nil, failure
+		}
+		if err := transport.Wait(ctx, wait); err != nil {
+			failure.Err = fmt.Errorf("%w, waiting to try again after: %w", err, failure.Err)
+			return nil, failure
+		}
+	}
+}
+
+// judge reads a result into out, or says what is wrong with it and what that means for the call.
+func (c *Client) judge(e endpoint, attempts int, result transport.Result, out answer) *Error {
+	fail := func(outcome Outcome, err error) *Error {
+		return &Error{
+			Endpoint:   e.path,
+			Outcome:    outcome,
+			Attempts:   attempts,
+			HTTPStatus: result.Status,
+			Header:     result.Header,
+			Body:       result.Body,
+			Err:        err,
+			answeredAt: result.At,
+		}
+	}
+	success := result.Status/100 == 2
+	outcome := OutcomeUnknown
+	switch {
+	case result.NotSent:
+		outcome = OutcomeNotSent
+	case refuses(result.Status):
+		outcome = OutcomeRejected
+	}
+
+	if result.Err != nil {
+		if success && (errors.Is(result.Err, io.ErrUnexpectedEOF) || errors.Is(result.Err, ErrResponseTooLarge)) {
+			return fail(outcome, fmt.Errorf("%w: %w", ErrUnexpectedResponse, result.Err))
+		}
+		return fail(outcome, result.Err)
+	}
+	if c.decodeError != nil {
+		if reported := c.decodeError(result.Status, result.Body); reported != nil {
+			return fail(OutcomeRejected, reported)
+		}
+	}
+	if !success {
+		return fail(outcome, statusError(result.Status))
+	}
+	fields, raw := out.fields()
+	if err := jsonobject.Decode(result.Body, fields); err != nil {
+		return fail(outcome, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err))
+	}
+	*raw = result.Body
+	return nil
+}
+
+// refuses says whether an HTTP status alone tells that the request was not carried out. 408, 409 and 499 are
+// given by servers and proxies for requests that may well have been.
+func refuses(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, statusClientClosedRequest:
+		return false
+	}
+	return status/100 == 4
+}
+
+// statusClientClosedRequest is what nginx calls 499: the client left before the answer.
+const statusClientClosedRequest = 499
+
+func statusError(status int) error {
+	text := errors.New(strings.ToLower(cmp.Or(http.StatusText(status), "no such status")))
+	if status/100 == 4 || status/100 == 5 {
+		return text
+	}
+	return fmt.Errorf("%w: %w", ErrUnexpectedResponse, text) // a redirect, which is not followed
+}
+
+// observe reports an attempt to Config.OnAttempt.
+func (c *Client) observe(ctx context.Context, e endpoint, n int, result transport.Result, failure *Error, wait time.Duration) {
+	if c.onAttempt == nil {
+		return
+	}
+	a := Attempt{
+		Endpoint:   e.path,
+		Number:     n,
+		HTTPStatus: result.Status,
+		Duration:   result.Duration,
+		RetryIn:    wait,
+	}
+	if failure != nil {
+		a.Outcome, a.Err = failure.Outcome, failure
+	}
+	c.onAttempt(ctx, a)
+}

@@ -1,0 +1,36 @@
+package paymentsvc
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+// InitForm gets the address of a hosted payment form: POST init_form, section 4.5.
+//
+// r.Amount and r.UserData are required; otherwise the error wraps ErrInvalidRequest and nothing is sent. An
+// error is an *Error whose Outcome says whether the form may have been made. InitForm itself tries again only
+// what was certainly not sent.
+func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormResponse, error) {
+	e := endpoint{path: "init_form"}
+	body, err := r.body(c.ids())
+	if err != nil {
+		return nil, refused(e.path, err)
+	}
+	return call[InitFormResponse](ctx, c, e, body)
+}
+
+// InitFormResponse is the answer of init_form (section 4.5).
+type InitFormResponse struct {
+	// RedirectURL is the payment form's address. It is never empty.
+	RedirectURL string
+	// Raw is the whole answer.
+	Raw json.RawMessage
+}
+
+func (r *InitFormResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+	return []jsonobject.Field{
+		{Name: "redirect_url", Into: &r.RedirectURL, Need: jsonobject.Filled},
+	}, &r.Raw
+}

@@ -1,0 +1,213 @@
+// Package decimal keeps exact decimal numbers as their text: JSON's number grammar with exponents written
+// out, so that a number is read, compared and printed without ever becoming a float.
+package decimal
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// MaxDigits bounds the digits of a parsed number once its exponent is written out. The zero that only
+// stands in front of a decimal point does not count.
+const MaxDigits = 64
+
+var (
+	// ErrSyntax says that a text is not a number in JSON's grammar.
+	ErrSyntax = errors.New("not a decimal number")
+	// ErrTooLong says that a number has more than MaxDigits digits.
+	ErrTooLong = errors.New("more than 64 digits")
+	// ErrInexact says that a number has digits below the scale asked for.
+	ErrInexact = errors.New("more decimals than the scale holds")
+	// ErrOverflow says that a number does not fit in an int64 at the scale asked for.
+	ErrOverflow = errors.New("too large for an int64")
+)
+
+// Parse reads a number in JSON's grammar and returns its text with the exponent written out, the scale kept
+// ("1.50e1" is "15.0") and no sign on zero.
+func Parse[T string | []byte](s T) (string, error) {
+	n, ok := split(s)
+	if !ok {
+		return "", ErrSyntax
+	}
+	if len(s) == n.mantissa && !n.zero && n.significant <= MaxDigits && n.mantissa <= MaxDigits {
+		return string(s), nil // no exponent, no zero to unsign: the text is already as it is kept
+	}
+	return n.expand(string(s[:n.mantissa]))
+}
+
+// number is what split finds in a text: where the mantissa ends and what the exponent says.
+type number struct {
+	mantissa    int // bytes of sign, integer digits, point and decimals
+	decimals    int // digits behind the point
+	significant int // digits from the first that is not zero
+	exponent    int // saturated far beyond MaxDigits plus any mantissa that memory holds
+	negative    bool
+	zero        bool
+}
+
+// split reads sign, integer, decimals and exponent, and says whether the whole text is a number.
+func split[T string | []byte](s T) (n number, ok bool) {
+	i := 0
+	n.zero = true
+	digits := func() int {
+		start := i
+		for i < len(s) && '0' <= s[i] && s[i] <= '9' {
+			n.zero = n.zero && s[i] == '0'
+			if !n.zero {
+				n.significant++
+			}
+			i++
+		}
+		return i - start
+	}
+	if i < len(s) && s[i] == '-' {
+		n.negative = true
+		i++
+	}
+	first := i
+	if width := digits(); width == 0 || width > 1 && s[first] == '0' {
+		return n, false
+	}
+	if i < len(s) && s[i] == '.' {
+		i++
+		if n.decimals = digits(); n.decimals == 0 {
+			return n, false
+		}
+	}
+	n.mantissa = i
+	if i == len(s) {
+		return n, true
+	}
+	if s[i] != 'e' && s[i] != 'E' {
+		return n, false
+	}
+	n.exponent, ok = exponent(s[i+1:])
+	return n, ok
+}
+
+func exponent[T string | []byte](s T) (value int, ok bool) {
+	sign, i := 1, 0
+	if len(s) > 0 && (s[0] == '+' || s[0] == '-') {
+		if s[0] == '-' {
+			sign = -1
+		}
+		i = 1
+	}
+	if i == len(s) {
+		return 0, false
+	}
+	for ; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		if value < math.MaxInt/100 {
+			value = value*10 + int(s[i]-'0')
+		}
+	}
+	return sign * value, true
+}
+
+// expand writes the number out; it makes no digit before it knows that there will not be too many.
+func (n number) expand(mantissa string) (string, error) {
+	scale := n.decimals - n.exponent
+	if scale > MaxDigits {
+		return "", ErrTooLong
+	}
+	if n.zero {
+		return FromDigits(false, "0", max(scale, 0)), nil
+	}
+	if n.significant > MaxDigits || scale < -MaxDigits {
+		return "", ErrTooLong
+	}
+	digits := strings.Replace(strings.TrimPrefix(mantissa, "-"), ".", "", 1)
+	digits = digits[len(digits)-n.significant:]
+	if scale < 0 {
+		digits += strings.Repeat("0", -scale)
+		scale = 0
+	}
+	if len(digits) > MaxDigits {
+		return "", ErrTooLong
+	}
+	return FromDigits(n.negative, digits, scale), nil
+}
+
+// FromDigits writes digits, without leading zeros, with a point before the last scale of them.
+func FromDigits(negative bool, digits string, scale int) string {
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	if scale > 0 {
+		point := len(digits) - scale
+		digits = digits[:point] + "." + digits[point:]
+	}
+	if negative {
+		return "-" + digits
+	}
+	return digits
+}
+
+// FromMinor writes units of 10^-scale as a decimal: 1050 at scale 2 is "10.50".
+func FromMinor(units int64, scale uint8) string {
+	digits, negative := strings.CutPrefix(strconv.FormatInt(units, 10), "-")
+	return FromDigits(negative, digits, int(scale))
+}
+
+// Minor gives the number in units of 10^-scale, or ErrInexact or ErrOverflow.
+func Minor(text string, scale uint8) (int64, error) {
+	negative, integer, decimals := parts(text)
+	decimals = strings.TrimRight(decimals, "0")
+	if len(decimals) > int(scale) {
+		return 0, ErrInexact
+	}
+	digits := strings.TrimLeft(integer+decimals, "0")
+	if digits == "" {
+		return 0, nil
+	}
+	digits += strings.Repeat("0", int(scale)-len(decimals))
+	if negative {
+		digits = "-" + digits
+	}
+	units, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, ErrOverflow
+	}
+	return units, nil
+}
+
+// Sign is -1, 0 or 1.
+func Sign(text string) int {
+	switch {
+	case strings.Trim(text, "-0.") == "":
+		return 0
+	case text[0] == '-':
+		return -1
+	}
+	return 1
+}
+
+// Cmp compares by value, so "1.0" and "1.00" are equal.
+func Cmp(a, b string) int {
+	sign := Sign(a)
+	if other := Sign(b); sign != other {
+		return cmp.Compare(sign, other)
+	}
+	_, ai, ad := parts(a)
+	_, bi, bd := parts(b)
+	// Integers carry no leading zeros, so the longer one is the larger one.
+	magnitude := cmp.Or(
+		cmp.Compare(len(ai), len(bi)),
+		strings.Compare(ai, bi),
+		strings.Compare(strings.TrimRight(ad, "0"), strings.TrimRight(bd, "0")),
+	)
+	return sign * magnitude
+}
+
+// parts cuts a number at its sign and point.
+func parts(text string) (negative bool, integer, decimals string) {
+	text, negative = strings.CutPrefix(text, "-")
+	integer, decimals, _ = strings.Cut(text, ".")
+	return negative, integer, decimals
+}

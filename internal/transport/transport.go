@@ -1,0 +1,224 @@
+// Package transport sends a signed POST in one or more attempts. It knows nothing of payments: it says what
+// became of each attempt, whether the request can have left this process, and when another one may follow.
+package transport
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Idle connections kept for one host, so that as many callers at once do not dial anew for every call.
+const idleConnections = 100
+
+// ErrTooLarge says that an answer has more bytes than it may have.
+var ErrTooLarge = errors.New("response too large")
+
+// Config is what a Client works with; every field must be set, but for HTTP and Trust.
+type Config struct {
+	HTTP             *http.Client  // nil: a client of its own
+	Timeout          time.Duration // of one attempt, its answer included
+	MaxResponseBytes int64         // of one answer, decompressed
+	UserAgent        string
+	Retry            Retry
+	Trust            bool // a foreign RoundTripper passes the context on and sends a request at most once
+}
+
+// Client makes attempts. It is safe for concurrent use.
+type Client struct {
+	http      http.Client
+	config    Config
+	userAgent []string
+}
+
+// New makes a Client from a copy of c.HTTP that follows no redirect: net/http would hand the signature to
+// another host.
+func New(c Config) *Client {
+	client := http.Client{Transport: defaultTransport()}
+	if c.HTTP != nil {
+		client = *c.HTTP
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{http: client, config: c, userAgent: []string{c.UserAgent}}
+}
+
+// Request is one call: what every attempt at it has in common.
+type Request struct {
+	URL  string
+	Body []byte
+	// Sign signs an attempt; the client owns the request's body whatever Sign does with it.
+	Sign func(r *http.Request, body []byte) error
+	// Repeatable says that the request may be sent again even though it may have arrived before.
+	Repeatable bool
+}
+
+// Result is what became of one attempt.
+type Result struct {
+	// Tried says that the attempt reached the http.Client; otherwise Err says why not.
+	Tried bool
+	// NotSent says that, as is proved, no byte of the request left.
+	NotSent bool
+	// Status, Header and At (when the header was there) are the answer's; Status 0 is no answer.
+	Status int
+	Header http.Header
+	At     time.Time
+	// Body is what arrived of the answer's body, all of it when Err is nil.
+	Body []byte
+	// Err is why there is no whole answer.
+	Err      error
+	Duration time.Duration
+}
+
+// CloseIdleConnections closes the connections that wait for a next call.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
+// Send makes one attempt. The signature is made afresh, and what is sent is r.Body.
+func (c *Client) Send(ctx context.Context, r *Request) Result {
+	if ctx.Err() != nil {
+		return Result{NotSent: true, Err: contextError(ctx, nil)}
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	req, err := c.request(ctx, r)
+	if err != nil {
+		return Result{NotSent: true, Err: err}
+	}
+	if ctx.Err() != nil { // signing may have taken its time
+		return Result{NotSent: true, Err: contextError(ctx, nil)}
+	}
+
+	// The trace comes after signing, so that a signer's own requests cannot be taken for this one.
+	var conn connTrace
+	resp, err := c.http.Do(req.WithContext(conn.watch(ctx)))
+	if err != nil {
+		if outer, ok := errors.AsType[*url.Error](err); ok {
+			err = outer.Err // the rest repeats the method and the address
+		}
+		err = contextError(ctx, err)
+		cancel() // nothing that is still under way may get a connection once the trace has been read
+		notSent := conn.neverGotOne() && (c.config.Trust || plain(c.http.Transport))
+		return Result{Tried: true, NotSent: notSent, Err: &failure{err}, Duration: time.Since(start)}
+	}
+	result := Result{Tried: true, Status: resp.StatusCode, Header: resp.Header, At: time.Now()}
+	result.Body, err = c.readBody(resp)
+	if err != nil {
+		result.Err = &failure{contextError(ctx, err)}
+	}
+	result.Duration = time.Since(start)
+	return result
+}
+
+// request builds and signs the request of one attempt.
+func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
+	// A body that is no *bytes.Reader leaves GetBody nil. With GetBody set, net/http sends a request again on
+	// its own after some failures of a connection.
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, io.NopCloser(bytes.NewReader(r.Body)))
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = int64(len(r.Body))
+	req.Header["Content-Type"] = []string{"application/json"}
+	req.Header["User-Agent"] = c.userAgent
+	if err := r.Sign(req, r.Body); err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	req.Body = io.NopCloser(bytes.NewReader(r.Body))
+	req.ContentLength = int64(len(r.Body))
+	req.GetBody = nil
+	return req, cleanHeader(req.Header)
+}
+
+// cleanHeader takes out the two headers that make net/http send a POST again on its own, and refuses values
+// that no header can carry.
+func cleanHeader(h http.Header) error {
+	for name, values := range h {
+		if strings.EqualFold(name, "Idempotency-Key") || strings.EqualFold(name, "X-Idempotency-Key") {
+			delete(h, name)
+			continue
+		}
+		for _, value := range values {
+			if !ValidHeaderValue(value) {
+				return fmt.Errorf("signing: the %s header has a control character", name)
+			}
+		}
+	}
+	return nil
+}
+
+// ValidHeaderValue says whether net/http would send s as a header's value.
+func ValidHeaderValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// readBody reads a body to its end, at most MaxResponseBytes of it.
+func (c *Client) readBody(resp *http.Response) ([]byte, error) {
+	defer func() { _ = resp.Body.Close() }() // what was read stays true whatever closing says
+	if resp.StatusCode < 200 {
+		return nil, nil // the body of 101 is the connection itself and may never end
+	}
+	limit := c.config.MaxResponseBytes
+	var buf bytes.Buffer
+	if resp.ContentLength > 0 {
+		// A declared length is only a hint: a lie may cost one reallocation or a little memory.
+		buf.Grow(int(min(resp.ContentLength, limit, 64<<10)) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(io.LimitReader(resp.Body, limit))
+	if err != nil {
+		return buf.Bytes(), err
+	}
+	if int64(buf.Len()) < limit {
+		return buf.Bytes(), nil
+	}
+	switch n, err := io.ReadFull(resp.Body, make([]byte, 1)); {
+	case n > 0:
+		return buf.Bytes(), ErrTooLarge
+	case errors.Is(err, io.EOF):
+		return buf.Bytes(), nil
+	default:
+		return buf.Bytes(), err
+	}
+}
+
+// contextError makes errors.Is hold for ctx.Err() when ctx is done: net/http reports only the cause of a
+// cancellation, which may hide it.
+func contextError(ctx context.Context, err error) error {
+	done := ctx.Err()
+	if done == nil {
+		return err
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, done) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", done, err)
+}
+
+func defaultTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:   10 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          idleConnections,
+		MaxIdleConnsPerHost:   idleConnections,
+		IdleConnTimeout:       30 * time.Second, // below what servers commonly keep: a start is not sent again
+		ExpectContinueTimeout: time.Second,
+	}
+}

@@ -1,0 +1,94 @@
+package paymentsvc
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+// InitPayment starts a payment of type t: POST init_payment/{type}, section 4.1.
+//
+// r.Amount and r.UserData are required, and t must be one of the four types; otherwise the error wraps
+// ErrInvalidRequest and nothing is sent. An error is an *Error: ask it, or OutcomeOf, whether the payment may
+// have been started, and settle OutcomeUnknown with StatusPayment by user_data. InitPayment itself tries again
+// only what was certainly not sent.
+func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentRequest) (*InitPaymentResponse, error) {
+	if !t.known() {
+		return nil, refused("init_payment", invalid("PaymentType (type)", "not card, sbp, crypto or mc"))
+	}
+	e := endpoint{path: "init_payment/" + string(t)}
+	body, err := r.body(c.ids())
+	if err != nil {
+		return nil, refused(e.path, err)
+	}
+	return call[InitPaymentResponse](ctx, c, e, body)
+}
+
+// InitPaymentResponse is the answer of init_payment (section 4.1).
+type InitPaymentResponse struct {
+	// OrderID identifies the payment on the service's side. It is never empty; see OrderUUID.
+	OrderID string
+	// Status and StatusCode are numbers whose values are not shown (section 3).
+	Status     int64
+	StatusCode int64
+	// RedirectURL is where the payer goes on, "" when the service gives none.
+	RedirectURL string
+	// Raw is the whole answer.
+	Raw json.RawMessage
+}
+
+func (r *InitPaymentResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+	return []jsonobject.Field{
+		{Name: "order_id", Into: &r.OrderID, Need: jsonobject.Filled},
+		{Name: "status", Into: &r.Status, Need: jsonobject.Required},
+		{Name: "status_code", Into: &r.StatusCode, Need: jsonobject.Required},
+		{Name: "redirect_url", Into: &r.RedirectURL},
+	}, &r.Raw
+}
+
+// OrderUUID reads OrderID as the UUID that section 2.2 describes. A payment whose order_id is none is a payment
+// all the same, which is why OrderID is text.
+func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) { return uuid.Parse(r.OrderID) }
+
+// StatusPayment asks for a payment: POST status_payment, section 4.2. It is how a payment with OutcomeUnknown is
+// settled, and how a missed notification is made good.
+//
+// Exactly one of r.OrderID and r.UserData is required; otherwise the error wraps ErrInvalidRequest and nothing
+// is sent. The document's schema shows OrderID only, its text accepts UserData in its place. Asking twice
+// changes nothing, so passing failures are tried again.
+func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*StatusResponse, error) {
+	e := endpoint{path: "status_payment", read: true}
+	body, err := r.body(c.ids())
+	if err != nil {
+		return nil, refused(e.path, err)
+	}
+	return call[StatusResponse](ctx, c, e, body)
+}
+
+// StatusPaymentRequest names a payment by one of its two identifiers (section 4.2).
+type StatusPaymentRequest struct{ OrderID, UserData string }
+
+// statusPaymentBody is a StatusPaymentRequest on the wire.
+type statusPaymentBody struct {
+	OrderID  string `json:"order_id,omitempty"`
+	UserData string `json:"user_data,omitempty"`
+	ids
+}
+
+func (r StatusPaymentRequest) body(id ids) (*statusPaymentBody, error) {
+	var err error
+	switch {
+	case r.OrderID != "" && r.UserData != "":
+		err = invalid("OrderID (order_id) and UserData (user_data)", "both set, exactly one may be")
+	case r.UserData != "":
+		err = checkText("UserData", "user_data", r.UserData)
+	case r.OrderID != "":
+		err = checkText("OrderID", "order_id", r.OrderID)
+	default:
+		err = invalid("OrderID (order_id) or UserData (user_data)", "neither is set")
+	}
+	return &statusPaymentBody{OrderID: r.OrderID, UserData: r.UserData, ids: id}, err
+}

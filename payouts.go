@@ -1,0 +1,119 @@
+package paymentsvc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+// InitPayout starts a payout: POST init_payout, section 4.3.
+//
+// Every field of r is required; otherwise the error wraps ErrInvalidRequest and nothing is sent. An error is an
+// *Error: ask it, or OutcomeOf, whether money may have moved. The document shows no look-up of a payout by
+// user_data, so a payout with OutcomeUnknown must not be started again: wait for its notification, which may
+// carry the user_data, or ask the service. InitPayout itself tries again only what was certainly not sent.
+func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutResponse, error) {
+	e := endpoint{path: "init_payout"}
+	body, err := r.body(c.ids())
+	if err != nil {
+		return nil, refused(e.path, err)
+	}
+	return call[InitPayoutResponse](ctx, c, e, body)
+}
+
+// PayoutRequest is the body of init_payout (section 4.3), but for partner_id and project_id, which the Client
+// adds.
+//
+// fmt and slog hide Destination. encoding/json is faithful, with the document's field names, so that a request
+// can be queued and stored and comes back as it was: whoever stores one stores its card number.
+type PayoutRequest struct {
+	// Amount is required. Its bounds are not shown.
+	Amount Amount `json:"amount"`
+	// Destination is the recipient's account: a card number, a phone number or other. It is required; the
+	// formats are not shown.
+	Destination string `json:"destination"`
+	// UserData identifies the payout on the partner's side. It is required and must be unique, see
+	// NewUserData.
+	UserData string `json:"user_data"`
+}
+
+// payoutBody is a PayoutRequest on the wire, in the document's order.
+type payoutBody struct {
+	ids
+	Amount      Amount `json:"amount"`
+	Destination string `json:"destination"`
+	UserData    string `json:"user_data"`
+}
+
+func (r PayoutRequest) body(id ids) (*payoutBody, error) {
+	err := firstError(
+		checkAmount(r.Amount),
+		checkText("Destination", "destination", r.Destination),
+		checkText("UserData", "user_data", r.UserData),
+	)
+	return &payoutBody{ids: id, Amount: r.Amount, Destination: r.Destination, UserData: r.UserData}, err
+}
+
+// Format shows Amount and UserData, and of Destination only whether it is given.
+func (r PayoutRequest) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "PayoutRequest{Amount: %s, Destination: %s, UserData: %q}",
+		r.Amount, hidden(r.Destination), r.UserData)
+}
+
+// LogValue shows what Format shows.
+func (r PayoutRequest) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("amount", r.Amount.String()),
+		slog.String("destination", hidden(r.Destination)),
+		slog.String("user_data", r.UserData),
+	)
+}
+
+// InitPayoutResponse is the answer of init_payout (section 4.3).
+type InitPayoutResponse struct {
+	// OrderID identifies the payout on the service's side. It is never empty. Keep it: StatusPayout asks by
+	// nothing else.
+	OrderID string
+	// Status and StatusCode are numbers whose values are not shown (section 3).
+	Status     int64
+	StatusCode int64
+	// Raw is the whole answer.
+	Raw json.RawMessage
+}
+
+func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+	return []jsonobject.Field{
+		{Name: "order_id", Into: &r.OrderID, Need: jsonobject.Filled},
+		{Name: "status", Into: &r.Status, Need: jsonobject.Required},
+		{Name: "status_code", Into: &r.StatusCode, Need: jsonobject.Required},
+	}, &r.Raw
+}
+
+// StatusPayout asks for a payout: POST status_payout, section 4.4.
+//
+// r.OrderID is required; otherwise the error wraps ErrInvalidRequest and nothing is sent. Asking twice changes
+// nothing, so passing failures are tried again.
+func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*StatusResponse, error) {
+	e := endpoint{path: "status_payout", read: true}
+	body, err := r.body(c.ids())
+	if err != nil {
+		return nil, refused(e.path, err)
+	}
+	return call[StatusResponse](ctx, c, e, body)
+}
+
+// StatusPayoutRequest names a payout by the order_id that InitPayout gave (section 4.4).
+type StatusPayoutRequest struct{ OrderID string }
+
+// statusPayoutBody is a StatusPayoutRequest on the wire.
+type statusPayoutBody struct {
+	OrderID string `json:"order_id"`
+	ids
+}
+
+func (r StatusPayoutRequest) body(id ids) (*statusPayoutBody, error) {
+	return &statusPayoutBody{OrderID: r.OrderID, ids: id}, checkText("OrderID", "order_id", r.OrderID)
+}

@@ -1,0 +1,252 @@
+package paymentsvc
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+// The two headers of section 5.
+const (
+	headerTimestamp = "Timestamp"
+	headerSignature = "Signature"
+)
+
+// Signer signs one attempt at a request: it sets the timestamp and signature headers of section 5 on req. It is
+// called anew for every attempt and must be safe for concurrent use. It must not change body, which is what
+// will be sent, whatever it does to req.Body. An error stops the call; nothing is sent.
+type Signer interface {
+	Sign(req *http.Request, body []byte) error
+}
+
+// SignerFunc makes a function a Signer.
+type SignerFunc func(req *http.Request, body []byte) error
+
+// Sign calls f. A nil f is an error.
+func (f SignerFunc) Sign(req *http.Request, body []byte) error {
+	if f == nil {
+		return invalid("SignerFunc", "nil")
+	}
+	return f(req, body)
+}
+
+// Scheme is what section 5 does not show about the signature. Both fields are required; neither has a default,
+// since a guess would fail in production. Package canonical has parts to compose Canonical from.
+type Scheme struct {
+	// Canonical makes the canonical string, the text that HMAC-SHA256 runs over.
+	Canonical CanonicalFunc
+	// Encoding makes text of the HMAC's 32 bytes: Hex, HexUpper, or an encoding of encoding/base64.
+	Encoding Encoding
+}
+
+// CanonicalFunc appends the canonical string of m to dst and returns the longer slice. It serves requests and
+// notifications, which m.Kind tells apart, must be safe for concurrent use, and must keep neither dst nor m.
+type CanonicalFunc func(dst []byte, m *Message) ([]byte, error)
+
+// MessageKind says which way a Message goes.
+type MessageKind int
+
+const (
+	// KindRequest, the zero value, is a request from the partner to the service (section 4).
+	KindRequest MessageKind = iota
+	// KindNotification is a notification from the service to the partner (section 6).
+	KindNotification
+)
+
+// Message is what a canonical string can be made of.
+type Message struct {
+	Kind MessageKind
+	// Method is the HTTP method, POST for everything in the interface document.
+	Method string
+	// URL is the request's address; nil for a notification that was given as header and body only.
+	URL *url.URL
+	// Header is the header so far, the timestamp included. It must not be changed.
+	Header http.Header
+	// Timestamp is the timestamp header, Unix time in seconds.
+	Timestamp string
+	// Body is the body as it is sent, byte for byte. It must not be changed.
+	Body []byte
+}
+
+// Encoding makes text of a signature's bytes. *base64.Encoding is one as it is.
+type Encoding interface {
+	AppendEncode(dst, src []byte) []byte
+}
+
+var (
+	// Hex is hexadecimal in lower case.
+	Hex Encoding = hexEncoding{}
+	// HexUpper is hexadecimal in upper case.
+	HexUpper Encoding = hexEncoding{upper: true}
+)
+
+type hexEncoding struct{ upper bool }
+
+// AppendEncode appends src in hexadecimal.
+func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
+	start := len(dst)
+	dst = hex.AppendEncode(dst, src)
+	if e.upper {
+		copy(dst[start:], bytes.ToUpper(dst[start:]))
+	}
+	return dst
+}
+
+// Signature makes the signature of m under secret, for tests and for servers of your own. It is an error for
+// the scheme to be incomplete or the secret empty. HMACSigner and Webhook do the same with less work a call.
+func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
+	if err := secret.check(); err != nil {
+		return "", err
+	}
+	return s.signer(newMAC(secret))(m)
+}
+
+func (s Scheme) check() error {
+	if s.Canonical == nil {
+		return invalid("Scheme.Canonical", "not set; the interface document does not show the canonical string, so it has no default")
+	}
+	if jsonobject.IsNil(s.Encoding) {
+		return invalid("Scheme.Encoding", "not set; the interface document does not show the encoding, so it has no default")
+	}
+	return nil
+}
+
+// signer gives the function that signs with mac.
+func (s Scheme) signer(mac macFunc) func(*Message) (string, error) {
+	buffers := sync.Pool{New: func() any { return new(signBuffers) }}
+	return func(m *Message) (string, error) {
+		b := buffers.Get().(*signBuffers)
+		defer buffers.Put(b)
+		canonical, err := s.Canonical(b.canonical[:0], m)
+		if err != nil {
+			return "", fmt.Errorf("canonical string: %w", err)
+		}
+		b.canonical = canonical
+		b.text = s.Encoding.AppendEncode(b.text[:0], mac(b.sum[:0], canonical))
+		return string(b.text), nil
+	}
+}
+
+type signBuffers struct {
+	canonical, text []byte
+	sum             [sha256.Size]byte
+}
+
+// Secret is a project secret key. It shows itself to nothing that formats values: fmt, log/slog,
+// encoding/json and whatever else asks for a text get a placeholder. Only string(secret) gives the key.
+//
+// One thing cannot be helped: fmt calls no methods on unexported fields, so a struct that keeps a Secret in one
+// prints it. Keep the HMACSigner or the Webhook instead, which are safe there.
+type Secret string
+
+// Format writes a placeholder under every verb.
+func (s Secret) Format(f fmt.State, _ rune) { redact(f) }
+
+// LogValue gives a placeholder.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText gives a placeholder, so a configuration that holds a Secret can be written but not read back.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+func (s Secret) check() error {
+	switch s {
+	case "":
+		return invalid("Secret", "empty")
+	case redacted:
+		return invalid("Secret", "the placeholder of a Secret that was written as text, not the key itself")
+	}
+	return nil
+}
+
+// HMACConfig configures an HMACSigner.
+type HMACConfig struct {
+	// Scheme is required.
+	Scheme Scheme
+	// Secret is the project secret key. It is required.
+	Secret Secret
+	// Now gives the time for the timestamp header; nil means time.Now.
+	Now func() time.Time
+}
+
+// HMACSigner signs requests with HMAC-SHA256 (section 5). Make it with NewHMACSigner; it is safe for concurrent
+// use.
+type HMACSigner struct {
+	// The key is reachable only through a function, which fmt and reflect cannot look into.
+	sign func(*Message) (string, error)
+	now  func() time.Time
+}
+
+var errNotMade = errors.New("not made by its constructor")
+
+// NewHMACSigner checks c and makes a signer. Errors wrap ErrInvalidRequest and name the field.
+func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
+	if err := firstError(c.Scheme.check(), c.Secret.check()); err != nil {
+		return nil, fmt.Errorf("paymentsvc: HMACConfig: %w", err)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &HMACSigner{sign: c.Scheme.signer(newMAC(c.Secret)), now: c.Now}, nil
+}
+
+// Sign sets the timestamp and signature headers on req.
+func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
+	if s == nil || s.sign == nil {
+		return fmt.Errorf("HMACSigner: %w", errNotMade)
+	}
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	timestamp := strconv.FormatInt(s.now().Unix(), 10)
+	req.Header.Set(headerTimestamp, timestamp)
+	signature, err := s.sign(&Message{
+		Kind:      KindRequest,
+		Method:    req.Method,
+		URL:       req.URL,
+		Header:    req.Header,
+		Timestamp: timestamp,
+		Body:      body,
+	})
+	if err != nil {
+		return err
+	}
+	req.Header.Set(headerSignature, signature)
+	return nil
+}
+
+// Format writes a placeholder under every verb.
+func (s *HMACSigner) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "HMACSigner{"+redacted+"}")
+}
+
+// macFunc appends the HMAC-SHA256 of a message to dst.
+type macFunc func(dst, message []byte) []byte
+
+// newMAC keeps HMAC states that have already taken in the key: after Reset, hashing starts behind it.
+func newMAC(secret Secret) macFunc {
+	key := []byte(secret)
+	states := sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}
+	return func(dst, message []byte) []byte {
+		h := states.Get().(hash.Hash)
+		defer states.Put(h)
+		h.Reset()
+		_, _ = h.Write(message) // a hash never fails
+		return h.Sum(dst)
+	}
+}

@@ -1,0 +1,393 @@
+package paymentsvc
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/paymentsvc/paymentsvc/internal/decimal"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+// Amount is exact decimal text, such as "10.50", in the currency associated with the project (section 2.1).
+// The scale is kept. The zero value is "not set" and never the amount 0. It holds no float and does no
+// arithmetic: use Minor for that. Amounts of one value but two scales are not ==; use Equal.
+type Amount struct {
+	text string // as internal/decimal writes it, "" when not set
+}
+
+var errAmountNotSet = errors.New("paymentsvc: amount is not set")
+
+// ParseAmount reads a number in JSON's grammar with at most 64 digits. An exponent is written out, "-0" is
+// "0". Errors do not repeat s.
+func ParseAmount(s string) (Amount, error) { return parseAmount(s) }
+
+func parseAmount[T string | []byte](s T) (Amount, error) {
+	text, err := decimal.Parse(s)
+	if err != nil {
+		return Amount{}, fmt.Errorf("paymentsvc: amount: %w", err)
+	}
+	return Amount{text}, nil
+}
+
+// MustParseAmount is ParseAmount for amounts that stand in the source. It panics on an error.
+func MustParseAmount(s string) Amount {
+	a, err := ParseAmount(s)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+// AmountFromMinor gives units of 10^-scale: AmountFromMinor(1050, 2) is "10.50". It is exact at every scale;
+// at scales above 45 it can give more digits than ParseAmount reads.
+func AmountFromMinor(units int64, scale uint8) Amount { return Amount{decimal.FromMinor(units, scale)} }
+
+// Minor gives the amount in units of 10^-scale, 1050 for "10.50" at scale 2. It refuses an amount that is not
+// set, that has more decimals than scale other than zeros, or that overflows.
+func (a Amount) Minor(scale uint8) (int64, error) {
+	if !a.IsSet() {
+		return 0, errAmountNotSet
+	}
+	units, err := decimal.Minor(a.text, scale)
+	if err != nil {
+		return 0, fmt.Errorf("paymentsvc: amount %s at scale %d: %w", a.text, scale, err)
+	}
+	return units, nil
+}
+
+// IsSet says whether a is an amount at all.
+func (a Amount) IsSet() bool { return a.text != "" }
+
+// Sign is -1, 0 or 1, and 0 for an amount that is not set.
+func (a Amount) Sign() int { return decimal.Sign(a.text) }
+
+// Cmp compares by value: -1 if a is less than b, 0 if they are equal, 1 if a is more. An amount that is not
+// set is less than every other.
+func (a Amount) Cmp(b Amount) int {
+	switch {
+	case a.IsSet() && b.IsSet():
+		return decimal.Cmp(a.text, b.text)
+	case a.IsSet():
+		return 1
+	case b.IsSet():
+		return -1
+	}
+	return 0
+}
+
+// Equal compares by value, so "1.0" equals "1.00", and "not set" equals only itself.
+func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
+
+// String gives the amount's text, "" when it is not set.
+func (a Amount) String() string { return a.text }
+
+// MarshalJSON gives a JSON number with the amount's scale, or null when it is not set.
+func (a Amount) MarshalJSON() ([]byte, error) {
+	if !a.IsSet() {
+		return []byte("null"), nil
+	}
+	return []byte(a.text), nil
+}
+
+// UnmarshalJSON reads a number, a number in quotes, or null, which is "not set".
+func (a *Amount) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*a = Amount{}
+		return nil
+	}
+	if len(b) > 0 && b[0] == '"' {
+		var text string
+		if err := json.Unmarshal(b, &text); err != nil {
+			return fmt.Errorf("paymentsvc: amount: %w", decimal.ErrSyntax)
+		}
+		b = []byte(text)
+	}
+	parsed, err := parseAmount(b)
+	if err != nil {
+		return err
+	}
+	*a = parsed
+	return nil
+}
+
+// MarshalText gives the amount's text, empty when it is not set.
+func (a Amount) MarshalText() ([]byte, error) { return []byte(a.text), nil }
+
+// UnmarshalText is ParseAmount, but for empty text, which is "not set".
+func (a *Amount) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*a = Amount{}
+		return nil
+	}
+	parsed, err := parseAmount(b)
+	if err != nil {
+		return err
+	}
+	*a = parsed
+	return nil
+}
+
+// Scan reads a column of text, of an exact decimal type that arrives as text, or of integers. NULL is "not
+// set". A float is refused, for its digits are no longer those that were stored.
+func (a *Amount) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*a = Amount{}
+		return nil
+	case string:
+		return a.scanText([]byte(v))
+	case []byte:
+		return a.scanText(v)
+	case int64:
+		return a.scanText(strconv.AppendInt(nil, v, 10))
+	default:
+		return fmt.Errorf("paymentsvc: amount: cannot be read from a column of type %T, keep it as text", src)
+	}
+}
+
+func (a *Amount) scanText(b []byte) error {
+	parsed, err := parseAmount(bytes.TrimSpace(b)) // CHAR columns come padded
+	if err != nil {
+		return err
+	}
+	*a = parsed
+	return nil
+}
+
+// Value gives the amount's text, or nil (NULL) when it is not set.
+func (a Amount) Value() (driver.Value, error) {
+	if !a.IsSet() {
+		return nil, nil //nolint:nilnil // NULL is a nil value by the contract of driver.Valuer
+	}
+	return a.text, nil
+}
+
+// NewUserData gives a new random UUID, fit as the unique user_data of a payment or payout (section 2.1).
+// Store it before the call that uses it: it is how a payment with an unknown outcome is found again.
+func NewUserData() string { return uuid.NewString() }
+
+// PaymentType is the type in the path of init_payment (section 4.1).
+type PaymentType string
+
+// The payment types of section 4.1.
+const (
+	PaymentTypeCard   PaymentType = "card"
+	PaymentTypeSBP    PaymentType = "sbp"
+	PaymentTypeCrypto PaymentType = "crypto"
+	PaymentTypeMC     PaymentType = "mc"
+)
+
+func (t PaymentType) known() bool {
+	switch t {
+	case PaymentTypeCard, PaymentTypeSBP, PaymentTypeCrypto, PaymentTypeMC:
+		return true
+	}
+	return false
+}
+
+// StatusName is the text name of a status (section 3). The document's list is not complete for payouts and
+// refunds, so expect other names.
+type StatusName string
+
+// The status names that appear in section 3.
+const (
+	StatusPending StatusName = "PENDING"
+	StatusSuccess StatusName = "SUCCESS"
+	StatusFailure StatusName = "FAILURE"
+)
+
+// Known says whether s is a name that the document shows.
+func (s StatusName) Known() bool { return s == StatusPending || s.Final() }
+
+// Final says whether the document shows no way out of s: SUCCESS and FAILURE are final, an unknown name never.
+func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailure }
+
+// PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6), but for
+// partner_id and project_id, which the Client adds.
+//
+// fmt and slog hide the four objects. encoding/json is faithful, with the document's field names, so that a
+// request can be queued and stored and comes back as it was: whoever stores one with card data in it stores
+// card data.
+type PaymentRequest struct {
+	// Amount is required. Its bounds are not shown.
+	Amount Amount `json:"amount"`
+	// UserData identifies the payment on the partner's side. It is required and must be unique, see
+	// NewUserData.
+	UserData string `json:"user_data"`
+
+	// CardData, Browser, Payer and Payee are optional, and their members are not shown (section 2.7). Each
+	// takes any value that encodes as a JSON object; nil and what encodes as null is not sent.
+	CardData any `json:"card_data,omitempty"`
+	Browser  any `json:"browser,omitempty"`
+	Payer    any `json:"payer,omitempty"`
+	Payee    any `json:"payee,omitempty"`
+}
+
+// paymentBody is a PaymentRequest on the wire, in the document's order.
+type paymentBody struct {
+	ids
+	Amount   Amount          `json:"amount"`
+	UserData string          `json:"user_data"`
+	CardData json.RawMessage `json:"card_data,omitempty"`
+	Browser  json.RawMessage `json:"browser,omitempty"`
+	Payer    json.RawMessage `json:"payer,omitempty"`
+	Payee    json.RawMessage `json:"payee,omitempty"`
+}
+
+// body validates the request and gives what is sent.
+func (r PaymentRequest) body(id ids) (*paymentBody, error) {
+	if err := firstError(
+		checkAmount(r.Amount),
+		checkText("UserData", "user_data", r.UserData),
+	); err != nil {
+		return nil, err
+	}
+	b := &paymentBody{ids: id, Amount: r.Amount, UserData: r.UserData}
+	for _, object := range []struct {
+		field, name string
+		value       any
+		into        *json.RawMessage
+	}{
+		{"CardData", "card_data", r.CardData, &b.CardData},
+		{"Browser", "browser", r.Browser, &b.Browser},
+		{"Payer", "payer", r.Payer, &b.Payer},
+		{"Payee", "payee", r.Payee, &b.Payee},
+	} {
+		data, err := jsonobject.EncodeOpen(object.value)
+		if err != nil {
+			return nil, invalidObject(object.field+" ("+object.name+")", err)
+		}
+		*object.into = data
+	}
+	return b, nil
+}
+
+// UnmarshalJSON reads what encoding/json made of a request. The four objects come back as map[string]any where
+// that encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit.
+func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
+	var body paymentBody
+	if err := json.Unmarshal(b, &body); err != nil {
+		return err
+	}
+	*r = PaymentRequest{
+		Amount:   body.Amount,
+		UserData: body.UserData,
+		CardData: jsonobject.DecodeOpen(body.CardData),
+		Browser:  jsonobject.DecodeOpen(body.Browser),
+		Payer:    jsonobject.DecodeOpen(body.Payer),
+		Payee:    jsonobject.DecodeOpen(body.Payee),
+	}
+	return nil
+}
+
+// Format shows Amount and UserData, and of the four objects only whether they are given.
+func (r PaymentRequest) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "PaymentRequest{Amount: %s, UserData: %q, CardData: %s, Browser: %s, Payer: %s, Payee: %s}",
+		r.Amount, r.UserData, hidden(r.CardData), hidden(r.Browser), hidden(r.Payer), hidden(r.Payee))
+}
+
+// LogValue shows what Format shows.
+func (r PaymentRequest) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("amount", r.Amount.String()),
+		slog.String("user_data", r.UserData),
+		slog.String("card_data", hidden(r.CardData)),
+		slog.String("browser", hidden(r.Browser)),
+		slog.String("payer", hidden(r.Payer)),
+		slog.String("payee", hidden(r.Payee)),
+	)
+}
+
+// StatusResponse is the answer of status_payment and status_payout (sections 4.2, 4.4). The document makes
+// every field optional and shows no status among them: what else the service sends is in Raw.
+type StatusResponse struct {
+	PartnerID   int64
+	ProjectID   int64
+	Amount      Amount
+	Description string
+	UserData    string
+	OrderID     string
+	// Raw is the whole answer.
+	Raw json.RawMessage
+}
+
+func (r *StatusResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+	return []jsonobject.Field{
+		{Name: "partner_id", Into: &r.PartnerID},
+		{Name: "project_id", Into: &r.ProjectID},
+		{Name: "amount", Into: &r.Amount},
+		{Name: "description", Into: &r.Description},
+		{Name: "user_data", Into: &r.UserData},
+		{Name: "order_id", Into: &r.OrderID},
+	}, &r.Raw
+}
+
+// ids are the two fields that every request has (section 1).
+type ids struct {
+	PartnerID int64 `json:"partner_id"`
+	ProjectID int64 `json:"project_id"`
+}
+
+func checkAmount(a Amount) error {
+	if !a.IsSet() {
+		return invalid("Amount (amount)", "not set")
+	}
+	return nil
+}
+
+// checkText refuses text that is empty or that JSON would change in silence.
+func checkText(field, name, text string) error {
+	switch {
+	case text == "":
+		return invalid(field+" ("+name+")", "not set")
+	case !utf8.ValidString(text):
+		return invalid(field+" ("+name+")", "not valid UTF-8")
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// invalidObject keeps the text of an encoder's error out of sight: it may quote card data.
+func invalidObject(field string, err error) error {
+	if errors.Is(err, jsonobject.ErrNotObject) || errors.Is(err, jsonobject.ErrInvalidText) {
+		return invalid(field, err.Error())
+	}
+	return &hiddenError{invalid(field, "does not encode as JSON"), err}
+}
+
+// hiddenError has the text of one error and unwraps to both.
+type hiddenError struct{ shown, hidden error }
+
+func (e *hiddenError) Error() string { return e.shown.Error() }
+
+func (e *hiddenError) Unwrap() []error { return []error{e.shown, e.hidden} }
+
+const redacted = "[redacted]"
+
+// hidden says only whether a value is there.
+func hidden(v any) string {
+	if jsonobject.IsNil(v) || v == "" {
+		return "none"
+	}
+	return redacted
+}
+
+// redact writes what stands in for something secret.
+func redact(f fmt.State) { _, _ = io.WriteString(f, redacted) }
