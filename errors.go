@@ -39,6 +39,11 @@ var (
 	ErrTimestampTooNew = errors.New("timestamp too new")
 	// ErrBodyTooLarge says that a notification has more than WebhookConfig.MaxBodyBytes bytes.
 	ErrBodyTooLarge = errors.New("body too large")
+	// ErrEmptyBody says that a notification came without a body, or that its body had been read before it came
+	// here: read it once and use Webhook.Parse, or put it back.
+	ErrEmptyBody = errors.New("empty or already read body")
+	// ErrMethodNotAllowed says that Webhook.Handler was asked with a method other than POST.
+	ErrMethodNotAllowed = errors.New("method not allowed")
 	// ErrMalformedNotification says that a notification with a right signature is not what section 6 of the
 	// interface document shows. The error is a *NotificationError with the bytes.
 	ErrMalformedNotification = errors.New("malformed notification")

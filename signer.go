@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -108,13 +109,11 @@ func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
 // Signature makes the signature of m under secret, for tests and for servers of your own. It is an error for
 // the scheme to be incomplete or the secret empty. HMACSigner and Webhook do the same with less work a call.
 func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
-	if err := s.check(); err != nil {
+	a, err := newAuthenticator(s, []Secret{secret})
+	if err != nil {
 		return "", err
 	}
-	if err := secret.check(); err != nil {
-		return "", err
-	}
-	return s.signer(newMAC(secret))(m)
+	return a.sign(*m)
 }
 
 func (s Scheme) check() error {
@@ -127,25 +126,84 @@ func (s Scheme) check() error {
 	return nil
 }
 
-// signer gives the function that signs with mac.
-func (s Scheme) signer(mac macFunc) func(*Message) (string, error) {
-	buffers := sync.Pool{New: func() any { return new(signBuffers) }}
-	return func(m *Message) (string, error) {
-		b := buffers.Get().(*signBuffers)
-		defer buffers.Put(b)
-		canonical, err := s.Canonical(b.canonical[:0], m)
-		if err != nil {
-			return "", fmt.Errorf("canonical string: %w", err)
-		}
-		b.canonical = canonical
-		b.text = s.Encoding.AppendEncode(b.text[:0], mac(b.sum[:0], canonical))
-		return string(b.text), nil
-	}
+// authenticator makes and checks the signatures of a scheme under one or more secrets. It keeps what it works
+// with for the next message, so that nothing is allocated but the result.
+type authenticator struct {
+	scheme  Scheme
+	macs    []macFunc
+	scratch sync.Pool
 }
 
-type signBuffers struct {
-	canonical, text []byte
-	sum             [sha256.Size]byte
+type scratch struct {
+	message   Message
+	canonical []byte
+	sum       [sha256.Size]byte
+	signature []byte
+	given     []byte
+}
+
+func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	a := &authenticator{scheme: s, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	for _, secret := range secrets {
+		if err := secret.check(); err != nil {
+			return nil, err
+		}
+		a.macs = append(a.macs, newMAC(secret))
+	}
+	return a, nil
+}
+
+// sign makes the signature of m under the first secret.
+func (a *authenticator) sign(m Message) (string, error) {
+	w, err := a.canonical(m)
+	if err != nil {
+		return "", err
+	}
+	defer a.release(w)
+	return string(a.encode(w, a.macs[0])), nil
+}
+
+// verify gives the index of the first secret that makes the signature given, or ErrSignatureMismatch.
+func (a *authenticator) verify(m Message, given string) (secretIndex int, err error) {
+	w, err := a.canonical(m)
+	if err != nil {
+		return 0, err
+	}
+	defer a.release(w)
+	// Text is compared, in constant time: decoding first would let other spellings of a signature pass.
+	w.given = append(w.given[:0], given...)
+	for i, mac := range a.macs {
+		if subtle.ConstantTimeCompare(w.given, a.encode(w, mac)) == 1 {
+			return i, nil
+		}
+	}
+	return 0, ErrSignatureMismatch
+}
+
+// canonical makes the canonical string of m, in a scratch to be released.
+func (a *authenticator) canonical(m Message) (*scratch, error) {
+	w := a.scratch.Get().(*scratch)
+	w.message = m
+	canonical, err := a.scheme.Canonical(w.canonical[:0], &w.message)
+	if err != nil {
+		a.release(w)
+		return nil, fmt.Errorf("canonical string: %w", err)
+	}
+	w.canonical = canonical
+	return w, nil
+}
+
+func (a *authenticator) encode(w *scratch, mac macFunc) []byte {
+	w.signature = a.scheme.Encoding.AppendEncode(w.signature[:0], mac(w.sum[:0], w.canonical))
+	return w.signature
+}
+
+func (a *authenticator) release(w *scratch) {
+	w.message = Message{} // nothing of the caller's is kept alive
+	a.scratch.Put(w)
 }
 
 // Secret is a project secret key. It shows itself to nothing that formats values: fmt, log/slog,
@@ -188,7 +246,7 @@ type HMACConfig struct {
 // use.
 type HMACSigner struct {
 	// The key is reachable only through a function, which fmt and reflect cannot look into.
-	sign func(*Message) (string, error)
+	sign func(Message) (string, error)
 	now  func() time.Time
 }
 
@@ -196,13 +254,14 @@ var errNotMade = errors.New("not made by its constructor")
 
 // NewHMACSigner checks c and makes a signer. Errors wrap ErrInvalidRequest and name the field.
 func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
-	if err := firstError(c.Scheme.check(), c.Secret.check()); err != nil {
+	a, err := newAuthenticator(c.Scheme, []Secret{c.Secret})
+	if err != nil {
 		return nil, fmt.Errorf("paymentsvc: HMACConfig: %w", err)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &HMACSigner{sign: c.Scheme.signer(newMAC(c.Secret)), now: c.Now}, nil
+	return &HMACSigner{sign: a.sign, now: c.Now}, nil
 }
 
 // Sign sets the timestamp and signature headers on req.
@@ -215,7 +274,7 @@ func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
 	}
 	timestamp := strconv.FormatInt(s.now().Unix(), 10)
 	req.Header.Set(headerTimestamp, timestamp)
-	signature, err := s.sign(&Message{
+	signature, err := s.sign(Message{
 		Kind:      KindRequest,
 		Method:    req.Method,
 		URL:       req.URL,

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -176,21 +177,11 @@ func (c *Client) readBody(resp *http.Response) ([]byte, error) {
 		// A declared length is only a hint: a lie may cost one reallocation or a little memory.
 		buf.Grow(int(min(resp.ContentLength, limit, 64<<10)) + bytes.MinRead)
 	}
-	_, err := buf.ReadFrom(io.LimitReader(resp.Body, limit))
-	if err != nil {
-		return buf.Bytes(), err
+	_, err := buf.ReadFrom(io.LimitReader(resp.Body, min(limit, math.MaxInt64-1)+1))
+	if body := buf.Bytes(); int64(len(body)) > limit {
+		return body[:limit], ErrTooLarge
 	}
-	if int64(buf.Len()) < limit {
-		return buf.Bytes(), nil
-	}
-	switch n, err := io.ReadFull(resp.Body, make([]byte, 1)); {
-	case n > 0:
-		return buf.Bytes(), ErrTooLarge
-	case errors.Is(err, io.EOF):
-		return buf.Bytes(), nil
-	default:
-		return buf.Bytes(), err
-	}
+	return buf.Bytes(), err
 }
 
 // contextError makes errors.Is hold for ctx.Err() when ctx is done: net/http reports only the cause of a
