@@ -53,7 +53,7 @@ var (
 type Outcome int
 
 const (
-	// OutcomeUnknown, the zero value, says that money may have moved. Settle a payment with StatusPayment by
+	// OutcomeUnknown is the zero value: money may have moved. Settle a payment with StatusPayment by
 	// user_data before it is started again. The interface document shows no look-up of a payout by
 	// user_data: wait for its notification, or ask the service.
 	OutcomeUnknown Outcome = iota
@@ -83,7 +83,10 @@ func OutcomeOf(err error) Outcome {
 }
 
 func findOutcome(err error) (outcome Outcome, found bool) {
-	if e, ok := err.(*Error); ok && e != nil { //nolint:errorlint // this function is what walks the tree
+	if e, ok := err.(*Error); ok { //nolint:errorlint // this function is what walks the tree
+		if e == nil {
+			return OutcomeUnknown, true
+		}
 		return e.Outcome, true
 	}
 	switch wrapper := err.(type) { //nolint:errorlint // as above

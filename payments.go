@@ -69,12 +69,16 @@ func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*St
 }
 
 // StatusPaymentRequest names a payment by one of its two identifiers (section 4.2).
-type StatusPaymentRequest struct{ OrderID, UserData string }
+type StatusPaymentRequest struct {
+	// OrderID is the service's, as InitPayment gave it.
+	OrderID string `json:"order_id,omitempty"`
+	// UserData is the partner's own, which is known even where no answer came.
+	UserData string `json:"user_data,omitempty"`
+}
 
 // statusPaymentBody is a StatusPaymentRequest on the wire.
 type statusPaymentBody struct {
-	OrderID  string `json:"order_id,omitempty"`
-	UserData string `json:"user_data,omitempty"`
+	StatusPaymentRequest
 	ids
 }
 
@@ -84,11 +88,11 @@ func (r StatusPaymentRequest) body(id ids) (*statusPaymentBody, error) {
 	case r.OrderID != "" && r.UserData != "":
 		err = invalid("OrderID (order_id) and UserData (user_data)", "both set, exactly one may be")
 	case r.UserData != "":
-		err = checkText("UserData", "user_data", r.UserData)
+		err = checkText("UserData (user_data)", r.UserData)
 	case r.OrderID != "":
-		err = checkText("OrderID", "order_id", r.OrderID)
+		err = checkText("OrderID (order_id)", r.OrderID)
 	default:
 		err = invalid("OrderID (order_id) or UserData (user_data)", "neither is set")
 	}
-	return &statusPaymentBody{OrderID: r.OrderID, UserData: r.UserData, ids: id}, err
+	return &statusPaymentBody{r, id}, err
 }

@@ -27,8 +27,10 @@ func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutRe
 // PayoutRequest is the body of init_payout (section 4.3), but for partner_id and project_id, which the Client
 // adds.
 //
-// fmt and slog hide Destination. encoding/json is faithful, with the document's field names, so that a request
-// can be queued and stored and comes back as it was: whoever stores one stores its card number.
+// fmt and slog hide Destination, but for a request in an unexported field, where fmt calls no method. encoding/json
+// is faithful, with the document's field names, so that a request can be queued and stored and comes back as it was:
+// whoever stores one stores its card number. Keep it in a named field of a struct of yours: embedded, its JSON would
+// stand for the whole struct.
 type PayoutRequest struct {
 	// Amount is required. Its bounds are not shown.
 	Amount Amount `json:"amount"`
@@ -40,21 +42,34 @@ type PayoutRequest struct {
 	UserData string `json:"user_data"`
 }
 
+// payoutFields is a PayoutRequest without its methods.
+type payoutFields PayoutRequest
+
 // payoutBody is a PayoutRequest on the wire, in the document's order.
 type payoutBody struct {
 	ids
-	Amount      Amount `json:"amount"`
-	Destination string `json:"destination"`
-	UserData    string `json:"user_data"`
+	payoutFields
 }
 
 func (r PayoutRequest) body(id ids) (*payoutBody, error) {
 	err := firstError(
 		checkAmount(r.Amount),
-		checkText("Destination", "destination", r.Destination),
-		checkText("UserData", "user_data", r.UserData),
+		checkText("Destination (destination)", r.Destination),
+		checkText("UserData (user_data)", r.UserData),
 	)
-	return &payoutBody{ids: id, Amount: r.Amount, Destination: r.Destination, UserData: r.UserData}, err
+	return &payoutBody{id, payoutFields(r)}, err
+}
+
+// MarshalJSON writes the request with the document's field names, complete or not. It refuses with
+// ErrInvalidRequest text that is not valid UTF-8, which would not come back as it was.
+func (r PayoutRequest) MarshalJSON() ([]byte, error) {
+	if err := firstError(
+		checkUTF8("Destination (destination)", r.Destination),
+		checkUTF8("UserData (user_data)", r.UserData),
+	); err != nil {
+		return nil, err
+	}
+	return jsonobject.Encode(payoutFields(r))
 }
 
 // Format shows Amount and UserData, and of Destination only whether it is given.
@@ -106,14 +121,17 @@ func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*Stat
 }
 
 // StatusPayoutRequest names a payout by the order_id that InitPayout gave (section 4.4).
-type StatusPayoutRequest struct{ OrderID string }
+type StatusPayoutRequest struct {
+	// OrderID is required.
+	OrderID string `json:"order_id"`
+}
 
 // statusPayoutBody is a StatusPayoutRequest on the wire.
 type statusPayoutBody struct {
-	OrderID string `json:"order_id"`
+	StatusPayoutRequest
 	ids
 }
 
 func (r StatusPayoutRequest) body(id ids) (*statusPayoutBody, error) {
-	return &statusPayoutBody{OrderID: r.OrderID, ids: id}, checkText("OrderID", "order_id", r.OrderID)
+	return &statusPayoutBody{r, id}, checkText("OrderID (order_id)", r.OrderID)
 }

@@ -61,7 +61,7 @@ type CanonicalFunc func(dst []byte, m *Message) ([]byte, error)
 type MessageKind int
 
 const (
-	// KindRequest, the zero value, is a request from the partner to the service (section 4).
+	// KindRequest is the zero value: a request from the partner to the service (section 4).
 	KindRequest MessageKind = iota
 	// KindNotification is a notification from the service to the partner (section 6).
 	KindNotification
@@ -130,30 +130,36 @@ func (s Scheme) check() error {
 // with for the next message, so that nothing is allocated but the result.
 type authenticator struct {
 	scheme  Scheme
-	macs    []macFunc
 	scratch sync.Pool
 }
 
 type scratch struct {
 	message   Message
+	macs      []hash.Hash // one a secret; having taken in the key, each Reset takes it back to there
 	canonical []byte
-	sum       [sha256.Size]byte
+	sum       []byte
 	signature []byte
-	given     []byte
 }
 
 func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	a := &authenticator{scheme: s, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	keys := make([][]byte, 0, len(secrets))
 	for _, secret := range secrets {
 		if err := secret.check(); err != nil {
 			return nil, err
 		}
-		a.macs = append(a.macs, newMAC(secret))
+		keys = append(keys, []byte(secret))
 	}
-	return a, nil
+	newScratch := func() any {
+		w := new(scratch)
+		for _, key := range keys {
+			w.macs = append(w.macs, hmac.New(sha256.New, key))
+		}
+		return w
+	}
+	return &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}, nil
 }
 
 // sign makes the signature of m under the first secret.
@@ -163,7 +169,7 @@ func (a *authenticator) sign(m Message) (string, error) {
 		return "", err
 	}
 	defer a.release(w)
-	return string(a.encode(w, a.macs[0])), nil
+	return string(a.encode(w, w.macs[0])), nil
 }
 
 // verify gives the index of the first secret that makes the signature given, or ErrSignatureMismatch.
@@ -174,9 +180,8 @@ func (a *authenticator) verify(m Message, given string) (secretIndex int, err er
 	}
 	defer a.release(w)
 	// Text is compared, in constant time: decoding first would let other spellings of a signature pass.
-	w.given = append(w.given[:0], given...)
-	for i, mac := range a.macs {
-		if subtle.ConstantTimeCompare(w.given, a.encode(w, mac)) == 1 {
+	for i, mac := range w.macs {
+		if subtle.ConstantTimeCompare([]byte(given), a.encode(w, mac)) == 1 {
 			return i, nil
 		}
 	}
@@ -196,8 +201,11 @@ func (a *authenticator) canonical(m Message) (*scratch, error) {
 	return w, nil
 }
 
-func (a *authenticator) encode(w *scratch, mac macFunc) []byte {
-	w.signature = a.scheme.Encoding.AppendEncode(w.signature[:0], mac(w.sum[:0], w.canonical))
+func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {
+	mac.Reset()
+	_, _ = mac.Write(w.canonical) // a hash never fails
+	w.sum = mac.Sum(w.sum[:0])
+	w.signature = a.scheme.Encoding.AppendEncode(w.signature[:0], w.sum)
 	return w.signature
 }
 
@@ -292,20 +300,4 @@ func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
 // Format writes a placeholder under every verb.
 func (s *HMACSigner) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "HMACSigner{"+redacted+"}")
-}
-
-// macFunc appends the HMAC-SHA256 of a message to dst.
-type macFunc func(dst, message []byte) []byte
-
-// newMAC keeps HMAC states that have already taken in the key: after Reset, hashing starts behind it.
-func newMAC(secret Secret) macFunc {
-	key := []byte(secret)
-	states := sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}
-	return func(dst, message []byte) []byte {
-		h := states.Get().(hash.Hash)
-		defer states.Put(h)
-		h.Reset()
-		_, _ = h.Write(message) // a hash never fails
-		return h.Sum(dst)
-	}
 }

@@ -48,7 +48,7 @@ func MustParseAmount(s string) Amount {
 }
 
 // AmountFromMinor gives units of 10^-scale: AmountFromMinor(1050, 2) is "10.50". It is exact at every scale;
-// at scales above 45 it can give more digits than ParseAmount reads.
+// at scales above 64 it gives more digits than ParseAmount reads.
 func AmountFromMinor(units int64, scale uint8) Amount { return Amount{decimal.FromMinor(units, scale)} }
 
 // Minor gives the amount in units of 10^-scale, 1050 for "10.50" at scale 2. It refuses an amount that is not
@@ -214,9 +214,10 @@ func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailu
 // PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6), but for
 // partner_id and project_id, which the Client adds.
 //
-// fmt and slog hide the four objects. encoding/json is faithful, with the document's field names, so that a
-// request can be queued and stored and comes back as it was: whoever stores one with card data in it stores
-// card data.
+// fmt and slog hide the four objects, but for a request in an unexported field, where fmt calls no method.
+// encoding/json is faithful, with the document's field names, so that a request can be queued and stored and comes
+// back as it was: whoever stores one with card data in it stores card data. Keep it in a named field of a struct of
+// yours: embedded, its JSON would stand for the whole struct.
 type PaymentRequest struct {
 	// Amount is required. Its bounds are not shown.
 	Amount Amount `json:"amount"`
@@ -232,9 +233,8 @@ type PaymentRequest struct {
 	Payee    any `json:"payee,omitempty"`
 }
 
-// paymentBody is a PaymentRequest on the wire, in the document's order.
-type paymentBody struct {
-	ids
+// paymentFields is a PaymentRequest as JSON, in the document's order.
+type paymentFields struct {
 	Amount   Amount          `json:"amount"`
 	UserData string          `json:"user_data"`
 	CardData json.RawMessage `json:"card_data,omitempty"`
@@ -243,48 +243,73 @@ type paymentBody struct {
 	Payee    json.RawMessage `json:"payee,omitempty"`
 }
 
+// paymentBody is a PaymentRequest on the wire.
+type paymentBody struct {
+	ids
+	paymentFields
+}
+
 // body validates the request and gives what is sent.
 func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	if err := firstError(
 		checkAmount(r.Amount),
-		checkText("UserData", "user_data", r.UserData),
+		checkRequired("UserData (user_data)", r.UserData),
 	); err != nil {
 		return nil, err
 	}
-	b := &paymentBody{ids: id, Amount: r.Amount, UserData: r.UserData}
+	fields, err := r.fields()
+	return &paymentBody{id, fields}, err
+}
+
+// fields gives the request as JSON will have it, or says what JSON would change or cannot hold.
+func (r PaymentRequest) fields() (paymentFields, error) {
+	f := paymentFields{Amount: r.Amount, UserData: r.UserData}
+	if err := checkUTF8("UserData (user_data)", r.UserData); err != nil {
+		return f, err
+	}
 	for _, object := range []struct {
-		field, name string
-		value       any
-		into        *json.RawMessage
+		name  string
+		value any
+		into  *json.RawMessage
 	}{
-		{"CardData", "card_data", r.CardData, &b.CardData},
-		{"Browser", "browser", r.Browser, &b.Browser},
-		{"Payer", "payer", r.Payer, &b.Payer},
-		{"Payee", "payee", r.Payee, &b.Payee},
+		{"CardData (card_data)", r.CardData, &f.CardData},
+		{"Browser (browser)", r.Browser, &f.Browser},
+		{"Payer (payer)", r.Payer, &f.Payer},
+		{"Payee (payee)", r.Payee, &f.Payee},
 	} {
 		data, err := jsonobject.EncodeOpen(object.value)
 		if err != nil {
-			return nil, invalidObject(object.field+" ("+object.name+")", err)
+			return f, invalidObject(object.name, err)
 		}
 		*object.into = data
 	}
-	return b, nil
+	return f, nil
 }
 
-// UnmarshalJSON reads what encoding/json made of a request. The four objects come back as map[string]any where
-// that encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit.
+// MarshalJSON writes the request with the document's field names, complete or not. It refuses with
+// ErrInvalidRequest what would not come back as it was: text that is not valid UTF-8, and objects that are none.
+func (r PaymentRequest) MarshalJSON() ([]byte, error) {
+	f, err := r.fields()
+	if err != nil {
+		return nil, err
+	}
+	return jsonobject.Encode(f)
+}
+
+// UnmarshalJSON reads what MarshalJSON made of a request. The four objects come back as map[string]any where that
+// encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit.
 func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
-	var body paymentBody
-	if err := json.Unmarshal(b, &body); err != nil {
+	var f paymentFields
+	if err := json.Unmarshal(b, &f); err != nil {
 		return err
 	}
 	*r = PaymentRequest{
-		Amount:   body.Amount,
-		UserData: body.UserData,
-		CardData: jsonobject.DecodeOpen(body.CardData),
-		Browser:  jsonobject.DecodeOpen(body.Browser),
-		Payer:    jsonobject.DecodeOpen(body.Payer),
-		Payee:    jsonobject.DecodeOpen(body.Payee),
+		Amount:   f.Amount,
+		UserData: f.UserData,
+		CardData: jsonobject.DecodeOpen(f.CardData),
+		Browser:  jsonobject.DecodeOpen(f.Browser),
+		Payer:    jsonobject.DecodeOpen(f.Payer),
+		Payee:    jsonobject.DecodeOpen(f.Payee),
 	}
 	return nil
 }
@@ -344,15 +369,24 @@ func checkAmount(a Amount) error {
 	return nil
 }
 
-// checkText refuses text that is empty or that JSON would change in silence.
-func checkText(field, name, text string) error {
-	switch {
-	case text == "":
-		return invalid(field+" ("+name+")", "not set")
-	case !utf8.ValidString(text):
-		return invalid(field+" ("+name+")", "not valid UTF-8")
+func checkRequired(field, text string) error {
+	if text == "" {
+		return invalid(field, "not set")
 	}
 	return nil
+}
+
+// checkUTF8 refuses text that JSON would change in silence.
+func checkUTF8(field, text string) error {
+	if !utf8.ValidString(text) {
+		return invalid(field, "not valid UTF-8")
+	}
+	return nil
+}
+
+// checkText refuses text that is not set or that JSON would change.
+func checkText(field, text string) error {
+	return firstError(checkRequired(field, text), checkUTF8(field, text))
 }
 
 func firstError(errs ...error) error {

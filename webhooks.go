@@ -13,7 +13,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -271,6 +270,11 @@ func (e *NotificationError) Unwrap() []error { return []error{ErrMalformedNotifi
 // Format writes the text of Error under every verb: %#v and %x would otherwise spell out Raw.
 func (e NotificationError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
+// MarshalJSON writes the text of Error and not Raw.
+func (e NotificationError) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"error": e.Error()})
+}
+
 var errUnreadable = errors.New("the body cannot be read")
 
 // authenticate checks the headers, the signature and then the age of m.
@@ -279,11 +283,7 @@ func (w *Webhook) authenticate(m Message) (secretIndex int, at time.Time, err er
 	if w == nil || w.verify == nil {
 		return fail(errNotMade)
 	}
-	timestamp, err := onlyValue(m.Header, headerTimestamp)
-	if err != nil {
-		return fail(err)
-	}
-	signature, err := onlyValue(m.Header, headerSignature)
+	timestamp, signature, err := onlyValues(m.Header)
 	if err != nil {
 		return fail(err)
 	}
@@ -334,27 +334,46 @@ func (w *Webhook) parse(m Message) (*Notification, error) {
 
 func notificationError(err error) error { return fmt.Errorf("paymentsvc: notification: %w", err) }
 
-// onlyValue gives the one value of a header. The name counts in any case, for headers that did not come through
-// net/http, and so does a second value under another spelling of the name.
-func onlyValue(h http.Header, name string) (string, error) {
-	value, found := "", 0
+// onlyValues gives the one value of either header. A name counts in any case, for headers that did not come
+// through net/http, and so does a second value under another spelling of it. The names are looked for together,
+// since the way through all of a header takes longer than the rest of its checks.
+func onlyValues(h http.Header) (timestamp, signature string, err error) {
+	var timestamps, signatures int
 	for key, values := range h {
-		if len(key) == len(name) && strings.EqualFold(key, name) {
-			for _, value = range values {
-				found++
+		switch {
+		case isName(key, headerTimestamp):
+			for _, timestamp = range values {
+				timestamps++
+			}
+		case isName(key, headerSignature):
+			for _, signature = range values {
+				signatures++
 			}
 		}
 	}
-	name = strings.ToLower(name)
-	switch {
-	case found == 0:
-		return "", fmt.Errorf("%w: %s", ErrMissingHeader, name)
-	case found > 1:
-		return "", fmt.Errorf("%w: %s: %d values, exactly one may be", ErrMalformedHeader, name, found)
-	case value == "":
-		return "", fmt.Errorf("%w: %s: empty", ErrMalformedHeader, name)
+	if err := checkOnly(headerTimestamp, timestamp, timestamps); err != nil {
+		return "", "", err
 	}
-	return value, nil
+	return timestamp, signature, checkOnly(headerSignature, signature, signatures)
+}
+
+func isName(key, name string) bool {
+	return key == name || len(key) == len(name) && strings.EqualFold(key, name)
+}
+
+func checkOnly(name, value string, found int) error {
+	if found == 1 && value != "" {
+		return nil
+	}
+	name = strings.ToLower(name)
+	switch found {
+	case 0:
+		return fmt.Errorf("%w: %s", ErrMissingHeader, name)
+	case 1:
+		return fmt.Errorf("%w: %s: empty", ErrMalformedHeader, name)
+	default:
+		return fmt.Errorf("%w: %s: %d values, exactly one may be", ErrMalformedHeader, name, found)
+	}
 }
 
 // maxTimestamp is the last second of the year 9999. What lies beyond is not in seconds.
@@ -362,12 +381,16 @@ const maxTimestamp = 253402300799
 
 // parseTimestamp reads Unix seconds: ASCII digits and nothing else.
 func parseTimestamp(text string) (time.Time, error) {
-	notDigit := func(c rune) bool { return c < '0' || c > '9' }
-	if strings.ContainsFunc(text, notDigit) {
-		return time.Time{}, fmt.Errorf("%w: timestamp: not digits", ErrMalformedHeader)
+	var seconds int64
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return time.Time{}, fmt.Errorf("%w: timestamp: not digits", ErrMalformedHeader)
+		}
+		if seconds <= maxTimestamp { // beyond, more digits change nothing
+			seconds = seconds*10 + int64(text[i]-'0')
+		}
 	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seconds > maxTimestamp {
+	if seconds > maxTimestamp {
 		return time.Time{}, fmt.Errorf("%w: timestamp: too large for Unix seconds", ErrMalformedHeader)
 	}
 	return time.Unix(seconds, 0), nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -32,8 +33,9 @@ type Field struct {
 }
 
 // Decode reads data, which must be one JSON object and nothing else, into fields, at most 64 of them.
-// Names match exactly, a known field must not stand twice, unknown fields are passed over. Errors name the
-// field and hold no bytes of data; data that ends inside the object is io.ErrUnexpectedEOF.
+// Names match exactly, a known field must stand neither twice nor in other case, unknown fields are passed
+// over. Errors name the field and hold no bytes of data; data that ends inside the object is
+// io.ErrUnexpectedEOF.
 func Decode(data []byte, fields []Field) error {
 	// json.Valid knows the grammar, so what follows only has to find its way in a valid text.
 	if !json.Valid(data) {
@@ -50,7 +52,11 @@ func Decode(data []byte, fields []Field) error {
 		start := skipSpace(data, skipSpace(data, nameEnd)+1) // over the colon
 		end := endOfValue(data, start)
 
-		if at := find(fields, name); at >= 0 {
+		at, err := find(fields, name)
+		if err != nil {
+			return err
+		}
+		if at >= 0 {
 			if seen&(1<<at) != 0 {
 				return fmt.Errorf("%s: stands twice", fields[at].Name)
 			}
@@ -73,11 +79,12 @@ func Decode(data []byte, fields []Field) error {
 }
 
 var (
-	errNull    = errors.New("null")
-	errEmpty   = errors.New("empty")
-	errText    = errors.New("not a text")
-	errUTF8    = errors.New("not valid UTF-8")
-	errInteger = errors.New("not an integer of 64 bits")
+	errNull      = errors.New("null")
+	errEmpty     = errors.New("empty")
+	errText      = errors.New("not a text")
+	errUTF8      = errors.New("not valid UTF-8")
+	errInteger   = errors.New("not an integer of 64 bits")
+	errSurrogate = errors.New("half a surrogate pair")
 )
 
 func (f *Field) read(value []byte) error {
@@ -111,22 +118,28 @@ func (f *Field) read(value []byte) error {
 	return nil
 }
 
-// find gives the index of the field with this quoted name, or -1.
-func find(fields []Field, quoted []byte) int {
+// find gives the index of the field with this quoted name, or -1. A known name in other case is an error: some
+// readers would take it for the known one, so it is not clear what was meant.
+func find(fields []Field, quoted []byte) (int, error) {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		text, err := unquote(quoted)
 		if err != nil {
-			return -1
+			return -1, nil //nolint:nilerr // a name that is no text is no known name
 		}
 		name = []byte(text)
 	}
 	for i := range fields {
 		if fields[i].Name == string(name) {
-			return i
+			return i, nil
 		}
 	}
-	return -1
+	for i := range fields {
+		if bytes.EqualFold([]byte(fields[i].Name), name) {
+			return i, fmt.Errorf("%s: in other case", fields[i].Name)
+		}
+	}
+	return -1, nil
 }
 
 // unquote reads a JSON string, and refuses what encoding/json would replace in silence.
@@ -141,8 +154,20 @@ func unquote(value []byte) (string, error) {
 		return string(value[1 : len(value)-1]), nil
 	}
 	var text string
-	err := json.Unmarshal(value, &text)
-	return text, err
+	if err := json.Unmarshal(value, &text); err != nil {
+		return "", err
+	}
+	if strings.Count(text, "\uFFFD") > writtenFFFD(value) {
+		return "", errSurrogate
+	}
+	return text, nil
+}
+
+// writtenFFFD counts the U+FFFD that a JSON string itself writes, as characters and as escapes. The others in its
+// text stand where encoding/json found half a surrogate pair.
+func writtenFFFD(value []byte) int {
+	escapes := bytes.ToLower(bytes.ReplaceAll(value, []byte(`\\`), nil)) // an escaped backslash begins no escape
+	return bytes.Count(value, []byte("\uFFFD")) + bytes.Count(escapes, []byte(`\ufffd`))
 }
 
 // The three functions below walk a text that json.Valid has accepted, so they look at no more than they need

@@ -89,20 +89,14 @@ func changed(data []byte) bool {
 // invalidText walks a value that encoding/json has just encoded, so it is finite, and says whether any text
 // that was encoded is not valid UTF-8. What a json.Marshaler writes arrives as it is and needs no walk.
 func invalidText(v reflect.Value) bool {
-	if !v.IsValid() {
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return false
 	}
-	if v.CanInterface() {
-		switch m := v.Interface().(type) {
-		case json.Marshaler:
-			return false
-		case encoding.TextMarshaler:
-			if IsNil(m) {
-				return false
-			}
-			text, err := m.MarshalText()
-			return err == nil && !utf8.Valid(text)
-		}
+	switch m := withMethods(v).(type) {
+	case json.Marshaler:
+		return false
+	case encoding.TextMarshaler:
+		return marshalsInvalid(m)
 	}
 	switch v.Kind() {
 	case reflect.String:
@@ -117,7 +111,7 @@ func invalidText(v reflect.Value) bool {
 		}
 	case reflect.Map:
 		for members := v.MapRange(); members.Next(); {
-			if invalidText(members.Key()) || invalidText(members.Value()) {
+			if invalidKey(members.Key()) || invalidText(members.Value()) {
 				return true
 			}
 		}
@@ -132,7 +126,41 @@ func invalidText(v reflect.Value) bool {
 	return false
 }
 
-// encoded says whether encoding/json writes this field.
+// invalidKey says whether a map's key is encoded from text that is not valid UTF-8. Unlike a value, a key that
+// is a string is taken as it is whatever methods it has, and no key is asked for MarshalJSON.
+func invalidKey(k reflect.Value) bool {
+	if k.Kind() == reflect.String {
+		return !utf8.ValidString(k.String())
+	}
+	m, ok := k.Interface().(encoding.TextMarshaler)
+	return ok && marshalsInvalid(m)
+}
+
+func marshalsInvalid(m encoding.TextMarshaler) bool {
+	text, err := m.MarshalText()
+	return err == nil && !utf8.Valid(text)
+}
+
+// withMethods gives v with the methods that encoding/json finds: those of its pointer too where v has an
+// address. It is nil for an interface, whose value is what counts.
+func withMethods(v reflect.Value) any {
+	switch {
+	case v.Kind() == reflect.Interface:
+		return nil
+	case v.CanAddr():
+		v = v.Addr()
+	}
+	if !v.CanInterface() {
+		return nil
+	}
+	return v.Interface()
+}
+
+// encoded says whether encoding/json writes this field, or the fields of this embedded struct.
 func encoded(f reflect.StructField) bool {
-	return f.Tag.Get("json") != "-" && (f.IsExported() || f.Anonymous)
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return f.Tag.Get("json") != "-" && (f.IsExported() || f.Anonymous && t.Kind() == reflect.Struct)
 }

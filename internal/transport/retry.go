@@ -23,7 +23,7 @@ func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err err
 	if err == nil || n >= p.MaxAttempts || ctx.Err() != nil {
 		return 0, false
 	}
-	if !last.NotSent && !(r.Repeatable && passing(last, err)) {
+	if safe := last.NotSent || r.Repeatable && passing(last, err); !safe {
 		return 0, false
 	}
 	delay, asked := retryAfter(last.Header, last.At)
@@ -57,7 +57,7 @@ func (p Retry) backOff(n int) time.Duration {
 		delay += min(delay, p.MaxDelay-delay) // doubled, but never beyond MaxDelay
 	}
 	delay = min(delay, p.MaxDelay)
-	return max(delay/2+rand.N(delay/2+1), 1)
+	return max(delay/2+rand.N(delay/2+1), 1) //nolint:gosec // jitter is no secret
 }
 
 // retryAfter reads the wait that the service asked for, as seconds or as a date. A date is the service's

@@ -99,7 +99,7 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 
 	// The trace comes after signing, so that a signer's own requests cannot be taken for this one.
 	var conn connTrace
-	resp, err := c.http.Do(req.WithContext(conn.watch(ctx)))
+	resp, err := c.http.Do(req.WithContext(conn.watch(ctx))) //nolint:bodyclose // readBody closes it
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err // the rest repeats the method and the address

@@ -1,0 +1,283 @@
+package paymentsvc_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func TestEveryEndpointSendsTheDocumentsBodyAndReadsItsAnswer(t *testing.T) {
+	for _, op := range operations() {
+		t.Run(op.name, func(t *testing.T) {
+			s := newService(t, answering(http.StatusOK, op.answer))
+			response, err := op.call(t, newClient(t, s.base()))
+			require.NoError(t, err)
+			require.NotNil(t, response)
+
+			received := s.received()
+			require.Len(t, received, 1)
+			assert.Equal(t, testBase+"/"+op.path, received[0].Path)
+			assert.Equal(t, op.sent, received[0].Body, "in the document's order, with no byte more")
+		})
+	}
+}
+
+func TestAnswersAreReadWhole(t *testing.T) {
+	s := newService(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, op := range operations() {
+			if r.URL.Path == testBase+"/"+op.path {
+				answering(http.StatusOK, op.answer)(w, r)
+			}
+		}
+	})
+	c := newClient(t, s.base())
+	ctx := t.Context()
+	amount := paymentsvc.MustParseAmount
+
+	payment, err := c.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentRequest())
+	require.NoError(t, err)
+	assert.Equal(t, &paymentsvc.InitPaymentResponse{
+		OrderID: "6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11", Status: 1, StatusCode: 2,
+		RedirectURL: "https://pay.example/3ds", Raw: []byte(paymentAnswer),
+	}, payment)
+	id, err := payment.OrderUUID()
+	require.NoError(t, err)
+	assert.Equal(t, payment.OrderID, id.String())
+
+	status, err := c.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: "order-1"})
+	require.NoError(t, err)
+	assert.Equal(t, &paymentsvc.StatusResponse{
+		PartnerID: 11, ProjectID: 22, Amount: amount("10.50"), Description: "d", UserData: "order-1", OrderID: "o-1",
+		Raw: []byte(operations()[1].answer),
+	}, status)
+
+	payout, err := c.InitPayout(ctx, payoutRequest())
+	require.NoError(t, err)
+	assert.Equal(t, &paymentsvc.InitPayoutResponse{OrderID: "po-1", Status: 1, StatusCode: 2, Raw: []byte(payoutAnswer)}, payout)
+
+	payoutStatus, err := c.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: "po-1"})
+	require.NoError(t, err)
+	assert.Equal(t, &paymentsvc.StatusResponse{Raw: []byte("{}")}, payoutStatus)
+
+	form, err := c.InitForm(ctx, paymentRequest())
+	require.NoError(t, err)
+	assert.Equal(t, "https://pay.example/form", form.RedirectURL)
+
+	invoice, err := c.InitInvoice(ctx, paymentRequest())
+	require.NoError(t, err)
+	assert.Equal(t, "https://pay.example/invoice", invoice.InvoiceURL)
+	assert.Equal(t, "in-1", invoice.OrderID)
+
+	balance, err := c.GetBalance(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, &paymentsvc.Balance{
+		PayoutBalance: amount("100.10"), ExpectedBalance: amount("100"), Currency: "EUR", Raw: []byte(balanceAnswer),
+	}, balance)
+}
+
+func TestStatusFieldsThatTheDocumentLeavesOutAreInRaw(t *testing.T) {
+	s := newService(t, answering(http.StatusOK, `{"status":7,"order_id":"o-1"}`+"\n"))
+	status, err := newClient(t, s.base()).StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"})
+	require.NoError(t, err)
+	assert.Equal(t, `{"status":7,"order_id":"o-1"}`+"\n", string(status.Raw))
+}
+
+func TestEveryPaymentTypeHasItsPath(t *testing.T) {
+	s := newService(t, answering(http.StatusOK, paymentAnswer))
+	c := newClient(t, s.base())
+	types := []paymentsvc.PaymentType{
+		paymentsvc.PaymentTypeCard, paymentsvc.PaymentTypeSBP, paymentsvc.PaymentTypeCrypto, paymentsvc.PaymentTypeMC,
+	}
+	for i, name := range []string{"card", "sbp", "crypto", "mc"} {
+		_, err := c.InitPayment(t.Context(), types[i], paymentRequest())
+		require.NoError(t, err)
+		assert.Equal(t, testBase+"/init_payment/"+name, s.received()[i].Path)
+	}
+}
+
+func TestOptionalObjectsAreSentAsTheyEncode(t *testing.T) {
+	type card struct {
+		Number string `json:"number"`
+		Note   string `json:"note"`
+	}
+	s := newService(t, answering(http.StatusOK, paymentAnswer))
+	r := paymentRequest()
+	r.UserData = "<a&b>"
+	r.CardData = card{"4111111111111111", "<&>"}
+	r.Browser = map[string]any{"width": 1280}
+	r.Payer = &card{Number: "n"}
+	r.Payee = []byte(nil)
+	_, err := newClient(t, s.base()).InitPayment(t.Context(), paymentsvc.PaymentTypeCard, r)
+	require.NoError(t, err)
+	assert.Equal(t, `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"<a&b>",`+
+		`"card_data":{"number":"4111111111111111","note":"<&>"},"browser":{"width":1280},"payer":{"number":"n","note":""}}`,
+		s.received()[0].Body)
+}
+
+func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
+	pay := func(change func(*paymentsvc.PaymentRequest)) func(testing.TB, *paymentsvc.Client) (any, error) {
+		return func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			r := paymentRequest()
+			change(&r)
+			return nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, r))
+		}
+	}
+	payout := func(change func(*paymentsvc.PayoutRequest)) func(testing.TB, *paymentsvc.Client) (any, error) {
+		return func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			r := payoutRequest()
+			change(&r)
+			return nilOr(c.InitPayout(t.Context(), r))
+		}
+	}
+	status := func(r paymentsvc.StatusPaymentRequest) func(testing.TB, *paymentsvc.Client) (any, error) {
+		return func(t testing.TB, c *paymentsvc.Client) (any, error) { return nilOr(c.StatusPayment(t.Context(), r)) }
+	}
+	for _, test := range []struct {
+		name  string
+		field string
+		call  func(testing.TB, *paymentsvc.Client) (any, error)
+	}{
+		{"a payment without amount", "Amount (amount)", pay(func(r *paymentsvc.PaymentRequest) { r.Amount = paymentsvc.Amount{} })},
+		{"a payment without user_data", "UserData (user_data)", pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "" })},
+		{"user_data that is not UTF-8", "UserData (user_data)", pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "a\xff" })},
+		{"card_data that is text", "CardData (card_data)", pay(func(r *paymentsvc.PaymentRequest) { r.CardData = "4111" })},
+		{"browser that is a list", "Browser (browser)", pay(func(r *paymentsvc.PaymentRequest) { r.Browser = []int{1} })},
+		{"payer that is a number", "Payer (payer)", pay(func(r *paymentsvc.PaymentRequest) { r.Payer = 1 })},
+		{"payee that cannot be encoded", "Payee (payee)", pay(func(r *paymentsvc.PaymentRequest) { r.Payee = map[string]any{"f": func() {}} })},
+		{"card_data with text that is not UTF-8", "CardData (card_data)", pay(func(r *paymentsvc.PaymentRequest) {
+			r.CardData = map[string]any{"holder": "J\xf6rg"}
+		})},
+		{"an unknown payment type", "PaymentType (type)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitPayment(t.Context(), "../init_payout", paymentRequest()))
+		}},
+		{"no payment type", "PaymentType (type)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitPayment(t.Context(), "", paymentRequest()))
+		}},
+		{"a form without amount", "Amount (amount)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitForm(t.Context(), paymentsvc.PaymentRequest{UserData: "u"}))
+		}},
+		{"an invoice without user_data", "UserData (user_data)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("1")}))
+		}},
+		{"a payout without amount", "Amount (amount)", payout(func(r *paymentsvc.PayoutRequest) { r.Amount = paymentsvc.Amount{} })},
+		{"a payout without destination", "Destination (destination)", payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "" })},
+		{"a payout without user_data", "UserData (user_data)", payout(func(r *paymentsvc.PayoutRequest) { r.UserData = "" })},
+		{"a destination that is not UTF-8", "Destination (destination)", payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "\xc3(" })},
+		{"a payment's status by nothing", "OrderID (order_id) or UserData (user_data)", status(paymentsvc.StatusPaymentRequest{})},
+		{"a payment's status by both", "OrderID (order_id) and UserData (user_data)", status(paymentsvc.StatusPaymentRequest{OrderID: "o", UserData: "u"})},
+		{"a payment's status by text that is not UTF-8", "OrderID (order_id)", status(paymentsvc.StatusPaymentRequest{OrderID: "\xff"})},
+		{"a payout's status by nothing", "OrderID (order_id)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{}))
+		}},
+		{"a nil context", "ctx", func(_ testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.GetBalance(nil)) //nolint:staticcheck // the mistake is what is tested
+		}},
+		{"a Client that NewClient did not make", "Client", func(t testing.TB, _ *paymentsvc.Client) (any, error) {
+			return nilOr(new(paymentsvc.Client).InitPayout(t.Context(), payoutRequest()))
+		}},
+		{"a nil Client", "Client", func(t testing.TB, _ *paymentsvc.Client) (any, error) {
+			return nilOr((*paymentsvc.Client)(nil).GetBalance(t.Context()))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newService(t, answering(http.StatusOK, paymentAnswer))
+			attempts := 0
+			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) {
+				cfg.OnAttempt = onEach(func(paymentsvc.Attempt) { attempts++ })
+			})
+			response, err := test.call(t, c)
+			e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+			assert.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
+			assert.Contains(t, err.Error(), test.field)
+			assert.Zero(t, e.Attempts)
+			assert.Zero(t, attempts)
+			assert.Empty(t, s.received())
+		})
+	}
+}
+
+func TestAnAnswerThatIsNotTheDocumentedShapeIsUnknown(t *testing.T) {
+	// Required fields by endpoint; what is tested of each is that it is there, not null and of its type.
+	required := map[string][]string{
+		"init_payment":  {"order_id", "status", "status_code"},
+		"init_payout":   {"order_id", "status", "status_code"},
+		"init_form":     {"redirect_url"},
+		"init_invoice":  {"invoice_url", "order_id"},
+		"get_balance":   {"payout_balance", "expected_balance", "currency"},
+		"status_payout": nil, "status_payment": nil,
+	}
+	for _, op := range operations() {
+		answers := map[string]string{
+			"an HTML page":         "<html>maintenance</html>",
+			"a list":               "[" + op.answer + "]",
+			"null":                 "null",
+			"a text":               `"ok"`,
+			"two objects":          op.answer + op.answer,
+			"something behind it":  op.answer + "x",
+			"a known field twice":  `{"order_id":"a","order_id":"b",` + strings.TrimPrefix(op.answer, "{"),
+			"nothing":              "",
+			"half of it":           op.answer[:len(op.answer)-1],
+			"a comma too many":     strings.TrimSuffix(op.answer, "}") + ",}",
+			"invalid UTF-8 inside": "{\"\xff\": ,}",
+		}
+		if op.name == "get_balance" || op.name == "init_form" {
+			delete(answers, "a known field twice") // order_id is none of theirs
+		}
+		for _, field := range required[op.name] {
+			answers[field+" renamed"] = strings.Replace(op.answer, `"`+field+`"`, `"x_`+field+`"`, 1)
+			answers[field+" in other case"] = strings.Replace(op.answer, `"`+field+`"`, `"`+strings.ToUpper(field)+`"`, 1)
+			for _, wrong := range []string{"null", "true", "[]", "{}", `"\ud83d"`, "1.5"} {
+				if wrong == "1.5" && strings.HasSuffix(field, "balance") || wrong == `"\ud83d"` && !strings.HasPrefix(field, "status") {
+					continue // right for this field
+				}
+				answers[field+" is "+wrong] = withValue(op.answer, field, wrong)
+			}
+		}
+		for name, answer := range answers {
+			t.Run(op.name+"/"+name, func(t *testing.T) {
+				s := newService(t, answering(http.StatusOK, answer))
+				response, err := op.call(t, newClient(t, s.base()))
+				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+				assert.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
+				assert.Equal(t, http.StatusOK, e.HTTPStatus)
+				assert.Equal(t, answer, string(e.Body))
+				if op.starts {
+					assert.Len(t, s.received(), 1, "a start is not sent again")
+				}
+			})
+		}
+	}
+}
+
+// withValue gives answer with another value of field.
+func withValue(answer, field, value string) string {
+	before, after, _ := strings.Cut(answer, `"`+field+`":`)
+	end := strings.IndexAny(after, ",}")
+	return fmt.Sprintf(`%s"%s":%s%s`, before, field, value, after[end:])
+}
+
+func TestOptionalAndAddedFieldsNeverFail(t *testing.T) {
+	for name, answer := range map[string]string{
+		"without redirect_url":      `{"order_id":"o","status":1,"status_code":2}`,
+		"with a null redirect_url":  `{"order_id":"o","status":1,"status_code":2,"redirect_url":null}`,
+		"with added fields":         `{"new":{"order_id":5},"order_id":"o","status":1,"status_code":2,"list":[{}]}`,
+		"with an added field twice": `{"new":1,"order_id":"o","status":1,"status_code":2,"new":2}`,
+		"with white space":          " {\n\t\"order_id\" : \"o\" , \"status\": 1,\r\n \"status_code\":2 } \n",
+		"with an escaped name":      `{"order\u005fid":"o","status":1,"status_code":2}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, answering(http.StatusOK, answer))
+			payment, err := newClient(t, s.base()).InitPayment(t.Context(), paymentsvc.PaymentTypeMC, paymentRequest())
+			require.NoError(t, err)
+			assert.Equal(t, "o", payment.OrderID)
+			assert.Empty(t, payment.RedirectURL)
+			assert.Equal(t, answer, string(payment.Raw))
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// failures makes a call fail in each of the three ways there are, and returns an error when one does not.
+func failures(ctx context.Context, cfg paymentsvc.Config, out report) error {
+	out.section("Calls made to fail, one for each outcome")
+	if err := notSent(ctx, cfg, out); err != nil {
+		return err
+	}
+	if err := rejected(ctx, cfg, out); err != nil {
+		return err
+	}
+	return unknown(ctx, cfg, out)
+}
+
+// notSent calls an address where nobody listens.
+func notSent(ctx context.Context, cfg paymentsvc.Config, out report) error {
+	cfg.BaseURL = "http://127.0.0.1:1"
+	cfg.Retry = paymentsvc.Retry{BaseDelay: 10 * time.Millisecond} // the default is longer, for real failures
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+
+	_, err = client.InitPayment(ctx, paymentsvc.PaymentTypeCard, tenFifty())
+	out.failure("InitPayment, server down", err)
+	return expect(err, paymentsvc.OutcomeNotSent)
+}
+
+// rejected calls without the signature, which no server should let pass.
+func rejected(ctx context.Context, cfg paymentsvc.Config, out report) error {
+	signer := cfg.Signer
+	cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
+		err := signer.Sign(r, body)
+		r.Header.Del("Signature")
+		return err
+	})
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+
+	_, err = client.InitPayment(ctx, paymentsvc.PaymentTypeCard, tenFifty())
+	out.failure("InitPayment, not signed", err)
+	if errors.Is(err, paymentsvc.ErrUnexpectedResponse) {
+		return fmt.Errorf("name the fields of the server's errors with -error-fields: %w", err)
+	}
+	return expect(err, paymentsvc.OutcomeRejected)
+}
+
+// unknown loses the answer of a call that was carried out, and settles it.
+func unknown(ctx context.Context, cfg paymentsvc.Config, out report) error {
+	lossy := cfg
+	lossy.HTTPClient = &http.Client{Transport: lostAnswers{&http.Transport{}}}
+	client, err := paymentsvc.NewClient(lossy)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+
+	request := tenFifty()
+	_, err = client.InitPayment(ctx, paymentsvc.PaymentTypeCard, request)
+	out.failure("InitPayment, answer lost", err)
+	if err := expect(err, paymentsvc.OutcomeUnknown); err != nil {
+		return err
+	}
+
+	client, err = paymentsvc.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: request.UserData})
+	if err != nil {
+		return err
+	}
+	if status.UserData != request.UserData {
+		out.line("StatusPayment by user_data", "settles nothing: the answer is for user_data %q, as of a mock that", status.UserData)
+		out.line("", "keeps no payments")
+		return nil
+	}
+	out.line("StatusPayment by user_data", "settled: it was started, as order %s;", status.OrderID)
+	out.line("", "starting it again would have charged the payer twice")
+	return nil
+}
+
+func tenFifty() paymentsvc.PaymentRequest {
+	return paymentsvc.PaymentRequest{
+		Amount:   paymentsvc.MustParseAmount("10.50"),
+		UserData: paymentsvc.NewUserData(),
+	}
+}
+
+// lostAnswers sends requests and loses their answers, as a connection does that breaks in between.
+type lostAnswers struct{ *http.Transport }
+
+func (t lostAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.Transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	_ = answer.Body.Close()
+	return nil, errors.New("connection lost before the answer (by this example, on purpose)")
+}
+
+func expect(err error, want paymentsvc.Outcome) error {
+	switch {
+	case err == nil:
+		return fmt.Errorf("the call above was made to fail as %q and succeeded", want)
+	case paymentsvc.OutcomeOf(err) != want:
+		return fmt.Errorf("the call above was made to fail as %q and did not: %w", want, err)
+	}
+	return nil
+}
+
+// failure prints an error of a call, what its outcome means and what to do.
+func (r report) failure(label string, err error) {
+	if err == nil {
+		r.line(label, "no error")
+		return
+	}
+	r.line(label, "%v", err)
+	callError, ok := errors.AsType[*paymentsvc.Error](err)
+	if !ok {
+		return
+	}
+	// What the service says may repeat what it was sent, so a program that logs it must think first.
+	if reported, ok := errors.AsType[*paymentsvc.ServiceError](err); ok {
+		r.line("", "service: %q, %q", reported.Code, reported.Message)
+	}
+	meaning, todo := explain(callError)
+	r.line("", "outcome: %v; %s", callError.Outcome, meaning)
+	r.line("", "to do:   %s", todo)
+}
+
+// explain says what an error means for the money, and what to do about it.
+func explain(err *paymentsvc.Error) (meaning, todo string) {
+	switch err.Outcome {
+	case paymentsvc.OutcomeNotSent:
+		if errors.Is(err, paymentsvc.ErrInvalidRequest) {
+			return "nothing left this process", "correct the field that is named"
+		}
+		return "nothing left this process", "start it again, with the same user_data"
+	case paymentsvc.OutcomeRejected:
+		if skew, ok := err.ClockSkew(); ok && skew.Abs() > 5*time.Second {
+			return "the service refused it", fmt.Sprintf("set the clock: it is %v off the service's", skew.Round(time.Second))
+		}
+		return "the service refused it", "correct what is wrong with it; calling again as it is would not help"
+	}
+	switch {
+	case strings.HasPrefix(err.Endpoint, "init_payment"):
+		return "it may have been carried out", "do not start it again; ask StatusPayment by user_data"
+	case strings.HasPrefix(err.Endpoint, "init_"):
+		return "it may have been carried out", "do not start it again; wait for its notification, or ask the service"
+	default:
+		return "the answer is not known", "ask again, which changes nothing"
+	}
+}

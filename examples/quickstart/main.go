@@ -1,0 +1,169 @@
+// Command quickstart calls all seven endpoints of the Payment Service, shows calls that fail and what their
+// outcomes mean, receives notifications, and prints what a person wants to read. It needs nothing else: it starts
+// a small service in this process.
+//
+//	go run ./examples/quickstart
+//
+// With -base-url it makes the same calls to a test or mock server; -help says what it then needs to know.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run gives the exit status: 0, 1 when something failed that should not, 2 for flags that make no sense.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	set, code := readFlags(args, stderr)
+	if set == nil {
+		return code
+	}
+	if err := quickstart(ctx, set, report{stdout}); err != nil {
+		report{stderr}.failure("Unexpected", err)
+		return 1
+	}
+	return 0
+}
+
+func quickstart(ctx context.Context, set *settings, out report) error {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: set.Scheme, Secret: set.Secret})
+	if err != nil {
+		return err
+	}
+	baseURL := set.BaseURL
+	var server *service
+	if set.InProcess {
+		if server, err = startService(ctx, set); err != nil {
+			return err
+		}
+		defer server.stop()
+		baseURL = server.url
+	}
+	cfg := paymentsvc.Config{
+		BaseURL:     baseURL,
+		PartnerID:   set.PartnerID,
+		ProjectID:   set.ProjectID,
+		Signer:      signer,
+		DecodeError: set.DecodeError,
+	}
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+
+	introduce(set, baseURL, out)
+	if err := calls(ctx, client, out); err != nil {
+		return err
+	}
+	if err := failures(ctx, cfg, out); err != nil {
+		return err
+	}
+	return notifications(ctx, set, server, out)
+}
+
+func introduce(set *settings, baseURL string, out report) {
+	_, _ = fmt.Fprintln(out.w, "Payment Service Partner Interface", paymentsvc.InterfaceVersion)
+	out.section("Service")
+	out.line("address", "%s", baseURL)
+	out.line("caller", "partner %d, project %d", set.PartnerID, set.ProjectID)
+	out.line("canonical string", "%q, its HMAC-SHA256 as %s", set.Canonical, set.Encoding)
+	if !set.InProcess {
+		out.line("chosen by", "you, with -canonical and -encoding: the interface document shows neither")
+		return
+	}
+	out.line("chosen by", "this example, like the status numbers, HTTP statuses and error fields of its")
+	out.line("", "in-process server: the interface document shows none of them, so ask the service")
+}
+
+// calls makes one call to every endpoint, two to status_payment.
+func calls(ctx context.Context, client *paymentsvc.Client, out report) error {
+	out.section("Calls")
+	amount := paymentsvc.MustParseAmount("10.50")
+
+	// Store a user_data before the call that uses it: it is how a payment is found again when no answer comes.
+	userData := paymentsvc.NewUserData()
+	payment, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+		Amount:   amount,
+		UserData: userData,
+	})
+	if err != nil {
+		return err
+	}
+	out.line("InitPayment card "+amount.String(), "order %s, status %d, status_code %d", payment.OrderID, payment.Status, payment.StatusCode)
+	out.line("", "send the payer to %s", given(payment.RedirectURL))
+
+	status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: payment.OrderID})
+	if err != nil {
+		return err
+	}
+	out.line("StatusPayment by order_id", "amount %s, user_data %s", given(status.Amount.String()), given(status.UserData))
+
+	status, err = client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
+	if err != nil {
+		return err
+	}
+	out.line("StatusPayment by user_data", "amount %s, order %s", given(status.Amount.String()), given(status.OrderID))
+
+	form, err := client.InitForm(ctx, paymentsvc.PaymentRequest{Amount: amount, UserData: paymentsvc.NewUserData()})
+	if err != nil {
+		return err
+	}
+	out.line("InitForm "+amount.String(), "send the payer to %s", form.RedirectURL)
+
+	invoice, err := client.InitInvoice(ctx, paymentsvc.PaymentRequest{Amount: amount, UserData: paymentsvc.NewUserData()})
+	if err != nil {
+		return err
+	}
+	out.line("InitInvoice "+amount.String(), "order %s", invoice.OrderID)
+	out.line("", "send the payer to %s", invoice.InvoiceURL)
+
+	payout, err := client.InitPayout(ctx, paymentsvc.PayoutRequest{
+		Amount:      amount,
+		Destination: "4111111111111111", // a public test number
+		UserData:    paymentsvc.NewUserData(),
+	})
+	if err != nil {
+		return err
+	}
+	out.line("InitPayout "+amount.String(), "order %s, status %d, status_code %d", payout.OrderID, payout.Status, payout.StatusCode)
+
+	status, err = client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: payout.OrderID})
+	if err != nil {
+		return err
+	}
+	out.line("StatusPayout by order_id", "amount %s, user_data %s", given(status.Amount.String()), given(status.UserData))
+
+	balance, err := client.GetBalance(ctx)
+	if err != nil {
+		return err
+	}
+	out.line("GetBalance", "%s for payouts, %s expected, in %s",
+		balance.PayoutBalance, balance.ExpectedBalance, balance.Currency)
+	return nil
+}
+
+// given shows the absence of a field that the service may leave out.
+func given(text string) string { return cmp.Or(text, "(not given)") }
+
+// report prints aligned lines. A reader that has gone away is no reason to stop half way through the calls.
+type report struct{ w io.Writer }
+
+func (r report) section(title string) { _, _ = fmt.Fprintf(r.w, "\n%s\n", title) }
+
+func (r report) line(label, format string, args ...any) {
+	_, _ = fmt.Fprintf(r.w, "  %-29s"+format+"\n", append([]any{label}, args...)...)
+}

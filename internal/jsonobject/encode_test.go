@@ -1,0 +1,417 @@
+package jsonobject_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+type card struct {
+	Number string `json:"number"`
+	Holder string `json:"holder,omitempty"`
+}
+
+// textOfBytes encodes as the text it holds, whatever that is.
+type textOfBytes struct{ b []byte }
+
+func (t textOfBytes) MarshalText() ([]byte, error) { return t.b, nil }
+
+// textOfPointer does so only where encoding/json can take its address.
+type textOfPointer struct{ b []byte }
+
+func (t *textOfPointer) MarshalText() ([]byte, error) { return t.b, nil }
+
+// keyOfText does so and can be the key of a map.
+type keyOfText struct{ text string }
+
+func (t keyOfText) MarshalText() ([]byte, error) { return []byte(t.text), nil }
+
+// objectOfBytes encodes as the JSON it holds.
+type objectOfBytes struct{ b []byte }
+
+func (o objectOfBytes) MarshalJSON() ([]byte, error) { return o.b, nil }
+
+// hiddenText has a method that encoding/json does not ask for keys of the kind string.
+type hiddenText string
+
+func (hiddenText) MarshalText() ([]byte, error) { return []byte("hidden"), nil }
+
+// ownText writes its text itself, without what is not valid.
+type ownText string
+
+func (t ownText) MarshalJSON() ([]byte, error) {
+	return json.Marshal(strings.ToValidUTF8(string(t), "?"))
+}
+
+// ownPointer does so only where encoding/json can take its address.
+type ownPointer struct{ Text string }
+
+func (t *ownPointer) MarshalJSON() ([]byte, error) { return ownText(t.Text).MarshalJSON() }
+
+// ownMap encodes as an object even when it is nil.
+type ownMap map[string]any
+
+func (ownMap) MarshalJSON() ([]byte, error) { return []byte(`{}`), nil }
+
+type (
+	embedded   struct{ Inner string }
+	unexported string
+	text       string
+)
+
+func TestEncodeOpenWritesObjects(t *testing.T) {
+	type object = map[string]any
+	for _, tt := range []struct {
+		name string
+		in   any
+		want string
+	}{
+		{"a map", object{"number": "4111111111111111"}, `{"number":"4111111111111111"}`},
+		{"an empty map", object{}, `{}`},
+		{"a map with keys that are integers", map[int]string{1: "a"}, `{"1":"a"}`},
+		{"a struct", card{Number: "4111111111111111"}, `{"number":"4111111111111111"}`},
+		{"a pointer to a struct", &card{Number: "4111111111111111"}, `{"number":"4111111111111111"}`},
+		{"an empty struct", struct{}{}, `{}`},
+		{"a json.RawMessage", json.RawMessage(`{"a":1}`), `{"a":1}`},
+		{"a json.RawMessage with space", json.RawMessage(" {\n \"a\" : 1 } "), `{"a":1}`},
+		{"a json.RawMessage whose member stands twice", json.RawMessage(`{"a":1,"a":2}`), `{"a":1,"a":2}`},
+		{"a json.Marshaler", objectOfBytes{[]byte(`{"b":1,"a":2}`)}, `{"b":1,"a":2}`},
+
+		{"long numbers", json.RawMessage(`{"n":1234567890123456789,"d":1.10,"e":1E+2,"z":-0}`), `{"n":1234567890123456789,"d":1.10,"e":1E+2,"z":-0}`},
+		{"a json.Number", object{"d": json.Number("1.10")}, `{"d":1.10}`},
+		{"an int64", object{"n": int64(math.MaxInt64)}, `{"n":9223372036854775807}`},
+
+		{"no HTML escapes", object{"url": "https://shop.example/?a=1&b=<c>"}, `{"url":"https://shop.example/?a=1&b=<c>"}`},
+		{"no HTML escapes in keys", object{"<&>": 1}, `{"<&>":1}`},
+		{"no HTML escapes in a json.RawMessage", json.RawMessage(`{"a":"<&>"}`), `{"a":"<&>"}`},
+		{"HTML escapes that were written", json.RawMessage(`{"a":"\u003c"}`), `{"a":"\u003c"}`},
+
+		{"U+FFFD that the text holds", object{"a": "\uFFFD"}, "{\"a\":\"\uFFFD\"}"},
+		{"U+FFFD that a key holds", object{"\uFFFD": "a"}, "{\"\uFFFD\":\"a\"}"},
+		{"U+FFFD in a nested struct", object{"a": []any{&card{Number: "\uFFFD"}}}, "{\"a\":[{\"number\":\"\uFFFD\"}]}"},
+		{"U+FFFD from an encoding.TextMarshaler", object{"a": textOfBytes{[]byte("\uFFFD")}}, "{\"a\":\"\uFFFD\"}"},
+		{"U+FFFD in a json.RawMessage", json.RawMessage("{\"a\":\"\uFFFD\"}"), "{\"a\":\"\uFFFD\"}"},
+		{"U+FFFD escaped in a json.RawMessage", json.RawMessage(`{"a":"\ufffd\uFFFD"}`), `{"a":"\ufffd\uFFFD"}`},
+		{"U+FFFD escaped in a nested json.RawMessage", object{"a": json.RawMessage(`"\ufffd"`)}, `{"a":"\ufffd"}`},
+		{"half a surrogate pair in a json.RawMessage", json.RawMessage(`{"a":"\ud800"}`), `{"a":"\ud800"}`},
+		{"U+FFFD beside values of every kind", object{"a": "\uFFFD", "b": []any{nil, true, 1.5, (*card)(nil), []byte("\xff"), [1]int{1}, map[int]bool{}, (*textOfPointer)(nil)}}, "{\"a\":\"\uFFFD\",\"b\":[null,true,1.5,null,\"/w==\",[1],{},null]}"},
+		{"a json.Marshaler that writes valid text for invalid", object{"a": ownText("\xff"), "b": "\uFFFD"}, "{\"a\":\"?\",\"b\":\"\uFFFD\"}"},
+		{"a json.Marshaler behind a pointer that writes valid text for invalid", &struct {
+			A ownPointer
+			B string
+		}{ownPointer{"\xff"}, "\uFFFD"}, "{\"A\":\"?\",\"B\":\"\uFFFD\"}"},
+		{"invalid text that is not encoded", struct {
+			A       string
+			Left    string `json:"-"`
+			private string
+			unexported
+		}{A: "\uFFFD", Left: "\xff", private: "\xff", unexported: "\xff"}, "{\"A\":\"\uFFFD\"}"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := jsonobject.EncodeOpen(tt.in)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(got))
+		})
+	}
+}
+
+func TestEncodeOpenTakesNilForNothing(t *testing.T) {
+	var nothing *card
+	for _, tt := range []struct {
+		name string
+		in   any
+	}{
+		{"nil", nil},
+		{"a nil map", map[string]any(nil)},
+		{"a nil pointer to a struct", (*card)(nil)},
+		{"a nil pointer to a map", (*map[string]any)(nil)},
+		{"a pointer to a nil pointer", &nothing},
+		{"a pointer to a nil map", new(map[string]any)},
+		{"a pointer to a nil interface", new(any)},
+		{"a nil pointer with a MarshalText method", (*textOfPointer)(nil)},
+		{"a nil pointer with a MarshalJSON method", (*ownPointer)(nil)},
+		{"a nil pointer with a MarshalJSON method of its element", (*objectOfBytes)(nil)},
+		{"a nil map with a MarshalJSON method of its own", ownMap(nil)},
+		{"a nil json.RawMessage", json.RawMessage(nil)},
+		{"a json.RawMessage of null", json.RawMessage("null")},
+		{"a json.RawMessage of null with space", json.RawMessage(" null\n")},
+		{"a json.Marshaler that writes null", objectOfBytes{[]byte("null")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := jsonobject.EncodeOpen(tt.in)
+			require.NoError(t, err)
+			require.Nil(t, got)
+		})
+	}
+}
+
+func TestEncodeOpenRefusesWhatIsNoObject(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		in   any
+	}{
+		{"a text", canary},
+		{"an empty text", ""},
+		{"a number", int64(4111111111111111)},
+		{"zero", 0},
+		{"a truth value", false},
+		{"a slice", []string{canary}},
+		{"an empty slice", []string{}},
+		{"an array", [1]card{{Number: canary}}},
+		{"bytes", []byte(`{"number":"` + canary + `"}`)},
+		{"a text that holds an object", `{"number":"` + canary + `"}`},
+		{"a json.RawMessage of an array", json.RawMessage(`["` + canary + `"]`)},
+		{"a json.RawMessage of a text", json.RawMessage(`"` + canary + `"`)},
+		{"a json.RawMessage of a number", json.RawMessage(canary)},
+		{"a json.Number", json.Number(canary)},
+		{"an encoding.TextMarshaler", textOfBytes{[]byte(canary)}},
+		{"a pointer to a text", new(string)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := jsonobject.EncodeOpen(tt.in)
+			require.Equal(t, jsonobject.ErrNotObject, err, "the bare sentinel, which cannot repeat the value")
+			require.Nil(t, got)
+		})
+	}
+}
+
+func TestEncodeOpenRefusesInvalidText(t *testing.T) {
+	type object = map[string]any
+	invalid := canary + "\xff"
+	for _, tt := range []struct {
+		name string
+		in   any
+	}{
+		{"a value", object{"a": invalid}},
+		{"a value beside U+FFFD", object{"a": "\uFFFD", "b": invalid}},
+		{"a value of a type of its own", object{"a": text(invalid)}},
+		{"a cut character", object{"a": canary + "\xe2\x82"}},
+		{"a surrogate in UTF-8", object{"a": canary + "\xed\xa0\x80"}},
+		{"a key", object{invalid: 1}},
+		{"a key of a type of its own", map[text]int{text(invalid): 1}},
+		{"a key of the kind string with a MarshalText method", map[hiddenText]int{hiddenText(invalid): 1}},
+		{"a key of the kind string with a MarshalJSON method", map[ownText]int{ownText(invalid): 1}},
+		{"a key of a nested map", object{"a": []any{object{invalid: 1}}}},
+		{"a field", card{Number: invalid}},
+		{"a field behind a pointer", &card{Number: invalid}},
+		{"a field with the option string", struct {
+			A string `json:",string"`
+		}{invalid}},
+		{"a field of an embedded struct", struct{ embedded }{embedded{invalid}}},
+		{"a field of an embedded pointer", struct{ *embedded }{&embedded{invalid}}},
+		{"a nested struct", object{"a": object{"b": []any{1, &card{Holder: invalid}}}}},
+		{"an element of a slice", object{"a": []string{"a", invalid}}},
+		{"an element of an array", object{"a": [2]any{nil, invalid}}},
+		{"an encoding.TextMarshaler", object{"a": textOfBytes{[]byte(invalid)}}},
+		{"an encoding.TextMarshaler behind a pointer", object{"a": &textOfPointer{[]byte(invalid)}}},
+		{"an encoding.TextMarshaler behind the pointer to its struct", &struct{ A textOfPointer }{textOfPointer{[]byte(invalid)}}},
+		{"an encoding.TextMarshaler in a slice", object{"a": []textOfPointer{{[]byte(invalid)}}}},
+		{"an encoding.TextMarshaler as a key", map[keyOfText]int{{invalid}: 1}},
+		{"a json.RawMessage", json.RawMessage(`{"a":"` + invalid + `"}`)},
+		{"a key in a json.RawMessage", json.RawMessage(`{"` + invalid + `":1}`)},
+		{"a nested json.RawMessage", object{"a": json.RawMessage(`"` + invalid + `"`)}},
+		{"a json.Marshaler", objectOfBytes{[]byte(`{"a":"` + invalid + `"}`)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := jsonobject.EncodeOpen(tt.in)
+			require.Equal(t, jsonobject.ErrInvalidText, err, "the bare sentinel, which cannot repeat the value")
+			require.Nil(t, got)
+		})
+	}
+}
+
+func TestEncodeOpenGivesTheEncodersError(t *testing.T) {
+	refused := errors.New("refused")
+	for _, tt := range []struct {
+		name string
+		in   any
+		want any
+	}{
+		{"a channel", map[string]any{"a": make(chan int)}, new(*json.UnsupportedTypeError)},
+		{"a function", func() {}, new(*json.UnsupportedTypeError)},
+		{"NaN", map[string]any{"a": math.NaN()}, new(*json.UnsupportedValueError)},
+		{"a json.RawMessage that is cut", json.RawMessage(`{"a":`), new(*json.MarshalerError)},
+		{"an empty json.RawMessage", json.RawMessage{}, new(*json.MarshalerError)},
+		{"two values in a json.RawMessage", json.RawMessage(`{}{}`), new(*json.MarshalerError)},
+		{"a json.Marshaler that fails", failing{refused}, new(*json.MarshalerError)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := jsonobject.EncodeOpen(tt.in)
+			require.ErrorAs(t, err, tt.want)
+			require.Nil(t, got)
+		})
+	}
+	_, err := jsonobject.EncodeOpen(failing{refused})
+	require.ErrorIs(t, err, refused)
+}
+
+type failing struct{ err error }
+
+func (f failing) MarshalJSON() ([]byte, error) { return nil, f.err }
+
+func TestEncodeOpenSurvivesAnEndlessValue(t *testing.T) {
+	endless := map[string]any{"text": "\uFFFD"}
+	endless["self"] = endless
+	_, err := jsonobject.EncodeOpen(endless)
+	require.ErrorAs(t, err, new(*json.UnsupportedValueError))
+}
+
+func TestEncodeOpenGivesBytesOfItsOwn(t *testing.T) {
+	in := json.RawMessage(`{"a":1}`)
+	got, err := jsonobject.EncodeOpen(in)
+	require.NoError(t, err)
+	in[2] = 'b'
+	require.Equal(t, `{"a":1}`, string(got))
+}
+
+func TestEncode(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		in   any
+		want string
+	}{
+		{"no line break at the end", struct{}{}, `{}`},
+		{"no HTML escapes", "<&>", `"<&>"`},
+		{"a line break inside a text", "\n", `"\n"`},
+		{"nil", nil, `null`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := jsonobject.Encode(tt.in)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(got))
+		})
+	}
+	_, err := jsonobject.Encode(make(chan int))
+	require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
+}
+
+func TestDecodeOpen(t *testing.T) {
+	raw := func(s string) any { return json.RawMessage(s) }
+	for _, tt := range []struct {
+		name, data string
+		want       any
+	}{
+		{"nothing", ``, nil},
+		{"null", `null`, nil},
+		{"an empty object", `{}`, map[string]any{}},
+		{"members in order", `{"a":"b","c":[1,true,null,{"d":{}}]}`, map[string]any{"a": "b", "c": []any{1.0, true, nil, map[string]any{"d": map[string]any{}}}}},
+		{"numbers that a float64 keeps", `{"a":1.5,"b":-0.25,"c":123456}`, map[string]any{"a": 1.5, "b": -0.25, "c": 123456.0}},
+		{"HTML as it is", `{"a":"<&>"}`, map[string]any{"a": "<&>"}},
+		{"HTML as json.Marshal escapes it", `{"a":"\u003c\u0026\u003e"}`, map[string]any{"a": "<&>"}},
+		{"U+FFFD", "{\"a\":\"\uFFFD\"}", map[string]any{"a": "\uFFFD"}},
+
+		{"a number of 19 digits", `{"a":1234567890123456789}`, raw(`{"a":1234567890123456789}`)},
+		{"a scale", `{"a":1.10}`, raw(`{"a":1.10}`)},
+		{"an exponent", `{"a":1E2}`, raw(`{"a":1E2}`)},
+		{"a number beyond a float64", `{"a":1e999}`, raw(`{"a":1e999}`)},
+		{"a nested number of 19 digits", `{"a":[{"b":1234567890123456789}]}`, raw(`{"a":[{"b":1234567890123456789}]}`)},
+		{"another order of members", `{"b":1,"a":2}`, raw(`{"b":1,"a":2}`)},
+		{"a member that stands twice", `{"a":1,"a":1}`, raw(`{"a":1,"a":1}`)},
+		{"space", `{ "a":1}`, raw(`{ "a":1}`)},
+		{"an escape that need not be", `{"a":"\u0041"}`, raw(`{"a":"\u0041"}`)},
+		{"half a surrogate pair", `{"a":"\ud800"}`, raw(`{"a":"\ud800"}`)},
+		{"invalid UTF-8", "{\"a\":\"\xff\"}", raw("{\"a\":\"\xff\"}")},
+		{"an array", `[1]`, raw(`[1]`)},
+		{"a text", `"a"`, raw(`"a"`)},
+		{"no JSON", `{"a"`, raw(`{"a"`)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, jsonobject.DecodeOpen(json.RawMessage(tt.data)))
+		})
+	}
+}
+
+func TestDecodeOpenKeepsACopy(t *testing.T) {
+	want := `{"a":1.10}`
+	data := json.RawMessage(want)
+	kept, ok := jsonobject.DecodeOpen(data).(json.RawMessage)
+	require.True(t, ok)
+	data[2] = 'b'
+	require.Equal(t, want, string(kept))
+}
+
+func TestIsNil(t *testing.T) {
+	for _, v := range []any{
+		nil, (*card)(nil), map[string]any(nil), []int(nil), json.RawMessage(nil), (func())(nil), (chan int)(nil), error(nil), io.Reader((*bytes.Buffer)(nil)),
+	} {
+		require.True(t, jsonobject.IsNil(v), "%T", v)
+	}
+	for _, v := range []any{
+		0, "", false, card{}, &card{}, map[string]any{}, []int{}, [0]int{}, func() {}, make(chan int), new(any), errors.New("not nil"),
+	} {
+		require.False(t, jsonobject.IsNil(v), "%T", v)
+	}
+}
+
+// FuzzEncodeOpen puts arbitrary bytes where text may stand: they arrive as they are or are refused.
+func FuzzEncodeOpen(f *testing.F) {
+	for _, seed := range []string{
+		"", "a", "<&>", "\uFFFD", "\xff", "\uFFFD\xff", "\u2028", "\x00", `\ufffd`, `"`, "\xed\xa0\x80",
+		`{}`, `{"a":1.10}`, ` { "b" : 1234567890123456789 , "a" : "\ud800" } `, "{\"a\":\"\xff\"}", `{"a":"\ufffd"}`,
+		`null`, ` null`, `[1]`, `{"a":1}{}`, `{"a":1,"a":1}`, `{"a":"\u003c"}`, `{"a":"<"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := string(data)
+		type field struct{ A textOfPointer }
+		open, end := json.Delim('{'), json.Delim('}')
+		for _, tt := range []struct {
+			in   any
+			want []json.Token
+		}{
+			{map[string]string{s: s}, []json.Token{open, s, s, end}},
+			{&field{textOfPointer{data}}, []json.Token{open, "A", s, end}},
+			{
+				map[hiddenText]any{hiddenText(s): []any{card{Number: s}}},
+				[]json.Token{open, s, json.Delim('['), open, "number", s, end, json.Delim(']'), end},
+			},
+		} {
+			encoded, err := jsonobject.EncodeOpen(tt.in)
+			if !utf8.ValidString(s) {
+				require.Equal(t, jsonobject.ErrInvalidText, err, "%T", tt.in)
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, tokensOf(t, encoded))
+		}
+
+		encoded, err := jsonobject.EncodeOpen(json.RawMessage(data))
+		kept := jsonobject.DecodeOpen(data) // whatever data is, it does not panic
+		again, errAgain := jsonobject.EncodeOpen(kept)
+		switch {
+		case err != nil:
+			require.False(t, json.Valid(data) && utf8.Valid(data) && bytes.TrimLeft(data, " \t\r\n")[0] == '{')
+			require.True(t, errAgain != nil || len(data) == 0)
+		case encoded == nil:
+			require.Nil(t, again)
+		default:
+			require.NoError(t, errAgain)
+			require.Equal(t, tokensOf(t, encoded), tokensOf(t, again))
+			require.Equal(t, tokensOf(t, data), tokensOf(t, again))
+		}
+	})
+}
+
+// tokensOf gives everything that stands in a JSON text, in its order, numbers as their text.
+func tokensOf(t require.TestingT, data []byte) (tokens []json.Token) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return tokens
+		}
+		require.NoError(t, err)
+		tokens = append(tokens, token)
+	}
+}
