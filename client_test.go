@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -190,4 +191,42 @@ func TestErrorTextTellsWhetherMoneyMayHaveMoved(t *testing.T) {
 	assert.Equal(t, "unknown, not sent, rejected", strings.Join([]string{
 		paymentsvc.OutcomeUnknown.String(), paymentsvc.OutcomeNotSent.String(), paymentsvc.OutcomeRejected.String(),
 	}, ", "))
+}
+
+func TestARefusedSignaturesErrorNamesTheLikelyCausesInOrder(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		date   time.Duration // of the service's clock, less the local one
+		first  string
+	}{
+		{"the clock is right", 401, 0, "Scheme.Canonical and Scheme.Encoding"},
+		{"the clock is behind", 401, 90 * time.Second, "the local clock, which is 1m30s behind the service's"},
+		{"the clock is ahead", 403, -time.Hour, "the local clock, which is 1h0m0s ahead of the service's"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, "http://127.0.0.1", over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+					date := time.Now().Add(test.date).UTC().Format(http.TimeFormat)
+					return canned(test.status, http.Header{"Date": {date}}, ""), nil
+				})))
+				response, err := pay(t.Context(), c)
+				failed(t, response, err, paymentsvc.OutcomeRejected)
+				text := err.Error()
+				assert.Contains(t, text, "; if it is about the signature, look at "+test.first)
+				scheme, secret := strings.Index(text, "Scheme.Canonical"), strings.Index(text, "the secret key")
+				assert.Positive(t, scheme)
+				assert.Less(t, scheme, secret)
+				assert.Contains(t, text, "examples/discover")
+			})
+		})
+	}
+	t.Run("without a Date the clock comes last", func(t *testing.T) {
+		e := paymentsvc.Error{Endpoint: "get_balance", HTTPStatus: http.StatusUnauthorized, Err: io.EOF}
+		assert.True(t, strings.HasSuffix(e.Error(), ", then at the local clock"), e.Error())
+	})
+	t.Run("other refusals are not about signatures", func(t *testing.T) {
+		e := paymentsvc.Error{Endpoint: "get_balance", HTTPStatus: http.StatusNotFound, Err: io.EOF}
+		assert.NotContains(t, e.Error(), "signature")
+	})
 }

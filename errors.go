@@ -153,8 +153,33 @@ func (e *Error) Error() string {
 	if e.Attempts > 1 {
 		fmt.Fprintf(&b, " (after %d attempts)", e.Attempts)
 	}
+	if e.HTTPStatus == http.StatusUnauthorized || e.HTTPStatus == http.StatusForbidden {
+		b.WriteString("; if it is about the signature, look at " + strings.Join(e.signatureSuspects(), ", then at "))
+	}
 	return b.String()
 }
+
+// signatureSuspects names what commonly makes a service refuse a signature, the likeliest first.
+func (e *Error) signatureSuspects() []string {
+	suspects := []string{
+		"Scheme.Canonical and Scheme.Encoding (to find them: " + discoverCommand + ")",
+		"the secret key",
+	}
+	skew, known := e.ClockSkew()
+	if !known {
+		return append(suspects, "the local clock")
+	}
+	// The Date has whole seconds and is as old as the answer's way here.
+	switch skew = skew.Round(time.Second); {
+	case skew > 2*time.Second:
+		return append([]string{"the local clock, which is " + skew.String() + " behind the service's"}, suspects...)
+	case skew < -2*time.Second:
+		return append([]string{"the local clock, which is " + (-skew).String() + " ahead of the service's"}, suspects...)
+	}
+	return suspects
+}
+
+const discoverCommand = "go run github.com/paymentsvc/paymentsvc/examples/discover@latest"
 
 // Unwrap gives Err.
 func (e *Error) Unwrap() error { return e.Err }

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -165,5 +166,22 @@ type report struct{ w io.Writer }
 func (r report) section(title string) { _, _ = fmt.Fprintf(r.w, "\n%s\n", title) }
 
 func (r report) line(label, format string, args ...any) {
-	_, _ = fmt.Fprintf(r.w, "  %-29s"+format+"\n", append([]any{label}, args...)...)
+	for _, text := range wrap(fmt.Sprintf(format, args...), 110) {
+		_, _ = fmt.Fprintf(r.w, "  %-29s%s\n", label, text)
+		label = ""
+	}
+}
+
+// wrap breaks text between words into lines of at most width bytes, where words allow it.
+func wrap(text string, width int) []string {
+	var lines []string
+	for len(text) > width {
+		end := strings.LastIndexByte(text[:width+1], ' ')
+		if end <= 0 {
+			break
+		}
+		lines = append(lines, text[:end])
+		text = text[end+1:]
+	}
+	return append(lines, text)
 }

@@ -78,11 +78,14 @@ Calls made to fail, one for each outcome
   InitPayment, server down     paymentsvc: init_payment/card: not sent: DIAL ERROR (after 3 attempts)
                                outcome: not sent; nothing left this process
                                to do:   start it again, with the same user_data
-  InitPayment, not signed      paymentsvc: init_payment/card: rejected: HTTP 401: the service reported an error, see ServiceError.Code and Message
+  InitPayment, not signed      paymentsvc: init_payment/card: rejected: HTTP 401: the service reported an error, see ServiceError.Code and
+                               Message; if it is about the signature, look at Scheme.Canonical and Scheme.Encoding (to find them: go run
+                               github.com/paymentsvc/paymentsvc/examples/discover@latest), then at the secret key
                                service: "headers", "timestamp and signature must each be there once"
                                outcome: rejected; the service refused it
                                to do:   correct what is wrong with it; calling again as it is would not help
-  InitPayment, answer lost     paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: connection lost before the answer (by this example, on purpose)
+  InitPayment, answer lost     paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: connection lost before
+                               the answer (by this example, on purpose)
                                outcome: unknown; it may have been carried out
                                to do:   do not start it again; ask StatusPayment by user_data
   StatusPayment by user_data   settled: it was started, as order UUID;
