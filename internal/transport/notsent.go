@@ -21,9 +21,12 @@ func (t *connTrace) watch(ctx context.Context) context.Context {
 	})
 }
 
-// neverGotOne says that a connection was asked for and none was got: without one, no byte can have left.
-// That headers were never reported as written would prove nothing: over HTTP/2 whole requests arrive so.
-func (t *connTrace) neverGotOne() bool { return t.asked.Load() && !t.got.Load() }
+// neverGotOne ends the attempt and says that a connection was asked for and none was got: without one, no byte can
+// have left. That headers were never reported as written would prove nothing: over HTTP/2 whole requests arrive so.
+func (t *connTrace) neverGotOne(end context.CancelFunc) bool {
+	end() // what is still under way may get no connection once the trace has been read
+	return t.asked.Load() && !t.got.Load()
+}
 
 // plain says whether rt is net/http's own transport with nothing foreign behind it, whose trace can be relied
 // on. It is asked after rt has been used, when rt has set itself up.

@@ -105,8 +105,7 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 			err = outer.Err // the rest repeats the method and the address
 		}
 		err = contextError(ctx, err)
-		cancel() // nothing that is still under way may get a connection once the trace has been read
-		notSent := conn.neverGotOne() && (c.config.Trust || plain(c.http.Transport))
+		notSent := conn.neverGotOne(cancel) && (c.config.Trust || plain(c.http.Transport))
 		return Result{Tried: true, NotSent: notSent, Err: &failure{err}, Duration: time.Since(start)}
 	}
 	result := Result{Tried: true, Status: resp.StatusCode, Header: resp.Header, At: time.Now()}
@@ -120,20 +119,18 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 
 // request builds and signs the request of one attempt.
 func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
-	// A body that is no *bytes.Reader leaves GetBody nil. With GetBody set, net/http sends a request again on
-	// its own after some failures of a connection.
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, io.NopCloser(bytes.NewReader(r.Body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
 	}
-	req.ContentLength = int64(len(r.Body))
 	req.Header["Content-Type"] = []string{"application/json"}
 	req.Header["User-Agent"] = c.userAgent
 	if err := r.Sign(req, r.Body); err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
 	}
-	req.Body = io.NopCloser(bytes.NewReader(r.Body))
-	req.ContentLength = int64(len(r.Body))
+	// The signer may have read or replaced the body. With GetBody set, net/http would send a request again on its
+	// own after some failures of a connection.
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.Body)), int64(len(r.Body))
 	req.GetBody = nil
 	return req, cleanHeader(req.Header)
 }

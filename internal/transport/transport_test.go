@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
+	var trace connTrace
+	hooks := httptrace.ContextClientTrace(trace.watch(t.Context()))
+	hooks.GetConn("service")
+	// A connection that comes at the last moment, as the attempt ends, must count.
+	assert.False(t, trace.neverGotOne(func() { hooks.GotConn(httptrace.GotConnInfo{}) }))
+}
+
+func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := New(Config{Timeout: time.Second, MaxResponseBytes: 1})
+	result := c.Send(ctx, &Request{URL: "http://127.0.0.1", Sign: func(*http.Request, []byte) error {
+		t.Error("signed")
+		return nil
+	}})
+	assert.True(t, result.NotSent)
+	assert.False(t, result.Tried)
+	require.ErrorIs(t, result.Err, context.Canceled)
+}
+
+func TestAFailuresTextHoldsNothingOfAnAnswer(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New(`malformed HTTP response "4111 1111"`), `malformed HTTP response "…"`},
+		{errors.New(`got ["41" "11"] here`), `got ["…" "…"] here`},
+		{errors.New(`an escaped quote "41\"11" inside`), `an escaped quote "…" inside`},
+		{errors.New(`an escaped backslash "41\\" and "11"`), `an escaped backslash "…" and "…"`},
+		{errors.New(`a quote that never ends "4111`), `a quote that never ends "…"`},
+		{errors.New(`ends in a backslash "41\`), `ends in a backslash "…"`},
+		{errors.New("connection refused"), "connection refused"},
+		{textproto.ProtocolError("malformed MIME header line: 4111"), "malformed header in the answer"},
+	} {
+		f := &failure{test.err}
+		assert.Equal(t, test.want, f.Error())
+		assert.ErrorIs(t, f, test.err)
+	}
+}
+
+func TestBackOffNeverOverflows(t *testing.T) {
+	for _, p := range []Retry{
+		{BaseDelay: math.MaxInt64, MaxDelay: math.MaxInt64},
+		{BaseDelay: math.MaxInt64 / 3, MaxDelay: math.MaxInt64},
+		{BaseDelay: 1, MaxDelay: math.MaxInt64},
+		{BaseDelay: 1, MaxDelay: 1},
+		{BaseDelay: time.Hour, MaxDelay: time.Second},
+	} {
+		for n := range 200 {
+			delay := p.backOff(n + 1)
+			assert.Positive(t, delay)
+			assert.LessOrEqual(t, delay, p.MaxDelay)
+		}
+	}
+}
+
+func TestRetryAfterAtTheLimitsOfADuration(t *testing.T) {
+	for _, value := range []string{"4294967295", "4294967296", "18446744073709551616", "Fri, 31 Dec 9999 23:59:59 GMT"} {
+		delay, asked := retryAfter(http.Header{"Retry-After": {value}}, time.Now())
+		assert.True(t, asked, value)
+		assert.Positive(t, delay, value)
+	}
+}
+
+func TestALastByteThatFailsIsAFailure(t *testing.T) {
+	c := New(Config{MaxResponseBytes: 4})
+	for _, test := range []struct {
+		body io.Reader
+		want string
+		err  error
+	}{
+		{io.MultiReader(strings.NewReader("1234")), "1234", nil},
+		{io.MultiReader(strings.NewReader("1234"), strings.NewReader("5")), "1234", ErrTooLarge},
+		{io.MultiReader(strings.NewReader("1234"), broken{}), "1234", io.ErrUnexpectedEOF},
+		{io.MultiReader(strings.NewReader("12"), broken{}), "12", io.ErrUnexpectedEOF},
+	} {
+		body, err := c.readBody(&http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(test.body), ContentLength: -1})
+		assert.Equal(t, test.want, string(body))
+		assert.ErrorIs(t, err, test.err)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
