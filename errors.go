@@ -59,7 +59,8 @@ const (
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent says that no byte of the request left, as is proved. It is safe to start again.
 	OutcomeNotSent
-	// OutcomeRejected says that the service answered, and that its answer is an error.
+	// OutcomeRejected says that the service answered, and that its answer is an error. It speaks of this call only:
+	// a start that is refused because its user_data was used before says that there may be an earlier one.
 	OutcomeRejected
 )
 
@@ -235,9 +236,6 @@ type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	code, message := strings.Split(codeKey, "."), strings.Split(messageKey, ".")
 	return func(_ int, body []byte) *ServiceError {
-		if !json.Valid(body) {
-			return nil
-		}
 		c, hasCode := textAt(body, code)
 		m, hasMessage := textAt(body, message)
 		if !hasCode && !hasMessage {

@@ -23,11 +23,15 @@ var (
 	secret paymentsvc.Secret
 	client *paymentsvc.Client
 	mux    *http.ServeMux
+	handler http.Handler
+	srv    *paymentsvctest.Server
+	t      *testing.T
 	orders interface {
 		Apply(ctx context.Context, key, orderID string, status paymentsvc.StatusName) error
 	}
 )
 
+func checkout(client *paymentsvc.Client, userData string)                  {}
 func retryLater(userData string) error                                     { return nil }
 func cancelOrder(userData string) error                                    { return nil }
 func settleOrder(userData string, status *paymentsvc.StatusResponse) error { return nil }
@@ -74,7 +78,7 @@ func program(snippet string) string {
 	var b strings.Builder
 	b.WriteString("package snippet\n\nimport (\n")
 	for name, path := range imports {
-		if regexp.MustCompile(`\b` + name + `\.`).MatchString(snippet + prelude) {
+		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(snippet + prelude) {
 			fmt.Fprintf(&b, "\t%q\n", path)
 		}
 	}

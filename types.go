@@ -333,7 +333,8 @@ func (r PaymentRequest) LogValue() slog.Value {
 }
 
 // StatusResponse is the answer of status_payment and status_payout (sections 4.2, 4.4). The document makes
-// every field optional and shows no status among them: what else the service sends is in Raw.
+// every field optional and shows no status among them: what else the service sends is in Raw. So any JSON object is an
+// answer: compare OrderID and UserData with what was asked for before you settle something by it.
 type StatusResponse struct {
 	PartnerID   int64
 	ProjectID   int64

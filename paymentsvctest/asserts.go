@@ -1,0 +1,105 @@
+package paymentsvctest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Rejection is a request that the server refused by itself; what a fault answers is none.
+type Rejection struct {
+	// Endpoint is the path below {base_url}, and Number counts the requests there from 1. For an unknown
+	// endpoint it is the whole path.
+	Endpoint string
+	Number   int
+	Problem  Problem
+	// Message says what was wrong, and holds no value that was sent.
+	Message string
+	// UserData is the request's, "" where there was none to be read.
+	UserData string
+}
+
+// String shows all of it on one line.
+func (r Rejection) String() string {
+	return fmt.Sprintf("%s, request %d, user_data %q: %s: %s", r.Endpoint, r.Number, r.UserData, r.Problem, r.Message)
+}
+
+// reject keeps why a request was refused.
+func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *refusal) {
+	if endpoint == "" {
+		endpoint = r.URL.Path
+	}
+	fields, _ := parseObject(body) // as far as it goes
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rejections = append(s.rejections, Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")})
+	if why.fault != nil {
+		why.fault.Endpoint, why.fault.Number = endpoint, n
+		s.signatures = append(s.signatures, *why.fault)
+	}
+}
+
+// Rejected gives the requests that the server refused by itself, in their order.
+func (s *Server) Rejected() []Rejection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.rejections)
+}
+
+// AssertStarted fails the test unless exactly so many orders were started for a user_data, and shows what was.
+func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
+	t.Helper()
+	if got := s.Started(userData); got != times {
+		t.Errorf("paymentsvctest: %d orders were started for user_data %q, and not %d\n%s", got, userData, times, s.summary())
+	}
+}
+
+// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and shows why.
+func (s *Server) AssertAllSigned(t testing.TB) {
+	t.Helper()
+	if faults := s.SignatureFaults(); len(faults) > 0 {
+		t.Errorf("paymentsvctest: %d requests were signed wrongly%s", len(faults), lines(faults))
+	}
+}
+
+// AssertNoneRejected fails the test if the server refused a request by itself, and shows why.
+func (s *Server) AssertNoneRejected(t testing.TB) {
+	t.Helper()
+	if rejected := s.Rejected(); len(rejected) > 0 {
+		t.Errorf("paymentsvctest: %d requests were refused%s", len(rejected), lines(rejected))
+	}
+}
+
+// AssertForgeriesRefused fails the test if the receiver took a forged notification for a true one: if it
+// answered one with a 2xx.
+func (s *Server) AssertForgeriesRefused(t testing.TB) {
+	t.Helper()
+	for _, d := range s.Deliveries() {
+		if d.Forged && d.Accepted() {
+			t.Errorf("paymentsvctest: a forged notification was accepted: %s", d)
+		}
+	}
+}
+
+// summary is what a failed test wants to see: what was started and what was refused.
+func (s *Server) summary() string {
+	orders, rejected, faults := s.Orders(), s.Rejected(), s.SignatureFaults()
+	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests refused%s\n%d signed wrongly%s",
+		len(orders), lines(orders), len(rejected), lines(rejected), len(faults), lines(faults))
+}
+
+// lines shows the first of a list, one on a line.
+func lines[T any](list []T) string {
+	const most = 20
+	var b strings.Builder
+	for i, item := range list {
+		if i == most {
+			_, _ = fmt.Fprintf(&b, "\n  and %d more", len(list)-most)
+			break
+		}
+		_, _ = fmt.Fprintf(&b, "\n  %v", item)
+	}
+	return b.String()
+}

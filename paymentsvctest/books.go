@@ -1,0 +1,269 @@
+package paymentsvctest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Kind says what an order was started as.
+type Kind string
+
+// The kinds of orders.
+const (
+	KindPayment Kind = "payment"
+	KindPayout  Kind = "payout"
+	KindForm    Kind = "form"
+	KindInvoice Kind = "invoice"
+)
+
+// Order is something that was started. Its destination and its four open objects are shown neither by fmt nor
+// by encoding/json.
+type Order struct {
+	// Number counts the orders from 1.
+	Number int
+	Kind   Kind
+	// Type is the payment's, "" for other kinds.
+	Type      paymentsvc.PaymentType
+	ProjectID int64
+	OrderID   string
+	UserData  string
+	Amount    paymentsvc.Amount
+	// Status is PENDING at first, Numbers its numbers.
+	Status  paymentsvc.StatusName
+	Numbers Numbers
+	// Refunded is the sum of the refunds in SUCCESS, not set without one.
+	Refunded paymentsvc.Amount
+
+	// Destination is the payout's.
+	Destination string `json:"-"`
+	// The four objects as they were sent, nil where they were not.
+	CardData json.RawMessage `json:"-"`
+	Browser  json.RawMessage `json:"-"`
+	Payer    json.RawMessage `json:"-"`
+	Payee    json.RawMessage `json:"-"`
+}
+
+// Format shows what a test's message wants, under every verb.
+func (o Order) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "%s %s of %s for user_data %q, %s", o.Kind, o.OrderID, o.Amount, o.UserData, o.Status)
+}
+
+// order is an Order in the books.
+type order struct {
+	Order
+	script   []paymentsvc.StatusName // the statuses still to come
+	refunded money
+}
+
+func (o *order) payout() bool { return o.Kind == KindPayout }
+
+// userKey is what user_data is unique in.
+type userKey struct {
+	project  int64
+	payout   bool
+	userData string
+}
+
+// account is a project in the books.
+type account struct {
+	Project
+	balance money // payout_balance
+	pending money // payments, forms and invoices that may still succeed
+}
+
+// books are the orders and balances. They are not safe for concurrent use.
+type books struct {
+	numbers    map[paymentsvc.StatusName]Numbers
+	orders     []*order
+	byID       map[string]*order
+	byUserData map[userKey][]*order
+	started    map[string]int // orders by user_data
+	accounts   map[int64]*account
+}
+
+func newBooks(c *Config) *books {
+	b := &books{
+		numbers:    c.Numbers,
+		byID:       map[string]*order{},
+		byUserData: map[userKey][]*order{},
+		started:    map[string]int{},
+		accounts:   map[int64]*account{},
+	}
+	for _, p := range c.Projects {
+		b.accounts[p.ID] = &account{Project: p, balance: moneyOf(p.Balance)}
+	}
+	return b
+}
+
+// refusal is a problem with a request, how to put it, and what is wrong with the signature if that is it.
+type refusal struct {
+	problem Problem
+	message string
+	fault   *SignatureFault
+}
+
+func refuse(problem Problem, message string) *refusal {
+	return &refusal{problem: problem, message: message}
+}
+
+// start enters a new order, or gives the one that is there.
+func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *refusal) {
+	key := userKey{o.ProjectID, o.payout(), o.UserData}
+	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
+		first := known[0]
+		same := first.Kind == o.Kind && first.Type == o.Type && first.Amount.Equal(o.Amount) && first.Destination == o.Destination
+		switch {
+		case repeated == RejectRepeated:
+			return nil, refuse(ProblemRepeated, "user_data was used before")
+		case !same:
+			return nil, refuse(ProblemRepeated, "user_data was used before, for an order that differs")
+		}
+		return first, nil
+	}
+	o.Number = len(b.orders) + 1
+	o.OrderID = fmt.Sprintf("00000000-0000-4000-8000-%012d", o.Number)
+	o.Status = paymentsvc.StatusPending
+	o.Numbers = b.numbers[o.Status]
+	moved, err := b.accounts[o.ProjectID].move(nil, &o)
+	switch {
+	case err != nil:
+		return nil, refuse(ProblemRefused, "the balance would have more digits than an amount may have")
+	case refuseOverdraft && o.payout() && moved.balance.sign() < 0:
+		return nil, refuse(ProblemBalance, "the payout balance does not cover it")
+	}
+	b.accounts[o.ProjectID] = moved
+	entry := &o
+	b.orders = append(b.orders, entry)
+	b.byID[o.OrderID] = entry
+	b.byUserData[key] = append(b.byUserData[key], entry)
+	b.started[o.UserData]++
+	return entry, nil
+}
+
+// find gives the order that a status request means; both identifiers, if given, must lead to it.
+func (b *books) find(project int64, payout bool, orderID, userData string) *order {
+	o := b.byID[orderID]
+	if orderID == "" {
+		known := b.byUserData[userKey{project, payout, userData}]
+		if len(known) == 0 {
+			return nil
+		}
+		o = known[len(known)-1]
+	}
+	if o == nil || o.ProjectID != project || o.payout() != payout || userData != "" && o.UserData != userData {
+		return nil
+	}
+	return o
+}
+
+var (
+	errNoOrder   = errors.New("no such order")
+	errNoNumbers = errors.New("Config.Numbers has no numbers for this status")
+	errFinal     = errors.New("the document shows no way out of a payment's SUCCESS and FAILURE")
+)
+
+// settle puts an order into another status.
+func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, error) {
+	o := b.byID[orderID]
+	if o == nil {
+		return nil, errNoOrder
+	}
+	numbers, ok := b.numbers[status]
+	switch {
+	case !ok:
+		return nil, errNoNumbers
+	case !o.payout() && o.Status.Final() && status != o.Status:
+		return nil, errFinal
+	}
+	after := *o
+	after.Status, after.Numbers = status, numbers
+	return o, b.change(o, &after)
+}
+
+var errRefund = errors.New("a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
+
+// refund gives back a part of an order, if the refund is in SUCCESS.
+func (b *books) refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (*order, error) {
+	o := b.byID[orderID]
+	if o == nil {
+		return nil, errNoOrder
+	}
+	refunded := o.refunded.plus(moneyOf(amount))
+	left := moneyOf(o.Amount).minus(refunded)
+	if o.payout() || o.Status != paymentsvc.StatusSuccess || amount.Sign() <= 0 || left.sign() < 0 {
+		return nil, errRefund
+	}
+	if _, ok := b.numbers[status]; !ok {
+		return nil, errNoNumbers
+	}
+	if status != paymentsvc.StatusSuccess {
+		return o, nil
+	}
+	after := *o
+	var err error
+	if after.Refunded, err = refunded.amount(); err != nil {
+		return nil, err
+	}
+	after.refunded = refunded
+	return o, b.change(o, &after)
+}
+
+// change makes an order like after, and moves its account.
+func (b *books) change(o, after *order) error {
+	moved, err := b.accounts[o.ProjectID].move(o, after)
+	if err != nil {
+		return err
+	}
+	b.accounts[o.ProjectID] = moved
+	*o = *after
+	return nil
+}
+
+// balances gives what get_balance answers.
+func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
+	if payout, err = a.balance.amount(); err != nil {
+		return payout, expected, err
+	}
+	expected, err = a.balance.plus(a.pending).amount()
+	return payout, expected, err
+}
+
+// move gives the account as it is when an order that counted as before, nil for not at all, counts as after. It
+// is an error for a balance to grow longer than an amount may be.
+func (a *account) move(before, after *order) (*account, error) {
+	moved := *a
+	if before != nil {
+		balance, pending := before.weight()
+		moved.balance, moved.pending = moved.balance.minus(balance), moved.pending.minus(pending)
+	}
+	balance, pending := after.weight()
+	moved.balance, moved.pending = moved.balance.plus(balance), moved.pending.plus(pending)
+	_, _, err := moved.balances()
+	return &moved, err
+}
+
+// weight is what an order adds to payout_balance, and what it may still add.
+func (o *order) weight() (balance, pending money) {
+	amount := moneyOf(o.Amount)
+	switch {
+	case o.payout() && o.Status == paymentsvc.StatusFailure:
+	case o.payout():
+		balance = money{}.minus(amount)
+	case o.Status == paymentsvc.StatusSuccess:
+		balance = amount.minus(o.refunded)
+	case !o.Status.Final():
+		pending = amount
+	}
+	return balance, pending
+}
+
+func (b *books) list() []Order {
+	orders := make([]Order, 0, len(b.orders))
+	for _, o := range b.orders {
+		orders = append(orders, o.Order)
+	}
+	return orders
+}

@@ -1,0 +1,307 @@
+package paymentsvctest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// maxBody bounds a request's body. The bound is this package's: the document shows none (section 8).
+const maxBody = 1 << 20
+
+// call is a request that has passed all checks.
+type call struct {
+	endpoint string
+	project  int64
+	fields   object
+}
+
+// kind is what the call starts, "" for none.
+func (c *call) kind() Kind {
+	switch {
+	case covers(InitPayment, c.endpoint):
+		return KindPayment
+	case c.endpoint == InitPayout:
+		return KindPayout
+	case c.endpoint == InitForm:
+		return KindForm
+	case c.endpoint == InitInvoice:
+		return KindInvoice
+	}
+	return ""
+}
+
+// endpointOf gives the part of a path below {base_url}, "" where there is no such endpoint.
+func (s *Server) endpointOf(path string) string {
+	name, below := strings.CutPrefix(path, s.cfg.BasePath+"/")
+	if !below || fieldsOf(name) == nil {
+		return ""
+	}
+	return name
+}
+
+// fieldType is a field's type in the document.
+type fieldType string
+
+const (
+	integerField fieldType = "an integer"
+	amountField  fieldType = "a number"
+	textField    fieldType = "a string that is not empty"
+	objectField  fieldType = "an object"
+)
+
+// field is a field of a request.
+type field struct {
+	name     string
+	is       fieldType
+	required bool
+}
+
+// fieldsOf gives the fields of an endpoint's request (section 4), nil where there is no such endpoint.
+func fieldsOf(endpoint string) []field {
+	ids := []field{{"partner_id", integerField, true}, {"project_id", integerField, true}}
+	switch endpoint {
+	case InitPayment + "/card", InitPayment + "/sbp", InitPayment + "/crypto", InitPayment + "/mc", InitForm, InitInvoice:
+		return append(ids,
+			field{"amount", amountField, true},
+			field{"user_data", textField, true},
+			field{"card_data", objectField, false},
+			field{"browser", objectField, false},
+			field{"payer", objectField, false},
+			field{"payee", objectField, false},
+		)
+	case InitPayout:
+		return append(ids,
+			field{"amount", amountField, true},
+			field{"destination", textField, true},
+			field{"user_data", textField, true},
+		)
+	case StatusPayment: // either of the two identifiers, which check sees to
+		return append(ids, field{"order_id", textField, false}, field{"user_data", textField, false})
+	case StatusPayout:
+		return append(ids, field{"order_id", textField, true})
+	case GetBalance:
+		return ids
+	}
+	return nil
+}
+
+// check gives what a request asks for, or why it is refused.
+func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *refusal) {
+	fields := fieldsOf(endpoint)
+	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case fields == nil:
+		return nil, refuse(ProblemEndpoint, "no such endpoint")
+	case r.Method != http.MethodPost:
+		return nil, refuse(ProblemMethod, "the method is not POST")
+	case contentType != "application/json":
+		return nil, refuse(ProblemContentType, "the Content-Type is not application/json")
+	case len(body) > maxBody:
+		return nil, refuse(ProblemTooLarge, "the body has more than 1 MiB")
+	}
+	parsed, bodyErr := parseObject(body)
+	if why := s.checkSignature(r, body, parsed); why != nil {
+		return nil, why
+	}
+	if bodyErr != nil {
+		return nil, refuse(ProblemBody, bodyErr.Error())
+	}
+	if err := parsed.check(fields); err != nil {
+		return nil, refuse(ProblemField, err.Error())
+	}
+	if endpoint == StatusPayment && parsed.text("order_id") == "" && parsed.text("user_data") == "" {
+		return nil, refuse(ProblemField, "order_id: missing, and so is user_data")
+	}
+	c := &call{endpoint: endpoint, project: parsed.integer("project_id"), fields: parsed}
+	if parsed.integer("partner_id") != s.cfg.PartnerID || s.project(c.project) == nil {
+		return nil, refuse(ProblemIDs, "no such partner, or no such project of the partner")
+	}
+	return c, nil
+}
+
+func (s *Server) project(id int64) *Project {
+	for i := range s.cfg.Projects {
+		if s.cfg.Projects[i].ID == id {
+			return &s.cfg.Projects[i]
+		}
+	}
+	return nil
+}
+
+// checkSignature checks the two headers of section 5.
+func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *refusal {
+	fail := func(problem Problem, message string) *refusal {
+		return &refusal{problem, message, &SignatureFault{Reason: message}}
+	}
+	for _, name := range []string{"timestamp", "signature"} {
+		switch values := r.Header.Values(name); {
+		case len(values) == 0:
+			return fail(ProblemHeader, "the "+name+" header is missing")
+		case len(values) > 1:
+			return fail(ProblemHeader, "the "+name+" header stands more than once")
+		case values[0] == "":
+			return fail(ProblemHeader, "the "+name+" header is empty")
+		}
+	}
+	timestamp := r.Header.Get("Timestamp")
+	seconds, err := strconv.ParseUint(timestamp, 10, 62)
+	if err != nil {
+		return fail(ProblemHeader, "the timestamp header is not Unix time in seconds")
+	}
+	m := &paymentsvc.Message{
+		Kind:      paymentsvc.KindRequest,
+		Method:    r.Method,
+		URL:       addressOf(r),
+		Header:    r.Header,
+		Timestamp: timestamp,
+		Body:      body,
+	}
+	signers := s.cfg.Projects // whichever it may be, when the body does not say
+	if p := s.project(parsed.integer("project_id")); p != nil {
+		signers = []Project{*p}
+	}
+	if !s.signedByOneOf(signers, m, r.Header.Get("Signature")) {
+		return &refusal{
+			problem: ProblemSignature,
+			message: "the signature is not that of this request",
+			fault:   s.diagnose(signers[0], m, r.Header.Get("Signature")),
+		}
+	}
+	age := s.cfg.Now().Sub(time.Unix(int64(seconds), 0)).Abs()
+	if s.cfg.Tolerance > 0 && age.Truncate(time.Second) > s.cfg.Tolerance {
+		return fail(ProblemTimestamp, fmt.Sprintf("the timestamp is %s from the clock, where %s is tolerated", age.Truncate(time.Second), s.cfg.Tolerance))
+	}
+	return nil
+}
+
+func (s *Server) signedByOneOf(projects []Project, m *paymentsvc.Message, signature string) bool {
+	for _, p := range projects {
+		if want, err := s.cfg.Scheme.Signature(p.Secret, m); err == nil && want == signature {
+			return true
+		}
+	}
+	return false
+}
+
+// addressOf gives the address that the client signed. A router may have shortened r.URL, so it is read from the
+// request line; the host stands apart.
+func addressOf(r *http.Request) *url.URL {
+	u, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil { // a request that no server has read
+		copied := *r.URL
+		u = &copied
+	}
+	u.Host = cmp.Or(u.Host, r.Host)
+	if u.Scheme == "" {
+		u.Scheme = "http"
+	}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	return u
+}
+
+// object is a JSON object: its values by name, each as it stands in the text.
+type object map[string]json.RawMessage
+
+// parseObject reads one JSON object with nothing behind it and no name twice. What it could read is given with
+// the error. Its errors hold no bytes of data.
+func parseObject(data []byte) (object, error) {
+	o := object{}
+	if !utf8.Valid(data) {
+		return o, errors.New("the body is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+		return o, errors.New("the body is not a JSON object")
+	}
+	var repeated string
+	for dec.More() {
+		token, err := dec.Token()
+		name, isName := token.(string)
+		var value json.RawMessage
+		if err != nil || !isName || dec.Decode(&value) != nil {
+			return o, errors.New("the body is not JSON")
+		}
+		if _, known := o[name]; known {
+			repeated = name
+		}
+		o[name] = value
+	}
+	if _, err := dec.Token(); err != nil {
+		return o, errors.New("the body is not JSON")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return o, errors.New("something follows the JSON object in the body")
+	}
+	if repeated != "" {
+		return o, errors.New("a field of the body stands twice")
+	}
+	return o, nil
+}
+
+// check says what is wrong with a field. Its errors hold no value and no name that the document does not have.
+func (o object) check(fields []field) error {
+	known := 0
+	for _, f := range fields {
+		value, given := o[f.name]
+		switch {
+		case given && !f.accepts(value):
+			return fmt.Errorf("%s: not %s", f.name, f.is)
+		case given:
+			known++
+		case f.required:
+			return fmt.Errorf("%s: missing", f.name)
+		}
+	}
+	if known < len(o) {
+		return errors.New("the body has a field that the document does not show for this endpoint")
+	}
+	return nil
+}
+
+func (f field) accepts(value json.RawMessage) bool {
+	switch f.is {
+	case integerField:
+		_, err := strconv.ParseInt(string(value), 10, 64)
+		return err == nil
+	case amountField:
+		_, err := paymentsvc.ParseAmount(string(value))
+		return err == nil
+	case textField:
+		return len(value) > 2 && value[0] == '"'
+	default:
+		return value[0] == '{'
+	}
+}
+
+// text, integer and amount give a field, and the zero value where it is not there or of another type.
+
+func (o object) text(name string) string {
+	var text string
+	_ = json.Unmarshal(o[name], &text)
+	return text
+}
+
+func (o object) integer(name string) int64 {
+	n, _ := strconv.ParseInt(string(o[name]), 10, 64)
+	return n
+}
+
+func (o object) amount(name string) paymentsvc.Amount {
+	a, _ := paymentsvc.ParseAmount(string(o[name]))
+	return a
+}

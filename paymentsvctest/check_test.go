@@ -1,0 +1,415 @@
+package paymentsvctest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+const (
+	paymentBody = `{"partner_id":7,"project_id":42,"amount":10.50,"user_data":"order-1"}`
+	payoutBody  = `{"partner_id":7,"project_id":42,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`
+	balanceBody = `{"partner_id":7,"project_id":42}`
+)
+
+// now is the clock of these tests.
+func now() time.Time { return time.Unix(1_764_310_000, 0) }
+
+// send posts a body, signed as it should be, and then changed by change.
+func send(t testing.TB, srv *paymentsvctest.Server, path, body string, change func(*http.Request)) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader(body))
+	require.NoError(t, err)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
+	require.NoError(t, err)
+	require.NoError(t, signer.Sign(req, []byte(body)))
+	req.Header.Set("Content-Type", "application/json")
+	if change != nil {
+		change(req)
+	}
+	resp, err := srv.HTTPClient().Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(got)
+}
+
+func set(name string, values ...string) func(*http.Request) {
+	return func(r *http.Request) { r.Header[name] = values }
+}
+
+func TestRequestsThatTheDocumentForbidsAreRefused(t *testing.T) {
+	const initPayment = "/init_payment/card"
+	replace := func(old, new string) string {
+		require.Contains(t, paymentBody, old)
+		return strings.Replace(paymentBody, old, new, 1)
+	}
+	for _, test := range []struct {
+		name    string
+		path    string
+		body    string
+		change  func(*http.Request)
+		status  int
+		problem paymentsvctest.Problem
+		message string
+	}{
+		{"an unknown path", "/init_refund", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, "no such endpoint"},
+		{"an unknown payment type", "/init_payment/cash", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
+		{"a payment without a type", "/init_payment", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
+		{"a slash at the end", initPayment + "/", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
+		{"a method other than POST", initPayment, paymentBody, func(r *http.Request) { r.Method = http.MethodPut }, 405, paymentsvctest.ProblemMethod, ""},
+		{"another content type", initPayment, paymentBody, set("Content-Type", "text/json"), 415, paymentsvctest.ProblemContentType, ""},
+		{"no content type", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Content-Type") }, 415, paymentsvctest.ProblemContentType, ""},
+		{"a body over 1 MiB", initPayment, paymentBody + strings.Repeat(" ", 1<<20), nil, 413, paymentsvctest.ProblemTooLarge, ""},
+
+		{"no timestamp", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Timestamp") }, 401, paymentsvctest.ProblemHeader, "the timestamp header is missing"},
+		{"no signature", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Signature") }, 401, paymentsvctest.ProblemHeader, "the signature header is missing"},
+		{"an empty signature", initPayment, paymentBody, set("Signature", ""), 401, paymentsvctest.ProblemHeader, "the signature header is empty"},
+		{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"), 401, paymentsvctest.ProblemHeader, "the signature header stands more than once"},
+		{"two timestamps", initPayment, paymentBody, set("Timestamp", "1764310000", "1764310000"), 401, paymentsvctest.ProblemHeader, ""},
+		{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"), 401, paymentsvctest.ProblemHeader, "the timestamp header is not Unix time in seconds"},
+		{"a fraction as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000.5"), 401, paymentsvctest.ProblemHeader, ""},
+		{"a date as timestamp", initPayment, paymentBody, set("Timestamp", "2025-11-28"), 401, paymentsvctest.ProblemHeader, ""},
+		{"another timestamp than the signed one", initPayment, paymentBody, set("Timestamp", "1764310001"), 401, paymentsvctest.ProblemSignature, ""},
+		{"another signature", initPayment, paymentBody, set("Signature", "00"), 401, paymentsvctest.ProblemSignature, "the signature is not that of this request"},
+		{"a request of project 43", initPayment, replace("42", "43"), nil, 403, paymentsvctest.ProblemIDs, ""},
+		{"a request of partner 8", initPayment, replace("7", "8"), nil, 403, paymentsvctest.ProblemIDs, ""},
+
+		{"no body", initPayment, "", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
+		{"an array", initPayment, "[]", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
+		{"half an object", initPayment, paymentBody[:30], nil, 400, paymentsvctest.ProblemBody, "the body is not JSON"},
+		{"an object and more", initPayment, paymentBody + "{}", nil, 400, paymentsvctest.ProblemBody, "something follows the JSON object in the body"},
+		{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, 400, paymentsvctest.ProblemBody, "a field of the body stands twice"},
+		{"text that is not UTF-8", initPayment, replace("order-1", "order-\xff"), nil, 400, paymentsvctest.ProblemBody, "the body is not UTF-8"},
+
+		{"no amount", initPayment, replace(`"amount":10.50,`, ``), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
+		{"a quoted amount", initPayment, replace("10.50", `"10.50"`), nil, 400, paymentsvctest.ProblemField, "amount: not a number"},
+		{"an amount of 65 digits", initPayment, replace("10.50", strings.Repeat("1", 65)), nil, 400, paymentsvctest.ProblemField, "amount: not a number"},
+		{"a fraction as an id", initPayment, replace("42", "42.0"), nil, 400, paymentsvctest.ProblemField, "project_id: not an integer"},
+		{"a quoted id", initPayment, replace("7", `"7"`), nil, 400, paymentsvctest.ProblemField, "partner_id: not an integer"},
+		{"no partner_id", initPayment, replace(`"partner_id":7,`, ``), nil, 400, paymentsvctest.ProblemField, "partner_id: missing"},
+		{"null for a required field", initPayment, replace(`"order-1"`, "null"), nil, 400, paymentsvctest.ProblemField, "user_data: not a string that is not empty"},
+		{"an empty user_data", initPayment, replace("order-1", ""), nil, 400, paymentsvctest.ProblemField, "user_data: not a string that is not empty"},
+		{"card_data as text", initPayment, replace(`"order-1"`, `"order-1","card_data":"4111111111111111"`), nil, 400, paymentsvctest.ProblemField, "card_data: not an object"},
+		{"payer as null", initPayment, replace(`"order-1"`, `"order-1","payer":null`), nil, 400, paymentsvctest.ProblemField, "payer: not an object"},
+		{"browser as an array", initPayment, replace(`"order-1"`, `"order-1","browser":[]`), nil, 400, paymentsvctest.ProblemField, "browser: not an object"},
+		{"payee as a number", initPayment, replace(`"order-1"`, `"order-1","payee":1`), nil, 400, paymentsvctest.ProblemField, "payee: not an object"},
+		{"a field in other case", initPayment, replace("amount", "Amount"), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
+		{"a field of no document", initPayment, replace(`"order-1"`, `"order-1","secret_field":1`), nil, 400, paymentsvctest.ProblemField, "the body has a field that the document does not show for this endpoint"},
+		{"the destination of a payout in a payment", initPayment, replace(`"order-1"`, `"order-1","destination":"x"`), nil, 400, paymentsvctest.ProblemField, ""},
+		{"a payout without a destination", "/init_payout", paymentBody, nil, 400, paymentsvctest.ProblemField, "destination: missing"},
+		{"card_data in a payout", "/init_payout", strings.Replace(payoutBody, "{", `{"card_data":{},`, 1), nil, 400, paymentsvctest.ProblemField, ""},
+		{"a status of neither identifier", "/status_payment", balanceBody, nil, 400, paymentsvctest.ProblemField, "order_id: missing, and so is user_data"},
+		{"a payout's status by user_data", "/status_payout", strings.Replace(balanceBody, "{", `{"user_data":"x",`, 1), nil, 400, paymentsvctest.ProblemField, "order_id: missing"},
+		{"an unknown order", "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil, 404, paymentsvctest.ProblemNotFound, ""},
+		{"a balance with an amount", "/get_balance", strings.Replace(balanceBody, "{", `{"amount":1,`, 1), nil, 400, paymentsvctest.ProblemField, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config())
+			status, answer := send(t, srv, test.path, test.body, test.change)
+			assert.Equal(t, test.status, status)
+
+			rejected := srv.Rejected()
+			require.Len(t, rejected, 1)
+			assert.Equal(t, test.problem, rejected[0].Problem)
+			if test.message != "" {
+				assert.Equal(t, test.message, rejected[0].Message)
+			}
+			want, err := json.Marshal(map[string]string{"error_code": string(test.problem), "error_message": rejected[0].Message})
+			require.NoError(t, err)
+			assert.JSONEq(t, string(want), answer)
+			assert.Empty(t, srv.Orders())
+			signature := test.problem == paymentsvctest.ProblemHeader || test.problem == paymentsvctest.ProblemSignature
+			assert.Equal(t, signature, len(srv.SignatureFaults()) == 1)
+			for _, hidden := range []string{card, "secret_field", string(secret)} {
+				assert.NotContains(t, fmt.Sprint(rejected, srv.SignatureFaults(), answer), hidden)
+			}
+		})
+	}
+}
+
+func TestRequestsThatTheDocumentShowsAreTaken(t *testing.T) {
+	objects := `"card_data":{"pan":"4111111111111111"},"browser":{},"payer":{"a":[1]},"payee":{"b":null}`
+	withObjects := strings.Replace(paymentBody, `"order-1"`, `"order-1",`+objects, 1)
+	srv := paymentsvctest.Start(t, config(everyStartCounts))
+	for _, kind := range []string{"card", "sbp", "crypto", "mc"} {
+		status, answer := send(t, srv, "/init_payment/"+kind, withObjects, nil)
+		assert.Equal(t, 200, status)
+		n := len(srv.Orders())
+		assert.Equal(t, fmt.Sprintf(`{"order_id":"00000000-0000-4000-8000-%012d","status":1,"status_code":10,`+
+			`"redirect_url":"https://pay.example/payment/00000000-0000-4000-8000-%012d"}`, n, n), answer)
+		assert.Equal(t, paymentsvc.PaymentType(kind), srv.Orders()[n-1].Type)
+	}
+	for _, test := range []struct{ path, body, want string }{
+		{"/init_payout", payoutBody, `{"order_id":"00000000-0000-4000-8000-000000000005","status":1,"status_code":10}`},
+		{"/init_form", withObjects, `{"redirect_url":"https://pay.example/form/00000000-0000-4000-8000-000000000006"}`},
+		{"/init_invoice", withObjects, `{"invoice_url":"https://pay.example/invoice/00000000-0000-4000-8000-000000000007","order_id":"00000000-0000-4000-8000-000000000007"}`},
+		{"/status_payment", `{"order_id":"00000000-0000-4000-8000-000000000001","partner_id":7,"project_id":42}`,
+			`{"partner_id":7,"project_id":42,"amount":10.50,"description":"payment of paymentsvctest","user_data":"order-1","order_id":"00000000-0000-4000-8000-000000000001"}`},
+		{"/status_payment", `{"user_data":"order-1","partner_id":7,"project_id":42}`, // the latest with this user_data
+			`{"partner_id":7,"project_id":42,"amount":10.50,"description":"invoice of paymentsvctest","user_data":"order-1","order_id":"00000000-0000-4000-8000-000000000007"}`},
+		{"/status_payout", `{"order_id":"00000000-0000-4000-8000-000000000005","partner_id":7,"project_id":42}`,
+			`{"partner_id":7,"project_id":42,"amount":10.50,"description":"payout of paymentsvctest","user_data":"payout-1","order_id":"00000000-0000-4000-8000-000000000005"}`},
+		{"/get_balance", balanceBody, `{"payout_balance":989.50,"expected_balance":1052.50,"currency":"EUR"}`},
+	} {
+		status, answer := send(t, srv, test.path, test.body, set("Content-Type", "application/json; charset=utf-8"))
+		assert.Equal(t, 200, status)
+		assert.Equal(t, test.want, answer)
+	}
+	first := srv.Orders()[0]
+	assert.JSONEq(t, `{"pan":"4111111111111111"}`, string(first.CardData))
+	assert.JSONEq(t, `{"a":[1]}`, string(first.Payer))
+	assert.Equal(t, card, srv.Orders()[4].Destination)
+	srv.AssertNoneRejected(t)
+	srv.AssertAllSigned(t)
+}
+
+func TestAStatusCallFindsOnlyWhatItMayFind(t *testing.T) {
+	other := paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"}
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, other) }))
+	client := newClient(t, srv)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: other.Secret})
+	require.NoError(t, err)
+	elsewhere, err := client.ForProject(43, signer)
+	require.NoError(t, err)
+	paymentID, payoutID := pay(t, client, "order-1"), payOut(t, client, "payout-1")
+
+	_, err = client.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{OrderID: paymentID})
+	require.Error(t, err, "a payment is no payout")
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: payoutID})
+	require.Error(t, err, "a payout is no payment")
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "payout-1"})
+	require.Error(t, err, "a payout cannot be found by user_data")
+	_, err = elsewhere.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: paymentID})
+	require.Error(t, err, "a payment belongs to one project")
+	_, err = elsewhere.InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, payment("order-1"))
+	require.NoError(t, err, "user_data is unique in a project")
+	balance, err := elsewhere.GetBalance(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "XTS", balance.Currency)
+	assert.Equal(t, "0", balance.PayoutBalance.String())
+	assert.Equal(t, "10.50", balance.ExpectedBalance.String())
+	_, err = srv.Balance(44)
+	require.Error(t, err)
+	assert.Nil(t, srv.ClientConfig(44).Signer)
+}
+
+func TestToleranceIsExactToTheSecond(t *testing.T) {
+	for _, test := range []struct {
+		tolerance time.Duration
+		off       time.Duration
+		refused   bool
+	}{
+		{0, 100 * 365 * 24 * time.Hour, false},
+		{5 * time.Minute, 5 * time.Minute, false},
+		{5 * time.Minute, -5 * time.Minute, false},
+		{5 * time.Minute, 301 * time.Second, true},
+		{5 * time.Minute, -301 * time.Second, true},
+	} {
+		t.Run(fmt.Sprint(test.tolerance, test.off), func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+				c.Tolerance = test.tolerance
+				c.Now = func() time.Time { return now().Add(test.off) }
+			}))
+			status, _ := send(t, srv, "/get_balance", balanceBody, nil)
+			if !test.refused {
+				assert.Equal(t, 200, status)
+				return
+			}
+			assert.Equal(t, 401, status)
+			require.Len(t, srv.SignatureFaults(), 1)
+			assert.Equal(t, "get_balance, request 1: the timestamp is 5m1s from the clock, where 5m0s is tolerated", srv.SignatureFaults()[0].String())
+		})
+	}
+}
+
+func TestRepeatedUserData(t *testing.T) {
+	start := func(c *paymentsvc.Client, kind paymentsvc.PaymentType, text string) (string, error) {
+		r, err := c.InitPayment(t.Context(), kind, paymentsvc.PaymentRequest{Amount: amount(text), UserData: "order-1"})
+		return orZero(r).OrderID, err
+	}
+	t.Run("is refused by default", func(t *testing.T) {
+		srv := paymentsvctest.Start(t, config())
+		client := newClient(t, srv)
+		pay(t, client, "order-1")
+		_, err := start(client, paymentsvc.PaymentTypeCard, "10.50")
+		require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
+		_, err = client.InitForm(t.Context(), payment("order-1"))
+		require.Error(t, err, "forms share the payments' user_data")
+		payOut(t, client, "order-1") // payouts do not
+		assert.Equal(t, paymentsvctest.ProblemRepeated, srv.Rejected()[0].Problem)
+		assert.Equal(t, "order-1", srv.Rejected()[0].UserData)
+		srv.AssertStarted(t, "order-1", 2)
+	})
+	t.Run("gives the same order, if nothing differs", func(t *testing.T) {
+		srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
+		client := newClient(t, srv)
+		first := pay(t, client, "order-1")
+		_, err := srv.Settle(first, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		again, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount("10.5"), UserData: "order-1"})
+		require.NoError(t, err)
+		assert.Equal(t, first, again.OrderID)
+		assert.Equal(t, int64(2), again.Status, "with the status that it has")
+		_, err = start(client, paymentsvc.PaymentTypeCard, "10.51")
+		require.Error(t, err, "another amount")
+		_, err = start(client, paymentsvc.PaymentTypeMC, "10.50")
+		require.Error(t, err, "another type")
+		_, err = client.InitInvoice(t.Context(), payment("order-1"))
+		require.Error(t, err, "another kind")
+		srv.AssertStarted(t, "order-1", 1)
+	})
+	t.Run("makes another order", func(t *testing.T) {
+		srv := paymentsvctest.Start(t, config(everyStartCounts))
+		client := newClient(t, srv)
+		first, second := pay(t, client, "order-1"), pay(t, client, "order-1")
+		assert.NotEqual(t, first, second)
+		srv.AssertStarted(t, "order-1", 2)
+	})
+}
+
+func TestWhatTheDocumentLeavesOpenIsConfigurable(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.ErrorCode, c.ErrorMessage = "error.code", "error.text.en"
+		c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{
+			paymentsvctest.ProblemNotFound: {HTTPStatus: 200, Code: json.RawMessage("17")},
+		}
+		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{
+			paymentsvc.StatusPending: {Status: -3, StatusCode: 1000}, "HELD": {Status: 9, StatusCode: 90},
+		}
+		c.Check = func(o paymentsvctest.Order) error {
+			if o.Amount.Cmp(amount("100")) > 0 {
+				return errors.New("100 is the most")
+			}
+			return nil
+		}
+		c.RefuseOverdraft = true
+		c.Script = func(o paymentsvctest.Order) []paymentsvc.StatusName {
+			assert.Empty(t, o.OrderID)
+			if o.UserData == "order-1" {
+				return []paymentsvc.StatusName{"HELD", paymentsvc.StatusSuccess}
+			}
+			return nil
+		}
+	}))
+	client := newClient(t, srv)
+
+	_, answer := send(t, srv, "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil)
+	assert.JSONEq(t, `{"error":{"code":17,"text":{"en":"no such order"}}}`, answer)
+	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "x"})
+	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err), "ClientConfig reads the fields as configured")
+	var reported *paymentsvc.ServiceError
+	require.ErrorAs(t, err, &reported)
+	assert.Equal(t, "17", reported.Code)
+
+	p, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, payment("order-1"))
+	require.NoError(t, err)
+	assert.Equal(t, int64(-3), p.Status)
+	assert.Equal(t, int64(1000), p.StatusCode)
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, paymentsvc.PaymentRequest{Amount: amount("100.01"), UserData: "order-2"})
+	require.ErrorAs(t, err, &reported)
+	assert.Equal(t, "100 is the most", reported.Message)
+	for range 9 {
+		_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: amount("100"), Destination: card, UserData: paymentsvc.NewUserData()})
+		require.NoError(t, err)
+	}
+	payOut(t, client, "payout-1")
+	_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: amount("89.51"), Destination: card, UserData: "payout-2"})
+	require.ErrorAs(t, err, &reported)
+	assert.Equal(t, string(paymentsvctest.ProblemBalance), reported.Code)
+	_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: amount("89.50"), Destination: card, UserData: "payout-2"})
+	require.NoError(t, err, "to the last minor unit")
+
+	var names []paymentsvc.StatusName
+	for range 3 {
+		_, err = srv.Step()
+		require.NoError(t, err)
+		o, found := srv.Order(p.OrderID)
+		require.True(t, found)
+		names = append(names, o.Status)
+	}
+	assert.Equal(t, []paymentsvc.StatusName{"HELD", paymentsvc.StatusSuccess, paymentsvc.StatusSuccess}, names)
+	require.Len(t, srv.Outbox(), 2)
+	assert.Equal(t, int64(9), srv.Outbox()[0].Status)
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*paymentsvctest.Config)
+		want   string
+	}{
+		{"no partner", func(c *paymentsvctest.Config) { c.PartnerID = 0 }, "PartnerID: not set"},
+		{"no project", func(c *paymentsvctest.Config) { c.Projects = nil }, "Projects: empty"},
+		{"a project without an id", func(c *paymentsvctest.Config) { c.Projects[0].ID = 0 }, "project 1 of Projects: invalid request: ID: not set"},
+		{"a project twice", func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, c.Projects[0]) }, "project 2 of Projects: invalid request: ID: stands twice"},
+		{"no secret", func(c *paymentsvctest.Config) { c.Projects[0].Secret = "" }, "Secret: empty"},
+		{"one secret twice", func(c *paymentsvctest.Config) { c.Projects[0].OldSecret = secret }, "OldSecret: the same as Secret"},
+		{"no canonical string", func(c *paymentsvctest.Config) { c.Scheme.Canonical = nil }, "Scheme.Canonical: not set"},
+		{"no encoding", func(c *paymentsvctest.Config) { c.Scheme.Encoding = nil }, "Scheme.Encoding: not set"},
+		{"a base path without a slash", func(c *paymentsvctest.Config) { c.BasePath = "v1" }, "BasePath"},
+		{"a base path with a query", func(c *paymentsvctest.Config) { c.BasePath = "/v1?x" }, "BasePath"},
+		{"a negative tolerance", func(c *paymentsvctest.Config) { c.Tolerance = -1 }, "Tolerance: negative"},
+		{"negative attempts", func(c *paymentsvctest.Config) { c.NotifyAttempts = -1 }, "NotifyAttempts: negative"},
+		{"an unknown behaviour", func(c *paymentsvctest.Config) { c.Repeated = 3 }, "Repeated"},
+		{"one error field for two", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e" }, "ErrorCode and ErrorMessage"},
+		{"an error field inside the other", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e.text" }, "ErrorCode and ErrorMessage"},
+		{"an unknown problem", func(c *paymentsvctest.Config) {
+			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{"x": {HTTPStatus: 400, Code: json.RawMessage("1")}}
+		}, "Errors: no such Problem"},
+		{"an HTTP status that is none", func(c *paymentsvctest.Config) {
+			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 100, Code: json.RawMessage("1")}}
+		}, "Errors: HTTPStatus"},
+		{"a code that is no JSON", func(c *paymentsvctest.Config) {
+			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 400, Code: json.RawMessage("E17")}}
+		}, "Errors: Code: not JSON"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := paymentsvctest.New(config(test.change))
+			require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
+			assert.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), string(secret))
+		})
+	}
+}
+
+func TestNothingSecretIsShown(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	payOut(t, client, "payout-1")
+	request := payment("order-1")
+	request.CardData = map[string]string{"pan": card}
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, request)
+	require.NoError(t, err)
+	cfg := config()
+	for _, verb := range []string{"%v", "%+v", "%#v"} {
+		text := fmt.Sprintf(verb, struct{ s any }{srv}) // where fmt can call no method
+		assert.NotContains(t, text, string(secret))
+		assert.NotContains(t, text, card)
+	}
+	for _, value := range []any{srv, struct{ S *paymentsvctest.Server }{srv}, cfg, &cfg, srv.Orders(), &srv.Orders()[0], srv.ClientConfig(project)} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			text := fmt.Sprintf(verb, value)
+			for _, hidden := range []string{string(secret), string(oldSecret), card, fmt.Sprintf("%x", card), fmt.Sprintf("%x", string(secret))} {
+				assert.NotContains(t, text, hidden, "%s of %T", verb, value)
+			}
+		}
+	}
+	data, err := json.Marshal(srv.Orders())
+	require.NoError(t, err)
+	assert.NotContains(t, string(data), card)
+	assert.True(t, bytes.Contains(data, []byte("order-1")))
+}

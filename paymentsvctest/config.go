@@ -1,0 +1,230 @@
+package paymentsvctest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Config configures a Server.
+type Config struct {
+	// PartnerID is the only partner that the server knows. It is required.
+	PartnerID int64
+	// Projects are the partner's projects, one at least.
+	Projects []Project
+	// Scheme is yours, for requests and notifications. It is required: the document does not show one.
+	Scheme paymentsvc.Scheme
+
+	// BasePath is the path of {base_url}, such as "/partner/v1"; "" is the root.
+	BasePath string
+	// Now gives the time of notifications, of Date headers, and of Tolerance; nil means time.Now.
+	Now func() time.Time
+	// Logf is told of the seed of Chaos. nil means the test's Logf with Start, and nothing otherwise.
+	Logf func(format string, args ...any)
+
+	// Tolerance is how far a request's timestamp may be from Now, both ways. The document does not show it; 0
+	// accepts every age.
+	Tolerance time.Duration
+	// Numbers are the status and status_code of each status name, which the document does not show. This
+	// package's own choice for names that are not given: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
+	Numbers map[paymentsvc.StatusName]Numbers
+	// ErrorCode and ErrorMessage name the fields of an error's code and message, which the document does not
+	// show; a dot leads into an object, as in "error.code". "" means "error_code" and "error_message", this
+	// package's own choice.
+	ErrorCode    string
+	ErrorMessage string
+	// Errors is how a problem is answered, which the document does not show. This package's own choice for
+	// problems that are not given: the Problem's text as the code, and the HTTP status that its constant names.
+	Errors map[Problem]ErrorAnswer
+	// Repeated says what a start with a user_data that was used before does, which the document does not show.
+	// RejectRepeated, the zero value, is this package's own choice.
+	Repeated Repeated
+	// Check, when set, gives the reason to refuse an order, or nil; the order has no OrderID yet. The document
+	// shows neither bounds of amounts nor the form of destinations, so without Check all are accepted.
+	Check func(Order) error
+	// RefuseOverdraft refuses payouts that the payout balance does not cover; otherwise it goes below 0. What
+	// the service does is not shown.
+	RefuseOverdraft bool
+	// Script, when set, gives the statuses that a new order goes through, one with each call of Server.Step;
+	// the order has no OrderID yet. nil leaves orders in PENDING until Server.Settle.
+	Script func(Order) []paymentsvc.StatusName
+	// NotifyAttempts is how often Server.Deliver tries a notification that is not answered with a 2xx. Delivery
+	// retries are not shown; 0 means 3, this package's own choice.
+	NotifyAttempts int
+}
+
+// Project is one project of the partner.
+type Project struct {
+	// ID is required.
+	ID int64
+	// Secret is the project secret key. It is required. Requests must be signed with it, and notifications
+	// are.
+	Secret paymentsvc.Secret
+	// OldSecret is the key before a rotation, "" for none. It signs what SignedWithOldSecret says; a request
+	// that is signed with it is refused, and SignatureFaults says so.
+	OldSecret paymentsvc.Secret
+	// Balance is the payout balance to begin with; not set means 0.
+	Balance paymentsvc.Amount
+	// Currency is what get_balance answers; "" means "XTS".
+	Currency string
+}
+
+// Numbers are the numbers of a status, which the document does not show (section 3).
+type Numbers struct{ Status, StatusCode int64 }
+
+// ErrorAnswer is how the server answers a problem.
+type ErrorAnswer struct {
+	// HTTPStatus is required.
+	HTTPStatus int
+	// Code is the code in JSON: `"E17"` or `17`. It is required.
+	Code json.RawMessage
+}
+
+// Problem is a reason to refuse a request.
+type Problem string
+
+// The problems, and the HTTP statuses they are answered with by default, which are this package's choice.
+const (
+	ProblemEndpoint    Problem = "endpoint"             // no such path: 404
+	ProblemMethod      Problem = "method"               // not POST: 405
+	ProblemContentType Problem = "content_type"         // not application/json: 415
+	ProblemTooLarge    Problem = "too_large"            // a body over 1 MiB: 413
+	ProblemHeader      Problem = "header"               // timestamp or signature missing, repeated or malformed: 401
+	ProblemSignature   Problem = "signature"            // not the signature of this request: 401
+	ProblemTimestamp   Problem = "timestamp"            // further from the clock than Config.Tolerance: 401
+	ProblemBody        Problem = "body"                 // not one JSON object with each name once: 400
+	ProblemField       Problem = "field"                // missing, foreign or of the wrong type: 400
+	ProblemIDs         Problem = "ids"                  // not the partner, or none of its projects: 403
+	ProblemNotFound    Problem = "order_not_found"      // no such order in the project: 404
+	ProblemRepeated    Problem = "repeated_user_data"   // see Repeated: 409
+	ProblemRefused     Problem = "refused"              // by Config.Check, or beyond what the books can hold: 422
+	ProblemBalance     Problem = "insufficient_balance" // see Config.RefuseOverdraft: 422
+)
+
+func defaultStatuses() map[Problem]int {
+	return map[Problem]int{
+		ProblemEndpoint:    http.StatusNotFound,
+		ProblemMethod:      http.StatusMethodNotAllowed,
+		ProblemContentType: http.StatusUnsupportedMediaType,
+		ProblemTooLarge:    http.StatusRequestEntityTooLarge,
+		ProblemHeader:      http.StatusUnauthorized,
+		ProblemSignature:   http.StatusUnauthorized,
+		ProblemTimestamp:   http.StatusUnauthorized,
+		ProblemBody:        http.StatusBadRequest,
+		ProblemField:       http.StatusBadRequest,
+		ProblemIDs:         http.StatusForbidden,
+		ProblemNotFound:    http.StatusNotFound,
+		ProblemRepeated:    http.StatusConflict,
+		ProblemRefused:     http.StatusUnprocessableEntity,
+		ProblemBalance:     http.StatusUnprocessableEntity,
+	}
+}
+
+// Repeated says what a start with a user_data that was used before does (not shown).
+type Repeated int
+
+const (
+	// RejectRepeated refuses it with ProblemRepeated. It is the zero value.
+	RejectRepeated Repeated = iota
+	// SameOrder answers with the order that is there, and refuses only what differs from it in more than the
+	// four open objects.
+	SameOrder
+	// NewOrder starts another order.
+	NewOrder
+)
+
+// complete checks c and fills in what is not given.
+func (c *Config) complete() error {
+	switch {
+	case c.PartnerID == 0:
+		return invalid("PartnerID", "not set")
+	case len(c.Projects) == 0:
+		return invalid("Projects", "empty")
+	case c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "?#%")):
+		return invalid("BasePath", "not a path that begins with a slash")
+	case c.Tolerance < 0:
+		return invalid("Tolerance", "negative")
+	case c.NotifyAttempts < 0:
+		return invalid("NotifyAttempts", "negative")
+	case c.Repeated < RejectRepeated || c.Repeated > NewOrder:
+		return invalid("Repeated", "not one of its constants")
+	}
+	c.Projects = append([]Project(nil), c.Projects...)
+	known := map[int64]bool{}
+	for i := range c.Projects {
+		if err := c.Projects[i].complete(c.Scheme, known); err != nil {
+			return fmt.Errorf("project %d of Projects: %w", i+1, err)
+		}
+	}
+	c.BasePath = strings.TrimRight(c.BasePath, "/")
+	c.NotifyAttempts = cmp.Or(c.NotifyAttempts, 3)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logf == nil {
+		c.Logf = func(string, ...any) {}
+	}
+	numbers := map[paymentsvc.StatusName]Numbers{
+		paymentsvc.StatusPending: {1, 10},
+		paymentsvc.StatusSuccess: {2, 20},
+		paymentsvc.StatusFailure: {3, 30},
+	}
+	maps.Copy(numbers, c.Numbers)
+	c.Numbers = numbers
+	return c.completeErrors()
+}
+
+func (c *Config) completeErrors() error {
+	c.ErrorCode = cmp.Or(c.ErrorCode, "error_code")
+	c.ErrorMessage = cmp.Or(c.ErrorMessage, "error_message")
+	if (c.ErrorCode+".") == (c.ErrorMessage+".") ||
+		strings.HasPrefix(c.ErrorCode, c.ErrorMessage+".") || strings.HasPrefix(c.ErrorMessage, c.ErrorCode+".") {
+		return invalid("ErrorCode and ErrorMessage", "one stands in the way of the other")
+	}
+	answers := map[Problem]ErrorAnswer{}
+	for problem, status := range defaultStatuses() {
+		answers[problem] = ErrorAnswer{HTTPStatus: status, Code: json.RawMessage(`"` + problem + `"`)}
+	}
+	for problem, answer := range c.Errors {
+		switch {
+		case answers[problem].HTTPStatus == 0:
+			return invalid("Errors", "no such Problem")
+		case !validStatus(answer.HTTPStatus):
+			return invalid("Errors: HTTPStatus", "not from 200 to 599")
+		case !json.Valid(answer.Code):
+			return invalid("Errors: Code", "not JSON")
+		}
+		answers[problem] = answer
+	}
+	c.Errors = answers
+	return nil
+}
+
+func (p *Project) complete(scheme paymentsvc.Scheme, known map[int64]bool) error {
+	switch {
+	case p.ID == 0:
+		return invalid("ID", "not set")
+	case known[p.ID]:
+		return invalid("ID", "stands twice")
+	case p.OldSecret == p.Secret && p.Secret != "":
+		return invalid("OldSecret", "the same as Secret")
+	}
+	known[p.ID] = true
+	// The root package knows best what it takes to sign.
+	if _, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: p.Secret}); err != nil {
+		return err
+	}
+	p.Currency = cmp.Or(p.Currency, "XTS")
+	return nil
+}
+
+// invalid says what is wrong with a field of Config.
+func invalid(field, problem string) error {
+	return fmt.Errorf("%w: %s: %s", paymentsvc.ErrInvalidRequest, field, problem)
+}

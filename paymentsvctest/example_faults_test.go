@@ -1,0 +1,92 @@
+package paymentsvctest_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// Where the connection is refused nothing was sent, and the client tries again by itself. Refuse works through the
+// client of ClientConfig.
+func ExampleRefuse() {
+	srv, client, err := started()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(3), paymentsvctest.Refuse())
+	request := paymentsvc.PayoutRequest{
+		Amount: paymentsvc.MustParseAmount("99.90"), Destination: "4111111111111111", UserData: "payout-1",
+	}
+	_, err = client.InitPayout(context.Background(), request)
+	fmt.Println(paymentsvc.OutcomeOf(err), srv.Started("payout-1"))
+	_, err = client.InitPayout(context.Background(), request)
+	fmt.Println(err, srv.Started("payout-1"))
+	// Output:
+	// not sent 0
+	// <nil> 1
+}
+
+// A signature that is refused comes with what is wrong about it: here the key was read from a file, with the line
+// break at its end.
+func ExampleServer_SignatureFaults() {
+	srv, _, err := started()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	cfg := srv.ClientConfig(42)
+	cfg.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: exampleScheme(), Secret: "secret-of-this-example\n",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = client.GetBalance(context.Background())
+	fmt.Println(paymentsvc.OutcomeOf(err))
+	for _, fault := range srv.SignatureFaults() {
+		fmt.Println(fault)
+	}
+	// Output:
+	// rejected
+	// get_balance, request 1: signed with the secret and a line break: trim what comes from a file
+}
+
+// exampleScheme is these examples' choice: the document shows none.
+func exampleScheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		Encoding:  paymentsvc.Hex,
+	}
+}
+
+// started gives a server and a client of it that waits next to nothing between attempts.
+func started() (*paymentsvctest.Server, *paymentsvc.Client, error) {
+	srv, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
+		Scheme:    exampleScheme(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := srv.Listen("127.0.0.1:0"); err != nil {
+		return nil, nil, err
+	}
+	cfg := srv.ClientConfig(42)
+	cfg.Retry.BaseDelay = time.Millisecond
+	client, err := paymentsvc.NewClient(cfg)
+	return srv, client, err
+}

@@ -1,0 +1,123 @@
+package paymentsvctest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// shop is a partner's code, the thing under test. Its maps stand for tables.
+type shop struct {
+	client *paymentsvc.Client
+
+	mu      sync.Mutex
+	seen    map[string]bool // Notification.Key, a unique index
+	shipped map[string]int  // user_data
+}
+
+var errAgain = errors.New("the payment was not started, try again")
+
+// Checkout starts a payment, and finds out what became of it where the call does not tell.
+func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.Amount) (orderID string, err error) {
+	p, err := s.client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount, UserData: userData})
+	switch {
+	case err == nil:
+		return p.OrderID, nil
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+		return "", errAgain
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeRejected:
+		return "", err
+	}
+	// Unknown: it may have been started, so it is asked for and never started again.
+	status, err := s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
+	if err != nil {
+		return "", err
+	}
+	return status.OrderID, nil
+}
+
+// Notified ships what is paid, once.
+func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[n.Key()] {
+		return nil
+	}
+	s.seen[n.Key()] = true
+	if n.Event == paymentsvc.EventPaymentStatusChanged && n.StatusDescription == paymentsvc.StatusSuccess {
+		s.shipped[n.UserData]++
+	}
+	return nil
+}
+
+// A shop is tested against an answer that is lost on its way, and against a notification that comes three times
+// with a forged one before it. In a test of your own, Start takes the place of New, Listen and Close.
+func Example() {
+	secret := paymentsvc.Secret("secret-of-this-example")
+	scheme := paymentsvc.Scheme{ // this example's choice: the document shows none
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		Encoding:  paymentsvc.Hex,
+	}
+	srv, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
+		Scheme:    scheme,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	if err := srv.Listen("127.0.0.1:0"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := &shop{client: client, seen: map[string]bool{}, shipped: map[string]int{}}
+	srv.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(s.Notified), "/notifications"))
+	ctx := context.Background()
+
+	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	orderID, err := s.Checkout(ctx, "order-1", paymentsvc.MustParseAmount("10.50"))
+	fmt.Println("answers lost:", lost.Hits())
+	fmt.Println("checkout:", orderID, err)
+	fmt.Println("payments started for order-1:", srv.Started("order-1"))
+
+	srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Forged(), paymentsvctest.RepeatedBy(2))
+	if _, err := srv.Settle(orderID, paymentsvc.StatusSuccess); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, d := range srv.Deliver(ctx) {
+		fmt.Printf("notification, forged %t: %d %s\n", d.Forged, d.HTTPStatus, http.StatusText(d.HTTPStatus))
+	}
+	fmt.Println("shipped for order-1:", s.shipped["order-1"])
+
+	// Output:
+	// answers lost: 1
+	// checkout: 00000000-0000-4000-8000-000000000001 <nil>
+	// payments started for order-1: 1
+	// notification, forged true: 401 Unauthorized
+	// notification, forged false: 200 OK
+	// notification, forged false: 200 OK
+	// notification, forged false: 200 OK
+	// shipped for order-1: 1
+}

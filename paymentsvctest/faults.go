@@ -1,0 +1,366 @@
+package paymentsvctest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// When says on which side of an order's commitment a fault lies. For calls that start nothing it makes no
+// difference.
+type When int
+
+const (
+	// BeforeCommit leaves nothing started. It is the zero value.
+	BeforeCommit When = iota
+	// AfterCommit leaves the order started, though the partner does not hear of it.
+	AfterCommit
+)
+
+// String gives "before" or "after".
+func (w When) String() string {
+	if w == AfterCommit {
+		return "after"
+	}
+	return "before"
+}
+
+// Fault is one thing that goes wrong with a request. Its zero value is none. Faults of one request combine, in
+// the order of their way: Refuse, Reset, then Hold, Hang, Drop and the answers that replace the service's own
+// before the commitment, the same after it, and then what is done to the answer, whichever it is: WrongShape,
+// WrongDate, Oversized, GzipBomb, Slow and the cuts.
+type Fault struct {
+	text  string
+	apply func(*effects)
+}
+
+// String gives the fault as ParseFault reads it.
+func (f Fault) String() string { return f.text }
+
+// effects is what the faults of one request come to.
+type effects struct {
+	refuse, reset bool
+	before, after stage
+	wrongShape    bool
+	date          *time.Duration
+	size          int
+	bomb          int
+	slow          time.Duration
+	cut           cut
+}
+
+// stage is where a request can end before it is answered by the service's own answer.
+type stage struct {
+	holds  []<-chan struct{}
+	hang   bool
+	drop   bool
+	answer func(c *Config) answer
+}
+
+func (e *effects) at(when When) *stage {
+	if when == AfterCommit {
+		return &e.after
+	}
+	return &e.before
+}
+
+// cut says how and where an answer ends too early.
+type cut struct {
+	framing framing
+	at      int
+}
+
+type framing int
+
+const (
+	whole framing = iota
+	withLength
+	chunked
+	withoutLength
+	inHeader
+)
+
+// combine gives what faults come to together; of two that exclude each other the later one counts.
+func combine(faults []Fault) *effects {
+	e := &effects{}
+	for _, f := range faults {
+		if f.apply != nil {
+			f.apply(e)
+		}
+	}
+	return e
+}
+
+// Refuse refuses the connection, so that nothing is sent. No server can do that for one endpoint, so it takes
+// the client of Server.HTTPClient, which looks at the rules before it connects; there the rule counts attempts
+// to connect. A request that comes from any other client is cut off as by Reset.
+func Refuse() Fault { return Fault{"refuse", func(e *effects) { e.refuse = true }} }
+
+// Reset closes the connection hard before the body is read.
+func Reset() Fault { return Fault{"reset", func(e *effects) { e.reset = true }} }
+
+// Drop reads the request, and closes the connection without an answer.
+func Drop(when When) Fault {
+	return Fault{"drop " + when.String(), func(e *effects) { e.at(when).drop = true }}
+}
+
+// Hang reads the request and does not answer; it ends when the client leaves or the server closes.
+func Hang(when When) Fault {
+	return Fault{"hang " + when.String(), func(e *effects) { e.at(when).hang = true }}
+}
+
+// Hold keeps the request waiting until release is closed, the client leaves or the server closes, and goes on
+// then: what happens meanwhile is the test's to say, without a sleep. ParseFault cannot make one.
+func Hold(when When, release <-chan struct{}) Fault {
+	return Fault{"hold " + when.String(), func(e *effects) {
+		e.at(when).holds = append(e.at(when).holds, release)
+	}}
+}
+
+// Answer replaces the answer by one of your own. It panics for an HTTP status that is not from 200 to 599.
+func Answer(when When, httpStatus int, contentType, body string) Fault {
+	mustBeStatus(httpStatus)
+	contentType = strings.ReplaceAll(contentType, " ", "") // one word for ParseFault; the same to HTTP
+	return replaced(strings.TrimRight(fmt.Sprintf("answer %s %d %s %s", when, httpStatus, contentType, body), " "), when, func(*Config) answer {
+		return newAnswer(httpStatus, contentType, []byte(body))
+	})
+}
+
+// Reject refuses a request before the commitment, in the form of Config.ErrorCode and ErrorMessage: the
+// service's "no". Code becomes a JSON text. It panics for an HTTP status that is not from 200 to 599.
+func Reject(httpStatus int, code, message string) Fault {
+	mustBeStatus(httpStatus)
+	return replaced(fmt.Sprintf("reject %d %s %s", httpStatus, code, message), BeforeCommit, func(c *Config) answer {
+		return c.errorAnswer(httpStatus, quote(code), message)
+	})
+}
+
+func validStatus(status int) bool { return 200 <= status && status <= 599 }
+
+func mustBeStatus(status int) {
+	if !validStatus(status) {
+		panic(fmt.Sprintf("paymentsvctest: HTTP status %d is not from 200 to 599", status))
+	}
+}
+
+// BadGateway answers a proxy's HTML page with HTTP 502.
+func BadGateway(when When) Fault {
+	return replaced("bad-gateway "+when.String(), when, func(*Config) answer {
+		return newAnswer(http.StatusBadGateway, "text/html", []byte("<html><body><h1>502 Bad Gateway</h1></body></html>\n"))
+	})
+}
+
+// TooManyRequests answers HTTP 429 with a Retry-After header in whole seconds, rounded up.
+func TooManyRequests(when When, retryAfter time.Duration) Fault {
+	return replaced(fmt.Sprintf("too-many-requests %s %s", when, retryAfter), when, func(*Config) answer {
+		a := newAnswer(http.StatusTooManyRequests, "text/plain; charset=utf-8", []byte("too many requests\n"))
+		a.header.Set("Retry-After", strconv.FormatInt(int64((retryAfter+time.Second-1)/time.Second), 10))
+		return a
+	})
+}
+
+// Redirect answers HTTP 307 to another address.
+func Redirect(when When, location string) Fault {
+	return replaced("redirect "+when.String()+" "+location, when, func(*Config) answer {
+		a := newAnswer(http.StatusTemporaryRedirect, "text/plain; charset=utf-8", nil)
+		a.header.Set("Location", location)
+		return a
+	})
+}
+
+func replaced(text string, when When, produce func(*Config) answer) Fault {
+	return Fault{text, func(e *effects) { e.at(when).answer = produce }}
+}
+
+// WrongShape answers the right fields with values of the wrong types.
+func WrongShape() Fault { return Fault{"wrong-shape", func(e *effects) { e.wrongShape = true }} }
+
+// WrongDate answers with a Date header that is off by skew.
+func WrongDate(skew time.Duration) Fault {
+	return Fault{"wrong-date " + skew.String(), func(e *effects) { e.date = &skew }}
+}
+
+// Oversized fills the answer up with spaces to a number of bytes.
+func Oversized(bytes int) Fault {
+	return Fault{fmt.Sprintf("oversized %d", bytes), func(e *effects) { e.size = bytes }}
+}
+
+// GzipBomb fills the answer up with spaces to a number of bytes, and compresses it to next to nothing, whether
+// the client asked for compression or not.
+func GzipBomb(bytes int) Fault {
+	return Fault{fmt.Sprintf("gzip-bomb %d", bytes), func(e *effects) { e.bomb = bytes }}
+}
+
+// Slow sends the body one byte at a time, with a pause before each.
+func Slow(pause time.Duration) Fault {
+	return Fault{"slow " + pause.String(), func(e *effects) { e.slow = pause }}
+}
+
+// Cut closes the connection behind n bytes of the body, which has a Content-Length: the client can tell.
+func Cut(n int) Fault { return cutting("cut", withLength, n) }
+
+// CutChunked closes the connection behind n bytes of a chunked body: the client can tell.
+func CutChunked(n int) Fault { return cutting("cut-chunked", chunked, n) }
+
+// CutUnframed closes the connection behind n bytes of a body that ends with the connection: the client cannot
+// tell but by the JSON. It needs HTTP/1.1; over HTTP/2 it is Cut.
+func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n) }
+
+// CutHeader closes the connection behind n bytes of the status line and the header. It needs HTTP/1.1; over
+// HTTP/2 it is Drop.
+func CutHeader(n int) Fault { return cutting("cut-header", inHeader, n) }
+
+func cutting(name string, f framing, n int) Fault {
+	return Fault{name + " " + strconv.Itoa(n), func(e *effects) { e.cut = cut{f, max(n, 0)} }}
+}
+
+// AllFaults gives one of each fault with moderate values, but for Hold, Answer and Reject. Those that redirect
+// lead to an address that does not exist.
+func AllFaults() []Fault {
+	const size = 2 << 20 // twice what a paymentsvc.Client reads by default
+	faults := []Fault{
+		Refuse(), Reset(),
+		WrongShape(), WrongDate(-time.Hour), Oversized(size), GzipBomb(16 * size), Slow(time.Millisecond),
+		Cut(10), CutChunked(10), CutUnframed(10), CutHeader(10),
+	}
+	for _, when := range []When{BeforeCommit, AfterCommit} {
+		faults = append(faults, Drop(when), Hang(when), BadGateway(when), Redirect(when, "http://elsewhere.invalid/"))
+	}
+	return append(faults, TooManyRequests(BeforeCommit, time.Second))
+}
+
+var errSyntax = errors.New("paymentsvctest: not a fault")
+
+// ParseFault reads a fault as Fault.String writes it, such as "drop after", "cut 10", "slow 5ms",
+// "too-many-requests before 2s" or "reject 402 E17 no money"; for flags and forms.
+func ParseFault(text string) (Fault, error) {
+	p := parser{left: text}
+	var f Fault
+	switch name := p.word(); name {
+	case "refuse":
+		f = Refuse()
+	case "reset":
+		f = Reset()
+	case "drop":
+		f = Drop(p.when())
+	case "hang":
+		f = Hang(p.when())
+	case "answer":
+		f = Answer(p.when(), p.status(), p.word(), p.rest())
+	case "reject":
+		f = Reject(p.status(), p.word(), p.rest())
+	case "bad-gateway":
+		f = BadGateway(p.when())
+	case "too-many-requests":
+		f = TooManyRequests(p.when(), p.duration())
+	case "redirect":
+		f = Redirect(p.when(), p.address())
+	case "wrong-shape":
+		f = WrongShape()
+	case "wrong-date":
+		f = WrongDate(p.duration())
+	case "oversized":
+		f = Oversized(p.number())
+	case "gzip-bomb":
+		f = GzipBomb(p.number())
+	case "slow":
+		f = Slow(p.duration())
+	case "cut":
+		f = Cut(p.number())
+	case "cut-chunked":
+		f = CutChunked(p.number())
+	case "cut-unframed":
+		f = CutUnframed(p.number())
+	case "cut-header":
+		f = CutHeader(p.number())
+	default:
+		return Fault{}, fmt.Errorf("%w: %q", errSyntax, name)
+	}
+	return f, p.end(text)
+}
+
+// parser takes words off the front of a text, and keeps the first mistake.
+type parser struct {
+	left string
+	err  error
+}
+
+func (p *parser) word() string {
+	word, left, _ := strings.Cut(strings.TrimLeft(p.left, " "), " ")
+	p.left = left
+	if word == "" {
+		p.fail("a word is missing")
+	}
+	return word
+}
+
+// rest gives all that follows.
+func (p *parser) rest() string {
+	rest := p.left
+	p.left = ""
+	return rest
+}
+
+func (p *parser) when() When {
+	switch p.word() {
+	case "before":
+		return BeforeCommit
+	case "after":
+		return AfterCommit
+	}
+	p.fail("before or after is missing")
+	return BeforeCommit
+}
+
+func (p *parser) number() int {
+	n, err := strconv.Atoi(p.word())
+	if err != nil || n < 0 || n > 1<<30 {
+		p.fail("a number from 0 to 1073741824 is missing")
+	}
+	return n
+}
+
+func (p *parser) status() int {
+	n := p.number()
+	if !validStatus(n) {
+		p.fail("an HTTP status from 200 to 599 is missing")
+		return http.StatusOK
+	}
+	return n
+}
+
+func (p *parser) duration() time.Duration {
+	d, err := time.ParseDuration(p.word())
+	if err != nil {
+		p.fail("a duration such as 2s is missing")
+	}
+	return d
+}
+
+func (p *parser) address() string {
+	address := p.word()
+	if u, err := url.Parse(address); err != nil || !u.IsAbs() {
+		p.fail("an absolute address is missing")
+	}
+	return address
+}
+
+func (p *parser) fail(problem string) {
+	if p.err == nil {
+		p.err = errors.New(problem)
+	}
+}
+
+func (p *parser) end(text string) error {
+	if strings.TrimSpace(p.left) != "" {
+		p.fail("something follows")
+	}
+	if p.err != nil {
+		return fmt.Errorf("%w: %q: %w", errSyntax, text, p.err)
+	}
+	return nil
+}

@@ -1,0 +1,525 @@
+package paymentsvctest_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// exchange sends a payment over a connection of its own and gives all that comes back, and how it ends.
+func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
+	require.NoError(t, err)
+	defer conn.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/init_payment/card", strings.NewReader(paymentBody))
+	require.NoError(t, err)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
+	require.NoError(t, err)
+	require.NoError(t, signer.Sign(req, []byte(paymentBody)))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Connection", "close")
+	require.NoError(t, req.Write(conn))
+	got, err := io.ReadAll(conn)
+	return string(got), err
+}
+
+func TestFaultsOnTheWire(t *testing.T) {
+	const order = `{"order_id":"00000000-0000-4000-8000-000000000001","status":1,"status_code":10,` +
+		`"redirect_url":"https://pay.example/payment/00000000-0000-4000-8000-000000000001"}`
+	for _, test := range []struct {
+		fault string
+		head  string // what the answer begins with
+		tail  string // what it ends with
+		err   error
+	}{
+		{"reset", "", "", syscall.ECONNRESET},
+		{"refuse", "", "", syscall.ECONNRESET}, // this client cannot be refused
+		{"drop before", "", "", nil},
+		{"drop after", "", "", nil},
+		{"cut 10", "HTTP/1.1 200 OK\r\n", "\r\n\r\n" + order[:10], nil},
+		{"cut-chunked 10", "HTTP/1.1 200 OK\r\n", "\r\na\r\n" + order[:10] + "\r\n", nil},
+		{"cut-unframed 10", "HTTP/1.1 200 OK\r\n", "\r\nConnection: close\r\n\r\n" + order[:10], nil},
+		{"cut-header 20", "HTTP/1.1 200 OK\r\n", "Con", nil},
+		{"cut-header 9999", "HTTP/1.1 200 OK\r\n", "\r\n\r", nil}, // the header never ends
+		{"bad-gateway before", "HTTP/1.1 502 Bad Gateway\r\n", "</html>\n", nil},
+		{"wrong-shape", "HTTP/1.1 200 OK\r\n", `{"order_id":17,"redirect_url":17,"status":"wrong","status_code":"wrong"}`, nil},
+		{"wrong-shape + bad-gateway after", "HTTP/1.1 502", "</html>\n", nil}, // not JSON, so it keeps its shape
+		{"oversized 300", "HTTP/1.1 200 OK\r\n", order + strings.Repeat(" ", 300-len(order)), nil},
+		{"redirect before https://elsewhere.example/x", "HTTP/1.1 307 Temporary Redirect\r\n", "\r\nLocation: https://elsewhere.example/x\r\nConnection: close\r\n\r\n", nil},
+		{"too-many-requests before 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\ntoo many requests\n", nil},
+		{"wrong-date -24h", "HTTP/1.1 200 OK\r\n", order, nil},
+		{"slow 10us", "HTTP/1.1 200 OK\r\n", order, nil},
+		{"reject 402 E17 no <money>", "HTTP/1.1 402 Payment Required\r\n", `{"error_code":"E17","error_message":"no <money>"}`, nil},
+		{"answer after 503 text/plain;charset=utf-8 come  later", "HTTP/1.1 503 Service Unavailable\r\n", "\r\n\r\ncome  later", nil},
+		{"answer before 200 application/json", "HTTP/1.1 200 OK\r\n", "\r\n\r\n", nil},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
+			var faults []paymentsvctest.Fault
+			for text := range strings.SplitSeq(test.fault, " + ") {
+				fault, err := paymentsvctest.ParseFault(text)
+				require.NoError(t, err)
+				assert.Equal(t, normal(text), fault.String(), "ParseFault reads what String writes")
+				faults = append(faults, fault)
+			}
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), faults...)
+			got, err := exchange(t, srv)
+			require.ErrorIs(t, err, test.err)
+			assert.True(t, strings.HasPrefix(got, test.head), got)
+			assert.True(t, strings.HasSuffix(got, test.tail), got)
+			assert.Equal(t, 1, rule.Hits())
+			if test.head == "" {
+				assert.Empty(t, got)
+			}
+			date := "\r\nDate: Fri, 28 Nov 2025 06:06:40 GMT\r\n"
+			if test.fault == "wrong-date -24h" {
+				date = "\r\nDate: Thu, 27 Nov 2025 06:06:40 GMT\r\n"
+			}
+			if strings.Contains(got, "\r\n\r\n") {
+				assert.Contains(t, got, date)
+			}
+		})
+	}
+}
+
+// normal writes durations as String does.
+func normal(fault string) string {
+	return strings.NewReplacer("1500ms", "1.5s", "-24h", "-24h0m0s", "10us", "10µs").Replace(fault)
+}
+
+func TestAGzipBombIsSmallAndWhole(t *testing.T) {
+	for _, size := range []int{0, 200, 64 << 10, 1<<20 + 17, 8 << 20} {
+		srv := paymentsvctest.Start(t, config())
+		srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.GzipBomb(size))
+		got, err := exchange(t, srv)
+		require.NoError(t, err)
+		head, body, _ := strings.Cut(got, "\r\n\r\n")
+		if size == 0 {
+			assert.NotContains(t, head, "gzip")
+			continue
+		}
+		assert.Contains(t, head, "Content-Encoding: gzip")
+		assert.Less(t, len(body), size/500+400)
+		r, err := gzip.NewReader(strings.NewReader(body))
+		require.NoError(t, err)
+		r.Multistream(false) // one member, since not every client reads on
+		plain, err := io.ReadAll(r)
+		require.NoError(t, err, "length and checksum are right")
+		assert.Len(t, plain, size)
+		assert.True(t, bytes.HasPrefix(plain, []byte(`{"order_id"`)))
+		assert.Len(t, bytes.Fields(plain), 1, "nothing but spaces behind it")
+	}
+}
+
+func TestParseFault(t *testing.T) {
+	for _, fault := range paymentsvctest.AllFaults() {
+		parsed, err := paymentsvctest.ParseFault(fault.String())
+		require.NoError(t, err)
+		assert.Equal(t, fault.String(), parsed.String())
+	}
+	for _, fault := range append(paymentsvctest.AllNotificationFaults(), paymentsvctest.SignedWithOldSecret()) {
+		parsed, err := paymentsvctest.ParseNotificationFault(fault.String())
+		require.NoError(t, err)
+		assert.Equal(t, fault.String(), parsed.String())
+	}
+	for _, text := range []string{
+		"", " ", "explode", "drop", "drop sideways", "drop before after", "cut", "cut x", "cut -1", "cut 1e3", "reset 1",
+		"slow", "slow fast", "redirect before", "redirect before /x", "redirect before ://", "answer before 100 text/plain x",
+		"answer before 600 text/plain x", "answer before 200", "reject 402", "hold before", "gzip-bomb 9999999999", "wrong-date",
+		"too-many-requests before",
+	} {
+		_, err := paymentsvctest.ParseFault(text)
+		require.Error(t, err, text)
+	}
+	for _, text := range []string{"", "explode", "lost 1", "repeated", "delayed x", "skewed", "cut"} {
+		_, err := paymentsvctest.ParseNotificationFault(text)
+		require.Error(t, err, text)
+	}
+	assert.Panics(t, func() { paymentsvctest.Answer(paymentsvctest.BeforeCommit, 100, "text/plain", "") })
+	assert.Panics(t, func() { paymentsvctest.Reject(600, "", "") })
+}
+
+func TestRulesCountForThemselves(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv, func(c *paymentsvc.Config) { c.Retry.MaxAttempts = 1 })
+	try := func(kind paymentsvc.PaymentType) bool {
+		_, err := client.InitPayment(t.Context(), kind, payment(paymentsvc.NewUserData()))
+		return err == nil
+	}
+	drop := paymentsvctest.Drop(paymentsvctest.BeforeCommit)
+	tries := func(n int, kind paymentsvc.PaymentType) (taken []bool) {
+		for range n {
+			taken = append(taken, try(kind))
+		}
+		return taken
+	}
+	assert.Equal(t, []bool{true}, tries(1, paymentsvc.PaymentTypeCard), "before the rule is made nothing counts")
+
+	second := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(2), drop)
+	assert.Equal(t, []bool{true, false, true}, tries(3, paymentsvc.PaymentTypeCard))
+	assert.Equal(t, 1, second.Hits())
+	second.Remove()
+
+	first := srv.Fault("init_payment/sbp", paymentsvctest.First(2), drop)
+	assert.Equal(t, []bool{true}, tries(1, paymentsvc.PaymentTypeCard), "a rule for one type")
+	assert.Equal(t, []bool{false, false, true}, tries(3, paymentsvc.PaymentTypeSBP))
+	assert.Equal(t, 2, first.Hits())
+
+	odd := paymentsvctest.Where("odd", func(n int) bool { return n%2 == 1 })
+	all := srv.Fault(paymentsvctest.AnyEndpoint, odd, drop)
+	assert.Equal(t, []bool{false, true, false}, tries(3, paymentsvc.PaymentTypeMC))
+	_, err := client.GetBalance(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "all, odd: drop before", all.String())
+	assert.Equal(t, []*paymentsvctest.Rule{first, all}, srv.Rules())
+
+	var which paymentsvctest.Which // the zero value
+	notifications := srv.FaultNotifications("", which, paymentsvctest.Lost(), paymentsvctest.NotificationFault{})
+	assert.Equal(t, "every", notifications.Which)
+	assert.Equal(t, 4, notifications.ID)
+	assert.Equal(t, []*paymentsvctest.Rule{first, all, notifications}, srv.Rules())
+	srv.ClearFaults()
+	assert.Empty(t, srv.Rules())
+	srv.Fault(paymentsvctest.InitPayment, which, paymentsvctest.Fault{})
+	assert.Equal(t, []bool{true, true}, tries(2, paymentsvc.PaymentTypeMC), "the zero Fault is none")
+	assert.Equal(t, 13, srv.Requests(paymentsvctest.InitPayment))
+	assert.Equal(t, 14, srv.Requests(paymentsvctest.AnyEndpoint))
+	assert.Zero(t, srv.Requests(paymentsvctest.InitPayout))
+}
+
+func TestFaultsOfTwoRulesCombine(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.WrongDate(-time.Hour))
+	srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Reject(401, "E1", "clock"))
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	var e *paymentsvc.Error
+	require.ErrorAs(t, err, &e)
+	skew, known := e.ClockSkew()
+	assert.True(t, known)
+	assert.InDelta(t, -time.Hour, skew, float64(2*time.Second))
+	assert.Equal(t, paymentsvc.OutcomeRejected, e.Outcome)
+	srv.AssertStarted(t, "order-1", 0)
+	srv.AssertNoneRejected(t) // what a fault answers is not the server's own refusal
+}
+
+// A refused connection has to be one: proof that nothing was sent.
+func TestRefuseIsARefusedConnection(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	pay(t, client, "order-0") // a connection is open, and must not be used
+	rule := srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(4), paymentsvctest.Refuse())
+	_, err := client.InitPayout(t.Context(), payout("payout-1"))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+	pay(t, client, "order-1") // other endpoints can be reached
+	payOut(t, client, "payout-1")
+	assert.Equal(t, 4, rule.Hits(), "three attempts of the first call, one of the second")
+	assert.Equal(t, 1, srv.Requests(paymentsvctest.InitPayout))
+}
+
+func TestHoldLeavesTheOrderOfThingsToTheTest(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	release := make(chan struct{})
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
+	done := make(chan error)
+	go func() {
+		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return srv.Started("order-1") == 1 }, time.Minute, time.Millisecond)
+	select {
+	case err := <-done:
+		t.Fatal("answered while it was held", err)
+	default:
+	}
+	close(release)
+	require.NoError(t, <-done)
+	assert.Equal(t, 1, rule.Hits())
+	assert.Equal(t, "hold after", rule.Faults[0])
+}
+
+func TestWhatHangsEndsWithTheClientOrTheServer(t *testing.T) {
+	for _, fault := range []paymentsvctest.Fault{
+		paymentsvctest.Hang(paymentsvctest.BeforeCommit), paymentsvctest.Hang(paymentsvctest.AfterCommit),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, nil), paymentsvctest.Slow(time.Hour),
+	} {
+		t.Run(fault.String()+" and the client leaves", func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config())
+			client := newClient(t, srv)
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), fault)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment("order-1"))
+				done <- err
+			}()
+			require.Eventually(t, func() bool { return rule.Hits() == 1 }, time.Minute, time.Millisecond)
+			cancel()
+			require.ErrorIs(t, <-done, context.Canceled)
+			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak sees the rest
+		})
+		t.Run(fault.String()+" and the server closes", func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config())
+			client := newClient(t, srv)
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), fault)
+			done := make(chan error)
+			go func() {
+				_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+				done <- err
+			}()
+			require.Eventually(t, func() bool { return rule.Hits() == 1 }, time.Minute, time.Millisecond)
+			srv.Close()
+			err := <-done
+			require.Error(t, err)
+			require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+		})
+	}
+}
+
+// Over HTTP/2 there is no connection to take, so streams are ended instead; and the handler is somebody else's.
+func TestFaultsOverHTTP2(t *testing.T) {
+	srv, err := paymentsvctest.New(config(everyStartCounts))
+	require.NoError(t, err)
+	defer srv.Close()
+	outer := httptest.NewUnstartedServer(srv)
+	outer.EnableHTTP2 = true
+	outer.StartTLS()
+	defer outer.Close()
+	cfg := srv.ClientConfig(project)
+	cfg.BaseURL, cfg.HTTPClient = outer.URL+"/base/v1", outer.Client()
+	cfg.Retry.MaxAttempts = 1
+	client, err := paymentsvc.NewClient(cfg)
+	require.NoError(t, err)
+	defer client.CloseIdleConnections()
+	for _, test := range []struct {
+		fault  string
+		orders int
+	}{
+		{"reset", 0},
+		{"drop before", 0},
+		{"drop after", 1},
+		{"cut 10", 1},
+		{"cut-chunked 10", 1},
+		{"cut-unframed 10", 1},
+		{"cut-header 10", 1},
+		{"bad-gateway after", 1},
+		{"gzip-bomb 2097152", 1},
+	} {
+		fault, err := paymentsvctest.ParseFault(test.fault)
+		require.NoError(t, err)
+		rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), fault)
+		_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.fault))
+		rule.Remove()
+		assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), test.fault)
+		require.Error(t, err, test.fault)
+		assert.Equal(t, 1, rule.Hits(), test.fault)
+		srv.AssertStarted(t, test.fault, test.orders)
+	}
+	pay(t, client, "order-1")
+	srv.AssertAllSigned(t)
+}
+
+// schedule is what Chaos makes of so many requests, one after the other.
+func schedule(t *testing.T, seed uint64) (string, []string) {
+	var log []string
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Logf = func(format string, args ...any) { log = append(log, fmt.Sprintf(format, args...)) }
+	}))
+	client := newClient(t, srv, func(c *paymentsvc.Config) { c.Retry.MaxAttempts = 1 })
+	used := srv.Chaos(paymentsvctest.Chaos{Seed: seed, OneIn: 3, Faults: []paymentsvctest.Fault{
+		paymentsvctest.Refuse(), paymentsvctest.Drop(paymentsvctest.AfterCommit), paymentsvctest.Reject(402, "E17", "no"),
+		paymentsvctest.BadGateway(paymentsvctest.BeforeCommit),
+	}})
+	assert.Equal(t, []string{fmt.Sprintf("paymentsvctest: Chaos: Seed %d, OneIn 3", used)}, log)
+	var outcomes strings.Builder
+	for i := range 60 {
+		var err error
+		if i%3 == 0 {
+			_, err = client.GetBalance(t.Context())
+		} else {
+			_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(paymentsvc.NewUserData()))
+		}
+		outcomes.WriteString(map[bool]string{true: ".", false: paymentsvc.OutcomeOf(err).String()[:1]}[err == nil])
+	}
+	return outcomes.String(), log
+}
+
+func TestChaosIsItsSeed(t *testing.T) {
+	first, _ := schedule(t, 7)
+	again, _ := schedule(t, 7)
+	other, _ := schedule(t, 8)
+	assert.Equal(t, first, again)
+	assert.NotEqual(t, first, other)
+	for _, outcome := range []string{".", "n", "u", "r"} {
+		assert.Contains(t, first, outcome)
+	}
+	random, log := schedule(t, 0)
+	assert.NotContains(t, log[0], "Seed 0,")
+	assert.NotEqual(t, first, random)
+
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{}, NotificationFaults: []paymentsvctest.NotificationFault{}})
+	pay(t, client, "order-1") // an empty list is no chaos
+	refuse := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Refuse())
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
+	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err), "rules hold beside chaos")
+	refuse.Remove()
+	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{paymentsvctest.Refuse()}})
+	_, err = client.GetBalance(t.Context())
+	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+	srv.ClearFaults()
+	_, err = client.GetBalance(t.Context())
+	require.NoError(t, err)
+}
+
+func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	release := make(chan struct{})
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
+	require.NoError(t, err)
+	defer conn.Close()
+
+	done := make(chan error)
+	go func() {
+		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return rule.Hits() == 1 }, time.Minute, time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, srv.Drain(ctx), context.Canceled, "a request is held")
+	close(release)
+	require.NoError(t, <-done)
+
+	drained := make(chan error)
+	go func() { drained <- srv.Drain(t.Context()) }()
+	select {
+	case err := <-drained:
+		t.Fatal("a connection is open whose request is still to come", err)
+	case <-time.After(20 * time.Millisecond): // the wait can only miss a fault, never report one
+	}
+	require.NoError(t, conn.Close())
+	require.NoError(t, <-drained)
+	srv.AssertStarted(t, "order-1", 1)
+	srv.Close()
+	require.NoError(t, srv.Drain(t.Context()), "a closed server has nothing to do")
+}
+
+func TestDrainOfAMountedHandlerWaitsForItsRequests(t *testing.T) {
+	srv, err := paymentsvctest.New(config())
+	require.NoError(t, err)
+	defer srv.Close()
+	outer := httptest.NewServer(srv)
+	defer outer.Close()
+	release := make(chan struct{})
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+	cfg := srv.ClientConfig(project)
+	cfg.BaseURL = outer.URL + "/base/v1"
+	client, err := paymentsvc.NewClient(cfg)
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() {
+		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return rule.Hits() == 1 }, time.Minute, time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, srv.Drain(ctx), context.Canceled)
+	close(release)
+	require.NoError(t, srv.Drain(t.Context()))
+	srv.AssertStarted(t, "order-1", 1)
+	require.NoError(t, <-done)
+}
+
+func TestCloseIsFinal(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	pay(t, client, "order-1")
+	require.Error(t, srv.Listen("127.0.0.1:0"), "it listens already")
+	srv.Close()
+	srv.Close()
+	_, err := client.GetBalance(t.Context())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.Error(t, srv.Listen("127.0.0.1:0"))
+	assert.Panics(t, func() {
+		srv.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/base/v1/get_balance", nil))
+	},
+		"a handler of a closed server gives no answer")
+	assert.Len(t, srv.Orders(), 1, "what was started can still be asked for")
+
+	other, err := paymentsvctest.New(config())
+	require.NoError(t, err)
+	require.Error(t, other.Listen("256.0.0.1:0"))
+	require.NoError(t, other.Drain(t.Context()), "a server that does not listen")
+	other.Close()
+}
+
+func TestAHandlerTakesRequestsThatNoServerHasRead(t *testing.T) {
+	srv, err := paymentsvctest.New(config())
+	require.NoError(t, err)
+	defer srv.Close()
+	w := httptest.NewRecorder()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance", nil)
+	require.NoError(t, err)
+	srv.ServeHTTP(w, req)
+	assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
+
+	body := []byte(balanceBody)
+	req, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance", bytes.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret})
+	require.NoError(t, err)
+	require.NoError(t, signer.Sign(req, body))
+	w = httptest.NewRecorder()
+	srv.ServeHTTP(w, req)
+	assert.Equal(t, http.StatusOK, w.Code, w.Body)
+}
+
+func TestAServerCanBeMountedBelowARouter(t *testing.T) {
+	srv, err := paymentsvctest.New(config(func(c *paymentsvctest.Config) { c.BasePath = "" }))
+	require.NoError(t, err)
+	defer srv.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/mock/", http.StripPrefix("/mock", srv)) // the client signs the whole path all the same
+	outer := httptest.NewServer(mux)
+	defer outer.Close()
+	cfg := srv.ClientConfig(project)
+	cfg.BaseURL = outer.URL + "/mock"
+	client, err := paymentsvc.NewClient(cfg)
+	require.NoError(t, err)
+	pay(t, client, "order-1")
+	srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
+	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	srv.AssertStarted(t, "order-2", 1)
+	srv.ClearFaults()
+	srv.Fault("init_payment/card", paymentsvctest.Every(), paymentsvctest.Refuse())
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-3"))
+	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+	_, err = client.GetBalance(t.Context())
+	require.NoError(t, err)
+	srv.AssertAllSigned(t)
+}

@@ -1,0 +1,276 @@
+package paymentsvctest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// matrix is what a call comes to when its request, or each of its attempts, goes wrong in one way or several.
+//
+// The first column says which of the requests are struck, the second with what, as ParseFault reads it. A cell is
+// the outcome ("ok" is success), the attempts that the client made, and the orders that the server has in the
+// end. Where a cell is "unknown", the orders say why it has to be: with one order or with none the client saw the
+// same. Starts are tried again only when nothing was sent; status calls and get_balance whenever a failure may
+// pass.
+//
+// Four things in it are worth a second look. "answer after 200 application/json {}": the document makes every
+// field of the two status answers optional, so an empty object is an answer. "cut-unframed 1000": nothing is
+// missing, so nothing is wrong. "too-many-requests after": a service that answers 4xx to what it has carried out
+// is believed. "reject 500": where DecodeError finds the service's own error, the HTTP status no longer counts.
+const matrix = `
+struck  | faults                                           | init_payment   | status_payment | init_payout    | status_payout  | init_form      | init_invoice   | get_balance
+--------|--------------------------------------------------|----------------|----------------|----------------|----------------|----------------|----------------|---------------
+none    |                                                  | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
+every   | nobody listens                                   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0
+every   | refuse                                           | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0
+first 2 | refuse                                           | ok 3/1         | ok 3/0         | ok 3/1         | ok 3/0         | ok 3/1         | ok 3/1         | ok 3/0
+every   | reset                                            | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
+first   | reset                                            | unknown 1/0    | ok 2/0         | unknown 1/0    | ok 2/0         | unknown 1/0    | unknown 1/0    | ok 2/0
+every   | drop before                                      | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
+every   | drop after                                       | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+first   | drop after                                       | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
+every   | hang before                                      | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
+every   | hang after                                       | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+first   | hang after                                       | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
+every   | cut 0                                            | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | cut 10                                           | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | cut-chunked 10                                   | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | cut-chunked 1000                                 | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | cut-unframed 0                                   | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | cut-unframed 10                                  | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+first   | cut-unframed 10                                  | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
+every   | cut-unframed 1000                                | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
+every   | cut-header 0                                     | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | cut-header 20                                    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | bad-gateway before                               | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
+every   | bad-gateway after                                | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+first   | bad-gateway after                                | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
+every   | bad-gateway after + cut 10                       | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | wrong-shape                                      | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | answer after 200 application/json {}             | unknown 1/1    | ok 1/0         | unknown 1/1    | ok 1/0         | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | answer after 200 application/json                | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | answer after 200 application/json null           | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | answer after 200 text/html <p>please log in</p>  | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | oversized 2097152                                | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | oversized 2097152 + cut 1000                     | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | gzip-bomb 2097152                                | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | slow 100us                                       | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
+every   | slow 1h                                          | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | slow 100us + cut 20                              | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
+every   | redirect before {elsewhere}                      | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0
+every   | redirect after {elsewhere}                       | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | wrong-date -24h                                  | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
+every   | wrong-date -24h + reject 401 E1 clock            | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0
+every   | too-many-requests before 1h                      | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 1/0   | rejected 3/0
+first   | too-many-requests before 1h                      | rejected 1/0   | ok 2/0         | rejected 1/0   | ok 2/0         | rejected 1/0   | rejected 1/0   | ok 2/0
+every   | too-many-requests after 1h                       | rejected 1/1   | rejected 3/0   | rejected 1/1   | rejected 3/0   | rejected 1/1   | rejected 1/1   | rejected 3/0
+every   | reject 200 E17 no money                          | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0
+every   | reject 402 E17 no money                          | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0
+every   | reject 500 E17 no money                          | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 1/0   | rejected 3/0
+every   | reject 402 E17 no money + cut 10                 | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 1/0   | rejected 3/0
+every   | answer before 409 text/plain busy                | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0
+every   | answer after 408 text/plain slow                 | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
+every   | answer before 503 text/plain later               | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
+`
+
+// row is a line of the matrix.
+type row struct {
+	struck, faults string
+	cells          []string
+}
+
+// rows gives the matrix's columns, from the first endpoint on, and its lines.
+func rows(t testing.TB) (endpoints []string, list []row) {
+	t.Helper()
+	for i, line := range strings.Split(strings.TrimSpace(matrix), "\n") {
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch i {
+		case 0:
+			endpoints = cells[2:]
+		case 1:
+		default:
+			require.Len(t, cells, 2+len(endpoints), line)
+			list = append(list, row{cells[0], cells[1], cells[2:]})
+		}
+	}
+	return endpoints, list
+}
+
+func TestMatrixOfFaultsAndEndpoints(t *testing.T) {
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(func() {
+		other.Close()
+		assert.Zero(t, elsewhere.Load(), "requests that followed a redirect")
+	})
+	endpoints, list := rows(t)
+	for _, row := range list {
+		row.faults = strings.ReplaceAll(row.faults, "{elsewhere}", other.URL)
+		for column, o := range operations() {
+			require.Equal(t, endpoints[column], o.endpoint, "the matrix has the document's order")
+			for _, kept := range []bool{false, true} {
+				name := fmt.Sprintf("%s %s/%s/new connection", row.struck, row.faults, o.endpoint)
+				if kept {
+					name = strings.Replace(name, "new", "kept", 1)
+				}
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					want, timeout := row.cells[column], time.Minute
+					if !waits(row.faults) {
+						assert.Equal(t, want, cell(t, row, o, kept, timeout))
+						return
+					}
+					// Only the client's timeout ends these. On a busy machine a short one may be over before the
+					// request has left, so what counts is what the longest comes to.
+					timeout = 100 * time.Millisecond
+					got := cell(t, row, o, kept, timeout)
+					for got != want && timeout < 10*time.Second {
+						timeout *= 4
+						got = cell(t, row, o, kept, timeout)
+					}
+					assert.Equal(t, want, got)
+				})
+			}
+		}
+	}
+}
+
+// waits says whether nothing but the client's timeout ends the call.
+func waits(faults string) bool { return strings.HasPrefix(faults, "hang") || faults == "slow 1h" }
+
+// cell makes one call and gives what it came to.
+func cell(t *testing.T, row row, o operation, kept bool, timeout time.Duration) string {
+	srv := paymentsvctest.Start(t, config(everyStartCounts))
+	attempts := 0
+	client := newClient(t, srv, func(cfg *paymentsvc.Config) {
+		cfg.Timeout = timeout
+		cfg.OnAttempt = func(context.Context, paymentsvc.Attempt) { attempts++ }
+	})
+	patient := newClient(t, srv) // over the same connections
+	paymentID, payoutID := pay(t, patient, "payment before"), payOut(t, patient, "payout before")
+	if !kept {
+		client.CloseIdleConnections()
+	}
+	before, arrived := len(srv.Orders()), srv.Requests(o.endpoint)
+	rule := strike(t, srv, o.endpoint, row)
+
+	err := o.call(t.Context(), client, "the order", paymentID, payoutID)
+	require.NotErrorIs(t, err, errWrongAnswer)
+	client.CloseIdleConnections()
+	require.NoError(t, srv.Drain(t.Context()))
+	outcome := "ok"
+	if err != nil {
+		var e *paymentsvc.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, attempts, e.Attempts, "Error.Attempts and calls of OnAttempt")
+		outcome = e.Outcome.String()
+	}
+	started := srv.Started("the order")
+	assert.Len(t, srv.Orders(), before+started)
+	srv.AssertAllSigned(t)
+	srv.AssertNoneRejected(t)
+	result := fmt.Sprintf("%s %d/%d", outcome, attempts, started)
+	if rule == nil {
+		return result
+	}
+	if rule.Hits() == 0 {
+		result += ", but the fault never came"
+	}
+	if got := srv.Requests(o.endpoint) - arrived; got != attempts && row.faults != "refuse" {
+		result += fmt.Sprintf(", but %d arrived", got)
+	}
+	srv.ClearFaults()
+	settles(t, patient, o, started)
+	return result
+}
+
+// strike makes the row's rule, or takes the server away.
+func strike(t *testing.T, srv *paymentsvctest.Server, endpoint string, row row) *paymentsvctest.Rule {
+	var which paymentsvctest.Which
+	switch row.struck {
+	case "none":
+		return nil
+	case "first":
+		which = paymentsvctest.Nth(1)
+	case "first 2":
+		which = paymentsvctest.First(2)
+	}
+	if row.faults == "nobody listens" {
+		srv.Close()
+		return nil
+	}
+	var faults []paymentsvctest.Fault
+	for text := range strings.SplitSeq(row.faults, " + ") {
+		fault, err := paymentsvctest.ParseFault(text)
+		require.NoError(t, err)
+		faults = append(faults, fault)
+	}
+	return srv.Fault(endpoint, which, faults...)
+}
+
+// settles checks that the way out of "unknown" leads to the truth: status_payment by user_data finds the order if
+// there is one, and otherwise the service says that there is none.
+func settles(t *testing.T, client *paymentsvc.Client, o operation, started int) {
+	if o.kind == "" || o.kind == paymentsvctest.KindPayout {
+		return
+	}
+	status, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "the order"})
+	if started > 0 {
+		require.NoError(t, err)
+		assert.Equal(t, "the order", status.UserData)
+		assert.Equal(t, "10.50", status.Amount.String())
+		return
+	}
+	var reported *paymentsvc.ServiceError
+	require.ErrorAs(t, err, &reported)
+	assert.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
+	assert.Equal(t, string(paymentsvctest.ProblemNotFound), reported.Code)
+}
+
+func TestAnAnswerCutAtAnyByteIsNeverASuccess(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
+	paymentID, payoutID := pay(t, client, "payment before"), payOut(t, client, "payout before")
+	for _, o := range operations() {
+		for _, cut := range []func(int) paymentsvctest.Fault{
+			paymentsvctest.Cut, paymentsvctest.CutChunked, paymentsvctest.CutUnframed, paymentsvctest.CutHeader,
+		} {
+			t.Run(o.endpoint+" "+strings.Fields(cut(0).String())[0], func(t *testing.T) {
+				whole := 0
+				for n := 0; whole < 3 && n < 200; n++ {
+					rule := srv.Fault(o.endpoint, paymentsvctest.Every(), cut(n))
+					err := o.call(t.Context(), client, fmt.Sprintf("%s %s", o.endpoint, cut(n)), paymentID, payoutID)
+					rule.Remove()
+					require.Equal(t, 1, rule.Hits())
+					if err == nil {
+						whole++
+						continue
+					}
+					require.Zero(t, whole, "a longer piece failed, a shorter one did not")
+					require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), "cut at %d: %v", n, err)
+				}
+				switch strings.Fields(cut(0).String())[0] {
+				case "cut-chunked", "cut-header":
+					require.Zero(t, whole)
+				default:
+					require.Equal(t, 3, whole, "the end of the answer was never reached")
+				}
+			})
+		}
+	}
+}

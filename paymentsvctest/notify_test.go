@@ -1,0 +1,414 @@
+package paymentsvctest_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// inbox is a partner that takes what paymentsvc.Webhook lets through, and keeps what it saw.
+type inbox struct {
+	mu    sync.Mutex
+	taken []*paymentsvc.Notification
+	errs  []error
+	busy  int // so many notifications are answered with 500
+}
+
+func (b *inbox) handler(t testing.TB) http.Handler {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute, Now: now,
+		Respond: func(w http.ResponseWriter, _ *http.Request, err error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if err != nil {
+				b.errs = append(b.errs, err)
+				w.WriteHeader(http.StatusBadRequest)
+			}
+		},
+	})
+	require.NoError(t, err)
+	return webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.busy > 0 {
+			b.busy--
+			return io.ErrNoProgress
+		}
+		b.taken = append(b.taken, n)
+		return nil
+	})
+}
+
+// names gives the user_data and status of what was taken.
+func (b *inbox) names() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	names := []string{}
+	for _, n := range b.taken {
+		names = append(names, n.UserData+" "+string(n.StatusDescription))
+	}
+	return names
+}
+
+// receivers are the two ways to a partner.
+func receivers(t *testing.T, test func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox)) {
+	for _, way := range []string{"to a handler", "to a URL"} {
+		t.Run(way, func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
+			box := &inbox{}
+			if way == "to a handler" {
+				srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
+			} else {
+				mux := http.NewServeMux()
+				mux.Handle("/notifications", box.handler(t))
+				mux.Handle("/moved", http.RedirectHandler("/notifications", http.StatusTemporaryRedirect))
+				partner := httptest.NewServer(mux)
+				t.Cleanup(partner.Close)
+				srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/notifications"))
+			}
+			test(t, srv, newClient(t, srv), box)
+		})
+	}
+}
+
+func TestNotificationsAreTheDocuments(t *testing.T) {
+	receivers(t, func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox) {
+		paymentID, payoutID := pay(t, client, "order-1"), payOut(t, client, "payout-1")
+		_, err := client.InitForm(t.Context(), payment("form-1"))
+		require.NoError(t, err)
+		_, err = client.InitInvoice(t.Context(), payment("invoice-1"))
+		require.NoError(t, err)
+		_, err = srv.Settle(paymentID, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		_, err = srv.Settle(payoutID, paymentsvc.StatusFailure)
+		require.NoError(t, err)
+		_, err = srv.Refund(paymentID, amount("0.50"), paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		for _, o := range srv.Orders()[2:] {
+			_, err = srv.Settle(o.OrderID, paymentsvc.StatusFailure)
+			require.NoError(t, err)
+		}
+		assert.Len(t, srv.Outbox(), 5)
+		deliveries := srv.Deliver(t.Context())
+		assert.Empty(t, srv.Outbox())
+		assert.Equal(t, deliveries, srv.Deliveries())
+		var bodies []string
+		for _, n := range box.taken {
+			bodies = append(bodies, string(n.Raw))
+			assert.Equal(t, now(), n.Timestamp.UTC().Local())
+		}
+		assert.Equal(t, []string{
+			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000001","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50,"user_data":"order-1"}`,
+			`{"event":"payout.status_changed","order_id":"00000000-0000-4000-8000-000000000002","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"payout-1"}`,
+			`{"event":"refund.status_changed","order_id":"00000000-0000-4000-8000-000000000001","status":2,"status_description":"SUCCESS","status_code":20,"amount":0.50,"user_data":"order-1"}`,
+			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000003","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"form-1"}`,
+			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000004","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"invoice-1"}`,
+		}, bodies)
+		assert.Equal(t, `payment.status_changed 00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", SUCCESS: HTTP 200`, deliveries[0].String())
+	})
+}
+
+func TestWhatGoesWrongWithNotifications(t *testing.T) {
+	const one = "order-1 SUCCESS"
+	for _, test := range []struct {
+		faults []paymentsvctest.NotificationFault
+		taken  []string
+		sent   int
+		err    error // of the partner
+	}{
+		{nil, []string{one}, 1, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.Lost()}, []string{}, 1, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(2)}, []string{one, one, one}, 3, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(-1)}, []string{one}, 1, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.Forged()}, []string{one}, 2, paymentsvc.ErrSignatureMismatch},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.SignedWithOldSecret()}, []string{}, 1, paymentsvc.ErrSignatureMismatch},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(-time.Minute)}, []string{one}, 1, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(-61 * time.Second)}, []string{}, 1, paymentsvc.ErrTimestampTooOld},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(61 * time.Second)}, []string{}, 1, paymentsvc.ErrTimestampTooNew},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(20)}, []string{}, 1, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(-1)}, []string{}, 1, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(9999)}, []string{one}, 1, nil},
+		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(1), paymentsvctest.SignedWithOldSecret()}, []string{}, 2, paymentsvc.ErrSignatureMismatch},
+	} {
+		name := "nothing"
+		var list []string
+		for _, f := range test.faults {
+			list = append(list, f.String())
+		}
+		if len(list) > 0 {
+			name = strings.Join(list, " + ")
+		}
+		t.Run(name, func(t *testing.T) {
+			receivers(t, func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox) {
+				n, err := srv.Settle(pay(t, client, "order-1"), paymentsvc.StatusSuccess)
+				require.NoError(t, err)
+				deliveries := srv.Send(t.Context(), n, test.faults...)
+				assert.Equal(t, test.taken, box.names())
+				require.Len(t, deliveries, test.sent)
+				for _, d := range deliveries {
+					assert.Len(t, d.Faults, len(list))
+				}
+				if test.err != nil {
+					box.mu.Lock()
+					defer box.mu.Unlock()
+					require.NotEmpty(t, box.errs)
+					assert.ErrorIs(t, box.errs[0], test.err)
+				}
+				srv.AssertForgeriesRefused(t)
+				assert.Len(t, srv.Outbox(), 1, "Send goes past the outbox")
+			})
+		})
+	}
+}
+
+// deliverNames calls Deliver and gives what the partner has taken since.
+func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string {
+	t.Helper()
+	before := len(box.names())
+	srv.Deliver(t.Context())
+	return box.names()[before:]
+}
+
+func TestDeliveryInAnotherOrder(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
+	client, box := newClient(t, srv), &inbox{}
+	srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
+	settle := func(names ...string) {
+		for _, name := range names {
+			_, err := srv.Settle(pay(t, client, name), paymentsvc.StatusSuccess)
+			require.NoError(t, err)
+		}
+	}
+	srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(3), paymentsvctest.Delayed(2), paymentsvctest.RepeatedBy(1))
+	payouts := srv.FaultNotifications(paymentsvc.EventPayoutStatusChanged, paymentsvctest.Every(), paymentsvctest.Lost())
+	last := srv.FaultNotifications("", paymentsvctest.Nth(5), paymentsvctest.Reordered())
+
+	settle("1", "2", "3", "4", "5")
+	assert.Equal(t, []string{"2 SUCCESS", "1 SUCCESS", "4 SUCCESS"}, deliverNames(t, srv, box))
+	require.Len(t, srv.Outbox(), 2)
+	assert.Equal(t, []string{"5 SUCCESS"}, deliverNames(t, srv, box), "behind the one that follows, but none follows")
+	settle("6")
+	assert.Equal(t, []string{"3 SUCCESS", "3 SUCCESS", "6 SUCCESS"}, deliverNames(t, srv, box), "two calls later, with its other fault")
+	assert.Empty(t, srv.Outbox())
+	assert.Zero(t, payouts.Hits())
+	assert.Equal(t, 1, last.Hits())
+}
+
+func TestWhatIsNotTakenIsDeliveredAgain(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
+	client, box := newClient(t, srv), &inbox{busy: 1}
+	_, err := srv.Settle(pay(t, client, "1"), paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	assert.Empty(t, srv.Deliver(t.Context()), "there is no receiver")
+	assert.Empty(t, srv.DeliverAll(t.Context()), "there is no receiver")
+	assert.Len(t, srv.Outbox(), 1)
+
+	srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Empty(t, srv.Deliver(ctx))
+	assert.Len(t, srv.Outbox(), 1, "what was not sent stays")
+
+	assert.Empty(t, deliverNames(t, srv, box), "the partner is busy")
+	assert.Len(t, srv.Outbox(), 1)
+	assert.Equal(t, []string{"1 SUCCESS"}, deliverNames(t, srv, box))
+	assert.Empty(t, srv.Outbox())
+
+	lost := srv.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.Lost())
+	_, err = srv.Settle(pay(t, client, "2"), paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	deliveries := srv.DeliverAll(t.Context())
+	require.Len(t, deliveries, 3, "NotifyAttempts")
+	assert.Contains(t, deliveries[2].String(), "(lost): lost on purpose")
+	assert.Equal(t, 3, lost.Hits())
+	assert.Empty(t, srv.Outbox(), "given up")
+
+	srv.ClearFaults()
+	calls := 0
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}), "/"))
+	forged := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Forged())
+	_, err = srv.Settle(pay(t, client, "4"), paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	srv.Deliver(t.Context())
+	assert.Equal(t, 1, forged.Hits())
+	assert.Len(t, srv.Outbox(), 1, "taking the forged one is not taking the true one")
+	srv.Deliver(t.Context())
+	assert.Empty(t, srv.Outbox())
+
+	srv.ClearFaults()
+	srv.SetReceiver(paymentsvctest.ToURL("http://127.0.0.1:1/"))
+	_, err = srv.Settle(pay(t, client, "3"), paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	deliveries = srv.Deliver(t.Context())
+	require.Error(t, deliveries[0].Err)
+	assert.Zero(t, deliveries[0].HTTPStatus)
+	srv.Close()
+	assert.Empty(t, srv.DeliverAll(t.Context()), "a closed server sends nothing")
+	assert.Len(t, srv.Outbox(), 1)
+}
+
+func TestSendGoesWhereItCan(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Now = now
+		c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "another"})
+	}))
+	n := paymentsvctest.Notification{ProjectID: project, Event: "payout.reviewed", OrderID: "o", StatusDescription: "HELD", Amount: amount("1e3")}
+	assert.ErrorContains(t, srv.Send(t.Context(), n)[0].Err, "no receiver")
+
+	var got []string
+	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+strconv.FormatInt(r.ContentLength, 10)+" "+string(body))
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	defer partner.Close()
+	srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/n"))
+	d := srv.Send(t.Context(), n)[0]
+	require.NoError(t, d.Err)
+	assert.Equal(t, http.StatusTemporaryRedirect, d.HTTPStatus, "not followed")
+	assert.False(t, d.Accepted())
+	assert.Equal(t, []string{`POST /n application/json 111 {"event":"payout.reviewed","order_id":"o","status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
+		"what the test composed, an unknown event included, without user_data")
+
+	n.ProjectID = 43
+	assert.ErrorContains(t, srv.Send(t.Context(), n, paymentsvctest.SignedWithOldSecret())[0].Err, "no OldSecret")
+	n.ProjectID = 44
+	assert.ErrorContains(t, srv.Send(t.Context(), n, paymentsvctest.Forged())[0].Err, "no such project")
+	srv.SetReceiver(paymentsvctest.ToURL("://"))
+	n.ProjectID = 43
+	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
+}
+
+func TestHandlersAreCalledAsAServerWould(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
+	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o", StatusDescription: "HELD", Amount: amount("1")}
+	to := func(h http.HandlerFunc) paymentsvctest.Delivery {
+		srv.SetReceiver(paymentsvctest.ToHandler(h, "/a b"))
+		return srv.Send(t.Context(), n)[0]
+	}
+	d := to(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "/a%20b", r.RequestURI)
+		assert.Equal(t, "/a b", r.URL.Path)
+		assert.Empty(t, r.URL.Host)
+		assert.Equal(t, "partner.example", r.Host)
+		w.Header().Set("X", "y")
+		w.WriteHeader(http.StatusContinue)
+		_, err := io.WriteString(w, "taken")
+		assert.NoError(t, err)
+		w.WriteHeader(http.StatusTeapot) // too late
+	})
+	assert.Equal(t, http.StatusOK, d.HTTPStatus)
+	assert.Equal(t, http.StatusOK, to(func(http.ResponseWriter, *http.Request) {}).HTTPStatus)
+	assert.Equal(t, http.StatusAccepted, to(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }).HTTPStatus)
+	assert.ErrorIs(t, to(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Err, http.ErrAbortHandler)
+	assert.PanicsWithValue(t, "a fault of the partner's", func() {
+		to(func(http.ResponseWriter, *http.Request) { panic("a fault of the partner's") })
+	})
+}
+
+func TestStatusesAndRefunds(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{"RETURNED": {Status: 4, StatusCode: 40}}
+		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName { return []paymentsvc.StatusName{"NOBODY KNOWS"} }
+	}))
+	client := newClient(t, srv)
+	balance := func(payout, expected string) {
+		t.Helper()
+		b, err := srv.Balance(project)
+		require.NoError(t, err)
+		assert.Equal(t, payout, b.PayoutBalance.String())
+		assert.Equal(t, expected, b.ExpectedBalance.String())
+	}
+	paymentID, payoutID := pay(t, client, "order-1"), payOut(t, client, "payout-1")
+	balance("989.50", "1000.00")
+	_, err := srv.Refund(paymentID, amount("1"), paymentsvc.StatusSuccess)
+	require.Error(t, err, "a payment that is not in SUCCESS")
+	_, err = srv.Settle(paymentID, paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	balance("1000.00", "1000.00")
+	_, err = srv.Settle(paymentID, paymentsvc.StatusFailure)
+	require.ErrorContains(t, err, "no way out")
+	_, err = srv.Settle(payoutID, paymentsvc.StatusFailure)
+	require.NoError(t, err)
+	balance("1010.50", "1010.50")
+	_, err = srv.Settle(payoutID, "RETURNED")
+	require.NoError(t, err, "what payouts can do is not shown")
+	balance("1000.00", "1000.00")
+	_, err = srv.Settle(payoutID, "HELD")
+	require.ErrorContains(t, err, "Config.Numbers")
+	_, err = srv.Settle("x", paymentsvc.StatusSuccess)
+	require.ErrorContains(t, err, "no such order")
+
+	for _, refund := range []struct {
+		id, amount string
+		status     paymentsvc.StatusName
+		want       string
+	}{
+		{"x", "1", paymentsvc.StatusSuccess, "no such order"},
+		{payoutID, "1", paymentsvc.StatusSuccess, "a refund is for"},
+		{paymentID, "0", paymentsvc.StatusSuccess, "a refund is for"},
+		{paymentID, "-1", paymentsvc.StatusSuccess, "a refund is for"},
+		{paymentID, "10.51", paymentsvc.StatusSuccess, "a refund is for"},
+		{paymentID, "1", "HELD", "Config.Numbers"},
+	} {
+		_, err = srv.Refund(refund.id, amount(refund.amount), refund.status)
+		require.ErrorContains(t, err, refund.want)
+	}
+	_, err = srv.Refund(paymentID, amount("10.5"), paymentsvc.StatusPending)
+	require.NoError(t, err)
+	balance("1000.00", "1000.00")
+	_, err = srv.Refund(paymentID, amount("10.499"), paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	balance("989.501", "989.501")
+	_, err = srv.Refund(paymentID, amount("0.002"), paymentsvc.StatusSuccess)
+	require.Error(t, err, "more than is left")
+	_, err = srv.Refund(paymentID, amount("0.001"), paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	balance("989.500", "989.500")
+	o, _ := srv.Order(paymentID)
+	assert.Equal(t, "10.500", o.Refunded.String())
+	_, found := srv.Order("x")
+	assert.False(t, found)
+
+	late, err := srv.Compose(paymentID, paymentsvc.StatusPending)
+	require.NoError(t, err)
+	assert.Equal(t, paymentsvc.StatusPending, late.StatusDescription)
+	assert.Equal(t, int64(1), late.Status)
+	_, err = srv.Compose("x", paymentsvc.StatusPending)
+	require.Error(t, err)
+	_, err = srv.Step()
+	require.ErrorContains(t, err, "Config.Numbers")
+	o, _ = srv.Order(paymentID)
+	assert.Equal(t, paymentsvc.StatusSuccess, o.Status, "Compose and a Step that fails change nothing")
+}
+
+func TestBalancesThatNoAmountCanHoldAreRefused(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	most := amount(strings.Repeat("9", 62)) // with the two decimals of the balance, 64 digits
+	_, err := client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: most, Destination: card, UserData: "1"})
+	require.NoError(t, err)
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount("0.001"), UserData: "2"})
+	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
+	assert.Equal(t, paymentsvctest.ProblemRefused, srv.Rejected()[0].Problem)
+	got, err := client.GetBalance(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "-"+strings.Repeat("9", 58)+"8999.00", got.PayoutBalance.String())
+}

@@ -1,0 +1,266 @@
+package paymentsvctest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// The endpoints, for Server.Fault and Server.Requests. InitPayment stands for all four types; a path such as
+// "init_payment/sbp" for one of them.
+const (
+	InitPayment   = "init_payment"
+	StatusPayment = "status_payment"
+	InitPayout    = "init_payout"
+	StatusPayout  = "status_payout"
+	InitForm      = "init_form"
+	InitInvoice   = "init_invoice"
+	GetBalance    = "get_balance"
+	// AnyEndpoint stands for all of them.
+	AnyEndpoint = ""
+)
+
+// covers says whether a rule for pattern is about endpoint, both as above.
+func covers(pattern, endpoint string) bool {
+	return pattern == AnyEndpoint || endpoint == pattern || strings.HasPrefix(endpoint, pattern+"/")
+}
+
+// Which says which of the requests, or notifications, that a rule is about it strikes. They are counted from 1,
+// from the moment that the rule is made. The zero value is Every.
+type Which struct {
+	text  string
+	match func(n int) bool
+}
+
+// Every strikes all.
+func Every() Which { return Which{"every", func(int) bool { return true }} }
+
+// Nth strikes the nth only.
+func Nth(n int) Which {
+	return Which{fmt.Sprintf("number %d", n), func(i int) bool { return i == n }}
+}
+
+// First strikes the first n.
+func First(n int) Which {
+	return Which{fmt.Sprintf("first %d", n), func(i int) bool { return i <= n }}
+}
+
+// Where strikes those whose number match picks; text names it. match must be a pure function.
+func Where(text string, match func(n int) bool) Which { return Which{text, match} }
+
+// String says which.
+func (w Which) String() string {
+	if w.match == nil {
+		return Every().text
+	}
+	return w.text
+}
+
+func (w Which) strikes(n int) bool { return w.match == nil || w.match(n) }
+
+// Rule is what Server.Fault and Server.FaultNotifications made.
+type Rule struct {
+	// ID counts the server's rules from 1.
+	ID int
+	// On is the endpoint or the event, "" for all, Which is which of them, and Faults what goes wrong with
+	// those, in the text of ParseFault or ParseNotificationFault.
+	On     string
+	Which  string
+	Faults []string
+
+	server   *Server
+	which    Which
+	faults   []Fault             // of requests
+	notified []NotificationFault // of notifications
+	// The server's lock guards these.
+	connects int // attempts to connect that the rule was about
+	arrivals int // requests, or notifications, that the rule was about
+	hits     int
+}
+
+// Hits says how often the rule has struck, which is worth a check: a test of a fault that never came passes too
+// easily.
+func (r *Rule) Hits() int {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	return r.hits
+}
+
+// Remove ends the rule. What it has already struck stays struck.
+func (r *Rule) Remove() {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	is := func(other *Rule) bool { return other == r }
+	r.server.rules = slices.DeleteFunc(r.server.rules, is)
+	r.server.notifyRules = slices.DeleteFunc(r.server.notifyRules, is)
+}
+
+// String shows the rule on one line.
+func (r *Rule) String() string {
+	on := r.On
+	if on == "" {
+		on = "all"
+	}
+	return fmt.Sprintf("%s, %s: %s", on, r.Which, strings.Join(r.Faults, " + "))
+}
+
+// Fault makes a rule: of the requests to endpoint, those that which says go wrong with all the faults together.
+// Faults of several rules for one request combine, in the order in which the rules were made.
+func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
+	r := &Rule{On: endpoint, Which: which.String(), Faults: texts(faults), server: s, which: which, faults: faults}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ruleCount++
+	r.ID = s.ruleCount
+	s.rules = append(s.rules, r)
+	return r
+}
+
+// FaultNotifications makes a rule for the notifications of an event, "" for all: each time that Deliver is to
+// send one it is counted. Send counts none; it takes its faults as arguments.
+func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, faults ...NotificationFault) *Rule {
+	r := &Rule{On: string(event), Which: which.String(), Faults: texts(faults), server: s, which: which, notified: faults}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ruleCount++
+	r.ID = s.ruleCount
+	s.notifyRules = append(s.notifyRules, r)
+	return r
+}
+
+// Rules gives the rules for requests and those for notifications, each in the order in which they were made.
+func (s *Server) Rules() []*Rule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(s.rules, s.notifyRules)
+}
+
+// ClearFaults ends all rules, and Chaos.
+func (s *Server) ClearFaults() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules, s.notifyRules, s.chaos = nil, nil, nil
+}
+
+func texts[F fmt.Stringer](faults []F) []string {
+	list := make([]string, 0, len(faults))
+	for _, f := range faults {
+		list = append(list, f.String())
+	}
+	return list
+}
+
+// Chaos is faults at random.
+type Chaos struct {
+	// Seed makes a run repeatable: the nth request to an endpoint has the same faults in every run. 0 takes one
+	// at random; Server.Chaos prints it.
+	Seed uint64
+	// OneIn says that one request, or notification, in so many is struck on average; 0 means 4.
+	OneIn int
+	// Faults are what may go wrong with requests; nil means AllFaults, and an empty list nothing.
+	Faults []Fault
+	// NotificationFaults are what may go wrong with notifications; nil means AllNotificationFaults, and an
+	// empty list nothing.
+	NotificationFaults []NotificationFault
+}
+
+// chaos is a Chaos at work; the server's lock guards its counters.
+type chaos struct {
+	Chaos
+	counts map[string]int
+}
+
+// Chaos adds faults at random to what the rules say, until ClearFaults or another Chaos. It gives the seed, and
+// prints it with Config.Logf.
+func (s *Server) Chaos(c Chaos) (seed uint64) {
+	for c.Seed == 0 {
+		c.Seed = rand.Uint64() //nolint:gosec // a schedule of faults is no secret
+	}
+	if c.OneIn <= 0 {
+		c.OneIn = 4
+	}
+	if c.Faults == nil {
+		c.Faults = AllFaults()
+	}
+	if c.NotificationFaults == nil {
+		c.NotificationFaults = AllNotificationFaults()
+	}
+	s.mu.Lock()
+	s.chaos = &chaos{Chaos: c, counts: map[string]int{}}
+	s.mu.Unlock()
+	s.cfg.Logf("paymentsvctest: Chaos: Seed %d, OneIn %d", c.Seed, c.OneIn)
+	return c.Seed
+}
+
+// pick gives none of faults most of the time, or else one, and sometimes two. What it gives depends on nothing
+// but the seed, the stream and how often the stream was asked before.
+func pick[F any](c *chaos, stream string, faults []F) []F {
+	if c == nil || len(faults) == 0 {
+		return nil
+	}
+	c.counts[stream]++
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s %d", stream, c.counts[stream])
+	random := rand.New(rand.NewPCG(c.Seed, h.Sum64())) //nolint:gosec // as above
+	if random.IntN(c.OneIn) != 0 {
+		return nil
+	}
+	picked := []F{faults[random.IntN(len(faults))]}
+	if random.IntN(4) == 0 {
+		picked = append(picked, faults[random.IntN(len(faults))])
+	}
+	return picked
+}
+
+// connecting decides, before HTTPClient's client connects, whether it is refused.
+func (s *Server) connecting(endpoint string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused := false
+	for _, r := range s.rules {
+		if !covers(r.On, endpoint) || !combine(r.faults).refuse {
+			continue
+		}
+		r.connects++
+		if r.which.strikes(r.connects) {
+			r.hits++
+			refused = true
+		}
+	}
+	if s.chaos != nil {
+		refused = refused || combine(pick(s.chaos, "connecting "+endpoint, s.chaos.Faults)).refuse
+	}
+	return refused
+}
+
+// arriving counts a request and decides what goes wrong with it.
+func (s *Server) arriving(endpoint, from string) (n int, e *effects) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.dialed[from] // its client asked connecting
+	s.arrivals[endpoint]++
+	var faults []Fault
+	for _, r := range s.rules {
+		if !covers(r.On, endpoint) {
+			continue
+		}
+		r.arrivals++
+		if !r.which.strikes(r.arrivals) {
+			continue
+		}
+		if !known || !combine(r.faults).refuse {
+			r.hits++ // but for a refusal, which was counted where it happened
+		}
+		faults = append(faults, r.faults...)
+	}
+	if s.chaos != nil {
+		faults = append(faults, pick(s.chaos, endpoint, s.chaos.Faults)...)
+	}
+	e = combine(faults)
+	e.reset = e.reset || e.refuse && !known
+	return s.arrivals[endpoint], e
+}

@@ -1,0 +1,330 @@
+package paymentsvctest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// SignatureFault is a request whose timestamp or signature is wrong, and why.
+type SignatureFault struct {
+	// Endpoint and Number say which request it was, counted from 1 at the endpoint.
+	Endpoint string
+	Number   int
+	// Reason is what was found out: which of the usual mistakes makes this very signature, or that none does.
+	Reason string
+	// Difference is where what was signed parts from what should have been, nil where that is not known.
+	Difference *Difference
+}
+
+// String shows all of it on one line.
+func (f SignatureFault) String() string {
+	text := fmt.Sprintf("%s, request %d: %s", f.Endpoint, f.Number, f.Reason)
+	if f.Difference != nil {
+		text += "; " + f.Difference.String()
+	}
+	return text
+}
+
+// Difference is the first difference of two canonical strings. Of the text around it a few bytes are shown, in
+// which every secret and every digit is masked, but for the timestamp's; letters are shown as they are.
+type Difference struct {
+	// Offset is how many bytes are the same.
+	Offset int
+	// Signed and Expected are the bytes around it.
+	Signed, Expected string
+}
+
+// String shows both sides.
+func (d Difference) String() string {
+	return fmt.Sprintf("the canonical strings differ at byte %d: signed %q, expected %q", d.Offset, d.Signed, d.Expected)
+}
+
+// SignatureFaults gives the requests that were refused for their timestamp or signature, in their order.
+func (s *Server) SignatureFaults() []SignatureFault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.signatures)
+}
+
+// Watch gives a scheme that does the same and lets the server see the canonical strings that it signs. Give it
+// to the code under test, and SignatureFaults can show where that code's own canonical string differs from that
+// of Config.Scheme:
+//
+//	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: srv.Watch(mine), Secret: secret})
+//
+// Only the latest 256 are kept. Without it the server tries the usual mistakes.
+func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
+	inner := scheme.Canonical
+	if inner == nil {
+		return scheme
+	}
+	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		before := len(dst)
+		dst, err := inner(dst, m)
+		if err == nil && m.Kind == paymentsvc.KindRequest {
+			s.watched.add(dst[before:])
+		}
+		return dst, err
+	}
+	return scheme
+}
+
+// recorder keeps the latest canonical strings.
+type recorder struct {
+	mu    sync.Mutex
+	texts [256][]byte
+	next  int
+}
+
+func (r *recorder) add(text []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.texts[r.next%len(r.texts)] = bytes.Clone(text)
+	r.next++
+}
+
+// latest gives what is kept, the newest first.
+func (r *recorder) latest() [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	texts := make([][]byte, 0, len(r.texts))
+	for i := range min(r.next, len(r.texts)) {
+		texts = append(texts, r.texts[(r.next-1-i)%len(r.texts)])
+	}
+	return texts
+}
+
+// diagnose finds out what a signature that is not the one of m is.
+func (s *Server) diagnose(p Project, m *paymentsvc.Message, signature string) *SignatureFault {
+	expected, err := s.cfg.Scheme.Canonical(nil, m)
+	if err != nil {
+		return &SignatureFault{Reason: "Config.Scheme makes no canonical string of the request: " + err.Error()}
+	}
+	signs := func(secret paymentsvc.Secret, encoding paymentsvc.Encoding, canonical []byte) bool {
+		scheme := paymentsvc.Scheme{Canonical: fixed(canonical), Encoding: encoding}
+		made, err := scheme.Signature(secret, m)
+		return err == nil && made == signature
+	}
+	differs := func(reason string, signed []byte) *SignatureFault {
+		return &SignatureFault{Reason: reason, Difference: s.difference(signed, expected, m.Timestamp)}
+	}
+	for _, other := range encodings() {
+		if signs(p.Secret, other.encoding, expected) {
+			return &SignatureFault{Reason: "the HMAC is right, but written in " + other.name + ", which is not Scheme.Encoding"}
+		}
+	}
+	for _, other := range s.otherSecrets(p) {
+		if signs(other.secret, s.cfg.Scheme.Encoding, expected) {
+			return &SignatureFault{Reason: "signed with " + other.name}
+		}
+	}
+	watched := s.watched.latest()
+	for _, signed := range watched {
+		if signs(p.Secret, s.cfg.Scheme.Encoding, signed) {
+			return differs("the code under test makes another canonical string", signed)
+		}
+	}
+	for _, other := range otherMessages(m, s.cfg.BasePath) {
+		signed, err := s.cfg.Scheme.Canonical(nil, other.message)
+		if err == nil && signs(p.Secret, s.cfg.Scheme.Encoding, signed) {
+			return differs("signed over "+other.name, signed)
+		}
+	}
+	if slices.ContainsFunc(watched, func(signed []byte) bool { return bytes.Equal(signed, expected) }) {
+		return &SignatureFault{Reason: "the canonical string is right, so the secret is another one, or the encoding"}
+	}
+	return &SignatureFault{Reason: fmt.Sprintf(
+		"none of the usual mistakes makes this signature (the canonical string has %d bytes); Server.Watch shows what was signed", len(expected))}
+}
+
+func fixed(canonical []byte) paymentsvc.CanonicalFunc {
+	return func(dst []byte, _ *paymentsvc.Message) ([]byte, error) { return append(dst, canonical...), nil }
+}
+
+type namedEncoding struct {
+	name     string
+	encoding paymentsvc.Encoding
+}
+
+func encodings() []namedEncoding {
+	return []namedEncoding{
+		{"lower-case hexadecimal", paymentsvc.Hex},
+		{"upper-case hexadecimal", paymentsvc.HexUpper},
+		{"base64", base64.StdEncoding},
+		{"base64 without padding", base64.RawStdEncoding},
+		{"base64 for URLs", base64.URLEncoding},
+		{"base64 for URLs without padding", base64.RawURLEncoding},
+	}
+}
+
+type namedSecret struct {
+	name   string
+	secret paymentsvc.Secret
+}
+
+// otherSecrets are the keys that are often taken in place of a project's.
+func (s *Server) otherSecrets(p Project) []namedSecret {
+	text := string(p.Secret)
+	others := []namedSecret{
+		{"Project.OldSecret", p.OldSecret},
+		{"the secret and a line break: trim what comes from a file", paymentsvc.Secret(text + "\n")},
+		{"the secret and a line break: trim what comes from a file", paymentsvc.Secret(text + "\r\n")},
+		{"the secret and a space: trim what comes from a file", paymentsvc.Secret(text + " ")},
+		{"the secret without the white space around it", paymentsvc.Secret(strings.TrimSpace(text))},
+	}
+	if key, err := hex.DecodeString(text); err == nil {
+		others = append(others, namedSecret{"the bytes that the secret spells in hexadecimal", paymentsvc.Secret(key)})
+	}
+	if key, err := base64.StdEncoding.DecodeString(text); err == nil {
+		others = append(others, namedSecret{"the bytes that the secret spells in base64", paymentsvc.Secret(key)})
+	}
+	for _, other := range s.cfg.Projects {
+		if other.ID != p.ID {
+			others = append(others, namedSecret{fmt.Sprintf("the secret of project %d", other.ID), other.Secret})
+		}
+	}
+	return others
+}
+
+type namedMessage struct {
+	name    string
+	message *paymentsvc.Message
+}
+
+// otherMessages are the requests that are often signed in place of the one that is sent.
+func otherMessages(m *paymentsvc.Message, basePath string) []namedMessage {
+	var others []namedMessage
+	add := func(name string, change func(*paymentsvc.Message)) {
+		copied := *m
+		if m.URL != nil {
+			address := *m.URL
+			copied.URL = &address
+		}
+		change(&copied)
+		others = append(others, namedMessage{name, &copied})
+	}
+	body := func(name string, body []byte) {
+		add(name, func(m *paymentsvc.Message) { m.Body = body })
+	}
+	var buf bytes.Buffer
+	body("an empty body", nil)
+	body("the body and a line break", append(bytes.Clone(m.Body), '\n'))
+	body("the body without its line break", bytes.TrimSuffix(m.Body, []byte("\n")))
+	json.HTMLEscape(&buf, m.Body)
+	body("the body with <, > and & escaped", bytes.Clone(buf.Bytes()))
+	if buf.Reset(); json.Compact(&buf, m.Body) == nil {
+		body("the body without white space", bytes.Clone(buf.Bytes()))
+	}
+	if buf.Reset(); json.Indent(&buf, m.Body, "", "  ") == nil {
+		body("the body indented", bytes.Clone(buf.Bytes()))
+	}
+	if fields, err := parseObject(m.Body); err == nil {
+		body("the body with a space behind each colon and comma", spaced(m.Body))
+		body("the body with its fields sorted", encode(fields))
+	}
+	if seconds, err := strconv.ParseInt(m.Timestamp, 10, 64); err == nil {
+		for _, off := range []int64{-1, 1, -2, 2, -3, 3} {
+			add("another timestamp than the header's", func(m *paymentsvc.Message) { m.Timestamp = strconv.FormatInt(seconds+off, 10) })
+		}
+		add("the timestamp in milliseconds", func(m *paymentsvc.Message) { m.Timestamp += "000" })
+	}
+	add("no timestamp", func(m *paymentsvc.Message) { m.Timestamp = "" })
+	add("the method in lower case", func(m *paymentsvc.Message) { m.Method = strings.ToLower(m.Method) })
+	add("no method", func(m *paymentsvc.Message) { m.Method = "" })
+	if m.URL != nil {
+		path := m.URL.Path
+		add("the path without that of the base address", func(m *paymentsvc.Message) { m.URL.Path = strings.TrimPrefix(path, basePath) })
+		add("the path without its first slash", func(m *paymentsvc.Message) { m.URL.Path = strings.TrimPrefix(path, "/") })
+		add("the path without that of the base address and its slash", func(m *paymentsvc.Message) {
+			m.URL.Path = strings.TrimPrefix(path, basePath+"/")
+		})
+		add("the path and a slash", func(m *paymentsvc.Message) { m.URL.Path = path + "/" })
+		add("the path of another address", func(m *paymentsvc.Message) { m.URL.Path = "/" })
+	}
+	add("a notification, by its Kind", func(m *paymentsvc.Message) { m.Kind = paymentsvc.KindNotification })
+	return others
+}
+
+// spaced writes JSON the way some languages do by default.
+func spaced(text []byte) []byte {
+	var out []byte
+	inString, escaped := false, false
+	for _, c := range text {
+		out = append(out, c)
+		if !inString && (c == ':' || c == ',') {
+			out = append(out, ' ')
+		}
+		if c == '"' && !escaped {
+			inString = !inString
+		}
+		escaped = inString && c == '\\' && !escaped
+	}
+	return out
+}
+
+// excerpt is how many bytes on each side of a difference are shown.
+const excerpt = 12
+
+func (s *Server) difference(signed, expected []byte, timestamp string) *Difference {
+	at := 0
+	for at < min(len(signed), len(expected)) && signed[at] == expected[at] {
+		at++
+	}
+	around := func(text []byte) string {
+		text = s.masked(text, timestamp)
+		return string(text[max(at-excerpt, 0):min(at+excerpt, len(text))])
+	}
+	return &Difference{Offset: at, Signed: around(signed), Expected: around(expected)}
+}
+
+// masked hides secrets and digits, for canonical strings may hold card data, and some hold the key itself.
+func (s *Server) masked(text []byte, timestamp string) []byte {
+	out := bytes.Clone(text)
+	for i, c := range out {
+		if '0' <= c && c <= '9' {
+			out[i] = '#'
+		}
+	}
+	if len(timestamp) >= 10 { // a time of this century; shorter digits may stand for anything
+		restore(out, text, timestamp)
+	}
+	for _, p := range s.cfg.Projects {
+		for _, secret := range []paymentsvc.Secret{p.Secret, p.OldSecret} {
+			cover(out, text, string(secret))
+		}
+	}
+	return out
+}
+
+// restore writes word into out where it stands in text, and cover asterisks.
+
+func restore(out, text []byte, word string) {
+	each(text, word, func(at int) { copy(out[at:], word) })
+}
+
+func cover(out, text []byte, word string) {
+	each(text, word, func(at int) { copy(out[at:], strings.Repeat("*", len(word))) })
+}
+
+func each(text []byte, word string, do func(at int)) {
+	if word == "" {
+		return
+	}
+	for at := 0; ; at++ {
+		next := bytes.Index(text[at:], []byte(word))
+		if next < 0 {
+			return
+		}
+		at += next
+		do(at)
+	}
+}

@@ -1,0 +1,214 @@
+package paymentsvctest_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// signWrongly signs what change makes of a message, and sends what was not changed.
+func signWrongly(t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret, s paymentsvc.Scheme, change func(*paymentsvc.Message)) {
+	t.Helper()
+	status, _ := send(t, srv, "/init_payout", payoutBody, func(r *http.Request) {
+		address := *r.URL
+		m := &paymentsvc.Message{Method: r.Method, URL: &address, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: []byte(payoutBody)}
+		if change != nil {
+			change(m)
+		}
+		signature, err := s.Signature(key, m)
+		require.NoError(t, err)
+		r.Header.Set("Signature", signature)
+	})
+	assert.Equal(t, http.StatusUnauthorized, status)
+}
+
+func TestWhyASignatureIsWrong(t *testing.T) {
+	body := func(body string) func(*paymentsvc.Message) {
+		return func(m *paymentsvc.Message) { m.Body = []byte(body) }
+	}
+	timestamp := func(timestamp string) func(*paymentsvc.Message) {
+		return func(m *paymentsvc.Message) { m.Timestamp = timestamp }
+	}
+	path := func(path string) func(*paymentsvc.Message) {
+		return func(m *paymentsvc.Message) { m.URL = &url.URL{Path: path} }
+	}
+	mine := scheme()
+	encoded := func(e paymentsvc.Encoding) paymentsvc.Scheme {
+		return paymentsvc.Scheme{Canonical: mine.Canonical, Encoding: e}
+	}
+	const spelled = "a secret in base64"
+	for _, test := range []struct {
+		name   string
+		key    paymentsvc.Secret
+		scheme paymentsvc.Scheme
+		change func(*paymentsvc.Message)
+		reason string
+		offset int // of the difference, -1 for none
+	}{
+		{"upper case", secret, encoded(paymentsvc.HexUpper), nil, "the HMAC is right, but written in upper-case hexadecimal, which is not Scheme.Encoding", -1},
+		{"base64", secret, encoded(base64.StdEncoding), nil, "the HMAC is right, but written in base64, which is not Scheme.Encoding", -1},
+		{"base64 for URLs without padding", secret, encoded(base64.RawURLEncoding), nil, "the HMAC is right, but written in base64 for URLs without padding, which is not Scheme.Encoding", -1},
+		{"the old secret", oldSecret, mine, nil, "signed with Project.OldSecret", -1},
+		{"a line break", secret + "\n", mine, nil, "signed with the secret and a line break: trim what comes from a file", -1},
+		{"another project's", "the secret of project 43", mine, nil, "signed with the secret of project 43", -1},
+		{"the key decoded", spelled, mine, nil, "signed with the bytes that the secret spells in base64", -1},
+		{"a body with spaces", secret, mine, body(strings.ReplaceAll(payoutBody, ",", ",\n")), "none of the usual mistakes makes this signature (the canonical string has 140 bytes); Server.Watch shows what was signed", -1},
+		{"spaces", secret, mine, body(strings.NewReplacer(",", ", ", ":", ": ").Replace(payoutBody)), "signed over the body with a space behind each colon and comma", 51},
+		{"line breaks", secret, mine, body("{\n  " + strings.TrimSuffix(strings.NewReplacer(",", ",\n  ", ":", ": ").Replace(payoutBody)[1:], "}") + "\n}"), "signed over the body indented", 38},
+		{"no body", secret, mine, body(""), "signed over an empty body", 37},
+		{"a body and a line break", secret, mine, body(payoutBody + "\n"), "signed over the body and a line break", 140},
+		{"sorted fields", secret, mine, body(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,"user_data":"payout-1"}`), "signed over the body with its fields sorted", 39},
+		{"an older timestamp", secret, mine, timestamp("1764309998"), "signed over another timestamp than the header's", 31},
+		{"milliseconds", secret, mine, timestamp("1764310000000"), "signed over the timestamp in milliseconds", 36},
+		{"no timestamp", secret, mine, timestamp(""), "signed over no timestamp", 26},
+		{"post", secret, mine, func(m *paymentsvc.Message) { m.Method = "post" }, "signed over the method in lower case", 0},
+		{"the path alone", secret, mine, path("/init_payout"), "signed over the path without that of the base address", 6},
+		{"the endpoint's name", secret, mine, path("init_payout"), "signed over the path without that of the base address and its slash", 5},
+		{"a slash more", secret, mine, path("/base/v1/init_payout/"), "signed over the path and a slash", 25},
+		{"a foreign key", "nobody's", mine, nil, "none of the usual mistakes makes this signature (the canonical string has 140 bytes); Server.Watch shows what was signed", -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+				c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"})
+				if test.key == spelled {
+					c.Projects[0].Secret = paymentsvc.Secret(base64.StdEncoding.EncodeToString([]byte(spelled)))
+				}
+			}))
+			signWrongly(t, srv, test.key, test.scheme, test.change)
+			faults := srv.SignatureFaults()
+			require.Len(t, faults, 1)
+			assert.Equal(t, paymentsvctest.InitPayout, faults[0].Endpoint)
+			assert.Equal(t, 1, faults[0].Number)
+			assert.Equal(t, test.reason, faults[0].Reason)
+			if test.offset < 0 {
+				assert.Nil(t, faults[0].Difference)
+			} else if assert.NotNil(t, faults[0].Difference) {
+				assert.Equal(t, test.offset, faults[0].Difference.Offset, faults[0].String())
+			}
+			for _, hidden := range []string{string(secret), string(oldSecret), card, "4111"} {
+				assert.NotContains(t, fmt.Sprintf("%v %+v", faults[0], faults[0].Difference), hidden)
+			}
+		})
+	}
+}
+
+func TestWatchShowsTheFirstDifference(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Scheme.Canonical = canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Body) // some services do so
+	}))
+	theirs := srv.Watch(paymentsvc.Scheme{
+		Canonical: canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Literal("x"), canonical.Body),
+		Encoding:  paymentsvc.Hex,
+	})
+	for range 300 { // more than are kept
+		signWrongly(t, srv, secret, theirs, nil)
+	}
+	faults := srv.SignatureFaults()
+	require.Len(t, faults, 300)
+	assert.Equal(t, `init_payout, request 300: the code under test makes another canonical string; `+
+		`the canonical strings differ at byte 45: signed "|1764310000|x|{\"partner_", expected "|1764310000|{\"partner_id"`, faults[299].String())
+
+	signWrongly(t, srv, "nobody's", srv.Watch(paymentsvc.Scheme{
+		Canonical: canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+	}), nil)
+	assert.Equal(t, "the canonical string is right, so the secret is another one, or the encoding", srv.SignatureFaults()[300].Reason)
+
+	incomplete := srv.Watch(paymentsvc.Scheme{Encoding: paymentsvc.Hex})
+	assert.Nil(t, incomplete.Canonical, "what is not given is not made up")
+}
+
+func TestDifferencesHideDigitsAndSecrets(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Scheme.Canonical = canonical.Join("", canonical.Body, canonical.Literal(string(secret)))
+	}))
+	key := canonical.Literal(string(secret))
+	theirs := func(parts ...paymentsvc.CanonicalFunc) paymentsvc.Scheme {
+		return srv.Watch(paymentsvc.Scheme{Canonical: canonical.Join("", parts...), Encoding: paymentsvc.Hex})
+	}
+	signWrongly(t, srv, secret, theirs(canonical.Body, canonical.Literal("+"), key), nil)
+	signWrongly(t, srv, secret, theirs(canonical.Literal(strings.Replace(payoutBody, card, "4111111121111111", 1)), key), nil)
+	faults := srv.SignatureFaults()
+	require.Len(t, faults, 2)
+	assert.Equal(t, len(payoutBody), faults[0].Difference.Offset)
+	assert.Equal(t, `:"payout-#"}+***********`, faults[0].Difference.Signed)
+	assert.Equal(t, `:"payout-#"}************`, faults[0].Difference.Expected)
+	assert.Equal(t, strings.Index(payoutBody, card)+8, faults[1].Difference.Offset)
+	assert.Equal(t, `n":"################","u`, faults[1].Difference.Signed)
+	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "digits do not show, where they differ does")
+}
+
+func TestASchemeThatFailsIsSaid(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Scheme.Canonical = func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errors.New("no way") }
+	}))
+	signWrongly(t, srv, secret, scheme(), nil)
+	assert.Equal(t, "Config.Scheme makes no canonical string of the request: no way", srv.SignatureFaults()[0].Reason)
+}
+
+// spy is a test that fails without failing.
+type spy struct {
+	testing.TB
+	errors []string
+}
+
+func (s *spy) Helper() {}
+
+func (s *spy) Errorf(format string, args ...any) {
+	s.errors = append(s.errors, fmt.Sprintf(format, args...))
+}
+
+func TestAssertionsFailWithWhatAPersonWantsToRead(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(everyStartCounts))
+	client := newClient(t, srv)
+	pay(t, client, "order-1")
+	pay(t, client, "order-1")
+	test := &spy{TB: t}
+	srv.AssertStarted(test, "order-1", 2)
+	srv.AssertStarted(test, "order-2", 0)
+	srv.AssertAllSigned(test)
+	srv.AssertNoneRejected(test)
+	srv.AssertForgeriesRefused(test)
+	require.Empty(t, test.errors)
+
+	srv.AssertStarted(test, "order-1", 1)
+	assert.Equal(t, `paymentsvctest: 2 orders were started for user_data "order-1", and not 1
+paymentsvctest: 2 orders
+  payment 00000000-0000-4000-8000-000000000001 of 10.50 for user_data "order-1", PENDING
+  payment 00000000-0000-4000-8000-000000000002 of 10.50 for user_data "order-1", PENDING
+0 requests refused
+0 signed wrongly`, test.errors[0])
+
+	signWrongly(t, srv, oldSecret, scheme(), nil)
+	srv.AssertAllSigned(test)
+	assert.Equal(t, `paymentsvctest: 1 requests were signed wrongly
+  init_payout, request 1: signed with Project.OldSecret`, test.errors[1])
+	srv.AssertNoneRejected(test)
+	assert.Equal(t, `paymentsvctest: 1 requests were refused
+  init_payout, request 1, user_data "payout-1": signature: the signature is not that of this request`, test.errors[2])
+
+	n, err := srv.Compose(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "/")) // checks nothing
+	srv.Send(t.Context(), n, paymentsvctest.Forged())
+	srv.AssertForgeriesRefused(test)
+	require.Len(t, test.errors, 4)
+	assert.Equal(t, `paymentsvctest: a forged notification was accepted: forged payment.status_changed `+
+		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`, test.errors[3])
+
+	for range 25 {
+		pay(t, client, "many")
+	}
+	srv.AssertStarted(test, "many", 0)
+	assert.Contains(t, test.errors[4], "\n  and 7 more\n")
+}
