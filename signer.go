@@ -1,7 +1,6 @@
 package paymentsvc
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -100,8 +99,10 @@ type hexEncoding struct{ upper bool }
 func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
 	start := len(dst)
 	dst = hex.AppendEncode(dst, src)
-	if e.upper {
-		copy(dst[start:], bytes.ToUpper(dst[start:]))
+	for i := start; e.upper && i < len(dst); i++ {
+		if dst[i] >= 'a' {
+			dst[i] -= 'a' - 'A'
+		}
 	}
 	return dst
 }
@@ -113,7 +114,9 @@ func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return a.sign(*m)
+	w := a.take()
+	w.message = *m
+	return a.sign(w)
 }
 
 func (s Scheme) check() error {
@@ -127,14 +130,15 @@ func (s Scheme) check() error {
 }
 
 // authenticator makes and checks the signatures of a scheme under one or more secrets. It keeps what it works
-// with for the next message, so that nothing is allocated but the result.
+// with for the next message, so that nothing is allocated but the result: take a scratch, put the message into
+// it, sign or verify, release it.
 type authenticator struct {
 	scheme  Scheme
 	scratch sync.Pool
 }
 
 type scratch struct {
-	message   Message
+	message   Message     // written where it is used, for it is large enough for copies to count
 	macs      []hash.Hash // one a secret; having taken in the key, each Reset takes it back to there
 	canonical []byte
 	sum       []byte
@@ -162,23 +166,26 @@ func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 	return &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}, nil
 }
 
-// sign makes the signature of m under the first secret.
-func (a *authenticator) sign(m Message) (string, error) {
-	w, err := a.canonical(m)
-	if err != nil {
+func (a *authenticator) take() *scratch { return a.scratch.Get().(*scratch) }
+
+func (a *authenticator) release(w *scratch) {
+	w.message = Message{} // nothing of the caller's is kept alive
+	a.scratch.Put(w)
+}
+
+// sign makes the signature of the message under the first secret.
+func (a *authenticator) sign(w *scratch) (string, error) {
+	if err := a.canonical(w); err != nil {
 		return "", err
 	}
-	defer a.release(w)
 	return string(a.encode(w, w.macs[0])), nil
 }
 
 // verify gives the index of the first secret that makes the signature given, or ErrSignatureMismatch.
-func (a *authenticator) verify(m Message, given string) (secretIndex int, err error) {
-	w, err := a.canonical(m)
-	if err != nil {
+func (a *authenticator) verify(w *scratch, given string) (secretIndex int, err error) {
+	if err := a.canonical(w); err != nil {
 		return 0, err
 	}
-	defer a.release(w)
 	// Text is compared, in constant time: decoding first would let other spellings of a signature pass.
 	for i, mac := range w.macs {
 		if subtle.ConstantTimeCompare([]byte(given), a.encode(w, mac)) == 1 {
@@ -188,17 +195,22 @@ func (a *authenticator) verify(m Message, given string) (secretIndex int, err er
 	return 0, ErrSignatureMismatch
 }
 
-// canonical makes the canonical string of m, in a scratch to be released.
-func (a *authenticator) canonical(m Message) (*scratch, error) {
-	w := a.scratch.Get().(*scratch)
-	w.message = m
-	canonical, err := a.scheme.Canonical(w.canonical[:0], &w.message)
+func (a *authenticator) canonical(w *scratch) error {
+	made, err := a.scheme.Canonical(w.canonical[:0], &w.message)
 	if err != nil {
-		a.release(w)
-		return nil, fmt.Errorf("canonical string: %w", err)
+		return fmt.Errorf("canonical string: %w", err)
 	}
-	w.canonical = canonical
-	return w, nil
+	if !sameStart(made, w.canonical) {
+		// It had to grow, or is not dst at all: a function may return the body itself, and the next message
+		// must not be written over that.
+		made = append(w.canonical[:0], made...)
+	}
+	w.canonical = made
+	return nil
+}
+
+func sameStart(a, b []byte) bool {
+	return len(a) > 0 && cap(b) > 0 && &a[0] == &b[:1][0]
 }
 
 func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {
@@ -207,11 +219,6 @@ func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {
 	w.sum = mac.Sum(w.sum[:0])
 	w.signature = a.scheme.Encoding.AppendEncode(w.signature[:0], w.sum)
 	return w.signature
-}
-
-func (a *authenticator) release(w *scratch) {
-	w.message = Message{} // nothing of the caller's is kept alive
-	a.scratch.Put(w)
 }
 
 // Secret is a project secret key. It shows itself to nothing that formats values: fmt, log/slog,
@@ -254,8 +261,8 @@ type HMACConfig struct {
 // use.
 type HMACSigner struct {
 	// The key is reachable only through a function, which fmt and reflect cannot look into.
-	sign func(Message) (string, error)
-	now  func() time.Time
+	authenticator func() *authenticator
+	now           func() time.Time
 }
 
 var errNotMade = errors.New("not made by its constructor")
@@ -269,12 +276,12 @@ func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &HMACSigner{sign: a.sign, now: c.Now}, nil
+	return &HMACSigner{authenticator: func() *authenticator { return a }, now: c.Now}, nil
 }
 
 // Sign sets the timestamp and signature headers on req.
 func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
-	if s == nil || s.sign == nil {
+	if s == nil || s.authenticator == nil {
 		return fmt.Errorf("HMACSigner: %w", errNotMade)
 	}
 	if req.Header == nil {
@@ -282,14 +289,18 @@ func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
 	}
 	timestamp := strconv.FormatInt(s.now().Unix(), 10)
 	req.Header.Set(headerTimestamp, timestamp)
-	signature, err := s.sign(Message{
+	a := s.authenticator()
+	work := a.take()
+	defer a.release(work)
+	work.message = Message{
 		Kind:      KindRequest,
 		Method:    req.Method,
 		URL:       req.URL,
 		Header:    req.Header,
 		Timestamp: timestamp,
 		Body:      body,
-	})
+	}
+	signature, err := a.sign(work)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,10 @@ type WebhookConfig struct {
 	MaxBodyBytes int64
 	// Now gives the time to compare timestamps with; nil means time.Now.
 	Now func() time.Time
+	// OnError, when set, is called by Handler for every notification that was not handled, before the response is
+	// written: what was refused, and why, is to be seen nowhere else. err is what ParseRequest says, whose text
+	// holds nothing of the body, or what the function returned. OnError must be safe for concurrent use.
+	OnError func(r *http.Request, err error)
 	// Respond, when set, writes Handler's response; err is nil for a notification that was handled. The
 	// response that the service expects is not shown (section 6). See Handler for what nil does.
 	Respond func(w http.ResponseWriter, r *http.Request, err error)
@@ -47,11 +51,12 @@ type WebhookConfig struct {
 // use.
 type Webhook struct {
 	// The keys are reachable only through a function, which fmt and reflect cannot look into.
-	verify    func(m Message, signature string) (secretIndex int, err error)
-	tolerance time.Duration
-	maxBody   int64
-	now       func() time.Time
-	respond   func(w http.ResponseWriter, r *http.Request, err error)
+	authenticator func() *authenticator
+	tolerance     time.Duration
+	maxBody       int64
+	now           func() time.Time
+	onError       func(r *http.Request, err error)
+	respond       func(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // NewWebhook checks c and makes a Webhook. Errors wrap ErrInvalidRequest and name the field.
@@ -78,11 +83,12 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 		c.Now = time.Now
 	}
 	return &Webhook{
-		verify:    a.verify,
-		tolerance: c.Tolerance,
-		maxBody:   c.MaxBodyBytes,
-		now:       c.Now,
-		respond:   c.Respond,
+		authenticator: func() *authenticator { return a },
+		tolerance:     c.Tolerance,
+		maxBody:       c.MaxBodyBytes,
+		now:           c.Now,
+		onError:       c.OnError,
+		respond:       c.Respond,
 	}, nil
 }
 
@@ -93,14 +99,14 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 // Errors wrap ErrMissingHeader, ErrMalformedHeader, ErrEmptyBody, ErrSignatureMismatch, ErrTimestampTooOld,
 // ErrTimestampTooNew or what Scheme.Canonical returned. The age is judged only once the signature is right.
 func (w *Webhook) Verify(h http.Header, body []byte) error {
-	_, _, err := w.authenticate(Message{Method: http.MethodPost, Header: h, Body: body})
+	_, _, err := w.authenticate(http.MethodPost, nil, h, body)
 	return err
 }
 
 // Parse is Verify and then reads the body. It fits every framework: it wants no more than header and body, and
 // keeps neither. A body with a right signature that is no notification is a *NotificationError.
 func (w *Webhook) Parse(h http.Header, body []byte) (*Notification, error) {
-	n, err := w.parse(Message{Method: http.MethodPost, Header: h, Body: body})
+	n, err := w.parse(http.MethodPost, nil, h, body)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +118,14 @@ func (w *Webhook) Parse(h http.Header, body []byte) (*Notification, error) {
 // or ErrBodyTooLarge, and puts it back, so that it can be read again. Message.URL is the address that was asked
 // for, also where a router has shortened r.URL.
 func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
-	if w == nil || w.verify == nil {
+	if w == nil || w.authenticator == nil {
 		return nil, notificationError(errNotMade)
 	}
 	body, err := readBody(r, w.maxBody)
 	if err != nil {
 		return nil, notificationError(err)
 	}
-	n, err := w.parse(Message{Method: r.Method, URL: requestedURL(r), Header: r.Header, Body: body})
+	n, err := w.parse(r.Method, requestedURL(r), r.Header, body)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +144,9 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		status, err := w.handle(rw, r, fn)
+		if err != nil && w != nil && w.onError != nil {
+			w.onError(r, err)
+		}
 		switch {
 		case w != nil && w.respond != nil:
 			w.respond(rw, r, err)
@@ -238,13 +247,15 @@ func (n *Notification) fields() []jsonobject.Field {
 
 // Key identifies the state that a notification tells of: the same for a repetition, however late and whatever
 // its timestamp, and another for another event, order, status, amount or user_data. It is 64 characters of
-// hexadecimal, made for a unique index, and stays the same in all releases of this major version.
+// hexadecimal, made for a unique index, and stays the same in all releases of this major version. Two refunds of one
+// order that agree in all of these cannot be told apart: the document gives a refund no identifier of its own.
 func (n *Notification) Key() string {
 	amount := n.Amount.String()
 	if strings.Contains(amount, ".") {
 		amount = strings.TrimRight(strings.TrimRight(amount, "0"), ".")
 	}
-	state := fmt.Appendf(nil, "%q %q %d %q %d %s %q",
+	// %+q writes ASCII only, so that no release of Go with newer tables of letters makes another key.
+	state := fmt.Appendf(nil, "%+q %+q %d %+q %d %s %+q",
 		n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, amount, n.UserData)
 	sum := sha256.Sum256(state)
 	return hex.EncodeToString(sum[:])
@@ -277,13 +288,13 @@ func (e NotificationError) MarshalJSON() ([]byte, error) {
 
 var errUnreadable = errors.New("the body cannot be read")
 
-// authenticate checks the headers, the signature and then the age of m.
-func (w *Webhook) authenticate(m Message) (secretIndex int, at time.Time, err error) {
+// authenticate checks the headers, the signature and then the age of a notification.
+func (w *Webhook) authenticate(method string, u *url.URL, h http.Header, body []byte) (secretIndex int, at time.Time, err error) {
 	fail := func(err error) (int, time.Time, error) { return 0, time.Time{}, notificationError(err) }
-	if w == nil || w.verify == nil {
+	if w == nil || w.authenticator == nil {
 		return fail(errNotMade)
 	}
-	timestamp, signature, err := onlyValues(m.Header)
+	timestamp, signature, err := onlyValues(h)
 	if err != nil {
 		return fail(err)
 	}
@@ -291,11 +302,21 @@ func (w *Webhook) authenticate(m Message) (secretIndex int, at time.Time, err er
 	if err != nil {
 		return fail(err)
 	}
-	if len(m.Body) == 0 {
+	if len(body) == 0 {
 		return fail(ErrEmptyBody)
 	}
-	m.Kind, m.Timestamp = KindNotification, timestamp
-	secretIndex, err = w.verify(m, signature)
+	a := w.authenticator()
+	work := a.take()
+	defer a.release(work)
+	work.message = Message{
+		Kind:      KindNotification,
+		Method:    method,
+		URL:       u,
+		Header:    h,
+		Timestamp: timestamp,
+		Body:      body,
+	}
+	secretIndex, err = a.verify(work, signature)
 	if err != nil {
 		return fail(err)
 	}
@@ -309,25 +330,26 @@ func (w *Webhook) checkAge(at time.Time) error {
 	if w.tolerance == AnyAge {
 		return nil
 	}
-	now := time.Unix(w.now().Unix(), 0) // timestamps have whole seconds, so ages have too
-	switch age := now.Sub(at); {
-	case age > w.tolerance:
-		return fmt.Errorf("%w: %s, where %s is tolerated", ErrTimestampTooOld, age, w.tolerance)
-	case -age > w.tolerance:
-		return fmt.Errorf("%w: %s ahead, where %s is tolerated", ErrTimestampTooNew, -age, w.tolerance)
+	now := w.now().Unix() // timestamps have whole seconds, so ages have too
+	tolerated := int64(w.tolerance / time.Second)
+	switch age := now - at.Unix(); {
+	case age > tolerated:
+		return fmt.Errorf("%w: %s, where %s is tolerated", ErrTimestampTooOld, time.Unix(now, 0).Sub(at), w.tolerance)
+	case -age > tolerated:
+		return fmt.Errorf("%w: %s ahead, where %s is tolerated", ErrTimestampTooNew, at.Sub(time.Unix(now, 0)), w.tolerance)
 	}
 	return nil
 }
 
-// parse authenticates m and reads its body, all but Raw.
-func (w *Webhook) parse(m Message) (*Notification, error) {
-	secretIndex, at, err := w.authenticate(m)
+// parse authenticates a notification and reads its body, all but Raw.
+func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (*Notification, error) {
+	secretIndex, at, err := w.authenticate(method, u, h, body)
 	if err != nil {
 		return nil, err
 	}
 	n := &Notification{Timestamp: at, SecretIndex: secretIndex}
-	if err := jsonobject.Decode(m.Body, n.fields()); err != nil {
-		return nil, &NotificationError{Raw: bytes.Clone(m.Body), Err: err}
+	if err := jsonobject.Decode(body, n.fields()); err != nil {
+		return nil, &NotificationError{Raw: bytes.Clone(body), Err: err}
 	}
 	return n, nil
 }
@@ -335,44 +357,66 @@ func (w *Webhook) parse(m Message) (*Notification, error) {
 func notificationError(err error) error { return fmt.Errorf("paymentsvc: notification: %w", err) }
 
 // onlyValues gives the one value of either header. A name counts in any case, for headers that did not come
-// through net/http, and so does a second value under another spelling of it. The names are looked for together,
-// since the way through all of a header takes longer than the rest of its checks.
+// through net/http, and so does a second value under another spelling of it. One walk looks for both names, since
+// a walk takes longer than all other checks of a header.
 func onlyValues(h http.Header) (timestamp, signature string, err error) {
-	var timestamps, signatures int
-	for key, values := range h {
-		switch {
-		case isName(key, headerTimestamp):
-			for _, timestamp = range values {
-				timestamps++
-			}
-		case isName(key, headerSignature):
-			for _, signature = range values {
-				signatures++
-			}
+	if len(h) == 2 { // there is no room for another spelling, so none has to be looked for
+		timestamp, signature = usualValue(h, headerTimestamp), usualValue(h, headerSignature)
+		if timestamp != "" && signature != "" {
+			return timestamp, signature, nil
 		}
 	}
-	if err := checkOnly(headerTimestamp, timestamp, timestamps); err != nil {
+	var timestamps, signatures found
+	for key, values := range h {
+		switch {
+		case len(key) != len(headerTimestamp), len(values) == 0: // the other name is as long
+		case isName(key, headerTimestamp):
+			timestamps.add(values)
+		case isName(key, headerSignature):
+			signatures.add(values)
+		}
+	}
+	if err := timestamps.check(headerTimestamp); err != nil {
 		return "", "", err
 	}
-	return timestamp, signature, checkOnly(headerSignature, signature, signatures)
+	return timestamps.value, signatures.value, signatures.check(headerSignature)
+}
+
+// usualValue gives the one value under the usual spelling of a name, or "".
+func usualValue(h http.Header, name string) string {
+	if values := h[name]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
 }
 
 func isName(key, name string) bool {
 	return key == name || len(key) == len(name) && strings.EqualFold(key, name)
 }
 
-func checkOnly(name, value string, found int) error {
-	if found == 1 && value != "" {
+// found is what a header has under one name.
+type found struct {
+	value string
+	count int
+}
+
+func (f *found) add(values []string) {
+	f.value = values[0]
+	f.count += len(values)
+}
+
+func (f *found) check(name string) error {
+	if f.count == 1 && f.value != "" {
 		return nil
 	}
 	name = strings.ToLower(name)
-	switch found {
+	switch f.count {
 	case 0:
 		return fmt.Errorf("%w: %s", ErrMissingHeader, name)
 	case 1:
 		return fmt.Errorf("%w: %s: empty", ErrMalformedHeader, name)
 	default:
-		return fmt.Errorf("%w: %s: %d values, exactly one may be", ErrMalformedHeader, name, found)
+		return fmt.Errorf("%w: %s: %d values, exactly one may be", ErrMalformedHeader, name, f.count)
 	}
 }
 

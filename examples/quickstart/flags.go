@@ -2,16 +2,13 @@ package main
 
 import (
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
 )
 
 // What the in-process server and its caller agree on where no flag says otherwise. The interface document shows
@@ -56,11 +53,10 @@ func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	flags.StringVar(&set.BaseURL, "base-url", "", "`address` of a test or mock server: https, or http on loopback")
 	flags.Int64Var(&set.PartnerID, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.ProjectID, "project", 0, "project `id`")
-	secretFile := flags.String("secret-file", "", "`file` with the project secret key; a line end after it is not part of it")
-	flags.StringVar(&set.Canonical, "canonical", "", "canonical string as a `template` of {timestamp}, {method}, {path}, {body}, {body-sha256}\n"+
-		`and any text between them, \n being a line end (in-process: `+demoCanonical+`)`)
-	flags.StringVar(&set.Encoding, "encoding", "", "`encoding` of the signature: hex, hex-upper or base64 (in-process: "+demoEncoding+")")
-	errorFields := flags.String("error-fields", "", "`names` of the fields that hold an error's code and message in an answer, such as\n"+
+	secretFile := flags.String("secret-file", "", schemeflag.SecretFileUsage)
+	flags.StringVar(&set.Canonical, "canonical", "", schemeflag.CanonicalUsage+" (in-process: "+demoCanonical+")")
+	flags.StringVar(&set.Encoding, "encoding", "", schemeflag.EncodingUsage+" (in-process: "+demoEncoding+")")
+	errorFields := flags.String("error-fields", "", schemeflag.ErrorFieldsUsage+", such as\n"+
 		demoErrorFields+", which is what the in-process server has")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -107,66 +103,19 @@ func (set *settings) complete(rest []string, secretFile, errorFields string) err
 		}
 	}
 
+	var err error
 	if secretFile != "" {
-		secret, err := os.ReadFile(secretFile) //nolint:gosec // the file is the user's to name
-		if err != nil {
-			return fmt.Errorf("-secret-file: %w", err)
+		if set.Secret, err = schemeflag.ReadSecret("-secret-file", secretFile); err != nil {
+			return err
 		}
-		set.Secret = paymentsvc.Secret(strings.TrimRight(string(secret), "\r\n"))
 	}
 	if errorFields != "" {
-		code, message, both := strings.Cut(errorFields, ",")
-		if !both {
-			return errors.New("-error-fields wants two names with a comma between them")
+		code, message, err := schemeflag.ErrorFields(errorFields)
+		if err != nil {
+			return err
 		}
 		set.DecodeError = paymentsvc.ErrorFields(code, message)
 	}
-	var err error
-	if set.Scheme.Canonical, err = parseCanonical(set.Canonical); err != nil {
-		return err
-	}
-	set.Scheme.Encoding, err = parseEncoding(set.Encoding)
+	set.Scheme, err = schemeflag.Scheme(set.Canonical, set.Encoding)
 	return err
-}
-
-func parseEncoding(name string) (paymentsvc.Encoding, error) {
-	switch name {
-	case "hex":
-		return paymentsvc.Hex, nil
-	case "hex-upper":
-		return paymentsvc.HexUpper, nil
-	case "base64":
-		return base64.StdEncoding, nil
-	}
-	return nil, errors.New("-encoding is none of hex, hex-upper, base64")
-}
-
-// parseCanonical makes a canonical string of a template. A program of your own names the parts directly, as in
-// canonical.Join(".", canonical.Timestamp, canonical.Body).
-func parseCanonical(template string) (paymentsvc.CanonicalFunc, error) {
-	template = strings.ReplaceAll(template, `\n`, "\n")
-	var parts []paymentsvc.CanonicalFunc
-	for template != "" {
-		text, rest, found := strings.Cut(template, "{")
-		if text != "" {
-			parts = append(parts, canonical.Literal(text))
-		}
-		if !found {
-			break
-		}
-		name, rest, closed := strings.Cut(rest, "}")
-		part, ok := map[string]paymentsvc.CanonicalFunc{
-			"timestamp":   canonical.Timestamp,
-			"method":      canonical.Method,
-			"path":        canonical.Path,
-			"body":        canonical.Body,
-			"body-sha256": canonical.BodySHA256,
-		}[name]
-		if !ok || !closed {
-			return nil, fmt.Errorf("-canonical: {%s is no part; -help lists them", name)
-		}
-		parts = append(parts, part)
-		template = rest
-	}
-	return canonical.Join("", parts...), nil
 }

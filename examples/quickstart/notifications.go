@@ -18,20 +18,21 @@ func notifications(ctx context.Context, set *settings, server *service, out repo
 		out.line("none", "the interface document does not show where a receiving address is set")
 		return nil
 	}
+	inbox := &inbox{seen: map[string]bool{}, states: map[string]paymentsvc.StatusName{}}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    set.Scheme,
 		Secrets:   []paymentsvc.Secret{set.Secret}, // during a rotation the new and the old one
 		Tolerance: clockTolerance,                  // of the in-process server; the document does not show it
+		OnError:   inbox.refused,
 	})
 	if err != nil {
 		return err
 	}
-	inbox := &inbox{webhook: webhook, seen: map[string]bool{}, states: map[string]paymentsvc.StatusName{}}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer serve(listener, inbox)()
+	defer serve(listener, webhook.Handler(inbox.apply))()
 	address := "http://" + listener.Addr().String() + "/notifications"
 
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
@@ -50,46 +51,42 @@ func notifications(ctx context.Context, set *settings, server *service, out repo
 	return nil
 }
 
-// inbox receives notifications. Its maps stand for tables of a database: a unique index over Notification.Key,
-// and the state of every payment, payout and refund.
+// inbox keeps what notifications tell. Its maps stand for tables of a database: a unique index over
+// Notification.Key, and the state of every payment, payout and refund.
 type inbox struct {
-	webhook *paymentsvc.Webhook
-
 	mu     sync.Mutex
 	seen   map[string]bool
 	states map[string]paymentsvc.StatusName
 	last   string
 }
 
-// ServeHTTP keeps the reason of a refusal in order to print it. A program that does not want it takes
-// Webhook.Handler, which tells a forged notification from a malformed one in its answer.
-func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// apply takes a notification as far as it is news. The same one may come again, and an older state after a newer
+// one. In a database all of this is one transaction.
+func (b *inbox) apply(_ context.Context, n *paymentsvc.Notification) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, err := b.webhook.ParseRequest(r)
-	if err != nil {
-		b.last = fmt.Sprintf("refused: %v", err)
-		http.Error(w, http.StatusText(http.StatusUnauthorized), http.StatusUnauthorized)
-		return
-	}
-	b.last = b.apply(n)
-}
-
-// apply takes a notification as far as it is news, and says what it did. The same one may come again, and an
-// older state after a newer one. In a database all of this is one transaction.
-func (b *inbox) apply(n *paymentsvc.Notification) string {
 	if b.seen[n.Key()] {
-		return "nothing to do: its Key has been seen"
+		b.last = "nothing to do: its Key has been seen"
+		return nil
 	}
 	b.seen[n.Key()] = true
 
 	// A refund may carry the order_id of its payment, so the event belongs to the name.
 	name := string(n.Event) + " " + n.OrderID
 	if state := b.states[name]; state.Final() {
-		return fmt.Sprintf("nothing to do: it is %s already, which is final", state)
+		b.last = fmt.Sprintf("nothing to do: it is %s already, which is final", state)
+		return nil
 	}
 	b.states[name] = n.StatusDescription
-	return fmt.Sprintf("taken: %s, order %s", n.Amount, n.OrderID)
+	b.last = fmt.Sprintf("taken: %s, order %s", n.Amount, n.OrderID)
+	return nil
+}
+
+// refused is told of every notification that apply is not.
+func (b *inbox) refused(_ *http.Request, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = fmt.Sprintf("refused: %v", err)
 }
 
 func (b *inbox) result() string {

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
 )
 
 const cardNumber = "4111111111111111"
@@ -142,13 +143,13 @@ func otherService(t *testing.T) *service {
 
 func otherSettings(t *testing.T) *settings {
 	t.Helper()
-	canonicalString, err := parseCanonical("{timestamp}|{body}")
+	scheme, err := schemeflag.Scheme("{timestamp}|{body}", "hex-upper")
 	require.NoError(t, err)
 	return &settings{
 		PartnerID: 7,
 		ProjectID: 8,
 		Secret:    otherSecret,
-		Scheme:    paymentsvc.Scheme{Canonical: canonicalString, Encoding: paymentsvc.HexUpper},
+		Scheme:    scheme,
 	}
 }
 

@@ -37,43 +37,46 @@ type Field struct {
 // over. Errors name the field and hold no bytes of data; data that ends inside the object is
 // io.ErrUnexpectedEOF.
 func Decode(data []byte, fields []Field) error {
-	// json.Valid knows the grammar, so what follows only has to find its way in a valid text.
-	if !json.Valid(data) {
+	start := skipSpace(data, 0)
+	if start == len(data) || data[start] != '{' {
+		if json.Valid(data) {
+			return errors.New("not a JSON object")
+		}
 		return invalid(data)
 	}
-	i := skipSpace(data, 0)
-	if data[i] != '{' {
-		return errors.New("not a JSON object")
-	}
 	var seen uint64
-	for i = skipSpace(data, i+1); data[i] == '"'; {
-		nameEnd := endOfString(data, i)
-		name := data[i:nameEnd]
-		start := skipSpace(data, skipSpace(data, nameEnd)+1) // over the colon
-		end := endOfValue(data, start)
-
-		at, err := find(fields, name)
-		if err != nil {
-			return err
+	var failure error
+	end := endOfObject(data, start, 0, func(name, value []byte) {
+		if failure == nil {
+			failure = readMember(fields, &seen, name, value)
 		}
-		if at >= 0 {
-			if seen&(1<<at) != 0 {
-				return fmt.Errorf("%s: stands twice", fields[at].Name)
-			}
-			seen |= 1 << at
-			if err := fields[at].read(data[start:end]); err != nil {
-				return fmt.Errorf("%s: %w", fields[at].Name, err)
-			}
-		}
-
-		if i = skipSpace(data, end); data[i] == ',' {
-			i = skipSpace(data, i+1)
-		}
+	})
+	if end < 0 || skipSpace(data, end) != len(data) {
+		return invalid(data) // whatever its fields were: a text that is cut off may go on differently
+	}
+	if failure != nil {
+		return failure
 	}
 	for at := range fields {
 		if seen&(1<<at) == 0 && fields[at].Need != Optional {
 			return fmt.Errorf("%s: missing", fields[at].Name)
 		}
+	}
+	return nil
+}
+
+// readMember reads one member of the object, seen being the set of the fields that have stood before.
+func readMember(fields []Field, seen *uint64, name, value []byte) error {
+	at, err := find(fields, name)
+	if err != nil || at < 0 {
+		return err
+	}
+	if *seen&(1<<at) != 0 {
+		return fmt.Errorf("%s: stands twice", fields[at].Name)
+	}
+	*seen |= 1 << at
+	if err := fields[at].read(value); err != nil {
+		return fmt.Errorf("%s: %w", fields[at].Name, err)
 	}
 	return nil
 }
@@ -168,59 +171,6 @@ func unquote(value []byte) (string, error) {
 func writtenFFFD(value []byte) int {
 	escapes := bytes.ToLower(bytes.ReplaceAll(value, []byte(`\\`), nil)) // an escaped backslash begins no escape
 	return bytes.Count(value, []byte("\uFFFD")) + bytes.Count(escapes, []byte(`\ufffd`))
-}
-
-// The three functions below walk a text that json.Valid has accepted, so they look at no more than they need
-// to find an end, and never run past one.
-
-func skipSpace(data []byte, i int) int {
-	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
-		i++
-	}
-	return i
-}
-
-// endOfString gives the index behind the string that starts at i.
-func endOfString(data []byte, i int) int {
-	for i++; data[i] != '"'; i++ {
-		if data[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
-}
-
-// endOfValue gives the index behind the value that starts at i.
-func endOfValue(data []byte, i int) int {
-	for depth := 0; ; {
-		switch data[i] {
-		case '"':
-			i = endOfString(data, i)
-		case '{', '[':
-			depth++
-			i++
-			continue
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\n', '\r', '\t':
-			i++
-			continue
-		default:
-			i = endOfScalar(data, i)
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-}
-
-// endOfScalar gives the index behind the number, true, false or null that starts at i.
-func endOfScalar(data []byte, i int) int {
-	for i < len(data) && bytes.IndexByte([]byte(",:]} \n\r\t"), data[i]) < 0 {
-		i++
-	}
-	return i
 }
 
 // invalid says what is wrong with data that is not valid JSON, without quoting it.

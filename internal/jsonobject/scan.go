@@ -1,0 +1,188 @@
+package jsonobject
+
+import "bytes"
+
+// maxDepth is how deep objects and arrays may stand in each other, as in encoding/json.
+const maxDepth = 10_000
+
+// The functions below know the grammar of JSON (RFC 8259) and accept what json.Valid accepts, in one pass and
+// with the ends of the members on the way. They take the index where something starts and give the index behind
+// it, or -1 where it is not JSON.
+
+// endOfObject walks the object at i, which stands in depth others, and calls member, when it is not nil, with
+// the quoted name and the value of each member.
+func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int {
+	if depth == maxDepth {
+		return -1
+	}
+	i = skipSpace(data, i+1)
+	if i < len(data) && data[i] == '}' {
+		return i + 1
+	}
+	for i < len(data) && data[i] == '"' {
+		nameEnd := endOfString(data, i)
+		if nameEnd < 0 {
+			return -1
+		}
+		colon := skipSpace(data, nameEnd)
+		if colon == len(data) || data[colon] != ':' {
+			return -1
+		}
+		start := skipSpace(data, colon+1)
+		end := endOfValue(data, start, depth+1)
+		if end < 0 {
+			return -1
+		}
+		if member != nil {
+			member(data[i:nameEnd], data[start:end])
+		}
+
+		i = skipSpace(data, end)
+		switch {
+		case i == len(data):
+			return -1
+		case data[i] == '}':
+			return i + 1
+		case data[i] != ',':
+			return -1
+		}
+		i = skipSpace(data, i+1)
+	}
+	return -1
+}
+
+func endOfArray(data []byte, i, depth int) int {
+	if depth == maxDepth {
+		return -1
+	}
+	i = skipSpace(data, i+1)
+	if i < len(data) && data[i] == ']' {
+		return i + 1
+	}
+	for {
+		end := endOfValue(data, i, depth+1)
+		if end < 0 {
+			return -1
+		}
+		i = skipSpace(data, end)
+		switch {
+		case i == len(data):
+			return -1
+		case data[i] == ']':
+			return i + 1
+		case data[i] != ',':
+			return -1
+		}
+		i = skipSpace(data, i+1)
+	}
+}
+
+func endOfValue(data []byte, i, depth int) int {
+	if i == len(data) {
+		return -1
+	}
+	switch data[i] {
+	case '"':
+		return endOfString(data, i)
+	case '{':
+		return endOfObject(data, i, depth, nil)
+	case '[':
+		return endOfArray(data, i, depth)
+	case 't':
+		return endOfWord(data, i, "true")
+	case 'f':
+		return endOfWord(data, i, "false")
+	case 'n':
+		return endOfWord(data, i, "null")
+	default:
+		return endOfNumber(data, i)
+	}
+}
+
+func endOfWord(data []byte, i int, word string) int {
+	if !bytes.HasPrefix(data[i:], []byte(word)) {
+		return -1
+	}
+	return i + len(word)
+}
+
+func endOfString(data []byte, i int) int {
+	for i++; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			return i + 1
+		case c < ' ':
+			return -1
+		case c == '\\':
+			if i = lastOfEscape(data, i); i < 0 {
+				return -1
+			}
+		}
+	}
+	return -1
+}
+
+// lastOfEscape gives the index of the last character of the escape at i.
+func lastOfEscape(data []byte, i int) int {
+	if i++; i == len(data) {
+		return -1
+	}
+	switch data[i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i
+	case 'u':
+		for range 4 {
+			if i++; i == len(data) || !isHex(data[i]) {
+				return -1
+			}
+		}
+		return i
+	}
+	return -1
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func endOfNumber(data []byte, i int) int {
+	if i < len(data) && data[i] == '-' {
+		i++
+	}
+	integer := i
+	i = skipDigits(data, i)
+	if i == integer || data[integer] == '0' && i > integer+1 {
+		return -1
+	}
+	if i < len(data) && data[i] == '.' {
+		decimals := i + 1
+		if i = skipDigits(data, decimals); i == decimals {
+			return -1
+		}
+	}
+	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
+		i++
+		if i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		exponent := i
+		if i = skipDigits(data, exponent); i == exponent {
+			return -1
+		}
+	}
+	return i
+}
+
+func skipDigits(data []byte, i int) int {
+	for i < len(data) && '0' <= data[i] && data[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
+		i++
+	}
+	return i
+}
