@@ -150,8 +150,8 @@ func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 		return nil, err
 	}
 	keys := make([][]byte, 0, len(secrets))
-	for _, secret := range secrets {
-		if err := secret.check(); err != nil {
+	for i, secret := range secrets {
+		if err := secret.check(i, len(secrets)); err != nil {
 			return nil, err
 		}
 		keys = append(keys, []byte(secret))
@@ -237,12 +237,17 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText gives a placeholder, so a configuration that holds a Secret can be written but not read back.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-func (s Secret) check() error {
+// check looks at secret i of n; where there are several, the error says which.
+func (s Secret) check(i, n int) error {
+	field := "Secret"
+	if n > 1 {
+		field = fmt.Sprintf("Secrets[%d]", i)
+	}
 	switch s {
 	case "":
-		return invalid("Secret", "empty")
+		return invalid(field, "empty")
 	case redacted:
-		return invalid("Secret", "the placeholder of a Secret that was written as text, not the key itself")
+		return invalid(field, "the placeholder of a Secret that was written as text, not the key itself")
 	}
 	return nil
 }

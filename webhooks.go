@@ -455,7 +455,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	original := r.Body
 	_, err := buf.ReadFrom(io.LimitReader(original, min(limit, math.MaxInt64-1)+1))
 	body := buf.Bytes()
-	tooLarge := int64(len(body)) > limit
+	_, cutOff := errors.AsType[*http.MaxBytesError](err) // by a middleware with a lower limit
+	tooLarge := cutOff || int64(len(body)) > limit
 
 	read := io.Reader(bytes.NewReader(body))
 	if err != nil || tooLarge {

@@ -1,0 +1,326 @@
+package paymentsvc_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// vector is a message that openssl signed. testdata/make-vectors.sh makes them.
+type vector struct {
+	Name        string              `json:"name"`
+	Secret      string              `json:"secret"`
+	Composition string              `json:"composition"`
+	Encoding    string              `json:"encoding"`
+	Path        string              `json:"path"`
+	Timestamp   string              `json:"timestamp"`
+	Body        string              `json:"body"`
+	Canonical   string              `json:"canonical"`
+	Command     string              `json:"command"`
+	Signature   string              `json:"signature"`
+	scheme      paymentsvc.Scheme   // what Composition and Encoding name
+	message     *paymentsvc.Message // of kind KindRequest
+}
+
+// vectors reads a file of vectors.
+func vectors(t testing.TB, file string) []vector {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", file))
+	require.NoError(t, err)
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	var list []vector
+	require.NoError(t, decoder.Decode(&list))
+	require.NotEmpty(t, list)
+
+	compositions := map[string]paymentsvc.CanonicalFunc{
+		`body`:                          canonical.Body,
+		`timestamp.body`:                canonical.Join(".", canonical.Timestamp, canonical.Body),
+		`timestamp\nbody`:               canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		`method\npath\ntimestamp\nbody`: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.Body),
+		`method path timestamp sha256(body)`: canonical.Join(" ",
+			canonical.Method, canonical.Path, canonical.Timestamp, canonical.BodySHA256),
+	}
+	encodings := map[string]paymentsvc.Encoding{
+		"hex": paymentsvc.Hex, "hex-upper": paymentsvc.HexUpper,
+		"base64": base64.StdEncoding, "base64-raw": base64.RawStdEncoding,
+		"base64url": base64.URLEncoding, "base64url-raw": base64.RawURLEncoding,
+	}
+	for i := range list {
+		v := &list[i]
+		v.scheme = paymentsvc.Scheme{Canonical: compositions[v.Composition], Encoding: encodings[v.Encoding]}
+		address, err := url.Parse("https://pay.example.com" + v.Path)
+		require.NoError(t, err)
+		v.message = &paymentsvc.Message{Method: http.MethodPost, URL: address, Timestamp: v.Timestamp, Body: []byte(v.Body)}
+	}
+	return list
+}
+
+func TestSignaturesAreThoseThatOpensslMakes(t *testing.T) {
+	for _, file := range []string{"signatures.json", "notifications.json"} {
+		for _, v := range vectors(t, file) {
+			t.Run(v.Name, func(t *testing.T) {
+				text, err := v.scheme.Canonical(nil, v.message)
+				require.NoError(t, err)
+				require.Equal(t, v.Canonical, string(text))
+
+				signature, err := v.scheme.Signature(paymentsvc.Secret(v.Secret), v.message)
+				require.NoError(t, err)
+				assert.Equal(t, v.Signature, signature)
+
+				seconds, err := strconv.ParseInt(v.Timestamp, 10, 64)
+				require.NoError(t, err)
+				signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+					Scheme: v.scheme, Secret: paymentsvc.Secret(v.Secret), Now: func() time.Time { return time.Unix(seconds, 999) },
+				})
+				require.NoError(t, err)
+				for range 2 { // the second time with what the first one left
+					r := &http.Request{Method: http.MethodPost, URL: v.message.URL}
+					require.NoError(t, signer.Sign(r, []byte(v.Body)))
+					assert.Equal(t, http.Header{"Timestamp": {v.Timestamp}, "Signature": {v.Signature}}, r.Header)
+				}
+			})
+		}
+	}
+}
+
+func TestNotificationsThatOpensslSignedPass(t *testing.T) {
+	events := map[paymentsvc.EventType]int{}
+	for _, v := range vectors(t, "notifications.json") {
+		t.Run(v.Name, func(t *testing.T) {
+			webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+				Scheme: v.scheme, Secrets: []paymentsvc.Secret{"a newer key", paymentsvc.Secret(v.Secret)}, Tolerance: paymentsvc.AnyAge,
+			})
+			require.NoError(t, err)
+			deliver := func(body string) (*paymentsvc.Notification, error) {
+				r := httptest.NewRequest(http.MethodPost, v.Path, strings.NewReader(body))
+				r.Header = http.Header{"Timestamp": {v.Timestamp}, "Signature": {v.Signature}}
+				return webhook.ParseRequest(r)
+			}
+			n, err := deliver(v.Body)
+			require.NoError(t, err)
+			var want struct {
+				Event             paymentsvc.EventType  `json:"event"`
+				OrderID           string                `json:"order_id"`
+				Status            int64                 `json:"status"`
+				StatusDescription paymentsvc.StatusName `json:"status_description"`
+				StatusCode        int64                 `json:"status_code"`
+				Amount            paymentsvc.Amount     `json:"amount"`
+				UserData          string                `json:"user_data"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(v.Body), &want))
+			assert.Equal(t, want, struct {
+				Event             paymentsvc.EventType  `json:"event"`
+				OrderID           string                `json:"order_id"`
+				Status            int64                 `json:"status"`
+				StatusDescription paymentsvc.StatusName `json:"status_description"`
+				StatusCode        int64                 `json:"status_code"`
+				Amount            paymentsvc.Amount     `json:"amount"`
+				UserData          string                `json:"user_data"`
+			}{n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, n.Amount, n.UserData})
+			assert.Equal(t, 1, n.SecretIndex)
+			events[n.Event]++
+
+			_, err = deliver(v.Body + " ")
+			require.ErrorIs(t, err, paymentsvc.ErrSignatureMismatch)
+		})
+	}
+	assert.Len(t, events, 3, "all three events")
+}
+
+func TestTheVectorsAreWhatTheScriptMakesNow(t *testing.T) {
+	for _, tool := range []string{"sh", "openssl", "awk", "sed", "tr", "cut"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the vectors were not made again: this machine has no %s", tool)
+		}
+	}
+	for argument, file := range map[string]string{"requests": "signatures.json", "notifications": "notifications.json"} {
+		want, err := os.ReadFile(filepath.Join("testdata", file))
+		require.NoError(t, err)
+		script := exec.CommandContext(t.Context(), "sh", filepath.Join("testdata", "make-vectors.sh"), argument)
+		var complaints bytes.Buffer
+		script.Stderr = &complaints
+		made, err := script.Output()
+		require.NoError(t, err, complaints.String())
+		assert.Equal(t, string(want), string(made), file)
+	}
+}
+
+func TestNewHMACSignerNamesTheFieldThatIsWrong(t *testing.T) {
+	for _, test := range []struct {
+		name, field string
+		change      func(*paymentsvc.HMACConfig)
+	}{
+		{"no Canonical", "Scheme.Canonical", func(c *paymentsvc.HMACConfig) { c.Scheme.Canonical = nil }},
+		{"no Encoding", "Scheme.Encoding", func(c *paymentsvc.HMACConfig) { c.Scheme.Encoding = nil }},
+		{"an Encoding that is a nil pointer", "Scheme.Encoding", func(c *paymentsvc.HMACConfig) {
+			c.Scheme.Encoding = (*base64.Encoding)(nil)
+		}},
+		{"no secret", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = "" }},
+		{"the placeholder of a secret", "Secret", func(c *paymentsvc.HMACConfig) {
+			c.Secret = paymentsvc.Secret(fmt.Sprint(testSecret))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: testSecret}
+			test.change(&c)
+			signer, err := paymentsvc.NewHMACSigner(c)
+			assert.Nil(t, signer)
+			require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
+			assert.Contains(t, err.Error(), ": "+test.field+": ")
+
+			signature, err := c.Scheme.Signature(c.Secret, &paymentsvc.Message{URL: &url.URL{}})
+			assert.Empty(t, signature)
+			require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
+			assert.Contains(t, err.Error(), ": "+test.field+": ")
+		})
+	}
+}
+
+func TestASignerThatNobodyMadeFailsAndDoesNotPanic(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	for _, signer := range []paymentsvc.Signer{(*paymentsvc.HMACSigner)(nil), &paymentsvc.HMACSigner{}} {
+		require.ErrorContains(t, signer.Sign(r, nil), "not made by its constructor")
+	}
+	require.ErrorIs(t, paymentsvc.SignerFunc(nil).Sign(r, nil), paymentsvc.ErrInvalidRequest)
+	errOfMine := errors.New("no key")
+	require.Equal(t, errOfMine, paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errOfMine }).Sign(r, nil))
+}
+
+func TestCanonicalSeesTheRequest(t *testing.T) {
+	var seen paymentsvc.Message
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			seen = *m
+			seen.Header = m.Header.Clone()
+			return dst, nil
+		}},
+		Secret: testSecret,
+		Now:    func() time.Time { return time.Unix(1_700_000_000, 999_999_999).In(time.FixedZone("", 3600)) },
+	})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "https://pay.example.com/base/get_balance", nil)
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Timestamp": {"1"}, "Signature": {"of an earlier attempt"}}
+	body := []byte(`{"a":1}`)
+	require.NoError(t, signer.Sign(r, body))
+	assert.Equal(t, paymentsvc.Message{
+		Kind:   paymentsvc.KindRequest,
+		Method: http.MethodPost,
+		URL:    r.URL,
+		Header: http.Header{
+			"Content-Type": {"application/json"}, "Timestamp": {"1700000000"}, "Signature": {"of an earlier attempt"},
+		},
+		Timestamp: "1700000000",
+		Body:      body,
+	}, seen)
+	assert.Equal(t, []string{"1700000000"}, r.Header.Values("Timestamp"))
+	require.Len(t, r.Header.Values("Signature"), 1)
+	assert.Regexp(t, `^[0-9a-f]{64}$`, r.Header.Get("Signature"), "the header holds the new one alone")
+	assert.Equal(t, `{"a":1}`, string(body))
+}
+
+func TestWithoutNowRequestsCarryTheMachinesTime(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	before := time.Now().Unix()
+	require.NoError(t, testSigner(t).Sign(r, nil))
+	seconds, err := strconv.ParseInt(r.Header.Get("Timestamp"), 10, 64)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, seconds, before)
+	assert.LessOrEqual(t, seconds, time.Now().Unix())
+}
+
+func TestARequestThatHasNoCanonicalStringIsNotSigned(t *testing.T) {
+	errOfMine := errors.New("no header X-Project")
+	scheme := paymentsvc.Scheme{
+		Encoding: paymentsvc.Hex, Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
+	}
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	require.ErrorIs(t, signer.Sign(r, nil), errOfMine)
+	assert.Empty(t, r.Header.Values("Signature"))
+	_, err = scheme.Signature(testSecret, &paymentsvc.Message{})
+	require.ErrorIs(t, err, errOfMine)
+}
+
+func TestEncodingsAppend(t *testing.T) {
+	for encoding, want := range map[paymentsvc.Encoding]string{
+		paymentsvc.Hex: "Before:00ff7e", paymentsvc.HexUpper: "Before:00FF7E", base64.StdEncoding: "Before:AP9+",
+	} {
+		assert.Equal(t, want, string(encoding.AppendEncode([]byte("Before:"), []byte{0x00, 0xff, 0x7e})))
+		assert.Equal(t, want[len("Before:"):], string(encoding.AppendEncode(nil, []byte{0x00, 0xff, 0x7e})))
+	}
+}
+
+func TestConcurrentRequestsAreSignedEachOnItsOwn(t *testing.T) {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: hookScheme(), Secret: testSecret, Now: func() time.Time { return time.Unix(hookNow, 0) },
+	})
+	require.NoError(t, err)
+	var wait sync.WaitGroup
+	for worker := range 8 {
+		wait.Go(func() {
+			for i := range 200 {
+				body := strings.Repeat(strconv.Itoa(worker), 1+i)
+				r := &http.Request{Method: http.MethodPost}
+				assert.NoError(t, signer.Sign(r, []byte(body)))
+				assert.Equal(t, plainSignature(testSecret, hookClockShown, body), r.Header.Get("Signature"))
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A function that returns the body itself where it should append it breaks CanonicalFunc's contract. Its bytes must
+// not be written over all the same: they are what is sent, or what was verified and is about to be read.
+func TestACanonicalThatDoesNotAppendHarmsNoBody(t *testing.T) {
+	fixed := []byte("a text that the function keeps")
+	for name, lazy := range map[string]paymentsvc.CanonicalFunc{
+		"the body itself":   func(_ []byte, m *paymentsvc.Message) ([]byte, error) { return m.Body, nil },
+		"a part of it":      func(_ []byte, m *paymentsvc.Message) ([]byte, error) { return m.Body[1:], nil },
+		"a text of its own": func([]byte, *paymentsvc.Message) ([]byte, error) { return fixed, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+				Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+					if m.URL.Path == "/append" {
+						return append(dst, "over and over and over and over"...), nil
+					}
+					return lazy(dst, m)
+				}},
+				Secret: testSecret,
+			})
+			require.NoError(t, err)
+			sign := func(path, body string) []byte {
+				sent := []byte(body)
+				require.NoError(t, signer.Sign(&http.Request{URL: &url.URL{Path: path}}, sent))
+				return sent
+			}
+			for range 50 { // as often as it takes to get the memory of an earlier message
+				body := sign("/lazy", `{"order_id":"1","of":"the earlier message"}`)
+				sign("/append", "{}")
+				require.Equal(t, `{"order_id":"1","of":"the earlier message"}`, string(body))
+				require.Equal(t, "a text that the function keeps", string(fixed))
+			}
+		})
+	}
+}

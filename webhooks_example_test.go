@@ -1,0 +1,281 @@
+package paymentsvc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// exampleWebhook is made as the example of Webhook.Handler makes its own. The interface document shows no canonical
+// string, no encoding and no tolerance: these are the examples' choice, and each says so. Ask the service for yours.
+func exampleWebhook() *paymentsvc.Webhook {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme:    exampleScheme(),
+		Secrets:   []paymentsvc.Secret{"new-project-secret-key"},
+		Tolerance: 5 * time.Minute,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return webhook
+}
+
+func exampleScheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
+}
+
+// signedNow plays the service: the headers of a notification.
+func signedNow(secret paymentsvc.Secret, body string) http.Header {
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	signature, err := exampleScheme().Signature(secret, &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Method: http.MethodPost, Timestamp: timestamp, Body: []byte(body),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return http.Header{"Timestamp": {timestamp}, "Signature": {signature}}
+}
+
+// deliver plays the service: it sends a notification to h, and gives the status of the answer.
+func deliver(h http.Handler, secret paymentsvc.Secret, body string) int {
+	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body))
+	r.Header = signedNow(secret, body)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+// notice is the body of a notification.
+func notice(event paymentsvc.EventType, orderID string, status paymentsvc.StatusName, amount string) string {
+	return fmt.Sprintf(`{"event":%q,"order_id":%q,"status":1,"status_description":%q,"status_code":2,"amount":%s,"user_data":"mine-1"}`,
+		event, orderID, status, amount)
+}
+
+// A handler for net/http. The function is called only for notifications that the service signed.
+func ExampleWebhook_Handler() {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme:    paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex},
+		Secrets:   []paymentsvc.Secret{"new-project-secret-key", "old-project-secret-key"}, // both during a rotation
+		Tolerance: 5 * time.Minute,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/notifications", webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
+		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.Amount)
+		return nil // store it before that: an error is answered with 500
+	}))
+
+	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	payment := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
+	refund := notice(paymentsvc.EventRefundStatusChanged, "o-1", "IN_REVIEW", "3")
+	fmt.Println(deliver(mux, "new-project-secret-key", payment))
+	fmt.Println(deliver(mux, "old-project-secret-key", refund))
+	fmt.Println(deliver(mux, "a-key-of-somebody-else", payment))
+	fmt.Println(deliver(mux, "new-project-secret-key", `{"event":"payment.status_changed"}`))
+	// Output:
+	// the canonical string, the encoding and the answers are this example's choice
+	// payment.status_changed o-1 SUCCESS 10.50
+	// 200
+	// refund.status_changed o-1 IN_REVIEW 3
+	// 200
+	// 401
+	// 400
+}
+
+// webContext stands for the context that a web framework gives to its handlers.
+type webContext interface {
+	Header() http.Header
+	Body() ([]byte, error)
+	Answer(status int) error
+}
+
+// A handler of a web framework verifies a notification, queues the bytes as they came, and answers at once. Take
+// the body from the framework before it binds it to a struct: the signature is one of its very bytes.
+func ExampleWebhook_Verify() {
+	webhook := exampleWebhook() // see the example of Webhook.Handler
+	queue := make(chan []byte, 10)
+	notifications := func(c webContext) error {
+		body, err := c.Body()
+		if err != nil {
+			return c.Answer(http.StatusBadRequest)
+		}
+		if err := webhook.Verify(c.Header(), body); err != nil {
+			fmt.Println(errors.Is(err, paymentsvc.ErrSignatureMismatch), err)
+			return c.Answer(http.StatusUnauthorized)
+		}
+		queue <- body
+		return c.Answer(http.StatusOK)
+	}
+
+	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	body := notice(paymentsvc.EventPayoutStatusChanged, "po-1", paymentsvc.StatusFailure, "99.90")
+	for _, sent := range []string{body, strings.Replace(body, "99.90", "99.9", 1)} {
+		if err := notifications(&memoryContext{header: signedNow("new-project-secret-key", body), body: sent}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("queued:", len(queue))
+	// Output:
+	// the canonical string, the encoding and the answers are this example's choice
+	// answered 200
+	// true paymentsvc: notification: signature mismatch
+	// answered 401
+	// queued: 1
+}
+
+// memoryContext is a webContext without a framework.
+type memoryContext struct {
+	header http.Header
+	body   string
+}
+
+func (c *memoryContext) Header() http.Header   { return c.header }
+func (c *memoryContext) Body() ([]byte, error) { return io.ReadAll(strings.NewReader(c.body)) }
+
+func (c *memoryContext) Answer(status int) error {
+	_, err := fmt.Println("answered", status)
+	return err
+}
+
+// gatewayEvent is a request as gateways hand it to a function: no http.Request, but a map and a text.
+type gatewayEvent struct {
+	Headers map[string]string
+	Body    string
+}
+
+// A function behind an API gateway gets a map of headers and the body as text. Gateways change the case of header
+// names, which does no harm. Where one encodes the body as base64, decode it first.
+func ExampleWebhook_Parse() {
+	webhook := exampleWebhook() // see the example of Webhook.Handler
+	function := func(event gatewayEvent) (status int) {
+		header := http.Header{}
+		for name, value := range event.Headers {
+			header.Add(name, value)
+		}
+		n, err := webhook.Parse(header, []byte(event.Body))
+		var malformed *paymentsvc.NotificationError
+		switch {
+		case errors.As(err, &malformed): // from the service, and yet no notification: keep malformed.Raw and look
+			fmt.Println(err)
+			return http.StatusBadRequest
+		case err != nil:
+			fmt.Println(err)
+			return http.StatusUnauthorized
+		}
+		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.StatusDescription.Final())
+		return http.StatusOK
+	}
+
+	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	whole := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusPending, "10.50")
+	for _, body := range []string{whole, `{"event":"payment.status_changed","order_id":null}`} {
+		header := signedNow("new-project-secret-key", body)
+		fmt.Println(function(gatewayEvent{
+			Headers: map[string]string{"timestamp": header.Get("timestamp"), "signature": header.Get("signature")},
+			Body:    body,
+		}))
+	}
+	fmt.Println(function(gatewayEvent{Body: whole}))
+	// Output:
+	// the canonical string, the encoding and the answers are this example's choice
+	// payment.status_changed o-1 PENDING false
+	// 200
+	// paymentsvc: malformed notification: order_id: null
+	// 400
+	// paymentsvc: notification: missing header: timestamp
+	// 401
+}
+
+// table stands for a table with a unique index. It is not a database: handling is one transaction in one.
+type table map[string]paymentsvc.StatusName
+
+// insert is
+//
+//	INSERT INTO notifications (key) VALUES ($1) ON CONFLICT DO NOTHING
+//
+// and says whether a row was inserted.
+func (t table) insert(key string) bool {
+	_, conflict := t[key]
+	if !conflict {
+		t[key] = ""
+	}
+	return !conflict
+}
+
+// advance is
+//
+//	INSERT INTO states (event, order_id, status) VALUES ($1, $2, $3)
+//	ON CONFLICT (event, order_id) DO UPDATE SET status = excluded.status
+//	WHERE states.status NOT IN ('SUCCESS', 'FAILURE')
+//
+// and says whether a row was written. StatusName.Final is that condition. The event belongs to the index, for a
+// refund may carry the order_id of its payment.
+func (t table) advance(n *paymentsvc.Notification) bool {
+	order := string(n.Event) + " " + n.OrderID
+	if t[order].Final() {
+		return false
+	}
+	t[order] = n.StatusDescription
+	return true
+}
+
+// Notifications come more than once and out of order, as far as the interface document tells. A unique index over
+// Key makes a repetition nothing, and a final state is not overwritten by one that comes late.
+func ExampleNotification_Key() {
+	notifications, states := table{}, table{}
+	webhook := exampleWebhook() // see the example of Webhook.Handler
+	handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+		switch {
+		case !notifications.insert(n.Key()):
+			fmt.Println(n.StatusDescription, "seen before, nothing to do")
+		case !states.advance(n):
+			fmt.Println(n.StatusDescription, "late, the state stays as it is")
+		default:
+			fmt.Println(n.StatusDescription, "is the new state")
+		}
+		return nil
+	})
+
+	fmt.Println("the canonical string and the encoding are this example's choice")
+	pending := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusPending, "10.50")
+	held := notice(paymentsvc.EventPaymentStatusChanged, "o-1", "HELD", "10.50")
+	success := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
+	for _, body := range []string{held, success, success, pending, strings.Replace(success, "10.50", "10.5", 1)} {
+		deliver(handler, "new-project-secret-key", body)
+	}
+	fmt.Println("payment o-1:", states["payment.status_changed o-1"])
+	// Output:
+	// the canonical string and the encoding are this example's choice
+	// HELD is the new state
+	// SUCCESS is the new state
+	// SUCCESS seen before, nothing to do
+	// PENDING late, the state stays as it is
+	// SUCCESS seen before, nothing to do
+	// payment o-1: SUCCESS
+}
+
+// SUCCESS and FAILURE are final. A name that the interface document does not show never is: there may be more to
+// come.
+func ExampleStatusName_Final() {
+	for _, status := range []paymentsvc.StatusName{"PENDING", "SUCCESS", "FAILURE", "IN_REVIEW", "success"} {
+		fmt.Println(status, status.Known(), status.Final())
+	}
+	// Output:
+	// PENDING true false
+	// SUCCESS true true
+	// FAILURE true true
+	// IN_REVIEW false false
+	// success false false
+}
