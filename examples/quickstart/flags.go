@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
@@ -20,6 +21,7 @@ const (
 	demoCanonical   = `{timestamp}.{body}`
 	demoEncoding    = "hex"
 	demoErrorFields = "error_code,error_message"
+	tolerance       = 5 * time.Minute // of timestamps, in requests and in notifications
 )
 
 // settings are the flags, understood.
@@ -35,8 +37,8 @@ type settings struct {
 
 const usage = `Usage: quickstart [flags]
 
-Without flags it calls a small server in this process. With -base-url it STARTS TWO PAYMENTS, A FORM, AN INVOICE AND
-A PAYOUT at the server given, so use a test or mock server; -partner, -project, -secret-file, -canonical and
+Without flags it calls a fake of the service in this process. With -base-url it STARTS TWO PAYMENTS, A FORM, AN INVOICE
+AND A PAYOUT at the server given, so use a test or mock server; -partner, -project, -secret-file, -canonical and
 -encoding are then required, since the interface document shows no canonical string and no encoding.
 
 `

@@ -1,6 +1,6 @@
 // Command quickstart calls all seven endpoints of the Payment Service, shows calls that fail and what their
 // outcomes mean, receives notifications, and prints what a person wants to read. It needs nothing else: it starts
-// a small service in this process.
+// package paymentsvctest, a fake of the service, in this process.
 //
 //	go run ./examples/quickstart
 //
@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 func main() {
@@ -44,17 +45,16 @@ func quickstart(ctx context.Context, set *settings, out report) error {
 	if err != nil {
 		return err
 	}
-	baseURL := set.BaseURL
-	var server *service
+	var server *paymentsvctest.Server // nil with -base-url
 	if set.InProcess {
-		if server, err = startService(ctx, set); err != nil {
+		if server, err = start(set); err != nil {
 			return err
 		}
-		defer server.stop()
-		baseURL = server.url
+		defer server.Close()
+		set.BaseURL = server.URL
 	}
 	cfg := paymentsvc.Config{
-		BaseURL:     baseURL,
+		BaseURL:     set.BaseURL,
 		PartnerID:   set.PartnerID,
 		ProjectID:   set.ProjectID,
 		Signer:      signer,
@@ -66,7 +66,7 @@ func quickstart(ctx context.Context, set *settings, out report) error {
 	}
 	defer client.CloseIdleConnections()
 
-	introduce(set, baseURL, out)
+	introduce(set, out)
 	if err := calls(ctx, client, out); err != nil {
 		return err
 	}
@@ -76,18 +76,32 @@ func quickstart(ctx context.Context, set *settings, out report) error {
 	return notifications(ctx, set, server, out)
 }
 
-func introduce(set *settings, baseURL string, out report) {
+// start starts the in-process server, on a free port of the loopback interface.
+func start(set *settings) (*paymentsvctest.Server, error) {
+	server, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: set.PartnerID,
+		Projects:  []paymentsvctest.Project{{ID: set.ProjectID, Secret: set.Secret, Balance: paymentsvc.MustParseAmount("1000.00")}},
+		Scheme:    set.Scheme,
+		Tolerance: tolerance,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return server, server.Listen("127.0.0.1:0")
+}
+
+func introduce(set *settings, out report) {
 	_, _ = fmt.Fprintln(out.w, "Payment Service Partner Interface", paymentsvc.InterfaceVersion)
 	out.section("Service")
-	out.line("address", "%s", baseURL)
+	out.line("address", "%s", set.BaseURL)
 	out.line("caller", "partner %d, project %d", set.PartnerID, set.ProjectID)
 	out.line("canonical string", "%q, its HMAC-SHA256 as %s", set.Canonical, set.Encoding)
 	if !set.InProcess {
 		out.line("chosen by", "you, with -canonical and -encoding: the interface document shows neither")
 		return
 	}
-	out.line("chosen by", "this example, like the status numbers, HTTP statuses and error fields of its")
-	out.line("", "in-process server: the interface document shows none of them, so ask the service")
+	out.line("chosen by", "this example, for the in-process server (package paymentsvctest), whose status numbers, HTTP statuses "+
+		"and error fields are made up too: the interface document shows none of these, so ask the service")
 }
 
 // calls makes one call to every endpoint, two to status_payment.

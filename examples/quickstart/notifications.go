@@ -2,17 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // notifications receives what the in-process server sends, and prints what became of each.
-func notifications(ctx context.Context, set *settings, server *service, out report) error {
+func notifications(ctx context.Context, set *settings, server *paymentsvctest.Server, out report) error {
 	out.section("Notifications")
 	if server == nil {
 		out.line("none", "the interface document does not show where a receiving address is set")
@@ -22,42 +24,78 @@ func notifications(ctx context.Context, set *settings, server *service, out repo
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    set.Scheme,
 		Secrets:   []paymentsvc.Secret{set.Secret}, // during a rotation the new and the old one
-		Tolerance: clockTolerance,                  // of the in-process server; the document does not show it
+		Tolerance: tolerance,                       // the document does not show it
 		OnError:   inbox.refused,
 	})
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	// A program of your own gives the handler to http.Handle, under the path that the service knows.
+	server.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(inbox.apply), "/notifications"))
+
+	sent, err := send(ctx, server)
 	if err != nil {
 		return err
 	}
-	defer serve(listener, webhook.Handler(inbox.apply))()
-	address := "http://" + listener.Addr().String() + "/notifications"
-
-	client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
-	defer client.CloseIdleConnections()
-	for _, d := range server.deliveries() {
-		answered, err := server.deliver(ctx, client, address, d)
-		if err != nil {
+	for i, want := range []struct {
+		label      string
+		httpStatus int
+	}{
+		{"payment FAILURE, forged", 401},
+		{"payment SUCCESS", 200},
+		{"payment SUCCESS, repeated", 200},
+		{"payment PENDING, late", 200},
+		{"payout PENDING, an hour old", 401},
+		{"payout SUCCESS", 200},
+		{"refund SUCCESS", 200},
+	} {
+		if err := sent[i].Err; err != nil {
 			return err
 		}
-		out.line(d.label, "%d  %s", answered, inbox.result())
-		if answered != d.want {
-			return fmt.Errorf("the notification above should have been answered with %d", d.want)
+		out.line(want.label, "%d  %s", sent[i].HTTPStatus, inbox.results[i])
+		if sent[i].HTTPStatus != want.httpStatus {
+			return fmt.Errorf("the notification above should have been answered with %d", want.httpStatus)
 		}
 	}
-	out.line("the answers", "200 and 401 are this example's choice, the document shows none")
+	out.line("the answers", "200 and 401 are the choice of Webhook.Handler, the document shows none")
 	return nil
+}
+
+// send has the in-process server tell of the first payment and the first payout. A service may well repeat a
+// notification, or deliver two in the wrong order: the interface document promises neither that it does nor that it
+// does not.
+func send(ctx context.Context, server *paymentsvctest.Server) ([]paymentsvctest.Delivery, error) {
+	payment, payout := first(server, paymentsvctest.KindPayment), first(server, paymentsvctest.KindPayout)
+	paid, err1 := server.Settle(payment.OrderID, paymentsvc.StatusSuccess)
+	late, err2 := server.Compose(payment.OrderID, paymentsvc.StatusPending)
+	old, err3 := server.Compose(payout.OrderID, paymentsvc.StatusPending)
+	paidOut, err4 := server.Settle(payout.OrderID, paymentsvc.StatusSuccess)
+	refunded, err5 := server.Refund(payment.OrderID, payment.Amount, paymentsvc.StatusSuccess)
+	return slices.Concat(
+		server.Send(ctx, paid, paymentsvctest.Forged(), paymentsvctest.RepeatedBy(1)), // the forged one goes first
+		server.Send(ctx, late),
+		server.Send(ctx, old, paymentsvctest.Skewed(-time.Hour)),
+		server.Send(ctx, paidOut),
+		server.Send(ctx, refunded),
+	), errors.Join(err1, err2, err3, err4, err5)
+}
+
+func first(server *paymentsvctest.Server, kind paymentsvctest.Kind) paymentsvctest.Order {
+	for _, order := range server.Orders() {
+		if order.Kind == kind {
+			return order
+		}
+	}
+	return paymentsvctest.Order{}
 }
 
 // inbox keeps what notifications tell. Its maps stand for tables of a database: a unique index over
 // Notification.Key, and the state of every payment, payout and refund.
 type inbox struct {
-	mu     sync.Mutex
-	seen   map[string]bool
-	states map[string]paymentsvc.StatusName
-	last   string
+	mu      sync.Mutex
+	seen    map[string]bool
+	states  map[string]paymentsvc.StatusName
+	results []string // for this example to print
 }
 
 // apply takes a notification as far as it is news. The same one may come again, and an older state after a newer
@@ -65,20 +103,19 @@ type inbox struct {
 func (b *inbox) apply(_ context.Context, n *paymentsvc.Notification) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seen[n.Key()] {
-		b.last = "nothing to do: its Key has been seen"
-		return nil
-	}
-	b.seen[n.Key()] = true
-
 	// A refund may carry the order_id of its payment, so the event belongs to the name.
 	name := string(n.Event) + " " + n.OrderID
-	if state := b.states[name]; state.Final() {
-		b.last = fmt.Sprintf("nothing to do: it is %s already, which is final", state)
-		return nil
+	result := fmt.Sprintf("taken: %s, order %s", n.Amount, n.OrderID)
+	switch state := b.states[name]; {
+	case b.seen[n.Key()]:
+		result = "nothing to do: its Key has been seen"
+	case state.Final():
+		result = fmt.Sprintf("nothing to do: it is %s already, which is final", state)
+	default:
+		b.states[name] = n.StatusDescription
 	}
-	b.states[name] = n.StatusDescription
-	b.last = fmt.Sprintf("taken: %s, order %s", n.Amount, n.OrderID)
+	b.seen[n.Key()] = true
+	b.results = append(b.results, result)
 	return nil
 }
 
@@ -86,11 +123,5 @@ func (b *inbox) apply(_ context.Context, n *paymentsvc.Notification) error {
 func (b *inbox) refused(_ *http.Request, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last = fmt.Sprintf("refused: %v", err)
-}
-
-func (b *inbox) result() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.last
+	b.results = append(b.results, fmt.Sprintf("refused: %v", err))
 }

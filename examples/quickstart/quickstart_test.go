@@ -2,7 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 const cardNumber = "4111111111111111"
@@ -40,7 +42,7 @@ func runHere(t *testing.T, secret string, args ...string) (code int, stdout, std
 // steady replaces what differs from run to run.
 func steady(output string) string {
 	for _, r := range []struct{ pattern, with string }{
-		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "UUID"},
+		{`user_data [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "user_data UUID"},
 		{`http://127\.0\.0\.1:\d{2,}`, "URL"},
 		{`1h0m\ds`, "AGE"},
 		{`dial tcp .* \(after`, "DIAL ERROR (after"},
@@ -60,20 +62,20 @@ Service
   address                      URL
   caller                       partner 1001, project 2002
   canonical string             "{timestamp}.{body}", its HMAC-SHA256 as hex
-  chosen by                    this example, like the status numbers, HTTP statuses and error fields of its
-                               in-process server: the interface document shows none of them, so ask the service
+  chosen by                    this example, for the in-process server (package paymentsvctest), whose status numbers, HTTP statuses and
+                               error fields are made up too: the interface document shows none of these, so ask the service
 
 Calls
-  InitPayment card 10.50       order UUID, status 1, status_code 0
-                               send the payer to URL/pay/UUID
+  InitPayment card 10.50       order 00000000-0000-4000-8000-000000000001, status 1, status_code 10
+                               send the payer to https://pay.example/payment/00000000-0000-4000-8000-000000000001
   StatusPayment by order_id    amount 10.50, user_data UUID
-  StatusPayment by user_data   amount 10.50, order UUID
-  InitForm 10.50               send the payer to URL/form/UUID
-  InitInvoice 10.50            order UUID
-                               send the payer to URL/invoice/UUID
-  InitPayout 10.50             order UUID, status 1, status_code 0
+  StatusPayment by user_data   amount 10.50, order 00000000-0000-4000-8000-000000000001
+  InitForm 10.50               send the payer to https://pay.example/form/00000000-0000-4000-8000-000000000002
+  InitInvoice 10.50            order 00000000-0000-4000-8000-000000000003
+                               send the payer to https://pay.example/invoice/00000000-0000-4000-8000-000000000003
+  InitPayout 10.50             order 00000000-0000-4000-8000-000000000004, status 1, status_code 10
   StatusPayout by order_id     amount 10.50, user_data UUID
-  GetBalance                   1000.00 for payouts, 1200.00 expected, in EUR
+  GetBalance                   989.50 for payouts, 1021.00 expected, in XTS
 
 Calls made to fail, one for each outcome
   InitPayment, server down     paymentsvc: init_payment/card: not sent: DIAL ERROR (after 3 attempts)
@@ -82,25 +84,25 @@ Calls made to fail, one for each outcome
   InitPayment, not signed      paymentsvc: init_payment/card: rejected: HTTP 401: the service reported an error, see ServiceError.Code and
                                Message; if it is about the signature, look at Scheme.Canonical and Scheme.Encoding (to find them: go run
                                github.com/paymentsvc/paymentsvc/examples/discover@latest), then at the secret key
-                               service: "headers", "timestamp and signature must each be there once"
+                               service: "header", "the signature header is missing"
                                outcome: rejected; the service refused it
                                to do:   correct what is wrong with it; calling again as it is would not help
   InitPayment, answer lost     paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: connection lost before
                                the answer (by this example, on purpose)
                                outcome: unknown; it may have been carried out
                                to do:   do not start it again; ask StatusPayment by user_data
-  StatusPayment by user_data   settled: it was started, as order UUID;
+  StatusPayment by user_data   settled: it was started, as order 00000000-0000-4000-8000-000000000005;
                                starting it again would have charged the payer twice
 
 Notifications
-  payment SUCCESS              200  taken: 10.50, order UUID
+  payment FAILURE, forged      401  refused: paymentsvc: notification: signature mismatch
+  payment SUCCESS              200  taken: 10.50, order 00000000-0000-4000-8000-000000000001
   payment SUCCESS, repeated    200  nothing to do: its Key has been seen
   payment PENDING, late        200  nothing to do: it is SUCCESS already, which is final
-  payment FAILURE, forged      401  refused: paymentsvc: notification: signature mismatch
   payout PENDING, an hour old  401  refused: paymentsvc: notification: timestamp too old: AGE, where 5m0s is tolerated
-  payout SUCCESS               200  taken: 10.50, order UUID
-  refund SUCCESS               200  taken: 10.50, order UUID
-  the answers                  200 and 401 are this example's choice, the document shows none
+  payout SUCCESS               200  taken: 10.50, order 00000000-0000-4000-8000-000000000004
+  refund SUCCESS               200  taken: 10.50, order 00000000-0000-4000-8000-000000000001
+  the answers                  200 and 401 are the choice of Webhook.Handler, the document shows none
 `, steady(stdout))
 }
 
@@ -132,13 +134,13 @@ func secretFile(t *testing.T) string {
 	return path
 }
 
-// otherService is one that the program has not started itself.
-func otherService(t *testing.T) *service {
+// otherServer is one that the program has not started itself.
+func otherServer(t *testing.T, set *settings) *paymentsvctest.Server {
 	t.Helper()
-	s, err := startService(t.Context(), otherSettings(t))
+	server, err := start(set)
 	require.NoError(t, err)
-	t.Cleanup(s.stop)
-	return s
+	t.Cleanup(server.Close)
+	return server
 }
 
 func otherSettings(t *testing.T) *settings {
@@ -162,7 +164,8 @@ func flagsFor(t *testing.T, baseURL string, more ...string) []string {
 }
 
 func TestAnotherServerIsCalledTheSame(t *testing.T) {
-	code, stdout, stderr := runHere(t, otherSecret, flagsFor(t, otherService(t).url, "-error-fields", demoErrorFields)...)
+	server := otherServer(t, otherSettings(t))
+	code, stdout, stderr := runHere(t, otherSecret, flagsFor(t, server.URL, "-error-fields", demoErrorFields)...)
 	require.Empty(t, stderr)
 	require.Zero(t, code)
 	_, own, _ := runHere(t, demoSecret)
@@ -266,15 +269,64 @@ func TestAnUnexpectedFailureEndsTheProgram(t *testing.T) {
 	}
 }
 
-func TestAForgedNotificationThatPassesEndsTheProgram(t *testing.T) {
-	s := otherService(t)
-	s.forge = s.sign
-	for _, kind := range []string{"payment", "payout"} {
-		_, refused := s.start(kind, kind, json.RawMessage("1"))
-		require.Nil(t, refused)
+// oneForAll makes the same text of every signature, so that a forger needs no secret.
+type oneForAll struct{}
+
+func (oneForAll) AppendEncode(dst, _ []byte) []byte { return append(dst, '1') }
+
+func TestANotificationThatGoesWrongEndsTheProgram(t *testing.T) {
+	set := otherSettings(t)
+	forgeable := set.Scheme
+	forgeable.Encoding = oneForAll{}
+	unsignable := set.Scheme
+	unsignable.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		if m.Kind == paymentsvc.KindNotification {
+			return nil, errors.New("no canonical string")
+		}
+		return set.Scheme.Canonical(dst, m)
 	}
-	err := notifications(t.Context(), otherSettings(t), s, report{io.Discard})
-	require.ErrorContains(t, err, "should have been answered with 401")
+	for _, test := range []struct {
+		name   string
+		scheme paymentsvc.Scheme
+		do     func(context.Context, *paymentsvc.Client, report) error
+		want   string
+	}{
+		{"a forged one passes", forgeable, calls, "should have been answered with 401"},
+		{"one cannot be signed", unsignable, calls, "no canonical string"},
+		{
+			"there is nothing to tell of", set.Scheme,
+			func(context.Context, *paymentsvc.Client, report) error { return nil },
+			"no such order",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set := otherSettings(t)
+			set.Scheme = test.scheme
+			server := otherServer(t, set)
+			client, err := paymentsvc.NewClient(server.ClientConfig(set.ProjectID))
+			require.NoError(t, err)
+			require.NoError(t, test.do(t.Context(), client, report{io.Discard}))
+			err = notifications(t.Context(), set, server, report{io.Discard})
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestTheInProcessServerRefusesAnOldTimestamp(t *testing.T) {
+	set := otherSettings(t)
+	server := otherServer(t, set)
+	cfg := server.ClientConfig(set.ProjectID)
+	var err error
+	cfg.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: set.Scheme, Secret: set.Secret, Now: func() time.Time { return time.Now().Add(-time.Hour) },
+	})
+	require.NoError(t, err)
+	client, err := paymentsvc.NewClient(cfg)
+	require.NoError(t, err)
+	_, err = client.GetBalance(t.Context())
+	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err), err)
+	require.Len(t, server.Rejected(), 1)
+	require.Equal(t, paymentsvctest.ProblemTimestamp, server.Rejected()[0].Problem)
 }
 
 func TestAnOutcomeIsExplainedForItsEndpoint(t *testing.T) {
@@ -356,106 +408,4 @@ func TestHelpSaysWhatWillHappen(t *testing.T) {
 	require.Zero(t, code)
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "STARTS TWO PAYMENTS")
-}
-
-func TestTheInProcessServerIsStrict(t *testing.T) {
-	const payment = `{"partner_id":7,"project_id":8,"amount":10.50,"user_data":"u-1"}`
-	const payout = `{"partner_id":7,"project_id":8,"amount":1,"destination":"d","user_data":"u-2"}`
-	type request struct {
-		method, path, contentType, body string
-		timestamps, signatures          []string // nil: right ones
-		age                             time.Duration
-	}
-	for _, test := range []struct {
-		name   string
-		change func(*request)
-		status int
-		code   string
-	}{
-		{"a right request is answered", func(*request) {}, 200, ""},
-		{"a charset is allowed", func(r *request) { r.contentType = "application/json; charset=utf-8" }, 200, ""},
-		{"a method other than POST", func(r *request) { r.method = http.MethodPut }, 405, ""},
-		{"an unknown path", func(r *request) { r.path = "/init_refund" }, 404, ""},
-		{"an unknown payment type", func(r *request) { r.path = "/init_payment/cash" }, 404, "type"},
-		{"no content type", func(r *request) { r.contentType = "" }, 415, "content_type"},
-		{"another content type", func(r *request) { r.contentType = "text/json" }, 415, "content_type"},
-		{"no timestamp", func(r *request) { r.timestamps = []string{} }, 401, "headers"},
-		{"two timestamps", func(r *request) { r.timestamps = []string{"1", "1"} }, 401, "headers"},
-		{"a timestamp that is no number", func(r *request) { r.timestamps = []string{"now"} }, 401, "timestamp"},
-		{"a timestamp of the past", func(r *request) { r.age = time.Hour }, 401, "timestamp"},
-		{"a timestamp of the future", func(r *request) { r.age = -time.Hour }, 401, "timestamp"},
-		{"no signature", func(r *request) { r.signatures = []string{} }, 401, "headers"},
-		{"two signatures", func(r *request) { r.signatures = []string{"a", "b"} }, 401, "headers"},
-		{"a wrong signature", func(r *request) { r.signatures = []string{"a"} }, 401, "signature"},
-		{"a body that is too large", func(r *request) { r.body = strings.Repeat(" ", maxBody) + r.body }, 413, "body"},
-		{"a body that is not JSON", func(r *request) { r.body = "partner_id=7" }, 400, "body"},
-		{"a second object", func(r *request) { r.body += "{}" }, 400, "body"},
-		{"an unknown field", func(r *request) { r.body = strings.Replace(r.body, "{", `{"currency":"EUR",`, 1) }, 400, "body"},
-		{"an object that is text", func(r *request) { r.body = strings.Replace(r.body, "{", `{"payer":"me",`, 1) }, 400, "body"},
-		{"an amount in quotes", func(r *request) { r.body = strings.Replace(r.body, "10.50", `"10.50"`, 1) }, 422, "field"},
-		{"another partner", func(r *request) { r.body = strings.Replace(r.body, "7", "9", 1) }, 403, "caller"},
-		{"another project", func(r *request) { r.body = strings.Replace(r.body, "8", "9", 1) }, 403, "caller"},
-		{"no partner", func(r *request) { r.body = strings.Replace(r.body, `"partner_id":7,`, "", 1) }, 422, "field"},
-		{"no project", func(r *request) { r.body = strings.Replace(r.body, `"project_id":8,`, "", 1) }, 422, "field"},
-		{"no amount", func(r *request) { r.body = strings.Replace(r.body, `"amount":10.50,`, "", 1) }, 422, "field"},
-		{"no user_data", func(r *request) { r.body = strings.Replace(r.body, `"u-1"`, `""`, 1) }, 422, "field"},
-		{"a user_data that is taken", func(r *request) { r.body = strings.Replace(r.body, "u-1", "taken", 1) }, 422, "user_data"},
-		{"a payout", func(r *request) { r.path, r.body = "/init_payout", payout }, 200, ""},
-		{"a payout without a destination", func(r *request) {
-			r.path, r.body = "/init_payout", strings.Replace(payout, `"d"`, `""`, 1)
-		}, 422, "field"},
-		{"a payment as a payout", func(r *request) { r.path = "/init_payout" }, 422, "field"},
-		{"a payout as a payment", func(r *request) { r.body = payout }, 400, "body"},
-		{"the status of a payment by user_data", func(r *request) {
-			r.path, r.body = "/status_payment", `{"user_data":"taken","partner_id":7,"project_id":8}`
-		}, 200, ""},
-		{"the status of an unknown payment", func(r *request) {
-			r.path, r.body = "/status_payment", `{"order_id":"x","partner_id":7,"project_id":8}`
-		}, 404, "order"},
-		{"the status of a payment by both identifiers", func(r *request) {
-			r.path, r.body = "/status_payment", `{"order_id":"x","user_data":"taken","partner_id":7,"project_id":8}`
-		}, 422, "field"},
-		{"the status of a payment by neither identifier", func(r *request) {
-			r.path, r.body = "/status_payment", `{"partner_id":7,"project_id":8}`
-		}, 422, "field"},
-		{"the status of a payout by user_data", func(r *request) {
-			r.path, r.body = "/status_payout", `{"user_data":"taken","partner_id":7,"project_id":8}`
-		}, 400, "body"},
-		{"the status of a payout without an identifier", func(r *request) {
-			r.path, r.body = "/status_payout", `{"partner_id":7,"project_id":8}`
-		}, 422, "field"},
-		{"a balance of nobody", func(r *request) { r.path, r.body = "/get_balance", "null" }, 422, "field"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := otherService(t)
-			_, refused := s.start("payment", "taken", json.RawMessage("1"))
-			require.Nil(t, refused)
-
-			in := request{method: http.MethodPost, path: "/init_payment/card", contentType: "application/json", body: payment}
-			test.change(&in)
-			r := httptest.NewRequest(in.method, in.path, strings.NewReader(in.body))
-			timestamp := strconv.FormatInt(time.Now().Add(-in.age).Unix(), 10)
-			if in.timestamps == nil {
-				in.timestamps = []string{timestamp}
-			}
-			if in.signatures == nil {
-				signature, err := s.sign(&paymentsvc.Message{Timestamp: timestamp, Body: []byte(in.body)})
-				require.NoError(t, err)
-				in.signatures = []string{signature}
-			}
-			r.Header["Timestamp"], r.Header["Signature"] = in.timestamps, in.signatures
-			if in.contentType != "" {
-				r.Header.Set("Content-Type", in.contentType)
-			}
-
-			answer := httptest.NewRecorder()
-			s.routes().ServeHTTP(answer, r)
-			require.Equal(t, test.status, answer.Code, answer.Body)
-			var got struct {
-				Code string `json:"error_code"`
-			}
-			_ = json.Unmarshal(answer.Body.Bytes(), &got) // http.ServeMux answers some in plain text
-			require.Equal(t, test.code, got.Code)
-		})
-	}
 }
