@@ -33,10 +33,11 @@ type Config struct {
 	// Signer signs every attempt (section 5). It is required; see NewHMACSigner.
 	Signer Signer
 
-	// HTTPClient sends the requests; nil means a client that keeps connections for 64 concurrent callers,
-	// wants TLS 1.2 or newer, and takes a proxy from the environment. It is copied and never changed, and it
-	// follows no redirect. A Transport that is not an *http.Transport proves nothing about what it sent, so
-	// its failures are OutcomeUnknown; see TrustTransport.
+	// HTTPClient sends the requests; nil means a client that keeps up to 100 idle connections, wants TLS 1.2 or
+	// newer, and takes a proxy from the environment. It is copied and never changed, and it follows no redirect.
+	// Its Transport must not send a request again on its own: that would move money twice, and nothing here could
+	// notice. One that is not an *http.Transport proves nothing about what it sent, so its failures are
+	// OutcomeUnknown; see TrustTransport.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
 	// 30 seconds.
@@ -82,7 +83,8 @@ type Attempt struct {
 	Number int
 	// HTTPStatus is the answer's, 0 without one.
 	HTTPStatus int
-	// Outcome belongs to Err and says nothing when Err is nil.
+	// Outcome is the call's so far: OutcomeNotSent only if no attempt up to this one was sent. It says nothing when
+	// Err is nil.
 	Outcome Outcome
 	// Err is nil for a success and an *Error otherwise.
 	Err error
@@ -290,8 +292,9 @@ func call[T any, A interface {
 			return nil, failure
 		}
 		if err := transport.Wait(ctx, wait); err != nil {
-			failure.Err = fmt.Errorf("%w, waiting to try again after: %w", err, failure.Err)
-			return nil, failure
+			interrupted := *failure // which OnAttempt may have kept
+			interrupted.Err = fmt.Errorf("%w, waiting to try again after: %w", err, failure.Err)
+			return nil, &interrupted
 		}
 	}
 }

@@ -117,11 +117,11 @@ type Error struct {
 	Outcome Outcome
 	// Attempts counts the tries at sending; 0 for a request that was refused before the first.
 	Attempts int
-	// HTTPStatus is the status of the last answer, 0 without one.
+	// HTTPStatus is the status of the answer to the last attempt, 0 without one.
 	HTTPStatus int
-	// Header is the header of the last answer, nil without one.
+	// Header is that answer's header, nil without one.
 	Header http.Header
-	// Body is what arrived of the last answer, at most Config.MaxResponseBytes bytes. It may repeat what the
+	// Body is what arrived of that answer, at most Config.MaxResponseBytes bytes. It may repeat what the
 	// request held: think before logging it.
 	Body []byte
 	// Err is the reason and never nil. errors.Is and errors.As reach through it the sentinels of this
@@ -225,14 +225,15 @@ func (e ServiceError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.E
 // ErrorDecoder finds the service's error in an answer, or gives nil when the answer holds none. It sees every
 // whole answer before anything else does, with any HTTP status: section 7 of the interface document gives
 // success and error one shape, and shows neither the names of the error fields nor the HTTP statuses.
-// It must not keep or change body.
+// A body without a declared length may be cut off without anybody noticing, so do not look for parts of text in it. It
+// must not keep or change body.
 type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 
 // ErrorFields makes an ErrorDecoder for an error whose code and message are fields of the answer. Dotted names
 // lead into objects ("error.code"); numbers are given as their text, anything but text and numbers as JSON.
-// An answer that is not one JSON object, or in which both fields are absent or null, holds no error. A code
-// that is there is an error, whatever it is: a service that sends a code with its successes, a zero for
-// instance, needs an ErrorDecoder of its own.
+// An answer that is not one JSON object, or in which both fields are absent or null, holds no error. A field
+// that is there makes an error, whatever it holds: a service that sends one with its successes, a zero or an
+// empty text for instance, needs an ErrorDecoder of its own, or its successes are taken for OutcomeRejected.
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	code, message := strings.Split(codeKey, "."), strings.Split(messageKey, ".")
 	return func(_ int, body []byte) *ServiceError {

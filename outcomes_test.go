@@ -83,6 +83,7 @@ func TestStatusDecidesTheOutcomeAndWhetherAReadIsTriedAgain(t *testing.T) {
 		{502, paymentsvc.OutcomeUnknown, thrice},
 		{503, paymentsvc.OutcomeUnknown, thrice},
 		{599, paymentsvc.OutcomeUnknown, thrice},
+		{600, paymentsvc.OutcomeUnknown, once},
 	} {
 		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
 			body := `{"no":"answer"}`
@@ -196,6 +197,14 @@ func TestNotSentIsSaidOnlyWithProof(t *testing.T) {
 		{"a foreign RoundTripper that is trusted", func(testing.TB) func(*paymentsvc.Config) {
 			return over(roundTripFunc(http.DefaultTransport.RoundTrip))
 		}, true, paymentsvc.OutcomeNotSent, 3},
+		{"a foreign protocol registered with it", func(testing.TB) func(*paymentsvc.Config) {
+			transport := &http.Transport{}
+			transport.RegisterProtocol("http", sendsThenAsks{})
+			return over(transport)
+		}, false, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that reads the body before it asks for a connection", func(testing.TB) func(*paymentsvc.Config) {
+			return over(sendsThenAsks{})
+		}, true, paymentsvc.OutcomeUnknown, 1},
 		{"a trusted one that never asked for a connection", func(testing.TB) func(*paymentsvc.Config) {
 			return over(roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }))
 		}, true, paymentsvc.OutcomeUnknown, 1},
@@ -217,6 +226,20 @@ func TestNotSentIsSaidOnlyWithProof(t *testing.T) {
 			assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 		})
 	}
+}
+
+// sendsThenAsks sends a request on a way of its own, and then tries net/http's, which gets no connection.
+type sendsThenAsks struct{}
+
+func (sendsThenAsks) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return nil, err
+	}
+	fallback, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return new(http.Transport).RoundTrip(fallback)
 }
 
 func TestATransportThatHasSpokenHTTP2StillProvesNotSent(t *testing.T) {
@@ -313,10 +336,13 @@ func TestASignersErrorSendsNothing(t *testing.T) {
 
 func TestHeaderInjectionThroughTheSignerSendsNothing(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
-	for _, value := range []string{"a\r\nX-Other: 1", "a\n", "a\x00", "\x7f"} {
+	for name, value := range map[string]string{
+		"Signature": "a\r\nX-Other: 1", "Timestamp": "a\n", "X-Nul": "a\x00", "X-Delete": "\x7f",
+		"two words": "a", "X-Other: 1\r\nX": "a", "": "a", "Straße": "a",
+	} {
 		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) {
 			cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
-				r.Header.Set("Signature", value)
+				r.Header[name] = []string{value}
 				return nil
 			})
 		})
@@ -635,6 +661,24 @@ func TestCancellationDuringTheBackOffLeavesNotSentAsItWas(t *testing.T) {
 	failed(t, response, err, paymentsvc.OutcomeNotSent)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+func TestAnAttemptsErrorDoesNotChangeOnceItWasReported(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var reported *paymentsvc.Error
+	var text string
+	c := newClient(t, "http://127.0.0.1", over(sequence(busy("Retry-After", "60"))), func(cfg *paymentsvc.Config) {
+		cfg.Retry = paymentsvc.Retry{MaxDelay: time.Hour}
+		cfg.OnAttempt = onEach(func(a paymentsvc.Attempt) {
+			require.ErrorAs(t, a.Err, &reported)
+			text = a.Err.Error()
+			cancel()
+		})
+	})
+	_, err := c.GetBalance(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.NotSame(t, reported, err)
+	assert.Equal(t, text, reported.Error())
 }
 
 func TestThereIsNoWaitingPastTheDeadline(t *testing.T) {

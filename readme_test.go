@@ -33,7 +33,7 @@ var (
 
 func checkout(client *paymentsvc.Client, userData string)                  {}
 func retryLater(userData string) error                                     { return nil }
-func cancelOrder(userData string) error                                    { return nil }
+func showRefusal(userData string) error                                    { return nil }
 func settleOrder(userData string, status *paymentsvc.StatusResponse) error { return nil }
 `
 

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -108,13 +109,17 @@ func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
 }
 
 // Signature makes the signature of m under secret, for tests and for servers of your own. It is an error for
-// the scheme to be incomplete or the secret empty. HMACSigner and Webhook do the same with less work a call.
+// the scheme to be incomplete, the secret empty or m nil. HMACSigner and Webhook do the same with less work a call.
 func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
 	a, err := newAuthenticator(s, []Secret{secret})
 	if err != nil {
 		return "", err
 	}
+	if m == nil {
+		return "", invalid("Message", "nil")
+	}
 	w := a.take()
+	defer a.release(w)
 	w.message = *m
 	return a.sign(w)
 }
@@ -163,7 +168,9 @@ func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 		}
 		return w
 	}
-	return &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}, nil
+	a := &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}
+	a.release(a.take()) // a key that crypto/hmac does not take shall fail here and not at the first message
+	return a, nil
 }
 
 func (a *authenticator) take() *scratch { return a.scratch.Get().(*scratch) }
@@ -196,6 +203,7 @@ func (a *authenticator) verify(w *scratch, given string) (secretIndex int, err e
 }
 
 func (a *authenticator) canonical(w *scratch) error {
+	w.message.Body = slices.Clip(w.message.Body) // what appends to the body must not write behind it
 	made, err := a.scheme.Canonical(w.canonical[:0], &w.message)
 	if err != nil {
 		return fmt.Errorf("canonical string: %w", err)
@@ -224,8 +232,9 @@ func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {
 // Secret is a project secret key. It shows itself to nothing that formats values: fmt, log/slog,
 // encoding/json and whatever else asks for a text get a placeholder. Only string(secret) gives the key.
 //
-// One thing cannot be helped: fmt calls no methods on unexported fields, so a struct that keeps a Secret in one
-// prints it. Keep the HMACSigner or the Webhook instead, which are safe there.
+// Two things cannot be helped. fmt calls no methods on unexported fields, so a struct that keeps a Secret in one, or an
+// HMACConfig or WebhookConfig, prints it: keep the HMACSigner or the Webhook instead, which are safe there. And
+// encoding/json writes the keys of a map as they are.
 type Secret string
 
 // Format writes a placeholder under every verb.
@@ -288,6 +297,9 @@ func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
 	if s == nil || s.authenticator == nil {
 		return fmt.Errorf("HMACSigner: %w", errNotMade)
+	}
+	if req == nil {
+		return invalid("request", "nil")
 	}
 	if req.Header == nil {
 		req.Header = http.Header{}

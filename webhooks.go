@@ -121,6 +121,9 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 	if w == nil || w.authenticator == nil {
 		return nil, notificationError(errNotMade)
 	}
+	if r == nil {
+		return nil, notificationError(invalid("request", "nil"))
+	}
 	body, err := readBody(r, w.maxBody)
 	if err != nil {
 		return nil, notificationError(err)
@@ -391,7 +394,7 @@ func usualValue(h http.Header, name string) string {
 }
 
 func isName(key, name string) bool {
-	return key == name || len(key) == len(name) && strings.EqualFold(key, name)
+	return key == name || strings.EqualFold(key, name)
 }
 
 // found is what a header has under one name.

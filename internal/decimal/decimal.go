@@ -40,10 +40,10 @@ func Parse[T string | []byte](s T) (string, error) {
 
 // number is what split finds in a text: where the mantissa ends and what the exponent says.
 type number struct {
-	mantissa    int // bytes of sign, integer digits, point and decimals
-	decimals    int // digits behind the point
-	significant int // digits from the first that is not zero
-	exponent    int // saturated far beyond MaxDigits plus any mantissa that memory holds
+	mantissa    int   // bytes of sign, integer digits, point and decimals
+	decimals    int   // digits behind the point
+	significant int   // digits from the first that is not zero
+	exponent    int64 // saturated far beyond MaxDigits plus any mantissa that memory holds
 	negative    bool
 	zero        bool
 }
@@ -88,8 +88,8 @@ func split[T string | []byte](s T) (n number, ok bool) {
 	return n, ok
 }
 
-func exponent[T string | []byte](s T) (value int, ok bool) {
-	sign, i := 1, 0
+func exponent[T string | []byte](s T) (value int64, ok bool) {
+	sign, i := int64(1), 0
 	if len(s) > 0 && (s[0] == '+' || s[0] == '-') {
 		if s[0] == '-' {
 			sign = -1
@@ -103,8 +103,8 @@ func exponent[T string | []byte](s T) (value int, ok bool) {
 		if s[i] < '0' || s[i] > '9' {
 			return 0, false
 		}
-		if value < math.MaxInt/100 {
-			value = value*10 + int(s[i]-'0')
+		if value < math.MaxInt64/100 {
+			value = value*10 + int64(s[i]-'0')
 		}
 	}
 	return sign * value, true
@@ -112,16 +112,17 @@ func exponent[T string | []byte](s T) (value int, ok bool) {
 
 // expand writes the number out; it makes no digit before it knows that there will not be too many.
 func (n number) expand(mantissa string) (string, error) {
-	scale := n.decimals - n.exponent
-	if scale > MaxDigits {
+	decimals := int64(n.decimals) - n.exponent // below zero: as many zeros stand before the point
+	if decimals > MaxDigits {
 		return "", ErrTooLong
 	}
 	if n.zero {
-		return FromDigits(false, "0", max(scale, 0)), nil
+		return FromDigits(false, "0", int(max(decimals, 0))), nil
 	}
-	if n.significant > MaxDigits || scale < -MaxDigits {
+	if n.significant > MaxDigits || decimals < -MaxDigits {
 		return "", ErrTooLong
 	}
+	scale := int(decimals)
 	digits := strings.Replace(strings.TrimPrefix(mantissa, "-"), ".", "", 1)
 	digits = digits[len(digits)-n.significant:]
 	if scale < 0 {

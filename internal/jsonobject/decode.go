@@ -114,7 +114,11 @@ func (f *Field) read(value []byte) error {
 		}
 		*into = n
 	case json.Unmarshaler:
-		return into.UnmarshalJSON(value)
+		err := into.UnmarshalJSON(value)
+		if reason := errors.Unwrap(err); reason != nil {
+			return reason // without the name of the type, since the field is named
+		}
+		return err
 	default:
 		return fmt.Errorf("jsonobject: no way to read a %T", f.Into)
 	}

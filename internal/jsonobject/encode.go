@@ -43,7 +43,7 @@ func EncodeOpen(v any) (json.RawMessage, error) {
 	if data[0] != '{' {
 		return nil, ErrNotObject
 	}
-	if !utf8.Valid(data) || changed(data) && invalidText(reflect.ValueOf(v)) {
+	if !utf8.Valid(data) || changed(data) && invalidText(reflect.ValueOf(v), 0) {
 		return nil, ErrInvalidText
 	}
 	return data, nil
@@ -86,9 +86,13 @@ func changed(data []byte) bool {
 	return bytes.Contains(data, []byte("\uFFFD")) || bytes.Contains(data, []byte(`\ufffd`))
 }
 
-// invalidText walks a value that encoding/json has just encoded, so it is finite, and says whether any text
-// that was encoded is not valid UTF-8. What a json.Marshaler writes arrives as it is and needs no walk.
-func invalidText(v reflect.Value) bool {
+// invalidText walks a value that encoding/json has just encoded, and says whether any text that was encoded is not
+// valid UTF-8. What a json.Marshaler writes arrives as it is and needs no walk. Types that embed each other can lead
+// in a circle that encoding/json does not walk; beyond any depth that JSON has, the answer is the safe one.
+func invalidText(v reflect.Value, depth int) bool {
+	if depth > maxDepth {
+		return true
+	}
 	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return false
 	}
@@ -102,22 +106,22 @@ func invalidText(v reflect.Value) bool {
 	case reflect.String:
 		return !utf8.ValidString(v.String())
 	case reflect.Pointer, reflect.Interface:
-		return invalidText(v.Elem())
+		return invalidText(v.Elem(), depth+1)
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			if invalidText(v.Index(i)) {
+			if invalidText(v.Index(i), depth+1) {
 				return true
 			}
 		}
 	case reflect.Map:
 		for members := v.MapRange(); members.Next(); {
-			if invalidKey(members.Key()) || invalidText(members.Value()) {
+			if invalidKey(members.Key()) || invalidText(members.Value(), depth+1) {
 				return true
 			}
 		}
 	case reflect.Struct:
 		for field, value := range v.Fields() {
-			if encoded(field) && invalidText(value) {
+			if encoded(field) && invalidText(value, depth+1) {
 				return true
 			}
 		}

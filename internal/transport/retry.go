@@ -46,7 +46,7 @@ func passing(last Result, err error) bool {
 	return last.Err != nil ||
 		errors.Is(err, io.ErrUnexpectedEOF) ||
 		last.Status == http.StatusTooManyRequests ||
-		last.Status >= 500
+		last.Status/100 == 5
 }
 
 // backOff gives the wait after attempt n: half of it fixed, half of it random, so that callers who failed

@@ -29,7 +29,6 @@ type Config struct {
 	Timeout          time.Duration // of one attempt, its answer included
 	MaxResponseBytes int64         // of one answer, decompressed
 	UserAgent        string
-	Retry            Retry
 	Trust            bool // a foreign RoundTripper passes the context on and sends a request at most once
 }
 
@@ -89,7 +88,8 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	req, err := c.request(ctx, r)
+	var seen evidence
+	req, err := c.request(ctx, r, &seen)
 	if err != nil {
 		return Result{NotSent: true, Err: err}
 	}
@@ -98,14 +98,13 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	}
 
 	// The trace comes after signing, so that a signer's own requests cannot be taken for this one.
-	var conn connTrace
-	resp, err := c.http.Do(req.WithContext(conn.watch(ctx))) //nolint:bodyclose // readBody closes it
+	resp, err := c.http.Do(req.WithContext(seen.watch(ctx))) //nolint:bodyclose // readBody closes it
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err // the rest repeats the method and the address
 		}
 		err = contextError(ctx, err)
-		notSent := conn.neverGotOne(cancel) && (c.config.Trust || plain(c.http.Transport))
+		notSent := seen.notSent(cancel) && (c.config.Trust || plain(c.http.Transport))
 		return Result{Tried: true, NotSent: notSent, Err: &failure{err}, Duration: time.Since(start)}
 	}
 	result := Result{Tried: true, Status: resp.StatusCode, Header: resp.Header, At: time.Now()}
@@ -118,7 +117,7 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 }
 
 // request builds and signs the request of one attempt.
-func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
@@ -130,18 +129,21 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	}
 	// The signer may have read or replaced the body. With GetBody set, net/http would send a request again on its
 	// own after some failures of a connection.
-	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.Body)), int64(len(r.Body))
+	req.Body, req.ContentLength = seen.body(r.Body), int64(len(r.Body))
 	req.GetBody = nil
 	return req, cleanHeader(req.Header)
 }
 
-// cleanHeader takes out the two headers that make net/http send a POST again on its own, and refuses values
-// that no header can carry.
+// cleanHeader takes out the two headers that make net/http send a POST again on its own, and refuses what no header
+// can carry: net/http would too, but then it would not be known that nothing left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
 		if strings.EqualFold(name, "Idempotency-Key") || strings.EqualFold(name, "X-Idempotency-Key") {
 			delete(h, name)
 			continue
+		}
+		if !validHeaderName(name) {
+			return errors.New("signing: a header has a name that none can have")
 		}
 		for _, value := range values {
 			if !ValidHeaderValue(value) {
@@ -150,6 +152,19 @@ func cleanHeader(h http.Header) error {
 		}
 	}
 	return nil
+}
+
+// validHeaderName says whether name is a token (RFC 9110, section 5.6.2).
+func validHeaderName(name string) bool {
+	const others = "!#$%&'*+-.^_`|~"
+	for i := range len(name) {
+		c := name[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if digit := '0' <= c && c <= '9'; !letter && !digit && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // ValidHeaderValue says whether net/http would send s as a header's value.
@@ -199,14 +214,24 @@ func contextError(ctx context.Context, err error) error {
 
 func defaultTransport() *http.Transport {
 	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   10 * time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          idleConnections,
-		MaxIdleConnsPerHost:   idleConnections,
-		IdleConnTimeout:       30 * time.Second, // below what servers commonly keep: a start is not sent again
-		ExpectContinueTimeout: time.Second,
+		Proxy:                  http.ProxyFromEnvironment,
+		OnProxyConnectResponse: refusedByProxy,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           idleConnections,
+		MaxIdleConnsPerHost:    idleConnections,
+		IdleConnTimeout:        30 * time.Second, // below what servers commonly keep: a start is not sent again
+		ExpectContinueTimeout:  time.Second,
 	}
+}
+
+// refusedByProxy names the status of a proxy that makes no tunnel: net/http would give the proxy's own words, which
+// may repeat what it was sent.
+func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("the proxy answered CONNECT with HTTP %d", answer.StatusCode)
 }

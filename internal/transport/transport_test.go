@@ -6,8 +6,10 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -17,11 +19,11 @@ import (
 )
 
 func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
-	var trace connTrace
-	hooks := httptrace.ContextClientTrace(trace.watch(t.Context()))
+	var seen evidence
+	hooks := httptrace.ContextClientTrace(seen.watch(t.Context()))
 	hooks.GetConn("service")
 	// A connection that comes at the last moment, as the attempt ends, must count.
-	assert.False(t, trace.neverGotOne(func() { hooks.GotConn(httptrace.GotConnInfo{}) }))
+	assert.False(t, seen.notSent(func() { hooks.GotConn(httptrace.GotConnInfo{}) }))
 }
 
 func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
@@ -55,6 +57,25 @@ func TestAFailuresTextHoldsNothingOfAnAnswer(t *testing.T) {
 		assert.Equal(t, test.want, f.Error())
 		assert.ErrorIs(t, f, test.err)
 	}
+}
+
+func TestAProxysWordsAreNotShown(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, http.MethodConnect, r.Method)
+		conn, _, err := w.(http.Hijacker).Hijack()
+		assert.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "HTTP/1.1 407 you sent 4111\r\nContent-Length: 0\r\n\r\n")
+	}))
+	defer proxy.Close()
+	address, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	c := New(Config{Timeout: time.Minute, MaxResponseBytes: 1})
+	c.http.Transport.(*http.Transport).Proxy = http.ProxyURL(address)
+	defer c.CloseIdleConnections()
+	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }})
+	assert.True(t, result.NotSent)
+	assert.EqualError(t, result.Err, "the proxy answered CONNECT with HTTP 407")
 }
 
 func TestBackOffNeverOverflows(t *testing.T) {
