@@ -3,17 +3,16 @@ package transport
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
 )
 
 // evidence is what one attempt shows of whether its request can have left. net/http may try several times within one
-// attempt, and what is watched happens on any goroutine, so what was once seen stays seen.
+// attempt, and trace hooks run on any goroutine, so what was once seen stays seen.
 type evidence struct {
 	asked, got atomic.Bool // for and of a connection
-	read       atomic.Bool // the body
+	body       *bytes.Reader
 }
 
 // watch derives the attempt's context, beside any trace that the caller's context has.
@@ -24,29 +23,12 @@ func (e *evidence) watch(ctx context.Context) context.Context {
 	})
 }
 
-// body gives the attempt's body.
-func (e *evidence) body(b []byte) io.ReadCloser {
-	return &watchedBody{evidence: e, from: bytes.NewReader(b)}
-}
-
-type watchedBody struct {
-	evidence *evidence
-	from     *bytes.Reader
-}
-
-func (b *watchedBody) Read(p []byte) (int, error) {
-	b.evidence.read.Store(true)
-	return b.from.Read(p)
-}
-
-func (b *watchedBody) Close() error { return nil }
-
 // notSent ends the attempt and says that a connection was asked for, none was got and nobody has read the body:
-// then no byte can have left. That nobody has read it matters where a foreign transport sends on a way of its own.
+// then no byte can have left. That the body is unread matters where a foreign transport sends on a way of its own.
 // That headers were never reported as written would prove nothing: over HTTP/2 whole requests arrive so.
 func (e *evidence) notSent(end context.CancelFunc) bool {
 	end() // what is still under way may get no connection once the evidence has been looked at
-	return e.asked.Load() && !e.got.Load() && !e.read.Load()
+	return e.asked.Load() && !e.got.Load() && int64(e.body.Len()) == e.body.Size()
 }
 
 // plain says whether rt is net/http's own transport with nothing foreign behind it, whose trace can be relied

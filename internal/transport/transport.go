@@ -128,8 +128,10 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 		return nil, fmt.Errorf("signing: %w", err)
 	}
 	// The signer may have read or replaced the body. With GetBody set, net/http would send a request again on its
-	// own after some failures of a connection.
-	req.Body, req.ContentLength = seen.body(r.Body), int64(len(r.Body))
+	// own after some failures of a connection. A reader of a type that net/http does not know would cost a write
+	// of its own for the header.
+	seen.body = bytes.NewReader(r.Body)
+	req.Body, req.ContentLength = io.NopCloser(seen.body), int64(len(r.Body))
 	req.GetBody = nil
 	return req, cleanHeader(req.Header)
 }

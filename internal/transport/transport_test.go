@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -19,7 +20,7 @@ import (
 )
 
 func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
-	var seen evidence
+	seen := evidence{body: bytes.NewReader([]byte("{}"))}
 	hooks := httptrace.ContextClientTrace(seen.watch(t.Context()))
 	hooks.GetConn("service")
 	// A connection that comes at the last moment, as the attempt ends, must count.
