@@ -4,14 +4,18 @@
 //
 //	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
 //
-// Parts append to dst and allocate nothing of their own.
+// Where nobody can tell, one message with a right signature is enough: Find searches the compositions of these
+// parts for those that explain it, and gives the code. examples/discover is Find on the command line.
+//
+// Parts append to dst. Those of the message itself, of the address and of a JSON field allocate nothing of their
+// own; the ones that write a digest or an encoding of another part borrow a buffer.
 package canonical
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
+	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -21,29 +25,14 @@ func Timestamp(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Timestamp...), nil
 }
 
-// Method is the HTTP method in upper case, such as POST.
+// Method is the HTTP method in upper case, such as POST. Lower(Method) is the same in lower case.
 func Method(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Method...), nil
-}
-
-// Path is the address's path as it is sent, with escapes and with the path of the base address. It is an error
-// for a notification that came without its address, as through Webhook.Verify and Webhook.Parse.
-func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-	if m.URL == nil {
-		return nil, errors.New("canonical: Path needs the address, which this message came without")
-	}
-	return append(dst, m.URL.EscapedPath()...), nil
 }
 
 // Body is the body, byte for byte.
 func Body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Body...), nil
-}
-
-// BodySHA256 is the SHA-256 of the body as hexadecimal in lower case.
-func BodySHA256(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-	sum := sha256.Sum256(m.Body)
-	return hex.AppendEncode(dst, sum[:]), nil
 }
 
 // Literal is the text s.
@@ -53,7 +42,38 @@ func Literal(s string) paymentsvc.CanonicalFunc {
 	}
 }
 
+// Labelled is a label and a part behind it, such as Labelled("t=", Timestamp). The error of the part is the
+// error of the whole.
+func Labelled(label string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+	return Join("", Literal(label), part)
+}
+
+// Header is the value of the header called name. It is an error for the header to be missing or to stand more
+// than once. A request is signed before net/http adds headers of its own, such as Content-Length.
+func Header(name string) paymentsvc.CanonicalFunc {
+	key := http.CanonicalHeaderKey(name)
+	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		values := m.Header[key]
+		if len(values) != 1 {
+			return nil, fmt.Errorf("canonical: the header %s stands %d times, not once", key, len(values))
+		}
+		return append(dst, values[0]...), nil
+	}
+}
+
+// Secret is the secret's text, for services that put the key into the text as well as signing with it. It is an
+// error for s to be empty.
+func Secret(s paymentsvc.Secret) paymentsvc.CanonicalFunc {
+	return func(dst []byte, _ *paymentsvc.Message) ([]byte, error) {
+		if s == "" {
+			return nil, errors.New("canonical: Secret is empty")
+		}
+		return append(dst, s...), nil
+	}
+}
+
 // Join puts parts one behind another with sep between them. The error of a part is the error of the whole.
+// Literal("") as the last part puts sep behind the last one too.
 func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		for i, part := range parts {
@@ -64,8 +84,66 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 				return nil, fmt.Errorf("canonical: part %d of Join is nil", i+1)
 			}
 			var err error
-			if dst, err = part(dst, m); err != nil {
+			if dst, err = appendPart(dst, part, m); err != nil {
 				return nil, err
+			}
+		}
+		return dst, nil
+	}
+}
+
+// appendPart calls a part and gives what it made in memory that may be written to: a function that does not append
+// may return the body itself, which will still be sent.
+func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, error) {
+	made, err := part(dst, m)
+	if err != nil {
+		return nil, err
+	}
+	if len(made) > 0 && cap(dst) > 0 && &made[0] == &dst[:1][0] {
+		return made, nil
+	}
+	return append(dst[:0], made...), nil
+}
+
+// ByKind is request for requests to the service and notification for notifications from it, for a service that
+// composes the two in different ways.
+func ByKind(request, notification paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		part := request
+		if m.Kind == paymentsvc.KindNotification {
+			part = notification
+		}
+		if part == nil {
+			return nil, errors.New("canonical: ByKind has no part for this kind of message")
+		}
+		return part(dst, m)
+	}
+}
+
+// Lower is part with the letters A to Z in lower case.
+func Lower(part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+	return inPlace("Lower", part, 'A', 'Z')
+}
+
+// Upper is part with the letters a to z in upper case.
+func Upper(part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+	return inPlace("Upper", part, 'a', 'z')
+}
+
+// inPlace swaps the case of the letters from first to last. Text that is not ASCII keeps its bytes.
+func inPlace(name string, part paymentsvc.CanonicalFunc, first, last byte) paymentsvc.CanonicalFunc {
+	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		if part == nil {
+			return nil, fmt.Errorf("canonical: the part of %s is nil", name)
+		}
+		start := len(dst)
+		dst, err := appendPart(dst, part, m)
+		if err != nil {
+			return nil, err
+		}
+		for i := start; i < len(dst); i++ {
+			if c := dst[i]; c < utf8.RuneSelf && first <= c && c <= last {
+				dst[i] ^= 'a' - 'A'
 			}
 		}
 		return dst, nil

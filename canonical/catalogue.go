@@ -1,0 +1,637 @@
+package canonical
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// kind is what a piece is taken from. A composition takes at most one piece of each group, and each kind but
+// headers, fields and words is one group.
+type kind int
+
+const (
+	ofTimestamp kind = iota
+	ofMethod
+	ofAddress
+	ofBody
+	ofQuery
+	ofHost
+	ofSecret
+	ofMark // a fixed word that services are known to use, such as a version
+	ofNothing
+	ofHeader
+	ofField
+	ofWord // a word of Options.Words
+)
+
+// core says whether nearly every service signs something of this kind.
+func (k kind) core() bool { return k <= ofBody }
+
+// Rarities of a piece. The search tries the common ones in longer compositions than the rare ones. What only
+// explains makes no text that another piece does not make: it is named when a match is explained.
+const (
+	common = iota
+	uncommon
+	rare
+	onlyExplains
+)
+
+// shelf is which search takes a piece.
+type shelf int
+
+const (
+	plain      shelf = iota
+	lists            // all fields of the body
+	equalsSign       // labelled, as in timestamp=1700000000
+	colon            // labelled, as in timestamp:1700000000
+)
+
+// piece is a part as the search sees it: with its Go expression, and the text it makes of every sample.
+type piece struct {
+	group      int
+	kind       kind
+	rarity     int
+	shelf      shelf
+	identity   bool     // names the caller or the call, which longer compositions are more likely to hold
+	names      []string // of a header or field
+	cost       int      // how far from simple
+	expr, desc string
+	needs      []string // what a sample must have for the piece to differ from its plainer kin
+	part       paymentsvc.CanonicalFunc
+	texts      []string // by sample
+	key        string   // see id
+}
+
+// catalogue is the pieces that exist in every sample.
+type catalogue struct {
+	ctx     context.Context // of the call to Find; once it has ended, nothing is added
+	samples []*sample
+	secret  string
+	pieces  []*piece
+	groups  map[string]int // header, field and word groups by name
+	next    int
+}
+
+func newCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret, words []string) *catalogue {
+	c := &catalogue{ctx: ctx, samples: samples, secret: string(secret), groups: map[string]int{}, next: int(ofHeader)}
+	c.addMessage()
+	c.addAddress()
+	c.addBody()
+	c.addJSON()
+	c.addLists()
+	c.addHeaders()
+	c.addFields()
+	c.addSecret(secret)
+	c.addWords(words)
+	c.addLabelled(equalsSign, "=")
+	c.addLabelled(colon, ":")
+	return c
+}
+
+// add takes a piece into the catalogue where every sample has it.
+func (c *catalogue) add(p piece) bool {
+	if c.ctx.Err() != nil {
+		return false
+	}
+	if len(c.secret) >= secretToFind && strings.Contains(p.expr, c.secret) {
+		return false // an address or a word that holds the secret must not carry it into the results
+	}
+	for _, s := range c.samples {
+		text, err := p.part(nil, &s.message)
+		if err != nil {
+			return false
+		}
+		p.texts = append(p.texts, string(text))
+	}
+	if p.kind < ofHeader {
+		p.group = int(p.kind)
+	}
+	c.pieces = append(c.pieces, &p)
+	return true
+}
+
+// secretToFind is the length from which on a text is taken for the secret rather than for a coincidence.
+const secretToFind = 8
+
+// group gives the group of a header, field or word.
+func (c *catalogue) group(name string) int {
+	if _, known := c.groups[name]; !known {
+		c.groups[name] = c.next
+		c.next++
+	}
+	return c.groups[name]
+}
+
+const (
+	needsMethod     = "another method (every operation of the interface document is a POST)"
+	needsQuery      = "a query in the address"
+	needsEndpoint   = "another endpoint"
+	needsBase       = "another base address"
+	needsEscape     = "an escaped character in the path"
+	needsUpperPath  = "upper-case letters in the address"
+	needsLowerPath  = "lower-case letters in the address"
+	needsSpace      = "white space between the JSON tokens of the body"
+	needsOrder      = "body fields that are not in alphabetical order"
+	needsSlash      = "a slash in a text of the body"
+	needsUnicode    = "letters that are not ASCII in the body"
+	needsHTML       = "a <, > or & in the body"
+	needsZero       = "an amount that ends in a zero, such as 10.50"
+	needsNested     = "an object inside the body"
+	needsEmpty      = "an empty or null field in the body"
+	needsFormEscape = "a body value with a space, a slash or another character that HTML forms escape"
+	needsUpperBody  = "upper-case letters in the body"
+	needsLowerBody  = "lower-case letters in the body"
+)
+
+func (c *catalogue) addMessage() {
+	stamped := !slices.ContainsFunc(c.samples, func(s *sample) bool { return s.message.Timestamp == "" })
+	if stamped {
+		c.add(piece{kind: ofTimestamp, cost: 1, part: Timestamp, expr: "canonical.Timestamp", desc: "timestamp"})
+	}
+	c.add(piece{kind: ofMethod, cost: 1, part: Method, expr: "canonical.Method", desc: "method"})
+	c.add(piece{kind: ofMethod, cost: 2, part: Lower(Method), expr: "canonical.Lower(canonical.Method)", desc: "method in lower case"})
+	c.addFixed(ofMethod, c.samples[0].message.Method, needsMethod)
+}
+
+// addFixed adds a fixed text, which cannot be told from a part that makes the same text of every sample.
+func (c *catalogue) addFixed(k kind, text, need string) {
+	c.add(piece{
+		kind: k, rarity: onlyExplains, cost: 8, needs: []string{need}, part: Literal(text),
+		expr: fmt.Sprintf("canonical.Literal(%q)", text), desc: fmt.Sprintf("fixed text %q", text),
+	})
+}
+
+func (c *catalogue) addAddress() {
+	address := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
+		c.add(piece{kind: ofAddress, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
+	}
+	address(common, 1, Path, "canonical.Path", "path")
+	address(common, 2, RequestURI, "canonical.RequestURI", "path with the query", needsQuery)
+	address(common, 3, PathBelow("/"), `canonical.PathBelow("/")`, "the path without its first slash")
+	address(common, 3, URL, "canonical.URL", "address", needsQuery)
+	address(uncommon, 5, Join("", Host, Path), `canonical.Join("", canonical.Host, canonical.Path)`, "the host and path")
+	address(uncommon, 6, Join("", Host, RequestURI), `canonical.Join("", canonical.Host, canonical.RequestURI)`, "the host, path and query", needsQuery)
+	for _, scheme := range []string{"https://", "http://"} {
+		address(uncommon, 6, Join("", Literal(scheme), Host, RequestURI),
+			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.RequestURI)`, scheme),
+			fmt.Sprintf("%s, host, path and query", scheme), needsQuery)
+		address(uncommon, 6, Join("", Literal(scheme), Host, Path),
+			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.Path)`, scheme),
+			fmt.Sprintf("%s, host and path", scheme))
+	}
+	for _, base := range c.basesOfPath() {
+		address(uncommon, 3, PathBelow(base), fmt.Sprintf("canonical.PathBelow(%q)", base),
+			"path below "+base, needsBase)
+		address(uncommon, 4, PathBelow(base+"/"), fmt.Sprintf("canonical.PathBelow(%q)", base+"/"),
+			"path below "+base+"/", needsBase)
+	}
+	address(rare, 3, DecodedPath, "canonical.DecodedPath", "path with its escapes decoded", needsEscape)
+	address(rare, 4, Lower(Path), "canonical.Lower(canonical.Path)", "path in lower case", needsUpperPath)
+	address(rare, 4, Upper(Path), "canonical.Upper(canonical.Path)", "path in upper case", needsLowerPath)
+	address(rare, 5, Lower(URL), "canonical.Lower(canonical.URL)", "address in lower case", needsUpperPath, needsQuery)
+
+	query := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
+		c.add(piece{kind: ofQuery, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
+	}
+	query(common, 2, Query, "canonical.Query", "query")
+	query(uncommon, 3, SortedQuery, "canonical.SortedQuery", "sorted query", "a query that is not sorted")
+	c.add(piece{kind: ofHost, rarity: common, cost: 2, part: Host, expr: "canonical.Host", desc: "host"})
+
+	for _, fixed := range []struct {
+		kind       kind
+		part       paymentsvc.CanonicalFunc
+		text, need string
+	}{{ofAddress, Path, "", needsEndpoint}, {ofAddress, PathBelow("/"), "", needsEndpoint}, {ofHost, Host, "", "another host"}} {
+		if text, err := fixed.part(nil, &c.samples[0].message); err == nil && len(text) > 0 {
+			c.addFixed(fixed.kind, string(text), fixed.need)
+		}
+	}
+	c.add(piece{kind: ofNothing, cost: 5, part: Literal(""), expr: `canonical.Literal("")`, desc: "nothing", needs: []string{needsQuery}})
+}
+
+// basesOfPath gives the paths above the first sample's, such as /api and /api/v1 for /api/v1/get_balance.
+func (c *catalogue) basesOfPath() (bases []string) {
+	u := c.samples[0].message.URL
+	if u == nil {
+		return nil
+	}
+	path := sentPath(u)
+	for i := 1; i < len(path) && len(bases) < 8; i++ {
+		if path[i] == '/' {
+			bases = append(bases, path[:i])
+		}
+	}
+	return bases
+}
+
+func (c *catalogue) addBody() {
+	body := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
+		c.add(piece{kind: ofBody, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
+	}
+	body(common, 1, Body, "canonical.Body", "body")
+	body(common, 2, BodySHA256, "canonical.BodySHA256", "SHA-256 of the body in hexadecimal")
+	body(uncommon, 4, Encode(base64.StdEncoding, Body), "canonical.Encode(base64.StdEncoding, canonical.Body)", "body in base64")
+	body(rare, 5, Encode(base64.URLEncoding, Body), "canonical.Encode(base64.URLEncoding, canonical.Body)",
+		"the body in base64 of the URL alphabet", "another body")
+	body(rare, 5, Encode(paymentsvc.Hex, Body), "canonical.Encode(paymentsvc.Hex, canonical.Body)", "body in hexadecimal")
+	body(rare, 5, Lower(Body), "canonical.Lower(canonical.Body)", "body in lower case", needsUpperBody)
+	body(rare, 5, Upper(Body), "canonical.Upper(canonical.Body)", "body in upper case", needsLowerBody)
+
+	type source struct {
+		rarity, cost int
+		part         paymentsvc.CanonicalFunc
+		expr, desc   string
+		needs        []string
+	}
+	for _, of := range []source{
+		{uncommon, 0, Body, "canonical.Body", "body", nil},
+		{rare, 2, BodyCompact, "canonical.BodyCompact", "body without white space", []string{needsSpace}},
+		{rare, 2, BodySorted, "canonical.BodySorted", "body with sorted fields", []string{needsOrder, needsSpace}},
+		{rare, 3, Join("", Timestamp, Body), `canonical.Join("", canonical.Timestamp, canonical.Body)`, "the timestamp and body", nil},
+	} {
+		for _, d := range []struct {
+			name, desc string
+			digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+			rarity     int
+		}{{"SHA256", "SHA-256", SHA256, common}, {"MD5", "MD5", MD5, common}, {"SHA512", "SHA-512", SHA512, uncommon}, {"SHA1", "SHA-1", SHA1, rare}} {
+			for i, e := range []spelling{
+				{paymentsvc.Hex, "paymentsvc.Hex", "hexadecimal"},
+				{base64.StdEncoding, "base64.StdEncoding", "base64"},
+				{Raw, "canonical.Raw", "32 bytes as they are"},
+				{paymentsvc.HexUpper, "paymentsvc.HexUpper", "upper-case hexadecimal"},
+				{base64.RawURLEncoding, "base64.RawURLEncoding", "base64 of the URL alphabet without padding"},
+			} {
+				if i > 3 && d.name != "SHA256" {
+					continue
+				}
+				rarity := max(of.rarity, d.rarity)
+				if i > 3 {
+					rarity = rare
+				}
+				desc := fmt.Sprintf("%s of the %s in %s", d.desc, of.desc, e.desc)
+				if e.encoding == Raw {
+					desc = fmt.Sprintf("bytes of the %s of the %s", d.desc, of.desc)
+				}
+				body(rarity, 3+of.cost+i, d.digest(e.encoding, of.part), fmt.Sprintf("canonical.%s(%s, %s)", d.name, e.expr, of.expr), desc, of.needs...)
+			}
+		}
+	}
+}
+
+// addJSON adds the ways to write the body's JSON anew.
+func (c *catalogue) addJSON() {
+	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: BodyCompact, expr: "canonical.BodyCompact", desc: "body without white space", needs: []string{needsSpace}})
+	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: BodySorted, expr: "canonical.BodySorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}})
+	type option struct {
+		field, desc, need string
+		set               func(*JSONForm)
+	}
+	options := []option{
+		{"Sort", "sorted", needsOrder, func(f *JSONForm) { f.Sort = true }},
+		{"Spaces", "with spaces", needsSpace, func(f *JSONForm) { f.Spaces = true }},
+		{"EscapeSlash", "with escaped slashes", needsSlash, func(f *JSONForm) { f.EscapeSlash = true }},
+		{"EscapeUnicode", "with everything but ASCII escaped", needsUnicode, func(f *JSONForm) { f.EscapeUnicode = true }},
+		{"EscapeHTML", "with <, > and & escaped", needsHTML, func(f *JSONForm) { f.EscapeHTML = true }},
+		{"ShortNumbers", "with numbers read as float64", needsZero, func(f *JSONForm) { f.ShortNumbers = true }},
+	}
+	for chosen := range 1 << len(options) {
+		var form JSONForm
+		var fields, words []string
+		needs := []string{needsSpace}
+		for i, o := range options {
+			if chosen>>i&1 == 0 {
+				continue
+			}
+			o.set(&form)
+			fields = append(fields, o.field+": true")
+			words = append(words, o.desc)
+			needs = append(needs, o.need)
+		}
+		rarity := uncommon
+		if len(fields) > 3 {
+			rarity = rare
+		}
+		c.add(piece{
+			kind: ofBody, rarity: rarity, cost: 4 + len(fields), needs: needs, part: BodyJSON(form),
+			expr: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")),
+			desc: strings.TrimSuffix("body's JSON written anew, "+strings.Join(words, ", "), ", "),
+		})
+	}
+}
+
+// addLists adds the ways to write all fields of the body.
+func (c *catalogue) addLists() {
+	names, ok := c.topLevelNames()
+	if !ok {
+		return
+	}
+	for i, between := range []string{"&", "|", "", ":", ";", ",", "\n", ".", " ", "-", "_", "/", "+", "{np}", "~", "#", "*", "::", "||", ", "} {
+		if i >= 6 && c.large() {
+			break
+		}
+		for _, pair := range []struct {
+			names  bool
+			equals string
+		}{{false, ""}, {true, "="}, {true, ":"}, {true, ""}} {
+			base := FieldList{Names: pair.names, Equals: pair.equals, Between: between}
+			c.addList(base)
+			c.addOrders(base)
+			if c.large() || len(names) > fieldsTried {
+				continue
+			}
+			for _, name := range names {
+				omit := base
+				omit.Omit = []string{name}
+				c.addList(omit)
+			}
+		}
+	}
+}
+
+// addOrders adds l in both orders, with what is nested treated in every way.
+func (c *catalogue) addOrders(base FieldList) {
+	paths := []string{""}
+	if base.Names {
+		paths = []string{".", "[]", "_", ":", "/", ""}
+	}
+	for _, asSent := range []bool{false, true} {
+		for _, omitEmpty := range []bool{false, true} {
+			l := base
+			l.AsSent, l.OmitEmpty = asSent, omitEmpty
+			if asSent || omitEmpty {
+				c.addList(l)
+			}
+			l.Nested = NestedOmitted
+			c.addList(l)
+			l.Nested = NestedFlat
+			for _, path := range paths {
+				l.Path = path
+				c.addList(l)
+				if base.Equals == "=" && base.Between == "&" {
+					escaped := l
+					escaped.Escape = true
+					c.addList(escaped)
+				}
+			}
+		}
+	}
+}
+
+func (c *catalogue) addList(l FieldList) {
+	var fields, needs []string
+	cost, desc := 4, "values of all fields of the body"
+	set := func(text string, extra int, need string) {
+		fields = append(fields, text)
+		cost += extra
+		if need != "" {
+			needs = append(needs, need)
+		}
+	}
+	if l.Names {
+		set("Names: true", 0, "")
+		desc = fmt.Sprintf("all fields of the body as name%svalue", l.Equals)
+	}
+	if l.Equals != "" {
+		set(fmt.Sprintf("Equals: %q", l.Equals), 0, "")
+	}
+	if l.Between != "" {
+		set(fmt.Sprintf("Between: %q", l.Between), 0, "")
+		desc += fmt.Sprintf(", %q between", l.Between)
+	}
+	if l.AsSent {
+		set("AsSent: true", 1, needsOrder)
+		desc += ", in the order of the body"
+	} else {
+		desc += ", sorted by name"
+	}
+	switch l.Nested {
+	case NestedJSON:
+	case NestedOmitted:
+		set("Nested: canonical.NestedOmitted", 2, needsNested)
+		desc += ", no nested ones"
+	case NestedFlat:
+		set("Nested: canonical.NestedFlat", 2, needsNested)
+		desc += ", nested ones level by level"
+		if l.Path != "" {
+			set(fmt.Sprintf("Path: %q", l.Path), 1, "")
+		}
+	}
+	if l.OmitEmpty {
+		set("OmitEmpty: true", 2, needsEmpty)
+		desc += ", no empty ones"
+	}
+	if l.Escape {
+		set("Escape: true", 2, needsFormEscape)
+		desc += ", escaped as in a form"
+	}
+	if len(l.Omit) > 0 {
+		set(fmt.Sprintf("Omit: []string{%q}", l.Omit[0]), 4, "")
+		desc += fmt.Sprintf(", without %q", l.Omit[0])
+	}
+	c.add(piece{
+		kind: ofBody, shelf: lists, cost: cost, needs: needs, part: Fields(l), desc: desc,
+		expr: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(fields, ", ")),
+	})
+}
+
+// large says whether the bodies are too large to write them in a thousand ways.
+func (c *catalogue) large() bool {
+	return slices.ContainsFunc(c.samples, func(s *sample) bool { return len(s.message.Body) > 4<<10 })
+}
+
+// topLevelNames gives the names of the first sample's fields, and whether all bodies are JSON objects.
+func (c *catalogue) topLevelNames() (names []string, ok bool) {
+	for i, s := range c.samples {
+		list, err := membersOfBody(nil, s.message.Body)
+		if err != nil {
+			return nil, false
+		}
+		for _, f := range list {
+			if i == 0 {
+				names = append(names, string(f.name))
+			}
+		}
+	}
+	return names, true
+}
+
+// fieldsTried is how many fields of a body are tried one by one.
+const fieldsTried = 24
+
+func (c *catalogue) addFields() {
+	var paths [][]string
+	seen := map[string]bool{}
+	for _, s := range c.samples {
+		list, err := membersOfBody(nil, s.message.Body)
+		if err != nil {
+			return
+		}
+		for _, path := range leaves(nil, nil, list) {
+			if key := strings.Join(path, "\x00"); !seen[key] {
+				seen[key] = true
+				paths = append(paths, path)
+			}
+		}
+	}
+	slices.SortStableFunc(paths, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
+	for _, path := range paths[:min(len(paths), fieldsTried)] {
+		rarity := common
+		if len(path) > 1 {
+			rarity = uncommon
+		}
+		p := piece{
+			kind: ofField, group: c.group("field " + strings.Join(path, "\x00")), rarity: rarity,
+			identity: strings.HasSuffix(path[len(path)-1], "id") || strings.HasSuffix(path[len(path)-1], "user_data"),
+			names:    path, cost: 1 + len(path), desc: "field " + strings.Join(path, "."),
+		}
+		names := quoted(path)
+		p.part, p.expr = Field(path...), fmt.Sprintf("canonical.Field(%s)", names)
+		if !c.add(p) { // some sample has no such field
+			p.part, p.expr, p.cost = FieldOr("", path...), fmt.Sprintf(`canonical.FieldOr("", %s)`, names), p.cost+2
+			p.desc += ", or nothing where it is absent"
+			c.add(p)
+		}
+	}
+}
+
+func quoted(texts []string) string {
+	list := make([]string, len(texts))
+	for i, text := range texts {
+		list[i] = strconv.Quote(text)
+	}
+	return strings.Join(list, ", ")
+}
+
+// leaves gives the paths to the fields that hold neither an object nor an array, at most three names deep.
+func leaves(dst [][]string, above []string, list []member) [][]string {
+	for _, f := range list {
+		path := append(slices.Clone(above), string(f.name))
+		switch f.value[0] {
+		case '{':
+			if inner, err := members(nil, f.value); err == nil && len(path) < 3 {
+				dst = leaves(dst, path, inner)
+			}
+		case '[':
+		default:
+			dst = append(dst, path)
+		}
+	}
+	return dst
+}
+
+// addHeaders adds the headers that a Signer can know: not those that net/http or a proxy adds on the way.
+func (c *catalogue) addHeaders() {
+	onTheWay := []string{
+		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Forwarded", "Host", "Keep-Alive", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip", "Signature", "Timestamp",
+	}
+	usual := []string{"Accept", "Accept-Language", "Cache-Control", "Pragma", "User-Agent", "Content-Encoding"}
+	names := make([]string, 0, len(c.samples[0].message.Header))
+	for name := range c.samples[0].message.Header {
+		switch {
+		case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name),
+			strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"), strings.HasPrefix(name, "Sec-"):
+			continue
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		rarity, identity := common, name != "Content-Type"
+		if slices.Contains(usual, name) {
+			rarity, identity = rare, false
+		}
+		c.add(piece{
+			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: 2, part: Header(name),
+			names: []string{name},
+			expr:  fmt.Sprintf("canonical.Header(%q)", name), desc: "header " + name,
+		})
+	}
+}
+
+func (c *catalogue) addSecret(secret paymentsvc.Secret) {
+	c.add(piece{kind: ofSecret, cost: 3, identity: true, part: Secret(secret), expr: "canonical.Secret(secret)", desc: "secret"})
+	for _, label := range []string{"key=", "secret=", "secret_key="} {
+		c.add(piece{
+			kind: ofSecret, rarity: uncommon, cost: 4, part: Labelled(label, Secret(secret)),
+			expr: fmt.Sprintf("canonical.Labelled(%q, canonical.Secret(secret))", label), desc: label + " and secret",
+		})
+	}
+}
+
+func (c *catalogue) addWords(words []string) {
+	for _, word := range words {
+		c.add(piece{
+			kind: ofWord, group: c.group("word " + word), identity: true, cost: 4, part: Literal(word), needs: []string{"other values"},
+			expr: fmt.Sprintf("canonical.Literal(%q)", word), desc: fmt.Sprintf("text %q", word),
+		})
+	}
+	for _, mark := range []string{"v0", "v1", "v2", "1", "HMAC-SHA256", "hmac-sha256", "sha256"} {
+		c.add(piece{
+			kind: ofMark, rarity: uncommon, cost: 5, part: Literal(mark), needs: []string{"other values"},
+			expr: fmt.Sprintf("canonical.Literal(%q)", mark), desc: fmt.Sprintf("text %q", mark),
+		})
+	}
+}
+
+// addLabelled adds the plain pieces behind their names.
+func (c *catalogue) addLabelled(on shelf, equals string) {
+	for _, p := range slices.Clone(c.pieces) {
+		if p.shelf != plain || p.rarity > uncommon || p.kind == ofBody && p.cost > 2 || p.kind == ofAddress && p.cost > 3 {
+			continue
+		}
+		for i, name := range labelsOf(p) {
+			labelled := *p
+			labelled.shelf, labelled.texts = on, nil
+			labelled.rarity = max(p.rarity, min(i, uncommon))
+			labelled.cost = p.cost + 1 + i
+			labelled.part = Labelled(name+equals, p.part)
+			labelled.expr = fmt.Sprintf("canonical.Labelled(%q, %s)", name+equals, p.expr)
+			labelled.desc = name + equals + " and " + p.desc
+			c.add(labelled)
+		}
+	}
+}
+
+// labelsOf gives the names that services put before a piece, the likeliest first.
+func labelsOf(p *piece) []string {
+	switch p.kind {
+	case ofTimestamp:
+		return []string{"timestamp", "ts", "t", "time"}
+	case ofMethod:
+		return []string{"method"}
+	case ofAddress:
+		return []string{"path", "uri", "url"}
+	case ofBody:
+		return []string{"body", "data", "payload"}
+	case ofQuery:
+		return []string{"query"}
+	case ofHost:
+		return []string{"host"}
+	case ofSecret:
+		if p.rarity == common { // the others have a label already
+			return []string{"secret", "key", "secret_key"}
+		}
+	case ofHeader:
+		name := strings.ToLower(p.names[0])
+		if short := strings.TrimPrefix(name, "x-"); short != name {
+			return []string{name, short}
+		}
+		return []string{name}
+	case ofField:
+		last := p.names[len(p.names)-1]
+		if len(p.names) > 1 {
+			return []string{strings.Join(p.names, "."), last}
+		}
+		return []string{last}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package canonical
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// composition is pieces in an order, with what stands between, before and behind them.
+type composition struct {
+	pieces      []*piece
+	gaps        []string // between the pieces, one less than them
+	lead, trail string
+	wrap        *wrapping // nil for the text as it is
+}
+
+// wrapping is what some services make of the whole text before they sign it.
+type wrapping struct {
+	expr, desc string // with %s for what is wrapped
+	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+}
+
+func wrappings() []*wrapping {
+	return []*wrapping{
+		{
+			"canonical.SHA256(paymentsvc.Hex, %s)", "SHA-256 in hexadecimal of %s",
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return SHA256(paymentsvc.Hex, p) },
+		},
+		{
+			"canonical.SHA256(canonical.Raw, %s)", "bytes of the SHA-256 of %s",
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return SHA256(Raw, p) },
+		},
+		{
+			"canonical.Encode(base64.StdEncoding, %s)", "base64 of %s",
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return Encode(base64.StdEncoding, p) },
+		},
+		{"canonical.Lower(%s)", "%s, all in lower case", Lower},
+		{"canonical.Upper(%s)", "%s, all in upper case", Upper},
+	}
+}
+
+// text is what the composition makes of a sample.
+func (c *composition) text(sample int) (string, error) {
+	var b strings.Builder
+	b.WriteString(c.lead)
+	for i, p := range c.pieces {
+		if i > 0 {
+			b.WriteString(c.gaps[i-1])
+		}
+		b.WriteString(p.texts[sample])
+	}
+	b.WriteString(c.trail)
+	if c.wrap == nil {
+		return b.String(), nil
+	}
+	text, err := c.wrap.part(Literal(b.String()))(nil, nil)
+	return string(text), err
+}
+
+// separator is what stands between all pieces alike, and false where it is not alike.
+func (c *composition) separator() (string, bool) {
+	if len(c.gaps) == 0 {
+		return "", c.lead == "" && c.trail == ""
+	}
+	for _, gap := range c.gaps {
+		if gap != c.gaps[0] {
+			return "", false
+		}
+	}
+	fits := func(edge string) bool { return edge == "" || edge == c.gaps[0] }
+	return c.gaps[0], fits(c.lead) && fits(c.trail)
+}
+
+// build gives the part and its Go expression.
+func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
+	var parts []paymentsvc.CanonicalFunc
+	var exprs []string
+	add := func(p paymentsvc.CanonicalFunc, e string) {
+		parts, exprs = append(parts, p), append(exprs, e)
+	}
+	literal := func(text string) {
+		if text != "" {
+			add(Literal(text), fmt.Sprintf("canonical.Literal(%q)", text))
+		}
+	}
+	empty := func(there bool) {
+		if there {
+			add(Literal(""), `canonical.Literal("")`)
+		}
+	}
+	separator, alike := c.separator()
+	if alike {
+		empty(c.lead != "")
+		for _, p := range c.pieces {
+			add(p.part, p.expr)
+		}
+		empty(c.trail != "")
+	} else {
+		literal(c.lead)
+		for i, p := range c.pieces {
+			if i > 0 {
+				literal(c.gaps[i-1])
+			}
+			add(p.part, p.expr)
+		}
+		literal(c.trail)
+	}
+	part, expr = parts[0], exprs[0]
+	if len(parts) > 1 {
+		part = Join(separator, parts...)
+		expr = fmt.Sprintf("canonical.Join(%q, %s)", separator, strings.Join(exprs, ", "))
+	}
+	if c.wrap != nil {
+		part, expr = c.wrap.part(part), fmt.Sprintf(c.wrap.expr, expr)
+	}
+	return part, expr
+}
+
+// describe says in words what the composition is.
+func (c *composition) describe() string {
+	var names []string
+	literal := func(text string) {
+		if text != "" {
+			names = append(names, strconv.Quote(text))
+		}
+	}
+	separator, alike := c.separator()
+	if !alike {
+		literal(c.lead)
+	}
+	for i, p := range c.pieces {
+		if i > 0 && !alike {
+			literal(c.gaps[i-1])
+		}
+		names = append(names, p.desc)
+	}
+	if !alike {
+		literal(c.trail)
+	}
+	text := strings.Join(names, " + ")
+	if alike && separator != "" {
+		text += fmt.Sprintf(", with %q between", separator)
+		if c.lead != "" {
+			text += " and before"
+		}
+		if c.trail != "" {
+			text += " and behind"
+		}
+	}
+	if c.wrap != nil {
+		text = fmt.Sprintf(c.wrap.desc, "("+text+")")
+	}
+	return text
+}
+
+// cost says how far from simple the composition is.
+func (c *composition) cost() int {
+	cost := len(c.pieces)
+	for _, p := range c.pieces {
+		cost += p.cost
+	}
+	separator, alike := c.separator()
+	if !alike {
+		cost += 2 + len(c.gaps)
+	}
+	if separator != "" {
+		cost++
+	}
+	if c.lead != "" {
+		cost += 3
+	}
+	if c.trail != "" {
+		cost += 2
+	}
+	if c.wrap != nil {
+		cost += 6
+	}
+	return cost
+}
+
+// with gives the composition with another piece at one place.
+func (c *composition) with(at int, p *piece) *composition {
+	other := *c
+	other.pieces = slices.Clone(c.pieces)
+	other.pieces[at] = p
+	return &other
+}

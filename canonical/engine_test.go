@@ -1,0 +1,288 @@
+package canonical
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func sum(secret paymentsvc.Secret, text []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(text)
+	return string(mac.Sum(nil))
+}
+
+// The fast way to an HMAC must give crypto/hmac's, wherever a text is cut and whatever the key's length.
+func TestTheCheckerAgreesWithCryptoHMAC(t *testing.T) {
+	for name, plain := range map[string]bool{"with saved states": false, "the plain way": true} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 2))
+			for range 2000 {
+				k := newKey(SecretText, paymentsvc.Secret(strings.Repeat("k", 1+r.IntN(130))))
+				buf := make([]byte, r.IntN(300), 300+paddingSpace)
+				for i := range buf {
+					buf[i] = byte(r.IntN(256))
+				}
+				n := len(buf)
+				c := newChecker([]string{"another", sum(k.secret, buf)})
+				require.NotNil(t, c.hash, "crypto/sha256 no longer gives its state as it did: the search works, at half the speed")
+				if plain {
+					c.hash = nil
+				}
+				state, done := k.inner, 0
+				for cut := r.IntN(n + 1); cut > 0; cut /= 2 { // states after two prefixes, one on top of the other
+					if at := n - cut; at >= done {
+						state, done = c.stateAt(nil, state, done, buf, at)
+					}
+				}
+				require.True(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
+
+				c.wanted = c.wanted[:1]
+				require.False(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
+			}
+		})
+	}
+}
+
+// What a stage says it counts must be what its worker tries, each text once.
+func TestStagesTryWhatTheyCount(t *testing.T) {
+	piece := func(k kind, text string) *piece {
+		return &piece{kind: k, texts: []string{text}, expr: text, part: Literal(text)}
+	}
+	group := func(k kind, texts ...string) stageGroup {
+		g := stageGroup{kind: k, texts: texts}
+		for _, text := range texts {
+			g.pieces = append(g.pieces, piece(k, text))
+		}
+		return g
+	}
+	groups := []stageGroup{
+		group(ofTimestamp, "T"), group(ofMethod, "M", "m"), group(ofBody, "B", "C", strings.Repeat("D", 70)),
+		group(ofHost, "H"), group(ofField, "F", "G"), group(ofNothing, ""),
+	}
+	for name, st := range map[string]*stage{
+		"one separator":          {min: 1, max: 3, extras: 1, gaps: []string{""}},
+		"separators and edges":   {min: 1, max: 4, extras: 2, gaps: []string{"", "|", "\n"}, frames: behind | around | newline},
+		"long ones only":         {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, frames: behind},
+		"no extras":              {min: 1, max: 3, extras: 0, gaps: []string{"", "."}},
+		"the body at an end":     {min: 1, max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
+		"each gap its own":       {min: 1, max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, frames: newline},
+		"two keys":               {min: 1, max: 2, extras: 1, gaps: []string{"."}, keys: []key{newKey(SecretText, "a"), newKey(SecretHex, "b")}},
+		"wrapped":                {min: 1, max: 2, extras: 1, gaps: []string{"."}, wrap: wrappings()[0]},
+		"shorter for its groups": {min: 1, max: 9, extras: 9, gaps: []string{""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st.groups = groups
+			if st.keys == nil {
+				st.keys = []key{newKey(SecretText, "a")}
+			}
+			st.fit(1e9)
+			for _, workers := range []int{1, 3} {
+				s := &search{wanted: []string{"none"}, workers: workers}
+				require.True(t, s.run(context.Background(), st))
+				require.Equal(t, st.total, s.tried.Load())
+			}
+			require.Positive(t, st.total)
+		})
+	}
+}
+
+// looks is a context that counts how often it is asked, and ends at the second time.
+type looks struct {
+	context.Context
+	asked atomic.Int64
+}
+
+func (l *looks) Err() error {
+	if l.asked.Add(1) > 2 { // before the first job, and once while it is at work
+		return context.Canceled
+	}
+	return nil
+}
+
+// Between two looks at its context a worker must not hash for longer than a few milliseconds.
+func TestAWorkerLooksAtItsContextOften(t *testing.T) {
+	for name, length := range map[string]int{"short texts": 1, "long texts": 60 << 10} {
+		t.Run(name, func(t *testing.T) {
+			st := &stage{min: 1, max: 8, extras: 8, gaps: []string{"."}, keys: []key{newKey(SecretText, "a")}}
+			for i := range 8 {
+				text := strings.Repeat(string(rune('a'+i)), length)
+				st.groups = append(st.groups, stageGroup{kind: ofField, texts: []string{text}, pieces: []*piece{{texts: []string{text}}}})
+			}
+			st.fit(1e9)
+			s := &search{wanted: []string{"none"}, workers: 1}
+			require.False(t, s.run(&looks{Context: context.Background()}, st))
+			least := int64(length/sha256.BlockSize + 2) // blocks of a composition
+			require.Less(t, s.tried.Load(), 2*blocksBetweenLooks/least+2)
+			require.Less(t, s.tried.Load(), st.total/2)
+		})
+	}
+}
+
+// Each single composition of a stage must be hit when it is the one.
+func TestStagesHitEachOfTheirCompositions(t *testing.T) {
+	st := &stage{
+		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: behind | around | newline, keys: []key{newKey(SecretText, "a")},
+		groups: []stageGroup{
+			{kind: ofTimestamp, texts: []string{"1700000000"}, pieces: []*piece{{kind: ofTimestamp, texts: []string{"1700000000"}}}},
+			{kind: ofBody, texts: []string{strings.Repeat("x", 100)}, pieces: []*piece{{kind: ofBody, texts: []string{strings.Repeat("x", 100)}}}},
+			{kind: ofHost, texts: []string{"h.example"}, pieces: []*piece{{kind: ofHost, texts: []string{"h.example"}}}},
+		},
+	}
+	st.fit(1e9)
+	for _, gap := range st.gaps {
+		for _, e := range st.frames.edges(gap) {
+			for _, trail := range e.trails {
+				for _, order := range [][]int{{0}, {1}, {2}, {0, 1}, {1, 0}, {2, 1}, {0, 1, 2}, {1, 2, 0}, {2, 0, 1}} {
+					var texts []string
+					for _, g := range order {
+						texts = append(texts, st.groups[g].texts[0])
+					}
+					text := e.lead + strings.Join(texts, gap) + trail
+					s := &search{wanted: []string{sum("a", []byte(text))}, workers: 2}
+					require.False(t, s.run(context.Background(), st))
+					got, err := s.found.composition.text(0)
+					require.NoError(t, err)
+					require.Equal(t, text, got)
+				}
+			}
+		}
+	}
+}
+
+func TestAStageThatIsTooLargeIsCutOrLeftOut(t *testing.T) {
+	st := func() *stage {
+		s := &stage{min: 2, max: 4, extras: 4, gaps: separators(allSeparators), keys: []key{newKey(SecretText, "a")}}
+		for range 10 {
+			s.groups = append(s.groups, stageGroup{kind: ofField, texts: []string{"a", "b"}})
+		}
+		return s
+	}
+	cut := st()
+	cut.fit(1e6)
+	require.Equal(t, 3, cut.max)
+	require.LessOrEqual(t, cut.total, int64(1e6))
+	require.Positive(t, cut.total)
+
+	out := st()
+	out.fit(1)
+	require.Zero(t, out.total)
+	require.Zero(t, out.maxParts())
+	require.Empty(t, out.jobs())
+}
+
+func TestSeparatorsAreDifferent(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range separators(allSeparators) {
+		require.False(t, seen[s], "%q", s)
+		require.LessOrEqual(t, len(s), longestGap, "%q", s)
+		seen[s] = true
+	}
+}
+
+// What is the same text must not be hashed twice in a stage, nor may a piece get lost over it.
+func TestEqualTextsAreOneInAStage(t *testing.T) {
+	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
+	samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("0", 64)}})
+	require.NoError(t, err)
+	c := newCatalogue(context.Background(), samples, "secret-of-the-test", nil)
+	for _, st := range c.stages(0, newKeys("secret-of-the-test"), 1) {
+		for _, g := range st.groups {
+			seen := map[string]bool{}
+			for _, text := range g.texts {
+				require.False(t, seen[text], "%s: %q", st.what, text)
+				seen[text] = true
+			}
+		}
+	}
+	same := (&finder{catalogue: c}).sameTexts()
+	var exprs []string
+	for _, p := range same[`["{\"a\":1}"]`] {
+		exprs = append(exprs, p.expr)
+	}
+	require.Contains(t, exprs, "canonical.BodyCompact")
+	require.Equal(t, "canonical.Body", exprs[0], "the simplest comes first")
+}
+
+// A match is what its Scheme signs, not what the search took the pieces for.
+func TestAMatchThatDoesNotSignIsDropped(t *testing.T) {
+	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
+	signature, err := paymentsvc.Scheme{Canonical: Literal("text"), Encoding: paymentsvc.Hex}.Signature("secret-of-the-test", &m)
+	require.NoError(t, err)
+	for text, want := range map[string]int{"text": 1, "another text": 0} {
+		f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: signature}}, Options{Secret: "secret-of-the-test"})
+		require.NoError(t, err)
+		p := &piece{texts: []string{"text"}, part: Literal(text), expr: "part"}
+		f.catalogue.pieces = []*piece{p}
+		var result Result
+		f.explain(&hit{composition: composition{pieces: []*piece{p}}, key: f.keys[0]}, &result)
+		require.Len(t, result.Matches, want)
+	}
+}
+
+func TestTheSampleThatTellsMostIsSearched(t *testing.T) {
+	sample := func(body string) *sample { return &sample{message: paymentsvc.Message{Body: []byte(body)}} }
+	for name, tt := range map[string]struct {
+		bodies []string
+		texts  [][]string // of the pieces, by sample
+		want   int
+	}{
+		"the one with the fewest empty parts":       {[]string{"1", "333", "22"}, [][]string{{"", "x", ""}, {"x", "x", "x"}}, 1},
+		"of equals, the one with the shortest body": {[]string{"333", "22", "333"}, [][]string{{"x", "x", "x"}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &catalogue{}
+			for _, body := range tt.bodies {
+				c.samples = append(c.samples, sample(body))
+			}
+			for _, texts := range tt.texts {
+				c.pieces = append(c.pieces, &piece{texts: texts})
+			}
+			require.Equal(t, tt.want, c.mostTelling())
+		})
+	}
+}
+
+// BenchmarkSearch reports how many compositions a second are tried on all cores.
+func BenchmarkSearch(b *testing.B) {
+	for name, body := range map[string]string{
+		"request of 70 bytes":       `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`,
+		"notification of 170 bytes": `{"event":"payment.status_changed","order_id":"5f0c7a1e-1f6b-4c39-8a8e-2d0c39e7b9aa","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5,"user_data":"order-1"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(body)}
+			f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}}, Options{Secret: "secret-of-the-test", Effort: 0.02})
+			require.NoError(b, err)
+			b.ReportAllocs()
+			f.search.tried.Store(0)
+			for b.Loop() {
+				if f.run(context.Background(), 0, f.stages) != nil {
+					b.Fatal("found what is not there")
+				}
+			}
+			b.ReportMetric(float64(f.search.tried.Load())/b.Elapsed().Seconds()/1e6, "Mcompositions/s")
+		})
+	}
+}
+
+// BenchmarkChecker is the HMAC of one composition of 100 bytes, of which the first block is hashed already.
+func BenchmarkChecker(b *testing.B) {
+	k := newKey(SecretText, "secret-of-the-test")
+	c := newChecker([]string{strings.Repeat("x", 32)})
+	buf := make([]byte, 100+paddingSpace)
+	state, done := c.stateAt(nil, k.inner, 0, buf, 100)
+	b.ReportAllocs()
+	for b.Loop() {
+		if c.matches(&k, state, done, buf, 100) {
+			b.Fatal("matched what is not there")
+		}
+	}
+}

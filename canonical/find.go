@@ -1,0 +1,295 @@
+package canonical
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// ErrNoMatch says that Find tried all that it knows and nothing explains the samples. Result.Hints says what to
+// vary next.
+var ErrNoMatch = errors.New("no composition explains the samples")
+
+// Options configures Find.
+type Options struct {
+	// Secret is the project secret key that the samples are signed with. It is required. No error and no text
+	// in a Result holds it.
+	Secret paymentsvc.Secret
+	// Words are texts that the canonical string may hold and that stand in no sample, such as a partner id, the
+	// name of an API key, or a version.
+	Words []string
+	// Effort scales how much is tried before Find gives up; 0 means 1, which is some hundred million
+	// compositions: ten or twenty seconds on two cores that do SHA-256 in hardware. Where the bodies are large
+	// it is fewer, so that the time stays the same.
+	Effort float64
+	// Workers is how many goroutines search; 0 means GOMAXPROCS.
+	Workers int
+	// MaxMatches limits Result.Matches; 0 means 20.
+	MaxMatches int
+	// Progress, when set, is called ten times a second and at the end, from one goroutine. Find waits for it.
+	Progress func(Progress)
+}
+
+// Progress is how far a search is.
+type Progress struct {
+	// Tried counts the compositions so far, Total those that are tried before Find gives up.
+	Tried, Total int64
+	// Elapsed is the time since Find began.
+	Elapsed time.Duration
+	// What is the family of compositions that is being tried.
+	What string
+}
+
+// Result is what Find found.
+type Result struct {
+	// Matches explain all samples, the simplest first.
+	Matches []Match
+	// More counts the further matches that Options.MaxMatches left out.
+	More int
+	// Undecided lists what the samples cannot tell apart in the first match.
+	Undecided []Undecided
+	// Partial explains some samples and not the others; it is there only without a match.
+	Partial []Match
+	// Tried counts the compositions that were tried: different texts under different readings of the secret,
+	// each in all encodings at once, and each standing for all parts that make the same text.
+	Tried int64
+	// Elapsed is how long it took.
+	Elapsed time.Duration
+	// Covered lists what was searched.
+	Covered []Coverage
+	// Hints says, in order, what to look at next when nothing was found.
+	Hints []string
+}
+
+// Match is a composition that explains samples.
+type Match struct {
+	// Scheme is ready to use, with Secret. It is functions, which no JSON can hold.
+	Scheme paymentsvc.Scheme `json:"-"`
+	// Secret is Options.Secret as the scheme needs it, read in SecretForm.
+	Secret     paymentsvc.Secret
+	SecretForm SecretForm
+	// Expr is the Go expression of Scheme, and SecretExpr that of Secret. Where they need the secret itself,
+	// they call it secret, a variable of type paymentsvc.Secret. SecretExpr gives an error too, unless
+	// SecretForm is SecretText.
+	Expr, SecretExpr string
+	// Imports are the packages of Expr and SecretExpr, sorted.
+	Imports []string
+	// Description says the same in words.
+	Description string
+	// Samples names the samples that the match explains; in Result.Matches, all.
+	Samples []string
+}
+
+// Undecided is a place in a match where other parts make the same text of every sample.
+type Undecided struct {
+	// Chosen is the Go expression in the first match, and Others are what would do as well.
+	Chosen string
+	Others []Alternative
+}
+
+// Alternative is a Go expression that makes the same text of every sample as another one.
+type Alternative struct {
+	Expr string
+	// Needs says which further sample would decide between the two.
+	Needs string
+}
+
+// Coverage is a family of compositions that Find knows.
+type Coverage struct {
+	// What says which parts are combined.
+	What string
+	// MaxParts is how many parts the longest of them have; 0 where Options.Effort leaves no room for any.
+	MaxParts int
+	// Compositions counts them, and Done says whether they were all tried.
+	Compositions int64
+	Done         bool
+}
+
+// Find searches for the compositions that explain all samples: that make the signature which each of them
+// carries. It combines the parts of this package in every order, with some forty separators, in the spellings
+// that programs are known to use, and with the secret read as text, hexadecimal, base64 or hashed. One sample is
+// enough: that a wrong composition makes its 256 bits is out of the question. More samples tell more parts apart.
+// Samples must share a scheme: where requests and notifications do not, search them apart and join what is
+// found with ByKind.
+//
+// It ends with the first text that the signature fits, and then finds all compositions that make this text; every
+// Match has signed all samples again with its Scheme. Without one the error wraps ErrNoMatch, and Result says
+// what was tried and what to vary next. When ctx ends, its error is wrapped, and Find returns within
+// milliseconds. A *SampleError says what is wrong with a sample. No error holds the secret or a body.
+//
+// Not covered: signatures that are not HMAC-SHA256, a part that stands twice, texts that stand in no sample and
+// not in Options.Words, bodies that are not JSON other than as a whole, more than a few fields one by one in an
+// order of their own, and different separators in long compositions.
+func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
+	start := time.Now()
+	if ctx == nil {
+		return Result{}, errors.New("canonical: Find needs a context")
+	}
+	f, err := newFinder(ctx, samples, o)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case ctx.Err() != nil: // the catalogue may be cut short
+		return Result{Elapsed: time.Since(start)}, ended(ctx, 0)
+	}
+	stopProgress := f.reportProgress(start)
+	result := f.find(ctx)
+	stopProgress()
+	result.Elapsed = time.Since(start)
+	switch {
+	case len(result.Matches) > 0:
+		return result, nil
+	case ctx.Err() != nil:
+		return result, ended(ctx, result.Tried)
+	default:
+		result.Hints = f.hints(&result)
+		return result, fmt.Errorf("canonical: %w: %d were tried", ErrNoMatch, result.Tried)
+	}
+}
+
+func ended(ctx context.Context, tried int64) error {
+	return fmt.Errorf("canonical: the search was ended after %d compositions: %w", tried, ctx.Err())
+}
+
+// finder is one call of Find.
+type finder struct {
+	options   Options
+	samples   []*sample
+	keys      []key
+	catalogue *catalogue
+	primary   int // the sample that is searched
+	stages    []*stage
+	search    search
+	check     *checker
+	progress  chan string // what is being searched, for reportProgress; nil when nobody asks
+}
+
+func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
+	samples, err := newSamples(in)
+	if err != nil {
+		return nil, err
+	}
+	// The root package knows which secrets are none.
+	probe := paymentsvc.Scheme{Canonical: Literal(""), Encoding: paymentsvc.Hex}
+	if _, err := probe.Signature(o.Secret, &paymentsvc.Message{}); err != nil {
+		return nil, fmt.Errorf("canonical: Options: %w", err)
+	}
+	if o.Effort < 0 || o.Workers < 0 || o.MaxMatches < 0 {
+		return nil, errors.New("canonical: Options: Effort, Workers and MaxMatches must not be negative")
+	}
+	if o.Effort == 0 {
+		o.Effort = 1
+	}
+	if o.MaxMatches == 0 {
+		o.MaxMatches = 20
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	f := &finder{options: o, samples: samples, keys: newKeys(o.Secret), check: newChecker(nil)}
+	f.search.workers = o.Workers
+	f.catalogue = newCatalogue(ctx, samples, o.Secret, o.Words)
+	f.primary = f.catalogue.mostTelling()
+	f.stages = f.catalogue.stages(f.primary, f.keys, o.Effort)
+	return f, nil
+}
+
+// newKeys gives the ways to read the secret, each key once.
+func newKeys(secret paymentsvc.Secret) (keys []key) {
+	seen := map[paymentsvc.Secret]bool{}
+	for form := SecretText; form <= SecretSHA256Hex; form++ {
+		k, err := form.Read(secret)
+		if err != nil || seen[k] {
+			continue
+		}
+		seen[k] = true
+		keys = append(keys, newKey(form, k))
+	}
+	return keys
+}
+
+// find searches the primary sample, and when nothing explains it, whether something simple explains another.
+func (f *finder) find(ctx context.Context) (result Result) {
+	h := f.run(ctx, f.primary, f.stages)
+	for _, st := range f.stages {
+		result.Covered = append(result.Covered, Coverage{st.what, st.maxParts(), st.total, st.done})
+	}
+	if h == nil && len(f.samples) > 1 {
+		quick := min(f.options.Effort, 0.05)
+		for i := range f.samples {
+			if i == f.primary || h != nil || ctx.Err() != nil {
+				continue
+			}
+			if h = f.run(ctx, i, f.catalogue.stages(i, f.keys, quick)); h != nil {
+				f.primary = i
+			}
+		}
+	}
+	result.Tried = f.search.tried.Load()
+	if h != nil {
+		f.explain(h, &result)
+	}
+	return result
+}
+
+// run searches one sample.
+func (f *finder) run(ctx context.Context, sample int, stages []*stage) *hit {
+	f.search.wanted = nil
+	for _, r := range f.samples[sample].encodings {
+		f.search.wanted = append(f.search.wanted, r.sum)
+	}
+	for _, st := range stages {
+		if f.progress != nil {
+			f.progress <- st.what
+		}
+		if !f.search.run(ctx, st) {
+			break
+		}
+		st.done = st.total > 0
+	}
+	return f.search.found
+}
+
+// reportProgress calls Options.Progress until it is told to stop, and once more then.
+func (f *finder) reportProgress(start time.Time) (stop func()) {
+	if f.options.Progress == nil {
+		return func() {}
+	}
+	total := int64(0)
+	for _, st := range f.stages {
+		total += st.total
+	}
+	f.progress = make(chan string)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		const often = 100 * time.Millisecond
+		ticker := time.NewTicker(often)
+		defer ticker.Stop()
+		what := ""
+		report := func() {
+			tried := f.search.tried.Load()
+			f.options.Progress(Progress{Tried: tried, Total: max(total, tried), Elapsed: time.Since(start), What: what})
+		}
+		for {
+			select {
+			case <-ticker.C:
+				report()
+			case next, open := <-f.progress:
+				if !open {
+					report()
+					return
+				}
+				what = next
+			}
+		}
+	}()
+	return func() {
+		close(f.progress)
+		<-ended
+	}
+}

@@ -1,0 +1,565 @@
+package canonical_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const secret paymentsvc.Secret = "sk-test-4b1d0c55"
+
+const (
+	cardBody   = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
+	cardURL    = "https://pay.example.com/v1/init_payment/card"
+	notifyBody = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
+)
+
+// signed is m as a sample, signed with part in hexadecimal.
+func signed(t testing.TB, part paymentsvc.CanonicalFunc, m paymentsvc.Message) canonical.Sample {
+	t.Helper()
+	signature, err := paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex}.Signature(secret, &m)
+	require.NoError(t, err)
+	m.Header = m.Header.Clone()
+	m.Header.Set("signature", signature)
+	m.Header.Set("timestamp", m.Timestamp)
+	return canonical.Sample{Message: m}
+}
+
+func find(t testing.TB, samples ...canonical.Sample) (canonical.Result, error) {
+	t.Helper()
+	return canonical.Find(context.Background(), samples, canonical.Options{Secret: secret, Effort: 0.02})
+}
+
+func exprs(matches []canonical.Match) (list []string) {
+	for _, m := range matches {
+		list = append(list, m.Expr)
+	}
+	return list
+}
+
+func TestFindGivesTheSimplestFirst(t *testing.T) {
+	result, err := find(t, signed(t, canonical.Join("\n", canonical.Timestamp, canonical.Method, canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody)))
+	require.NoError(t, err)
+	first := result.Matches[0]
+	require.Equal(t, "paymentsvc.Scheme{\n"+
+		"\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Method, canonical.Path, canonical.Body),\n"+
+		"\tEncoding:  paymentsvc.Hex,\n}", first.Expr)
+	require.Equal(t, "secret", first.SecretExpr)
+	require.Equal(t, canonical.SecretText, first.SecretForm)
+	require.Equal(t, []string{"github.com/paymentsvc/paymentsvc", "github.com/paymentsvc/paymentsvc/canonical"}, first.Imports)
+	require.Equal(t, `HMAC-SHA256, keyed with the secret as text, of timestamp + method + path + body, with "\n" between; written in hexadecimal in lower case`, first.Description)
+	require.Equal(t, []string{"sample 1"}, first.Samples)
+	require.Positive(t, result.Tried)
+	require.Positive(t, result.Elapsed)
+	require.Empty(t, result.Hints)
+	require.Empty(t, result.Partial)
+}
+
+func TestEveryMatchSignsEverySample(t *testing.T) {
+	part := canonical.Join("|", canonical.Timestamp, canonical.Field("amount"), canonical.Secret(secret))
+	samples := []canonical.Sample{
+		signed(t, part, post(cardURL, "1700000000", cardBody)),
+		signed(t, part, post(cardURL, "1700000007", strings.Replace(cardBody, "10.50", "7", 1))),
+	}
+	result, err := find(t, samples...)
+	require.NoError(t, err)
+	for _, m := range result.Matches {
+		for _, s := range samples {
+			got, err := m.Scheme.Signature(m.Secret, &s.Message)
+			require.NoError(t, err)
+			require.Equal(t, s.Message.Header.Get("signature"), got, m.Expr)
+		}
+		require.Len(t, m.Samples, 2)
+	}
+}
+
+func TestUndecidedPartsAndTheSampleThatDecides(t *testing.T) {
+	part := canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body)
+	one, err := find(t, signed(t, part, post(cardURL, "1700000000", cardBody)))
+	require.NoError(t, err)
+	alternatives := map[string]string{}
+	for _, u := range one.Undecided {
+		for _, other := range u.Others {
+			alternatives[u.Chosen+" or "+other.Expr] = other.Needs
+		}
+	}
+	require.Equal(t, "a sample with a query in the address", alternatives["canonical.Path or canonical.RequestURI"])
+	require.Equal(t, "a sample with another endpoint", alternatives[`canonical.Path or canonical.Literal("/v1/init_payment/card")`])
+	require.Equal(t, "a sample with white space between the JSON tokens of the body", alternatives["canonical.Body or canonical.BodyCompact"])
+	require.Contains(t, strings.Join(exprs(one.Matches), "\n"), "canonical.RequestURI")
+
+	two, err := find(t,
+		signed(t, part, post(cardURL, "1700000000", cardBody)),
+		signed(t, part, post("https://pay.example.com/v1/init%2Fpayout/A?x=1", "1700000001", `{ "b": "/é<B", "a": 1.0 }`)),
+	)
+	require.NoError(t, err)
+	require.Empty(t, two.Undecided)
+	require.Len(t, two.Matches, 1)
+}
+
+func TestEncodingsThatOneSampleCannotTell(t *testing.T) {
+	scheme := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: base64.StdEncoding}
+	var ambiguous, telling *canonical.Sample
+	for i := 0; ambiguous == nil || telling == nil; i++ {
+		m := post(cardURL, "1700000000", fmt.Sprintf(`{"n":%d}`, i))
+		signature, err := scheme.Signature(secret, &m)
+		require.NoError(t, err)
+		s := canonical.Sample{Message: m, Signature: signature}
+		if strings.ContainsAny(signature, "+/") {
+			telling = &s
+		} else {
+			ambiguous = &s
+		}
+	}
+	result, err := find(t, *ambiguous)
+	require.NoError(t, err)
+	last := result.Undecided[len(result.Undecided)-1]
+	require.Equal(t, "base64.StdEncoding", last.Chosen)
+	require.Equal(t, "base64.URLEncoding", last.Others[0].Expr)
+	require.Contains(t, strings.Join(exprs(result.Matches), "\n"), "base64.URLEncoding")
+
+	result, err = find(t, *ambiguous, *telling)
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(exprs(result.Matches), "\n"), "base64.URLEncoding")
+}
+
+func TestRequestsAndNotificationsUnderOneScheme(t *testing.T) {
+	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
+	notification := received("", "1700000001", notifyBody)
+	notification.URL = nil // as Webhook.Parse gives it
+	result, err := find(t, signed(t, part, post(cardURL, "1700000000", cardBody)), signed(t, part, notification))
+	require.NoError(t, err)
+	require.Contains(t, result.Matches[0].Expr, `canonical.Join(".", canonical.Timestamp, canonical.Body)`)
+}
+
+func TestFieldsThatSomeSamplesLack(t *testing.T) {
+	part := canonical.Join("|", canonical.Field("order_id"), canonical.FieldOr("", "user_data"), canonical.Timestamp)
+	with := strings.Replace(notifyBody, "}", `,"user_data":"order-1"}`, 1)
+	samples := []canonical.Sample{
+		signed(t, part, received("https://shop.example/hook", "1700000000", with)),
+		signed(t, part, received("https://shop.example/hook", "1700000001", notifyBody)),
+	}
+	for range 2 {
+		result, err := find(t, samples...)
+		require.NoError(t, err)
+		require.Contains(t, result.Matches[0].Expr, `canonical.FieldOr("", "user_data")`)
+		slices.Reverse(samples)
+	}
+}
+
+// The first sample is searched, and what it gives away must be read anew in the light of the others.
+func TestFurtherSamplesCorrectWhatTheFirstOneSuggests(t *testing.T) {
+	for name, gaps := range map[string][2]string{"one separator": {"#", "#"}, "different separators": {".", "\n"}} {
+		t.Run(name, func(t *testing.T) {
+			part := canonical.Join("", canonical.Timestamp, canonical.Literal(gaps[0]), canonical.Method, canonical.Literal(gaps[1]), canonical.BodySorted)
+			result, err := canonical.Find(context.Background(), []canonical.Sample{
+				signed(t, part, post(cardURL, "1700000000", `{"a":1,"b":2}`)),
+				signed(t, part, post(cardURL, "1700000001", `{"b":20,"a":10}`)),
+			}, canonical.Options{Secret: secret})
+			require.NoError(t, err)
+			require.Contains(t, result.Matches[0].Expr, "canonical.BodySorted")
+		})
+	}
+}
+
+func TestWordsOfTheCaller(t *testing.T) {
+	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
+	s := signed(t, part, post(cardURL, "1700000000", cardBody))
+	_, err := find(t, s)
+	require.ErrorIs(t, err, canonical.ErrNoMatch)
+
+	result, err := canonical.Find(context.Background(), []canonical.Sample{s},
+		canonical.Options{Secret: secret, Effort: 0.02, Words: []string{"key-of-mine"}})
+	require.NoError(t, err)
+	require.Contains(t, result.Matches[0].Expr, `canonical.Literal("key-of-mine")`)
+}
+
+func TestMatchesBeyondTheLimitAreCounted(t *testing.T) {
+	s := signed(t, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody))
+	all, err := find(t, s)
+	require.NoError(t, err)
+	some, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, MaxMatches: 3})
+	require.NoError(t, err)
+	require.Equal(t, exprs(all.Matches[:3]), exprs(some.Matches))
+	require.Positive(t, some.More)
+}
+
+func TestTheNumberOfWorkersDoesNotChangeTheMatches(t *testing.T) {
+	s := signed(t, canonical.Join("&", canonical.Method, canonical.RequestURI, canonical.Timestamp), post(cardURL, "1700000000", cardBody))
+	var want []string
+	for _, workers := range []int{1, 2, 7} {
+		result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, Workers: workers})
+		require.NoError(t, err)
+		if want == nil {
+			want = exprs(result.Matches)
+		}
+		require.Equal(t, want, exprs(result.Matches), "%d workers", workers)
+	}
+}
+
+func TestAWrongSecretFindsNothing(t *testing.T) {
+	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
+	result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret + "x", Effort: 0.02})
+	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	require.Empty(t, result.Matches)
+	require.Empty(t, result.Partial)
+	require.NotEmpty(t, result.Hints)
+	require.Contains(t, result.Hints[0], "secret key of the very project")
+
+	var covered int64
+	for _, c := range result.Covered {
+		require.Equal(t, c.Compositions > 0, c.Done, c.What)
+		require.Equal(t, c.Compositions > 0, c.MaxParts > 0, c.What)
+		covered += c.Compositions
+	}
+	require.Equal(t, covered, result.Tried, "what is said to be covered must have been tried")
+}
+
+func TestMoreEffortTriesMore(t *testing.T) {
+	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
+	tried := func(effort float64) int64 {
+		result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: "another", Effort: effort})
+		require.ErrorIs(t, err, canonical.ErrNoMatch)
+		return result.Tried
+	}
+	require.Greater(t, tried(0.02), 2*tried(0.001))
+}
+
+func TestASampleThatDoesNotBelong(t *testing.T) {
+	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
+	good := signed(t, part, post(cardURL, "1700000000", cardBody))
+	good.Name = "good.http"
+	bad := signed(t, part, post(cardURL, "1700000001", strings.Replace(cardBody, "10.50", "1", 1))) // shorter, so searched first
+	bad.Name = "bad.http"
+	bad.Message.Body = []byte(strings.Replace(cardBody, "10.50", "2", 1))
+	for name, samples := range map[string][]canonical.Sample{"first": {good, bad}, "second": {bad, good}} {
+		t.Run(name, func(t *testing.T) {
+			result, err := find(t, samples...)
+			require.ErrorIs(t, err, canonical.ErrNoMatch)
+			require.Empty(t, result.Matches)
+			require.Equal(t, []string{"good.http"}, result.Partial[0].Samples)
+			require.Contains(t, result.Partial[0].Expr, `canonical.Join(".", canonical.Timestamp, canonical.Body)`)
+			require.Contains(t, result.Hints[0], "explains good.http, and not the other samples")
+		})
+	}
+}
+
+func TestKindsThatAreSignedInDifferentWays(t *testing.T) {
+	result, err := find(t,
+		signed(t, canonical.Join("\n", canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody)),
+		signed(t, canonical.Body, received("https://shop.example/hook", "1700000001", notifyBody)))
+	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	require.Len(t, result.Partial[0].Samples, 1)
+	require.Contains(t, strings.Join(result.Hints, "\n"), "canonical.ByKind")
+}
+
+func TestFindEndsWithItsContext(t *testing.T) {
+	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
+
+	t.Run("at once when it has ended before", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		result, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{Secret: "another"})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, canonical.ErrNoMatch)
+		require.Zero(t, result.Tried)
+	})
+	t.Run("at once when its deadline is over", func(t *testing.T) {
+		ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
+		defer cancel()
+		_, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{Secret: "another"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+	t.Run("with what was tried until then", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		result, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{
+			Secret: "another", Effort: 100,
+			Progress: func(p canonical.Progress) {
+				if p.Tried > 0 {
+					cancel()
+				}
+			},
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Positive(t, result.Tried)
+		require.False(t, result.Covered[len(result.Covered)-1].Done)
+	})
+	t.Run("within 50 ms of being cancelled", func(t *testing.T) {
+		if raceDetector {
+			t.Skip("the race detector makes everything slower; how often a search looks at its context is tested without a clock")
+		}
+		// A machine that has other things to do as well may take longer now and then, so the best of some counts.
+		var fields strings.Builder
+		for i := range 4000 {
+			fmt.Fprintf(&fields, `"field_%d":%d,`, i, i)
+		}
+		large := signed(t, canonical.Body, post(cardURL, "1700000000", `{`+fields.String()+`"a":"`+strings.Repeat("x", 60<<10)+`"}`))
+		for _, s := range []canonical.Sample{s, large} {
+			for _, after := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond} { // in the middle of this or that
+				best := time.Hour
+				for range 20 {
+					ctx, cancel := context.WithCancel(context.Background())
+					var cancelled time.Time
+					timer := time.AfterFunc(after, func() { cancelled = time.Now(); cancel() })
+					_, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{Secret: "another", Effort: 100})
+					require.ErrorIs(t, err, context.Canceled)
+					best = min(best, time.Since(cancelled))
+					timer.Stop()
+					if best < 50*time.Millisecond {
+						break
+					}
+				}
+				require.Less(t, best, 50*time.Millisecond)
+			}
+		}
+	})
+}
+
+func TestProgress(t *testing.T) {
+	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
+	var reports []canonical.Progress // written from one goroutine, and read when Find has returned
+	result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{
+		Secret: "another", Effort: 0.02, Progress: func(p canonical.Progress) { reports = append(reports, p) },
+	})
+	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	last := reports[len(reports)-1]
+	require.Equal(t, result.Tried, last.Tried)
+	require.Equal(t, result.Tried, last.Total)
+	require.NotEmpty(t, last.What)
+	require.True(t, slices.IsSortedFunc(reports, func(a, b canonical.Progress) int { return int(a.Tried - b.Tried) }))
+	require.True(t, slices.IsSortedFunc(reports, func(a, b canonical.Progress) int { return int(a.Elapsed - b.Elapsed) }))
+}
+
+func TestLargeBodiesTakeNoLongerThanSmallOnes(t *testing.T) {
+	work := func(size int) (compositions, bytes int64) {
+		s := signed(t, canonical.Body, post(cardURL, "1700000000", fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))))
+		result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: "another", Effort: 0.05})
+		require.ErrorIs(t, err, canonical.ErrNoMatch)
+		return result.Tried, result.Tried * int64(size)
+	}
+	small, _ := work(10)
+	large, hashed := work(60 << 10)
+	require.Less(t, large, small/50)
+	require.Positive(t, large)
+	require.Less(t, hashed, small*1000)
+}
+
+func TestSamplesThatCannotBeSearched(t *testing.T) {
+	right := strings.Repeat("ab", 32)
+	with := func(change func(*canonical.Sample)) []canonical.Sample {
+		s := canonical.Sample{Message: post(cardURL, "1700000000", cardBody), Signature: right}
+		change(&s)
+		return []canonical.Sample{s}
+	}
+	signature := func(text string) []canonical.Sample {
+		return with(func(s *canonical.Sample) { s.Signature = text })
+	}
+	for name, tt := range map[string]struct {
+		samples []canonical.Sample
+		want    string
+	}{
+		"none":                  {nil, "Find needs a sample"},
+		"no signature":          {signature(""), "sample 1: the signature header stands 0 times"},
+		"the signature twice":   {with(func(s *canonical.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{right, right} }), "the signature header stands 2 times"},
+		"an empty signature":    {with(func(s *canonical.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{""} }), "the signature is empty"},
+		"no timestamp":          {with(func(s *canonical.Sample) { s.Message.Timestamp = "" }), "the timestamp header stands 0 times"},
+		"its name in the error": {with(func(s *canonical.Sample) { s.Name, s.Message.Timestamp = "a.http", "" }), "canonical: a.http: "},
+		"white space around":    {signature(" " + right), "white space around"},
+		"a SHA-1":               {signature(strings.Repeat("ab", 20)), "it is 20 bytes in hexadecimal, the size of SHA-1"},
+		"a SHA-512 in base64":   {signature(base64.StdEncoding.EncodeToString(make([]byte, 64))), "it is 64 bytes in base64, the size of SHA-512"},
+		"half of it":            {signature(right[:30]), "it is 15 bytes in hexadecimal"},
+		"a few bytes in base64": {signature("+/8="), "it is 2 bytes in base64"},
+		"a list":                {signature("t=1700000000,v1=" + right), "looks like a list"},
+		"something else":        {signature("<SIGNATURE>"), "11 characters of something else"},
+		"different encodings": {
+			append(signature(right), signature(strings.ToUpper(right))...),
+			"sample 1 and sample 2 are in different encodings",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := find(t, tt.samples...)
+			require.ErrorContains(t, err, tt.want)
+			require.NotErrorIs(t, err, canonical.ErrNoMatch)
+			if sample, ok := errors.AsType[*canonical.SampleError](err); ok {
+				require.Equal(t, strings.Contains(tt.want, "timestamp") || strings.Contains(name, "name"), sample.Header == "Timestamp")
+			}
+			require.NotContains(t, err.Error(), right, "an error holds no signature")
+			require.Zero(t, result)
+		})
+	}
+}
+
+func TestOptionsThatCannotBeUsed(t *testing.T) {
+	s := []canonical.Sample{signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))}
+	for name, tt := range map[string]struct {
+		options canonical.Options
+		want    string
+	}{
+		"no secret":            {canonical.Options{}, "Secret: empty"},
+		"a negative effort":    {canonical.Options{Secret: secret, Effort: -1}, "negative"},
+		"negative workers":     {canonical.Options{Secret: secret, Workers: -1}, "negative"},
+		"a negative limit":     {canonical.Options{Secret: secret, MaxMatches: -1}, "negative"},
+		"a secret in its mask": {canonical.Options{Secret: paymentsvc.Secret(fmt.Sprint(secret))}, "placeholder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := canonical.Find(context.Background(), s, tt.options)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+	_, err := canonical.Find(nil, s, canonical.Options{Secret: secret}) //nolint:staticcheck // what a nil context does is the test
+	require.ErrorContains(t, err, "needs a context")
+}
+
+func TestTheSecretIsNeverShown(t *testing.T) {
+	part := canonical.Join("", canonical.Path, canonical.Timestamp, canonical.Secret(secret), canonical.Body)
+	address := "https://pay.example.com/" + string(secret) + "/init_payout" // by mistake
+	s := signed(t, part, post(address, "1700000000", cardBody))
+	check := func(result canonical.Result, err error) {
+		encoded, jsonErr := json.Marshal(result)
+		require.NoError(t, jsonErr)
+		for _, text := range []string{fmt.Sprintf("%v %+v %#v", result, result, result), string(encoded), fmt.Sprint(err)} {
+			require.NotContains(t, text, string(secret))
+		}
+	}
+	result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, Words: []string{"w" + string(secret)}})
+	require.NoError(t, err)
+	require.Contains(t, result.Matches[0].Expr, "canonical.Secret(secret)")
+	check(result, err)
+
+	s.Message.Body = []byte("{}")
+	result, err = canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, Effort: 0.01})
+	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	check(result, err)
+}
+
+// The expressions are for pasting, so they must compile, and sign as their Scheme does.
+func TestTheGoExpressionsCompileAndSign(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a program")
+	}
+	if raceDetector {
+		t.Skip("the race detector makes the searches ten times slower, and the program has nothing for it to see")
+	}
+	program, want := generated(t)
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
+
+	// An overlay puts the program into this module without a file in its tree.
+	module, err := filepath.Abs("..")
+	require.NoError(t, err)
+	place := filepath.Join(module, "canonical", "generated_by_a_test")
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(place, "main.go"): source}})
+	require.NoError(t, err)
+	overlayFile := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
+
+	run := exec.Command("go", "run", "-overlay", overlayFile, "./canonical/generated_by_a_test")
+	run.Dir = module
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", out, program)
+	require.Equal(t, strings.Join(want, "\n")+"\n", string(out))
+}
+
+// generated writes a program of the matches of many samples, which prints the signature of each sample with each
+// of its matches.
+func generated(t *testing.T) (program string, want []string) {
+	hexSecret := paymentsvc.Secret("00112233445566778899aabbccddeeff")
+	all := canonical.FieldList{Names: true, Equals: "=", Between: "&"}
+	flat := canonical.FieldList{Nested: canonical.NestedFlat, Names: true, Path: "[]", Between: "\n", OmitEmpty: true, AsSent: true}
+	imports := map[string]bool{"fmt": true, "net/http": true, "net/url": true}
+	var body strings.Builder
+	for _, tt := range []struct {
+		part     paymentsvc.CanonicalFunc
+		encoding paymentsvc.Encoding
+		form     canonical.SecretForm
+	}{
+		{canonical.Join("\n", canonical.Timestamp, canonical.Lower(canonical.Method), canonical.RequestURI, canonical.BodySHA256), paymentsvc.HexUpper, canonical.SecretText},
+		{canonical.Join("&", canonical.Fields(all), canonical.Labelled("key=", canonical.Secret(hexSecret))), base64.StdEncoding, canonical.SecretHex},
+		{canonical.Fields(flat), canonical.Prefixed("sha256=", paymentsvc.Hex), canonical.SecretText},
+		{canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Method, canonical.Path, canonical.Literal("\n"), canonical.Body), canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.SecretHex},
+		{canonical.SHA256(paymentsvc.Hex, canonical.Join("|", canonical.Timestamp, canonical.Path, canonical.Body)), base64.RawURLEncoding, canonical.SecretText},
+		{canonical.Join(".", canonical.Timestamp, canonical.URL, canonical.BodySorted), base64.URLEncoding, canonical.SecretSHA256},
+		{canonical.Join(";", canonical.Labelled("timestamp:", canonical.Timestamp), canonical.Labelled("amount:", canonical.Field("amount")), canonical.Literal("")), paymentsvc.Hex, canonical.SecretText},
+		{canonical.Join("|", canonical.Header("X-Nonce"), canonical.Timestamp, canonical.URL), paymentsvc.Hex, canonical.SecretText},
+		{canonical.Join("", canonical.Timestamp, canonical.Body), paymentsvc.Hex, canonical.SecretSHA256Hex},
+		{canonical.Join("\n", canonical.BodyJSON(canonical.JSONForm{Sort: true, EscapeSlash: true, ShortNumbers: true}), canonical.Timestamp), paymentsvc.Hex, canonical.SecretText},
+	} {
+		m := post("https://pay.example.com/v1/init_payment/card?lang=en", "1700000000",
+			`{"partner_id":17,"amount":10.50,"note":"","user_data":"o/\"1\"","payer":{"email":"a@example.com"}}`, "X-Nonce", "n-1")
+		key, err := tt.form.Read(hexSecret)
+		require.NoError(t, err)
+		signature, err := paymentsvc.Scheme{Canonical: tt.part, Encoding: tt.encoding}.Signature(key, &m)
+		require.NoError(t, err)
+		result, err := canonical.Find(context.Background(), []canonical.Sample{{Message: m, Signature: signature}}, canonical.Options{Secret: hexSecret, MaxMatches: 12})
+		require.NoError(t, err, "secret as %s", tt.form)
+		for _, match := range result.Matches {
+			for _, path := range match.Imports {
+				imports[path] = true
+			}
+			assign := "key, err := " + match.SecretExpr
+			if match.SecretForm == canonical.SecretText {
+				assign = "key, err := " + match.SecretExpr + ", error(nil)"
+			}
+			fmt.Fprintf(&body, "\t{\n\t%s\n\tif err != nil { panic(err) }\n\tscheme := %s\n\tsignature, err := scheme.Signature(key, &m)\n\tfmt.Println(signature, err)\n\t}\n", assign, match.Expr)
+			want = append(want, signature+" <nil>")
+		}
+		for _, u := range result.Undecided {
+			for _, other := range u.Others {
+				if strings.HasPrefix(other.Expr, "canonical.") && strings.HasPrefix(u.Chosen, "canonical.") {
+					fmt.Fprintf(&body, "\t_ = %s\n", other.Expr)
+				}
+			}
+		}
+	}
+	var list strings.Builder
+	for path := range imports {
+		fmt.Fprintf(&list, "\t%q\n", path)
+	}
+	m := post("https://pay.example.com/v1/init_payment/card?lang=en", "1700000000", "")
+	program = fmt.Sprintf(`package main
+
+import (
+%s)
+
+func main() {
+	const secret paymentsvc.Secret = %q
+	m := paymentsvc.Message{
+		Method: http.MethodPost,
+		Timestamp: %q,
+		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"captured/1"}, "X-Nonce": {"n-1"}},
+		Body: []byte(%q),
+	}
+	m.URL, _ = url.Parse(%q)
+%s}
+`, list.String(), string(hexSecret), m.Timestamp,
+		`{"partner_id":17,"amount":10.50,"note":"","user_data":"o/\"1\"","payer":{"email":"a@example.com"}}`, m.URL, body.String())
+	return program, want
+}
+
+func TestHeadersThatNetHTTPAddsAreNotTaken(t *testing.T) {
+	m := post(cardURL, "1700000000", cardBody, "Content-Length", fmt.Sprint(len(cardBody)), "X-Forwarded-For", "10.0.0.1")
+	for _, name := range []string{"Content-Length", "X-Forwarded-For"} {
+		_, err := find(t, signed(t, canonical.Join("|", canonical.Timestamp, canonical.Header(name)), m))
+		require.ErrorIs(t, err, canonical.ErrNoMatch, name)
+	}
+	require.Equal(t, http.MethodPost, m.Method)
+}

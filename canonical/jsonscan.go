@@ -1,0 +1,221 @@
+package canonical
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// member is a name and a value of a JSON object: the name as a text and as it is written between its quotes, the
+// value as it is written.
+type member struct{ name, written, value []byte }
+
+// membersOfBody appends the members of a body, which must be one JSON object in which no name stands twice:
+// programs do not agree on which of the two counts. Errors hold nothing of the body.
+func membersOfBody(dst []member, body []byte) ([]member, error) {
+	if !json.Valid(body) {
+		return nil, errors.New("canonical: the body is not JSON")
+	}
+	start := skipSpace(body, 0)
+	if body[start] != '{' {
+		return nil, errors.New("canonical: the body is not a JSON object")
+	}
+	return members(dst, body[start:])
+}
+
+// members appends the members of the object that valid JSON starts with.
+func members(dst []member, object []byte) ([]member, error) {
+	first := len(dst)
+	for i := skipSpace(object, 1); object[i] == '"'; {
+		nameEnd := endOfString(object, i)
+		start := skipSpace(object, skipSpace(object, nameEnd)+1) // over the colon
+		end := endOfValue(object, start)
+		written := object[i+1 : nameEnd-1]
+		name := written
+		if bytes.IndexByte(name, '\\') >= 0 {
+			name = appendUnescaped(nil, name)
+		}
+		dst = append(dst, member{name, written, object[start:end]})
+		if i = skipSpace(object, end); object[i] == ',' {
+			i = skipSpace(object, i+1)
+		}
+	}
+	if repeated(dst[first:]) {
+		return nil, errors.New("canonical: a field of the body stands twice")
+	}
+	return dst, nil
+}
+
+// repeated says whether a name stands twice.
+func repeated(list []member) bool {
+	const few = 64 // up to which comparing every name with every other one is cheaper than sorting a copy
+	if len(list) > few {
+		list = slices.Clone(list)
+		sortByName(list)
+		for i := 1; i < len(list); i++ {
+			if bytes.Equal(list[i-1].name, list[i].name) {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range list {
+		for j := range i {
+			if bytes.Equal(list[i].name, list[j].name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func sortByName(list []member) {
+	slices.SortFunc(list, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+}
+
+// elements appends the elements of the array that valid JSON starts with.
+func elements(dst [][]byte, array []byte) [][]byte {
+	for i := skipSpace(array, 1); array[i] != ']'; {
+		end := endOfValue(array, i)
+		dst = append(dst, array[i:end])
+		if i = skipSpace(array, end); array[i] == ',' {
+			i = skipSpace(array, i+1)
+		}
+	}
+	return dst
+}
+
+// find gives the value behind a path of names, nil where there is none.
+func find(body []byte, path []string) ([]byte, error) {
+	var space [16]member
+	list, err := membersOfBody(space[:0], body)
+	for depth, name := range path {
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(list, func(m member) bool { return string(m.name) == name })
+		switch {
+		case at < 0:
+			return nil, nil
+		case depth == len(path)-1:
+			return list[at].value, nil
+		case list[at].value[0] != '{':
+			return nil, nil
+		}
+		list, err = members(list[:0], list[at].value)
+	}
+	return nil, errors.New("canonical: Field needs a name")
+}
+
+// The functions below walk a text that json.Valid has accepted, so they look at no more than they need to find
+// an end, and never run past one.
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && isSpace(data[i]) {
+		i++
+	}
+	return i
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+// endOfString gives the index behind the string that starts at i.
+func endOfString(data []byte, i int) int {
+	for i++; data[i] != '"'; i++ {
+		if data[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// endOfValue gives the index behind the value that starts at i.
+func endOfValue(data []byte, i int) int {
+	for depth := 0; ; {
+		switch c := data[i]; {
+		case c == '"':
+			i = endOfString(data, i)
+		case c == '{' || c == '[':
+			depth++
+			i++
+			continue
+		case c == '}' || c == ']':
+			depth--
+			i++
+		case c == ',' || c == ':' || isSpace(c):
+			i++
+			continue
+		default: // a number, true, false or null
+			for i < len(data) && !isSpace(data[i]) && data[i] != ',' && data[i] != '}' && data[i] != ']' {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+}
+
+// nextRune reads one character of a string's inside, escape or not, and gives what stands behind it. A byte that
+// is not UTF-8 comes back as RuneError with size 1, so that it can be kept.
+func nextRune(s []byte) (r rune, raw bool, rest []byte) {
+	if s[0] != '\\' {
+		r, size := utf8.DecodeRune(s)
+		if r == utf8.RuneError && size == 1 {
+			return rune(s[0]), true, s[1:]
+		}
+		return r, false, s[size:]
+	}
+	switch s[1] {
+	case 'b':
+		return '\b', false, s[2:]
+	case 'f':
+		return '\f', false, s[2:]
+	case 'n':
+		return '\n', false, s[2:]
+	case 'r':
+		return '\r', false, s[2:]
+	case 't':
+		return '\t', false, s[2:]
+	case 'u':
+		r, rest := hex4(s), s[6:]
+		if utf16.IsSurrogate(r) {
+			if len(rest) >= 6 && rest[0] == '\\' && rest[1] == 'u' {
+				if pair := utf16.DecodeRune(r, hex4(rest)); pair != utf8.RuneError {
+					return pair, false, rest[6:]
+				}
+			}
+			return utf8.RuneError, false, rest
+		}
+		return r, false, rest
+	default: // quote, backslash and slash stand for themselves
+		return rune(s[1]), false, s[2:]
+	}
+}
+
+// hex4 reads the four digits of \uXXXX.
+func hex4(s []byte) rune {
+	n, _ := strconv.ParseUint(string(s[2:6]), 16, 32) // json.Valid has seen the digits
+	return rune(n)                                    //nolint:gosec // four digits fit
+}
+
+// appendUnescaped appends the text that a string's inside stands for.
+func appendUnescaped(dst, s []byte) []byte {
+	if bytes.IndexByte(s, '\\') < 0 {
+		return append(dst, s...)
+	}
+	for len(s) > 0 {
+		r, raw, rest := nextRune(s)
+		if raw {
+			dst = append(dst, byte(r)) //nolint:gosec // raw says that it is one byte
+		} else {
+			dst = utf8.AppendRune(dst, r)
+		}
+		s = rest
+	}
+	return dst
+}

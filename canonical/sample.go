@@ -1,0 +1,238 @@
+package canonical
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Sample is one message with a right signature: a request that the service accepted, or a notification that it
+// sent, byte for byte as it went over the wire.
+type Sample struct {
+	// Name is how errors and hints call the sample, such as a file's name; "" means "sample 1" and so on.
+	Name string
+	// Message is the message. Its Kind says which way it went. The timestamp may be left to its header.
+	Message paymentsvc.Message
+	// Signature is the signature as text; "" means the message's signature header.
+	Signature string
+}
+
+// sample is a Sample that was checked, with its signature decoded in every encoding that fits.
+type sample struct {
+	name      string
+	message   paymentsvc.Message
+	signature string
+	encodings []reading
+}
+
+// reading is an encoding that a sample's signature may be in, and the 32 bytes that it is then.
+type reading struct {
+	spelling
+	sum string
+}
+
+// spelling is an encoding, the Go expression for it and its name in words.
+type spelling struct {
+	encoding   paymentsvc.Encoding
+	expr, desc string
+}
+
+// SampleError says what is wrong with a sample. Its text holds neither the signature nor the body.
+type SampleError struct {
+	// Index is the sample's place among those that Find was given, and Name what it is called.
+	Index int
+	Name  string
+	// Header is the header that is wrong, Timestamp or Signature.
+	Header string
+	// Err is the reason.
+	Err error
+}
+
+// Error names the sample and says what is wrong.
+func (e *SampleError) Error() string { return fmt.Sprintf("canonical: %s: %v", e.Name, e.Err) }
+
+// Unwrap gives Err.
+func (e *SampleError) Unwrap() error { return e.Err }
+
+func newSample(index int, s Sample) (*sample, error) {
+	out := &sample{
+		name:      cmp.Or(s.Name, fmt.Sprintf("sample %d", index+1)),
+		message:   s.Message,
+		signature: s.Signature,
+	}
+	fail := func(header, problem string) (*sample, error) {
+		return nil, &SampleError{Index: index, Name: out.name, Header: header, Err: errors.New(problem)}
+	}
+	if out.signature == "" {
+		values := s.Message.Header.Values("Signature")
+		if len(values) != 1 {
+			return fail("Signature", fmt.Sprintf("the signature header stands %d times, not once", len(values)))
+		}
+		out.signature = values[0]
+	}
+	if out.message.Timestamp == "" {
+		values := s.Message.Header.Values("Timestamp")
+		if len(values) != 1 {
+			return fail("Timestamp", fmt.Sprintf("the timestamp header stands %d times, not once", len(values)))
+		}
+		out.message.Timestamp = values[0]
+	}
+	if out.encodings = encodingsOf(out.signature); len(out.encodings) == 0 {
+		return fail("Signature", notASignature(out.signature))
+	}
+	return out, nil
+}
+
+// encodingsOf gives the encodings in which signature is 32 bytes, written the way the encoding writes them, alone
+// or behind a label.
+func encodingsOf(signature string) []reading {
+	found := plainEncodingsOf(signature)
+	for at := range labelsBefore(signature) {
+		for _, e := range plainEncodingsOf(signature[at:]) {
+			prefix := signature[:at]
+			e.encoding = Prefixed(prefix, e.encoding)
+			e.expr = fmt.Sprintf("canonical.Prefixed(%q, %s)", prefix, e.expr)
+			e.desc = fmt.Sprintf("%s behind %q", e.desc, prefix)
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// labelsBefore gives the places behind what may stand before a signature in its header: a few words and a mark, as
+// in "sha256=…", "v1,…" and "HMAC …". A longer number among them would be a timestamp, which is no fixed text.
+func labelsBefore(signature string) iter.Seq[int] {
+	const longest, longestNumber = 40, 5
+	return func(yield func(int) bool) {
+		digits := 0
+		for i := range min(len(signature), longest) {
+			switch c := signature[i]; {
+			case '0' <= c && c <= '9':
+				if digits++; digits > longestNumber {
+					return
+				}
+				continue
+			case strings.IndexByte("=,: ", c) >= 0 && i > 0 && !yield(i+1):
+				return
+			}
+			digits = 0
+		}
+	}
+}
+
+func plainEncodingsOf(text string) (found []reading) {
+	add := func(sum []byte, s spelling) {
+		if len(sum) == 32 && string(s.encoding.AppendEncode(nil, sum)) == text {
+			found = append(found, reading{s, string(sum)})
+		}
+	}
+	sum, _ := hex.DecodeString(text) // what does not decode is too short or does not read the same
+	add(sum, spelling{paymentsvc.Hex, "paymentsvc.Hex", "hexadecimal in lower case"})
+	add(sum, spelling{paymentsvc.HexUpper, "paymentsvc.HexUpper", "hexadecimal in upper case"})
+	for _, b := range []struct {
+		*base64.Encoding
+		expr, desc string
+	}{
+		{base64.StdEncoding, "base64.StdEncoding", "base64"},
+		{base64.RawStdEncoding, "base64.RawStdEncoding", "base64 without padding"},
+		{base64.URLEncoding, "base64.URLEncoding", "base64 in the URL alphabet"},
+		{base64.RawURLEncoding, "base64.RawURLEncoding", "base64 in the URL alphabet without padding"},
+	} {
+		decoded, _ := b.DecodeString(text)
+		add(decoded, spelling{b.Encoding, b.expr, b.desc})
+		digits, _ := hex.DecodeString(string(decoded))
+		for _, inner := range []spelling{
+			{paymentsvc.Hex, "paymentsvc.Hex", "hexadecimal in lower case"},
+			{paymentsvc.HexUpper, "paymentsvc.HexUpper", "hexadecimal in upper case"},
+		} {
+			add(digits, spelling{
+				encoding: Chain(inner.encoding, b.Encoding),
+				expr:     fmt.Sprintf("canonical.Chain(%s, %s)", inner.expr, b.expr),
+				desc:     fmt.Sprintf("%s of the %s", b.desc, inner.desc),
+			})
+		}
+	}
+	return found
+}
+
+// notASignature says what is wrong with a text that is not 32 bytes in any encoding, by its length alone.
+func notASignature(text string) string {
+	const wanted = "the signature is not the 32 bytes of an HMAC-SHA256 in hexadecimal or base64"
+	switch {
+	case text == "":
+		return "the signature is empty"
+	case strings.TrimSpace(text) != text:
+		return "the signature has white space around it"
+	case strings.Count(text, "=") > 1 && strings.Contains(text, ","):
+		return wanted + "; it looks like a list, so give the one value that is the signature"
+	}
+	size := func(n int, encoding string) string {
+		text := fmt.Sprintf("%s; it is %d bytes in %s", wanted, n, encoding)
+		if name := map[int]string{16: "MD5", 20: "SHA-1", 48: "SHA-384", 64: "SHA-512"}[n]; name != "" {
+			text += ", the size of " + name
+		}
+		return text
+	}
+	if sum, err := hex.DecodeString(text); err == nil {
+		return size(len(sum), "hexadecimal")
+	}
+	if sum, err := base64.StdEncoding.DecodeString(text); err == nil {
+		return size(len(sum), "base64")
+	}
+	return fmt.Sprintf("%s; it is %d characters of something else", wanted, len(text))
+}
+
+// newSamples checks all samples and keeps, of each one's encodings, those that all of them share.
+func newSamples(in []Sample) ([]*sample, error) {
+	if len(in) == 0 {
+		return nil, errors.New("canonical: Find needs a sample")
+	}
+	samples := make([]*sample, len(in))
+	for i := range in {
+		var err error
+		if samples[i], err = newSample(i, in[i]); err != nil {
+			return nil, err
+		}
+	}
+	var shared []string
+	for _, e := range samples[0].encodings {
+		shared = append(shared, e.expr)
+	}
+	for _, s := range samples[1:] {
+		shared = intersect(shared, s.encodings)
+		if len(shared) == 0 {
+			return nil, fmt.Errorf("canonical: the signatures of %s and %s are in different encodings: search them apart",
+				samples[0].name, s.name)
+		}
+	}
+	for _, s := range samples {
+		s.encodings = only(s.encodings, shared)
+	}
+	return samples, nil
+}
+
+func intersect(exprs []string, encodings []reading) (both []string) {
+	for _, expr := range exprs {
+		if len(only(encodings, []string{expr})) > 0 {
+			both = append(both, expr)
+		}
+	}
+	return both
+}
+
+func only(encodings []reading, exprs []string) (kept []reading) {
+	for _, expr := range exprs {
+		for _, e := range encodings {
+			if e.expr == expr {
+				kept = append(kept, e)
+			}
+		}
+	}
+	return kept
+}

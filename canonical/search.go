@@ -1,0 +1,250 @@
+package canonical
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// hit is a composition that explains the sample that was searched.
+type hit struct {
+	composition composition
+	key         key
+}
+
+// search runs stages on all workers until one of them hits.
+type search struct {
+	wanted  []string
+	workers int
+
+	tried atomic.Int64
+	stop  atomic.Bool
+	mutex sync.Mutex
+	found *hit
+}
+
+// run searches one stage and says whether the search can go on.
+func (s *search) run(ctx context.Context, st *stage) bool {
+	jobs := st.jobs()
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(s.workers, len(jobs)) {
+		workers.Go(func() {
+			w := newWorker(s, st)
+			for !s.stop.Load() && ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(jobs) {
+					break
+				}
+				w.do(ctx, &jobs[i])
+			}
+			s.tried.Add(w.tried)
+		})
+	}
+	workers.Wait()
+	return !s.stop.Load() && ctx.Err() == nil
+}
+
+// job is a part of a stage: the compositions that start in the same way.
+type job struct {
+	key         *key
+	gap         string // where all gaps are alike
+	edge        edge
+	group, text int // the first piece
+}
+
+func (s *stage) jobs() (jobs []job) {
+	if s.total == 0 {
+		return nil
+	}
+	gaps := s.gaps
+	if s.mixed {
+		gaps = []string{""}
+	}
+	for k := range s.keys {
+		for _, gap := range gaps {
+			for _, e := range s.frames.edges(gap) {
+				for g := range s.groups {
+					kind := s.groups[g].kind
+					if kind == ofNothing && gap == "" || !kind.core() && s.extras == 0 {
+						continue
+					}
+					for t := range s.groups[g].texts {
+						jobs = append(jobs, job{&s.keys[k], gap, e, g, t})
+					}
+				}
+			}
+		}
+	}
+	return jobs
+}
+
+// worker tries compositions, one piece deeper at a time, and hashes what they have in common only once.
+type worker struct {
+	search *search
+	stage  *stage
+	check  *checker
+	ctx    context.Context // of the run; a worker lives no longer than it
+
+	job     *job
+	buf     []byte   // the text so far
+	states  [][]byte // by depth: the inner hash's state after the text's whole blocks
+	path    []place  // by depth
+	used    uint64   // groups
+	extras  int
+	tried   int64
+	pending int // blocks hashed since the last look at ctx
+
+	wrapped []byte
+}
+
+// place is a piece of the composition and the gap before it.
+type place struct {
+	group, text int
+	gap         string
+}
+
+func newWorker(s *search, st *stage) *worker {
+	w := &worker{
+		search: s,
+		stage:  st,
+		check:  newChecker(s.wanted),
+		states: make([][]byte, st.max+1),
+		path:   make([]place, st.max),
+	}
+	longest := 0 // no composition is longer than all pieces at their longest
+	for _, g := range st.groups {
+		most := 0
+		for _, text := range g.texts {
+			most = max(most, len(text))
+		}
+		longest += most
+	}
+	w.buf = make([]byte, longest+(st.max+2)*longestGap+paddingSpace)
+	return w
+}
+
+// longestGap bounds the separators.
+const longestGap = 8
+
+func (w *worker) do(ctx context.Context, j *job) {
+	w.ctx, w.job = ctx, j
+	w.used, w.extras = 0, 0
+	n := copy(w.buf, j.edge.lead)
+	w.states[0] = append(w.states[0][:0], j.key.inner...)
+	w.place(0, place{j.group, j.text, ""}, n, 0)
+}
+
+// place puts a piece behind the text of n bytes, of which done are hashed, tries what that makes, and goes on
+// from there. It says whether to go on at all.
+func (w *worker) place(depth int, p place, n, done int) bool {
+	st, g := w.stage, &w.stage.groups[p.group]
+	n += copy(w.buf[n:], p.gap)
+	n += copy(w.buf[n:], g.texts[p.text])
+	w.path[depth] = p
+	if depth+1 >= st.min {
+		for _, trail := range w.job.edge.trails {
+			if !w.try(depth, n+copy(w.buf[n:], trail), done, trail) {
+				return false
+			}
+		}
+	}
+	if depth+1 >= st.max || st.bodyAtEnd && g.kind == ofBody && depth > 0 {
+		return true
+	}
+	if st.wrap == nil {
+		w.states[depth+1], done = w.check.stateAt(w.states[depth+1][:0], w.states[depth], done, w.buf, n)
+	}
+	w.used |= 1 << p.group
+	if !g.kind.core() {
+		w.extras++
+	}
+	goOn := w.deeper(depth+1, n, done)
+	w.used &^= 1 << p.group
+	if !g.kind.core() {
+		w.extras--
+	}
+	return goOn
+}
+
+// deeper places every piece that may come next.
+func (w *worker) deeper(depth, n, done int) bool {
+	st := w.stage
+	for i := range st.groups {
+		g := &st.groups[i]
+		if w.used>>i&1 != 0 || !g.kind.core() && w.extras == st.extras {
+			continue
+		}
+		if st.mixed {
+			for t := range g.texts {
+				for _, gap := range st.gaps {
+					if g.kind != ofNothing && !w.place(depth, place{i, t, gap}, n, done) {
+						return false
+					}
+				}
+			}
+			continue
+		}
+		if g.kind == ofNothing && w.job.gap == "" {
+			continue
+		}
+		for t := range g.texts {
+			if !w.place(depth, place{i, t, w.job.gap}, n, done) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// blocksBetweenLooks is how much is hashed between two looks at the context: under a millisecond's work, or some
+// milliseconds' without hardware for SHA-256.
+const blocksBetweenLooks = 1 << 13
+
+func (w *worker) try(depth, n, done int, trail string) bool {
+	w.tried++
+	w.pending += (n-done)/64 + 3
+	if w.pending >= blocksBetweenLooks {
+		w.pending = 0
+		w.search.tried.Add(w.tried)
+		w.tried = 0
+		if w.search.stop.Load() || w.ctx.Err() != nil {
+			return false
+		}
+	}
+	state, buf := w.states[depth], w.buf
+	if w.stage.wrap != nil {
+		state, done = w.job.key.inner, 0
+		buf, n = w.wrap(n)
+	}
+	if !w.check.matches(w.job.key, state, done, buf, n) {
+		return true
+	}
+	w.hit(depth, trail)
+	return false
+}
+
+// wrap gives the wrapped text, with space for the padding.
+func (w *worker) wrap(n int) ([]byte, int) {
+	w.wrapped, _ = w.stage.wrap.part(Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
+	n = len(w.wrapped)
+	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
+	return w.wrapped, n
+}
+
+func (w *worker) hit(depth int, trail string) {
+	h := &hit{key: *w.job.key}
+	h.composition = composition{lead: w.job.edge.lead, trail: trail, wrap: w.stage.wrap}
+	for i, p := range w.path[:depth+1] {
+		if i > 0 {
+			h.composition.gaps = append(h.composition.gaps, p.gap)
+		}
+		h.composition.pieces = append(h.composition.pieces, w.stage.groups[p.group].pieces[p.text])
+	}
+	w.search.mutex.Lock()
+	defer w.search.mutex.Unlock()
+	if w.search.found == nil {
+		w.search.found = h
+	}
+	w.search.stop.Store(true)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// demo is samples that are signed in a way drawn by lot. All of it is made up: the interface document shows neither
+// the canonical string nor the encoding.
+type demo struct {
+	secret  paymentsvc.Secret
+	hidden  string
+	samples []sample
+	raw     map[string]string // by the name of the sample
+}
+
+// newDemo signs two requests with the client and a notification, each as it would be captured.
+func newDemo(ctx context.Context) (*demo, error) {
+	key := make([]byte, 16)
+	_, _ = rand.Read(key) // never fails
+	d := &demo{secret: paymentsvc.Secret("demo-" + hex.EncodeToString(key)), raw: map[string]string{}}
+
+	hidden := compositions(d.secret)
+	drawn, err := rand.Int(rand.Reader, big.NewInt(int64(len(hidden))))
+	if err != nil {
+		return nil, err
+	}
+	scheme := hidden[drawn.Int64()]
+	d.hidden = scheme.text
+	return d, d.capture(ctx, scheme.Scheme)
+}
+
+type composition struct {
+	paymentsvc.Scheme
+	text string
+}
+
+// compositions are what the demo draws from.
+func compositions(secret paymentsvc.Secret) []composition {
+	pairs := canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"})
+	return []composition{
+		{
+			paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex},
+			"timestamp and body, with a full stop between, in hexadecimal",
+		},
+		{
+			paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.BodySHA256), Encoding: base64.StdEncoding},
+			"method, path, timestamp and the body's SHA-256, with a line end between, in base64",
+		},
+		{
+			paymentsvc.Scheme{Canonical: canonical.Join("&", pairs, canonical.Labelled("key=", canonical.Secret(secret))), Encoding: paymentsvc.HexUpper},
+			"all fields sorted as name=value with ampersands between, then key= and the secret, in upper-case hexadecimal",
+		},
+		{
+			paymentsvc.Scheme{Canonical: canonical.Join("|", canonical.Timestamp, canonical.Lower(canonical.Method), canonical.BodySorted), Encoding: base64.RawURLEncoding},
+			"timestamp, method in lower case and the body with sorted fields, with bars between, in base64 of the URL alphabet without padding",
+		},
+		{
+			paymentsvc.Scheme{Canonical: canonical.SHA256(paymentsvc.Hex, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body)), Encoding: canonical.Prefixed("sha256=", paymentsvc.Hex)},
+			"the SHA-256 of timestamp, path and body run together, in hexadecimal behind sha256=",
+		},
+		{
+			paymentsvc.Scheme{Canonical: canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Method, canonical.Path, canonical.Literal("\n"), canonical.Body), Encoding: paymentsvc.Hex},
+			"timestamp, full stop, method and path run together, line end, body, in hexadecimal",
+		},
+	}
+}
+
+func (d *demo) capture(ctx context.Context, scheme paymentsvc.Scheme) error {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: d.secret})
+	if err != nil {
+		return err
+	}
+	var captured []*http.Request
+	client, err := paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: "https://pay.example.com/v1", PartnerID: 1001, ProjectID: 2002, Signer: signer,
+		HTTPClient: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			captured = append(captured, r)
+			answer := `{"order_id":"00000000-0000-0000-0000-000000000000","status":1,"status_code":0,"payout_balance":0,"expected_balance":0,"currency":"EUR"}`
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+		})},
+	})
+	if err != nil {
+		return err
+	}
+	payment := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order/1"}
+	if _, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment); err != nil {
+		return err
+	}
+	if _, err := client.GetBalance(ctx); err != nil {
+		return err
+	}
+	notification, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://shop.example/payments/notify", strings.NewReader(
+		`{"status": 2, "status_code": 0, "status_description": "SUCCESS", "event": "payment.status_changed", "order_id": "o-1", "amount": 10.50}`))
+	if err != nil {
+		return err
+	}
+	if err := sign(notification, scheme, d.secret); err != nil {
+		return err
+	}
+	for i, r := range append(captured, notification) {
+		if err := d.add([]string{"init_payment.http", "get_balance.http", "notification.http"}[i], r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sign signs a notification, which is the service's to do.
+func sign(r *http.Request, scheme paymentsvc.Scheme, secret paymentsvc.Secret) error {
+	body, err := r.GetBody()
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	m := &paymentsvc.Message{Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header, Timestamp: "1700000000", Body: text}
+	signature, err := scheme.Signature(secret, m)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Timestamp", m.Timestamp)
+	r.Header.Set("Signature", signature)
+	return nil
+}
+
+// add writes a request as it is captured, and reads it as any sample is read.
+func (d *demo) add(name string, r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\nHost: %s\n", r.Method, r.URL.RequestURI(), r.URL.Host)
+	for _, header := range []string{"Content-Type", "Timestamp", "Signature"} {
+		fmt.Fprintf(&b, "%s: %s\n", header, r.Header.Get(header))
+	}
+	fmt.Fprintf(&b, "Content-Length: %d\n\n%s\n", len(body), body)
+	s, err := parseSample(name, b.Bytes())
+	if err != nil {
+		return err
+	}
+	d.samples = append(d.samples, s)
+	d.raw[name] = b.String()
+	return nil
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls the function.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
