@@ -334,6 +334,28 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
+// BenchmarkVerifySecrets is Verify during a rotation, where the last of the secrets is the right one, beside Verify
+// with that one alone: each further secret costs one HMAC and its encoding.
+func BenchmarkVerifySecrets(b *testing.B) {
+	const size = 220
+	header, body := signedNotification(b, size)
+	alone := newWebhook(b, notificationScheme())
+	for _, count := range []int{2, 8} {
+		b.Run(fmt.Sprintf("secrets=%d", count), func(b *testing.B) {
+			secrets := slices.Repeat([]paymentsvc.Secret{"an older key"}, count-1)
+			webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+				Scheme: notificationScheme(), Secrets: append(secrets, testSecret), Tolerance: paymentsvc.AnyAge,
+			})
+			require.NoError(b, err)
+			b.Run("ratio", func(b *testing.B) {
+				inTurns(b, 1+200_000/size,
+					repeatedly(func() error { return webhook.Verify(header, body) }),
+					repeatedly(func() error { return alone.Verify(header, body) }))
+			})
+		})
+	}
+}
+
 func repeatedly(f func() error) work {
 	return func(b *testing.B, n int) {
 		for range n {

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/PaddleHQ/paddle-go-sdk/v4"
+	"github.com/PaddleHQ/paddle-go-sdk/v4/pkg/paddlenotification"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stripe/stripe-go/v82"
+	"github.com/stripe/stripe-go/v82/webhook"
+	svix "github.com/svix/svix-webhooks/go"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+const (
+	secret    = "a secret for benchmarks"
+	tolerance = 5 * time.Minute // the peers' default
+	orderID   = "6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11"
+)
+
+// What the three services send, each in its own form, with room for padding. The first is the notification of the
+// interface document, section 6.
+const (
+	notificationForm = `{"event":"payment.status_changed","order_id":"` + orderID + `","status":1,` +
+		`"status_description":"SUCCESS","status_code":2,"amount":10.50,"user_data":"order-1%s"}`
+	stripeForm = `{"id":"` + orderID + `","object":"event","api_version":"` + stripe.APIVersion + `",` +
+		`"type":"charge.succeeded","data":{"object":{"amount":1050,"description":"order-1%s"}}}`
+	paddleForm = `{"event_id":"evt_1","event_type":"transaction.completed","data":{"id":"` + orderID + `",` +
+		`"status":"completed","currency_code":"EUR","origin":"web","invoice_number":"order-1%s"}}`
+)
+
+// padded fills form up to size bytes.
+func padded(form string, size int) []byte {
+	return fmt.Appendf(nil, form, strings.Repeat("-", size-len(fmt.Sprintf(form, ""))))
+}
+
+// delivery changes a body on its way from the service that signed it. Benchmarks deliver it as it is.
+type delivery func(body []byte) []byte
+
+func untouched(body []byte) []byte { return body }
+
+// verifiers are the ways to check the signature and age of a notification of size bytes, which comes with the
+// other headers that a server sees. All but the bounds read the clock.
+func verifiers(size int, deliver delivery) []candidate {
+	now := time.Now()
+	body := padded(notificationForm, size)
+	arrived := deliver(body)
+	bare := newPooledHMAC()
+	own := ownHeader(now, body)
+	sdk := newWebhook()
+	stripeHeader := stripeHeader(now, body)
+	standard := must(standardwebhooks.NewWebhookRaw([]byte(secret)))
+	svixWebhook := must(svix.NewWebhookRaw([]byte(secret)))
+	standardHeader := idHeader("Webhook-", now, body)
+	svixHeader := idHeader("Svix-", now, body)
+	paddleVerifier, paddleRequest := newPaddle(now, body, arrived)
+
+	return []candidate{
+		{name: "SHA-256 of the body", bound: true, run: func() (string, error) {
+			sum := sha256.Sum256(arrived)
+			if sum == [sha256.Size]byte{} {
+				return "", errMismatch
+			}
+			return "", nil
+		}},
+		{name: pooledHMACName, bound: true, run: func() (string, error) { return "", bare.check(own, arrived) }},
+		{name: "by hand: pooled HMAC, age", who: byHand, run: func() (string, error) { return "", bare.verify(own, arrived) }},
+		{name: "paymentsvc: `Verify`", who: ours, run: func() (string, error) { return "", sdk.Verify(own, arrived) }},
+		{name: "stripe-go: `ValidatePayload`", who: "stripe-go", run: func() (string, error) {
+			return "", webhook.ValidatePayload(arrived, stripeHeader.Get("Stripe-Signature"), secret)
+		}},
+		{name: "standard-webhooks: `Verify`", who: "standard-webhooks", run: func() (string, error) {
+			return "", standard.Verify(arrived, standardHeader)
+		}},
+		{name: "svix: `Verify`", who: "svix", run: func() (string, error) {
+			return "", svixWebhook.Verify(arrived, svixHeader)
+		}},
+		{name: "paddle: `Verify`", who: "paddle", run: func() (string, error) {
+			return "", paddleVerify(paddleVerifier, paddleRequest())
+		}},
+	}
+}
+
+// parsers are the ways to do the same and read the body. Where a peer only verifies, encoding/json reads.
+func parsers(size int, deliver delivery) []candidate {
+	now := time.Now()
+	body := padded(notificationForm, size)
+	arrived := deliver(body)
+	bare := newPooledHMAC()
+	own := ownHeader(now, body)
+	sdk := newWebhook()
+	stripeBody := padded(stripeForm, size)
+	stripeArrived, stripeHeader := deliver(stripeBody), stripeHeader(now, stripeBody)
+	standard := must(standardwebhooks.NewWebhookRaw([]byte(secret)))
+	svixWebhook := must(svix.NewWebhookRaw([]byte(secret)))
+	standardHeader := idHeader("Webhook-", now, body)
+	svixHeader := idHeader("Svix-", now, body)
+	paddleBody := padded(paddleForm, size)
+	paddleVerifier, paddleRequest := newPaddle(now, paddleBody, deliver(paddleBody))
+
+	return []candidate{
+		{name: pooledHMACName, bound: true, run: func() (string, error) { return "", bare.check(own, arrived) }},
+		{name: "by hand: pooled HMAC, age, `encoding/json`", who: byHand, run: func() (string, error) {
+			return parseByHand(bare.verify(own, arrived), arrived)
+		}},
+		{name: "paymentsvc: `Parse`", who: ours, run: func() (string, error) {
+			n, err := sdk.Parse(own, arrived)
+			if err != nil {
+				return "", err
+			}
+			return n.OrderID, nil
+		}},
+		{name: "stripe-go: `ConstructEvent`", who: "stripe-go", run: func() (string, error) {
+			event, err := webhook.ConstructEvent(stripeArrived, stripeHeader.Get("Stripe-Signature"), secret)
+			return event.ID, err
+		}},
+		{name: "standard-webhooks: `Verify`, `encoding/json`", who: "standard-webhooks", run: func() (string, error) {
+			return parseByHand(standard.Verify(arrived, standardHeader), arrived)
+		}},
+		{name: "svix: `Verify`, `encoding/json`", who: "svix", run: func() (string, error) {
+			return parseByHand(svixWebhook.Verify(arrived, svixHeader), arrived)
+		}},
+		{name: "paddle: `Verify`, `encoding/json` into its types", who: "paddle", run: func() (string, error) {
+			r := paddleRequest()
+			if err := paddleVerify(paddleVerifier, r); err != nil {
+				return "", err
+			}
+			verified, err := io.ReadAll(r.Body)
+			if err != nil {
+				return "", err
+			}
+			var event paddlenotification.TransactionCompleted
+			err = json.Unmarshal(verified, &event)
+			return event.Data.ID, err
+		}},
+	}
+}
+
+func newWebhook() *paymentsvc.Webhook {
+	return must(paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme:    scheme(),
+		Secrets:   []paymentsvc.Secret{secret},
+		Tolerance: tolerance,
+	}))
+}
+
+// scheme is these benchmarks' choice; the interface document shows none.
+func scheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		Encoding:  paymentsvc.Hex,
+	}
+}
+
+// usualHeader is what a server sees around any notification.
+func usualHeader(body []byte) http.Header {
+	return http.Header{
+		"Accept-Encoding": {"gzip"},
+		"Content-Length":  {strconv.Itoa(len(body))},
+		"Content-Type":    {"application/json"},
+		"User-Agent":      {"service/1.0"},
+	}
+}
+
+func ownHeader(at time.Time, body []byte) http.Header {
+	h := usualHeader(body)
+	h["Timestamp"] = []string{strconv.FormatInt(at.Unix(), 10)}
+	h["Signature"] = []string{must(scheme().Signature(secret, &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Timestamp: h.Get("Timestamp"), Body: body,
+	}))}
+	return h
+}
+
+func stripeHeader(at time.Time, body []byte) http.Header {
+	h := usualHeader(body)
+	h.Set("Stripe-Signature", fmt.Sprintf("t=%d,v1=%x", at.Unix(), webhook.ComputeSignature(at, body, secret)))
+	return h
+}
+
+// idHeader is the form that standard-webhooks and svix share.
+func idHeader(prefix string, at time.Time, body []byte) http.Header {
+	h := usualHeader(body)
+	h.Set(prefix+"Id", "msg_1")
+	h.Set(prefix+"Timestamp", strconv.FormatInt(at.Unix(), 10))
+	h.Set(prefix+"Signature", must(must(standardwebhooks.NewWebhookRaw([]byte(secret))).Sign("msg_1", at, body)))
+	return h
+}
+
+// newPaddle gives a verifier, and a request whose body can be read again each time it is asked for: Verify takes a
+// request and replaces its body. Nothing is allocated for that here, so what is counted is Verify's.
+func newPaddle(at time.Time, body, arrived []byte) (*paddle.WebhookVerifier, func() *http.Request) {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = fmt.Fprintf(mac, "%d:%s", at.Unix(), body)
+	r := &http.Request{Method: http.MethodPost, Header: usualHeader(body)}
+	r.Header.Set("Paddle-Signature", fmt.Sprintf("ts=%d;h1=%x", at.Unix(), mac.Sum(nil)))
+	reader := new(rereadable)
+	return paddle.NewWebhookVerifier(secret, paddle.VerifierWithTimestampTolerance(tolerance)), func() *http.Request {
+		reader.Reset(arrived)
+		r.Body = reader
+		return r
+	}
+}
+
+type rereadable struct{ bytes.Reader }
+
+func (*rereadable) Close() error { return nil }
+
+func paddleVerify(v *paddle.WebhookVerifier, r *http.Request) error {
+	ok, err := v.Verify(r)
+	if err == nil && !ok {
+		return errMismatch
+	}
+	return err
+}
+
+const pooledHMACName = "pooled HMAC and comparison"
+
+// pooledHMAC is a program's own check of a signature: an HMAC state that is kept, compared in constant time.
+type pooledHMAC struct{ pool *sync.Pool }
+
+type hmacState struct {
+	mac       hash.Hash
+	canonical []byte
+	sum       [sha256.Size]byte
+	hex       [2 * sha256.Size]byte
+}
+
+func newPooledHMAC() pooledHMAC {
+	return pooledHMAC{&sync.Pool{New: func() any {
+		return &hmacState{mac: hmac.New(sha256.New, []byte(secret))}
+	}}}
+}
+
+var (
+	errMismatch = errors.New("mismatch")
+	errAge      = errors.New("too old or too new")
+)
+
+// check looks at the signature only.
+func (p pooledHMAC) check(h http.Header, body []byte) error {
+	s := p.pool.Get().(*hmacState)
+	defer p.pool.Put(s)
+	s.mac.Reset()
+	s.canonical = append(append(s.canonical[:0], h.Get("Timestamp")...), '\n')
+	s.mac.Write(s.canonical)
+	s.mac.Write(body)
+	hex.Encode(s.hex[:], s.mac.Sum(s.sum[:0]))
+	if !hmac.Equal(s.hex[:], []byte(h.Get("Signature"))) {
+		return errMismatch
+	}
+	return nil
+}
+
+// verify looks at the age too.
+func (p pooledHMAC) verify(h http.Header, body []byte) error {
+	if err := p.check(h, body); err != nil {
+		return err
+	}
+	timestamp, err := strconv.ParseInt(h.Get("Timestamp"), 10, 64)
+	if err != nil {
+		return err
+	}
+	if time.Since(time.Unix(timestamp, 0)).Abs() > tolerance {
+		return errAge
+	}
+	return nil
+}
+
+// notification is section 6 of the interface document.
+type notification struct {
+	Event             string      `json:"event"`
+	OrderID           string      `json:"order_id"`
+	Status            int64       `json:"status"`
+	StatusDescription string      `json:"status_description"`
+	StatusCode        int64       `json:"status_code"`
+	Amount            json.Number `json:"amount"`
+	UserData          string      `json:"user_data"`
+}
+
+// parseByHand reads body, unless it did not verify.
+func parseByHand(verified error, body []byte) (string, error) {
+	if verified != nil {
+		return "", verified
+	}
+	n := new(notification)
+	err := json.Unmarshal(body, n)
+	return n.OrderID, err
+}
