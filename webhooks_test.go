@@ -140,10 +140,10 @@ func TestNewWebhookNamesTheFieldThatIsWrong(t *testing.T) {
 		{"nil Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = nil }},
 		{"an empty list of Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} }},
 		{"an empty secret", "Secret", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{""} }},
-		{"an empty secret behind a good one", "Secret", func(c *paymentsvc.WebhookConfig) {
+		{"an empty secret behind a good one", "Secrets[1]", func(c *paymentsvc.WebhookConfig) {
 			c.Secrets = []paymentsvc.Secret{testSecret, ""}
 		}},
-		{"the placeholder of a secret", "Secret", func(c *paymentsvc.WebhookConfig) {
+		{"the placeholder of a secret", "Secrets[0]", func(c *paymentsvc.WebhookConfig) {
 			c.Secrets = []paymentsvc.Secret{paymentsvc.Secret(fmt.Sprint(testSecret)), hookOther}
 		}},
 		{"no Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 0 }},
