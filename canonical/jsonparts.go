@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // Field is the value of one field of the body: text without its quotes and escapes, a number, true, false and
@@ -217,7 +218,7 @@ func appendCompact(dst, value []byte) []byte {
 		case isSpace(value[i]):
 			i++
 		case value[i] == '"':
-			end := endOfString(value, i)
+			end := jsonobject.EndOfString(value, i)
 			dst = append(dst, value[i:end]...)
 			i = end
 		default:

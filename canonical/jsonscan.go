@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // member is a name and a value of a JSON object: the name as a text and as it is written between its quotes, the
@@ -20,7 +22,7 @@ func membersOfBody(dst []member, body []byte) ([]member, error) {
 	if !json.Valid(body) {
 		return nil, errors.New("canonical: the body is not JSON")
 	}
-	start := skipSpace(body, 0)
+	start := jsonobject.SkipSpace(body, 0)
 	if body[start] != '{' {
 		return nil, errors.New("canonical: the body is not a JSON object")
 	}
@@ -30,18 +32,18 @@ func membersOfBody(dst []member, body []byte) ([]member, error) {
 // members appends the members of the object that valid JSON starts with.
 func members(dst []member, object []byte) ([]member, error) {
 	first := len(dst)
-	for i := skipSpace(object, 1); object[i] == '"'; {
-		nameEnd := endOfString(object, i)
-		start := skipSpace(object, skipSpace(object, nameEnd)+1) // over the colon
-		end := endOfValue(object, start)
+	for i := jsonobject.SkipSpace(object, 1); object[i] == '"'; {
+		nameEnd := jsonobject.EndOfString(object, i)
+		start := jsonobject.SkipSpace(object, jsonobject.SkipSpace(object, nameEnd)+1) // over the colon
+		end := jsonobject.EndOfValue(object, start)
 		written := object[i+1 : nameEnd-1]
 		name := written
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = appendUnescaped(nil, name)
 		}
 		dst = append(dst, member{name, written, object[start:end]})
-		if i = skipSpace(object, end); object[i] == ',' {
-			i = skipSpace(object, i+1)
+		if i = jsonobject.SkipSpace(object, end); object[i] == ',' {
+			i = jsonobject.SkipSpace(object, i+1)
 		}
 	}
 	if repeated(dst[first:]) {
@@ -79,11 +81,11 @@ func sortByName(list []member) {
 
 // elements appends the elements of the array that valid JSON starts with.
 func elements(dst [][]byte, array []byte) [][]byte {
-	for i := skipSpace(array, 1); array[i] != ']'; {
-		end := endOfValue(array, i)
+	for i := jsonobject.SkipSpace(array, 1); array[i] != ']'; {
+		end := jsonobject.EndOfValue(array, i)
 		dst = append(dst, array[i:end])
-		if i = skipSpace(array, end); array[i] == ',' {
-			i = skipSpace(array, i+1)
+		if i = jsonobject.SkipSpace(array, end); array[i] == ',' {
+			i = jsonobject.SkipSpace(array, i+1)
 		}
 	}
 	return dst
@@ -111,54 +113,7 @@ func find(body []byte, path []string) ([]byte, error) {
 	return nil, errors.New("canonical: Field needs a name")
 }
 
-// The functions below walk a text that json.Valid has accepted, so they look at no more than they need to find
-// an end, and never run past one.
-
-func skipSpace(data []byte, i int) int {
-	for i < len(data) && isSpace(data[i]) {
-		i++
-	}
-	return i
-}
-
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
-
-// endOfString gives the index behind the string that starts at i.
-func endOfString(data []byte, i int) int {
-	for i++; data[i] != '"'; i++ {
-		if data[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
-}
-
-// endOfValue gives the index behind the value that starts at i.
-func endOfValue(data []byte, i int) int {
-	for depth := 0; ; {
-		switch c := data[i]; {
-		case c == '"':
-			i = endOfString(data, i)
-		case c == '{' || c == '[':
-			depth++
-			i++
-			continue
-		case c == '}' || c == ']':
-			depth--
-			i++
-		case c == ',' || c == ':' || isSpace(c):
-			i++
-			continue
-		default: // a number, true, false or null
-			for i < len(data) && !isSpace(data[i]) && data[i] != ',' && data[i] != '}' && data[i] != ']' {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-}
 
 // nextRune reads one character of a string's inside, escape or not, and gives what stands behind it. A byte that
 // is not UTF-8 comes back as RuneError with size 1, so that it can be kept.

@@ -37,7 +37,7 @@ type Field struct {
 // over. Errors name the field and hold no bytes of data; data that ends inside the object is
 // io.ErrUnexpectedEOF.
 func Decode(data []byte, fields []Field) error {
-	start := skipSpace(data, 0)
+	start := SkipSpace(data, 0)
 	if start == len(data) || data[start] != '{' {
 		if json.Valid(data) {
 			return errors.New("not a JSON object")
@@ -51,7 +51,7 @@ func Decode(data []byte, fields []Field) error {
 			failure = readMember(fields, &seen, name, value)
 		}
 	})
-	if end < 0 || skipSpace(data, end) != len(data) {
+	if end < 0 || SkipSpace(data, end) != len(data) {
 		return invalid(data) // whatever its fields were: a text that is cut off may go on differently
 	}
 	if failure != nil {

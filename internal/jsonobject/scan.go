@@ -19,20 +19,20 @@ func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int
 	if depth == maxDepth {
 		return -1
 	}
-	i = skipSpace(data, i+1)
+	i = SkipSpace(data, i+1)
 	if i < len(data) && data[i] == '}' {
 		return i + 1
 	}
 	for i < len(data) && data[i] == '"' {
-		nameEnd := endOfString(data, i)
+		nameEnd := EndOfString(data, i)
 		if nameEnd < 0 {
 			return -1
 		}
-		colon := skipSpace(data, nameEnd)
+		colon := SkipSpace(data, nameEnd)
 		if colon == len(data) || data[colon] != ':' {
 			return -1
 		}
-		start := skipSpace(data, colon+1)
+		start := SkipSpace(data, colon+1)
 		end := endOfValue(data, start, depth+1)
 		if end < 0 {
 			return -1
@@ -41,7 +41,7 @@ func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int
 			member(data[i:nameEnd], data[start:end])
 		}
 
-		i = skipSpace(data, end)
+		i = SkipSpace(data, end)
 		switch {
 		case i == len(data):
 			return -1
@@ -50,7 +50,7 @@ func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int
 		case data[i] != ',':
 			return -1
 		}
-		i = skipSpace(data, i+1)
+		i = SkipSpace(data, i+1)
 	}
 	return -1
 }
@@ -59,7 +59,7 @@ func endOfArray(data []byte, i, depth int) int {
 	if depth == maxDepth {
 		return -1
 	}
-	i = skipSpace(data, i+1)
+	i = SkipSpace(data, i+1)
 	if i < len(data) && data[i] == ']' {
 		return i + 1
 	}
@@ -68,7 +68,7 @@ func endOfArray(data []byte, i, depth int) int {
 		if end < 0 {
 			return -1
 		}
-		i = skipSpace(data, end)
+		i = SkipSpace(data, end)
 		switch {
 		case i == len(data):
 			return -1
@@ -77,9 +77,12 @@ func endOfArray(data []byte, i, depth int) int {
 		case data[i] != ',':
 			return -1
 		}
-		i = skipSpace(data, i+1)
+		i = SkipSpace(data, i+1)
 	}
 }
+
+// EndOfValue takes the index where a value starts and gives the index behind it, or -1 where it is not JSON.
+func EndOfValue(data []byte, i int) int { return endOfValue(data, i, 0) }
 
 func endOfValue(data []byte, i, depth int) int {
 	if i == len(data) {
@@ -87,7 +90,7 @@ func endOfValue(data []byte, i, depth int) int {
 	}
 	switch data[i] {
 	case '"':
-		return endOfString(data, i)
+		return EndOfString(data, i)
 	case '{':
 		return endOfObject(data, i, depth, nil)
 	case '[':
@@ -110,7 +113,8 @@ func endOfWord(data []byte, i int, word string) int {
 	return i + len(word)
 }
 
-func endOfString(data []byte, i int) int {
+// EndOfString takes the index where a string starts and gives the index behind it, or -1 where it is not JSON.
+func EndOfString(data []byte, i int) int {
 	for i = skipPlain(data, i+1); i < len(data); i = skipPlain(data, i+1) {
 		switch c := data[i]; {
 		case c == '"':
@@ -200,7 +204,8 @@ func skipDigits(data []byte, i int) int {
 	return i
 }
 
-func skipSpace(data []byte, i int) int {
+// SkipSpace gives the index of the first byte from i on that is not white space.
+func SkipSpace(data []byte, i int) int {
 	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
 		i++
 	}
