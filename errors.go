@@ -237,8 +237,12 @@ type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	code, message := strings.Split(codeKey, "."), strings.Split(messageKey, ".")
 	return func(_ int, body []byte) *ServiceError {
-		c, hasCode := textAt(body, code)
-		m, hasMessage := textAt(body, message)
+		var object map[string]json.RawMessage
+		if json.Unmarshal(body, &object) != nil {
+			return nil //nolint:nilerr // what is no object holds no error
+		}
+		c, hasCode := textAt(object, code)
+		m, hasMessage := textAt(object, message)
 		if !hasCode && !hasMessage {
 			return nil
 		}
@@ -246,14 +250,16 @@ func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	}
 }
 
-// textAt follows path into nested objects and gives what is there as text; false for nothing and for null.
-func textAt(value json.RawMessage, path []string) (string, bool) {
-	for _, name := range path {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(value, &object) != nil {
+// textAt follows path, of one name at least, into nested objects and gives what is there as text; false for nothing
+// and for null.
+func textAt(object map[string]json.RawMessage, path []string) (string, bool) {
+	value := object[path[0]]
+	for _, name := range path[1:] {
+		var nested map[string]json.RawMessage
+		if json.Unmarshal(value, &nested) != nil {
 			return "", false
 		}
-		value = object[name]
+		value = nested[name]
 	}
 	if len(value) == 0 || string(value) == "null" {
 		return "", false

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc/internal/buffer"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
@@ -208,17 +209,8 @@ func (a *authenticator) canonical(w *scratch) error {
 	if err != nil {
 		return fmt.Errorf("canonical string: %w", err)
 	}
-	if !sameStart(made, w.canonical) {
-		// It had to grow, or is not dst at all: a function may return the body itself, and the next message
-		// must not be written over that.
-		made = append(w.canonical[:0], made...)
-	}
-	w.canonical = made
+	w.canonical = buffer.Own(w.canonical, made)
 	return nil
-}
-
-func sameStart(a, b []byte) bool {
-	return len(a) > 0 && cap(b) > 0 && &a[0] == &b[:1][0]
 }
 
 func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {

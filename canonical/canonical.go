@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/buffer"
 )
 
 // Timestamp is the timestamp header's text: Unix time in seconds.
@@ -92,17 +93,13 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 	}
 }
 
-// appendPart calls a part and gives what it made in memory that may be written to: a function that does not append
-// may return the body itself, which will still be sent.
+// appendPart calls a part and gives what it made in memory that may be written to.
 func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, error) {
 	made, err := part(dst, m)
 	if err != nil {
 		return nil, err
 	}
-	if len(made) > 0 && cap(dst) > 0 && &made[0] == &dst[:1][0] {
-		return made, nil
-	}
-	return append(dst[:0], made...), nil
+	return buffer.Own(dst, made), nil
 }
 
 // ByKind is request for requests to the service and notification for notifications from it, for a service that

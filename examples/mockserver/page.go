@@ -305,11 +305,7 @@ func (p *page) faultRequests(r *http.Request) (done, error) {
 	if !isOneOf(endpointOptions(), on) {
 		return done{}, errors.New("there is no such endpoint")
 	}
-	which, err := whichOf(r)
-	if err != nil {
-		return done{}, err
-	}
-	fault, err := paymentsvctest.ParseFault(faultText(r))
+	which, fault, err := ruleOf(r, paymentsvctest.ParseFault)
 	if err != nil {
 		return done{}, err
 	}
@@ -322,16 +318,21 @@ func (p *page) faultNotifications(r *http.Request) (done, error) {
 	if !isOneOf(eventOptions(), on) {
 		return done{}, errors.New("there is no such event")
 	}
-	which, err := whichOf(r)
-	if err != nil {
-		return done{}, err
-	}
-	fault, err := paymentsvctest.ParseNotificationFault(faultText(r))
+	which, fault, err := ruleOf(r, paymentsvctest.ParseNotificationFault)
 	if err != nil {
 		return done{}, err
 	}
 	p.mock.FaultNotifications(paymentsvc.EventType(on), which, fault)
 	return done{word: "fault-set"}, nil
+}
+
+// ruleOf reads what both forms for faults have in common.
+func ruleOf[F any](r *http.Request, parse func(string) (F, error)) (which paymentsvctest.Which, fault F, err error) {
+	if which, err = whichOf(r); err != nil {
+		return which, fault, err
+	}
+	fault, err = parse(faultText(r))
+	return which, fault, err
 }
 
 // faultText is the fault as text, or where there is none the usual one that is selected.
