@@ -6,100 +6,66 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/internal/markdown"
+	"github.com/paymentsvc/paymentsvc/internal/snippet"
 )
 
-var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
-
-// prelude declares what the README's snippets take as given.
-const prelude = `
-var (
-	scheme paymentsvc.Scheme
-	secret paymentsvc.Secret
-	client *paymentsvc.Client
-	mux    *http.ServeMux
-	handler http.Handler
-	srv    *paymentsvctest.Server
-	t      *testing.T
-	orders interface {
-		Apply(ctx context.Context, key, orderID string, status paymentsvc.StatusName) error
-	}
-)
-
-func checkout(client *paymentsvc.Client, userData string)                  {}
-func retryLater(userData string) error                                     { return nil }
-func showRefusal(userData string) error                                    { return nil }
-func settleOrder(userData string, status *paymentsvc.StatusResponse) error { return nil }
-`
-
-// imports by the name that a snippet uses.
-var imports = map[string]string{
-	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "time": "time", "testing": "testing",
-	"paymentsvc":     "github.com/paymentsvc/paymentsvc",
-	"canonical":      "github.com/paymentsvc/paymentsvc/canonical",
-	"paymentsvctest": "github.com/paymentsvc/paymentsvc/paymentsvctest",
+// pages are the Markdown pages that a reader of the repository meets.
+func pages(t *testing.T) []string {
+	t.Helper()
+	docs, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	return append([]string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}, docs...)
 }
 
-func TestTheGoCodeInTheREADMECompiles(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	blocks := goBlock.FindAllStringSubmatch(string(readme), -1)
-	require.NotEmpty(t, blocks)
-
+func TestTheGoCodeInTheDocumentationCompiles(t *testing.T) {
 	root, err := filepath.Abs(".")
 	require.NoError(t, err)
 	replace := map[string]string{}
-	for i, block := range blocks {
-		source := program(block[1])
-		file := filepath.Join(t.TempDir(), "snippet.go")
-		require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
-		// The files exist only in this overlay, as packages of this module.
-		replace[filepath.Join(root, "internal", "readme", fmt.Sprintf("snippet%d", i+1), "snippet.go")] = file
+	packages := map[string][]string{}
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, block := range markdown.Blocks(string(text)) {
+			if block.Lang != "go" {
+				continue
+			}
+			source, err := snippet.Program(filepath.Join(root, page), block.Line, block.Text)
+			if !assert.NoError(t, err) {
+				continue
+			}
+			file := filepath.Join(t.TempDir(), "snippet.go")
+			require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+			// The files exist only in this overlay, as packages of this module.
+			name := fmt.Sprintf("snippet%d", len(replace)+1)
+			replace[filepath.Join(root, "internal", "pages", name, "snippet.go")] = file
+			packages[page] = append(packages[page], "./internal/pages/"+name)
+		}
 	}
+	require.NotEmpty(t, packages["README.md"])
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	require.NoError(t, err)
 	overlayFile := filepath.Join(t.TempDir(), "overlay.json")
 	require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
 
-	for i := range blocks {
-		build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlayFile, fmt.Sprintf("./internal/readme/snippet%d", i+1))
-		output, err := build.CombinedOutput()
-		assert.NoError(t, err, "snippet %d:\n%s\n%s", i+1, blocks[i][1], output)
+	for page, paths := range packages {
+		t.Run(page, func(t *testing.T) {
+			build := exec.CommandContext(t.Context(), "go", append([]string{"build", "-overlay", overlayFile}, paths...)...)
+			output, err := build.CombinedOutput()
+			assert.NoError(t, err, "%s", output)
+		})
 	}
 }
 
-// program makes a package of a snippet that stands in a function, or among declarations.
-func program(snippet string) string {
-	var b strings.Builder
-	b.WriteString("package snippet\n\nimport (\n")
-	for name, path := range imports {
-		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(snippet + prelude) {
-			fmt.Fprintf(&b, "\t%q\n", path)
-		}
-	}
-	b.WriteString(")\n" + prelude)
-	if strings.HasPrefix(snippet, "func ") {
-		return b.String() + snippet
-	}
-	b.WriteString("\nfunc snippet(ctx context.Context, userData string, err error) error {\n\t{\n" + snippet)
-	for _, name := range []string{"payment", "scheme", "err"} { // what a snippet declares for the reader to use
-		if strings.Contains(snippet, name+" :=") || strings.Contains(snippet, name+", err :=") {
-			fmt.Fprintf(&b, "\t_ = %s\n", name)
-		}
-	}
-	b.WriteString("\t}\n\treturn err\n}\n")
-	return b.String()
-}
-
-func TestTheREADMENamesNoMachine(t *testing.T) {
-	for _, file := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md"} {
-		text, err := os.ReadFile(file)
+func TestTheDocumentationNamesNoMachine(t *testing.T) {
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		assert.NotRegexp(t, `/(home|root|work|tmp)/`, string(text), file)
+		assert.NotRegexp(t, `/(home|root|work|tmp)/`, string(text), page)
 	}
 }
