@@ -16,9 +16,12 @@ func (c *Client) GetBalance(ctx context.Context) (*Balance, error) {
 
 // Balance is the answer of get_balance (sections 2.6 and 4.7). The three values are always set.
 type Balance struct {
+	// PayoutBalance and ExpectedBalance are in the currency associated with the project (section 1). What sets the two
+	// apart is not shown.
 	PayoutBalance   Amount
 	ExpectedBalance Amount
-	Currency        string
+	// Currency names the currency as the service does.
+	Currency string
 	// Raw is the whole answer.
 	Raw json.RawMessage
 }

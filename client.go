@@ -196,7 +196,8 @@ func loopback(host string) bool {
 }
 
 // ForProject gives a Client for another project of the same partner. It shares everything else with c, its
-// connections included. signer signs with the other project's secret key and is required.
+// connections included. signer signs with the other project's secret key and is required, as projectID is; otherwise
+// the error wraps ErrInvalidRequest.
 func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 	var err error
 	switch {

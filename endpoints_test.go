@@ -281,3 +281,12 @@ func TestOptionalAndAddedFieldsNeverFail(t *testing.T) {
 		})
 	}
 }
+
+func TestTheErrorOfOrderUUIDRepeatsNothingOfTheAnswer(t *testing.T) {
+	for _, orderID := range []string{"4111-1111" + "7e1ad2a1-56e3-48a8-a434-1e091b94936d", "4111111111111111", ""} {
+		r := paymentsvc.InitPaymentResponse{OrderID: orderID}
+		id, err := r.OrderUUID()
+		assert.EqualError(t, err, "paymentsvc: order_id is not a UUID")
+		assert.Zero(t, id)
+	}
+}

@@ -212,7 +212,10 @@ func (e *Error) ClockSkew() (time.Duration, bool) {
 }
 
 // ServiceError is the error that the service reported, as an ErrorDecoder read it.
-type ServiceError struct{ Code, Message string }
+type ServiceError struct {
+	// Code and Message are what the ErrorDecoder found, "" for what it did not. The values are not shown (section 7).
+	Code, Message string
+}
 
 // Error does not repeat Code and Message: they are text of the answer, which may hold what the request held.
 func (e *ServiceError) Error() string {

@@ -236,6 +236,24 @@ func ExampleOutcomeOf() {
 	// cut-off may have been started: ask StatusPayment
 }
 
+// A payout whose answer was lost may have been paid. What the error holds says so, and how far the call came.
+func ExampleError() {
+	service, client := exampleService()
+	defer service.Close()
+	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	_, err := client.InitPayout(context.Background(), paymentsvc.PayoutRequest{
+		Amount: paymentsvc.MustParseAmount("25.00"), Destination: "4111111111111111", UserData: "payout-3",
+	})
+	var failed *paymentsvc.Error
+	if errors.As(err, &failed) && failed.Outcome == paymentsvc.OutcomeUnknown {
+		fmt.Printf("%s: %s after %d attempt, HTTP status %d\n", failed.Endpoint, failed.Outcome, failed.Attempts, failed.HTTPStatus)
+		fmt.Println("wait for the notification, or ask the service; do not start it again")
+	}
+	// Output:
+	// init_payout: unknown after 1 attempt, HTTP status 0
+	// wait for the notification, or ask the service; do not start it again
+}
+
 func ExampleErrorFields() {
 	decode := paymentsvc.ErrorFields("error.code", "error.message") // the names are not shown: ask the service
 	reported := decode(http.StatusOK, []byte(`{"error":{"code":17,"message":"limit exceeded"}}`))

@@ -3,6 +3,7 @@ package paymentsvc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -49,9 +50,15 @@ func (r *InitPaymentResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
 	}, &r.Raw
 }
 
-// OrderUUID reads OrderID as the UUID that section 2.2 describes. A payment whose order_id is none is a payment
-// all the same, which is why OrderID is text.
-func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) { return uuid.Parse(r.OrderID) }
+// OrderUUID reads OrderID as the UUID that section 2.2 describes. It is an error for OrderID not to be one; the payment
+// is a payment all the same, which is why OrderID is text.
+func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
+	id, err := uuid.Parse(r.OrderID)
+	if err != nil {
+		return uuid.Nil, errors.New("paymentsvc: order_id is not a UUID") // uuid's own error may repeat a part of it
+	}
+	return id, nil
+}
 
 // StatusPayment asks for a payment: POST status_payment, section 4.2. It is how a payment with OutcomeUnknown is
 // settled, and how a missed notification is made good.

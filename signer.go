@@ -70,6 +70,7 @@ const (
 
 // Message is what a canonical string can be made of.
 type Message struct {
+	// Kind says which way the message goes.
 	Kind MessageKind
 	// Method is the HTTP method, POST for everything in the interface document.
 	Method string
@@ -235,7 +236,8 @@ func (s Secret) Format(f fmt.State, _ rune) { redact(f) }
 // LogValue gives a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText gives a placeholder, so a configuration that holds a Secret can be written but not read back.
+// MarshalText gives a placeholder, so a configuration that holds a Secret can be written but not read back. The error
+// is always nil.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // check looks at secret i of n; where there are several, the error says which.
@@ -285,7 +287,8 @@ func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 	return &HMACSigner{authenticator: func() *authenticator { return a }, now: c.Now}, nil
 }
 
-// Sign sets the timestamp and signature headers on req.
+// Sign sets the timestamp and signature headers on req. Its errors are those of Scheme.Canonical; a nil req, and a
+// signer that NewHMACSigner did not make, are errors too.
 func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
 	if s == nil || s.authenticator == nil {
 		return fmt.Errorf("HMACSigner: %w", errNotMade)

@@ -90,7 +90,7 @@ func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
 // String gives the amount's text, "" when it is not set.
 func (a Amount) String() string { return a.text }
 
-// MarshalJSON gives a JSON number with the amount's scale, or null when it is not set.
+// MarshalJSON gives a JSON number with the amount's scale, or null when it is not set. The error is always nil.
 func (a Amount) MarshalJSON() ([]byte, error) {
 	if !a.IsSet() {
 		return []byte("null"), nil
@@ -98,7 +98,8 @@ func (a Amount) MarshalJSON() ([]byte, error) {
 	return []byte(a.text), nil
 }
 
-// UnmarshalJSON reads a number, a number in quotes, or null, which is "not set".
+// UnmarshalJSON reads a number, a number in quotes, or null, which is "not set". The limits are those of ParseAmount,
+// and errors do not repeat b.
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*a = Amount{}
@@ -119,10 +120,10 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalText gives the amount's text, empty when it is not set.
+// MarshalText gives the amount's text, empty when it is not set. The error is always nil.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.text), nil }
 
-// UnmarshalText is ParseAmount, but for empty text, which is "not set".
+// UnmarshalText is ParseAmount, with its errors, but for empty text, which is "not set".
 func (a *Amount) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*a = Amount{}
@@ -163,7 +164,7 @@ func (a *Amount) scanText(b []byte) error {
 	return nil
 }
 
-// Value gives the amount's text, or nil (NULL) when it is not set.
+// Value gives the amount's text, or nil (NULL) when it is not set. The error is always nil.
 func (a Amount) Value() (driver.Value, error) {
 	if !a.IsSet() {
 		return nil, nil //nolint:nilnil // NULL is a nil value by the contract of driver.Valuer
@@ -297,7 +298,8 @@ func (r PaymentRequest) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON made of a request. The four objects come back as map[string]any where that
-// encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit.
+// encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit. Errors are those
+// of encoding/json and of Amount; whether the request is complete is not looked at.
 func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
 	var f paymentFields
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -336,12 +338,16 @@ func (r PaymentRequest) LogValue() slog.Value {
 // every field optional and shows no status among them: what else the service sends is in Raw. So any JSON object is an
 // answer: compare OrderID and UserData with what was asked for before you settle something by it.
 type StatusResponse struct {
-	PartnerID   int64
-	ProjectID   int64
-	Amount      Amount
+	// PartnerID and ProjectID are 0 when the service leaves them out.
+	PartnerID int64
+	ProjectID int64
+	// Amount is in the currency associated with the project; not set when the service leaves it out.
+	Amount Amount
+	// Description is of the transaction, "" when the service leaves it out.
 	Description string
-	UserData    string
-	OrderID     string
+	// UserData and OrderID are the partner's and the service's identifiers, "" when the service leaves them out.
+	UserData string
+	OrderID  string
 	// Raw is the whole answer.
 	Raw json.RawMessage
 }

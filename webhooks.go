@@ -103,8 +103,8 @@ func (w *Webhook) Verify(h http.Header, body []byte) error {
 	return err
 }
 
-// Parse is Verify and then reads the body. It fits every framework: it wants no more than header and body, and
-// keeps neither. A body with a right signature that is no notification is a *NotificationError.
+// Parse is Verify, with its errors, and then reads the body. It fits every framework: it wants no more than header and
+// body, and keeps neither. A body with a right signature that is no notification is a *NotificationError.
 func (w *Webhook) Parse(h http.Header, body []byte) (*Notification, error) {
 	n, err := w.parse(http.MethodPost, nil, h, body)
 	if err != nil {
@@ -219,11 +219,12 @@ type Notification struct {
 	Event EventType
 	// OrderID is never empty.
 	OrderID string
-	// Status and StatusCode are numbers whose values are not shown (section 3).
+	// Status is a number whose values are not shown (section 3).
 	Status int64
 	// StatusDescription is the status by name. It may be one that the document does not show.
 	StatusDescription StatusName
-	StatusCode        int64
+	// StatusCode is a number like Status.
+	StatusCode int64
 	// Amount is always set.
 	Amount Amount
 	// UserData is the partner's own identifier, "" when the service gives none.

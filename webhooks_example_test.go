@@ -61,6 +61,28 @@ func notice(event paymentsvc.EventType, orderID string, status paymentsvc.Status
 		event, orderID, status, amount)
 }
 
+// What the interface document does not show has no default: a webhook is not made without it.
+func ExampleNewWebhook() {
+	cfg := paymentsvc.WebhookConfig{Secrets: []paymentsvc.Secret{"the-project-secret-key"}}
+	_, err := paymentsvc.NewWebhook(cfg)
+	fmt.Println(err)
+
+	cfg.Scheme = paymentsvc.Scheme{ // an example: ask the service for yours
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		Encoding:  paymentsvc.Hex,
+	}
+	_, err = paymentsvc.NewWebhook(cfg)
+	fmt.Println(err)
+
+	cfg.Tolerance = 5 * time.Minute // your choice
+	webhook, err := paymentsvc.NewWebhook(cfg)
+	fmt.Println(webhook != nil, err)
+	// Output:
+	// paymentsvc: WebhookConfig: invalid request: Scheme.Canonical: not set; the interface document does not show the canonical string, so it has no default
+	// paymentsvc: WebhookConfig: invalid request: Tolerance: not set; the interface document does not show it, so choose one, or AnyAge
+	// true <nil>
+}
+
 // A handler for net/http. The function is called only for notifications that the service signed.
 func ExampleWebhook_Handler() {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
@@ -147,6 +169,39 @@ func (c *memoryContext) Body() ([]byte, error) { return io.ReadAll(strings.NewRe
 func (c *memoryContext) Answer(status int) error {
 	_, err := fmt.Println("answered", status)
 	return err
+}
+
+// A handler of your own reads the notification, and the body is there for whatever comes next, such as a proxy to
+// another service.
+func ExampleWebhook_ParseRequest() {
+	webhook := exampleWebhook() // see the example of Webhook.Handler
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		fmt.Println("passed on:", len(body), "bytes", err)
+		w.WriteHeader(http.StatusAccepted)
+	})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := webhook.ParseRequest(r)
+		if err != nil {
+			fmt.Println(err)
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.UserData)
+		next.ServeHTTP(w, r)
+	})
+
+	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	body := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
+	fmt.Println(deliver(handler, "new-project-secret-key", body))
+	fmt.Println(deliver(handler, "a-key-of-somebody-else", body))
+	// Output:
+	// the canonical string, the encoding and the answers are this example's choice
+	// payment.status_changed o-1 SUCCESS mine-1
+	// passed on: 145 bytes <nil>
+	// 202
+	// paymentsvc: notification: signature mismatch
+	// 400
 }
 
 // gatewayEvent is a request as gateways hand it to a function: no http.Request, but a map and a text.

@@ -36,7 +36,7 @@ func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// DecodedPath is Path with its escapes decoded.
+// DecodedPath is Path, with its error, and with its escapes decoded.
 func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("DecodedPath")
@@ -47,8 +47,8 @@ func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Path...), nil
 }
 
-// RequestURI is Path and, where the address has a query, a question mark and the query: what the first line of
-// an HTTP/1.1 request says.
+// RequestURI is Path, with its error, and, where the address has a query, a question mark and the query: what the first
+// line of an HTTP/1.1 request says.
 func RequestURI(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("RequestURI")
@@ -84,7 +84,8 @@ func Host(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Host...), nil
 }
 
-// Query is the address's query as it is sent, without the question mark, and nothing for an address without one.
+// Query is the address's query as it is sent, without the question mark, and nothing for an address without one. It is
+// an error for a message to have no address, as with Path.
 func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Query")
@@ -92,7 +93,7 @@ func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.RawQuery...), nil
 }
 
-// SortedQuery is Query with its key=value pairs sorted by their bytes. Escapes stay as they are.
+// SortedQuery is Query, with its error, and with its key=value pairs sorted by their bytes. Escapes stay as they are.
 func SortedQuery(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("SortedQuery")

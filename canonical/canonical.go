@@ -21,17 +21,18 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/buffer"
 )
 
-// Timestamp is the timestamp header's text: Unix time in seconds.
+// Timestamp is the timestamp header's text: Unix time in seconds. The error is always nil.
 func Timestamp(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Timestamp...), nil
 }
 
-// Method is the HTTP method in upper case, such as POST. Lower(Method) is the same in lower case.
+// Method is the HTTP method in upper case, such as POST. Lower(Method) is the same in lower case. The error is always
+// nil.
 func Method(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Method...), nil
 }
 
-// Body is the body, byte for byte.
+// Body is the body, byte for byte. The error is always nil.
 func Body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Body...), nil
 }

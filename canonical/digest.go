@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// BodySHA256 is the SHA-256 of the body as hexadecimal in lower case.
+// BodySHA256 is the SHA-256 of the body as hexadecimal in lower case. The error is always nil.
 func BodySHA256(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	sum := sha256.Sum256(m.Body)
 	return hex.AppendEncode(dst, sum[:]), nil

@@ -93,6 +93,7 @@ type Undecided struct {
 
 // Alternative is a Go expression that makes the same text of every sample as another one.
 type Alternative struct {
+	// Expr is the Go expression.
 	Expr string
 	// Needs says which further sample would decide between the two.
 	Needs string

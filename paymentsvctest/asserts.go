@@ -14,7 +14,8 @@ type Rejection struct {
 	// endpoint it is the whole path.
 	Endpoint string
 	Number   int
-	Problem  Problem
+	// Problem is the reason.
+	Problem Problem
 	// Message says what was wrong, and holds no value that was sent.
 	Message string
 	// UserData is the request's, "" where there was none to be read.

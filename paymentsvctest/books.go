@@ -24,13 +24,17 @@ const (
 type Order struct {
 	// Number counts the orders from 1.
 	Number int
-	Kind   Kind
+	// Kind says what it was started as.
+	Kind Kind
 	// Type is the payment's, "" for other kinds.
-	Type      paymentsvc.PaymentType
+	Type paymentsvc.PaymentType
+	// ProjectID is the project that started it.
 	ProjectID int64
-	OrderID   string
-	UserData  string
-	Amount    paymentsvc.Amount
+	// OrderID is the server's identifier, and UserData the partner's.
+	OrderID  string
+	UserData string
+	// Amount is always set.
+	Amount paymentsvc.Amount
 	// Status is PENDING at first, Numbers its numbers.
 	Status  paymentsvc.StatusName
 	Numbers Numbers
@@ -39,7 +43,7 @@ type Order struct {
 
 	// Destination is the payout's.
 	Destination string `json:"-"`
-	// The four objects as they were sent, nil where they were not.
+	// CardData, Browser, Payer and Payee are as they were sent, nil where they were not.
 	CardData json.RawMessage `json:"-"`
 	Browser  json.RawMessage `json:"-"`
 	Payer    json.RawMessage `json:"-"`

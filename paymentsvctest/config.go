@@ -76,7 +76,10 @@ type Project struct {
 }
 
 // Numbers are the numbers of a status, which the document does not show (section 3).
-type Numbers struct{ Status, StatusCode int64 }
+type Numbers struct {
+	// Status and StatusCode are the fields status and status_code of answers and notifications.
+	Status, StatusCode int64
+}
 
 // ErrorAnswer is how the server answers a problem.
 type ErrorAnswer struct {

@@ -236,7 +236,8 @@ func AllFaults() []Fault {
 var errSyntax = errors.New("paymentsvctest: not a fault")
 
 // ParseFault reads a fault as Fault.String writes it, such as "drop after", "cut 10", "slow 5ms",
-// "too-many-requests before 2s" or "reject 402 E17 no money"; for flags and forms.
+// "too-many-requests before 2s" or "reject 402 E17 no money"; for flags and forms. Anything
+// else is an error.
 func ParseFault(text string) (Fault, error) {
 	p := parser{left: text}
 	var f Fault

@@ -22,6 +22,8 @@ type Notification struct {
 	// ProjectID says whose secret signs it. It is not sent.
 	ProjectID int64 `json:"-"`
 
+	// Event, OrderID, Status, StatusDescription, StatusCode, Amount and UserData are the document's fields; "" for
+	// UserData leaves it out.
 	Event             paymentsvc.EventType  `json:"event"`
 	OrderID           string                `json:"order_id"`
 	Status            int64                 `json:"status"`
@@ -72,7 +74,8 @@ type letter struct {
 
 // Settle puts an order into another status, moves the balances, and puts the notification of it into the outbox.
 // Deliver sends it. A payment, form or invoice in SUCCESS or FAILURE stays there, for the document shows no way
-// out; what payouts can do is not shown, so they go everywhere.
+// out; what payouts can do is not shown, so they go everywhere. Other errors: there is no such order, status has no
+// Config.Numbers, or the books cannot hold the sum.
 func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +109,8 @@ func (s *Server) Step() (int, error) {
 
 // Refund gives an amount of a payment, form or invoice back, if status is SUCCESS, and puts a
 // refund.status_changed with the order's order_id into the outbox for any status. The document shows no call that
-// starts a refund (section 4.8), so it is the service's doing.
+// starts a refund (section 4.8), so it is the service's doing. It is an error for the order not to be in SUCCESS, for
+// amount to be more than what is left of it or not more than 0, and for status to have no Config.Numbers.
 func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +124,7 @@ func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status payment
 }
 
 // Compose gives the notification that an order's change to status has or would have, and changes nothing: for
-// Send, such as a PENDING that comes late.
+// Send, such as a PENDING that comes late. It is an error for the order not to be there.
 func (s *Server) Compose(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +250,7 @@ func AllNotificationFaults() []NotificationFault {
 }
 
 // ParseNotificationFault reads a fault as NotificationFault.String writes it, such as "repeated 2" or
-// "skewed -1h".
+// "skewed -1h". Anything else is an error.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
 	var f NotificationFault
@@ -275,6 +279,7 @@ func ParseNotificationFault(text string) (NotificationFault, error) {
 
 // Delivery is a notification that was sent, or was to be.
 type Delivery struct {
+	// Notification is what was sent, or was to be.
 	Notification Notification
 	// Faults is what went wrong with it on purpose.
 	Faults []string

@@ -103,7 +103,7 @@ func Start(t testing.TB, c Config) *Server {
 }
 
 // Listen serves at addr, such as "127.0.0.1:0", in the background until Close, and sets URL. It can be called
-// once.
+// once. It is an error for addr not to be free, and for the server to be closed.
 func (s *Server) Listen(addr string) error {
 	var config net.ListenConfig
 	l, err := config.Listen(context.Background(), "tcp", addr)
@@ -374,7 +374,8 @@ func (s *Server) Started(userData string) int {
 	return s.books.started[userData]
 }
 
-// Balance gives what get_balance would answer for a project, without Raw.
+// Balance gives what get_balance would answer for a project, without Raw. It is an error for the project not to be
+// there.
 func (s *Server) Balance(projectID int64) (paymentsvc.Balance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
