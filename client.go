@@ -97,8 +97,9 @@ type Attempt struct {
 // Client calls the endpoints of section 4. Make it with NewClient, once: it is safe for concurrent use, and its
 // calls share connections.
 type Client struct {
-	// Fields are pointers, functions and ids, so that even a copy shows nothing secret.
-	transport   *transport.Client
+	// The transport, whose connections hold what was sent last, and the signer are reachable only through functions,
+	// which fmt and reflect cannot look into. So even a copy shows nothing secret.
+	transport   func() *transport.Client
 	sign        func(req *http.Request, body []byte) error
 	id          ids
 	baseURL     string
@@ -118,14 +119,15 @@ func NewClient(cfg Config) (*Client, error) {
 		BaseDelay:   cmp.Or(cfg.Retry.BaseDelay, 200*time.Millisecond),
 		MaxDelay:    cmp.Or(cfg.Retry.MaxDelay, 5*time.Second),
 	}
+	made := transport.New(transport.Config{
+		HTTP:             cfg.HTTPClient,
+		Timeout:          cmp.Or(cfg.Timeout, 30*time.Second),
+		MaxResponseBytes: cmp.Or(cfg.MaxResponseBytes, 1<<20),
+		UserAgent:        cmp.Or(cfg.UserAgent, "paymentsvc-go/"+InterfaceVersion),
+		Trust:            cfg.TrustTransport,
+	})
 	return &Client{
-		transport: transport.New(transport.Config{
-			HTTP:             cfg.HTTPClient,
-			Timeout:          cmp.Or(cfg.Timeout, 30*time.Second),
-			MaxResponseBytes: cmp.Or(cfg.MaxResponseBytes, 1<<20),
-			UserAgent:        cmp.Or(cfg.UserAgent, "paymentsvc-go/"+InterfaceVersion),
-			Trust:            cfg.TrustTransport,
-		}),
+		transport:   func() *transport.Client { return made },
 		sign:        cfg.Signer.Sign,
 		id:          ids{PartnerID: cfg.PartnerID, ProjectID: cfg.ProjectID},
 		baseURL:     base,
@@ -221,7 +223,7 @@ func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 // share them. Calls that are under way go on.
 func (c *Client) CloseIdleConnections() {
 	if c != nil && c.transport != nil {
-		c.transport.CloseIdleConnections()
+		c.transport().CloseIdleConnections()
 	}
 }
 
@@ -272,7 +274,7 @@ func call[T any, A interface {
 
 	arrived := false // the request of an earlier attempt may have
 	for attempts := 0; ; {
-		result := c.transport.Send(ctx, req)
+		result := c.transport().Send(ctx, req)
 		arrived = arrived || !result.NotSent
 		result.NotSent = !arrived
 		if result.Tried {

@@ -109,7 +109,8 @@ func findOutcome(err error) (outcome Outcome, found bool) {
 }
 
 // Error is what every failed call of a Client returns. Its text, under every verb of fmt, in slog and in
-// encoding/json, holds nothing of the request's or the answer's body.
+// encoding/json, holds nothing of the request's or the answer's body. The exception is %w in anything but fmt.Errorf,
+// such as log.Printf, under which fmt asks no value for its text: go vet reports it.
 type Error struct {
 	// Endpoint is the path below Config.BaseURL, such as "init_payment/card".
 	Endpoint string

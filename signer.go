@@ -225,13 +225,17 @@ func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {
 // Secret is a project secret key. It shows itself to nothing that formats values: fmt, log/slog,
 // encoding/json and whatever else asks for a text get a placeholder. Only string(secret) gives the key.
 //
-// Two things cannot be helped. fmt calls no methods on unexported fields, so a struct that keeps a Secret in one, or an
-// HMACConfig or WebhookConfig, prints it: keep the HMACSigner or the Webhook instead, which are safe there. And
-// encoding/json writes the keys of a map as they are.
+// Some things cannot be helped. fmt calls no methods on unexported fields, so a struct that keeps a Secret in one, or an
+// HMACConfig or WebhookConfig, prints it: keep the HMACSigner or the Webhook instead, which are safe there. Nor does fmt
+// call one under %w where that verb does not fit, which go vet reports. encoding/json writes the keys of a map, and
+// encoding/gob and database/sql a Secret, as they are. SECURITY.md has the rest.
 type Secret string
 
 // Format writes a placeholder under every verb.
 func (s Secret) Format(f fmt.State, _ rune) { redact(f) }
+
+// String gives a placeholder, for what asks for a text without package fmt, as the runtime does of a panic's value.
+func (s Secret) String() string { return redacted }
 
 // LogValue gives a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }

@@ -83,7 +83,8 @@ type FieldList struct {
 }
 
 // Fields is all fields of the body. Values are written as Field writes them. It is an error for the body to be
-// anything but a JSON object in which no name stands twice.
+// anything but a JSON object in which no name stands twice, and with NestedFlat to be nested more than 64 deep or so
+// that its names make a text of many times its length.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		var space [32]member
@@ -92,7 +93,7 @@ func Fields(l FieldList) paymentsvc.CanonicalFunc {
 			return nil, err
 		}
 		var path [8][]byte
-		w := listWriter{list: &l, path: path[:0], dst: dst}
+		w := listWriter{list: &l, path: path[:0], dst: dst, most: len(dst) + 64<<10 + 64*len(m.Body)}
 		if err := w.members(list); err != nil {
 			return nil, err
 		}
@@ -104,8 +105,19 @@ type listWriter struct {
 	list    *FieldList
 	path    [][]byte // the names that lead to the value being written
 	dst     []byte
+	most    int  // bytes that dst may have: a body of long names, deep down, would be written with all of them each time
 	started bool // something is written, so that Between is due
 }
+
+// maxNesting is how deep objects and arrays may stand in each other where a body is written anew. Each level is read
+// once more than the one around it, and whoever sends a notification chooses how many there are before anybody has
+// looked at its signature.
+const maxNesting = 64
+
+var (
+	errTooDeep = errors.New("canonical: objects and arrays of the body stand too deep in each other")
+	errTooLong = errors.New("canonical: the names of the body's nested fields make too long a text")
+)
 
 func (w *listWriter) members(list []member) error {
 	if !w.list.AsSent {
@@ -152,11 +164,17 @@ func (w *listWriter) value(value []byte) error {
 	start := len(w.dst)
 	w.dst = appendText(w.dst, value)
 	w.escape(start)
+	if len(w.dst) > w.most {
+		return errTooLong
+	}
 	return nil
 }
 
 // inside writes what an object or array holds.
 func (w *listWriter) inside(value []byte) error {
+	if len(w.path) == maxNesting {
+		return errTooDeep
+	}
 	if value[0] == '{' {
 		list, err := members(nil, value)
 		if err != nil {
@@ -230,7 +248,7 @@ func appendCompact(dst, value []byte) []byte {
 }
 
 // BodySorted is BodyCompact with the fields of every object sorted by the bytes of their names. It is an error
-// for a name to stand twice in an object.
+// for a name to stand twice in an object, and for more than 64 objects and arrays to stand in each other.
 func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return jsonWriter{sort: true, keepText: true}.body(dst, m)
 }
@@ -253,7 +271,8 @@ type JSONForm struct {
 }
 
 // BodyJSON is the body's JSON as a program writes it that has read it and writes it anew. It is an error for the
-// body not to be JSON or for a name to stand twice in an object.
+// body not to be JSON, for a name to stand twice in an object, and for more than 64 objects and arrays to stand in
+// each other.
 func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 	return jsonWriter{
 		sort:          form.Sort,
@@ -275,13 +294,17 @@ func (w jsonWriter) body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if !json.Valid(m.Body) {
 		return nil, errors.New("canonical: the body is not JSON")
 	}
-	return w.value(dst, bytes.TrimSpace(m.Body))
+	return w.value(dst, bytes.TrimSpace(m.Body), 0)
 }
 
-func (w jsonWriter) value(dst, value []byte) ([]byte, error) {
+// value writes a value that stands in depth objects and arrays.
+func (w jsonWriter) value(dst, value []byte, depth int) ([]byte, error) {
+	if depth > maxNesting {
+		return nil, errTooDeep
+	}
 	switch value[0] {
 	case '{':
-		return w.object(dst, value)
+		return w.object(dst, value, depth)
 	case '[':
 		dst = append(dst, '[')
 		for i, element := range elements(nil, value) {
@@ -289,7 +312,7 @@ func (w jsonWriter) value(dst, value []byte) ([]byte, error) {
 				dst = w.mark(dst, ',')
 			}
 			var err error
-			if dst, err = w.value(dst, element); err != nil {
+			if dst, err = w.value(dst, element, depth+1); err != nil {
 				return nil, err
 			}
 		}
@@ -306,7 +329,7 @@ func (w jsonWriter) value(dst, value []byte) ([]byte, error) {
 	}
 }
 
-func (w jsonWriter) object(dst, value []byte) ([]byte, error) {
+func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
 	var space [16]member
 	list, err := members(space[:0], value)
 	if err != nil {
@@ -326,7 +349,7 @@ func (w jsonWriter) object(dst, value []byte) ([]byte, error) {
 			dst = w.text(dst, f.name)
 		}
 		dst = w.mark(dst, ':')
-		if dst, err = w.value(dst, f.value); err != nil {
+		if dst, err = w.value(dst, f.value, depth+1); err != nil {
 			return nil, err
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net/textproto"
 	"strings"
+	"unicode"
 )
 
 // failure is a transport's error with a text that is safe to log: net/http quotes what it did not understand
-// of an answer, and an answer may echo the request. Unwrap gives all of it.
+// of an answer, and an answer may echo the request; crypto/x509 repeats the names of a certificate, which may be
+// anybody's and hold the ends of lines. Unwrap gives all of it.
 type failure struct{ err error }
 
 func (f *failure) Unwrap() error { return f.err }
@@ -16,7 +18,15 @@ func (f *failure) Error() string {
 	if _, ok := errors.AsType[textproto.ProtocolError](f.err); ok {
 		return "malformed header in the answer" // its text is the header itself, without quotes
 	}
-	return unquoted(f.err.Error())
+	return strings.Map(printable, unquoted(f.err.Error()))
+}
+
+// printable gives r, or a question mark where a terminal or a log would do something other than show it.
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
 }
 
 // unquoted replaces every quoted piece of text by an ellipsis.

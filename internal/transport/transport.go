@@ -136,11 +136,11 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 	return req, cleanHeader(req.Header)
 }
 
-// cleanHeader takes out the two headers that make net/http send a POST again on its own, and refuses what no header
-// can carry: net/http would too, but then it would not be known that nothing left.
+// cleanHeader takes out the headers that are unwanted, and refuses what no header can carry: net/http
+// would too, but then it would not be known that nothing left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
-		if strings.EqualFold(name, "Idempotency-Key") || strings.EqualFold(name, "X-Idempotency-Key") {
+		if unwanted(name) {
 			delete(h, name)
 			continue
 		}
@@ -154,6 +154,17 @@ func cleanHeader(h http.Header) error {
 		}
 	}
 	return nil
+}
+
+// unwanted says whether a header must not be sent. The first two make net/http send a POST again on its own. The others
+// say where a request ends and for whom it is, which net/http says itself: it leaves them out of a header, but only
+// under their usual spelling.
+func unwanted(name string) bool {
+	switch strings.ToLower(name) {
+	case "idempotency-key", "x-idempotency-key", "content-length", "transfer-encoding", "trailer", "host":
+		return true
+	}
+	return false
 }
 
 // validHeaderName says whether name is a token (RFC 9110, section 5.6.2).
