@@ -159,7 +159,7 @@ func (s *session) skipUnless(step step) {
 			} else if need == needsNPX && testing.Short() {
 				reason = "npm may have to download, which is not for -short"
 			}
-		case needsBenchmarks, needsBrowser:
+		case needsBenchmarks, needsBrowser, needsContract, needsPartner:
 			cmd := shell(s.ctx, filepath.Join(s.places["root"], need), "go list -deps -test ./... tool")
 			cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=")
 			if output, err := cmd.CombinedOutput(); err != nil {

@@ -35,6 +35,8 @@ const (
 	needsNPX        = "npx"
 	needsBenchmarks = "internal/benchmarks"
 	needsBrowser    = "internal/browsertest"
+	needsContract   = "internal/contract"
+	needsPartner    = "examples/partner"
 )
 
 const mockListens = `interface +(http://127\.0\.0\.1:\d+)\n`
@@ -124,6 +126,24 @@ func steps() []step {
 			command: "go test ./paymentsvctest -run TestSoak -soak.ops 100000 -v",
 			instead: []string{"100000", "200"},
 			says:    "--- PASS: TestSoak",
+		},
+		{
+			command: "go -C internal/contract test -short -run 'Every|Allows' -rapid.checks 20000 .",
+			instead: []string{"20000", "500"},
+			needs:   []string{needsContract},
+			says:    "ok",
+		},
+		{
+			command: ".ci/postgres go -C examples/partner test -run TestNoKill -timeout 60m . -kills 1000 -kills.payouts 200",
+			instead: []string{".ci/postgres ", "", "-timeout 60m", "-short -timeout 60m"}, // .ci/run runs it with few kills
+			needs:   []string{needsPartner},
+			says:    "ok",
+		},
+		{
+			command: ".ci/postgres go -C examples/partner test -run AtMostOneStart ./internal/store -rapid.checks 20000",
+			instead: []string{".ci/postgres ", "", "20000", "5"},
+			needs:   []string{needsPartner},
+			says:    "ok",
 		},
 		{
 			command: "go test -run 'NeverSaid|AtMostOnce' -count 50 .",
