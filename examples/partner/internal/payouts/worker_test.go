@@ -1,0 +1,170 @@
+package payouts
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
+	"github.com/paymentsvc/paymentsvc/examples/partner/internal/testdb"
+)
+
+// serviceFunc is a service of one call.
+type serviceFunc func(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error)
+
+func (f serviceFunc) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	return f(ctx, r)
+}
+
+// stored opens a database with n payouts.
+func stored(t *testing.T, url string, n int) (s *store.Store, payouts []string) {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Options{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	_, err = s.AddPayoutFile(t.Context(), "file", "payouts.csv")
+	require.NoError(t, err)
+	batch := store.PayoutBatch{FileID: "file", To: int64(n)}
+	for i := range n {
+		batch.Rows = append(batch.Rows, store.PayoutRow{
+			Line: int64(i), Reference: string(rune('a' + i)), Amount: paymentsvc.MustParseAmount("1"), Destination: card,
+		})
+	}
+	require.NoError(t, s.ImportPayouts(t.Context(), batch, nil))
+	payouts, err = s.DuePayouts(t.Context(), time.Now(), n)
+	require.NoError(t, err)
+	require.Len(t, payouts, n)
+	return s, payouts
+}
+
+func started(r paymentsvc.PayoutRequest) *paymentsvc.InitPayoutResponse {
+	return &paymentsvc.InitPayoutResponse{OrderID: "order of " + r.UserData}
+}
+
+func TestAPayoutThatIsDeliveredOftenIsSentOnce(t *testing.T) {
+	testdb.Each(t, func(t *testing.T, url string) {
+		s, payouts := stored(t, url, 20)
+		other, err := store.Open(t.Context(), store.Options{URL: url}) // as another process has it
+		require.NoError(t, err)
+		defer other.Close()
+		var mu sync.Mutex
+		calls := map[string]int{}
+		service := serviceFunc(func(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[r.UserData]++
+			return started(r), nil
+		})
+		var group sync.WaitGroup
+		for _, from := range []*store.Store{s, other, s, other} {
+			w := newWorker(Config{Store: from, Client: service}.withDefaults())
+			group.Go(func() {
+				for _, userData := range payouts {
+					again, err := w.pay(context.Background(), userData)
+					assert.NoError(t, err)
+					assert.Zero(t, again)
+				}
+			})
+		}
+		group.Wait()
+		for _, userData := range payouts {
+			assert.Equal(t, 1, calls[userData])
+		}
+	})
+}
+
+func TestACallIsNotCutOffWhenItsJobEnds(t *testing.T) {
+	s, payouts := stored(t, testdb.SQLite(t), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	service := serviceFunc(func(call context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+		p, err := s.Payout(call, r.UserData)
+		assert.NoError(t, err)
+		assert.Equal(t, store.StateStarting, p.State, "the claim comes first")
+		cancel()
+		assert.NoError(t, call.Err())
+		deadline, ok := call.Deadline()
+		assert.True(t, ok)
+		assert.LessOrEqual(t, time.Until(deadline), 40*time.Second)
+		return started(r), nil
+	})
+	_, err := newWorker(Config{Store: s, Client: service}.withDefaults()).pay(ctx, payouts[0])
+	require.NoError(t, err)
+	p, err := s.Payout(t.Context(), payouts[0])
+	require.NoError(t, err)
+	assert.Equal(t, store.StatePending, p.State)
+	assert.Equal(t, "order of "+payouts[0], p.OrderID)
+}
+
+func TestNothingIsClaimedOnceTheQueueEnds(t *testing.T) {
+	s, payouts := stored(t, testdb.SQLite(t), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	service := serviceFunc(func(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+		return nil, errors.New("called")
+	})
+	_, err := newWorker(Config{Store: s, Client: service}.withDefaults()).pay(ctx, payouts[0])
+	require.ErrorIs(t, err, context.Canceled)
+	p, err := s.Payout(t.Context(), payouts[0])
+	require.NoError(t, err)
+	assert.Equal(t, store.StateCreated, p.State)
+	assert.Zero(t, p.Attempts)
+}
+
+// The lease of a claim ran out during the call, for the process was suspended, and the payout was parked.
+func TestAnOutcomeThatComesTooLateChangesNothingButASuccess(t *testing.T) {
+	refused := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 422, Err: errors.New("no")}
+	for name, c := range map[string]struct {
+		err  error
+		want store.State
+	}{
+		"started":  {nil, store.StatePending},
+		"refused":  {refused, store.StateUnknown},
+		"not sent": {&paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: errors.New("no")}, store.StateUnknown},
+		"unknown":  {errors.New("no"), store.StateUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, payouts := stored(t, testdb.SQLite(t), 1)
+			service := serviceFunc(func(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+				_, err := s.DB().ExecContext(ctx, `UPDATE payouts SET due_at = 0`)
+				assert.NoError(t, err)
+				n, err := s.Abandoned(ctx, store.Payouts, attention)
+				assert.NoError(t, err)
+				assert.Equal(t, 1, n)
+				return started(r), c.err
+			})
+			_, err := newWorker(Config{Store: s, Client: service}.withDefaults()).pay(t.Context(), payouts[0])
+			require.NoError(t, err)
+			p, err := s.Payout(t.Context(), payouts[0])
+			require.NoError(t, err)
+			assert.Equal(t, c.want, p.State)
+		})
+	}
+}
+
+func TestAPayoutThatIsNotDueYetComesBackWhenItIs(t *testing.T) {
+	s, payouts := stored(t, testdb.SQLite(t), 1)
+	_, err := s.DB().ExecContext(t.Context(), `UPDATE payouts SET due_at = $1`, time.Now().Add(time.Hour).UnixMilli())
+	require.NoError(t, err)
+	again, err := newWorker(Config{Store: s}.withDefaults()).pay(t.Context(), payouts[0])
+	require.NoError(t, err)
+	assert.InDelta(t, time.Hour, again, float64(time.Minute))
+}
+
+func TestARowThatCanNeverBeSentIsRefused(t *testing.T) {
+	s, payouts := stored(t, testdb.SQLite(t), 1)
+	service := serviceFunc(func(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+		return nil, &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}
+	})
+	_, err := newWorker(Config{Store: s, Client: service}.withDefaults()).pay(t.Context(), payouts[0])
+	require.NoError(t, err)
+	p, err := s.Payout(t.Context(), payouts[0])
+	require.NoError(t, err)
+	assert.Equal(t, store.StateRejected, p.State)
+	assert.Equal(t, "invalid_request", p.Refusal)
+}
