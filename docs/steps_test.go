@@ -181,6 +181,10 @@ func steps() []step {
 			says:    "ok",
 		},
 		{
+			command: ".ci/postgres go -C examples/partner test ./...",
+			exempt:  ".ci/run runs it, and it takes longer than this whole test",
+		},
+		{
 			command: "go run . -o ../../docs",
 			instead: []string{"../../docs", "{tmp}/performance -rounds 1"},
 			in:      "internal/benchmarks",
