@@ -19,7 +19,8 @@
 //	})
 //	switch {
 //	case err == nil: // payment.RedirectURL is where the payer goes on
-//	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent: // nothing left this process: start again
+//	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+//		// nothing left this process: start again, but correct an ErrInvalidRequest first
 //	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeRejected: // the service said no
 //	default: // unknown, money may have moved: ask client.StatusPayment by userData
 //	}

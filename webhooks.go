@@ -39,11 +39,12 @@ type WebhookConfig struct {
 	// Now gives the time to compare timestamps with; nil means time.Now.
 	Now func() time.Time
 	// OnError, when set, is called by Handler for every notification that was not handled, before the response is
-	// written: what was refused, and why, is to be seen nowhere else. err is what ParseRequest says, whose text
-	// holds nothing of the body, or what the function returned. OnError must be safe for concurrent use.
+	// written: without it and Respond, what was refused, and why, is seen nowhere. err is what ParseRequest says, whose
+	// text holds nothing of the body, or what the function returned. OnError must be safe for concurrent use.
 	OnError func(r *http.Request, err error)
-	// Respond, when set, writes Handler's response; err is nil for a notification that was handled. The
-	// response that the service expects is not shown (section 6). See Handler for what nil does.
+	// Respond, when set, writes Handler's response; err is nil for a notification that was handled, and the function's
+	// own error where that failed. The response that the service expects is not shown (section 6). See Handler for what
+	// nil does.
 	Respond func(w http.ResponseWriter, r *http.Request, err error)
 }
 

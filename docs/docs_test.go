@@ -208,13 +208,31 @@ func TestBlocksSayWhatTheyAre(t *testing.T) {
 	}
 }
 
+func TestTheTestsOnThePagesCanFail(t *testing.T) {
+	servers, forgeries := 0, 0
+	for _, p := range pages(t) {
+		for _, block := range p.blocks {
+			if strings.Contains(block.Text, "paymentsvctest.Config{") {
+				servers++
+				assert.Contains(t, block.Text, "paymentsvctest.NewOrder", "%s: a second start would be refused unseen", p.at(block))
+			}
+			if strings.Contains(block.Text, "AssertForgeriesRefused(t)") {
+				forgeries++
+				assert.Contains(t, block.Text, ".Hits() == 0", "%s: it passes where nothing is forged", p.at(block))
+			}
+		}
+	}
+	assert.NotZero(t, servers)
+	assert.NotZero(t, forgeries)
+}
+
 func TestPagesFitTheirWidthAndNameNoMachine(t *testing.T) {
 	place := regexp.MustCompile(`/(home|root|work|tmp)/`)
 	for _, p := range pages(t) {
 		for i, line := range strings.Split(p.text, "\n") {
 			where := fmt.Sprintf("%s:%d", p.file, i+1)
 			assert.NotRegexp(t, place, line, where)
-			if p.inDocs() && p.file != "docs/performance.md" && !strings.HasPrefix(line, "|") {
+			if p.file != "docs/performance.md" && !strings.HasPrefix(line, "|") {
 				assert.LessOrEqual(t, len([]rune(line)), 120, where)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -72,6 +73,8 @@ func refusedNotifications() map[string]func(t *testing.T) error {
 	}
 	consumed := request(http.MethodPost, notice)
 	_, _ = io.Copy(io.Discard, consumed.Body)
+	broken := request(http.MethodPost, notice)
+	broken.Body = io.NopCloser(io.MultiReader(strings.NewReader(notice[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	return map[string]func(t *testing.T) error{
 		"unsigned":                    was(func(r *received) { r.header.Del("Signature") }),
 		"signed twice":                was(func(r *received) { r.header["signature"] = []string{"x"} }),
@@ -85,6 +88,7 @@ func refusedNotifications() map[string]func(t *testing.T) error {
 		"without an amount":           refusedNotification(strings.Replace(notice, "amount", "sum", 1), func(*received) {}),
 		"by GET":                      handled(request(http.MethodGet, "")),
 		"read before":                 handled(consumed),
+		"broken off":                  handled(broken),
 		"large":                       handled(request(http.MethodPost, strings.Repeat(" ", 64<<10+1))),
 	}
 }

@@ -7,11 +7,12 @@
 //			PartnerID: 7,
 //			Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 //			Scheme:    scheme, // your own: the document shows none, so there is no default
+//			Repeated:  paymentsvctest.NewOrder, // or a second start is refused, and stays unseen
 //		})
 //		client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 //		...
-//		srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
-//		...
+//		lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+//		... // your code, and a look at lost.Hits()
 //		srv.AssertStarted(t, userData, 1)
 //		srv.AssertAllSigned(t)
 //	}

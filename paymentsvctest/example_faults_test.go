@@ -78,6 +78,7 @@ func started() (*paymentsvctest.Server, *paymentsvc.Client, error) {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
 		Scheme:    exampleScheme(),
+		Repeated:  paymentsvctest.NewOrder, // or a second start is refused, and stays unseen
 	})
 	if err != nil {
 		return nil, nil, err

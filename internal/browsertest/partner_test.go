@@ -41,7 +41,7 @@ func startPartner(t *testing.T) *partner {
 	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../examples/partner", "build", "-o", p.program, ".").CombinedOutput()
 	require.NoError(t, err, string(output))
 	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
-		PartnerID: partnerID, Scheme: scheme(),
+		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // or a second start stays unseen
 		Projects: []paymentsvctest.Project{{ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00")}},
 	})
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(secret), 0o600))

@@ -111,11 +111,21 @@ func (g git) export(ctx context.Context, commit, directory string) error {
 	}
 }
 
-// commitAndTag commits one file, and puts an annotated tag with the notes there.
-func (g git) commitAndTag(ctx context.Context, file, version, notes string) error {
-	if _, err := g.run(ctx, "", "commit", "--quiet", "--message", "Release "+version, "--", file); err != nil {
-		return err
-	}
+// identified says whether git knows who commits and tags. It would otherwise say so when files have been changed.
+func (g git) identified(ctx context.Context) error {
+	_, author := g.run(ctx, "", "var", "GIT_AUTHOR_IDENT")
+	_, committer := g.run(ctx, "", "var", "GIT_COMMITTER_IDENT")
+	return errors.Join(author, committer)
+}
+
+// commit commits one file.
+func (g git) commit(ctx context.Context, file, message string) error {
+	_, err := g.run(ctx, "", "commit", "--quiet", "--message", message, "--", file)
+	return err
+}
+
+// tag puts an annotated tag with the notes on the last commit.
+func (g git) tag(ctx context.Context, version, notes string) error {
 	// Without this clean-up git would take the headings, which begin with #, for comments.
 	_, err := g.run(ctx, version+"\n\n"+notes, "tag", "--annotate", "--cleanup=whitespace", "--file=-", version)
 	return err

@@ -1,13 +1,16 @@
 // Command release makes a release of this repository's module. It looks whether the version may be given, runs .ci/run,
-// moves what CHANGELOG.md holds as unreleased under the version, commits that, and tags the commit. It pushes nothing:
-// it prints the command that does.
+// moves what CHANGELOG.md holds as unreleased under the version, commits that, and tags the commit. A pre-release, such
+// as v1.2.3-rc.1, is only tagged: what is unreleased stays so until the release. It pushes nothing: it prints the command
+// that does.
 //
-//	go run . -n v1.2.3    what it would do
+//	go run . -n v1.2.3    all of that but the changes
 //	go run . v1.2.3
 //
+// Only tags that are here count. Run git fetch --tags first.
+//
 // A version is refused when it is not the next one after the last tag, when it promises less than the exported API has
-// changed since the last release, when the work tree is not clean or not on the branch main, and when CHANGELOG.md
-// holds nothing unreleased.
+// changed since the last release, when the work tree is not clean or not on the branch main, when CHANGELOG.md holds
+// nothing unreleased, and when git does not know who commits.
 package main
 
 import (

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 )
 
 const (
@@ -48,6 +49,7 @@ func (r release) make(ctx context.Context, directory string) error {
 		checkModulePath(r.version, module),
 		repository.clean(ctx),
 		repository.onBranch(ctx, branch),
+		repository.identified(ctx),
 		logErr,
 		r.checkAPI(ctx, repository, lastRelease(tags)),
 	); err != nil {
@@ -57,21 +59,44 @@ func (r release) make(ctx context.Context, directory string) error {
 		return err
 	}
 
-	released := log.release(r.version, r.now())
+	done, undo := "committed and tagged", fmt.Sprintf("git tag -d %s && git reset --keep HEAD~1", r.version)
+	if r.isPrerelease() {
+		done, undo = "tagged", "git tag -d "+r.version
+	}
 	r.printf("\nThe notes of %s:\n\n%s\n", r.version, log.notes)
 	if r.dry {
-		r.printf("Nothing was changed. Without -n this is committed and tagged as %s.\n", r.version)
+		r.printf("Nothing was changed. Without -n this is %s as %s.\n", done, r.version)
 		return nil
 	}
-	if err := os.WriteFile(filepath.Join(root, changelogFile), []byte(released), 0o644); err != nil { //nolint:gosec // a page for everybody
+	if err := r.commitAndTag(ctx, repository, log); err != nil {
 		return err
 	}
-	if err := repository.commitAndTag(ctx, changelogFile, r.version, log.notes); err != nil {
-		return fmt.Errorf("%w\nwhat is there of it: git log -1, git status, git tag --list %s", err, r.version)
-	}
-	r.printf("%s is committed and tagged here, and nowhere else. To publish it, for good:\n\n", r.version)
+	r.printf("%s is %s here, and nowhere else. To publish it, for good:\n\n", r.version, done)
 	r.printf("    git push --atomic origin %s %s\n    go list -m %s@%s\n\n", branch, r.version, module, r.version)
-	r.printf("To take it back before that:\n\n    git tag -d %s && git reset --keep HEAD~1\n", r.version)
+	r.printf("To take it back before that:\n\n    %s\n", undo)
+	return nil
+}
+
+// isPrerelease says whether the notes stay where they are, for the release that is to come.
+func (r release) isPrerelease() bool { return semver.Prerelease(r.version) != "" }
+
+// commitAndTag moves the notes under the version, unless that is a pre-release, and tags it. Its error says how to take
+// back what is there already.
+func (r release) commitAndTag(ctx context.Context, repository git, log changelog) error {
+	if r.isPrerelease() {
+		return repository.tag(ctx, r.version, log.notes)
+	}
+	page, text := filepath.Join(repository.directory, changelogFile), []byte(log.release(r.version, r.now()))
+	err := os.WriteFile(page, text, 0o644) //nolint:gosec // a page for everybody
+	if err == nil {
+		err = repository.commit(ctx, changelogFile, "Release "+r.version)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\ngit checkout HEAD -- %s takes the page back", err, changelogFile)
+	}
+	if err := repository.tag(ctx, r.version, log.notes); err != nil {
+		return fmt.Errorf("%w\nit is committed and not tagged: git reset --keep HEAD~1 takes the commit back", err)
+	}
 	return nil
 }
 

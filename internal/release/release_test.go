@@ -121,16 +121,71 @@ func TestAReleaseIsCommittedAndTaggedAndNotPushed(t *testing.T) {
 	assert.Contains(t, stderr, "holds nothing below", "nothing is unreleased right after a release")
 }
 
-func TestADryRunChangesNothing(t *testing.T) {
+func TestAPreReleaseIsTaggedAndLeavesItsNotesToTheRelease(t *testing.T) {
 	r := newRepository(t)
-	before := r.state()
-	code, stdout, stderr := r.release("-n", "v1.1.0")
-	assert.Zero(t, code, stderr)
-	assert.Contains(t, stdout, "the checks of this repository")
-	assert.Contains(t, stdout, testNotes)
-	assert.Contains(t, stdout, "Nothing was changed")
-	assert.NotContains(t, stdout, "git push")
-	assert.Equal(t, before, r.state())
+	before := r.git("rev-parse", "HEAD")
+	for _, version := range []string{"v1.1.0-rc.1", "v1.1.0-rc.2"} {
+		code, stdout, stderr := r.release(version)
+		require.Zero(t, code, stderr)
+		assert.Equal(t, before, r.git("rev-parse", "HEAD"), "nothing is committed")
+		assert.Empty(t, r.git("status", "--porcelain"))
+		assert.Equal(t, before, r.git("rev-parse", version+"^{commit}"))
+		assert.Equal(t, version+"\n\n"+strings.TrimSpace(testNotes), r.git("tag", "--list", version, "--format=%(contents)"))
+		assert.Contains(t, stdout, version+" is tagged here, and nowhere else")
+		assert.Contains(t, stdout, "git push --atomic origin main "+version)
+		assert.Contains(t, stdout, "git tag -d "+version+"\n")
+		assert.NotContains(t, stdout, "git reset", "there is no commit to take back")
+	}
+
+	code, _, stderr := r.release("v1.1.0")
+	require.Zero(t, code, stderr)
+	assert.Equal(t, "Release v1.1.0", r.git("log", "-1", "--format=%B"))
+	assert.Contains(t, r.git("show", "HEAD:"+changelogFile), "## [Unreleased]\n\n## [1.1.0] - 2026-12-31\n\n"+testNotes)
+}
+
+func TestADryRunChangesNothing(t *testing.T) {
+	for version, done := range map[string]string{"v1.1.0": "committed and tagged", "v1.1.0-rc.1": "tagged"} {
+		t.Run(version, func(t *testing.T) {
+			r := newRepository(t)
+			before := r.state()
+			code, stdout, stderr := r.release("-n", version)
+			assert.Zero(t, code, stderr)
+			assert.Contains(t, stdout, "the checks of this repository")
+			assert.Contains(t, stdout, testNotes)
+			assert.Contains(t, stdout, "Nothing was changed. Without -n this is "+done+" as "+version)
+			assert.NotContains(t, stdout, "git push")
+			assert.Equal(t, before, r.state())
+		})
+	}
+}
+
+func TestAReleaseThatBreaksOffSaysHowToTakeItBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		hook string // in the name of git's own
+		text string
+		says string
+		undo []string
+	}{
+		"at the commit": {"pre-commit", "exit 3", "git checkout HEAD -- CHANGELOG.md takes the page back",
+			[]string{"checkout", "--quiet", "HEAD", "--", changelogFile}},
+		"at the tag": {"reference-transaction", "! grep -q refs/tags/", "git reset --keep HEAD~1 takes the commit back",
+			[]string{"reset", "--quiet", "--keep", "HEAD~1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepository(t)
+			before := r.state()
+			hook := filepath.Join(r.git("rev-parse", "--absolute-git-dir"), "hooks", test.hook)
+			require.NoError(t, os.MkdirAll(filepath.Dir(hook), 0o750))
+			require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\n"+test.text+"\n"), 0o700))
+			code, stdout, stderr := r.release("v1.1.0")
+			assert.Equal(t, 1, code)
+			assert.Contains(t, stderr, test.says)
+			assert.NotContains(t, stdout, "git push")
+			assert.NotEqual(t, before, r.state(), "or there is nothing to take back")
+			r.git(test.undo...)
+			assert.Equal(t, before, r.state())
+		})
+	}
 }
 
 func TestAReleaseIsRefusedAndNothingIsChanged(t *testing.T) {
@@ -193,6 +248,18 @@ func TestAReleaseIsRefusedAndNothingIsChanged(t *testing.T) {
 		"an API that does not compile": {
 			prepare: func(r repository) { r.write(map[string]string{"pay.go": "package pay\n\nvar A missing\n"}); r.commit() },
 			says:    []string{"the API: ", "undefined: missing"},
+		},
+		"an author without a name, before the checks are run": {
+			prepare: func(r repository) {
+				r.write(map[string]string{ci: "#!/bin/sh\nexit 3\n"})
+				r.commit()
+				r.t.Setenv("GIT_AUTHOR_NAME", "")
+			},
+			says: []string{"git var: "},
+		},
+		"a committer without a name, for a tag only": {
+			prepare: func(r repository) { r.t.Setenv("GIT_COMMITTER_NAME", "") },
+			args:    []string{"v1.1.0-rc.1"}, says: []string{"git var: "},
 		},
 		"checks that fail": {
 			prepare: func(r repository) { r.write(map[string]string{ci: "#!/bin/sh\nexit 3\n"}); r.commit() },
