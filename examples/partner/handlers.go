@@ -30,7 +30,7 @@ func (s *serving) handlers(ctx context.Context) (public, admin http.Handler, err
 	}
 	buying := checkout.New(checkout.Config{
 		Store: s.store, Client: s.calls, NotFound: s.set.NotFound,
-		Timeout: s.set.CallTimeout, Lease: s.set.Lease, Grace: s.set.Grace, Log: s.log,
+		Timeout: s.set.CallTimeout, Lease: s.set.Lease, Grace: s.set.Grace, GiveUp: s.set.GiveUp, Log: s.log,
 	})
 	s.workers = []worker{{"checkout", buying.Run}, {"payouts", s.queue.Run}}
 	if err := s.measure.WatchStates(countEvery, s.states); err != nil {

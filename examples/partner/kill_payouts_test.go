@@ -109,9 +109,9 @@ func (p *paying) drain() {
 	require.NoError(p.t, p.service.Drain(ctx))
 }
 
-func (p *paying) counts() store.PayoutCounts {
+func (p *paying) counts() store.Counts {
 	p.t.Helper()
-	counts, err := p.books.PayoutCounts(p.t.Context(), "")
+	counts, err := p.books.Counts(p.t.Context(), store.Payouts)
 	require.NoError(p.t, err)
 	return counts
 }
@@ -256,10 +256,14 @@ func TestWhatAKilledProcessHadSentIsParkedAndNeverSentAgain(t *testing.T) {
 					strings.Join([]string{"a", "b", "c", "d", "e", "f", "g", "h", ""}, ",1.00,4111111111111111\n")), 0o600))
 				rule := p.service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Hold(when, make(chan struct{})))
 				payer, log, ended := p.pay()
+				carriedOut := 0
+				if when == paymentsvctest.AfterCommit {
+					carriedOut = killWorkers
+				}
 				require.Eventually(t, func() bool {
-					return p.counts().States[store.StateStarting] == killWorkers && rule.Hits() == killWorkers
-				},
-					20*time.Second, 5*time.Millisecond, "%s", log)
+					return p.counts().States[store.StateStarting] == killWorkers && rule.Hits() == killWorkers &&
+						len(p.service.Orders()) == carriedOut
+				}, 20*time.Second, 5*time.Millisecond, "%s", log)
 				require.NoError(t, payer.Process.Kill())
 				<-ended
 				p.drain()
@@ -268,11 +272,7 @@ func TestWhatAKilledProcessHadSentIsParkedAndNeverSentAgain(t *testing.T) {
 				p.untilDone()
 				counts := p.counts()
 				assert.Equal(t, map[store.State]int64{store.StateUnknown: killWorkers, store.StatePending: 4}, counts.States)
-				started := 4
-				if when == paymentsvctest.AfterCommit {
-					started = 8
-				}
-				assert.Len(t, p.service.Orders(), started)
+				assert.Len(t, p.service.Orders(), carriedOut+4)
 				assert.Equal(t, 8, p.service.Requests(paymentsvctest.InitPayout))
 				p.end()
 			})

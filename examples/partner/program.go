@@ -36,6 +36,9 @@ func open(ctx context.Context, set *settings, stderr io.Writer) (*program, error
 	if err == nil {
 		err = p.openService(ctx)
 	}
+	if err == nil { // and not before, or the database would belong to a service that has been refused
+		err = p.store.BelongTo(ctx, p.service())
+	}
 	if err != nil {
 		p.Close()
 		return nil, err
@@ -59,12 +62,15 @@ func (p *program) openStore(ctx context.Context) error {
 		return err
 	}
 	p.ends = append(p.ends, p.store.Close)
-	// A fake of this process is known to no other one, and its order_ids begin anew.
-	service := "the fake " + rand.Text()
-	if p.set.Service != "" {
-		service = fmt.Sprintf("%s, partner %d, project %d", p.set.Service, p.set.Partner, p.set.Project)
+	return nil
+}
+
+// service names whom the calls go to.
+func (p *program) service() string {
+	if p.set.Service == "" {
+		return "the fake " + rand.Text() // it is known to no other process, and its order_ids begin anew
 	}
-	return p.store.BelongTo(ctx, service)
+	return fmt.Sprintf("%s, partner %d, project %d", p.set.Service, p.set.Partner, p.set.Project)
 }
 
 func (p *program) openService(ctx context.Context) (err error) {

@@ -56,8 +56,8 @@ func TestTheCommandsOfTheReadmeWork(t *testing.T) {
 			replace, want = []string{"go run . ", program + " "}, "100 of 100 payouts"
 		case strings.Contains(block, "mockserver"):
 			replace = []string{
-				"go run . ", program + " -addr 127.0.0.1:0 -admin 127.0.0.1:0 ", "go -C ../..", "go -C " + root,
-				"127.0.0.1:9000", freeAddress(t),
+				"go build -o partner .", "cp " + program + " partner", "go -C ../..", "go -C " + root,
+				"./partner ", "./partner -addr 127.0.0.1:0 -admin 127.0.0.1:0 ", "127.0.0.1:9000", freeAddress(t),
 			}
 			want = "100 of 100 payouts"
 		default:

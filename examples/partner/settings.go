@@ -21,7 +21,8 @@ const usage = `Usage: partner [serve] [flags]
        partner make-payouts N
 
 serve takes payments and notifications, and pays what is queued. payouts reads a file of payouts, pays it, and ends
-when nothing more can be done: exit status 0 when all is done, 1 for an error, 3 when a person has to look at something.
+when nothing more can be done: exit status 0 when the service has every payout, which notifications end, 1 for an error,
+2 for flags that make no sense, 3 when a person has to look at something.
 make-payouts writes an example of such a file to the standard output.
 
 Without -service all calls go to a fake service inside this process, and no money moves.
@@ -46,7 +47,7 @@ type settings struct {
 	PayoutWorkers           int
 	PayoutsPerSecond        float64
 	CallTimeout             time.Duration
-	Lease, Grace            time.Duration
+	Lease, Grace, GiveUp    time.Duration
 	DemoFaults              int
 	Traces                  bool
 	LogJSON                 bool
@@ -106,7 +107,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.StringVar(&set.errorFields, "error-fields", "", "`names` of the fields of an error's code and message in an answer, with a comma between them")
 	flags.StringVar(&set.notFoundBy, "not-found-codes", "", "`codes` of errors that say that the service has no such payment, with commas between them:\n"+
 		"only after one of these is an order with an unknown outcome started again")
-	flags.DurationVar(&set.Tolerance, "tolerance", 5*time.Minute, "how old a notification may be")
+	flags.DurationVar(&set.Tolerance, "tolerance", 0, "how old a notification may be; 0 is any age: a repetition changes nothing here,\n"+
+		"and one that is refused for its age may never come again")
 	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080", "`address` to listen at for buyers and notifications; port 0 takes a free one")
 	flags.StringVar(&set.Admin, "admin", "127.0.0.1:8081", "`address` to listen at for the operators' page and /metrics, which ask for no password")
 	flags.StringVar(&set.adminHosts, "admin-hosts", "", "`names` of the operators' page behind your login, with commas between them, besides the loopback's")
@@ -115,7 +117,9 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Float64Var(&set.PayoutsPerSecond, "payouts-per-second", 0, "payouts that this process starts in a second; 0 is no limit")
 	flags.DurationVar(&set.CallTimeout, "call-timeout", 40*time.Second, "what one call to the service may take")
 	flags.DurationVar(&set.Lease, "lease", 2*time.Minute, "after what time a process that has not recorded an outcome counts as dead;\nmore than twice -call-timeout")
-	flags.DurationVar(&set.Grace, "grace", 2*time.Minute, "how long an order that the service does not know is waited for before it is started again")
+	flags.DurationVar(&set.Grace, "grace", 2*time.Minute, "how long after the last call an order that the service does not know is started again;\n"+
+		"not less than -call-timeout")
+	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "how long after it was made an order is still started")
 	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "lets one in `n` calls to the fake go wrong; 0 is none")
 	flags.StringVar(&set.logFormat, "log", "text", "`form` of the log on the standard error: json or text")
 	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
@@ -161,6 +165,7 @@ func (set *settings) readService() (err error) {
 	if u, err := url.Parse(set.Service); err != nil || u.Host == "" {
 		return errors.New("-service is not an address such as https://pay.example.com")
 	}
+	set.Service = strings.TrimRight(set.Service, "/") // it names whom the database belongs to
 	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" {
 		return errors.New("-service needs -partner, -project and -secret-file")
 	}
@@ -187,16 +192,21 @@ func (set *settings) readLimits() error {
 	case set.CallTimeout <= 0 || set.Lease <= 2*set.CallTimeout:
 		// The outcome has to be recorded before another process may take the row for abandoned.
 		return errors.New("-lease must be more than twice -call-timeout, which must be positive")
-	case set.Grace <= 0:
-		return errors.New("-grace must be positive")
-	case set.Tolerance <= 0:
-		return errors.New("-tolerance must be positive")
+	case set.Grace < set.CallTimeout:
+		return errors.New("-grace must be at least -call-timeout: a call that is under way may yet be carried out")
+	case set.GiveUp <= 0:
+		return errors.New("-give-up must be positive")
+	case set.Tolerance < 0:
+		return errors.New("-tolerance is negative")
 	case set.PayoutWorkers < 1:
 		return errors.New("-payout-workers must be at least 1")
 	case math.IsNaN(set.PayoutsPerSecond) || set.PayoutsPerSecond < 0:
 		return errors.New("-payouts-per-second is no rate")
 	case set.DemoFaults < 0:
 		return errors.New("-demo-faults is negative")
+	}
+	if set.Tolerance == 0 {
+		set.Tolerance = paymentsvc.AnyAge
 	}
 	return nil
 }

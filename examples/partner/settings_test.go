@@ -41,6 +41,8 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 			assert.NotEmpty(t, string(set.Secret))
 			assert.NotNil(t, set.NotFound)
 			assert.Equal(t, 2*time.Minute, set.Lease)
+			assert.Equal(t, 15*time.Minute, set.GiveUp)
+			assert.Equal(t, paymentsvc.AnyAge, set.Tolerance)
 		}},
 		{"a service", append(service, "-old-secret-file", old), nil, func(t *testing.T, set *settings) {
 			assert.Equal(t, "https://pay.example", set.Service)
@@ -67,6 +69,11 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 			}},
 		{"make-payouts needs no service", []string{"make-payouts", "10"}, []string{"PAYMENTSVC_URL=https://pay.example"},
 			func(t *testing.T, set *settings) { assert.Equal(t, []string{"10"}, set.Args) }},
+		{"limits", []string{"-tolerance", "1m", "-give-up", "1h", "-call-timeout", "10s", "-grace", "10s"}, nil,
+			func(t *testing.T, set *settings) {
+				assert.Equal(t, []time.Duration{time.Minute, time.Hour, 10 * time.Second, 10 * time.Second},
+					[]time.Duration{set.Tolerance, set.GiveUp, set.CallTimeout, set.Grace})
+			}},
 		{"a collector of traces", nil, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318"},
 			func(t *testing.T, set *settings) { assert.True(t, set.Traces) }},
 		{"names of the operators' page", []string{"-admin-hosts", "a.example, b.example,"}, nil,
@@ -102,8 +109,9 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"codes without fields", service("-not-found-codes", "E1"), "-not-found-codes needs -error-fields"},
 		{"a lease that a call outlives", []string{"-call-timeout", "1m", "-lease", "2m"}, "-lease must be more than twice"},
 		{"no time for a call", []string{"-call-timeout", "0"}, "-lease must be more than twice"},
-		{"no grace", []string{"-grace", "0"}, "-grace must be positive"},
-		{"no tolerance", []string{"-tolerance", "-1s"}, "-tolerance must be positive"},
+		{"a grace that a call outlives", []string{"-call-timeout", "10s", "-grace", "9s"}, "-grace must be at least -call-timeout"},
+		{"nothing is given up", []string{"-give-up", "0"}, "-give-up must be positive"},
+		{"a tolerance below nothing", []string{"-tolerance", "-1ns"}, "-tolerance is negative"},
 		{"no workers", []string{"-payout-workers", "0"}, "-payout-workers must be at least 1"},
 		{"a rate that is none", []string{"-payouts-per-second", "NaN"}, "-payouts-per-second is no rate"},
 		{"a form of the log", []string{"-log", "xml"}, "-log is neither"},

@@ -8,12 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/examples/partner/internal/outcome"
 	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
 )
 
@@ -25,7 +24,8 @@ var ErrClosed = errors.New("checkout: closed")
 
 // Service is what a Checkout asks of a *paymentsvc.Client.
 type Service interface {
-	InitPayment(context.Context, paymentsvc.PaymentType, paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error)
+	InitPayment(context.Context, paymentsvc.PaymentType, paymentsvc.PaymentRequest) (
+		*paymentsvc.InitPaymentResponse, error)
 	StatusPayment(context.Context, paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error)
 }
 
@@ -37,13 +37,13 @@ type Config struct {
 	// NotFound says which error of StatusPayment means that the service has no such payment. The interface document
 	// shows none, so nil means that no error does: an order whose answer was lost then waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
-	// Timeout limits one call, with all its attempts; 0 means 40 seconds. It is held below half of Lease, so that
-	// what a call came to is recorded before its claim runs out.
+	// Timeout limits one call, with all its attempts and the making of its claim; 0 means 40 seconds. It is held below
+	// half of Lease, so that what a call came to is recorded before its claim runs out.
 	Timeout time.Duration
 	// Lease is how long a claim lasts whose process has died; 0 means 2 minutes.
 	Lease time.Duration
-	// Grace is how long after the last call an order may turn up at the service: before, "no such payment" is not
-	// believed. 0 means 2 minutes.
+	// Grace is how long after its last claim an order may turn up at the service: before, "no such payment" is not
+	// believed. 0 means 2 minutes. It is held at Timeout at least, since for that long there may be a call.
 	Grace time.Duration
 	// GiveUp is how long after it was made an order that the service does not have is still started; 0 means 15
 	// minutes. Its buyer has gone then.
@@ -70,7 +70,7 @@ type Checkout struct {
 func New(c Config) *Checkout {
 	c.Lease = cmp.Or(c.Lease, 2*time.Minute)
 	c.Timeout = min(cmp.Or(c.Timeout, 40*time.Second), c.Lease*2/5)
-	c.Grace = cmp.Or(c.Grace, 2*time.Minute)
+	c.Grace = max(cmp.Or(c.Grace, 2*time.Minute), c.Timeout)
 	c.GiveUp = cmp.Or(c.GiveUp, 15*time.Minute)
 	c.Interval = cmp.Or(c.Interval, time.Second)
 	if c.NotFound == nil {
@@ -94,7 +94,8 @@ func (c *Checkout) Start(ctx context.Context, t paymentsvc.PaymentType, amount p
 	if !c.enter() {
 		return store.Order{}, ErrClosed
 	}
-	claim, err := c.Store.CreateOrder(ctx, paymentsvc.NewUserData(), t, amount, c.Lease)
+	deadline := c.deadline()
+	claim, err := c.create(ctx, t, amount)
 	if err != nil {
 		go func() { // it may have been committed all the same, and the buyer is told that there is no order
 			defer c.running.Done()
@@ -106,7 +107,7 @@ func (c *Checkout) Start(ctx context.Context, t paymentsvc.PaymentType, amount p
 	go func() {
 		defer c.running.Done()
 		defer close(recorded)
-		c.call(context.WithoutCancel(ctx), claim, t, amount, 1)
+		c.call(context.WithoutCancel(ctx), claim, deadline, t, amount, 1)
 	}()
 	select {
 	case <-recorded:
@@ -145,11 +146,38 @@ func (c *Checkout) enter() bool {
 	return !c.closed
 }
 
-// call calls the service for a claim that is committed, once, and records what came of it.
-func (c *Checkout) call(ctx context.Context, claim store.Claim, t paymentsvc.PaymentType, amount paymentsvc.Amount,
-	attempts int,
+// deadline is when a call must have ended whose claim is about to be made. It counts from before the claim, as the
+// lease does: the database or the whole process may stand still until another process takes the claim for abandoned.
+// Round(0) leaves the wall clock, by which leases are kept: the other one stands still while the machine is suspended.
+func (c *Checkout) deadline() time.Time { return time.Now().Round(0).Add(c.Timeout) }
+
+// create stores a new order and claims it.
+func (c *Checkout) create(
+	ctx context.Context, t paymentsvc.PaymentType, amount paymentsvc.Amount,
+) (store.Claim, error) {
+	ctx, cancel := c.claiming(ctx)
+	defer cancel()
+	return c.Store.CreateOrder(ctx, paymentsvc.NewUserData(), t, amount, c.Lease)
+}
+
+// claim claims an order that is stored.
+func (c *Checkout) claim(ctx context.Context, userData string) (store.Claim, error) {
+	ctx, cancel := c.claiming(ctx)
+	defer cancel()
+	return c.Store.Claim(ctx, store.Orders, userData, c.Lease)
+}
+
+// claiming bounds the making of a claim: one that takes longer than its call may is of no use.
+func (c *Checkout) claiming(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, min(databaseTimeout, c.Timeout))
+}
+
+// call calls the service for a claim that is committed, once, and records what came of it. Past deadline it does not:
+// the Client sends nothing then, and says so.
+func (c *Checkout) call(ctx context.Context, claim store.Claim, deadline time.Time, t paymentsvc.PaymentType,
+	amount paymentsvc.Amount, attempts int,
 ) {
-	calling, cancel := context.WithTimeout(ctx, c.Timeout)
+	calling, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	payment, err := c.Client.InitPayment(calling, t, paymentsvc.PaymentRequest{Amount: amount, UserData: claim.UserData})
 	if err == nil {
@@ -158,94 +186,32 @@ func (c *Checkout) call(ctx context.Context, claim store.Claim, t paymentsvc.Pay
 		}, slog.String("order_id", payment.OrderID))
 		return
 	}
-	again := c.Now().Add(backoff(attempts, time.Minute))
-	failure, _ := errors.AsType[*paymentsvc.Error](err)
-	switch reasonOf(err, failure) {
-	case notSent:
+	now := c.Now()
+	again := now.Add(outcome.Backoff(attempts, time.Minute))
+	switch outcome.Of(err) {
+	case outcome.NotSent:
 		c.record(ctx, claim, "not sent", func(ctx context.Context) error {
 			return c.Store.NotSent(ctx, claim, again)
 		}, slog.Any("error", err))
-	case callerRefused:
-		again = later(again, c.Now().Add(retryAfter(failure, c.Now())))
+	case outcome.CallerRefused:
+		again = later(again, now.Add(outcome.RetryAfter(err, now)))
 		c.pause(again)
 		c.record(ctx, claim, "caller refused", func(ctx context.Context) error {
 			return c.Store.Postponed(ctx, claim, again)
 		}, slog.Any("error", err))
-	case paymentRefused:
+	case outcome.Refused:
 		c.record(ctx, claim, "refused", func(ctx context.Context) error {
-			return c.Store.Refused(ctx, claim, codeOf(err, failure))
+			return c.Store.Refused(ctx, claim, outcome.Code(err))
 		}, slog.Any("error", err))
-	default:
+	case outcome.Unknown:
 		c.record(ctx, claim, "unknown", func(ctx context.Context) error {
-			return c.Store.Unknown(ctx, claim, "", c.Now().Add(firstQuestion))
+			return c.Store.Unknown(ctx, claim, "", now.Add(firstQuestion))
 		}, slog.Any("error", err))
 	}
 }
 
 // firstQuestion is when the service is asked for an order whose answer was lost.
 const firstQuestion = time.Second
-
-// reason is what an error means for the order.
-type reason int
-
-const (
-	unknown reason = iota
-	notSent
-	callerRefused
-	paymentRefused
-)
-
-func reasonOf(err error, failure *paymentsvc.Error) reason {
-	outcome := paymentsvc.OutcomeOf(err)
-	switch {
-	case failure == nil:
-		return unknown
-	case outcome == paymentsvc.OutcomeNotSent && errors.Is(err, paymentsvc.ErrInvalidRequest):
-		return paymentRefused // it would never be sent
-	case outcome == paymentsvc.OutcomeNotSent:
-		return notSent
-	case outcome != paymentsvc.OutcomeRejected:
-		return unknown
-	}
-	switch failure.HTTPStatus {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusTooManyRequests:
-		return callerRefused
-	case http.StatusConflict: // "user_data was used before" would say that the service may have it
-		return unknown
-	}
-	return paymentRefused
-}
-
-// codeOf gives the service's error code, or what stands for it.
-func codeOf(err error, failure *paymentsvc.Error) string {
-	if reported, ok := errors.AsType[*paymentsvc.ServiceError](err); ok && reported.Code != "" {
-		return reported.Code
-	}
-	if failure.HTTPStatus == 0 {
-		return "invalid request"
-	}
-	return "HTTP " + strconv.Itoa(failure.HTTPStatus)
-}
-
-// retryAfter is how long the service asks to wait, 0 where it does not, and no more than 15 minutes.
-func retryAfter(failure *paymentsvc.Error, now time.Time) time.Duration {
-	const most = 15 * time.Minute
-	value := failure.Header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return min(time.Duration(seconds)*time.Second, most)
-	}
-	date, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	return min(max(date.Sub(now), 0), most)
-}
-
-// backoff is the wait after the nth time: a second, doubled each time.
-func backoff(n int, most time.Duration) time.Duration {
-	return min(time.Second<<min(max(n-1, 0), 20), most)
-}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
@@ -267,15 +233,15 @@ func (c *Checkout) paused() bool {
 	return c.Now().Before(c.pausedUntil)
 }
 
-// databaseTimeout limits one try at recording an outcome.
+// databaseTimeout limits one request to the database.
 const databaseTimeout = 5 * time.Second
 
 // record records an outcome, also when ctx is done, and tries again when the database is away. What cannot be recorded
 // is left to the end of the claim's lease: the order is then unknown, which is true. The log has the order_id.
-func (c *Checkout) record(ctx context.Context, claim store.Claim, outcome string, write func(context.Context) error,
+func (c *Checkout) record(ctx context.Context, claim store.Claim, result string, write func(context.Context) error,
 	more ...any,
 ) {
-	log := c.Log.With("user_data", claim.UserData, "outcome", outcome).With(more...)
+	log := c.Log.With("user_data", claim.UserData, "outcome", result).With(more...)
 	var err error
 	for n := range 5 {
 		if n > 0 {
@@ -296,7 +262,12 @@ func (c *Checkout) record(ctx context.Context, claim store.Claim, outcome string
 
 // try is one try at the database, whatever becomes of ctx.
 func try(ctx context.Context, write func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTimeout)
+	return bounded(context.WithoutCancel(ctx), write)
+}
+
+// bounded is one request to the database, which may not answer: a stop must not wait for that, nor the next round.
+func bounded(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	return write(ctx)
+	return ask(ctx)
 }

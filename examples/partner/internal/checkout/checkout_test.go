@@ -176,6 +176,11 @@ func TestAFaultLeadsToItsState(t *testing.T) {
 		{paymentsvctest.GzipBomb(2 << 20), unknown, pending, false},
 		{json(after, http.StatusRequestTimeout, `{}`), unknown, pending, false},
 		{json(after, http.StatusConflict, `{"error_code":"E9"}`), unknown, pending, false},
+		// A gateway that speaks the service's language does not know more than any other.
+		{json(after, http.StatusGatewayTimeout, `{"error_code":"upstream_timeout"}`), unknown, pending, false},
+		{json(before, http.StatusInternalServerError, `{"error_code":"E1"}`), unknown, pending, true},
+		{json(after, http.StatusRequestTimeout, `{"error_code":"E8"}`), unknown, pending, false},
+		{json(after, 499, `{"error_code":"client_closed"}`), unknown, pending, false},
 		{json(after, http.StatusOK, `{}`), unknown, pending, false},
 		{json(after, http.StatusOK, `[]`), unknown, pending, false},
 
@@ -261,7 +266,7 @@ func TestABuyerWhoLeavesCutsNothingOff(t *testing.T) {
 	client, err := paymentsvc.NewClient(config)
 	require.NoError(t, err)
 	arrived := make(chan struct{})
-	s.Client = service{Service: client, starting: func() { close(arrived) }}
+	s.Client = service{Service: client, starting: func(context.Context) { close(arrived) }}
 
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
@@ -285,11 +290,11 @@ func TestABuyerWhoLeavesCutsNothingOff(t *testing.T) {
 // service calls starting before each start.
 type service struct {
 	checkout.Service
-	starting func()
+	starting func(ctx context.Context)
 }
 
 func (s service) InitPayment(ctx context.Context, t paymentsvc.PaymentType, r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
-	s.starting()
+	s.starting(ctx)
 	return s.Service.InitPayment(ctx, t, r)
 }
 
@@ -300,7 +305,7 @@ func TestTheOrderIsCommittedBeforeTheCall(t *testing.T) {
 		require.NoError(t, err)
 		defer other.Close()
 		calls := 0
-		s.Client = service{Service: s.Client, starting: func() {
+		s.Client = service{Service: s.Client, starting: func(context.Context) {
 			calls++
 			orders, err := other.DueOrders(t.Context(), store.StateStarting, 10) // by its real clock, all are due
 			assert.NoError(t, err)
@@ -346,6 +351,62 @@ func TestACallEndsWellBeforeItsLease(t *testing.T) {
 	}
 }
 
+func TestWhileThereMayBeACallItsOrderMayTurnUp(t *testing.T) {
+	for _, test := range []struct{ timeout, grace, want time.Duration }{
+		{0, 0, 2 * time.Minute},
+		{10 * time.Second, time.Minute, time.Minute},
+		{10 * time.Second, time.Second, 10 * time.Second},
+	} {
+		assert.Equal(t, test.want, checkout.New(checkout.Config{Timeout: test.timeout, Grace: test.grace}).Grace)
+	}
+}
+
+// Another process counts the lease from before the claim, and by the wall clock. A database or a machine that stands
+// still must not give the call more time than that.
+func TestACallsTimeCountsFromBeforeItsClaim(t *testing.T) {
+	testdb.Each(t, func(t *testing.T, databaseURL string) {
+		s := newShop(t, databaseURL, nil)
+		var claimed time.Time // when the store was last about to stamp a row
+		books, err := store.Open(t.Context(), store.Options{URL: databaseURL, Now: func() time.Time {
+			claimed = time.Now()
+			return s.Now()
+		}})
+		require.NoError(t, err)
+		defer books.Close()
+		s.Store = books
+		calls := 0
+		s.Client = service{Service: s.Client, starting: func(ctx context.Context) {
+			calls++
+			deadline, ok := ctx.Deadline()
+			assert.True(t, ok)
+			assert.False(t, deadline.After(claimed.Round(0).Add(s.Timeout)), "from before the claim")
+			assert.Equal(t, deadline.Round(0), deadline, "by the wall clock")
+		}}
+		rule := s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Refuse())
+		o := s.start()
+		require.Equal(t, store.StateCreated, o.State)
+		rule.Remove()
+		s.Add(time.Minute)
+		s.pass()
+		assert.Equal(t, store.StatePending, s.order(o.UserData).State)
+		assert.Equal(t, 2, calls, "the first and the second one")
+	})
+}
+
+func TestAClaimThatTakesTooLongIsNotCalledFor(t *testing.T) {
+	s := newShop(t, testdb.SQLite(t), func(_ *paymentsvctest.Config, c *checkout.Config) { c.Timeout = 10 * time.Millisecond })
+	connection, err := s.Store.DB().Conn(t.Context()) // the only one
+	require.NoError(t, err)
+	o, err := s.Start(t.Context(), paymentsvc.PaymentTypeCard, price)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Empty(t, o.UserData)
+	require.NoError(t, connection.Close())
+	stop, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, s.Run(stop), "it waits")
+	assert.Zero(t, s.service.Requests(paymentsvctest.AnyEndpoint))
+}
+
 func TestAnOutcomeThatCannotBeRecordedIsFoundOut(t *testing.T) {
 	s := newShop(t, testdb.SQLite(t), nil)
 	away := func(from, to string) {
@@ -353,7 +414,7 @@ func TestAnOutcomeThatCannotBeRecordedIsFoundOut(t *testing.T) {
 		assert.NoError(t, err)
 	}
 	var userData string
-	s.Client = service{Service: s.Client, starting: func() { away("orders", "orders_away") }}
+	s.Client = service{Service: s.Client, starting: func(context.Context) { away("orders", "orders_away") }}
 	o, err := s.Start(t.Context(), paymentsvc.PaymentTypeCard, price)
 	require.Error(t, err)
 	userData = o.UserData

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/examples/partner/internal/outcome"
 	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
 )
 
@@ -51,6 +52,14 @@ func (c *Checkout) Run(ctx context.Context) error {
 // due, and orders that it certainly does not have are started again. It returns when all that is recorded. Rounds of
 // several processes may run at once.
 func (c *Checkout) Pass(ctx context.Context) error {
+	if err := bounded(ctx, c.sweep); err != nil {
+		return err
+	}
+	return errors.Join(c.each(ctx, store.StateUnknown, c.ask), c.each(ctx, store.StateCreated, c.restart))
+}
+
+// sweep moves on the orders of which that is due without a call.
+func (c *Checkout) sweep(ctx context.Context) error {
 	n, err := c.Store.Abandoned(ctx, store.Orders, "")
 	if err != nil {
 		return err
@@ -58,19 +67,17 @@ func (c *Checkout) Pass(ctx context.Context) error {
 	if n > 0 {
 		c.Log.WarnContext(ctx, "checkout: claims ran out", "orders", n)
 	}
-	if _, err := c.Store.GiveUp(ctx, c.Now().Add(-c.GiveUp), notReached); err != nil {
-		return err
-	}
-	if err := c.each(ctx, store.StateUnknown, c.ask); err != nil {
-		return err
-	}
-	return c.each(ctx, store.StateCreated, c.restart)
+	_, err = c.Store.GiveUp(ctx, c.Now().Add(-c.GiveUp), notReached)
+	return err
 }
 
 // each does what is to be done to the orders of a state that are due, some at once.
 func (c *Checkout) each(ctx context.Context, state store.State, do func(context.Context, store.Order) error) error {
-	orders, err := c.Store.DueOrders(ctx, state, batch)
-	if err != nil {
+	var orders []store.Order
+	if err := bounded(ctx, func(ctx context.Context) (err error) {
+		orders, err = c.Store.DueOrders(ctx, state, batch)
+		return err
+	}); err != nil {
 		return err
 	}
 	var (
@@ -106,14 +113,15 @@ func (c *Checkout) restart(ctx context.Context, o store.Order) error {
 		return nil
 	}
 	defer c.running.Done()
-	claim, err := c.Store.Claim(ctx, store.Orders, o.UserData, c.Lease)
+	deadline := c.deadline()
+	claim, err := c.claim(ctx, o.UserData)
 	if err != nil && !errors.Is(err, store.ErrNotFound) { // it may have been committed all the same
 		_ = try(ctx, func(ctx context.Context) error { return c.Store.NotSent(ctx, claim, c.Now()) })
 	}
 	if err != nil {
 		return err
 	}
-	c.call(context.WithoutCancel(ctx), claim, o.Type, o.Amount, o.Attempts+1)
+	c.call(context.WithoutCancel(ctx), claim, deadline, o.Type, o.Amount, o.Attempts+1)
 	return nil
 }
 
@@ -121,7 +129,7 @@ func (c *Checkout) restart(ctx context.Context, o store.Order) error {
 // that is found is pending: its notification ends it.
 func (c *Checkout) ask(ctx context.Context, o store.Order) error {
 	now, trusted := c.Now(), o.ClaimedAt.Add(c.Grace)
-	next := now.Add(backoff(o.Asked+1, slowest))
+	next := now.Add(outcome.Backoff(o.Asked+1, slowest))
 	if now.Before(trusted) && next.After(trusted) {
 		next = trusted // as soon as "no such payment" is believed
 	}
@@ -129,7 +137,9 @@ func (c *Checkout) ask(ctx context.Context, o store.Order) error {
 	if o.Asked >= askedInVain {
 		reason = attention
 	}
-	if err := c.Store.Asking(ctx, o.UserData, reason, next); err != nil {
+	if err := bounded(ctx, func(ctx context.Context) error {
+		return c.Store.Asking(ctx, o.UserData, reason, next)
+	}); err != nil {
 		return err
 	}
 	asking, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -144,7 +154,7 @@ func (c *Checkout) ask(ctx context.Context, o store.Order) error {
 		}
 		log.InfoContext(ctx, "status: the service has it", "order_id", status.OrderID)
 		return try(ctx, func(ctx context.Context) error {
-			return c.Store.Started(ctx, store.Claim{Table: store.Orders, UserData: o.UserData}, status.OrderID, "")
+			return c.Store.Found(ctx, store.Orders, o.UserData, status.OrderID, status.Amount)
 		})
 	}
 	failure, ok := errors.AsType[*paymentsvc.Error](err)

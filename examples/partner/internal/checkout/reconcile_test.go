@@ -88,6 +88,43 @@ func TestAnAnswerThatDoesNotNameTheOrderSaysNothing(t *testing.T) {
 	}
 }
 
+func TestAnOrderThatIsFoundWithAnotherAmountCallsForAPerson(t *testing.T) {
+	for amount, attention := range map[string]string{
+		`"amount":1.05,`:   "The service has it with 1.05 instead of 10.50.",
+		`"amount":10.500,`: "",
+		``:                 "", // section 4.2: it is optional
+	} {
+		t.Run(amount, func(t *testing.T) {
+			s := newShop(t, testdb.SQLite(t), nil)
+			o := s.lose(paymentsvctest.AfterCommit)
+			orderID := s.service.Orders()[0].OrderID
+			s.service.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(),
+				paymentsvctest.Answer(paymentsvctest.BeforeCommit, http.StatusOK, "application/json",
+					`{`+amount+`"order_id":"`+orderID+`","user_data":"`+o.UserData+`"}`))
+			o = s.settle(o.UserData, time.Minute)
+			assert.Equal(t, store.StatePending, o.State)
+			assert.Equal(t, orderID, o.OrderID)
+			assert.Equal(t, attention, o.Attention)
+		})
+	}
+}
+
+// What the database does not take of one order says nothing of the others.
+func TestAnOrderThatCannotBeAskedForHoldsUpNoOther(t *testing.T) {
+	s := newShop(t, testdb.SQLite(t), nil)
+	rule := s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Refuse())
+	waiting := s.start()
+	rule.Remove()
+	lost := s.lose(paymentsvctest.AfterCommit)
+	_, err := s.Store.DB().ExecContext(t.Context(), `CREATE TRIGGER broken BEFORE UPDATE ON orders
+		WHEN NEW.user_data = '`+lost.UserData+`' BEGIN SELECT RAISE(FAIL, 'broken'); END`)
+	require.NoError(t, err)
+	s.Add(time.Minute)
+	assert.ErrorContains(t, s.Pass(t.Context()), "broken")
+	assert.Equal(t, store.StateUnknown, s.order(lost.UserData).State)
+	assert.Equal(t, store.StatePending, s.order(waiting.UserData).State)
+}
+
 func TestAQuestionThatFailsSaysNothing(t *testing.T) {
 	for _, fault := range append(paymentsvctest.AllFaults(),
 		paymentsvctest.Answer(paymentsvctest.BeforeCommit, http.StatusNotFound, "text/html", "no such page"),

@@ -39,8 +39,9 @@ var (
 	errUnfinished = fmt.Errorf("no row ends within %d bytes, probably for a quotation mark that is not closed", maxRecord)
 	// columnName is what may be repeated in an error of the header.
 	columnName = regexp.MustCompile(`^[A-Za-z][A-Za-z _-]{0,39}$`)
-	// exponentForm is how spreadsheets write long numbers, and the digits that are missing in it are lost.
-	exponentForm = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+)?[eE][+-]?[0-9]+$`)
+	// exponentForm is how programs write long numbers, and the digits that are missing in it are lost. It has a sign or a
+	// fraction, so that a reference such as 4e12 is none.
+	exponentForm = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+[eE][+-]?|[eE][+-])[0-9]+$`)
 )
 
 // row is one row of a file: a payout, or the reason why it is none.
@@ -124,6 +125,9 @@ func (r *reader) next() (row, error) {
 	case err == nil:
 		r.end = r.lines.count
 		line, _ := r.csv.FieldPos(0)
+		if !r.lines.ended {
+			return refusedRow(line, cutOff), nil
+		}
 		return r.check(line, record), nil
 	case errors.Is(err, io.EOF):
 		return row{}, io.EOF
@@ -134,6 +138,13 @@ func (r *reader) next() (row, error) {
 		return row{}, fmt.Errorf("line %d: %w", r.end+1, err)
 	}
 }
+
+const (
+	// cutOff is said of a last row without a line end: 10 may have been 1000.00.
+	cutOff = "the file ends in this row, without a line end, so that it may have been cut off"
+	// rounded is said of a number in exponent form.
+	rounded = "a number in exponent form, as spreadsheets write long numbers"
+)
 
 func refusedRow(line int, reason string) row {
 	return row{PayoutRow: store.PayoutRow{Line: int64(line)}, refused: reason}
@@ -174,12 +185,13 @@ func (r *reader) check(line int, record []string) row {
 	if reason := checkText(p.Destination); reason != "" {
 		return refusedRow(line, "destination: "+reason+r.span(line))
 	}
-	if exponentForm.MatchString(p.Destination) {
-		return refusedRow(line, "destination: a number in exponent form, as spreadsheets write long numbers")
-	}
-	amount, err := paymentsvc.ParseAmount(record[r.columns[columnAmount]])
+	text := record[r.columns[columnAmount]]
+	amount, err := paymentsvc.ParseAmount(text)
 	if err != nil {
 		return refusedRow(line, "amount: not a number such as 10.50"+r.span(line))
+	}
+	if strings.ContainsAny(text, "eE") {
+		return refusedRow(line, "amount: "+rounded)
 	}
 	if amount.Sign() <= 0 {
 		return refusedRow(line, "amount: not above 0")
@@ -201,6 +213,8 @@ func checkText(text string) string {
 		return "a line end or another character that cannot be seen"
 	case text != strings.TrimSpace(text):
 		return "white space around it"
+	case exponentForm.MatchString(text):
+		return rounded
 	}
 	return ""
 }
@@ -210,7 +224,8 @@ type lines struct {
 	r     *bufio.Reader // as large as the longest line
 	rest  []byte        // of the line that was read last
 	count int64         // lines read
-	taken int           // bytes read for this row
+	ended bool          // the line that was read last has a line end
+	taken int           // bytes read for this row, without the empty lines before it
 }
 
 func (l *lines) skipByteOrderMark() error {
@@ -230,7 +245,9 @@ func (l *lines) skipByteOrderMark() error {
 func (l *lines) Read(p []byte) (int, error) {
 	if len(l.rest) == 0 {
 		line, err := l.r.ReadSlice('\n')
-		l.taken += len(line)
+		if l.taken > 0 || !empty(line) {
+			l.taken += len(line)
+		}
 		if errors.Is(err, bufio.ErrBufferFull) || l.taken > maxRecord {
 			return 0, errUnfinished
 		}
@@ -239,8 +256,12 @@ func (l *lines) Read(p []byte) (int, error) {
 		}
 		l.rest = line
 		l.count++
+		l.ended = err == nil
 	}
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
 }
+
+// empty says whether a line is one that encoding/csv passes over between rows.
+func empty(line []byte) bool { return string(line) == "\n" || string(line) == "\r\n" }

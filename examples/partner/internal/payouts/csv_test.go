@@ -54,14 +54,14 @@ func TestRowsAreRead(t *testing.T) {
 			header + "a,10.50," + card + "\nb,0.01,+12025550100\n",
 			[]string{"2 a 10.50 " + card, "3 b 0.01 +12025550100"},
 		},
-		"without a line end at the end": {header + "a,1,x", []string{"2 a 1 x"}},
-		"by the names of the columns":   {"Destination, amount ,REFERENCE\nx,1,a\n", []string{"2 a 1 x"}},
-		"with CR LF":                    {"reference,amount,destination\r\na,1,x\r\nb,2,y\r\n", []string{"2 a 1 x", "3 b 2 y"}},
-		"behind a byte order mark":      {"\ufeff" + header + "a,1,x\n", []string{"2 a 1 x"}},
-		"with quotation marks":          {header + `"a ""1""",1,"x, y"` + "\n", []string{`2 a "1" 1 x, y`}},
-		"past empty lines":              {header + "\na,1,x\n\n\nb,2,y\n", []string{"3 a 1 x", "6 b 2 y"}},
-		"in any script":                 {header + "счёт-1,1,получатель\n", []string{"2 счёт-1 1 получатель"}},
-		"none":                          {header, nil},
+		"a reference with an e":       {header + "4e12,1,x\n", []string{"2 4e12 1 x"}},
+		"by the names of the columns": {"Destination, amount ,REFERENCE\nx,1,a\n", []string{"2 a 1 x"}},
+		"with CR LF":                  {"reference,amount,destination\r\na,1,x\r\nb,2,y\r\n", []string{"2 a 1 x", "3 b 2 y"}},
+		"behind a byte order mark":    {"\ufeff" + header + "a,1,x\n", []string{"2 a 1 x"}},
+		"with quotation marks":        {header + `"a ""1""",1,"x, y"` + "\n", []string{`2 a "1" 1 x, y`}},
+		"past empty lines":            {header + "\na,1,x\n\n\nb,2,y\n", []string{"3 a 1 x", "6 b 2 y"}},
+		"in any script":               {header + "счёт-1,1,получатель\n", []string{"2 счёт-1 1 получатель"}},
+		"none":                        {header, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows, err := read(t, c.content)
@@ -87,7 +87,17 @@ func TestABadRowIsReportedAndTheNextOneRead(t *testing.T) {
 		"amount with a comma":    {"a,\"1,5\",x\n" + good, []string{"2: amount: not a number such as 10.50", "3 z 9 y"}},
 		"amount with a currency": {"a,1 EUR,x\n" + good, []string{"2: amount: not a number such as 10.50", "3 z 9 y"}},
 		"space around":           {"a,1, x\n" + good, []string{"2: destination: white space around it", "3 z 9 y"}},
-		"a spreadsheet's number": {"a,1,4.11111E+15\n" + good, []string{"2: destination: a number in exponent form, as spreadsheets write long numbers", "3 z 9 y"}},
+		"a destination rounded":  {"a,1,4.11111E+15\n" + good, []string{"2: destination: a number in exponent form, as spreadsheets write long numbers", "3 z 9 y"}},
+		"a reference rounded":    {"1.23457E+11,1,x\n" + good, []string{"2: reference: a number in exponent form, as spreadsheets write long numbers", "3 z 9 y"}},
+		"a reference to a digit": {"1E+11,1,x\n" + good, []string{"2: reference: a number in exponent form, as spreadsheets write long numbers", "3 z 9 y"}},
+		"an amount rounded":      {"a,1.23E+05,x\n" + good, []string{"2: amount: a number in exponent form, as spreadsheets write long numbers", "3 z 9 y"}},
+		"an amount with an e":    {"a,12e3,x\n" + good, []string{"2: amount: a number in exponent form, as spreadsheets write long numbers", "3 z 9 y"}},
+		"cut off": {
+			"a,1000.00,x\nb,10", []string{"2 a 1000.00 x", "3: 2 columns instead of 3"},
+		},
+		"cut off in the last column": {
+			"a,1,x\nb,1,41", []string{"2 a 1 x", "3: the file ends in this row, without a line end, so that it may have been cut off"},
+		},
 		"not UTF-8":              {"a,1,\xff\n" + good, []string{"2: destination: not UTF-8", "3 z 9 y"}},
 		"a zero byte":            {"a\x00,1,x\n" + good, []string{"2: reference: a line end or another character that cannot be seen", "3 z 9 y"}},
 		"an invisible character": {"a,1,\u202a+12025550100\n" + good, []string{"2: destination: a line end or another character that cannot be seen", "3 z 9 y"}},
@@ -146,6 +156,14 @@ func TestReadingStopsWhereARowDoesNotEnd(t *testing.T) {
 
 	_, err = read(t, header+strings.Repeat("y", maxRecord+1))
 	assert.ErrorIs(t, err, errUnfinished)
+}
+
+func TestAnyNumberOfEmptyLinesIsPassedOver(t *testing.T) {
+	for _, lineEnd := range []string{"\n", "\r\n"} {
+		rows, err := read(t, header+"a,1,x\n"+strings.Repeat(lineEnd, maxRecord+1)+"b,1,x\n")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"2 a 1 x", fmt.Sprintf("%d b 1 x", maxRecord+4)}, rows)
+	}
 }
 
 func TestAnErrorOfTheFileEndsReading(t *testing.T) {

@@ -6,13 +6,9 @@ import (
 	"time"
 )
 
-const (
-	// troublesToPause is how many calls in a row may go unanswered before all calls wait: a service that is down would
-	// otherwise get every row, each of which a person would have to look into.
-	troublesToPause = 3
-	// maxRetryAfter bounds what a service may ask for with Retry-After.
-	maxRetryAfter = 15 * time.Minute
-)
+// troublesToPause is how many calls in a row may go unanswered before all calls wait: a service that is down would
+// otherwise get every row, each of which a person would have to look into.
+const troublesToPause = 3
 
 // Pause says why nothing is sent at the moment.
 type Pause struct {
@@ -104,9 +100,9 @@ func (p *pass) answered() {
 	})
 }
 
-// refused says that the service refuses the caller, and gives the length of the pause.
-func (p *pass) refused(reason string, retryAfter time.Duration) time.Duration {
-	p.end(func(g *gate) { g.close(reason, min(retryAfter, maxRetryAfter)) })
+// refused says that the service refuses the caller, and asks to wait for atLeast. It gives the length of the pause.
+func (p *pass) refused(reason string, atLeast time.Duration) time.Duration {
+	p.end(func(g *gate) { g.close(reason, atLeast) })
 	return max(time.Until(p.gate.state().Until), p.gate.min)
 }
 

@@ -3,7 +3,6 @@ package payouts
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -83,7 +82,7 @@ func TestPausesBecomeLongerUntilAnAnswerComes(t *testing.T) {
 func TestTheServiceMayAskForALongerPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for asked, length := range map[time.Duration]time.Duration{
-			0: time.Second, time.Millisecond: time.Second, time.Minute: time.Minute, 24 * time.Hour: maxRetryAfter,
+			0: time.Second, time.Millisecond: time.Second, time.Minute: time.Minute,
 		} {
 			assert.Equal(t, length, admitted(t, newGate(time.Second, 10*time.Second)).refused("HTTP 429", asked))
 		}
@@ -180,25 +179,15 @@ func TestCallsKeepToTheRate(t *testing.T) {
 	})
 }
 
-func TestRetryAfterIsSecondsOrADate(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "0": 0, "7": 7 * time.Second, "-7": 0, "soon": 0, "99999999999999999999": 0,
-		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
+func TestARefusalRepeatsNoDestination(t *testing.T) {
+	for _, c := range []struct{ destination, code, want string }{
+		{card, "E17", "E17"},
+		{card, card, "a code that repeats the destination"},
+		{card, "x" + card + "x", "a code that repeats the destination"},
+		{"+12025550100", "no.12025550100", "a code that repeats the destination"},
 	} {
-		assert.Equal(t, want, retryAfter(http.Header{"Retry-After": {value}}, now), value)
+		err := &paymentsvc.Error{HTTPStatus: 422, Err: &paymentsvc.ServiceError{Code: c.code}}
+		assert.Equal(t, c.want, refusal(err, store.Payout{Destination: c.destination}))
 	}
-	assert.Zero(t, retryAfter(nil, now))
-}
-
-func TestARefusalIsACodeOrAnHTTPStatus(t *testing.T) {
-	p := store.Payout{Destination: "4111111111111111"}
-	for code, want := range map[string]string{
-		"E17": "E17", "insufficient_balance": "insufficient_balance", "": "HTTP 422", "no such account": "HTTP 422",
-		"4111111111111111": "HTTP 422", "x4111111111111111x": "HTTP 422", "é": "HTTP 422",
-	} {
-		e := &paymentsvc.Error{HTTPStatus: 422, Err: &paymentsvc.ServiceError{Code: code}}
-		assert.Equal(t, want, refusalOf(e, p), code)
-	}
-	assert.Equal(t, "HTTP 400", refusalOf(&paymentsvc.Error{HTTPStatus: 400, Err: errors.New("no")}, p))
+	assert.Equal(t, "HTTP 400", refusal(&paymentsvc.Error{HTTPStatus: 400, Err: errors.New("no")}, store.Payout{Destination: card}))
 }

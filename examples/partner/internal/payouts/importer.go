@@ -38,7 +38,7 @@ type Report struct {
 	FileID   string // SHA-256 of the content
 	Rows     int64
 	Imported int64
-	// Known rows are payouts that had been imported before, from this file or another one.
+	// Known rows are payouts that another file brought first.
 	Known int64
 	// Refused rows are no payouts; Store.RefusedRows says why.
 	Refused int64
@@ -50,7 +50,8 @@ type Report struct {
 // where it ended when the same content is imported again; what was imported to its end changes nothing. A payout is
 // known by its reference, in whichever file it stands.
 //
-// Rows that cannot be read are reported, and the others imported. Where reading cannot go on, the error names the line:
+// Rows that cannot be read are reported, and the others imported. So are the second row with a reference, and a last row
+// without a line end, which may have been cut off. Where reading cannot go on, the error names the line:
 // what stands before it is imported.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Report, error) {
 	content, err := contentID(file)

@@ -129,10 +129,10 @@ func (b *bench) work(fileID string) map[store.State]int64 {
 
 func (b *bench) workFor(most time.Duration, fileID string) map[store.State]int64 {
 	b.t.Helper()
-	var counts store.PayoutCounts
+	var counts store.Counts
 	require.Eventually(b.t, func() bool {
 		var err error
-		counts, err = b.store.PayoutCounts(b.t.Context(), fileID)
+		counts, err = b.store.FileCounts(b.t.Context(), fileID)
 		return err == nil && counts.Open() == 0
 	}, most, 10*time.Millisecond)
 	return counts.States

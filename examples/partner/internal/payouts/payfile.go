@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// PayFile imports a file, works until each of its payouts is pending, final, or parked for a person, and shows the
-// progress on out, where nil shows nothing. Payouts of other files that are due are worked on meanwhile. The same file may be given to several
-// processes: they share the work.
+// PayFile imports a file, works until each of its payouts is pending, final, or needs a person, and shows the progress
+// on out, where nil shows nothing. Payouts of other files that are due are worked on meanwhile. The same file may be
+// given to several processes: they share the work.
 func PayFile(ctx context.Context, c Config, path string, out io.Writer) (Summary, error) {
 	if out == nil {
 		out = io.Discard

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/examples/partner/internal/payouts"
+	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -42,9 +44,9 @@ func TestAFileIsPaidToItsEnd(t *testing.T) {
 			},
 			{
 				header + "c,1,4111111111111111\nd,0,4111111111111111\na,1,4111111111111111\n", paymentsvctest.Fault{}, 3, "payouts.csv:3: amount: not above 0\n",
-				"payouts.csv: 1 of 1 payouts\n",
+				"payouts.csv: 2 of 2 payouts\n",
 				"payouts.csv: 3 rows: 1 payouts, 1 known from before, 1 refused\n" +
-					"       1 pending   started, the service has not said yet how it ends\n",
+					"       2 pending   started, the service has not said yet how it ends\n",
 			},
 			{
 				header + "e,1,4111111111111111\n", paymentsvctest.Reject(422, "closed", ""), 3, "",
@@ -73,6 +75,67 @@ func TestAFileIsPaidToItsEnd(t *testing.T) {
 	})
 }
 
+// notSure is a service of which nobody knows what it did.
+type notSure struct{}
+
+func (notSure) InitPayout(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	return nil, &paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown}
+}
+
+// What another file brought first is waited for, and needs a person, like the payouts that are the file's own.
+func TestAFileIsDoneWhenItsKnownRowsAreToo(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		const rows = header + "a,1,4111111111111111\nb,2,4111111111111111\n"
+		imports(t, b.store, rows) // and nothing works
+		summary, err := payouts.PayFile(t.Context(), b.config, written(t, rows+"\n"), nil)
+		require.NoError(t, err)
+		assert.Equal(t, 0, summary.ExitCode(), summary)
+		assert.EqualValues(t, 2, summary.Counts.States[store.StatePending])
+
+		const more = header + "c,1,4111111111111111\n"
+		b.config.Client = notSure{}
+		for _, content := range []string{more, more + "\n", more + "\n\n"} {
+			summary, err := payouts.PayFile(t.Context(), b.config, written(t, content), nil)
+			require.NoError(t, err)
+			assert.Equal(t, 3, summary.ExitCode(), summary)
+		}
+	})
+}
+
+// particular is a service that refuses a row as if it refused the caller.
+type particular struct {
+	payouts.Service
+	destination string
+}
+
+func (p particular) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	if r.Destination == p.destination {
+		return nil, &paymentsvc.Error{
+			Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 404, Err: &paymentsvc.ServiceError{Code: "recipient_not_found"},
+		}
+	}
+	return p.Service.InitPayout(ctx, r)
+}
+
+func TestAPayoutThatIsRefusedAgainAndAgainIsForAPersonAndHoldsUpNothing(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		const gone = "+12025550199"
+		b.config.Client = particular{b.config.Client, gone}
+		path := written(t, header+"a,1,"+gone+"\nb,1,4111111111111111\nc,1,4111111111111111\n")
+		summary, err := payouts.PayFile(t.Context(), b.config, path, nil)
+		require.NoError(t, err)
+		assert.Equal(t, 3, summary.ExitCode())
+		assert.Equal(t, "payouts.csv: 3 rows: 3 payouts, 0 known from before, 0 refused\n"+
+			"       2 pending   started, the service has not said yet how it ends\n"+
+			"       1 created   to be sent\n"+
+			"       1 of these  for a person: refused again and again, and still tried now and then\n", summary.String())
+		p := b.rows()[0]
+		assert.EqualValues(t, 10, p.Attempts)
+		assert.Equal(t, "Refused again and again: recipient_not_found.", p.Attention)
+		assert.Greater(t, time.Until(p.DueAt), 10*time.Minute)
+	})
+}
+
 func TestAFileThatWasInterruptedGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		var content bytes.Buffer
@@ -87,8 +150,7 @@ func TestAFileThatWasInterruptedGoesOn(t *testing.T) {
 		}()
 		_, err := payouts.PayFile(ctx, b.config, path, nil)
 		require.ErrorIs(t, err, context.Canceled)
-		counts, err := b.store.PayoutCounts(t.Context(), "")
-		require.NoError(t, err)
+		counts := allCounts(t, b.store)
 		require.Less(t, counts.Total()-counts.Open(), int64(300))
 
 		summary, err := payouts.PayFile(t.Context(), b.config, path, nil)

@@ -29,8 +29,9 @@ type WorkConfig struct {
 	Out io.Writer
 }
 
-// Work shows the progress of a file's payouts until each of them is pending, final, or parked for a person. The work
-// itself is done by the queues that run on the database: the numbers are the database's, and the same in every process.
+// Work shows the progress of a file's payouts, those among them that another file brought first, until each of them is
+// pending, final, or needs a person. The work itself is done by the queues that run on the database: the numbers are the
+// database's, and the same in every process.
 func Work(ctx context.Context, c WorkConfig) (Summary, error) {
 	file, err := c.Store.PayoutFile(ctx, c.FileID)
 	if err != nil {
@@ -38,7 +39,7 @@ func Work(ctx context.Context, c WorkConfig) (Summary, error) {
 	}
 	p := newProgress(c, file)
 	for {
-		counts, err := c.Store.PayoutCounts(ctx, c.FileID)
+		counts, err := c.Store.FileCounts(ctx, c.FileID)
 		if err != nil {
 			return Summary{}, err
 		}
@@ -57,11 +58,11 @@ func Work(ctx context.Context, c WorkConfig) (Summary, error) {
 // Summary is how a file's payouts stand.
 type Summary struct {
 	File   store.PayoutFile
-	Counts store.PayoutCounts
+	Counts store.Counts
 }
 
 // Person says whether there is something for a person to do: a payout of which it is not known whether it was paid, or
-// that was refused or failed, or a row that is no payout.
+// that was refused, again and again or for good, or failed, or a row that is no payout.
 func (s Summary) Person() bool {
 	states := s.Counts.States
 	return s.File.Refused+s.Counts.Attention+states[store.StateUnknown]+states[store.StateRejected]+states[store.StateFailed] > 0
@@ -96,6 +97,9 @@ func (s Summary) String() string {
 			fmt.Fprintf(&b, "%8d %-9s %s\n", n, of.state, of.means)
 		}
 	}
+	if n := s.Counts.Stuck; n > 0 {
+		fmt.Fprintf(&b, "%8d of these  for a person: refused again and again, and still tried now and then\n", n)
+	}
 	return b.String()
 }
 
@@ -116,7 +120,7 @@ func newProgress(c WorkConfig, file store.PayoutFile) *progress {
 		p.Out = io.Discard
 	}
 	if isTerminal(p.Out) {
-		p.bar = newBar(p.Out, file.Imported)
+		p.bar = newBar(p.Out, file.Imported+file.Known)
 	}
 	return p
 }
@@ -133,7 +137,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-func (p *progress) show(c store.PayoutCounts) {
+func (p *progress) show(c store.Counts) {
 	done := c.Total() - c.Open()
 	if !p.started {
 		p.started, p.before = true, done
@@ -158,7 +162,7 @@ func (p *progress) speed(done int64) string {
 }
 
 // notes is what is worth a look.
-func (p *progress) notes(c store.PayoutCounts) string {
+func (p *progress) notes(c store.Counts) string {
 	var notes string
 	for _, of := range []struct {
 		n    int64
@@ -167,6 +171,7 @@ func (p *progress) notes(c store.PayoutCounts) string {
 		{c.States[store.StateUnknown], "for a person"},
 		{c.States[store.StateRejected], "refused"},
 		{c.States[store.StateFailed], "failed"},
+		{c.Stuck, "refused again and again"},
 	} {
 		if of.n > 0 {
 			notes += fmt.Sprintf(", %d %s", of.n, of.what)

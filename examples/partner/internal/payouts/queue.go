@@ -31,8 +31,8 @@ type Config struct {
 	// Lease is how long a claim lasts before the payout is parked for a person; 0 means 2 minutes. It must be more than
 	// twice Timeout, so that no call outlives it.
 	Lease time.Duration
-	// MinPause and MaxPause bound the pauses while the service refuses the caller or does not answer, and the time before
-	// a payout that was not sent is tried again; 0 means 1 second and 1 minute.
+	// MinPause and MaxPause bound the pauses while the service refuses the caller or does not answer; 0 means 1 second
+	// and 1 minute. MaxPause also bounds the time before a payout that was not sent is tried again.
 	MinPause, MaxPause time.Duration
 	// Sweep is how often rows are looked for that nobody works on: claims past their lease, and with PostgreSQL payouts
 	// without a job. 0 means a quarter of Lease, at most 15 seconds.

@@ -49,13 +49,12 @@ func (payoutJob) InsertOpts() river.InsertOpts {
 // riverQueue is River, which delivers each job at least once: that no payout is sent twice is up to the claim.
 type riverQueue struct {
 	*worker
-	client   *river.Client[*sql.Tx]
-	running  atomic.Bool
-	stopping chan struct{} // closed when no new call may begin
+	client  *river.Client[*sql.Tx]
+	running atomic.Bool
 }
 
 func newRiverQueue(ctx context.Context, c Config) (*riverQueue, error) {
-	q := &riverQueue{worker: newWorker(c), stopping: make(chan struct{})}
+	q := &riverQueue{worker: newWorker(c)}
 	if err := q.migrate(ctx); err != nil {
 		return nil, fmt.Errorf("payouts: tables of the queue: %w", err)
 	}
@@ -142,7 +141,7 @@ func (q *riverQueue) Run(ctx context.Context) error {
 	<-ctx.Done()
 
 	q.running.Store(false)
-	close(q.stopping)
+	close(q.ending)
 	sweeps.Wait()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.longest()+2*recordTimeout)
 	defer cancel()
@@ -174,7 +173,7 @@ func (w *riverWorker) Work(ctx context.Context, job *river.Job[payoutJob]) error
 	defer cancel()
 	go func() {
 		select {
-		case <-w.queue.stopping:
+		case <-w.queue.ending:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -48,6 +48,7 @@ func (q *sqliteQueue) Run(ctx context.Context) error {
 	q.feed(ctx, due)
 	close(due)
 	q.running.Store(false)
+	close(q.ending)
 	goroutines.Wait()
 	return nil
 }

@@ -3,17 +3,14 @@ package payouts
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/examples/partner/internal/outcome"
 	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
 )
 
@@ -23,10 +20,13 @@ const (
 	// recordTimeout bounds how long the database may be away before an outcome is given up. The payout is then parked
 	// when its lease ends.
 	recordTimeout = 10 * time.Second
+	// startedRounds is how many times recordTimeout it may be away before a success is given up, 10 minutes in all.
+	startedRounds = 60
+	// manyTries is how often a payout is tried that the service refuses as it refuses the caller, before a person is
+	// told. It goes on being tried, each rarely.
+	manyTries = 10
+	rarely    = 15 * time.Minute
 )
-
-// errorCode is what a service's error code may look like to be stored: it is text of an answer.
-var errorCode = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
 // worker pays one payout at a time, and is shared by all goroutines of a queue.
 type worker struct {
@@ -34,6 +34,7 @@ type worker struct {
 	gate     *gate
 	rate     *rate.Limiter
 	patience time.Duration
+	ending   chan struct{} // closed when no new call may begin
 }
 
 func newWorker(c Config) *worker {
@@ -46,6 +47,7 @@ func newWorker(c Config) *worker {
 		gate:     newGate(c.MinPause, c.MaxPause),
 		rate:     rate.NewLimiter(limit, 1),
 		patience: min(maxPatience, c.Timeout),
+		ending:   make(chan struct{}),
 	}
 }
 
@@ -76,7 +78,9 @@ func (w *worker) pay(ctx context.Context, userData string) (again time.Duration,
 	}
 	defer leave.unused()
 
-	deadline := time.Now().Add(w.Timeout) // from before the claim, so that it ends well within the lease
+	// From before the claim, so that it ends well within the lease; and by the wall clock, for the monotonic one stands
+	// still while the machine is suspended.
+	deadline := time.Now().Round(0).Add(w.Timeout)
 	claim, err := w.claim(ctx, userData)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil // somebody else has it
@@ -138,100 +142,106 @@ func (w *worker) call(ctx context.Context, p store.Payout, deadline time.Time) a
 
 // settle records what became of a call, and gives the time after which to try the payout again, 0 for never.
 func (w *worker) settle(ctx context.Context, p store.Payout, c store.Claim, leave *pass, a answer) time.Duration {
-	var (
-		again   time.Duration
-		outcome string
-		record  func(ctx context.Context) error
-		failure *paymentsvc.Error
-	)
-	errors.As(a.err, &failure)
-	switch {
-	case a.err == nil:
+	if a.err == nil {
 		leave.answered()
-		outcome = "started"
-		record = func(ctx context.Context) error { return w.Store.Started(ctx, c, a.orderID, "") }
-	case paymentsvc.OutcomeOf(a.err) == paymentsvc.OutcomeNotSent && errors.Is(a.err, paymentsvc.ErrInvalidRequest):
-		// It would not be sent the next time either.
-		outcome = "refused"
-		record = func(ctx context.Context) error { return w.Store.Refused(ctx, c, "invalid_request") }
-	case paymentsvc.OutcomeOf(a.err) == paymentsvc.OutcomeNotSent:
-		leave.unanswered("the service cannot be reached")
-		outcome, again = "not sent", w.backOff(p.Attempts)
-		record = func(ctx context.Context) error { return w.Store.NotSent(ctx, c, time.Now().Add(again)) }
-	case w.concernsCaller(failure):
-		again = leave.refused(refusalOf(failure, p), retryAfter(failure.Header, time.Now()))
-		outcome = "postponed"
-		record = func(ctx context.Context) error { return w.Store.Postponed(ctx, c, time.Now().Add(again)) }
-	case rejected(failure):
-		leave.answered()
-		outcome = "refused"
-		record = func(ctx context.Context) error { return w.Store.Refused(ctx, c, refusalOf(failure, p)) }
-	default:
-		leave.unanswered("the service does not answer")
-		outcome = "unknown"
-		record = func(ctx context.Context) error { return w.Store.Unknown(ctx, c, attention, time.Now()) }
-	}
-	if err := w.record(ctx, record); err != nil {
-		w.Log.ErrorContext(ctx, "payout: outcome not recorded, so it will be parked", "user_data", p.UserData,
-			"outcome", outcome, "error", err.Error())
+		w.started(ctx, c, a.orderID)
 		return 0
 	}
-	switch outcome {
-	case "started":
-		w.Log.DebugContext(ctx, "payout", "user_data", p.UserData, "outcome", outcome)
+	var (
+		again  time.Duration
+		became string
+		record func(ctx context.Context) error
+	)
+	switch w.meaning(a.err) {
+	case outcome.NotSent:
+		leave.unanswered("the service cannot be reached")
+		became, again = "not sent", outcome.Backoff(int(p.Attempts)+1, w.MaxPause)
+		record = func(ctx context.Context) error { return w.Store.NotSent(ctx, c, time.Now().Add(again)) }
+	case outcome.CallerRefused:
+		code := refusal(a.err, p)
+		became, again = "postponed", leave.refused(code, outcome.RetryAfter(a.err, time.Now()))
+		record = func(ctx context.Context) error { return w.Store.Postponed(ctx, c, time.Now().Add(again)) }
+		if p.Attempts+1 >= manyTries {
+			again = max(again, rarely)
+			record = func(ctx context.Context) error {
+				return w.Store.Stuck(ctx, c, "Refused again and again: "+code+".", time.Now().Add(again))
+			}
+		}
+	case outcome.Refused:
+		leave.answered()
+		became = "refused"
+		record = func(ctx context.Context) error { return w.Store.Refused(ctx, c, refusal(a.err, p)) }
 	default:
-		w.Log.WarnContext(ctx, "payout", "user_data", p.UserData, "outcome", outcome, slog.Any("error", a.err))
+		leave.unanswered("the service does not answer")
+		became = "unknown"
+		record = func(ctx context.Context) error { return w.Store.Unknown(ctx, c, attention, time.Now()) }
 	}
+	log := w.Log.With("user_data", p.UserData, "outcome", became)
+	switch err := w.record(ctx, record); {
+	case errors.Is(err, store.ErrNotFound):
+		log.WarnContext(ctx, "payout: settled in another way meanwhile", slog.Any("error", a.err))
+		return 0
+	case err != nil:
+		log.ErrorContext(ctx, "payout: outcome not recorded, so it will be parked", "error", err.Error())
+		return 0
+	}
+	log.WarnContext(ctx, "payout", slog.Any("error", a.err))
 	return again
 }
 
 // attention is what a person reads of a payout of which nobody knows whether it was carried out.
 const attention = "No answer: ask the service whether it was paid, by its user_data."
 
-// rejected says whether the service refused the row. A conflict may mean that its user_data was used before, by an
-// earlier call: then it is not known what became of that one.
-func rejected(e *paymentsvc.Error) bool {
-	return e != nil && e.Outcome == paymentsvc.OutcomeRejected && e.HTTPStatus != http.StatusConflict
+// meaning is outcome.Of, with the refusals that concern the caller by Config.ConcernsCaller.
+func (w *worker) meaning(err error) outcome.Meaning {
+	meaning := outcome.Of(err)
+	failure, ok := errors.AsType[*paymentsvc.Error](err)
+	if ok && meaning == outcome.Refused && failure.Outcome == paymentsvc.OutcomeRejected &&
+		w.ConcernsCaller != nil && w.ConcernsCaller(failure) {
+		return outcome.CallerRefused
+	}
+	return meaning
 }
 
-// concernsCaller says whether a refusal would strike any other row too. The interface document does not show which
-// HTTP statuses or codes do (section 7): these are what HTTP itself says of them.
-func (w *worker) concernsCaller(e *paymentsvc.Error) bool {
-	if !rejected(e) {
+// refusal gives the service's code, unless it repeats the destination.
+func refusal(err error, p store.Payout) string {
+	code := outcome.Code(err)
+	if strings.Contains(code, strings.TrimPrefix(p.Destination, "+")) {
+		return "a code that repeats the destination"
+	}
+	return code
+}
+
+// started records that the service has a payout. Nobody else knows its order_id, and it is true however late it is
+// recorded: so it is tried for long, until the queue ends.
+func (w *worker) started(ctx context.Context, c store.Claim, orderID string) {
+	log := w.Log.With("user_data", c.UserData, "order_id", orderID)
+	for round := 1; ; round++ {
+		err := w.record(ctx, func(ctx context.Context) error { return w.Store.Started(ctx, c, orderID, "") })
+		switch {
+		case err == nil && round == 1:
+			log.DebugContext(ctx, "payout: the service has it")
+			return
+		case err == nil:
+			log.WarnContext(ctx, "payout: the service has it, which is recorded now")
+			return
+		case round == startedRounds || errors.Is(err, store.ErrNotFound) || w.hasEnded():
+			log.ErrorContext(ctx, "payout: the service has it, which is not recorded, so it will be parked", "error", err.Error())
+			return
+		case round == 1:
+			log.ErrorContext(ctx, "payout: the service has it, which is not recorded yet", "error", err.Error())
+		}
+	}
+}
+
+// hasEnded says whether no new call may begin.
+func (w *worker) hasEnded() bool {
+	select {
+	case <-w.ending:
+		return true
+	default:
 		return false
 	}
-	switch e.HTTPStatus {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusTooManyRequests:
-		return true
-	}
-	return w.ConcernsCaller != nil && w.ConcernsCaller(e)
-}
-
-// refusalOf gives the service's code, if it looks like one and does not repeat the destination, or the HTTP status.
-func refusalOf(e *paymentsvc.Error, p store.Payout) string {
-	var reported *paymentsvc.ServiceError
-	if errors.As(e.Err, &reported) && errorCode.MatchString(reported.Code) && !strings.Contains(reported.Code, p.Destination) {
-		return reported.Code
-	}
-	return fmt.Sprintf("HTTP %d", e.HTTPStatus)
-}
-
-// retryAfter reads a Retry-After header, in seconds or as a date; 0 without one.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
-}
-
-// backOff is the time before the next try of a row that was not sent, after so many earlier ones.
-func (w *worker) backOff(attempts int64) time.Duration {
-	return min(w.MinPause<<min(attempts, 16), w.MaxPause)
 }
 
 // record records an outcome, though the job or the process may be about to end, and tries again while the database is

@@ -1,10 +1,13 @@
 package payouts
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -91,6 +94,7 @@ func TestACallIsNotCutOffWhenItsJobEnds(t *testing.T) {
 		deadline, ok := call.Deadline()
 		assert.True(t, ok)
 		assert.LessOrEqual(t, time.Until(deadline), 40*time.Second)
+		assert.NotContains(t, deadline.String(), "m=", "the monotonic clock stands still while a machine is suspended")
 		return started(r), nil
 	})
 	_, err := newWorker(Config{Store: s, Client: service}.withDefaults()).pay(ctx, payouts[0])
@@ -166,5 +170,119 @@ func TestARowThatCanNeverBeSentIsRefused(t *testing.T) {
 	p, err := s.Payout(t.Context(), payouts[0])
 	require.NoError(t, err)
 	assert.Equal(t, store.StateRejected, p.State)
-	assert.Equal(t, "invalid_request", p.Refusal)
+	assert.Equal(t, "invalid request", p.Refusal)
+}
+
+// without takes a table away, without which nothing can be recorded.
+func without(t *testing.T, s *store.Store, table string) (back func()) {
+	t.Helper()
+	rename := func(from, to string) {
+		_, err := s.DB().ExecContext(t.Context(), `ALTER TABLE `+from+` RENAME TO `+to)
+		require.NoError(t, err)
+	}
+	rename(table, "away")
+	return func() { rename("away", table) }
+}
+
+// loggedWorker gives a worker and what it logs, with a payout that the service starts once before has run.
+func loggedWorker(t *testing.T, before func(s *store.Store)) (*worker, string, *bytes.Buffer) {
+	t.Helper()
+	s, payouts := stored(t, testdb.SQLite(t), 1)
+	log := &bytes.Buffer{}
+	service := serviceFunc(func(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+		before(s)
+		return started(r), nil
+	})
+	c := Config{Store: s, Client: service, Log: slog.New(slog.NewTextHandler(log, nil))}
+	return newWorker(c.withDefaults()), payouts[0], log
+}
+
+func TestASuccessIsRecordedHoweverLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, payout, log := loggedWorker(t, func(s *store.Store) {
+			time.AfterFunc(9*time.Minute, without(t, s, "notifications"))
+		})
+		_, err := w.pay(t.Context(), payout)
+		require.NoError(t, err)
+		p, err := w.Store.Payout(t.Context(), payout)
+		require.NoError(t, err)
+		assert.Equal(t, store.StatePending, p.State)
+		assert.Equal(t, "order of "+payout, p.OrderID)
+		assert.Contains(t, log.String(), "is recorded now")
+	})
+}
+
+func TestTheOrderIDOfASuccessThatIsNotRecordedIsLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends   bool // the queue, meanwhile
+		within time.Duration
+	}{"while it works": {false, 11 * time.Minute}, "when it ends": {true, recordTimeout}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, payout, log := loggedWorker(t, func(s *store.Store) { without(t, s, "notifications") })
+				if c.ends {
+					close(w.ending)
+				}
+				began := time.Now()
+				_, err := w.pay(t.Context(), payout)
+				require.NoError(t, err)
+				assert.LessOrEqual(t, time.Since(began), c.within)
+				assert.Contains(t, log.String(), `order_id="order of `+payout+`"`)
+				assert.Contains(t, log.String(), "parked")
+			})
+		})
+	}
+}
+
+func TestWhatANotificationHasSettledIsNotCalledParked(t *testing.T) {
+	s, payouts := stored(t, testdb.SQLite(t), 1)
+	var log bytes.Buffer
+	service := serviceFunc(func(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+		assert.NoError(t, s.ApplyNotification(ctx, &paymentsvc.Notification{
+			Event: paymentsvc.EventPayoutStatusChanged, OrderID: "o", UserData: r.UserData,
+			StatusDescription: paymentsvc.StatusSuccess, Amount: r.Amount,
+		}))
+		return nil, errors.New("no answer")
+	})
+	c := Config{Store: s, Client: service, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	_, err := newWorker(c.withDefaults()).pay(t.Context(), payouts[0])
+	require.NoError(t, err)
+	p, err := s.Payout(t.Context(), payouts[0])
+	require.NoError(t, err)
+	assert.Equal(t, store.StateSucceeded, p.State)
+	assert.NotContains(t, log.String(), "parked")
+	assert.NotContains(t, log.String(), "ERROR")
+}
+
+// A person reads of it after some tries. A success then says that there is nothing to look at.
+func TestAPayoutThatIsRefusedAgainAndAgainIsTriedRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, payouts := stored(t, testdb.SQLite(t), 1)
+		refused := true
+		service := serviceFunc(func(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+			if !refused {
+				return started(r), nil
+			}
+			return nil, &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 403, Err: errors.New("no")}
+		})
+		w := newWorker(Config{Store: s, Client: service, Log: slog.New(slog.DiscardHandler)}.withDefaults())
+		for try := 1; try <= 12; try++ {
+			again, err := w.pay(t.Context(), payouts[0])
+			require.NoError(t, err)
+			p, err := s.Payout(t.Context(), payouts[0])
+			require.NoError(t, err)
+			assert.Equal(t, store.StateCreated, p.State)
+			assert.EqualValues(t, try, p.Attempts)
+			assert.Equal(t, try >= 10, p.Attention != "", try)
+			assert.Equal(t, try >= 10, again >= 15*time.Minute, try)
+			time.Sleep(again)
+		}
+		refused = false
+		_, err := w.pay(t.Context(), payouts[0])
+		require.NoError(t, err)
+		p, err := s.Payout(t.Context(), payouts[0])
+		require.NoError(t, err)
+		assert.Equal(t, store.StatePending, p.State)
+		assert.Empty(t, p.Attention)
+	})
 }

@@ -3,8 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
-	"strconv"
+	"fmt"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc"
 )
 
 // Table says which of the two kinds of rows a step is about: both go through the same states.
@@ -38,30 +40,37 @@ func (s *Store) Claim(ctx context.Context, t Table, userData string, lease time.
 	return c, err
 }
 
-// Started records that the service has the row, under orderID: from its answer to a start, or to a question by
-// user_data. That is true whoever learnt it and however late, so it needs no claim: c.Attempt is not looked at.
-// Notifications that came before are then applied. redirectURL is for orders, "" when none was given. An orderID that
-// contradicts what is known already changes no state: it calls for a person.
+// Started records that the service has the row, under orderID, from its answer to a start. That is true whoever learnt
+// it and however late, so it needs no claim: c.Attempt is not looked at. Notifications that came before are then
+// applied. redirectURL is for orders, "" when none was given. An orderID that contradicts what is known already settles
+// nothing: it calls for a person.
 func (s *Store) Started(ctx context.Context, c Claim, orderID, redirectURL string) error {
 	return s.change(ctx, func(tx *transaction) error {
-		if err := tx.lockOrderID(ctx, orderID); err != nil {
-			return err
-		}
-		r, err := tx.load(ctx, c.Table, "user_data", c.UserData)
+		r, err := tx.found(ctx, c.Table, c.UserData, identifier(orderID))
 		if err != nil {
-			return err
-		}
-		taken, err := tx.taken(ctx, r, orderID)
-		if err != nil {
-			return err
-		}
-		r.found(orderID, taken)
-		if err := tx.save(ctx, r); err != nil {
 			return err
 		}
 		if c.Table == Orders && redirectURL != "" {
 			if _, err := tx.ExecContext(ctx, `UPDATE orders SET redirect_url = $1 WHERE user_data = $2 AND order_id = $3`,
-				redirectURL, c.UserData, orderID); err != nil {
+				storable(redirectURL), c.UserData, identifier(orderID)); err != nil {
+				return err
+			}
+		}
+		return tx.applyWaiting(ctx, r)
+	})
+}
+
+// Found records what Started does, from the service's answer to a question by user_data. An amount that is not set says
+// nothing, and one other than the row's calls for a person.
+func (s *Store) Found(ctx context.Context, t Table, userData, orderID string, amount paymentsvc.Amount) error {
+	return s.change(ctx, func(tx *transaction) error {
+		r, err := tx.found(ctx, t, userData, identifier(orderID))
+		if err != nil {
+			return err
+		}
+		if amount.IsSet() && !amount.Equal(r.amount) {
+			r.attend(fmt.Sprintf("The service has it with %s instead of %s.", amount, r.amount))
+			if err := tx.save(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -119,13 +128,4 @@ func (s *Store) Abandoned(ctx context.Context, t Table, attention string) (n int
 	}
 	rows, err := result.RowsAffected()
 	return int(rows), err
-}
-
-// shorten bounds a text of the service's, quoted if it holds anything but printable ASCII.
-func shorten(text string) string {
-	const most = 64
-	if quoted := strconv.QuoteToASCII(text); quoted != `"`+text+`"` {
-		text = quoted
-	}
-	return text[:min(len(text), most)]
 }

@@ -18,7 +18,7 @@ const (
 	DecideUnpaid DecisionKind = "unpaid"
 	// DecideFound says that the service has it, under an order_id: a notification ends it.
 	DecideFound DecisionKind = "found"
-	// DecideAgain says that the service does not have a payout: it is sent again, with the same user_data.
+	// DecideAgain says that the service does not have a payout: it is sent again, now, with the same user_data.
 	DecideAgain DecisionKind = "again"
 	// DecideAsk has the service asked for an order now.
 	DecideAsk DecisionKind = "ask"
@@ -32,7 +32,8 @@ var (
 	ErrChanged = errors.New("store: it has changed meanwhile")
 	// ErrUndecidable says that the decision does not fit the row's state.
 	ErrUndecidable = errors.New("store: that cannot be decided of it")
-	// ErrOrderID says that the order_id is missing, another row's, or other than the one that is known.
+	// ErrOrderID says that the order_id is missing, another row's, other than the one that is known, or given with a
+	// decision to which none belongs.
 	ErrOrderID = errors.New("store: the order_id does not fit")
 )
 
@@ -41,7 +42,8 @@ type Decision struct {
 	Table    Table
 	UserData string
 	Kind     DecisionKind
-	// OrderID is the service's, required for DecideFound, and "" or what is known with DecidePaid.
+	// OrderID is the service's: required for DecideFound, "" or what is known with DecidePaid and DecideUnpaid, and ""
+	// with the others.
 	OrderID string
 	// By is who decided, "" where the program is not told.
 	By string
@@ -58,6 +60,7 @@ type Decision struct {
 func (s *Store) Decide(ctx context.Context, d Decision,
 	enqueue func(ctx context.Context, tx *sql.Tx, userData ...string) error,
 ) error {
+	d.OrderID, d.By = identifier(d.OrderID), storable(d.By) // a login may write names in another encoding
 	return s.change(ctx, func(tx *transaction) error {
 		if err := tx.lockOrderID(ctx, d.OrderID); err != nil {
 			return err
@@ -114,6 +117,9 @@ func (tx *transaction) decide(ctx context.Context, r *row, d Decision) error {
 		return ErrUndecidable
 	}
 	if d.OrderID != "" || d.Kind == DecideFound {
+		if !d.Kind.takesOrderID() {
+			return ErrOrderID
+		}
 		if err := tx.learn(ctx, r, d.OrderID); err != nil {
 			return err
 		}
@@ -147,18 +153,27 @@ func (tx *transaction) learn(ctx context.Context, r *row, orderID string) error 
 	return nil
 }
 
+// takesOrderID says whether an order_id may belong to the decision. What the service has under one is not sent again,
+// and need not be asked for.
+func (k DecisionKind) takesOrderID() bool {
+	return k == DecideFound || k == DecidePaid || k == DecideUnpaid
+}
+
 // allowed says whether the decision fits a row.
 func (k DecisionKind) allowed(t Table, s State, orderID, attention string) bool {
 	settled := s == StatePending || s.Final()
+	stuck := t == Payouts && s == StateCreated && attention != "" // the service has refused the caller for long
 	switch k {
-	case DecidePaid, DecideUnpaid:
+	case DecidePaid:
 		return s == StateUnknown || s == StatePending || settled && attention != ""
+	case DecideUnpaid:
+		return s == StateUnknown || s == StatePending || settled && attention != "" || stuck
 	case DecideFound:
 		return s == StateUnknown
 	case DecideAgain:
 		// The document shows no look-up of a payout by user_data: that a person has asked is all there is. A payout that
 		// has an order_id is certainly there.
-		return t == Payouts && s == StateUnknown && orderID == ""
+		return t == Payouts && s == StateUnknown && orderID == "" || stuck
 	case DecideAsk:
 		return t == Orders && s == StateUnknown
 	case DecideSeen:

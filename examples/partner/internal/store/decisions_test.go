@@ -46,7 +46,12 @@ func decidable(table store.Table, attention bool) map[store.State]map[store.Deci
 				store.DecidePaid: store.StateSucceeded, store.DecideUnpaid: store.StateFailed, store.DecideSeen: s,
 			}
 		}
+		stuck := map[store.DecisionKind]store.State{}
+		if table == store.Payouts { // it is refused again and again, for the caller
+			stuck[store.DecideUnpaid], stuck[store.DecideAgain] = store.StateFailed, store.StateCreated
+		}
 		return map[store.State]map[store.DecisionKind]store.State{
+			store.StateCreated: stuck, store.StateStarting: {},
 			store.StatePending: settled(store.StatePending), store.StateSucceeded: settled(store.StateSucceeded),
 			store.StateFailed: settled(store.StateFailed), store.StateRejected: settled(store.StateRejected),
 		}
@@ -106,7 +111,7 @@ func TestADecisionFitsTheState(t *testing.T) {
 						if kind == store.DecideAgain {
 							assert.Equal(t, []string{"u"}, enqueued)
 							assert.True(t, after.Doubted, "a later refusal may mean that the service has it")
-							assert.Equal(t, 1, after.Attempts)
+							assert.Equal(t, before.Attempts, after.Attempts)
 							b.claim("u") // it is due
 						} else {
 							assert.Empty(t, enqueued)
@@ -196,6 +201,21 @@ func TestAnOrderIDThatAPersonGivesHasToFit(t *testing.T) {
 		b.sub("none, where one is needed", func(t *testing.T) {
 			b.bring("u", store.StateUnknown)
 			_, err := b.decide(b.decision(store.DecideFound, ""))
+			require.ErrorIs(t, err, store.ErrOrderID)
+		})
+		b.sub("one where none belongs", func(t *testing.T) {
+			for _, kind := range []store.DecisionKind{store.DecideAgain, store.DecideAsk} {
+				b.bring("u", store.StateUnknown)
+				before := b.row("u")
+				_, err := b.decide(b.decision(kind, "o-7"))
+				require.Error(t, err, "what the service has is not sent again, and need not be asked for")
+				require.Equal(t, before, b.row("u"))
+				b.empty()
+			}
+			b.bring("u", store.StatePending)
+			_, err := b.DB().ExecContext(t.Context(), `UPDATE `+string(b.table)+` SET attention = 'look'`)
+			require.NoError(t, err)
+			_, err = b.decide(b.decision(store.DecideSeen, "o-1"))
 			require.ErrorIs(t, err, store.ErrOrderID)
 		})
 		b.sub("one that notifications wait for", func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 // notification is what a stored notification tells of a row.
 type notification struct {
-	key, orderID, statusName string
-	amount                   paymentsvc.Amount
+	key, orderID, userData, statusName string
+	amount                             paymentsvc.Amount
 }
 
 // ApplyNotification stores a notification that was verified, and what follows from it, in one transaction: when it
@@ -22,14 +22,17 @@ type notification struct {
 // a person.
 func (s *Store) ApplyNotification(ctx context.Context, n *paymentsvc.Notification) error {
 	return s.change(ctx, func(tx *transaction) error {
-		if err := tx.lockOrderID(ctx, n.OrderID); err != nil {
+		told := notification{
+			key: n.Key(), orderID: identifier(n.OrderID), userData: identifier(n.UserData),
+			statusName: storable(string(n.StatusDescription)), amount: n.Amount,
+		}
+		if err := tx.lockOrderID(ctx, told.orderID); err != nil {
 			return err
 		}
-		told := notification{key: n.Key(), orderID: n.OrderID, statusName: string(n.StatusDescription), amount: n.Amount}
 		err := changed(tx.ExecContext(ctx, `INSERT INTO notifications
 			(key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT (key) DO NOTHING`,
-			told.key, string(n.Event), n.OrderID, n.UserData, n.Status, told.statusName, n.StatusCode, n.Amount,
+			told.key, storable(string(n.Event)), told.orderID, told.userData, n.Status, told.statusName, n.StatusCode, n.Amount,
 			millis(s.now())))
 		if errors.Is(err, ErrNotFound) {
 			return nil // a repetition
@@ -46,14 +49,17 @@ func (s *Store) ApplyNotification(ctx context.Context, n *paymentsvc.Notificatio
 		default:
 			return tx.matched(ctx, told.key)
 		}
-		r, err := tx.find(ctx, table, n.UserData, n.OrderID)
+		r, err := tx.find(ctx, table, told.userData, told.orderID)
 		if errors.Is(err, ErrNotFound) {
 			return nil // it waits
 		}
 		if err != nil {
 			return err
 		}
-		return tx.apply(ctx, r, told)
+		if err := tx.apply(ctx, r, told); err != nil || r.orderID != told.orderID {
+			return err
+		}
+		return tx.applyWaiting(ctx, r) // it may have been the first to tell whose order_id that is
 	})
 }
 
@@ -78,7 +84,6 @@ func (tx *transaction) apply(ctx context.Context, r *row, n notification) error 
 	if err := tx.save(ctx, r); err != nil {
 		return err
 	}
-	r.before = r.state
 	return tx.matched(ctx, n.key)
 }
 
@@ -92,7 +97,6 @@ func (tx *transaction) applyWaiting(ctx context.Context, r *row) error {
 	if r.table == Payouts {
 		event = paymentsvc.EventPayoutStatusChanged
 	}
-	r.before = r.state
 	waiting, err := tx.waiting(ctx, string(event), r.orderID)
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -259,5 +261,77 @@ func TestOtherEventsAreStoredOnly(t *testing.T) {
 		b.apply(n)
 		assert.Equal(t, before, b.row("u"))
 		assert.Equal(t, 1, b.waiting(), "that of the other table, which has no such row")
+	})
+}
+
+func TestANotificationThatTellsTheOrderIDAppliesThoseThatWaitedForIt(t *testing.T) {
+	each(t, func(t *testing.T, b *books) {
+		b.bring("u", store.StateUnknown)
+		b.apply(b.notice("o-1", "", paymentsvc.StatusSuccess))
+		b.apply(b.notice("o-1", "u", paymentsvc.StatusPending))
+		assert.Equal(t, store.StateSucceeded, b.row("u").State)
+		assert.Zero(t, b.waiting())
+	})
+}
+
+// The failure is no news of a refused row, but its order_id is: the next notification may have no user_data.
+func TestASuccessAfterTheFailureOfARefusedRowCallsForAPerson(t *testing.T) {
+	success := func(b *books) { b.apply(b.notice("o-1", "", paymentsvc.StatusSuccess)) }
+	failure := func(b *books) { b.apply(b.notice("o-1", "u", paymentsvc.StatusFailure)) }
+	each(t, func(t *testing.T, b *books) {
+		for name, inOrder := range map[string][]func(*books){"after": {failure, success}, "before": {success, failure}} {
+			b.sub(name, func(t *testing.T) {
+				b.bring("u", store.StateRejected)
+				for _, notify := range inOrder {
+					notify(b)
+				}
+				got := b.row("u")
+				assert.Equal(t, store.StateRejected, got.State)
+				assert.Contains(t, got.Attention, "SUCCESS")
+				assert.Zero(t, b.waiting())
+			})
+		}
+	})
+}
+
+func TestAFailureUnderTheOrderIDOfAnotherRowTellsNothingOfARefusedOne(t *testing.T) {
+	each(t, func(t *testing.T, b *books) {
+		b.bring("other", store.StatePending) // as o-1
+		b.bring("u", store.StateRejected)
+		b.apply(b.notice("o-1", "u", paymentsvc.StatusFailure))
+		assert.Empty(t, b.row("u").OrderID)
+		assert.Contains(t, b.row("u").Attention, "another row has: o-1")
+		assert.Equal(t, store.StatePending, b.row("other").State)
+	})
+}
+
+// A notification that cannot be stored would be sent for ever.
+func TestANotificationOfAnyTextFindsItsRow(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) // PostgreSQL compresses what it indexes
+	long := make([]byte, 4000)
+	for i := range long {
+		long[i] = byte(' ' + 1 + random.IntN(94))
+	}
+	each(t, func(t *testing.T, b *books) {
+		for name, orderID := range map[string]string{
+			"NUL": "o-\x00-1", "no UTF-8": "o-\xff", "long": string(long), "long, with another end": string(long) + "!",
+			"long, cut in a letter": strings.Repeat("я", 2000),
+		} {
+			b.sub(name, func(t *testing.T) {
+				b.add("u")
+				c := b.claim("u")
+				n := b.notice(orderID, orderID, paymentsvc.StatusSuccess) // a user_data that is not ours
+				n.StatusDescription = "SUCCESS"
+				b.apply(n)
+				odd := b.notice("o-2", "", "PEN\x00DING")
+				odd.Event = "payment.\x00"
+				b.apply(odd)
+				require.NoError(t, b.Started(t.Context(), c, orderID, "https://pay.example/\x00"))
+				assert.Equal(t, store.StateSucceeded, b.row("u").State)
+				assert.LessOrEqual(t, len(b.row("u").OrderID), 1000)
+				b.apply(b.notice(orderID+"?", "u", paymentsvc.StatusFailure))
+				assert.Contains(t, b.row("u").Attention, "two order_ids")
+			})
+		}
 	})
 }

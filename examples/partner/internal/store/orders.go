@@ -96,12 +96,13 @@ func (s *Store) Asking(ctx context.Context, userData, attention string, nextAt t
 
 // Absent records that the service does not have an unknown order, long enough after its last attempt, which attempt
 // names. It may then be started again with the same user_data; but it is rejected where that attempt was refused, or,
-// for reason, where one is given. It is ErrNotFound when something has changed meanwhile.
+// for reason, where one is given. It is ErrNotFound when something has changed meanwhile, and of an order of which the
+// service has said that it has it.
 func (s *Store) Absent(ctx context.Context, userData, attempt, reason string) error {
 	return changed(s.db.ExecContext(ctx, `UPDATE orders
 		SET state = CASE WHEN refusal = '' AND $1 = '' THEN 'created' ELSE 'rejected' END,
 			refusal = CASE WHEN refusal = '' THEN $1 ELSE refusal END, attention = '', due_at = $2, updated_at = $2
-		WHERE user_data = $3 AND attempt = $4 AND state = 'unknown' AND order_id IS NULL`,
+		WHERE user_data = $3 AND attempt = $4 AND state = 'unknown' AND order_id IS NULL AND order_id_taken = 0`,
 		reason, millis(s.now()), userData, attempt))
 }
 

@@ -162,3 +162,23 @@ func TestOrdersOfBuyersWhoHaveGoneAreGivenUp(t *testing.T) {
 		assert.Equal(t, store.StateCreated, b.row("new").State)
 	})
 }
+
+// The service has said that it has the order, though under an order_id that cannot be its own.
+func TestAnOrderThatWasAnsweredIsNotTakenForAbsent(t *testing.T) {
+	const attention = "The service gave an order_id that another row has: o-1."
+	eachOrders(t, func(t *testing.T, b *books) {
+		ctx := t.Context()
+		b.bring("other", store.StatePending) // as o-1
+		b.add("u")
+		c := b.claim("u")
+		require.NoError(t, b.Started(ctx, c, "o-1", "https://pay.example/1"))
+		b.Add(lease)
+		for _, reason := range []string{"", "late"} {
+			assert.ErrorIs(t, b.Absent(ctx, "u", c.Attempt, reason), store.ErrNotFound)
+		}
+		assert.Equal(t, row{State: store.StateUnknown, Attempts: 1, Doubted: true, Attention: attention}, b.row("u"))
+		require.NoError(t, b.Started(ctx, c, "o-2", ""))
+		assert.Equal(t, row{State: store.StatePending, OrderID: "o-2", Attempts: 1, Doubted: true, Attention: attention}, b.row("u"),
+			"a person has still to see what o-1 was")
+	})
+}

@@ -155,39 +155,6 @@ func readCursor(text string) (at int64, key string, ok bool) {
 	return at, key, err == nil
 }
 
-// States gives all states, in the order in which a row goes through them.
-func States() []State {
-	return []State{StateCreated, StateStarting, StateUnknown, StatePending, StateSucceeded, StateFailed, StateRejected}
-}
-
-// Counts says how many rows are in which state, and how many a person has to look at.
-type Counts struct {
-	States    map[State]int64
-	Attention int64
-}
-
-// Counts counts a table. It reads all of it: keep the answer for some seconds.
-func (s *Store) Counts(ctx context.Context, t Table) (Counts, error) {
-	c := Counts{States: map[State]int64{}}
-	//nolint:gosec // a Table is one of two constants
-	rows, err := s.db.QueryContext(ctx, `SELECT state, COUNT(*), SUM(CASE WHEN attention <> '' THEN 1 ELSE 0 END)
-		FROM `+string(t)+` GROUP BY state`)
-	if err != nil {
-		return c, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var state State
-		var n, attention int64
-		if err := rows.Scan(&state, &n, &attention); err != nil {
-			return c, err
-		}
-		c.States[state] = n
-		c.Attention += attention
-	}
-	return c, rows.Err()
-}
-
 // Files gives the files that were imported last, the latest first.
 func (s *Store) Files(ctx context.Context, most int) ([]PayoutFile, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT id FROM payout_files ORDER BY created_at DESC, id LIMIT $1`, most)
@@ -240,12 +207,16 @@ func (s *Store) Notifications(ctx context.Context, event, after string, limit in
 
 // NotificationsOf gives what was told of a row, the latest first.
 func (s *Store) NotificationsOf(ctx context.Context, r Row) ([]Told, error) {
+	return s.told(ctx, toldOf(r.Table), r.UserData, r.OrderID)
+}
+
+func toldOf(t Table) string {
 	events := `event = 'payout.status_changed'`
-	if r.Table == Orders {
+	if t == Orders {
 		events = `event <> 'payout.status_changed'` // refunds carry the payment's order_id
 	}
-	return s.told(ctx, toldColumns+` WHERE (user_data = $1 OR order_id = $2 AND order_id <> '') AND `+events+`
-		ORDER BY received_at DESC, key DESC LIMIT 50`, r.UserData, r.OrderID)
+	return toldColumns + ` WHERE (user_data = $1 OR order_id = $2 AND order_id <> '') AND ` + events + `
+		ORDER BY received_at DESC, key DESC LIMIT 50`
 }
 
 func (s *Store) told(ctx context.Context, query string, args ...any) (list []Told, err error) {

@@ -69,46 +69,37 @@ func (s *Store) DuePayouts(ctx context.Context, before time.Time, limit int) ([]
 	return texts(rows, err)
 }
 
-// PayoutCounts says how payouts stand.
-type PayoutCounts struct {
-	States    map[State]int64
-	Attention int64 // those that need a person
+// Stuck records what Postponed does, of a row that is refused for so long that a person must look, who reads attention.
+// Errors are those of NotSent.
+func (s *Store) Stuck(ctx context.Context, c Claim, attention string, dueAt time.Time) error {
+	return s.end(ctx, c, `state = 'created', doubted = 1, attention = $4, due_at = $5`, attention, millis(dueAt))
 }
 
-// Total is the number of payouts.
-func (c PayoutCounts) Total() (n int64) {
-	for _, of := range c.States {
-		n += of
-	}
-	return n
-}
-
-// Open is the number of payouts of which it is not known yet what becomes of them: to be started, or being started.
-func (c PayoutCounts) Open() int64 { return c.States[StateCreated] + c.States[StateStarting] }
-
-// PayoutCounts counts the payouts of a file, or all with "".
-func (s *Store) PayoutCounts(ctx context.Context, fileID string) (PayoutCounts, error) {
-	c := PayoutCounts{States: map[State]int64{}}
-	query, args := `SELECT state, COUNT(*), SUM(CASE WHEN attention <> '' THEN 1 ELSE 0 END) FROM payouts`, []any{}
-	if fileID != "" {
-		query, args = query+` WHERE file_id = $1`, append(args, fileID)
-	}
-	rows, err := s.db.QueryContext(ctx, query+` GROUP BY state`, args...)
+// FileCounts counts the payouts of a file, those among them that another file brought first.
+func (s *Store) FileCounts(ctx context.Context, fileID string) (Counts, error) {
+	c := Counts{States: map[State]int64{}}
+	rows, err := s.db.QueryContext(ctx, countFile, fileID)
 	if err != nil {
 		return c, err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var state State
-		var n, attention int64
-		if err := rows.Scan(&state, &n, &attention); err != nil {
+		var attend bool
+		var n int64
+		if err := rows.Scan(&state, &attend, &n); err != nil {
 			return c, err
 		}
-		c.States[state] = n
-		c.Attention += attention
+		c.add(state, attend, n)
 	}
 	return c, rows.Err()
 }
+
+// countFile is answered by an index, but for payouts that another file brought.
+const countFile = `SELECT state, attention <> '', COUNT(*) FROM payouts WHERE file_id = $1 GROUP BY state, attention
+	UNION ALL
+	SELECT state, attention <> '', COUNT(*) FROM payout_rows_known AS known JOIN payouts USING (user_data)
+	WHERE known.file_id = $1 GROUP BY state, attention`
 
 // PayoutFile is a file of payouts.
 type PayoutFile struct {
@@ -117,7 +108,7 @@ type PayoutFile struct {
 	ReadLines int64 // lines dealt with so far
 	ReadRows  int64 // rows among them: Imported + Known + Refused
 	Imported  int64
-	Known     int64 // rows whose payout had been imported before, from this file or another one
+	Known     int64 // rows whose payout another file brought first
 	Refused   int64
 	Complete  bool
 	CreatedAt time.Time
@@ -136,11 +127,12 @@ func (s *Store) AddPayoutFile(ctx context.Context, id, name string) (PayoutFile,
 func (s *Store) PayoutFile(ctx context.Context, id string) (PayoutFile, error) {
 	f := PayoutFile{ID: id}
 	var created int64
-	err := s.db.QueryRowContext(ctx, `SELECT name, read_lines, read_rows, known_rows, complete = 1, created_at,
+	err := s.db.QueryRowContext(ctx, `SELECT name, read_lines, read_rows, complete = 1, created_at,
 		(SELECT COUNT(*) FROM payouts WHERE file_id = payout_files.id),
+		(SELECT COUNT(*) FROM payout_rows_known WHERE file_id = payout_files.id),
 		(SELECT COUNT(*) FROM payout_rows_refused WHERE file_id = payout_files.id)
 		FROM payout_files WHERE id = $1`, id).
-		Scan(&f.Name, &f.ReadLines, &f.ReadRows, &f.Known, &f.Complete, &created, &f.Imported, &f.Refused)
+		Scan(&f.Name, &f.ReadLines, &f.ReadRows, &f.Complete, &created, &f.Imported, &f.Known, &f.Refused)
 	if errors.Is(err, sql.ErrNoRows) {
 		return PayoutFile{}, ErrNotFound
 	}
@@ -217,15 +209,11 @@ func (s *Store) ImportPayouts(ctx context.Context, b PayoutBatch,
 		if err != nil {
 			return err
 		}
-		clashing, err := clashes(ctx, tx, known)
+		refused, err := insertKnown(ctx, tx, b.FileID, known)
 		if err != nil {
 			return err
 		}
-		if err := insertRefused(ctx, tx, b.FileID, append(clashing, b.Refused...)); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE payout_files SET known_rows = known_rows + $1 WHERE id = $2`,
-			len(known)-len(clashing), b.FileID); err != nil {
+		if err := insertRefused(ctx, tx, b.FileID, append(refused, b.Refused...)); err != nil {
 			return err
 		}
 		if enqueue == nil || len(added) == 0 {
@@ -278,36 +266,73 @@ func (s *Store) insertPayouts(ctx context.Context, tx *sql.Tx, b PayoutBatch) (a
 	return added, known, result.Err()
 }
 
-// clashes gives those of the rows with known references that are another payout.
-func clashes(ctx context.Context, tx *sql.Tx, known []PayoutRow) (list []RefusedRow, err error) {
+// insertKnown stores which payouts the rows with known references are, and gives those of the rows that are none: the
+// payout is another one, or stands in the file already.
+func insertKnown(ctx context.Context, tx *sql.Tx, fileID string, known []PayoutRow) (refused []RefusedRow, err error) {
 	if len(known) == 0 {
 		return nil, nil
 	}
-	args := make([]any, 0, len(known))
-	for _, r := range known {
+	stored, err := payoutsOf(ctx, tx, fileID, known)
+	if err != nil {
+		return nil, err
+	}
+	var args []any
+	for _, r := range known { // of one reference, by their lines
+		of := stored[r.Reference]
+		switch {
+		case of.line != 0:
+			refused = append(refused, RefusedRow{r.Line, fmt.Sprintf("its reference stands in line %d already", of.line)})
+		case !of.amount.Equal(r.Amount) || of.destination != r.Destination:
+			refused = append(refused, RefusedRow{r.Line, "its reference is that of another payout, of another amount or destination"})
+		default:
+			of.line = r.Line
+			stored[r.Reference] = of
+			args = append(args, fileID, r.Line, of.userData)
+		}
+	}
+	if len(args) == 0 {
+		return refused, nil
+	}
+	const into = `INSERT INTO payout_rows_known (file_id, line, user_data) VALUES `
+	_, err = tx.ExecContext(ctx, into+places(len(args)/3, 3), args...)
+	return refused, err
+}
+
+// storedPayout is a payout as a row of a file is compared with it.
+type storedPayout struct {
+	userData, destination string
+	amount                paymentsvc.Amount
+	line                  int64 // where it stands in the file that is being imported, 0 if it does not
+}
+
+// payoutsOf gives the payouts with the references of rows.
+func payoutsOf(ctx context.Context, tx *sql.Tx, fileID string, rows []PayoutRow) (map[string]storedPayout, error) {
+	args := make([]any, 0, len(rows)+1)
+	for _, r := range rows {
 		args = append(args, r.Reference)
 	}
-	const from = `SELECT reference, amount, destination FROM payouts WHERE reference IN `
-	result, err := tx.QueryContext(ctx, from+places(1, len(known)), args...)
+	args = append(args, fileID)
+	file := "$" + strconv.Itoa(len(args))
+	//nolint:gosec // parameters are all that is put together
+	result, err := tx.QueryContext(ctx, `SELECT reference, payouts.user_data, amount, destination,
+			CASE WHEN payouts.file_id = `+file+` THEN payouts.line ELSE COALESCE(known.line, 0) END
+		FROM payouts LEFT JOIN payout_rows_known AS known
+			ON known.user_data = payouts.user_data AND known.file_id = `+file+`
+		WHERE reference IN `+places(1, len(rows)), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = result.Close() }()
-	stored := map[string]PayoutRow{}
+	stored := map[string]storedPayout{}
 	for result.Next() {
-		var r PayoutRow
-		if err := result.Scan(&r.Reference, &r.Amount, &r.Destination); err != nil {
+		var reference string
+		var p storedPayout
+		if err := result.Scan(&reference, &p.userData, &p.amount, &p.destination, &p.line); err != nil {
 			return nil, err
 		}
-		stored[r.Reference] = r
+		stored[reference] = p
 	}
-	for _, r := range known {
-		of := stored[r.Reference]
-		if !of.Amount.Equal(r.Amount) || of.Destination != r.Destination {
-			list = append(list, RefusedRow{r.Line, "its reference is that of another payout, of another amount or destination"})
-		}
-	}
-	return list, result.Err()
+	return stored, result.Err()
 }
 
 func insertRefused(ctx context.Context, tx *sql.Tx, fileID string, refused []RefusedRow) error {

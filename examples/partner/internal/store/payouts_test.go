@@ -81,10 +81,75 @@ func TestABatchThatWasStoredIsRefused(t *testing.T) {
 		require.ErrorIs(t, s.ImportPayouts(t.Context(), last, nil), store.ErrNotFound)
 		require.ErrorIs(t, s.ImportPayouts(t.Context(), store.PayoutBatch{FileID: "file", From: 3, To: 3}, nil), store.ErrNotFound, "it is complete")
 		require.ErrorIs(t, s.ImportPayouts(t.Context(), store.PayoutBatch{FileID: "none"}, nil), store.ErrNotFound)
-		counts, err := s.PayoutCounts(t.Context(), "file")
+		counts, err := s.FileCounts(t.Context(), "file")
 		require.NoError(t, err)
-		assert.Equal(t, store.PayoutCounts{States: map[store.State]int64{store.StateCreated: 2}}, counts)
+		assert.Equal(t, map[store.State]int64{store.StateCreated: 2}, counts.States)
+		assert.Zero(t, counts.Attention+counts.Stuck)
 		assert.EqualValues(t, 2, counts.Open())
+	})
+}
+
+// imported imports rows as a whole file.
+func imported(t *testing.T, s *store.Store, file string, rows ...store.PayoutRow) {
+	t.Helper()
+	_, err := s.AddPayoutFile(t.Context(), file, file)
+	require.NoError(t, err)
+	batch := store.PayoutBatch{FileID: file, To: rows[len(rows)-1].Line, Rows: rows, Complete: true}
+	require.NoError(t, s.ImportPayouts(t.Context(), batch, nil))
+}
+
+func TestAFileCountsThePayoutsThatAnotherOneBrought(t *testing.T) {
+	withFile(t, func(t *testing.T, s *store.Store) {
+		imported(t, s, "first", payoutRow(2, "a", "1"), payoutRow(3, "b", "1"))
+		imported(t, s, "second", payoutRow(2, "b", "1.0"), payoutRow(3, "c", "1"))
+		due, err := s.DuePayouts(t.Context(), time.Now(), 10)
+		require.NoError(t, err)
+		for _, userData := range due {
+			p, err := s.Payout(t.Context(), userData)
+			require.NoError(t, err)
+			if p.Reference != "b" {
+				continue
+			}
+			c, err := s.Claim(t.Context(), store.Payouts, userData, time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, s.Stuck(t.Context(), c, "look", time.Now()))
+		}
+		for _, name := range []string{"first", "second"} {
+			counts, err := s.FileCounts(t.Context(), name)
+			require.NoError(t, err)
+			assert.Equal(t, map[store.State]int64{store.StateCreated: 2}, counts.States)
+			assert.Equal(t, []int64{2, 1, 1, 1}, []int64{counts.Total(), counts.Open(), counts.Stuck, counts.Attention})
+		}
+		file, err := s.PayoutFile(t.Context(), "second")
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 1, 0}, []int64{file.Imported, file.Known, file.Refused})
+	})
+}
+
+func TestAReferenceStandsInAFileOnce(t *testing.T) {
+	withFile(t, func(t *testing.T, s *store.Store) {
+		imported(t, s, "first", payoutRow(2, "known", "1"))
+		batches := []store.PayoutBatch{
+			{To: 5, Rows: []store.PayoutRow{
+				payoutRow(2, "new", "1"), payoutRow(3, "new", "1"), payoutRow(4, "known", "1"), payoutRow(5, "known", "1"),
+			}},
+			{From: 5, To: 7, Rows: []store.PayoutRow{payoutRow(6, "known", "2"), payoutRow(7, "new", "1")}, Complete: true},
+		}
+		for _, b := range batches {
+			b.FileID = "file"
+			require.NoError(t, s.ImportPayouts(t.Context(), b, nil))
+		}
+		refused, err := s.RefusedRows(t.Context(), "file", 10)
+		require.NoError(t, err)
+		assert.Equal(t, []store.RefusedRow{
+			{Line: 3, Reason: "its reference stands in line 2 already"},
+			{Line: 5, Reason: "its reference stands in line 4 already"},
+			{Line: 6, Reason: "its reference stands in line 4 already"},
+			{Line: 7, Reason: "its reference stands in line 2 already"},
+		}, refused)
+		file, err := s.PayoutFile(t.Context(), "file")
+		require.NoError(t, err)
+		assert.Equal(t, []int64{6, 1, 1, 4}, []int64{file.ReadRows, file.Imported, file.Known, file.Refused})
 	})
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,6 +21,9 @@ type row struct {
 	doubted   bool
 	refusal   string
 	attention string
+	// orderIDTaken says that the service gave it an order_id that another row has: so the service has it, and a person
+	// has to find out what it did.
+	orderIDTaken bool
 
 	before State // as it was loaded
 }
@@ -31,6 +35,7 @@ func (r *row) found(orderID string, taken bool) {
 		if !r.settled() {
 			r.state, r.doubted = StateUnknown, true
 		}
+		r.orderIDTaken = true
 		r.attend("The service gave an order_id that another row has: " + shorten(orderID) + ".")
 		return
 	case r.orderID != "" && r.orderID != orderID:
@@ -45,7 +50,10 @@ func (r *row) found(orderID string, taken bool) {
 	case r.state == StateFailed && unheard:
 		r.attend("The service has it, though it counted as not paid: order_id " + shorten(orderID) + ".")
 	case !r.settled():
-		r.state, r.refusal, r.attention = StatePending, "", "" // what there was to attend to was that nobody knew
+		r.state, r.refusal = StatePending, ""
+		if !r.orderIDTaken {
+			r.attention = "" // what there was to attend to was that nobody knew
+		}
 	}
 }
 
@@ -54,7 +62,9 @@ func (r *row) notified(n notification, taken bool) {
 	status := paymentsvc.StatusName(n.statusName)
 	if unmoved := r.state == StateRejected || r.state == StateFailed && r.orderID == ""; unmoved &&
 		status == paymentsvc.StatusFailure && !taken {
-		return // refused or failed, whoever says so: no money has moved
+		// Refused or failed, whoever says so: no money has moved. A later notification may have no user_data.
+		r.orderID = cmp.Or(r.orderID, n.orderID)
+		return
 	}
 	r.found(n.orderID, taken)
 	if r.orderID != n.orderID {
@@ -114,19 +124,19 @@ func (tx *transaction) lockOrderID(ctx context.Context, orderID string) error {
 
 // load reads a row by user_data or order_id, and keeps others from changing it. Without one it is ErrNotFound.
 func (tx *transaction) load(ctx context.Context, t Table, by, value string) (*row, error) {
-	query := `SELECT user_data, amount, state, COALESCE(order_id, ''), doubted, refusal, attention
+	query := `SELECT user_data, amount, state, COALESCE(order_id, ''), order_id_taken, doubted, refusal, attention
 		FROM ` + string(t) + ` WHERE ` + by + ` = $1`
 	if tx.store.Postgres() {
 		query += ` FOR UPDATE`
 	}
 	r := &row{table: t}
-	var doubted int64
+	var taken, doubted int64
 	err := tx.QueryRowContext(ctx, query, value).
-		Scan(&r.userData, &r.amount, &r.state, &r.orderID, &doubted, &r.refusal, &r.attention)
+		Scan(&r.userData, &r.amount, &r.state, &r.orderID, &taken, &doubted, &r.refusal, &r.attention)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}
-	r.before, r.doubted = r.state, doubted == 1
+	r.before, r.orderIDTaken, r.doubted = r.state, taken == 1, doubted == 1
 	return r, err
 }
 
@@ -138,14 +148,39 @@ func (tx *transaction) taken(ctx context.Context, r *row, orderID string) (bool,
 	return n > 0, err
 }
 
+// found loads a row and changes it to what is so if the service has it under orderID.
+func (tx *transaction) found(ctx context.Context, t Table, userData, orderID string) (*row, error) {
+	if err := tx.lockOrderID(ctx, orderID); err != nil {
+		return nil, err
+	}
+	r, err := tx.load(ctx, t, "user_data", userData)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := tx.taken(ctx, r, orderID)
+	if err != nil {
+		return nil, err
+	}
+	r.found(orderID, taken)
+	return r, tx.save(ctx, r)
+}
+
 // save writes a row that load has read.
 func (tx *transaction) save(ctx context.Context, r *row) error {
-	doubted := 0
-	if r.doubted {
-		doubted = 1
+	err := changed(tx.ExecContext(ctx, `UPDATE `+string(r.table)+`
+		SET state = $1, order_id = NULLIF($2, ''), order_id_taken = $3, doubted = $4, refusal = $5, attention = $6,
+			updated_at = $7
+		WHERE user_data = $8 AND state = $9`,
+		r.state, r.orderID, flag(r.orderIDTaken), flag(r.doubted), r.refusal, r.attention, millis(tx.store.now()), r.userData,
+		r.before))
+	r.before = r.state
+	return err
+}
+
+// flag is how the database keeps yes and no.
+func flag(yes bool) int64 {
+	if yes {
+		return 1
 	}
-	return changed(tx.ExecContext(ctx, `UPDATE `+string(r.table)+`
-		SET state = $1, order_id = NULLIF($2, ''), doubted = $3, refusal = $4, attention = $5, updated_at = $6
-		WHERE user_data = $7 AND state = $8`,
-		r.state, r.orderID, doubted, r.refusal, r.attention, millis(tx.store.now()), r.userData, r.before))
+	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"strings"
 	"time"
 
@@ -36,7 +37,8 @@ type Store struct {
 
 // Options are for Open.
 type Options struct {
-	// URL is postgres://... for PostgreSQL, and otherwise the path of a SQLite file, which is made where there is none.
+	// URL is postgres://... for PostgreSQL, and otherwise the path of a SQLite file, which is made where there is none. A
+	// text with "://" or "=" is taken for the address of another database, and refused.
 	URL string
 	// Now gives the time that rows are stamped with; nil means time.Now.
 	Now func() time.Time
@@ -49,9 +51,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.now = time.Now
 	}
 	var err error
-	if isPostgres(o.URL) {
+	switch {
+	case isPostgres(o.URL):
 		err = s.openPostgres(ctx, o.URL)
-	} else {
+	case o.URL == "", strings.Contains(o.URL, "://"), strings.Contains(o.URL, "="): // its text may hold a password
+		err = errors.New("the database is neither postgres://... nor the path of a file")
+	default:
 		err = s.openSQLite(o.URL)
 	}
 	if err != nil {
@@ -64,18 +69,23 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-func isPostgres(url string) bool {
-	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+func isPostgres(address string) bool {
+	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
 
-func (s *Store) openPostgres(ctx context.Context, url string) error {
-	config, err := pgxpool.ParseConfig(url)
+func (s *Store) openPostgres(ctx context.Context, address string) error {
+	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
-		return errors.New("DATABASE_URL cannot be read") // its text may hold the password
+		return errors.New("the database's address cannot be read") // its text may hold the password
 	}
 	// A claim that a crash of the server could undo would be paid twice.
 	config.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
-	config.MaxConns = max(config.MaxConns, 10)
+	// A notification and the answer that it waits for see each other only if a statement sees what was committed before
+	// it, also by another transaction that began later.
+	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
+	if !strings.Contains(address, "pool_max_conns=") {
+		config.MaxConns = max(config.MaxConns, 10)
+	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
 	}
@@ -86,7 +96,8 @@ func (s *Store) openPostgres(ctx context.Context, url string) error {
 func (s *Store) openSQLite(file string) (err error) {
 	// synchronous(FULL): with less, a crash of the machine could undo a claim that was committed, which would be paid
 	// twice. Transactions take the write lock at their start, so that none has to be tried again in its middle.
-	s.db, err = sql.Open("sqlite", "file:"+file+
+	path := url.URL{Path: file} // in which SQLite would read ?, # and %
+	s.db, err = sql.Open("sqlite", "file:"+path.EscapedPath()+
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"+
 		"&_txlock=immediate")
 	if err != nil {

@@ -52,7 +52,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /notifications", a.notifications)
 	mux.Handle("GET /style.css", asset("style.css"))
 	mux.Handle("GET /favicon.ico", asset("icon.svg"))
-	protected := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(safely(mux, a.Log), maxForm))
+	protected := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(safely(onlyText(mux), a.Log), maxForm))
 	all := http.NewServeMux()
 	all.Handle("GET /metrics", a.Metrics)
 	all.Handle("/", secure(onlyHosts(a.Hosts, protected)))
@@ -155,10 +155,9 @@ func (a *Admin) fill(ctx context.Context, v *overviewView) error {
 }
 
 func viewCounts(t store.Table, c store.Counts) countsView {
-	v := countsView{Table: t, Attention: c.Attention}
+	v := countsView{Table: t, Total: c.Total(), Attention: c.Attention}
 	for _, state := range store.States() {
 		v.States = append(v.States, stateCount{state, c.States[state]})
-		v.Total += c.States[state]
 	}
 	return v
 }
@@ -166,13 +165,16 @@ func viewCounts(t store.Table, c store.Counts) countsView {
 // fileView is a file with how far its payouts are.
 type fileView struct {
 	store.PayoutFile
+	Total     int64 // its payouts, and those of its rows that another file brought first
 	Done      int64 // nothing is left to be done for these but to wait for the service or a person
 	Attention int64
 }
 
 func (a *Admin) viewFile(ctx context.Context, f store.PayoutFile) (fileView, error) {
-	counts, err := a.Store.PayoutCounts(ctx, f.ID)
-	return fileView{PayoutFile: f, Done: counts.Total() - counts.Open(), Attention: counts.Attention}, err
+	counts, err := a.Store.FileCounts(ctx, f.ID)
+	return fileView{
+		PayoutFile: f, Total: counts.Total(), Done: counts.Total() - counts.Open(), Attention: counts.Attention,
+	}, err
 }
 
 type rowsView struct {

@@ -185,6 +185,8 @@ func TestAPersonDecides(t *testing.T) {
 		{"a payout is sent again", "/payouts/x", store.StateUnknown, store.DecideAgain, sure, 303, store.StateCreated, "sent again"},
 		{"a payout is sent again without being sure", "/payouts/x", store.StateUnknown, store.DecideAgain, nil, 422, store.StateUnknown, "Confirm first"},
 		{"a payout will not be paid", "/payouts/x", store.StateUnknown, store.DecideUnpaid, sure, 303, store.StateFailed, "counts as failed"},
+		{"a payout with an order_id is not sent again", "/payouts/x", store.StateUnknown, store.DecideAgain,
+			url.Values{"sure": {"yes"}, "order_id": {"o-77"}}, 422, store.StateUnknown, "order_id"},
 		{"a payout that is paid is not sent again", "/payouts/x", store.StateSucceeded, store.DecideAgain, sure, 409, store.StateSucceeded, "nothing was decided"},
 		{"an order is asked for", "/orders/x", store.StateUnknown, store.DecideAsk, nil, 303, store.StateUnknown, "being asked"},
 		{"an order is not sent again by hand", "/orders/x", store.StateUnknown, store.DecideAgain, sure, 409, store.StateUnknown, "nothing was decided"},
@@ -295,6 +297,11 @@ func TestAFileShowsTheRowsThatAreNoPayouts(t *testing.T) {
 	for _, text := range []string{"march.csv", "17", "the amount is no number", "1 of 1", "not read to its end"} {
 		assert.Contains(t, page, text)
 	}
+	_, err = o.Store.AddPayoutFile(t.Context(), "f2", "april.csv")
+	require.NoError(t, err)
+	_, err = o.Store.DB().ExecContext(t.Context(), `INSERT INTO payout_rows_known (file_id, line, user_data) VALUES ('f2', 2, 'x')`)
+	require.NoError(t, err)
+	assert.Contains(t, o.page("/files/f2"), "1 of 1", "what another file brought first is waited for too")
 }
 
 func TestNotificationsAndRefundsAreShown(t *testing.T) {

@@ -88,7 +88,7 @@ func (a *Admin) decide(t store.Table) http.HandlerFunc {
 		case errors.Is(err, store.ErrChanged), errors.Is(err, store.ErrUndecidable):
 			a.showRow(w, r, t, http.StatusConflict, "", "It has changed meanwhile, and nothing was decided. This is how it stands now.")
 		case errors.Is(err, store.ErrOrderID):
-			a.showRow(w, r, t, http.StatusUnprocessableEntity, "", "This order_id is another row's, or not the one that is known.")
+			a.showRow(w, r, t, http.StatusUnprocessableEntity, "", "This order_id is another row's, or not the one that is known, or does not belong here.")
 		default:
 			log.Error("not decided", "err", err)
 			a.fail(w, err)

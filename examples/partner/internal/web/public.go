@@ -19,7 +19,8 @@ import (
 // yet. The call goes on.
 const waitForService = 10 * time.Second
 
-// AnswerTime is the longest that the public pages take for an answer.
+// AnswerTime is the longest that a page takes for an answer: see Server. It leaves a checkout time to read the order that
+// the service did not answer for.
 const AnswerTime = waitForService + 5*time.Second
 
 // Checkout stores an order and starts its payment; *checkout.Checkout does.
@@ -47,7 +48,7 @@ func (p *Public) Handler() http.Handler {
 	p.pages = newPages(p.Log)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.shop)
-	mux.HandleFunc("GET /orders/{user_data}", p.order)
+	mux.Handle("GET /orders/{user_data}", onlyText(http.HandlerFunc(p.order)))
 	mux.Handle("GET /style.css", asset("style.css"))
 	mux.Handle("GET /favicon.ico", asset("icon.svg"))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
@@ -118,7 +119,7 @@ func (p *Public) checkout(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Location", "/orders/"+order.UserData)
 	if wantsJSON(r) {
-		p.writeJSON(w, http.StatusCreated, order)
+		writeJSON(w, http.StatusCreated, p.view(order))
 		return
 	}
 	w.WriteHeader(http.StatusSeeOther)
@@ -147,7 +148,7 @@ func (p *Public) order(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Refresh", "5")
 		p.render(w, http.StatusServiceUnavailable, "later.html", orderView{Title: "Please wait"})
 	case wantsJSON(r):
-		p.writeJSON(w, http.StatusOK, order)
+		writeJSON(w, http.StatusOK, p.view(order))
 	default:
 		view := p.view(order)
 		if view.Refresh > 0 {
@@ -159,16 +160,22 @@ func (p *Public) order(w http.ResponseWriter, r *http.Request) {
 
 type orderView struct {
 	Title   string
-	Order   store.Order
-	Say     string // what the state means to a buyer
-	Pay     string // where the buyer pays, "" where that is not to be
-	Refresh int    // in seconds, 0 for never
+	Order   store.Order // as a buyer may know it
+	Say     string      // what the state means to a buyer
+	Pay     string      // where the buyer pays, "" where that is not to be
+	Refresh int         // in seconds, 0 for never
 	Demo    bool
 }
 
 // view tells a buyer where the order stands. Nothing that may have gone through is called failed.
 func (p *Public) view(o store.Order) orderView {
 	v := orderView{Title: "Your order", Order: o, Demo: p.Demo, Refresh: 2}
+	if o.Attention != "" && (o.State == store.StatePending || o.State.Final()) {
+		// What the service says does not fit together, so it may have been paid.
+		v.Order.State, v.Refresh = store.StateUnknown, 30
+		v.Say = "We are looking into your payment, and will tell you. Please do not pay again."
+		return v
+	}
 	switch o.State {
 	case store.StateCreated, store.StateStarting:
 		v.Say = "Your payment is being prepared. Please do not order again."
@@ -177,8 +184,9 @@ func (p *Public) view(o store.Order) orderView {
 		v.Refresh = 5
 	case store.StatePending:
 		v.Say, v.Pay = "Your payment is under way.", o.RedirectURL
-		if v.Pay == "" && o.Doubted {
-			// Its first answer was lost, and the answer that it was found again by holds no address (section 4.2).
+		if v.Pay == "" {
+			// Its first answer was lost: neither a notification nor the answer to a question by user_data holds an address
+			// (sections 4.2 and 6).
 			v.Say = "Your payment has been started, but we do not know where you can pay. " +
 				"If you have not paid yet, please ask us before you order again."
 		}
@@ -189,9 +197,6 @@ func (p *Public) view(o store.Order) orderView {
 	case store.StateRejected:
 		v.Say, v.Refresh = "Your payment could not be started, and nothing is paid. You can order again.", 0
 	}
-	if o.Attention != "" && o.State.Final() {
-		v.Say = "We are looking into your payment, and will tell you. Please do not pay again."
-	}
 	return v
 }
 
@@ -199,8 +204,8 @@ func wantsJSON(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "application/json")
 }
 
-// writeJSON writes what a buyer may know.
-func (p *Public) writeJSON(w http.ResponseWriter, status int, o store.Order) {
+// writeJSON writes what the page says.
+func writeJSON(w http.ResponseWriter, status int, v orderView) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(struct {
@@ -209,5 +214,5 @@ func (p *Public) writeJSON(w http.ResponseWriter, status int, o store.Order) {
 		State       store.State       `json:"state"`
 		Final       bool              `json:"final"`
 		RedirectURL string            `json:"redirect_url,omitempty"`
-	}{o.UserData, o.Amount, o.State, o.State.Final(), o.RedirectURL})
+	}{v.Order.UserData, v.Order.Amount, v.Order.State, v.Order.State.Final(), v.Pay})
 }

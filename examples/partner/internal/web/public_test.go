@@ -42,7 +42,12 @@ func (b *buying) Start(ctx context.Context, t paymentsvc.PaymentType, amount pay
 
 func openStore(t *testing.T) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{URL: testdb.SQLite(t)})
+	return openStoreAt(t, testdb.SQLite(t))
+}
+
+func openStoreAt(t *testing.T, database string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Options{URL: database})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -143,8 +148,10 @@ func TestABuyerIsToldWhatTheStateMeans(t *testing.T) {
 		{store.StateSucceeded, "", "has arrived", "", false},
 		{store.StateFailed, "", "has not gone through", "", false},
 		{store.StateRejected, "", "could not be started", "", false},
-		{store.StateFailed, "SUCCESS after FAILURE", "We are looking into your payment", "", false},
-		{store.StateRejected, "the service has it", "We are looking into your payment", "", false},
+		{store.StatePending, "SUCCESS of 10.00 instead of 10.50", "We are looking into your payment", "30", false},
+		{store.StateSucceeded, "FAILURE after SUCCESS", "We are looking into your payment", "30", false},
+		{store.StateFailed, "SUCCESS after FAILURE", "We are looking into your payment", "30", false},
+		{store.StateRejected, "the service has it", "We are looking into your payment", "30", false},
 		{store.StateUnknown, "asked in vain", "Please do not pay again", "5", false},
 	} {
 		t.Run(string(test.state)+" "+test.attention, func(t *testing.T) {
@@ -161,28 +168,33 @@ func TestABuyerIsToldWhatTheStateMeans(t *testing.T) {
 			assert.Contains(t, page, "10.50")
 			assert.Equal(t, test.refresh, w.Header().Get("Refresh"))
 			assert.Equal(t, test.pay, strings.Contains(page, `href="https://pay.example/1"`))
+			state := test.state
 			if test.attention != "" {
+				state = store.StateUnknown // whatever is looked into
 				assert.NotContains(t, page, test.attention, "a person's matter")
 			}
+			assert.Contains(t, page, "state-"+string(state))
+			assert.Equal(t, state.Final(), strings.Contains(page, "Order again"))
 
 			w = ask(shop.handler, http.MethodGet, "/orders/"+order.UserData, nil, "Accept", "application/json")
 			var got map[string]any
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
-			assert.Equal(t, string(test.state), got["state"])
-			assert.Equal(t, test.state.Final(), got["final"])
+			assert.Equal(t, string(state), got["state"])
+			assert.Equal(t, state.Final(), got["final"])
+			assert.Equal(t, test.pay, got["redirect_url"] != nil, "a program sends no buyer to pay either")
 		})
 	}
 }
 
 func TestABuyerWhosePaymentPageIsNotKnownIsToldSo(t *testing.T) {
-	for doubted, says := range map[int]string{0: "Your payment is under way.", 1: "we do not know where you can pay"} {
+	for _, doubted := range []int{0, 1} { // 0 where a notification was faster than the answer, and the answer was lost
 		shop := newShop(t)
 		order, err := shop.buying.Start(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.MustParseAmount("1"))
 		require.NoError(t, err)
 		_, err = shop.Store.DB().ExecContext(t.Context(), `UPDATE orders SET state = 'pending', doubted = $1`, doubted)
 		require.NoError(t, err)
 		page := ask(shop.handler, http.MethodGet, "/orders/"+order.UserData, nil).Body.String()
-		assert.Contains(t, page, says)
+		assert.Contains(t, page, "we do not know where you can pay")
 		assert.NotContains(t, page, "Pay now")
 	}
 }
@@ -205,6 +217,35 @@ func TestAnOrderThatIsNotThereIsNotShown(t *testing.T) {
 	w = ask(shop.handler, http.MethodGet, "/orders/nobody", nil)
 	require.Equal(t, 503, w.Code, "the database is away, which is no news of the order")
 	assert.Equal(t, "5", w.Header().Get("Refresh"))
+}
+
+func TestWhatNoDatabaseHoldsIsNotThere(t *testing.T) {
+	testdb.Each(t, func(t *testing.T, database string) {
+		shop, office := newShop(t), newOffice(t)
+		shop.Store = openStoreAt(t, database)
+		office.Store = shop.Store
+		office.payout("x", store.StateUnknown, "no answer")
+		for _, bad := range []string{"%00", "%ff"} {
+			assert.Equal(t, 404, ask(shop.handler, http.MethodGet, "/orders/"+bad, nil).Code)
+			for _, path := range []string{
+				"/orders/" + bad, "/payouts/" + bad, "/files/" + bad, "/orders?state=" + bad, "/payouts?file=" + bad,
+				"/payouts?after=1." + bad, "/notifications?event=" + bad, "/notifications?after=1." + bad,
+			} {
+				assert.Equal(t, 404, ask(office.handler, http.MethodGet, path, nil).Code, path)
+			}
+			text, err := url.QueryUnescape(bad)
+			require.NoError(t, err)
+			for _, field := range []string{"decision", "seen"} {
+				w := office.decide("/payouts/x", store.DecidePaid, url.Values{"sure": {"yes"}, field: {"a" + text}})
+				assert.Equal(t, 409, w.Code, field)
+			}
+		}
+		w := office.decide("/payouts/x", store.DecidePaid, url.Values{
+			"sure": {"yes"}, "order_id": {"o\xff\x00" + strings.Repeat("1", 4000)},
+		}, "X-User", "J\xf6rg")
+		require.Equal(t, 303, w.Code, "what people and their login write is taken as it is")
+		assert.Contains(t, ask(office.handler, http.MethodGet, "/payouts/x", nil).Body.String(), "J\ufffdrg")
+	})
 }
 
 func TestNotificationsComeThroughFromAnywhere(t *testing.T) {
@@ -263,7 +304,13 @@ func TestAPanicIsLoggedWithoutWhatItHolds(t *testing.T) {
 }
 
 func TestEveryTimeOfAServerIsBounded(t *testing.T) {
-	server := Server(http.NotFoundHandler(), time.Minute, logOf(t))
+	begun := time.Now()
+	server := Server(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		deadline, bounded := r.Context().Deadline()
+		assert.True(t, bounded, "a database that hangs must not hold a request for ever")
+		assert.WithinRange(t, deadline, begun.Add(time.Minute), time.Now().Add(time.Minute))
+	}), time.Minute, logOf(t))
+	assert.Equal(t, http.StatusOK, ask(server.Handler, http.MethodGet, "/", nil).Code)
 	for name, limit := range map[string]time.Duration{
 		"header": server.ReadHeaderTimeout, "request": server.ReadTimeout, "answer": server.WriteTimeout, "idle": server.IdleTimeout,
 	} {

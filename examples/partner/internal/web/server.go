@@ -3,23 +3,31 @@
 package web
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // maxForm bounds what a form may send.
 const maxForm = 16 << 10
 
-// Server is an http.Server with every time bounded. answer is the longest that h may take for one request.
+// Server is an http.Server with every time bounded. answer is the longest that h may take for one request, whose context
+// ends then: WriteTimeout would not end a query that waits for a database.
 func Server(h http.Handler, answer time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), answer)
+			defer cancel()
+			h.ServeHTTP(w, r.WithContext(ctx))
+		}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      15*time.Second + answer,
@@ -74,6 +82,21 @@ func secure(h http.Handler) http.Handler {
 		h.ServeHTTP(w, r)
 	})
 }
+
+// onlyText answers 404 to an address that names what no row can be called: PostgreSQL refuses a text with NUL or broken
+// UTF-8 in it, which would look as if the database were away.
+func onlyText(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query, err := url.QueryUnescape(r.URL.RawQuery)
+		if err != nil || !isText(r.URL.Path) || !isText(query) {
+			http.NotFound(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
 // onlyHosts refuses requests for other names than the loopback's and those given. A name that somebody has pointed to
 // the loopback would make a foreign site's requests same-origin.

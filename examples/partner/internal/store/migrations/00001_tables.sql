@@ -7,6 +7,7 @@ CREATE TABLE orders (
     amount       TEXT NOT NULL,
     state        TEXT NOT NULL,    -- see State
     order_id     TEXT UNIQUE,      -- the service's, NULL until it is known
+    order_id_taken BIGINT NOT NULL DEFAULT 0, -- 1 once the service gave it an order_id that another row has
     redirect_url TEXT NOT NULL DEFAULT '',
     attempt      TEXT NOT NULL DEFAULT '', -- names the claim that may record an outcome
     attempts     BIGINT NOT NULL DEFAULT 0,
@@ -20,14 +21,12 @@ CREATE TABLE orders (
     updated_at   BIGINT NOT NULL
 );
 CREATE INDEX orders_due ON orders (state, due_at);
-CREATE INDEX orders_recent ON orders (created_at);
 
 CREATE TABLE payout_files (
     id         TEXT PRIMARY KEY, -- SHA-256 of the file, so that one imported twice is one
     name       TEXT NOT NULL,
     read_lines BIGINT NOT NULL DEFAULT 0, -- lines dealt with so far: where an import goes on
     read_rows  BIGINT NOT NULL DEFAULT 0, -- rows dealt with so far: imported, known and refused ones
-    known_rows BIGINT NOT NULL DEFAULT 0, -- of those, rows whose payout had been imported before
     complete   BIGINT NOT NULL DEFAULT 0, -- 1 once the last line has been dealt with
     created_at BIGINT NOT NULL
 );
@@ -41,6 +40,7 @@ CREATE TABLE payouts (
     destination TEXT NOT NULL,        -- may be a card number: protect the database accordingly
     state       TEXT NOT NULL,        -- see State
     order_id    TEXT UNIQUE,
+    order_id_taken BIGINT NOT NULL DEFAULT 0,
     attempt     TEXT NOT NULL DEFAULT '',
     attempts    BIGINT NOT NULL DEFAULT 0,
     doubted     BIGINT NOT NULL DEFAULT 0,
@@ -53,6 +53,14 @@ CREATE TABLE payouts (
     UNIQUE (file_id, line)
 );
 CREATE INDEX payouts_due ON payouts (state, due_at);
+CREATE INDEX payouts_file ON payouts (file_id, state, attention);
+
+CREATE TABLE payout_rows_known (
+    file_id   TEXT NOT NULL REFERENCES payout_files (id),
+    line      BIGINT NOT NULL,
+    user_data TEXT NOT NULL REFERENCES payouts (user_data), -- the payout, which another file brought
+    PRIMARY KEY (file_id, user_data)
+);
 
 CREATE TABLE payout_rows_refused (
     file_id TEXT NOT NULL REFERENCES payout_files (id),
@@ -78,6 +86,7 @@ CREATE INDEX notifications_order ON notifications (order_id, received_at);
 -- +goose Down
 DROP TABLE notifications;
 DROP TABLE payout_rows_refused;
+DROP TABLE payout_rows_known;
 DROP TABLE payouts;
 DROP TABLE payout_files;
 DROP TABLE orders;

@@ -24,7 +24,7 @@ CREATE INDEX orders_attention ON orders (created_at, user_data) WHERE attention 
 CREATE INDEX payouts_pages ON payouts (created_at, user_data);
 CREATE INDEX payouts_attention ON payouts (created_at, user_data) WHERE attention <> '';
 CREATE INDEX notifications_pages ON notifications (received_at, key);
-CREATE INDEX notifications_row ON notifications (user_data) WHERE user_data <> '';
+CREATE INDEX notifications_row ON notifications (user_data);
 
 -- +goose Down
 DROP INDEX notifications_row;

@@ -1,0 +1,74 @@
+package store
+
+import "context"
+
+// States gives all states, in the order in which a row goes through them.
+func States() []State {
+	return []State{StateCreated, StateStarting, StateUnknown, StatePending, StateSucceeded, StateFailed, StateRejected}
+}
+
+// Counts says how many rows are in which state.
+type Counts struct {
+	States map[State]int64
+	// Attention counts those that a person has to look at.
+	Attention int64
+	// Stuck counts those of them that are created or starting: they are tried, but rarely.
+	Stuck int64
+}
+
+// Total is the number of rows.
+func (c Counts) Total() (n int64) {
+	for _, of := range c.States {
+		n += of
+	}
+	return n
+}
+
+// Open is the number of rows of which the program will find out by itself what becomes of the start.
+func (c Counts) Open() int64 { return c.States[StateCreated] + c.States[StateStarting] - c.Stuck }
+
+func (c *Counts) add(state State, attend bool, n int64) {
+	c.States[state] += n
+	if attend {
+		c.attend(state, n)
+	}
+}
+
+// attend says of rows that are counted already that a person has to look at them.
+func (c *Counts) attend(state State, n int64) {
+	c.Attention += n
+	if state == StateCreated || state == StateStarting {
+		c.Stuck += n
+	}
+}
+
+// Counts counts a table. It goes through an index of all rows: keep the answer for some seconds.
+func (s *Store) Counts(ctx context.Context, t Table) (Counts, error) {
+	c := Counts{States: map[State]int64{}}
+	rows, err := s.db.QueryContext(ctx, countsOf(t))
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var state State
+		var attend bool
+		var n int64
+		if err := rows.Scan(&state, &attend, &n); err != nil {
+			return c, err
+		}
+		if attend {
+			c.attend(state, n)
+		} else {
+			c.add(state, false, n)
+		}
+	}
+	return c, rows.Err()
+}
+
+// countsOf counts all rows by state, and those that need a person once more: an index answers each, where one count for
+// both would read the rows themselves. The second groups by an expression, or SQLite would take the index of the first.
+func countsOf(t Table) string {
+	return `SELECT state, FALSE, COUNT(*) FROM ` + string(t) + ` GROUP BY state
+		UNION ALL SELECT state || '', TRUE, COUNT(*) FROM ` + string(t) + ` WHERE attention <> '' GROUP BY state || ''`
+}
