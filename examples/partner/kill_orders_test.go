@@ -44,6 +44,16 @@ type shop struct {
 	*process
 }
 
+// killArgs puts a program that is to be killed on a database and a service.
+func killArgs(t *testing.T, databaseURL string, service *paymentsvctest.Server, more ...string) []string {
+	t.Helper()
+	return append([]string{
+		"-database", databaseURL, "-service", service.URL, "-secret-file", fileWith(t, killSecret),
+		"-partner", fmt.Sprint(killPartner), "-project", fmt.Sprint(killProject), "-error-fields", "error_code,error_message",
+		"-log-level", "warn",
+	}, more...)
+}
+
 func newShop(t *testing.T, databaseURL string) *shop {
 	t.Helper()
 	s := &shop{t: t, release: func() {}, service: paymentsvctest.Start(t, paymentsvctest.Config{
@@ -54,13 +64,10 @@ func newShop(t *testing.T, databaseURL string) *shop {
 		Repeated:       paymentsvctest.NewOrder,
 		NotifyAttempts: 1 << 30, // the program is often away
 	})}
-	s.args = []string{
-		"-database", databaseURL, "-service", s.service.URL, "-secret-file", fileWith(t, killSecret),
-		"-partner", fmt.Sprint(killPartner), "-project", fmt.Sprint(killProject),
-		"-error-fields", "error_code,error_message", "-not-found-codes", string(paymentsvctest.ProblemNotFound),
+	s.args = killArgs(t, databaseURL, s.service,
+		"-not-found-codes", string(paymentsvctest.ProblemNotFound),
 		// Short, so that the test is. Requests of a process that was killed have ended within the grace: see drain.
-		"-call-timeout", "400ms", "-lease", "1s", "-grace", "2s", "-log-level", "warn",
-	}
+		"-call-timeout", "400ms", "-lease", "1s", "-grace", "2s")
 	s.start()
 	books, err := store.Open(t.Context(), store.Options{URL: databaseURL})
 	require.NoError(t, err)

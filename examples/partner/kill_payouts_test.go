@@ -62,11 +62,8 @@ func newPaying(t *testing.T, databaseURL string) *paying {
 	})}
 	// Answers take some ten milliseconds, so that a kill strikes several calls.
 	p.service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(200*time.Microsecond))
-	p.args = []string{
-		"-database", databaseURL, "-service", p.service.URL, "-secret-file", fileWith(t, killSecret),
-		"-partner", fmt.Sprint(killPartner), "-project", fmt.Sprint(killProject), "-error-fields", "error_code,error_message",
-		"-payout-workers", fmt.Sprint(killWorkers), "-call-timeout", "1s", "-lease", "2500ms", "-log-level", "warn",
-	}
+	p.args = killArgs(t, databaseURL, p.service,
+		"-payout-workers", fmt.Sprint(killWorkers), "-call-timeout", "1s", "-lease", "2500ms")
 	p.file = filepath.Join(t.TempDir(), "payouts.csv")
 	file, err := os.Create(p.file)
 	require.NoError(t, err)

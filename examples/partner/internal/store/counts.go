@@ -45,9 +45,21 @@ func (c *Counts) attend(state State, n int64) {
 // Counts counts a table. It goes through an index of all rows: keep the answer for some seconds.
 func (s *Store) Counts(ctx context.Context, t Table) (Counts, error) {
 	c := Counts{States: map[State]int64{}}
-	rows, err := s.db.QueryContext(ctx, countsOf(t))
+	err := s.count(ctx, func(state State, attend bool, n int64) {
+		if attend {
+			c.attend(state, n)
+		} else {
+			c.add(state, false, n)
+		}
+	}, countsOf(t))
+	return c, err
+}
+
+// count gives each row of a query of states, whether they need a person, and their number to take.
+func (s *Store) count(ctx context.Context, take func(state State, attend bool, n int64), query string, args ...any) error {
+	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
@@ -55,15 +67,11 @@ func (s *Store) Counts(ctx context.Context, t Table) (Counts, error) {
 		var attend bool
 		var n int64
 		if err := rows.Scan(&state, &attend, &n); err != nil {
-			return c, err
+			return err
 		}
-		if attend {
-			c.attend(state, n)
-		} else {
-			c.add(state, false, n)
-		}
+		take(state, attend, n)
 	}
-	return c, rows.Err()
+	return rows.Err()
 }
 
 // countsOf counts all rows by state, and those that need a person once more: an index answers each, where one count for

@@ -78,21 +78,8 @@ func (s *Store) Stuck(ctx context.Context, c Claim, attention string, dueAt time
 // FileCounts counts the payouts of a file, those among them that another file brought first.
 func (s *Store) FileCounts(ctx context.Context, fileID string) (Counts, error) {
 	c := Counts{States: map[State]int64{}}
-	rows, err := s.db.QueryContext(ctx, countFile, fileID)
-	if err != nil {
-		return c, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var state State
-		var attend bool
-		var n int64
-		if err := rows.Scan(&state, &attend, &n); err != nil {
-			return c, err
-		}
-		c.add(state, attend, n)
-	}
-	return c, rows.Err()
+	err := s.count(ctx, c.add, countFile, fileID)
+	return c, err
 }
 
 // countFile is answered by an index, but for payouts that another file brought.
