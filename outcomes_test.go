@@ -373,18 +373,18 @@ func TestTheCauseOfACancellationDoesNotHideIt(t *testing.T) {
 }
 
 func TestTimeoutLimitsOneAttemptAndIsADeadline(t *testing.T) {
-	release := make(chan struct{})
-	defer close(release)
-	s := newService(t, func(http.ResponseWriter, *http.Request) { <-release })
 	for _, op := range operations() {
-		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) {
-			cfg.Timeout = 20 * time.Millisecond
-			cfg.Retry.MaxAttempts = 2
+		synctest.Test(t, func(t *testing.T) {
+			silent, taken := stalling(t, "")
+			c := newClient(t, "http://127.0.0.1", over(silent))
+			start := time.Now()
+			response, err := op.call(t, c)
+			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, map[bool]int{true: 1, false: 3}[op.starts], e.Attempts)
+			assert.EqualValues(t, e.Attempts, taken.Load())
+			assert.GreaterOrEqual(t, time.Since(start), time.Duration(e.Attempts)*30*time.Second)
 		})
-		response, err := op.call(t, c)
-		e := failed(t, response, err, paymentsvc.OutcomeUnknown)
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, map[bool]int{true: 1, false: 2}[op.starts], e.Attempts)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -80,16 +81,13 @@ func TestAnAnswerThatStallsEndsWithItsAttempt(t *testing.T) {
 		"before a last chunk": fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newRawServer(t, func(c *net.TCPConn, _ int) bool {
-				write(c, first)
-				_, _ = io.Copy(io.Discard, c) // until the client leaves
-				return false
+			synctest.Test(t, func(t *testing.T) {
+				transport, taken := stalling(t, first)
+				response, err := pay(t.Context(), newClient(t, "http://127.0.0.1", over(transport)))
+				failed(t, response, err, paymentsvc.OutcomeUnknown)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.EqualValues(t, 1, taken.Load())
 			})
-			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.Timeout = 20 * time.Millisecond })
-			response, err := pay(t.Context(), c)
-			failed(t, response, err, paymentsvc.OutcomeUnknown)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.EqualValues(t, 1, s.taken.Load())
 		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -215,7 +216,6 @@ func TestAFailedHandshakeSendsNothing(t *testing.T) {
 		"plain HTTP": stay("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"),
 		"an alert":   stay("\x15\x03\x03\x00\x02\x02\x28"),
 		"noise":      stay(strings.Repeat("\x16\x03\x03\xff\xff", 100)),
-		"silence":    stay(""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen tap
@@ -228,7 +228,7 @@ func TestAFailedHandshakeSendsNothing(t *testing.T) {
 					_, _ = io.Copy(&seen, c)
 				}
 			})
-			c := newClient(t, "https://"+s.Addr().String(), func(cfg *paymentsvc.Config) { cfg.Timeout = patience(name) })
+			c := newClient(t, "https://"+s.Addr().String())
 			response, err := nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment()))
 			e := failed(t, response, err, paymentsvc.OutcomeNotSent)
 			assert.Equal(t, 3, e.Attempts)
@@ -238,6 +238,17 @@ func TestAFailedHandshakeSendsNothing(t *testing.T) {
 			assert.NotEmpty(t, seen.received(), "a handshake was begun")
 		})
 	}
+	t.Run("silence", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var seen tap
+			silent := piped(t, func(conn net.Conn) { _, _ = io.Copy(&seen, conn) })
+			response, err := pay(t.Context(), newClient(t, "https://127.0.0.1", over(silent)))
+			e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+			assert.Equal(t, 3, e.Attempts)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.NotEmpty(t, seen.received(), "a handshake was begun")
+		})
+	})
 	t.Run("the caller leaves during it", func(t *testing.T) {
 		s := newListener(t)
 		ctx, cancel := context.WithCancel(t.Context())

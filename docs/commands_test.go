@@ -5,6 +5,7 @@ package docs_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -50,11 +51,13 @@ func TestAReplacementThatReplacesNothingIsFound(t *testing.T) {
 	assert.Equal(t, "nothing to replace: -v", problem)
 }
 
+var runCommands = flag.Bool("commands", false, "run the commands of the pages")
+
 // TestEveryCommandRuns runs the commands of the pages in a shell, with this repository as the directory. Where one is
 // long, needs a port or writes a file, its step says what stands there instead.
 func TestEveryCommandRuns(t *testing.T) {
-	if raceDetector {
-		t.Skip("the commands are not built with the race detector; the run without it has run them")
+	if !*runCommands {
+		t.Skip("the commands of the pages are run with -commands, as .ci/run does: they build, download and wait")
 	}
 	seeSources(t)
 	s := newSession(t)
@@ -136,9 +139,7 @@ func (s *session) run(step step) {
 	if step.serves != "" {
 		s.serve(step, dir, command)
 	} else {
-		ctx, cancel := context.WithTimeout(s.ctx, 3*time.Minute)
-		defer cancel()
-		cmd := shell(ctx, dir, command)
+		cmd := shell(s.ctx, dir, command)
 		output, err := cmd.CombinedOutput()
 		require.NoError(s, err, "%s", output)
 		require.Contains(s, string(output), step.says)
@@ -218,7 +219,7 @@ func (s *session) serve(step step, dir, command string) {
 		}
 		require.NoError(s, err, "%s", out.String())
 		s.Fatalf("it has ended:\n%s", out.String())
-	case <-time.After(3 * time.Minute):
+	case <-s.ctx.Done():
 		s.Fatalf("it does not say where it listens:\n%s", out.String())
 	}
 }

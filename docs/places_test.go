@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -90,7 +89,7 @@ func notifiedOfSuccess(s *session) {
 	case notification := <-s.notified:
 		assert.True(s, strings.HasPrefix(notification, "/notifications {"), notification)
 		assert.Contains(s, notification, `"SUCCESS"`)
-	case <-time.After(time.Minute):
+	case <-s.ctx.Done():
 		s.Error("no notification came")
 	}
 }
