@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -197,99 +194,6 @@ func statusOf(err error) int {
 
 // Format writes a placeholder under every verb.
 func (w *Webhook) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "Webhook{"+redacted+"}") }
-
-// EventType says what a notification is about (section 6).
-type EventType string
-
-// The events of section 6.
-const (
-	EventPaymentStatusChanged EventType = "payment.status_changed"
-	EventPayoutStatusChanged  EventType = "payout.status_changed"
-	EventRefundStatusChanged  EventType = "refund.status_changed"
-)
-
-// Known says whether e is an event that the document shows. Others are read all the same.
-func (e EventType) Known() bool {
-	return e == EventPaymentStatusChanged || e == EventPayoutStatusChanged || e == EventRefundStatusChanged
-}
-
-// Notification is what the service tells of a payment, payout or refund (section 6). The document says nothing
-// of order and repetition, so expect a notification more than once, and an older state after a newer one.
-type Notification struct {
-	// Event says what changed. It may be one that the document does not show.
-	Event EventType
-	// OrderID is never empty.
-	OrderID string
-	// Status is a number whose values are not shown (section 3).
-	Status int64
-	// StatusDescription is the status by name. It may be one that the document does not show.
-	StatusDescription StatusName
-	// StatusCode is a number like Status.
-	StatusCode int64
-	// Amount is always set.
-	Amount Amount
-	// UserData is the partner's own identifier, "" when the service gives none.
-	UserData string
-	// Timestamp is the timestamp header, of which the signature vouches as far as the Scheme includes it.
-	Timestamp time.Time
-	// SecretIndex is the index in WebhookConfig.Secrets of the secret that matched.
-	SecretIndex int
-	// Raw is the whole body.
-	Raw json.RawMessage
-}
-
-func (n *Notification) fields() []jsonobject.Field {
-	return []jsonobject.Field{
-		{Name: "event", Into: (*string)(&n.Event), Need: jsonobject.Filled},
-		{Name: "order_id", Into: &n.OrderID, Need: jsonobject.Filled},
-		{Name: "status", Into: &n.Status, Need: jsonobject.Required},
-		{Name: "status_description", Into: (*string)(&n.StatusDescription), Need: jsonobject.Filled},
-		{Name: "status_code", Into: &n.StatusCode, Need: jsonobject.Required},
-		{Name: "amount", Into: &n.Amount, Need: jsonobject.Required},
-		{Name: "user_data", Into: &n.UserData},
-	}
-}
-
-// Key identifies the state that a notification tells of: the same for a repetition, however late and whatever
-// its timestamp, and another for another event, order, status, amount or user_data. It is 64 characters of
-// hexadecimal, made for a unique index, and stays the same in all releases of this major version. Two refunds of one
-// order that agree in all of these cannot be told apart: the document gives a refund no identifier of its own.
-func (n *Notification) Key() string {
-	amount := n.Amount.String()
-	if strings.Contains(amount, ".") {
-		amount = strings.TrimRight(strings.TrimRight(amount, "0"), ".")
-	}
-	// %+q writes ASCII only, so that no release of Go with newer tables of letters makes another key.
-	state := fmt.Appendf(nil, "%+q %+q %d %+q %d %s %+q",
-		n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, amount, n.UserData)
-	sum := sha256.Sum256(state)
-	return hex.EncodeToString(sum[:])
-}
-
-// NotificationError is a body with a right signature that is not what section 6 shows: the service sent it, so
-// it is no forgery. errors.Is finds ErrMalformedNotification.
-type NotificationError struct {
-	// Raw is the body.
-	Raw []byte
-	// Err names the field and what is wrong with it.
-	Err error
-}
-
-// Error holds nothing of the body.
-func (e *NotificationError) Error() string {
-	return fmt.Sprintf("paymentsvc: %v: %v", ErrMalformedNotification, e.Err)
-}
-
-// Unwrap gives ErrMalformedNotification and Err.
-func (e *NotificationError) Unwrap() []error { return []error{ErrMalformedNotification, e.Err} }
-
-// Format writes the text of Error under every verb: %#v and %x would otherwise spell out Raw.
-func (e NotificationError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
-
-// MarshalJSON writes the text of Error and not Raw.
-func (e NotificationError) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{"error": e.Error()})
-}
 
 var errUnreadable = errors.New("the body cannot be read")
 
