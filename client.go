@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,11 +32,10 @@ type Config struct {
 	// Signer signs every attempt (section 5). It is required; see NewHMACSigner.
 	Signer Signer
 
-	// HTTPClient sends the requests; nil means a client that keeps up to 100 idle connections, wants TLS 1.2 or
-	// newer, and takes a proxy from the environment. It is copied and never changed, and it follows no redirect.
-	// Its Transport must not send a request again on its own: that would move money twice, and nothing here could
-	// notice. One that is not an *http.Transport proves nothing about what it sent, so its failures are
-	// OutcomeUnknown; see TrustTransport.
+	// HTTPClient sends the requests; nil means one on [NewTransport]. It is copied and never changed, and it follows no
+	// redirect. A Transport that is not an *http.Transport proves nothing about what it sent, so its failures are
+	// [OutcomeUnknown]; see TrustTransport. One that sends a request again on its own is stopped before the second
+	// delivery, as long as it passes the request's context on; the outcome is then unknown too.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
 	// 30 seconds.
@@ -59,7 +57,7 @@ type Config struct {
 	AllowPlainHTTP bool
 	// TrustTransport is your promise that HTTPClient.Transport passes the context on to an *http.Transport
 	// and sends each request at most once, as OpenTelemetry's does. Its failures to connect are then
-	// OutcomeNotSent and may be tried again. Where the promise is broken, money may move twice.
+	// [OutcomeNotSent] and may be retried. Where the promise is broken, money may move twice.
 	TrustTransport bool
 }
 
@@ -83,8 +81,8 @@ type Attempt struct {
 	Number int
 	// HTTPStatus is the answer's, 0 without one.
 	HTTPStatus int
-	// Outcome is the call's so far: OutcomeNotSent only if no attempt up to this one was sent. It says nothing when
-	// Err is nil.
+	// Outcome is the call's so far: OutcomeNotSent only if no attempt up to this one was sent. It means nothing when Err
+	// is nil; see [Attempt.Result].
 	Outcome Outcome
 	// Err is nil for a success and an *Error otherwise.
 	Err error
@@ -92,6 +90,14 @@ type Attempt struct {
 	Duration time.Duration
 	// RetryIn is the wait before the next attempt, 0 when none follows.
 	RetryIn time.Duration
+}
+
+// Result names what became of the attempt, for logs and metrics: "success", or Outcome's text.
+func (a Attempt) Result() string {
+	if a.Err == nil {
+		return "success"
+	}
+	return a.Outcome.String()
 }
 
 // Client calls the endpoints of section 4. Make it with NewClient, once: it is safe for concurrent use, and its
@@ -107,6 +113,12 @@ type Client struct {
 	decodeError ErrorDecoder
 	onAttempt   func(ctx context.Context, a Attempt)
 }
+
+// NewTransport returns the transport that a [Client] uses where [Config].HTTPClient is nil, to be wrapped or changed. It
+// speaks HTTP/1.1 only: over HTTP/2 a server that ends a connection, as nginx does every thousand requests, leaves calls
+// unknown that never arrived. It keeps up to 100 idle connections a host, for less time than servers usually keep them,
+// wants TLS 1.2 or newer, and takes a proxy from the environment.
+func NewTransport() *http.Transport { return transport.Default() }
 
 // NewClient checks cfg and makes a Client. Errors wrap ErrInvalidRequest and name the field.
 func NewClient(cfg Config) (*Client, error) {
@@ -244,15 +256,17 @@ func (c *Client) ids() ids {
 	return c.id
 }
 
-// endpoint is a path below BaseURL and whether calling it twice changes nothing.
+// endpoint is one of section 4.
 type endpoint struct {
-	path string
-	read bool
+	path  string // below BaseURL
+	read  bool   // calling it twice changes nothing
+	proof string // the field that a success cannot lack, "" for order_id
 }
 
-// answer is a response that knows its fields in the document, and where the whole of it goes.
+// answer is a response that knows its fields in the document, and where the whole of it and the names of what could
+// not be read go.
 type answer interface {
-	fields() ([]jsonobject.Field, *json.RawMessage)
+	fields() (fields []jsonobject.Field, raw *json.RawMessage, malformed *[]string)
 }
 
 // call sends in to e in as many attempts as are safe, and reads what is answered into a new T.
@@ -261,14 +275,14 @@ func call[T any, A interface {
 	answer
 }](ctx context.Context, c *Client, e endpoint, in any) (*T, error) {
 	if c == nil || c.transport == nil {
-		return nil, refused(e.path, fmt.Errorf("%w: Client: %w", ErrInvalidRequest, errNotMade))
+		return nil, rejected(e.path, fmt.Errorf("%w: Client: %w", ErrInvalidRequest, errNotMade))
 	}
 	if ctx == nil {
-		return nil, refused(e.path, invalid("ctx", "nil"))
+		return nil, rejected(e.path, invalid("ctx", "nil"))
 	}
 	body, err := jsonobject.Encode(in)
 	if err != nil {
-		return nil, refused(e.path, err)
+		return nil, rejected(e.path, err)
 	}
 	req := &transport.Request{URL: c.baseURL + "/" + e.path, Body: body, Sign: c.sign, Repeatable: e.read}
 
@@ -300,72 +314,6 @@ func call[T any, A interface {
 			return nil, &interrupted
 		}
 	}
-}
-
-// judge reads a result into out, or says what is wrong with it and what that means for the call.
-func (c *Client) judge(e endpoint, attempts int, result transport.Result, out answer) *Error {
-	fail := func(outcome Outcome, err error) *Error {
-		return &Error{
-			Endpoint:   e.path,
-			Outcome:    outcome,
-			Attempts:   attempts,
-			HTTPStatus: result.Status,
-			Header:     result.Header,
-			Body:       result.Body,
-			Err:        err,
-			answeredAt: result.At,
-		}
-	}
-	success := result.Status/100 == 2
-	outcome := OutcomeUnknown
-	switch {
-	case result.NotSent:
-		outcome = OutcomeNotSent
-	case refuses(result.Status):
-		outcome = OutcomeRejected
-	}
-
-	if result.Err != nil {
-		if success && (errors.Is(result.Err, io.ErrUnexpectedEOF) || errors.Is(result.Err, ErrResponseTooLarge)) {
-			return fail(outcome, fmt.Errorf("%w: %w", ErrUnexpectedResponse, result.Err))
-		}
-		return fail(outcome, result.Err)
-	}
-	if c.decodeError != nil {
-		if reported := c.decodeError(result.Status, result.Body); reported != nil {
-			return fail(OutcomeRejected, reported)
-		}
-	}
-	if !success {
-		return fail(outcome, statusError(result.Status))
-	}
-	fields, raw := out.fields()
-	if err := jsonobject.Decode(result.Body, fields); err != nil {
-		return fail(outcome, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err))
-	}
-	*raw = result.Body
-	return nil
-}
-
-// refuses says whether an HTTP status alone tells that the request was not carried out. 408, 409 and 499 are
-// given by servers and proxies for requests that may well have been.
-func refuses(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusConflict, statusClientClosedRequest:
-		return false
-	}
-	return status/100 == 4
-}
-
-// statusClientClosedRequest is what nginx calls 499: the client left before the answer.
-const statusClientClosedRequest = 499
-
-func statusError(status int) error {
-	text := errors.New(strings.ToLower(cmp.Or(http.StatusText(status), "no such status")))
-	if status/100 == 4 || status/100 == 5 {
-		return text
-	}
-	return fmt.Errorf("%w: %w", ErrUnexpectedResponse, text) // a redirect, which is not followed
 }
 
 // observe reports an attempt to Config.OnAttempt.

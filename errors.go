@@ -1,6 +1,7 @@
 package paymentsvc
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
@@ -22,6 +24,11 @@ var (
 	ErrUnexpectedResponse = errors.New("unexpected response")
 	// ErrResponseTooLarge says that the answer has more than Config.MaxResponseBytes bytes, decompressed.
 	ErrResponseTooLarge = transport.ErrTooLarge
+	// ErrUnauthorized is an answer with HTTP status 401 or 403, whatever the [Outcome]. It is about the caller and not
+	// about the order: fix the key, the [Scheme] or the clock, then retry.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrRateLimited is an answer with HTTP status 429, whatever the [Outcome]. See [Error.RetryAfter].
+	ErrRateLimited = errors.New("rate limited")
 
 	// ErrMissingHeader says that a notification came without a timestamp or signature header.
 	ErrMissingHeader = errors.New("missing header")
@@ -49,90 +56,34 @@ var (
 	ErrMalformedNotification = errors.New("malformed notification")
 )
 
-// Outcome says whether a call that returned an error may have been carried out.
-type Outcome int
-
-const (
-	// OutcomeUnknown is the zero value: money may have moved. Settle a payment with StatusPayment by
-	// user_data before it is started again. The interface document shows no look-up of a payout by
-	// user_data: wait for its notification, or ask the service.
-	OutcomeUnknown Outcome = iota
-	// OutcomeNotSent says that no byte of the request left, as is proved. It is safe to start again.
-	OutcomeNotSent
-	// OutcomeRejected says that the service answered, and that its answer is an error. It speaks of this call only:
-	// a start that is refused because its user_data was used before says that there may be an earlier one.
-	OutcomeRejected
-)
-
-// String gives "unknown", "not sent" or "rejected".
-func (o Outcome) String() string {
-	switch o {
-	case OutcomeNotSent:
-		return "not sent"
-	case OutcomeRejected:
-		return "rejected"
-	default:
-		return "unknown"
-	}
-}
-
-// OutcomeOf gives the Outcome of the *Error in err's tree. It is OutcomeUnknown for nil, for an err that did
-// not come from a Client, and for joined errors that do not agree.
-func OutcomeOf(err error) Outcome {
-	outcome, _ := findOutcome(err)
-	return outcome
-}
-
-func findOutcome(err error) (outcome Outcome, found bool) {
-	if e, ok := err.(*Error); ok { //nolint:errorlint // this function is what walks the tree
-		if e == nil {
-			return OutcomeUnknown, true
-		}
-		return e.Outcome, true
-	}
-	switch wrapper := err.(type) { //nolint:errorlint // as above
-	case interface{ Unwrap() error }:
-		return findOutcome(wrapper.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, branch := range wrapper.Unwrap() {
-			of, ok := findOutcome(branch)
-			if !ok {
-				continue
-			}
-			if found && of != outcome {
-				return OutcomeUnknown, true
-			}
-			outcome, found = of, true
-		}
-	}
-	return outcome, found
-}
-
-// Error is what every failed call of a Client returns. Its text, under every verb of fmt, in slog and in
-// encoding/json, holds nothing of the request's or the answer's body. The exception is %w in anything but fmt.Errorf,
+// Error is what every failed call of a [Client] returns. Its text, under every verb of fmt, in slog and in
+// encoding/json, contains nothing of the request's or the answer's body. The exception is %w in anything but fmt.Errorf,
 // such as log.Printf, under which fmt asks no value for its text: go vet reports it.
 type Error struct {
-	// Endpoint is the path below Config.BaseURL, such as "init_payment/card".
+	// Endpoint is the path below [Config.BaseURL], such as "init_payment/card".
 	Endpoint string
-	// Outcome says whether the request may have been carried out.
+	// Outcome says whether money may have moved.
 	Outcome Outcome
-	// Attempts counts the tries at sending; 0 for a request that was refused before the first.
+	// Attempts counts the attempts at sending; 0 for a request that was rejected before the first.
 	Attempts int
 	// HTTPStatus is the status of the answer to the last attempt, 0 without one.
 	HTTPStatus int
+	// OrderID is the order_id that the last answer held although it was no success, "" without one. An unknown payout
+	// that has one is reconciled by [Client.StatusPayout].
+	OrderID string
 	// Header is that answer's header, nil without one.
 	Header http.Header
-	// Body is what arrived of that answer, at most Config.MaxResponseBytes bytes. It may repeat what the
-	// request held: think before logging it.
+	// Body is what arrived of that answer, at most [Config.MaxResponseBytes] bytes. It may repeat what the request held:
+	// think before logging it.
 	Body []byte
-	// Err is the reason and never nil. errors.Is and errors.As reach through it the sentinels of this
-	// package, *ServiceError, the errors of the context, of the Signer and of the http.RoundTripper.
+	// Err is the reason and never nil. errors.Is and errors.As reach through it the sentinels of this package,
+	// [*ServiceError], the errors of the context, of the [Signer] and of the http.RoundTripper.
 	Err error
 
-	answeredAt time.Time // local time of the last answer
+	signedAt, answeredAt time.Time // local times of the last attempt
 }
 
-// Error says which call failed, whether it may have been carried out, and why.
+// Error says which call failed, whether money may have moved, and why.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("paymentsvc: " + e.Endpoint + ": ")
@@ -155,36 +106,50 @@ func (e *Error) Error() string {
 	if e.Attempts > 1 {
 		fmt.Fprintf(&b, " (after %d attempts)", e.Attempts)
 	}
-	if e.HTTPStatus == http.StatusUnauthorized || e.HTTPStatus == http.StatusForbidden {
-		b.WriteString("; if it is about the signature, look at " + strings.Join(e.signatureSuspects(), ", then at "))
+	if e.Is(ErrUnauthorized) {
+		b.WriteString(e.clocks())
 	}
 	return b.String()
 }
 
-// signatureSuspects names what commonly makes a service refuse a signature, the likeliest first.
-func (e *Error) signatureSuspects() []string {
-	suspects := []string{
-		"Scheme.Canonical and Scheme.Encoding (to find them: " + discoverCommand + ")",
-		"the secret key",
+// clocks names what time may have to do with a rejected signature.
+func (e *Error) clocks() string {
+	var text string
+	if !e.signedAt.IsZero() && !e.answeredAt.IsZero() {
+		age := e.answeredAt.Sub(e.signedAt).Round(time.Second)
+		text = "; the timestamp was " + age.String() + " old when the answer came"
 	}
-	skew, known := e.ClockSkew()
-	if !known {
-		return append(suspects, "the local clock")
-	}
+	skew, _ := e.ClockSkew()
 	// The Date has whole seconds and is as old as the answer's way here.
 	switch skew = skew.Round(time.Second); {
 	case skew > 2*time.Second:
-		return append([]string{"the local clock, which is " + skew.String() + " behind the service's"}, suspects...)
+		text += "; the local clock is " + skew.String() + " behind the service's"
 	case skew < -2*time.Second:
-		return append([]string{"the local clock, which is " + (-skew).String() + " ahead of the service's"}, suspects...)
+		text += "; the local clock is " + (-skew).String() + " ahead of the service's"
 	}
-	return suspects
+	return text
 }
 
-const discoverCommand = "go run github.com/paymentsvc/paymentsvc/examples/discover@latest"
+// Unwrap returns Err.
+func (e *Error) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
-// Unwrap gives Err.
-func (e *Error) Unwrap() error { return e.Err }
+// Is reports whether target is the sentinel of the answer's HTTP status: [ErrUnauthorized] for 401 and 403,
+// [ErrRateLimited] for 429. errors.Is calls it.
+func (e *Error) Is(target error) bool {
+	switch {
+	case e == nil:
+		return false
+	case e.HTTPStatus == http.StatusUnauthorized, e.HTTPStatus == http.StatusForbidden:
+		return target == ErrUnauthorized
+	default:
+		return e.HTTPStatus == http.StatusTooManyRequests && target == ErrRateLimited
+	}
+}
 
 // Format writes the text of Error under every verb: %#v and %x would otherwise spell out Body. It has a value
 // receiver so that an Error that was copied is as safe.
@@ -201,9 +166,16 @@ func (e Error) MarshalJSON() ([]byte, error) {
 	}{e.Endpoint, e.Outcome.String(), e.Attempts, e.HTTPStatus, e.Error()})
 }
 
-// ClockSkew is the service's Date less the local time of its answer: positive when the local clock is behind.
-// It is false without an answer or without a Date in it. A Date has whole seconds, so a second or two is no
-// skew. A clock that is off is a common cause of refused signatures.
+// RetryAfter returns the wait that the answer's Retry-After header asks for, given there as seconds or as a date. It is
+// false without a header, for one that cannot be read and for a time that has passed. The wait is as the service says,
+// without the limit of [Retry].MaxDelay.
+func (e *Error) RetryAfter() (time.Duration, bool) {
+	return transport.RetryAfter(e.Header, e.answeredAt)
+}
+
+// ClockSkew returns the service's Date minus the local time of its answer: positive when the local clock is behind. It
+// is false without an answer or without a Date in it. A Date has whole seconds, so a second or two is no skew. A clock
+// that is off is a common cause of rejected signatures.
 func (e *Error) ClockSkew() (time.Duration, bool) {
 	date, err := http.ParseTime(e.Header.Get("Date"))
 	if err != nil || e.answeredAt.IsZero() {
@@ -212,10 +184,26 @@ func (e *Error) ClockSkew() (time.Duration, bool) {
 	return date.Sub(e.answeredAt), true
 }
 
-// ServiceError is the error that the service reported, as an ErrorDecoder read it.
+// Effect is what an [ErrorDecoder] knows about an error: whether the service may have started something all the same.
+type Effect int
+
+const (
+	// EffectByStatus is the zero value: the HTTP status decides, see [OutcomeRejected].
+	EffectByStatus Effect = iota
+	// EffectNone says that nothing was started, whatever the status: for instance an error of a rate limit that the
+	// service is known to apply before anything else.
+	EffectNone
+	// EffectPossible says that something may have been started, whatever the status: for instance that user_data was
+	// used before.
+	EffectPossible
+)
+
+// ServiceError is the error that the service reported, as an [ErrorDecoder] read it.
 type ServiceError struct {
 	// Code and Message are what the ErrorDecoder found, "" for what it did not. The values are not shown (section 7).
 	Code, Message string
+	// Effect says whether something may have been started; the zero value leaves that to the HTTP status.
+	Effect Effect
 }
 
 // Error does not repeat Code and Message: they are text of the answer, which may hold what the request held.
@@ -226,57 +214,54 @@ func (e *ServiceError) Error() string {
 // Format writes the text of Error under every verb, so that %+v and %#v do not repeat Code and Message either.
 func (e ServiceError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// ErrorDecoder finds the service's error in an answer, or gives nil when the answer holds none. It sees every
-// whole answer before anything else does, with any HTTP status: section 7 of the interface document gives
-// success and error one shape, and shows neither the names of the error fields nor the HTTP statuses.
-// A body without a declared length may be cut off without anybody noticing, so do not look for parts of text in it. It
-// must not keep or change body.
+// ErrorDecoder finds the service's error in an answer, or returns nil when the answer holds none. It sees every whole
+// answer first, with any HTTP status: section 7 of the interface document gives success and error one shape, and shows
+// neither the names of the error fields nor the HTTP statuses. What it reports is taken for the service's own word, so
+// it must recognize the service's format and not whatever a proxy may answer.
+//
+// A body without a declared length may be cut off without notice, so do not search it for parts of text. An
+// ErrorDecoder must be safe for concurrent use, and must not keep or change body.
 type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 
-// ErrorFields makes an ErrorDecoder for an error whose code and message are fields of the answer. Dotted names
-// lead into objects ("error.code"); numbers are given as their text, anything but text and numbers as JSON.
-// An answer that is not one JSON object, or in which both fields are absent or null, holds no error. A field
-// that is there makes an error, whatever it holds: a service that sends one with its successes, a zero or an
-// empty text for instance, needs an ErrorDecoder of its own, or its successes are taken for OutcomeRejected.
+// ErrorFields returns an [ErrorDecoder] for an error whose code and message are fields of the answer. Dotted names
+// lead into objects ("error.code"); numbers are returned as their text, anything but strings and numbers as JSON. ""
+// names no field.
+//
+// There is an error where the code field is present and not empty: null, "", 0, "0", false, {} and [] are empty. The
+// message counts alone only where no code field is named. An answer that is not one JSON object holds no error.
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
-	code, message := strings.Split(codeKey, "."), strings.Split(messageKey, ".")
 	return func(_ int, body []byte) *ServiceError {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(body, &object) != nil {
-			return nil //nolint:nilerr // what is no object holds no error
-		}
-		c, hasCode := textAt(object, code)
-		m, hasMessage := textAt(object, message)
-		if !hasCode && !hasMessage {
+		decides := valueAt(body, cmp.Or(codeKey, messageKey))
+		if decides == nil || !json.Valid(jsonobject.TrimMark(body)) {
 			return nil
 		}
-		return &ServiceError{Code: c, Message: m}
+		return &ServiceError{Code: textOf(valueAt(body, codeKey)), Message: textOf(valueAt(body, messageKey))}
 	}
 }
 
-// textAt follows path, of one name at least, into nested objects and gives what is there as text; false for nothing
-// and for null.
-func textAt(object map[string]json.RawMessage, path []string) (string, bool) {
-	value := object[path[0]]
-	for _, name := range path[1:] {
-		var nested map[string]json.RawMessage
-		if json.Unmarshal(value, &nested) != nil {
-			return "", false
-		}
-		value = nested[name]
+// valueAt follows dotted names into nested objects and returns the value there, nil for nothing and for an empty one.
+func valueAt(object []byte, names string) json.RawMessage {
+	if names == "" {
+		return nil
 	}
-	if len(value) == 0 || string(value) == "null" {
-		return "", false
+	name, rest, nested := strings.Cut(names, ".")
+	value := jsonobject.Value(object, name)
+	if nested && value != nil {
+		return valueAt(value, rest)
 	}
+	return value
+}
+
+func textOf(value json.RawMessage) string {
 	var text string
-	if value[0] == '"' && json.Unmarshal(value, &text) == nil {
-		return text, true
+	if json.Unmarshal(value, &text) == nil {
+		return text
 	}
-	return string(value), true
+	return string(value)
 }
 
-// refused is the error of a call that was refused before anything was sent.
-func refused(endpoint string, err error) *Error {
+// rejected is the error of a call that was rejected before anything was sent.
+func rejected(endpoint string, err error) *Error {
 	return &Error{Endpoint: endpoint, Outcome: OutcomeNotSent, Err: err}
 }
 

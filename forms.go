@@ -13,10 +13,10 @@ import (
 // error is an *Error whose Outcome says whether the form may have been made. InitForm itself tries again only
 // what was certainly not sent.
 func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormResponse, error) {
-	e := endpoint{path: "init_form"}
+	e := endpoint{path: "init_form", proof: "redirect_url"}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, refused(e.path, err)
+		return nil, rejected(e.path, err)
 	}
 	return call[InitFormResponse](ctx, c, e, body)
 }
@@ -25,12 +25,14 @@ func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormRespo
 type InitFormResponse struct {
 	// RedirectURL is the payment form's address. It is never empty.
 	RedirectURL string
+	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	Malformed []string
 	// Raw is the whole answer.
 	Raw json.RawMessage
 }
 
-func (r *InitFormResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+func (r *InitFormResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]string) {
 	return []jsonobject.Field{
 		{Name: "redirect_url", Into: &r.RedirectURL, Need: jsonobject.Filled},
-	}, &r.Raw
+	}, &r.Raw, &r.Malformed
 }

@@ -16,7 +16,7 @@ func (c *Client) InitInvoice(ctx context.Context, r PaymentRequest) (*InitInvoic
 	e := endpoint{path: "init_invoice"}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, refused(e.path, err)
+		return nil, rejected(e.path, err)
 	}
 	return call[InitInvoiceResponse](ctx, c, e, body)
 }
@@ -27,13 +27,15 @@ type InitInvoiceResponse struct {
 	InvoiceURL string
 	// OrderID identifies the invoice's order on the service's side. It is never empty.
 	OrderID string
+	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	Malformed []string
 	// Raw is the whole answer.
 	Raw json.RawMessage
 }
 
-func (r *InitInvoiceResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+func (r *InitInvoiceResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]string) {
 	return []jsonobject.Field{
 		{Name: "invoice_url", Into: &r.InvoiceURL, Need: jsonobject.Filled},
 		{Name: "order_id", Into: &r.OrderID, Need: jsonobject.Filled},
-	}, &r.Raw
+	}, &r.Raw, &r.Malformed
 }

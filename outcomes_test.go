@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -72,12 +71,12 @@ func TestStatusDecidesTheOutcomeAndWhetherAReadIsTriedAgain(t *testing.T) {
 		{301, paymentsvc.OutcomeUnknown, once},
 		{400, paymentsvc.OutcomeRejected, once},
 		{401, paymentsvc.OutcomeRejected, once},
-		{403, paymentsvc.OutcomeRejected, once},
-		{404, paymentsvc.OutcomeRejected, once},
+		{403, paymentsvc.OutcomeUnknown, once},
+		{404, paymentsvc.OutcomeUnknown, once},
 		{408, paymentsvc.OutcomeUnknown, once},
 		{409, paymentsvc.OutcomeUnknown, once},
 		{422, paymentsvc.OutcomeRejected, once},
-		{429, paymentsvc.OutcomeRejected, thrice},
+		{429, paymentsvc.OutcomeUnknown, thrice},
 		{499, paymentsvc.OutcomeUnknown, once},
 		{500, paymentsvc.OutcomeUnknown, thrice},
 		{502, paymentsvc.OutcomeUnknown, thrice},
@@ -118,49 +117,11 @@ func TestDecodeErrorSeesEveryAnswerFirst(t *testing.T) {
 	for _, status := range []int{200, 302, 400, 409, 500} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			s := newService(t, answering(status, reported))
-			response, err := pay(t.Context(), newClient(t, s.base(), decode))
-			failed(t, response, err, paymentsvc.OutcomeRejected)
+			_, err := pay(t.Context(), newClient(t, s.base(), decode))
 			var service *paymentsvc.ServiceError
 			require.ErrorAs(t, err, &service)
 			assert.Equal(t, paymentsvc.ServiceError{Code: "17", Message: "limit"}, *service)
 			assert.NotContains(t, err.Error(), "limit", "the text of an answer stays out of the error's")
-		})
-	}
-	t.Run("and leaves a success alone", func(t *testing.T) {
-		s := newService(t, answering(http.StatusOK, paymentAnswer))
-		_, err := pay(t.Context(), newClient(t, s.base(), decode))
-		require.NoError(t, err)
-	})
-}
-
-func TestErrorFields(t *testing.T) {
-	type found = paymentsvc.ServiceError
-	for _, test := range []struct {
-		name, code, message, body string
-		want                      *found
-	}{
-		{"flat", "code", "message", `{"code":"E1","message":"no"}`, &found{Code: "E1", Message: "no"}},
-		{"nested", "error.code", "error.text", `{"error":{"code":"E1","text":"no"}}`, &found{Code: "E1", Message: "no"}},
-		{"a number keeps its text", "code", "message", `{"code":1.50}`, &found{Code: "1.50"}},
-		{"a long number keeps its digits", "code", "message", `{"code":12345678901234567890}`, &found{Code: "12345678901234567890"}},
-		{"zero is a code", "code", "message", `{"code":0}`, &found{Code: "0"}},
-		{"empty text is there", "code", "message", `{"code":""}`, &found{}},
-		{"a message alone", "code", "message", `{"message":"no"}`, &found{Message: "no"}},
-		{"what is neither text nor number is JSON", "error", "", `{"error":{"a":[1]}}`, &found{Code: `{"a":[1]}`}},
-		{"escapes are read", "code", "", `{"code":"\u0041"}`, &found{Code: "A"}},
-		{"both absent", "code", "message", `{"order_id":"1"}`, nil},
-		{"both null", "code", "message", `{"code":null,"message":null}`, nil},
-		{"the way there is null", "error.code", "error.message", `{"error":null}`, nil},
-		{"the way there is text", "error.code", "error.message", `{"error":"x"}`, nil},
-		{"other case", "code", "message", `{"Code":"E1"}`, nil},
-		{"no JSON", "code", "message", `<html>`, nil},
-		{"half of it", "code", "message", `{"code":"E1"`, nil},
-		{"two values", "code", "message", `{"code":"E1"}{}`, nil},
-		{"a list", "code", "message", `[{"code":"E1"}]`, nil},
-		{"nothing", "code", "message", ``, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, paymentsvc.ErrorFields(test.code, test.message)(http.StatusOK, []byte(test.body)))
 		})
 	}
 }
@@ -512,10 +473,10 @@ func TestAnswersAreBounded(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	t.Run("a refusal with an oversized body is a refusal", func(t *testing.T) {
-		s := newService(t, answering(http.StatusForbidden, long))
+	t.Run("an oversized rejection is not whole, and proves nothing", func(t *testing.T) {
+		s := newService(t, answering(http.StatusBadRequest, long))
 		response, err := pay(t.Context(), newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit }))
-		failed(t, response, err, paymentsvc.OutcomeRejected)
+		failed(t, response, err, paymentsvc.OutcomeUnknown)
 		assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
 	})
 }
@@ -771,26 +732,4 @@ func TestClockSkewIsTheServicesDateLessTheLocalTime(t *testing.T) {
 		_, known := e.ClockSkew()
 		assert.False(t, known)
 	})
-}
-
-func TestOutcomeOf(t *testing.T) {
-	notSent := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF}
-	rejected := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, Err: io.EOF}
-	for _, test := range []struct {
-		name string
-		err  error
-		want paymentsvc.Outcome
-	}{
-		{"nil", nil, paymentsvc.OutcomeUnknown},
-		{"a foreign error", io.EOF, paymentsvc.OutcomeUnknown},
-		{"an *Error", notSent, paymentsvc.OutcomeNotSent},
-		{"a wrapped *Error", fmt.Errorf("checkout: %w", rejected), paymentsvc.OutcomeRejected},
-		{"beside foreign errors", errors.Join(io.EOF, rejected), paymentsvc.OutcomeRejected},
-		{"several that agree", errors.Join(notSent, fmt.Errorf("x: %w", notSent)), paymentsvc.OutcomeNotSent},
-		{"several that do not", errors.Join(notSent, rejected), paymentsvc.OutcomeUnknown},
-		{"several that do not, further down", fmt.Errorf("x: %w", errors.Join(notSent, &paymentsvc.Error{})), paymentsvc.OutcomeUnknown},
-		{"a nil *Error", (*paymentsvc.Error)(nil), paymentsvc.OutcomeUnknown},
-	} {
-		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.want, paymentsvc.OutcomeOf(test.err)) })
-	}
 }

@@ -17,13 +17,13 @@ import (
 // have been started, and settle OutcomeUnknown with StatusPayment by user_data. InitPayment itself tries again
 // only what was certainly not sent.
 func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentRequest) (*InitPaymentResponse, error) {
-	if !t.known() {
-		return nil, refused("init_payment", invalid("PaymentType (type)", "not card, sbp, crypto or mc"))
+	if !t.Known() {
+		return nil, rejected("init_payment", invalid("PaymentType (type)", "not card, sbp, crypto or mc"))
 	}
 	e := endpoint{path: "init_payment/" + string(t)}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, refused(e.path, err)
+		return nil, rejected(e.path, err)
 	}
 	return call[InitPaymentResponse](ctx, c, e, body)
 }
@@ -37,17 +37,19 @@ type InitPaymentResponse struct {
 	StatusCode int64
 	// RedirectURL is where the payer goes on, "" when the service gives none.
 	RedirectURL string
+	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	Malformed []string
 	// Raw is the whole answer.
 	Raw json.RawMessage
 }
 
-func (r *InitPaymentResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+func (r *InitPaymentResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]string) {
 	return []jsonobject.Field{
 		{Name: "order_id", Into: &r.OrderID, Need: jsonobject.Filled},
 		{Name: "status", Into: &r.Status, Need: jsonobject.Required},
 		{Name: "status_code", Into: &r.StatusCode, Need: jsonobject.Required},
 		{Name: "redirect_url", Into: &r.RedirectURL},
-	}, &r.Raw
+	}, &r.Raw, &r.Malformed
 }
 
 // OrderUUID reads OrderID as the UUID that section 2.2 describes. It is an error for OrderID not to be one; the payment
@@ -70,7 +72,7 @@ func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*St
 	e := endpoint{path: "status_payment", read: true}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, refused(e.path, err)
+		return nil, rejected(e.path, err)
 	}
 	return call[StatusResponse](ctx, c, e, body)
 }

@@ -19,7 +19,7 @@ func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutRe
 	e := endpoint{path: "init_payout"}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, refused(e.path, err)
+		return nil, rejected(e.path, err)
 	}
 	return call[InitPayoutResponse](ctx, c, e, body)
 }
@@ -95,16 +95,18 @@ type InitPayoutResponse struct {
 	// Status and StatusCode are numbers whose values are not shown (section 3).
 	Status     int64
 	StatusCode int64
+	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	Malformed []string
 	// Raw is the whole answer.
 	Raw json.RawMessage
 }
 
-func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]string) {
 	return []jsonobject.Field{
 		{Name: "order_id", Into: &r.OrderID, Need: jsonobject.Filled},
 		{Name: "status", Into: &r.Status, Need: jsonobject.Required},
 		{Name: "status_code", Into: &r.StatusCode, Need: jsonobject.Required},
-	}, &r.Raw
+	}, &r.Raw, &r.Malformed
 }
 
 // StatusPayout asks for a payout: POST status_payout, section 4.4.
@@ -115,7 +117,7 @@ func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*Stat
 	e := endpoint{path: "status_payout", read: true}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, refused(e.path, err)
+		return nil, rejected(e.path, err)
 	}
 	return call[StatusResponse](ctx, c, e, body)
 }

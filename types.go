@@ -28,7 +28,8 @@ const (
 	PaymentTypeMC     PaymentType = "mc"
 )
 
-func (t PaymentType) known() bool {
+// Known reports whether t is a type that the document shows. [Client.InitPayment] rejects others.
+func (t PaymentType) Known() bool {
 	switch t {
 	case PaymentTypeCard, PaymentTypeSBP, PaymentTypeCrypto, PaymentTypeMC:
 		return true
@@ -189,11 +190,13 @@ type StatusResponse struct {
 	// UserData and OrderID are the partner's and the service's identifiers, "" when the service leaves them out.
 	UserData string
 	OrderID  string
+	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	Malformed []string
 	// Raw is the whole answer.
 	Raw json.RawMessage
 }
 
-func (r *StatusResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
+func (r *StatusResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]string) {
 	return []jsonobject.Field{
 		{Name: "partner_id", Into: &r.PartnerID},
 		{Name: "project_id", Into: &r.ProjectID},
@@ -201,7 +204,7 @@ func (r *StatusResponse) fields() ([]jsonobject.Field, *json.RawMessage) {
 		{Name: "description", Into: &r.Description},
 		{Name: "user_data", Into: &r.UserData},
 		{Name: "order_id", Into: &r.OrderID},
-	}, &r.Raw
+	}, &r.Raw, &r.Malformed
 }
 
 // ids are the two fields that every request has (section 1).

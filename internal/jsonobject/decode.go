@@ -19,11 +19,15 @@ type Need uint8
 const (
 	// Optional allows a field to be absent or null.
 	Optional Need = iota
+	// Either is Optional, but one of the fields that are marked so must be there and readable.
+	Either
 	// Required wants a field that is there and not null.
 	Required
 	// Filled is Required, and text must not be empty.
 	Filled
 )
+
+func (n Need) optional() bool { return n == Optional || n == Either }
 
 // Field is one known field: its exact name and where its value goes.
 type Field struct {
@@ -32,11 +36,81 @@ type Field struct {
 	Need Need
 }
 
-// Decode reads data, which must be one JSON object and nothing else, into fields, at most 64 of them.
-// Names match exactly, a known field must stand neither twice nor in other case, unknown fields are passed
-// over. Errors name the field and hold no bytes of data; data that ends inside the object is
-// io.ErrUnexpectedEOF.
+// Decode reads data, which must be one JSON object and nothing else, into fields, at most 64 of them. Names match
+// exactly; a duplicate of a known field, a known name in another letter case and a value that cannot be read are
+// errors, which name the field and hold no bytes of data. Unknown fields are ignored. Data that ends inside the object
+// is io.ErrUnexpectedEOF.
 func Decode(data []byte, fields []Field) error {
+	r := reader{strict: true}
+	return r.read(data, fields)
+}
+
+// DecodeLenient is Decode for an object whose optional fields must not cost the required ones: an optional field that
+// is a duplicate or cannot be read stays at its zero value and is named in malformed. A name in another letter case is
+// an unknown field, and a byte order mark before the object is skipped.
+func DecodeLenient(data []byte, fields []Field) (malformed []string, err error) {
+	var r reader
+	err = r.read(TrimMark(data), fields)
+	for at := range fields {
+		if r.malformed&(1<<at) != 0 {
+			malformed = append(malformed, fields[at].Name)
+		}
+	}
+	return malformed, err
+}
+
+// Value returns the first non-empty value of the member called name, as JSON, or nil. It looks at the object that data
+// begins with, as far as it goes: data may be cut off, and its later part may be no JSON. Null, false, zero, "", "0",
+// {} and [] are empty.
+func Value(data []byte, name string) json.RawMessage {
+	data = TrimMark(data)
+	start := SkipSpace(data, 0)
+	if start == len(data) || data[start] != '{' {
+		return nil
+	}
+	var found json.RawMessage
+	endOfObject(data, start, 0, func(quoted, value []byte) {
+		if found != nil || empty(value) {
+			return
+		}
+		if text, err := unquote(quoted); err == nil && text == name {
+			found = value
+		}
+	})
+	return found
+}
+
+// TrimMark returns data without the byte order mark that some encoders write before it.
+func TrimMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte(byteOrderMark)) }
+
+const byteOrderMark = "\ufeff"
+
+// empty reports whether a value is one that services send where there is nothing to say.
+func empty(value []byte) bool {
+	switch value[0] {
+	case 'n', 'f':
+		return true
+	case '"':
+		return string(value) == `""` || string(value) == `"0"`
+	case '{', '[':
+		return SkipSpace(value, 1) == len(value)-1
+	case 't':
+		return false
+	}
+	mantissa, _, _ := bytes.Cut(bytes.ToLower(value), []byte("e"))
+	return len(bytes.Trim(mantissa, "-0.")) == 0
+}
+
+// reader reads one object. Its sets have a bit for each field. The fields stay out of it, and so on the caller's stack.
+type reader struct {
+	strict    bool
+	seen      uint64 // fields that were there
+	filled    uint64 // of these, those with a value that was read
+	malformed uint64
+	failure   error
+}
+
+func (r *reader) read(data []byte, fields []Field) error {
 	start := SkipSpace(data, 0)
 	if start == len(data) || data[start] != '{' {
 		if json.Valid(data) {
@@ -44,39 +118,63 @@ func Decode(data []byte, fields []Field) error {
 		}
 		return invalid(data)
 	}
-	var seen uint64
-	var failure error
-	end := endOfObject(data, start, 0, func(name, value []byte) {
-		if failure == nil {
-			failure = readMember(fields, &seen, name, value)
-		}
-	})
+	end := endOfObject(data, start, 0, func(name, value []byte) { r.member(fields, name, value) })
 	if end < 0 || SkipSpace(data, end) != len(data) {
 		return invalid(data) // whatever its fields were: a text that is cut off may go on differently
 	}
-	if failure != nil {
-		return failure
+	if r.failure != nil {
+		return r.failure
 	}
-	for at := range fields {
-		if seen&(1<<at) == 0 && fields[at].Need != Optional {
-			return fmt.Errorf("%s: missing", fields[at].Name)
-		}
-	}
-	return nil
+	return r.missing(fields)
 }
 
-// readMember reads one member of the object, seen being the set of the fields that have stood before.
-func readMember(fields []Field, seen *uint64, name, value []byte) error {
-	at, err := find(fields, name)
-	if err != nil || at < 0 {
-		return err
+// member reads one member of the object.
+func (r *reader) member(fields []Field, name, value []byte) {
+	if r.failure != nil {
+		return
 	}
-	if *seen&(1<<at) != 0 {
-		return fmt.Errorf("%s: stands twice", fields[at].Name)
+	at, err := find(fields, name, r.strict)
+	if at < 0 {
+		return
 	}
-	*seen |= 1 << at
-	if err := fields[at].read(value); err != nil {
-		return fmt.Errorf("%s: %w", fields[at].Name, err)
+	field, bit := &fields[at], uint64(1)<<at
+	switch {
+	case err != nil:
+	case r.seen&bit != 0:
+		err = errDuplicate
+	default:
+		err = field.read(value)
+	}
+	r.seen |= bit
+	switch {
+	case err == nil && string(value) != "null":
+		r.filled |= bit
+	case err == nil:
+	case r.strict || !field.Need.optional():
+		r.failure = fmt.Errorf("%s: %w", field.Name, err)
+	default:
+		r.malformed |= bit
+		r.filled &^= bit
+		field.reset()
+	}
+}
+
+// missing returns an error if a field that is needed was not there.
+func (r *reader) missing(fields []Field) error {
+	var either []string
+	var alternatives uint64
+	for at, f := range fields {
+		bit := uint64(1) << at
+		switch {
+		case f.Need == Either:
+			either = append(either, f.Name)
+			alternatives |= bit
+		case f.Need != Optional && r.seen&bit == 0:
+			return fmt.Errorf("%s: missing", f.Name)
+		}
+	}
+	if alternatives != 0 && r.filled&alternatives == 0 {
+		return fmt.Errorf("%s: missing", strings.Join(either, " and "))
 	}
 	return nil
 }
@@ -84,15 +182,17 @@ func readMember(fields []Field, seen *uint64, name, value []byte) error {
 var (
 	errNull      = errors.New("null")
 	errEmpty     = errors.New("empty")
-	errText      = errors.New("not a text")
+	errText      = errors.New("not a string")
 	errUTF8      = errors.New("not valid UTF-8")
-	errInteger   = errors.New("not an integer of 64 bits")
+	errInteger   = errors.New("not a 64-bit integer")
 	errSurrogate = errors.New("half a surrogate pair")
+	errDuplicate = errors.New("duplicate field")
+	errCase      = errors.New("wrong letter case")
 )
 
 func (f *Field) read(value []byte) error {
 	if string(value) == "null" {
-		if f.Need == Optional {
+		if f.Need.optional() {
 			return nil
 		}
 		return errNull
@@ -108,9 +208,9 @@ func (f *Field) read(value []byte) error {
 		}
 		*into = text
 	case *int64:
-		n, err := strconv.ParseInt(string(value), 10, 64)
+		n, err := integer(string(value))
 		if err != nil {
-			return errInteger
+			return err
 		}
 		*into = n
 	case json.Unmarshaler:
@@ -125,9 +225,55 @@ func (f *Field) read(value []byte) error {
 	return nil
 }
 
-// find gives the index of the field with this quoted name, or -1. A known name in other case is an error: some
-// readers would take it for the known one, so it is not clear what was meant.
-func find(fields []Field, quoted []byte) (int, error) {
+// reset takes back a value that turned out to be ambiguous.
+func (f *Field) reset() {
+	switch into := f.Into.(type) {
+	case *string:
+		*into = ""
+	case *int64:
+		*into = 0
+	case json.Unmarshaler:
+		_ = into.UnmarshalJSON([]byte("null")) // which is the zero value of what the SDK reads
+	}
+}
+
+// integer reads a JSON number whose value is an integer of 64 bits, such as 1, 1.0 and 1e0: encoders that keep numbers
+// as floats write these.
+func integer(number string) (int64, error) {
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+		return n, nil
+	}
+	mantissa, exponent, scientific := strings.Cut(strings.ToLower(number), "e")
+	whole, decimals, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(whole+decimals, "0")
+	if strings.Trim(mantissa, "-.0123456789") != "" || mantissa == "" {
+		return 0, errInteger
+	}
+	if strings.Trim(digits, "-0") == "" {
+		return 0, nil
+	}
+	// The value is digits times ten to the power of zeros.
+	zeros := len(whole) - len(digits)
+	if scientific {
+		shift, err := strconv.ParseInt(exponent, 10, 32)
+		if err != nil {
+			return 0, errInteger
+		}
+		zeros += int(shift)
+	}
+	if zeros < 0 || zeros > len("9223372036854775807") {
+		return 0, errInteger
+	}
+	n, err := strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)
+	if err != nil {
+		return 0, errInteger
+	}
+	return n, nil
+}
+
+// find returns the index of the field with this quoted name, or -1. Where strictness matters, a known name in another
+// letter case is an error: some readers would take it for the known one, so it is not clear what was meant.
+func find(fields []Field, quoted []byte, strict bool) (int, error) {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		text, err := unquote(quoted)
@@ -142,8 +288,8 @@ func find(fields []Field, quoted []byte) (int, error) {
 		}
 	}
 	for i := range fields {
-		if bytes.EqualFold([]byte(fields[i].Name), name) {
-			return i, fmt.Errorf("%s: in other case", fields[i].Name)
+		if strict && bytes.EqualFold([]byte(fields[i].Name), name) {
+			return i, errCase
 		}
 	}
 	return -1, nil

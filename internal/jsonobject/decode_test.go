@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,6 +67,11 @@ func TestDecodeReads(t *testing.T) {
 			`{"order_id":"o","status":-3,"note":"n","count":9223372036854775807,"extra":{"a":[1,{"b":"}]"}]}}`,
 			answer{"o", -3, "n", 9223372036854775807, value{`{"a":[1,{"b":"}]"}]}`}},
 		},
+		{"integers as encoders of floats write them", `{"order_id":"o","status":1.0,"count":-0.0}`, least},
+		{"integers with exponents", `{"order_id":"o","status":1e0,"count":0.20E+2}`, answer{orderID: "o", status: 1, count: 20}},
+		{"integers with negative exponents", `{"order_id":"o","status":100e-2,"count":-5.00e-0}`, answer{orderID: "o", status: 1, count: -5}},
+		{"zero whatever its exponent", `{"order_id":"o","status":1,"count":0e-99999999999}`, least},
+		{"the largest int64 with an exponent", `{"order_id":"o","status":1,"count":9.223372036854775807e18}`, answer{orderID: "o", status: 1, count: 9223372036854775807}},
 		{"the smallest int64", `{"order_id":"o","status":-9223372036854775808}`, answer{orderID: "o", status: -9223372036854775808}},
 		{"an optional field that is null", `{"order_id":"o","status":1,"note":null,"count":null,"extra":null}`, least},
 		{"an optional text that is empty", `{"order_id":"o","status":1,"note":""}`, least},
@@ -98,33 +104,36 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a required field that is missing", `{"order_id":"` + canary + `"}`, "status: missing"},
 		{"a filled field that is missing", `{"status":1,"note":"` + canary + `"}`, "order_id: missing"},
 		{"no field", `{}`, "order_id: missing"},
-		{"a name in other case", `{"order_id":"` + canary + `","Status":1}`, "status: in other case"},
-		{"a name in other case beside the right one", `{"order_id":"a","status":1,"ORDER_ID":"` + canary + `"}`, "order_id: in other case"},
-		{"an optional name in other case", `{"order_id":"` + canary + `","status":1,"Note":"a"}`, "note: in other case"},
-		{"an escaped name in other case", `{"order_id":"` + canary + `","\u0053tatus":1}`, "status: in other case"},
-		{"a name that other readers fold to a known one", `{"order_id":"` + canary + `","\u017ftatus":1}`, "status: in other case"},
+		{"a name in other case", `{"order_id":"` + canary + `","Status":1}`, "status: wrong letter case"},
+		{"a name in other case beside the right one", `{"order_id":"a","status":1,"ORDER_ID":"` + canary + `"}`, "order_id: wrong letter case"},
+		{"an optional name in other case", `{"order_id":"` + canary + `","status":1,"Note":"a"}`, "note: wrong letter case"},
+		{"an escaped name in other case", `{"order_id":"` + canary + `","\u0053tatus":1}`, "status: wrong letter case"},
+		{"a name that other readers fold to a known one", `{"order_id":"` + canary + `","\u017ftatus":1}`, "status: wrong letter case"},
 		{"a name with a space", `{"order_id":"` + canary + `","status ":1}`, "status: missing"},
 		{"a name with half a surrogate pair", `{"order_id":"` + canary + `","status\ud800":1}`, "status: missing"},
 		{"a required field that is null", `{"order_id":"` + canary + `","status":null}`, "status: null"},
 		{"a filled field that is null", `{"order_id":null,"status":4111111111111111}`, "order_id: null"},
 		{"a filled field that is empty", `{"order_id":"","status":4111111111111111}`, "order_id: empty"},
 
-		{"a known field that stands twice", `{"order_id":"a","status":1,"order_id":"` + canary + `"}`, "order_id: stands twice"},
-		{"a known field that stands twice with one value", `{"order_id":"a","status":1,"status":1}`, "status: stands twice"},
-		{"an optional field that stands twice", `{"order_id":"a","status":1,"note":"` + canary + `","note":"b"}`, "note: stands twice"},
-		{"a known field that stands twice, null first", `{"order_id":"a","status":1,"note":null,"note":"` + canary + `"}`, "note: stands twice"},
-		{"a known field that stands twice, once escaped", `{"order_id":"a","status":1,"order\u005Fid":"` + canary + `"}`, "order_id: stands twice"},
+		{"a known field that stands twice", `{"order_id":"a","status":1,"order_id":"` + canary + `"}`, "order_id: duplicate field"},
+		{"a known field that stands twice with one value", `{"order_id":"a","status":1,"status":1}`, "status: duplicate field"},
+		{"an optional field that stands twice", `{"order_id":"a","status":1,"note":"` + canary + `","note":"b"}`, "note: duplicate field"},
+		{"a known field that stands twice, null first", `{"order_id":"a","status":1,"note":null,"note":"` + canary + `"}`, "note: duplicate field"},
+		{"a known field that stands twice, once escaped", `{"order_id":"a","status":1,"order\u005Fid":"` + canary + `"}`, "order_id: duplicate field"},
 
-		{"a number for a text", `{"order_id":4111111111111111,"status":1}`, "order_id: not a text"},
-		{"an object for a text", `{"order_id":{"a":"` + canary + `"},"status":1}`, "order_id: not a text"},
-		{"an array for a text", `{"order_id":["` + canary + `"],"status":1}`, "order_id: not a text"},
-		{"a truth value for a text", `{"order_id":true,"status":4111111111111111}`, "order_id: not a text"},
-		{"a text for an integer", `{"order_id":"a","status":"` + canary + `"}`, "status: not an integer of 64 bits"},
-		{"decimals for an integer", `{"order_id":"a","status":4111111111111111.5}`, "status: not an integer of 64 bits"},
-		{"an exponent for an integer", `{"order_id":"a","status":4111111111111111e1}`, "status: not an integer of 64 bits"},
-		{"an integer of more than 64 bits", `{"order_id":"a","status":41111111111111110000}`, "status: not an integer of 64 bits"},
-		{"an object for an integer", `{"order_id":"a","status":{"a":"` + canary + `"}}`, "status: not an integer of 64 bits"},
-		{"an optional field of another type", `{"order_id":"` + canary + `","status":1,"note":5}`, "note: not a text"},
+		{"a number for a text", `{"order_id":4111111111111111,"status":1}`, "order_id: not a string"},
+		{"an object for a text", `{"order_id":{"a":"` + canary + `"},"status":1}`, "order_id: not a string"},
+		{"an array for a text", `{"order_id":["` + canary + `"],"status":1}`, "order_id: not a string"},
+		{"a truth value for a text", `{"order_id":true,"status":4111111111111111}`, "order_id: not a string"},
+		{"a text for an integer", `{"order_id":"a","status":"` + canary + `"}`, "status: not a 64-bit integer"},
+		{"decimals for an integer", `{"order_id":"a","status":4111111111111111.5}`, "status: not a 64-bit integer"},
+		{"an exponent for an integer", `{"order_id":"a","status":4111111111111111e9}`, "status: not a 64-bit integer"},
+		{"an exponent that only zero could have", `{"order_id":"a","status":1e99999999999}`, "status: not a 64-bit integer"},
+		{"a small exponent that only zero could have", `{"order_id":"a","status":1e-99999999999}`, "status: not a 64-bit integer"},
+		{"one more than the largest int64", `{"order_id":"a","status":9.223372036854775808e18}`, "status: not a 64-bit integer"},
+		{"an integer of more than 64 bits", `{"order_id":"a","status":41111111111111110000}`, "status: not a 64-bit integer"},
+		{"an object for an integer", `{"order_id":"a","status":{"a":"` + canary + `"}}`, "status: not a 64-bit integer"},
+		{"an optional field of another type", `{"order_id":"` + canary + `","status":1,"note":5}`, "note: not a string"},
 
 		{"invalid UTF-8 in a known text", "{\"order_id\":\"" + canary + "\xff\",\"status\":1}", "order_id: not valid UTF-8"},
 		{"invalid UTF-8 in an optional text", "{\"order_id\":\"a\",\"status\":1,\"note\":\"" + canary + "\xed\xa0\x80\"}", "note: not valid UTF-8"},
@@ -162,6 +171,109 @@ func TestDecodeRefuses(t *testing.T) {
 			err := jsonobject.Decode([]byte(tt.data), got.fields())
 			require.EqualError(t, err, tt.want, "the whole text, so that no data can stand in it")
 		})
+	}
+}
+
+func TestDecodeLenient(t *testing.T) {
+	least := answer{orderID: "o", status: 1}
+	for _, tt := range []struct {
+		name, data string
+		want       answer
+		malformed  []string
+		err        string
+	}{
+		{"nothing malformed", `{"order_id":"o","status":1,"note":"n"}`, answer{orderID: "o", status: 1, note: "n"}, nil, ""},
+		{"a byte order mark", "\ufeff" + ` {"order_id":"o","status":1}`, least, nil, ""},
+		{"two byte order marks", "\ufeff\ufeff" + `{"order_id":"o","status":1}`, answer{}, nil, "not JSON"},
+		{"other letter cases", `{"Order_ID":"x","order_id":"o","STATUS":2,"status":1,"Note":"x"}`, least, nil, ""},
+		{"a required field in another letter case alone", `{"order_id":"o","Status":1}`, answer{orderID: "o"}, nil, "status: missing"},
+		{"a number for a string", `{"order_id":"o","status":1,"note":5}`, least, []string{"note"}, ""},
+		{"false for a string", `{"note":false,"order_id":"o","status":1}`, least, []string{"note"}, ""},
+		{"half a surrogate pair", `{"order_id":"o","status":1,"note":"\ud83d"}`, least, []string{"note"}, ""},
+		{"invalid UTF-8", "{\"order_id\":\"o\",\"status\":1,\"note\":\"\xff\"}", least, []string{"note"}, ""},
+		{"a string for an integer", `{"order_id":"o","status":1,"count":"7"}`, least, []string{"count"}, ""},
+		{"an unmarshaler that rejects its value", `{"order_id":"o","status":1,"extra":"refuse"}`, least, []string{"extra"}, ""},
+		{"a duplicate", `{"note":"a","order_id":"o","status":1,"note":"a","count":2,"count":3}`, least, []string{"note", "count"}, ""},
+		{"a duplicate of null", `{"note":null,"order_id":"o","status":1,"note":"a"}`, least, []string{"note"}, ""},
+		{"three of one field", `{"note":"a","note":"b","note":"c","order_id":"o","status":1}`, least, []string{"note"}, ""},
+		{"several, in the order of the fields", `{"count":"x","note":1,"order_id":"o","status":1}`, least, []string{"note", "count"}, ""},
+		{"a required field that is malformed", `{"order_id":"o","note":1,"status":"1"}`, answer{orderID: "o"}, []string{"note"}, "status: not a 64-bit integer"},
+		{"a required duplicate", `{"order_id":"o","status":1,"status":1}`, least, nil, "status: duplicate field"},
+		{"an empty required text", `{"order_id":"","status":1}`, answer{}, nil, "order_id: empty"},
+		{"null for a required field", `{"order_id":"o","status":null}`, answer{orderID: "o"}, nil, "status: null"},
+		{"a second value", `{"order_id":"o","status":1}{}`, least, nil, "more than one JSON value"},
+		{"an array", `[]`, answer{}, nil, "not a JSON object"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got answer
+			malformed, err := jsonobject.DecodeLenient([]byte(tt.data), got.fields())
+			if tt.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, tt.err)
+			}
+			got.extra.text = strings.ReplaceAll(got.extra.text, "null", "")
+			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.malformed, malformed)
+		})
+	}
+	_, err := jsonobject.DecodeLenient([]byte(`{"order_id":"o"`), new(answer).fields())
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+func TestDecodeWantsOneOfEither(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"a":1}`:             "",
+		`{"b":1}`:             "",
+		`{"a":1,"b":2}`:       "",
+		`{"a":"x","b":2}`:     "",
+		`{"a":1,"a":1,"b":2}`: "",
+		`{}`:                  "a and b: missing",
+		`{"a":null}`:          "a and b: missing",
+		`{"a":"x","b":null}`:  "a and b: missing",
+		`{"a":1,"a":1}`:       "a and b: missing",
+	} {
+		var a, b int64
+		_, err := jsonobject.DecodeLenient([]byte(data), []jsonobject.Field{
+			{Name: "a", Into: &a, Need: jsonobject.Either}, {Name: "b", Into: &b, Need: jsonobject.Either},
+		})
+		if want == "" {
+			require.NoError(t, err, data)
+		} else {
+			require.EqualError(t, err, want, data)
+		}
+	}
+}
+
+func TestValue(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"id":"a"}`:                  `"a"`,
+		"\ufeff" + ` { "id" : 17 }`:   `17`,
+		`{"x":{"id":"no"},"id":"a"}`:  `"a"`,
+		`{"ID":"no","id":"a"}`:        `"a"`,
+		`{"\u0069d":"a"}`:             `"a"`,
+		`{"id":"","id":"a","id":"b"}`: `"a"`,
+		`{"id":"a","x":"cut here`:     `"a"`,
+		`{"id":"a"`:                   `"a"`,
+		`{"id":"cut`:                  ``,
+		`{"id":true}`:                 `true`,
+		`{"id":"00"}`:                 `"00"`,
+		`{"id":[ 0 ]}`:                `[ 0 ]`,
+		`{"id":0.001}`:                `0.001`,
+		`{"id":null}`:                 ``,
+		`{"id":false}`:                ``,
+		`{"id":0}`:                    ``,
+		`{"id":-0.00e+7}`:             ``,
+		`{"id":"0"}`:                  ``,
+		`{"id":{ }}`:                  ``,
+		`{"id":[]}`:                   ``,
+		`{}`:                          ``,
+		`["id"]`:                      ``,
+		`"id"`:                        ``,
+		``:                            ``,
+		`<html>`:                      ``,
+	} {
+		require.Equal(t, want, string(jsonobject.Value([]byte(data), "id")), data)
 	}
 }
 
@@ -251,7 +363,7 @@ func TestDecodeKnowsSixtyFourFields(t *testing.T) {
 		require.EqualValues(t, i+1, into[i])
 	}
 	require.EqualError(t, jsonobject.Decode(object(members[:63]), fields), "f63: missing")
-	require.EqualError(t, jsonobject.Decode(object(append(members, `"f63":1`)), fields), "f63: stands twice")
+	require.EqualError(t, jsonobject.Decode(object(append(members, `"f63":1`)), fields), "f63: duplicate field")
 }
 
 func TestDecodeKeepsNothingOfItsInput(t *testing.T) {
@@ -339,7 +451,7 @@ func reference(data []byte) (a answer, ok bool) {
 	}
 	integer := func(name string, into *int64) bool {
 		raw := known[name]
-		return raw == nil || json.Unmarshal(raw, into) == nil
+		return raw == nil || string(raw) == "null" || wholeNumber(string(raw), into)
 	}
 	ok = text("order_id", &a.orderID) && a.orderID != "" &&
 		integer("status", &a.status) && known["status"] != nil && string(known["status"]) != "null" &&
@@ -348,6 +460,21 @@ func reference(data []byte) (a answer, ok bool) {
 		ok = ok && a.extra.UnmarshalJSON(raw) == nil
 	}
 	return a, ok
+}
+
+// wholeNumber reads a JSON number by exact arithmetic.
+func wholeNumber(raw string, into *int64) bool {
+	if _, exponent, _ := strings.Cut(strings.ToLower(raw), "e"); len(strings.TrimLeft(exponent, "+-0")) > 5 {
+		raw, _, _ = strings.Cut(strings.ToLower(raw), "e") // the mantissa is shorter, so only zero stays an integer
+		zero, ok := new(big.Rat).SetString(raw)
+		return ok && zero.Sign() == 0
+	}
+	n, ok := new(big.Rat).SetString(raw)
+	if !ok || !n.IsInt() || !n.Num().IsInt64() {
+		return false
+	}
+	*into = n.Num().Int64()
+	return true
 }
 
 // wholeSurrogates says whether every escaped surrogate of a quoted text belongs to a pair.

@@ -26,7 +26,7 @@ func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err err
 	if safe := last.NotSent || r.Repeatable && passing(last, err); !safe {
 		return 0, false
 	}
-	delay, asked := retryAfter(last.Header, last.At)
+	delay, asked := RetryAfter(last.Header, last.At)
 	if !asked {
 		delay = p.backOff(n)
 	}
@@ -60,13 +60,10 @@ func (p Retry) backOff(n int) time.Duration {
 	return max(delay/2+rand.N(delay/2+1), 1) //nolint:gosec // jitter is no secret
 }
 
-// retryAfter reads the wait that the service asked for, as seconds or as a date. A date is the service's
-// clock, so it is measured against the answer's own Date where there is one.
-func retryAfter(h http.Header, at time.Time) (time.Duration, bool) {
+// RetryAfter reads the wait that the service asked for, as seconds or as a date. A date is the service's clock, so it is
+// measured against the answer's own Date where there is one, else against at, when the answer came.
+func RetryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 	value := h.Get("Retry-After")
-	if value == "" {
-		return 0, false
-	}
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second, seconds > 0
 	}
@@ -78,7 +75,7 @@ func retryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 		at = date
 	}
 	delay := until.Sub(at)
-	return delay, delay > 0
+	return delay, delay > 0 && !at.IsZero()
 }
 
 // Wait waits for d or until ctx is done, and then says why.

@@ -17,11 +17,20 @@ import (
 	"time"
 )
 
-// Idle connections kept for one host, so that as many callers at once do not dial anew for every call.
-const idleConnections = 100
+const (
+	// Idle connections kept for one host, so that as many callers at once do not dial anew for every call.
+	idleConnections = 100
+	// Apache and Node end an idle connection after 5 seconds, most others later. A start that is written to a connection
+	// as its server ends it has an unknown outcome, so this side ends it first.
+	idleTimeout = 4 * time.Second
+)
 
-// ErrTooLarge says that an answer has more bytes than it may have.
-var ErrTooLarge = errors.New("response too large")
+var (
+	// ErrTooLarge says that an answer has more bytes than it may have.
+	ErrTooLarge = errors.New("response too large")
+	// ErrRepeated says that the transport was stopped as it was about to send a request again.
+	ErrRepeated = errors.New("the transport tried to send the request again")
+)
 
 // Config is what a Client works with; every field must be set, but for HTTP and Trust.
 type Config struct {
@@ -42,7 +51,7 @@ type Client struct {
 // New makes a Client from a copy of c.HTTP that follows no redirect: net/http would hand the signature to
 // another host.
 func New(c Config) *Client {
-	client := http.Client{Transport: defaultTransport()}
+	client := http.Client{Transport: Default()}
 	if c.HTTP != nil {
 		client = *c.HTTP
 	}
@@ -66,6 +75,10 @@ type Result struct {
 	Tried bool
 	// NotSent says that, as is proved, no byte of the request left.
 	NotSent bool
+	// Repeated says that the transport tried to send the request again, and was stopped.
+	Repeated bool
+	// SignedAt is when the attempt was about to be signed.
+	SignedAt time.Time
 	// Status, Header and At (when the header was there) are the answer's; Status 0 is no answer.
 	Status int
 	Header http.Header
@@ -85,10 +98,10 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	if ctx.Err() != nil {
 		return Result{NotSent: true, Err: contextError(ctx, nil)}
 	}
-	start := time.Now()
+	start, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	var seen evidence
+	seen := evidence{end: cancel}
 	req, err := c.request(ctx, r, &seen)
 	if err != nil {
 		return Result{NotSent: true, Err: err}
@@ -99,18 +112,23 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 
 	// The trace comes after signing, so that a signer's own requests cannot be taken for this one.
 	resp, err := c.http.Do(req.WithContext(seen.watch(ctx))) //nolint:bodyclose // readBody closes it
+	result := Result{Tried: true, SignedAt: start}
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err // the rest repeats the method and the address
 		}
-		err = contextError(ctx, err)
-		notSent := seen.notSent(cancel) && (c.config.Trust || plain(c.http.Transport))
-		return Result{Tried: true, NotSent: notSent, Err: &failure{err}, Duration: time.Since(start)}
+	} else {
+		result.Status, result.Header, result.At = resp.StatusCode, resp.Header, time.Now()
+		result.Body, err = c.readBody(resp)
 	}
-	result := Result{Tried: true, Status: resp.StatusCode, Header: resp.Header, At: time.Now()}
-	result.Body, err = c.readBody(resp)
-	if err != nil {
+	result.Repeated = seen.repeated.Load()
+	switch {
+	case err == nil:
+	case result.Repeated:
+		result.Err = &failure{repeatedError(caller, err)}
+	default:
 		result.Err = &failure{contextError(ctx, err)}
+		result.NotSent = result.Status == 0 && seen.notSent() && (c.config.Trust || plain(c.http.Transport))
 	}
 	result.Duration = time.Since(start)
 	return result
@@ -133,7 +151,11 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 	seen.body = bytes.NewReader(r.Body)
 	req.Body, req.ContentLength = io.NopCloser(seen.body), int64(len(r.Body))
 	req.GetBody = nil
-	return req, cleanHeader(req.Header)
+	if err := cleanHeader(req.Header); err != nil {
+		return nil, err
+	}
+	seen.know(req)
+	return req, nil
 }
 
 // cleanHeader takes out the headers that are unwanted, and refuses what no header can carry: net/http
@@ -225,17 +247,30 @@ func contextError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", done, err)
 }
 
-func defaultTransport() *http.Transport {
+// repeatedError is ErrRepeated with what the transport made of it. The cancellation that stopped the transport is not
+// the caller's, so errors.Is must not find it.
+func repeatedError(caller context.Context, err error) error {
+	if caller.Err() == nil && errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w: %v", ErrRepeated, err) //nolint:errorlint // see above
+	}
+	return contextError(caller, fmt.Errorf("%w: %w", ErrRepeated, err))
+}
+
+// Default returns a transport over HTTP/1.1 alone, where a connection that its server ends costs the one request on it
+// and not those beside it.
+func Default() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Transport{
+		Protocols:              protocols,
 		Proxy:                  http.ProxyFromEnvironment,
 		OnProxyConnectResponse: refusedByProxy,
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
-		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           idleConnections,
 		MaxIdleConnsPerHost:    idleConnections,
-		IdleConnTimeout:        30 * time.Second, // below what servers commonly keep: a start is not sent again
+		IdleConnTimeout:        idleTimeout,
 		ExpectContinueTimeout:  time.Second,
 	}
 }

@@ -24,7 +24,8 @@ func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
 	hooks := httptrace.ContextClientTrace(seen.watch(t.Context()))
 	hooks.GetConn("service")
 	// A connection that comes at the last moment, as the attempt ends, must count.
-	assert.False(t, seen.notSent(func() { hooks.GotConn(httptrace.GotConnInfo{}) }))
+	seen.end = func() { hooks.GotConn(httptrace.GotConnInfo{}) }
+	assert.False(t, seen.notSent())
 }
 
 func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
@@ -97,7 +98,7 @@ func TestBackOffNeverOverflows(t *testing.T) {
 
 func TestRetryAfterAtTheLimitsOfADuration(t *testing.T) {
 	for _, value := range []string{"4294967295", "4294967296", "18446744073709551616", "Fri, 31 Dec 9999 23:59:59 GMT"} {
-		delay, asked := retryAfter(http.Header{"Retry-After": {value}}, time.Now())
+		delay, asked := RetryAfter(http.Header{"Retry-After": {value}}, time.Now())
 		assert.True(t, asked, value)
 		assert.Positive(t, delay, value)
 	}
