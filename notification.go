@@ -1,6 +1,7 @@
 package paymentsvc
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -27,10 +28,12 @@ func (e EventType) Known() bool {
 	return e == EventPaymentStatusChanged || e == EventPayoutStatusChanged || e == EventRefundStatusChanged
 }
 
-// Notification is what the service tells of a payment, payout or refund (section 6). The document says nothing
-// of order and repetition, so expect a notification more than once, and an older state after a newer one.
+// Notification is what the service reports of a payment, payout or refund (section 6). The document says nothing of order
+// and repetition, so expect duplicates, and an older state after a newer one: see [Notification.Key] and
+// [Notification.Final].
 type Notification struct {
-	// Event says what changed. It may be one that the document does not show.
+	// Event says what changed. Look at it first: a refund carries the order_id of its payment, and its SUCCESS is money
+	// that went back. It may be one that the document does not show.
 	Event EventType
 	// OrderID is never empty.
 	OrderID string
@@ -48,7 +51,8 @@ type Notification struct {
 	Timestamp time.Time
 	// SecretIndex is the index in WebhookConfig.Secrets of the secret that matched.
 	SecretIndex int
-	// Raw is the whole body.
+	// Raw is the whole body, byte for byte. encoding/json compacts it when it encodes a Notification: to verify it again
+	// behind a queue, put header and body into the queue instead. Key stays the same.
 	Raw json.RawMessage
 }
 
@@ -64,10 +68,20 @@ func (n *Notification) fields() []jsonobject.Field {
 	}
 }
 
-// Key identifies the state that a notification tells of: the same for a repetition, however late and whatever
-// its timestamp, and another for another event, order, status, amount or user_data. It is 64 characters of
-// hexadecimal, made for a unique index, and stays the same in all releases of this major version. Two refunds of one
-// order that agree in all of these cannot be told apart: the document gives a refund no identifier of its own.
+// Final reports whether n is the last word on a payment: its event is [EventPaymentStatusChanged] and its status is
+// final. A later notification with an earlier state must not overwrite it. It is false for every payout and refund, whose
+// states the document does not list (section 3); a refund carries the order_id of its payment.
+func (n *Notification) Final() bool {
+	return n.Event == EventPaymentStatusChanged && n.StatusDescription.Final()
+}
+
+// Key identifies the state that a notification reports, for deduplication: the same for a duplicate, however late and
+// whatever its timestamp, and another for another event, order, status, amount or user_data. It is 64 hexadecimal
+// characters, fit for a unique index, and stays the same in all releases of this major version.
+//
+// The document gives a refund no identifier of its own, so the Key of a refund includes a digest of the whole body,
+// Raw, whatever the order of its members and its white space. Two refunds of one order are told apart if any member of
+// theirs differs.
 func (n *Notification) Key() string {
 	amount := n.Amount.String()
 	if strings.Contains(amount, ".") {
@@ -76,8 +90,27 @@ func (n *Notification) Key() string {
 	// %+q writes ASCII only, so that no release of Go with newer tables of letters makes another key.
 	state := fmt.Appendf(nil, "%+q %+q %d %+q %d %s %+q",
 		n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, amount, n.UserData)
+	if n.Event == EventRefundStatusChanged {
+		state = append(state, sortedJSON(n.Raw)...)
+	}
 	sum := sha256.Sum256(state)
 	return hex.EncodeToString(sum[:])
+}
+
+// sortedJSON returns raw with sorted members and without white space, its numbers as they were written, or raw itself
+// where it is no JSON.
+func sortedJSON(raw json.RawMessage) []byte {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return raw
+	}
+	sorted, err := json.Marshal(value)
+	if err != nil {
+		return raw
+	}
+	return sorted
 }
 
 // NotificationError is a body with a right signature that is not what section 6 shows: the service sent it, so

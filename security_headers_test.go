@@ -263,3 +263,27 @@ func TestASignersHeadersDoNotFrameTheRequest(t *testing.T) {
 		assert.Equal(t, usualHeaders(), names, name)
 	}
 }
+
+func TestSignerCannotChangeWhatFramesTheRequest(t *testing.T) {
+	changing := func(change func(r *http.Request)) func(*paymentsvc.Config) {
+		return func(cfg *paymentsvc.Config) {
+			signer := cfg.Signer
+			cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
+				change(r)
+				return signer.Sign(r, body)
+			})
+		}
+	}
+	w := newTap(t)
+	_, err := pay(t.Context(), newClient(t, w.base(), changing(func(r *http.Request) {
+		r.TransferEncoding = []string{"chunked"}
+		r.Trailer = http.Header{"X-Trailer": {"1"}}
+	})))
+	require.NoError(t, err)
+	_, names := w.head(t)
+	assert.Equal(t, usualHeaders(), names)
+
+	response, err := pay(t.Context(), newClient(t, newTap(t).base(), changing(func(r *http.Request) { r.Method = http.MethodGet })))
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
+	require.ErrorContains(t, err, "signing: the Signer changed the method")
+}

@@ -14,8 +14,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/paymentsvc/paymentsvc/internal/buffer"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
@@ -158,7 +160,7 @@ func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 	}
 	keys := make([][]byte, 0, len(secrets))
 	for i, secret := range secrets {
-		if err := secret.check(i, len(secrets)); err != nil {
+		if err := secret.check(secretField(i, len(secrets))); err != nil {
 			return nil, err
 		}
 		keys = append(keys, []byte(secret))
@@ -173,6 +175,14 @@ func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 	a := &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}
 	a.release(a.take()) // a key that crypto/hmac does not take shall fail here and not at the first message
 	return a, nil
+}
+
+// secretField names secret i of n.
+func secretField(i, n int) string {
+	if n > 1 {
+		return fmt.Sprintf("Secrets[%d]", i)
+	}
+	return "Secret"
 }
 
 func (a *authenticator) take() *scratch { return a.scratch.Get().(*scratch) }
@@ -244,17 +254,24 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // is always nil.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// check looks at secret i of n; where there are several, the error says which.
-func (s Secret) check(i, n int) error {
-	field := "Secret"
-	if n > 1 {
-		field = fmt.Sprintf("Secrets[%d]", i)
-	}
-	switch s {
-	case "":
+// check rejects secrets that are a mistake; field names the secret.
+func (s Secret) check(field string) error {
+	blank := func(r rune) bool { return unicode.IsSpace(r) || r == 0 || r == '\ufeff' }
+	switch {
+	case s == "":
 		return invalid(field, "empty")
-	case redacted:
+	case strings.TrimFunc(string(s), blank) == "":
+		return invalid(field, "nothing but white space or NUL") // HMAC takes NULs for the empty key, which anybody can sign with
+	case s == redacted:
 		return invalid(field, "the placeholder of a Secret that was written as text, not the key itself")
+	}
+	return nil
+}
+
+// checkEnd rejects a secret that ends in a line break.
+func (s Secret) checkEnd(field string, lineBreak bool) error {
+	if !lineBreak && strings.TrimRight(string(s), "\r\n") != string(s) {
+		return invalid(field, "ends in a line break, as a key read from a file often does: trim it, or set SecretEndsInLineBreak")
 	}
 	return nil
 }
@@ -263,8 +280,10 @@ func (s Secret) check(i, n int) error {
 type HMACConfig struct {
 	// Scheme is required.
 	Scheme Scheme
-	// Secret is the project secret key. It is required.
+	// Secret is the project secret key. It is required, and must not end in a line break.
 	Secret Secret
+	// SecretEndsInLineBreak accepts a Secret that ends in a line break, for a service whose key really does.
+	SecretEndsInLineBreak bool
 	// Now gives the time for the timestamp header; nil means time.Now.
 	Now func() time.Time
 }
@@ -282,6 +301,9 @@ var errNotMade = errors.New("not made by its constructor")
 // NewHMACSigner checks c and makes a signer. Errors wrap ErrInvalidRequest and name the field.
 func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 	a, err := newAuthenticator(c.Scheme, []Secret{c.Secret})
+	if err == nil {
+		err = c.Secret.checkEnd("Secret", c.SecretEndsInLineBreak)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("paymentsvc: HMACConfig: %w", err)
 	}

@@ -179,6 +179,8 @@ func TestNewHMACSignerNamesTheFieldThatIsWrong(t *testing.T) {
 		{"the placeholder of a secret", "Secret", func(c *paymentsvc.HMACConfig) {
 			c.Secret = paymentsvc.Secret(fmt.Sprint(testSecret))
 		}},
+		{"a secret of NULs, which HMAC takes for the empty key", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = "\x00\x00" }},
+		{"a secret of white space", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = " \t\r\n\v\u00a0\ufeff\x00" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: testSecret}
@@ -193,6 +195,37 @@ func TestNewHMACSignerNamesTheFieldThatIsWrong(t *testing.T) {
 			require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
 			assert.Contains(t, err.Error(), ": "+test.field+": ")
 		})
+	}
+}
+
+// A key file's line break is the commonest mistake of all, and the service's 401 does not name it.
+func TestSecretMustNotEndInALineBreak(t *testing.T) {
+	for _, ending := range []string{"\n", "\r\n", "\r", "\n\n"} {
+		secret := testSecret + paymentsvc.Secret(ending)
+		hmac := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: secret}
+		_, err := paymentsvc.NewHMACSigner(hmac)
+		require.EqualError(t, err, "paymentsvc: HMACConfig: invalid request: Secret: ends in a line break, "+
+			"as a key read from a file often does: trim it, or set SecretEndsInLineBreak")
+		hmac.SecretEndsInLineBreak = true
+		signer, err := paymentsvc.NewHMACSigner(hmac)
+		require.NoError(t, err)
+
+		webhook := paymentsvc.WebhookConfig{
+			Scheme: testScheme(), Secrets: []paymentsvc.Secret{testSecret, secret}, Tolerance: time.Minute,
+		}
+		_, err = paymentsvc.NewWebhook(webhook)
+		require.ErrorContains(t, err, "Secrets[1]: ends in a line break")
+		webhook.SecretEndsInLineBreak = true
+		_, err = paymentsvc.NewWebhook(webhook)
+		require.NoError(t, err)
+
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		require.NoError(t, signer.Sign(r, nil))
+		want, err := testScheme().Signature(secret, &paymentsvc.Message{
+			Method: r.Method, URL: r.URL, Timestamp: r.Header.Get("Timestamp"),
+		})
+		require.NoError(t, err)
+		assert.Equal(t, want, r.Header.Get("Signature"), "the line break is part of the key")
 	}
 }
 

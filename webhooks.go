@@ -24,20 +24,21 @@ const AnyAge time.Duration = -1
 type WebhookConfig struct {
 	// Scheme is required. Its Canonical sees messages of KindNotification.
 	Scheme Scheme
-	// Secrets are the project secret keys that are accepted, one at least: during a rotation the new and the
-	// old one.
+	// Secrets are the project secret keys that are accepted, at least one: during a key rotation the new and the old
+	// one. None may end in a line break.
 	Secrets []Secret
-	// Tolerance is how far the timestamp may be from the local clock, into the past and the future, in whole
-	// seconds. The interface document does not show it (section 5), so it has no default: choose one, or
-	// AnyAge.
+	// SecretEndsInLineBreak accepts Secrets that end in a line break, for a service whose key really does.
+	SecretEndsInLineBreak bool
+	// Tolerance is how far the timestamp may be from the local clock, into the past and the future, in whole seconds, at
+	// least one. The interface document does not show it (section 5), so it has no default: choose one, or [AnyAge].
 	Tolerance time.Duration
 	// MaxBodyBytes limits the body that ParseRequest and Handler read; 0 means 64 KiB.
 	MaxBodyBytes int64
 	// Now gives the time to compare timestamps with; nil means time.Now.
 	Now func() time.Time
 	// OnError, when set, is called by Handler for every notification that was not handled, before the response is
-	// written: without it and Respond, what was refused, and why, is seen nowhere. err is what ParseRequest says, whose
-	// text holds nothing of the body, or what the function returned. OnError must be safe for concurrent use.
+	// written. If neither OnError nor Respond is set, rejected notifications are silent. err is what ParseRequest returned,
+	// whose text contains nothing of the body, or what the function returned. OnError must be safe for concurrent use.
 	OnError func(r *http.Request, err error)
 	// Respond, when set, writes Handler's response; err is nil for a notification that was handled, and the function's
 	// own error where that failed. The response that the service expects is not shown (section 6). See Handler for what
@@ -60,6 +61,9 @@ type Webhook struct {
 // NewWebhook checks c and makes a Webhook. Errors wrap ErrInvalidRequest and name the field.
 func NewWebhook(c WebhookConfig) (*Webhook, error) {
 	a, err := newAuthenticator(c.Scheme, c.Secrets)
+	for i := 0; i < len(c.Secrets) && err == nil; i++ {
+		err = c.Secrets[i].checkEnd(secretField(i, len(c.Secrets)), c.SecretEndsInLineBreak)
+	}
 	switch {
 	case err != nil:
 	case len(c.Secrets) == 0:
@@ -68,6 +72,8 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 		err = invalid("Tolerance", "not set; the interface document does not show it, so choose one, or AnyAge")
 	case c.Tolerance < 0 && c.Tolerance != AnyAge:
 		err = invalid("Tolerance", "negative")
+	case c.Tolerance > 0 && c.Tolerance < time.Second:
+		err = invalid("Tolerance", "below one second; timestamps have whole seconds")
 	case c.MaxBodyBytes < 0:
 		err = invalid("MaxBodyBytes", "negative")
 	}
@@ -135,8 +141,8 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 }
 
 // Handler gives the notifications that pass ParseRequest to fn, with the request's context, and answers 200
-// when fn returns nil and 500 when it returns an error. fn must expect the same notification again, and old
-// states after new ones: see Notification.Key and StatusName.Final.
+// when fn returns nil and 500 when it returns an error. fn must expect duplicates, old states after new ones, and refunds
+// with their payment's order_id: see [Notification.Key], [Notification.Final] and [Notification].Event.
 //
 // What does not pass is answered 401 for its headers, signature or age, 400 for its body, 413 for a body over
 // WebhookConfig.MaxBodyBytes, of which no more is read, and 405 for a method other than POST. These answers are
@@ -325,7 +331,7 @@ func (f *found) check(name string) error {
 	case 1:
 		return fmt.Errorf("%w: %s: empty", ErrMalformedHeader, name)
 	default:
-		return fmt.Errorf("%w: %s: %d values, exactly one may be", ErrMalformedHeader, name, f.count)
+		return fmt.Errorf("%w: %s: %d values, want exactly 1", ErrMalformedHeader, name, f.count)
 	}
 }
 

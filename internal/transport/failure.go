@@ -1,27 +1,110 @@
 package transport
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/textproto"
+	"os"
+	"reflect"
 	"strings"
+	"syscall"
 	"unicode"
 )
 
-// failure is a transport's error with a text that is safe to log: net/http quotes what it did not understand
-// of an answer, and an answer may echo the request; crypto/x509 repeats the names of a certificate, which may be
-// anybody's and hold the ends of lines. Unwrap gives all of it.
+// failure is a transport's error with a text that is safe to log. net/http quotes what it did not understand of an
+// answer, and repeats what a proxy says of its own, and either may echo the request; crypto/x509 repeats the names of a
+// certificate, which may be anybody's and contain line breaks. So only the texts of known errors are shown. Unwrap
+// returns all of it.
 type failure struct{ err error }
 
 func (f *failure) Unwrap() error { return f.err }
 
-func (f *failure) Error() string {
-	if _, ok := errors.AsType[textproto.ProtocolError](f.err); ok {
+func (f *failure) Error() string { return strings.Map(printable, shown(f.err)) }
+
+// shown returns what of err's text is known to repeat nothing.
+func shown(err error) string {
+	switch e := err.(type) { //nolint:errorlint // this function walks the tree
+	case *net.OpError:
+		without := *e
+		without.Err = errors.New(shown(e.Err))
+		return without.Error()
+	case *os.SyscallError:
+		return e.Syscall + ": " + shown(e.Err)
+	case *tls.CertificateVerificationError:
+		return "tls: failed to verify certificate: " + shown(e.Err)
+	case textproto.ProtocolError:
 		return "malformed header in the answer" // its text is the header itself, without quotes
+	case *net.DNSError, syscall.Errno, tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError, x509.HostnameError,
+		x509.CertificateInvalidError, *http.MaxBytesError, proxyError:
+		return unquoted(e.Error())
+	case interface{ Unwrap() error }:
+		return shown(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return shownAll(e.Unwrap())
 	}
-	return strings.Map(printable, unquoted(f.err.Error()))
+	if text := unquoted(err.Error()); isKnown(err) || knownText(text) {
+		return text
+	}
+	return fmt.Sprintf("%T, whose text may repeat anything", err)
 }
 
-// printable gives r, or a question mark where a terminal or a log would do something other than show it.
+func shownAll(errs []error) string {
+	texts := make([]string, 0, len(errs))
+	for _, err := range errs {
+		texts = append(texts, shown(err))
+	}
+	return strings.Join(texts, ": ")
+}
+
+// isKnown reports whether err is one of the errors whose text is a constant, or of a type of net/http or one of the
+// packages below it, which quote whatever they repeat.
+func isKnown(err error) bool {
+	for _, known := range []error{
+		ErrTooLarge, ErrRepeated, context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
+		net.ErrClosed, os.ErrDeadlineExceeded, http.ErrSchemeMismatch,
+	} {
+		if err == known { //nolint:errorlint // its own text, not that of one below
+			return true
+		}
+	}
+	kind := reflect.TypeOf(err)
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	switch kind.PkgPath() {
+	case "net", "net/http", "net/http/internal", "net/http/internal/http2", "internal/poll", "crypto/tls", "crypto/x509", "compress/flate", "compress/gzip":
+		return true
+	}
+	return false
+}
+
+// knownText reports whether a text without its quoted parts is one of net/http's, which makes most of its errors from a
+// text alone. A proxy's words of the same text say no more.
+func knownText(text string) bool {
+	switch text {
+	case "http: server closed idle connection", "http: HTTP/1.x transport connection broken",
+		"http: server gave HTTP response to HTTPS client", "http: server replied with more than declared Content-Length; truncated",
+		"net/http: cannot rewind body after connection loss", "net/http: request canceled while waiting for connection",
+		"net/http: HTTP/2 transport closed connection", "http2: server sent GOAWAY and closed the connection",
+		"http2: client connection lost", "http2: client connection force closed via ClientConn.Close", "http2: no cached connection was available",
+		`malformed HTTP response "…"`, `malformed HTTP status code "…"`, `malformed HTTP version "…"`, `bad Content-Length "…"`,
+		`http: invalid Content-Length of "…"`, `unsupported transfer encoding: "…"`, "malformed chunked encoding", "invalid byte in chunk length",
+		"too many transfer encodings", "header line too long", "gzip: invalid header", "gzip: invalid checksum",
+		"tls: first record does not look like a TLS handshake", "tls: handshake failure", "tls: server selected unsupported protocol version 301",
+		"tls: server selected unsupported protocol version 302", "tls: no supported versions satisfy MinVersion and MaxVersion",
+		"unknown status code", "stopped after 10 redirects":
+		return true
+	}
+	return false
+}
+
+// printable returns r, or a question mark where a terminal or a log would do something other than show it.
 func printable(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r
@@ -43,7 +126,7 @@ func unquoted(text string) string {
 	}
 }
 
-// afterQuote gives what follows the closing quote, or nothing where there is none.
+// afterQuote returns what follows the closing quote, or nothing where there is none.
 func afterQuote(s string) string {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

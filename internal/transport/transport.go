@@ -151,6 +151,12 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 	seen.body = bytes.NewReader(r.Body)
 	req.Body, req.ContentLength = io.NopCloser(seen.body), int64(len(r.Body))
 	req.GetBody = nil
+	// What frames the request is not a signer's to choose: a trailer or another encoding would let the service read
+	// another body than the one that was signed.
+	req.Trailer, req.TransferEncoding = nil, nil
+	if req.Method != http.MethodPost {
+		return nil, errors.New("signing: the Signer changed the method")
+	}
 	if err := cleanHeader(req.Header); err != nil {
 		return nil, err
 	}
@@ -281,5 +287,12 @@ func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http
 	if answer.StatusCode == http.StatusOK {
 		return nil
 	}
-	return fmt.Errorf("the proxy answered CONNECT with HTTP %d", answer.StatusCode)
+	return proxyError(answer.StatusCode)
+}
+
+// proxyError is the status of a proxy that makes no tunnel.
+type proxyError int
+
+func (e proxyError) Error() string {
+	return fmt.Sprintf("the proxy answered CONNECT with HTTP %d", int(e))
 }

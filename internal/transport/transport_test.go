@@ -3,15 +3,21 @@ package transport
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,25 +47,51 @@ func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
 	require.ErrorIs(t, result.Err, context.Canceled)
 }
 
-func TestAFailuresTextHoldsNothingOfAnAnswer(t *testing.T) {
+func TestUnquoted(t *testing.T) {
+	for text, want := range map[string]string{
+		`malformed HTTP response "4111 1111"`:  `malformed HTTP response "…"`,
+		`got ["41" "11"] here`:                 `got ["…" "…"] here`,
+		`an escaped quote "41\"11" inside`:     `an escaped quote "…" inside`,
+		`an escaped backslash "41\\" and "11"`: `an escaped backslash "…" and "…"`,
+		`a quote that never ends "4111`:        `a quote that never ends "…"`,
+		`ends in a backslash "41\`:             `ends in a backslash "…"`,
+		"connection refused":                   "connection refused",
+	} {
+		assert.Equal(t, want, unquoted(text))
+	}
+}
+
+func TestFailureShowsKnownTextsOnly(t *testing.T) {
+	const unknown = "*errors.errorString, whose text may repeat anything"
+	secret := errors.New("4111111111111111")
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
 	for _, test := range []struct {
 		err  error
 		want string
 	}{
-		{errors.New(`malformed HTTP response "4111 1111"`), `malformed HTTP response "…"`},
-		{errors.New(`got ["41" "11"] here`), `got ["…" "…"] here`},
-		{errors.New(`an escaped quote "41\"11" inside`), `an escaped quote "…" inside`},
-		{errors.New(`an escaped backslash "41\\" and "11"`), `an escaped backslash "…" and "…"`},
-		{errors.New(`a quote that never ends "4111`), `a quote that never ends "…"`},
-		{errors.New(`ends in a backslash "41\`), `ends in a backslash "…"`},
-		{errors.New("connection refused"), "connection refused"},
+		{refused, "dial tcp: connect: connection refused"},
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, refused), "context deadline exceeded: dial tcp: connect: connection refused"},
+		{fmt.Errorf("4111111111111111: %w", io.EOF), "EOF"},
+		{errors.New(`malformed HTTP response "4111"`), `malformed HTTP response "…"`},
 		{textproto.ProtocolError("malformed MIME header line: 4111"), "malformed header in the answer"},
+		{&net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true}, "lookup pay.example.com: no such host"},
+		{secret, unknown},
+		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: secret}, "proxyconnect tcp: " + unknown},
+		{errors.Join(io.EOF, secret), "EOF: " + unknown},
+		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "a"}},
+			"tls: failed to verify certificate: x509: certificate is not valid for any names, but wanted to match a"},
+		{own("4111111111111111"), "transport.own, whose text may repeat anything"},
 	} {
 		f := &failure{test.err}
 		assert.Equal(t, test.want, f.Error())
 		assert.ErrorIs(t, f, test.err)
 	}
 }
+
+// own is an error type of a RoundTripper.
+type own string
+
+func (e own) Error() string { return string(e) }
 
 func TestAProxysWordsAreNotShown(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
