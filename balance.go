@@ -7,8 +7,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// GetBalance reads the project's balances: POST get_balance, section 4.7. An error is an *Error. Asking twice
-// changes nothing, so passing failures are tried again.
+// GetBalance returns the project's balances: POST get_balance, section 4.7. The call is idempotent, so transient failures
+// are retried. Errors are [*Error].
 func (c *Client) GetBalance(ctx context.Context) (*Balance, error) {
 	id := c.ids()
 	return call[Balance](ctx, c, endpoint{path: "get_balance", read: true}, &id)

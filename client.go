@@ -20,7 +20,7 @@ import (
 // not sent: paths carry no version.
 const InterfaceVersion = "1.0.0"
 
-// Config configures a Client.
+// Config configures a [Client].
 type Config struct {
 	// BaseURL is the address of the service, {base_url} in the interface document. It is required, absolute
 	// and https, may carry a path, and holds no user, query or fragment. http is accepted for a loopback
@@ -29,7 +29,7 @@ type Config struct {
 	// PartnerID and ProjectID are the caller's ids (section 1). Both are required.
 	PartnerID int64
 	ProjectID int64
-	// Signer signs every attempt (section 5). It is required; see NewHMACSigner.
+	// Signer signs every attempt (section 5). It is required; see [NewHMACSigner].
 	Signer Signer
 
 	// HTTPClient sends the requests; nil means one on [NewTransport]. It is copied and never changed, and it follows no
@@ -40,10 +40,10 @@ type Config struct {
 	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
 	// 30 seconds.
 	Timeout time.Duration
-	// Retry says when a call is tried again.
+	// Retry says when a call is retried. The zero value retries, see there.
 	Retry Retry
-	// DecodeError finds the service's errors in its answers, whose form is not shown (section 7). nil means
-	// that only the HTTP status tells an error. See ErrorFields.
+	// DecodeError finds the service's errors in its answers, whose format is not shown (section 7). nil means that only
+	// the HTTP status tells an error, and then few prove a rejection: see [ErrorFields] and [OutcomeRejected].
 	DecodeError ErrorDecoder
 	// OnAttempt, when set, is called after every attempt with the caller's context. It must be safe for
 	// concurrent use; the call waits for it.
@@ -61,15 +61,16 @@ type Config struct {
 	TrustTransport bool
 }
 
-// Retry says when a call is tried again. Status calls and GetBalance are tried again when no answer or half of
-// one came, and on HTTP 429 and 5xx; the calls that start something only when the attempt is OutcomeNotSent.
+// Retry says when a call is retried, with exponential back-off and jitter. Status calls and [Client.GetBalance] are
+// retried when no answer or half of one came, and on HTTP 429 and 5xx; the calls that start something only when the
+// attempt is [OutcomeNotSent].
 type Retry struct {
-	// MaxAttempts counts all attempts; 0 means 3, and 1 none but the first.
+	// MaxAttempts counts all attempts. 0 means 3; 1 disables retries.
 	MaxAttempts int
-	// BaseDelay is the wait before the second attempt, doubled before each further one; up to a half of it
-	// is left to chance. 0 means 200 ms.
+	// BaseDelay is the wait before the second attempt, doubled before each further one; up to half of it is random. 0
+	// means 200 ms.
 	BaseDelay time.Duration
-	// MaxDelay limits every wait, one that the service asks for with Retry-After included. 0 means 5 seconds.
+	// MaxDelay limits every wait, including one that the service asks for with Retry-After. 0 means 5 seconds.
 	MaxDelay time.Duration
 }
 
@@ -100,8 +101,8 @@ func (a Attempt) Result() string {
 	return a.Outcome.String()
 }
 
-// Client calls the endpoints of section 4. Make it with NewClient, once: it is safe for concurrent use, and its
-// calls share connections.
+// Client calls the endpoints of section 4. Create one with [NewClient] and keep it: it is safe for concurrent use, and
+// its calls share connections.
 type Client struct {
 	// The transport, whose connections hold what was sent last, and the signer are reachable only through functions,
 	// which fmt and reflect cannot look into. So even a copy shows nothing secret.
@@ -120,7 +121,7 @@ type Client struct {
 // wants TLS 1.2 or newer, and takes a proxy from the environment.
 func NewTransport() *http.Transport { return transport.Default() }
 
-// NewClient checks cfg and makes a Client. Errors wrap ErrInvalidRequest and name the field.
+// NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and name the field.
 func NewClient(cfg Config) (*Client, error) {
 	base, err := cfg.check()
 	if err != nil {
@@ -149,7 +150,7 @@ func NewClient(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// check gives the base address without a slash at its end, or what is wrong.
+// check returns the base address without a trailing slash, or what is wrong with the configuration.
 func (cfg *Config) check() (base string, err error) {
 	base, err = checkBaseURL(cfg.BaseURL, cfg.AllowPlainHTTP)
 	if err != nil {
@@ -209,14 +210,14 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// ForProject gives a Client for another project of the same partner. It shares everything else with c, its
-// connections included. signer signs with the other project's secret key and is required, as projectID is; otherwise
-// the error wraps ErrInvalidRequest.
+// ForProject returns a [Client] for another project of the same partner. It shares everything else with c, including its
+// connections. signer signs with the other project's secret key. Both arguments are required; otherwise the error wraps
+// [ErrInvalidRequest].
 func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 	var err error
 	switch {
 	case c == nil || c.transport == nil:
-		err = fmt.Errorf("%w: Client: %w", ErrInvalidRequest, errNotMade)
+		err = fmt.Errorf("%w: Client: %w: use NewClient", ErrInvalidRequest, errNotMade)
 	case projectID == 0:
 		err = invalid("projectID", "not set")
 	case jsonobject.IsNil(signer):
@@ -231,8 +232,8 @@ func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 	return &other, nil
 }
 
-// CloseIdleConnections closes the connections that are kept for next calls, also those of other Clients that
-// share them. Calls that are under way go on.
+// CloseIdleConnections closes the connections that are kept for later calls, also those of other Clients that share
+// them. Calls in flight continue.
 func (c *Client) CloseIdleConnections() {
 	if c != nil && c.transport != nil {
 		c.transport().CloseIdleConnections()
@@ -248,7 +249,7 @@ func (c *Client) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "Client{PartnerID: %d, ProjectID: %d}", c.id.PartnerID, c.id.ProjectID)
 }
 
-// ids gives the two fields that every request has.
+// ids returns the two fields that every request has.
 func (c *Client) ids() ids {
 	if c == nil {
 		return ids{}
@@ -269,13 +270,13 @@ type answer interface {
 	fields() (fields []jsonobject.Field, raw *json.RawMessage, malformed *[]string)
 }
 
-// call sends in to e in as many attempts as are safe, and reads what is answered into a new T.
+// call sends in to e in as many attempts as are safe, and reads the answer into a new T.
 func call[T any, A interface {
 	*T
 	answer
 }](ctx context.Context, c *Client, e endpoint, in any) (*T, error) {
 	if c == nil || c.transport == nil {
-		return nil, rejected(e.path, fmt.Errorf("%w: Client: %w", ErrInvalidRequest, errNotMade))
+		return nil, rejected(e.path, fmt.Errorf("%w: Client: %w: use NewClient", ErrInvalidRequest, errNotMade))
 	}
 	if ctx == nil {
 		return nil, rejected(e.path, invalid("ctx", "nil"))

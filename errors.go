@@ -14,15 +14,14 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
-// Sentinel errors, to be found with errors.Is.
+// Sentinel errors, for errors.Is.
 var (
-	// ErrInvalidRequest says that what the caller gave, a request or a configuration, cannot be used. The
-	// text names the field. Nothing was sent.
+	// ErrInvalidRequest is a request or a configuration that cannot be used. The text names the field. Nothing was sent.
 	ErrInvalidRequest = errors.New("invalid request")
-	// ErrUnexpectedResponse says that the answer is not what the interface document shows for the endpoint:
-	// one JSON object with the endpoint's fields. The bytes are in Error.Body.
+	// ErrUnexpectedResponse is an answer that is not what the interface document shows for the endpoint: one JSON object
+	// with the endpoint's fields. The bytes are in [Error].Body.
 	ErrUnexpectedResponse = errors.New("unexpected response")
-	// ErrResponseTooLarge says that the answer has more than Config.MaxResponseBytes bytes, decompressed.
+	// ErrResponseTooLarge is an answer of more than [Config].MaxResponseBytes bytes, decompressed.
 	ErrResponseTooLarge = transport.ErrTooLarge
 	// ErrUnauthorized is an answer with HTTP status 401 or 403, whatever the [Outcome]. It is about the caller and not
 	// about the order: fix the key, the [Scheme] or the clock, then retry.
@@ -30,29 +29,28 @@ var (
 	// ErrRateLimited is an answer with HTTP status 429, whatever the [Outcome]. See [Error.RetryAfter].
 	ErrRateLimited = errors.New("rate limited")
 
-	// ErrMissingHeader says that a notification came without a timestamp or signature header.
+	// ErrMissingHeader is a notification without a timestamp or signature header.
 	ErrMissingHeader = errors.New("missing header")
-	// ErrMalformedHeader says that a notification's timestamp or signature header stands more than once, is
-	// empty, or is a timestamp that is not Unix seconds in digits.
+	// ErrMalformedHeader is a notification whose timestamp or signature header appears more than once, is empty, or is a
+	// timestamp that is not Unix seconds in digits.
 	ErrMalformedHeader = errors.New("malformed header")
-	// ErrSignatureMismatch says that no secret makes a notification's signature: it is forged, it was
-	// changed on its way, or the Scheme or the secret is not the service's.
+	// ErrSignatureMismatch is a notification whose signature matches under no secret: it is forged, it was changed on its
+	// way, or the [Scheme] or the secret is not the service's.
 	ErrSignatureMismatch = errors.New("signature mismatch")
-	// ErrTimestampTooOld says that a notification with a right signature is older than
-	// WebhookConfig.Tolerance.
+	// ErrTimestampTooOld is a notification with a correct signature that is older than [WebhookConfig].Tolerance.
 	ErrTimestampTooOld = errors.New("timestamp too old")
-	// ErrTimestampTooNew says that a notification with a right signature comes from further in the future
-	// than WebhookConfig.Tolerance.
+	// ErrTimestampTooNew is a notification with a correct signature from further in the future than
+	// [WebhookConfig].Tolerance.
 	ErrTimestampTooNew = errors.New("timestamp too new")
-	// ErrBodyTooLarge says that a notification has more than WebhookConfig.MaxBodyBytes bytes.
+	// ErrBodyTooLarge is a notification of more than [WebhookConfig].MaxBodyBytes bytes.
 	ErrBodyTooLarge = errors.New("body too large")
-	// ErrEmptyBody says that a notification came without a body, or that its body had been read before it came
-	// here: read it once and use Webhook.Parse, or put it back.
+	// ErrEmptyBody is a notification without a body, or whose body had already been read: read it once and use
+	// [Webhook.Parse], or put it back.
 	ErrEmptyBody = errors.New("empty or already read body")
-	// ErrMethodNotAllowed says that Webhook.Handler was asked with a method other than POST.
+	// ErrMethodNotAllowed is a request to [Webhook.Handler] with a method other than POST.
 	ErrMethodNotAllowed = errors.New("method not allowed")
-	// ErrMalformedNotification says that a notification with a right signature is not what section 6 of the
-	// interface document shows. The error is a *NotificationError with the bytes.
+	// ErrMalformedNotification is a notification with a correct signature that is not what section 6 of the interface
+	// document shows. The error is a [*NotificationError] with the bytes.
 	ErrMalformedNotification = errors.New("malformed notification")
 )
 

@@ -7,11 +7,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// InitForm gets the address of a hosted payment form: POST init_form, section 4.5.
+// InitForm creates a hosted payment form and returns its address: POST init_form, section 4.5.
 //
-// r.Amount and r.UserData are required; otherwise the error wraps ErrInvalidRequest and nothing is sent. An
-// error is an *Error whose Outcome says whether the form may have been made. InitForm itself tries again only
-// what was certainly not sent.
+// r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. Errors are
+// [*Error]: see [SafeToRetry] and [OutcomeOf]. InitForm itself retries only what was provably not sent.
 func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormResponse, error) {
 	e := endpoint{path: "init_form", proof: "redirect_url"}
 	body, err := r.body(c.ids())

@@ -9,9 +9,8 @@ import (
 
 // InitInvoice creates an invoice: POST init_invoice, section 4.6.
 //
-// r.Amount and r.UserData are required; otherwise the error wraps ErrInvalidRequest and nothing is sent. An
-// error is an *Error whose Outcome says whether the invoice may have been created. InitInvoice itself tries
-// again only what was certainly not sent.
+// r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. Errors are
+// [*Error]: see [SafeToRetry] and [OutcomeOf]. InitInvoice itself retries only what was provably not sent.
 func (c *Client) InitInvoice(ctx context.Context, r PaymentRequest) (*InitInvoiceResponse, error) {
 	e := endpoint{path: "init_invoice"}
 	body, err := r.body(c.ids())

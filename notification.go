@@ -23,7 +23,7 @@ const (
 	EventRefundStatusChanged  EventType = "refund.status_changed"
 )
 
-// Known says whether e is an event that the document shows. Others are read all the same.
+// Known reports whether e is an event that the document shows. Others are parsed too.
 func (e EventType) Known() bool {
 	return e == EventPaymentStatusChanged || e == EventPayoutStatusChanged || e == EventRefundStatusChanged
 }
@@ -45,11 +45,11 @@ type Notification struct {
 	StatusCode int64
 	// Amount is always set.
 	Amount Amount
-	// UserData is the partner's own identifier, "" when the service gives none.
+	// UserData is the partner's own identifier, "" if the service sends none.
 	UserData string
-	// Timestamp is the timestamp header, of which the signature vouches as far as the Scheme includes it.
+	// Timestamp is the timestamp header. The signature covers it if the [Scheme] does.
 	Timestamp time.Time
-	// SecretIndex is the index in WebhookConfig.Secrets of the secret that matched.
+	// SecretIndex is the index in [WebhookConfig].Secrets of the secret that matched.
 	SecretIndex int
 	// Raw is the whole body, byte for byte. encoding/json compacts it when it encodes a Notification: to verify it again
 	// behind a queue, put header and body into the queue instead. Key stays the same.
@@ -113,8 +113,8 @@ func sortedJSON(raw json.RawMessage) []byte {
 	return sorted
 }
 
-// NotificationError is a body with a right signature that is not what section 6 shows: the service sent it, so
-// it is no forgery. errors.Is finds ErrMalformedNotification.
+// NotificationError is a body with a correct signature that is not what section 6 shows: the service sent it, so it is no
+// forgery. errors.Is finds [ErrMalformedNotification].
 type NotificationError struct {
 	// Raw is the body.
 	Raw []byte
@@ -122,12 +122,12 @@ type NotificationError struct {
 	Err error
 }
 
-// Error holds nothing of the body.
+// Error returns a text that contains nothing of the body.
 func (e *NotificationError) Error() string {
 	return fmt.Sprintf("paymentsvc: %v: %v", ErrMalformedNotification, e.Err)
 }
 
-// Unwrap gives ErrMalformedNotification and Err.
+// Unwrap returns [ErrMalformedNotification] and Err.
 func (e *NotificationError) Unwrap() []error { return []error{ErrMalformedNotification, e.Err} }
 
 // Format writes the text of Error under every verb: %#v and %x would otherwise spell out Raw.

@@ -13,9 +13,8 @@ import (
 // InitPayment starts a payment of type t: POST init_payment/{type}, section 4.1.
 //
 // r.Amount and r.UserData are required, and t must be one of the four types; otherwise the error wraps
-// ErrInvalidRequest and nothing is sent. An error is an *Error: ask it, or OutcomeOf, whether the payment may
-// have been started, and settle OutcomeUnknown with StatusPayment by user_data. InitPayment itself tries again
-// only what was certainly not sent.
+// [ErrInvalidRequest] and nothing is sent. Errors are [*Error]: see [SafeToRetry] and [OutcomeOf], and reconcile
+// [OutcomeUnknown] with [Client.StatusPayment] by user_data. InitPayment itself retries only what was provably not sent.
 func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentRequest) (*InitPaymentResponse, error) {
 	if !t.Known() {
 		return nil, rejected("init_payment", invalid("PaymentType (type)", "not card, sbp, crypto or mc"))
@@ -30,12 +29,12 @@ func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentReques
 
 // InitPaymentResponse is the answer of init_payment (section 4.1).
 type InitPaymentResponse struct {
-	// OrderID identifies the payment on the service's side. It is never empty; see OrderUUID.
+	// OrderID identifies the payment on the service's side. It is never empty; see [InitPaymentResponse.OrderUUID].
 	OrderID string
 	// Status and StatusCode are numbers whose values are not shown (section 3).
 	Status     int64
 	StatusCode int64
-	// RedirectURL is where the payer goes on, "" when the service gives none.
+	// RedirectURL is where the payer continues, "" if the service sends none.
 	RedirectURL string
 	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
 	Malformed []string
@@ -52,8 +51,8 @@ func (r *InitPaymentResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[
 	}, &r.Raw, &r.Malformed
 }
 
-// OrderUUID reads OrderID as the UUID that section 2.2 describes. It is an error for OrderID not to be one; the payment
-// is a payment all the same, which is why OrderID is text.
+// OrderUUID returns OrderID as the UUID that section 2.2 describes. It returns an error if OrderID is not a UUID; the
+// payment is still valid, which is why OrderID is a string.
 func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 	id, err := uuid.Parse(r.OrderID)
 	if err != nil {
@@ -62,12 +61,12 @@ func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 	return id, nil
 }
 
-// StatusPayment asks for a payment: POST status_payment, section 4.2. It is how a payment with OutcomeUnknown is
-// settled, and how a missed notification is made good.
+// StatusPayment queries a payment: POST status_payment, section 4.2. It reconciles a payment with [OutcomeUnknown], and
+// replaces a missed notification.
 //
-// Exactly one of r.OrderID and r.UserData is required; otherwise the error wraps ErrInvalidRequest and nothing
-// is sent. The document's schema shows OrderID only, its text accepts UserData in its place. Asking twice
-// changes nothing, so passing failures are tried again.
+// Exactly one of r.OrderID and r.UserData is required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent.
+// The document's schema shows OrderID only, its text accepts UserData in its place. The call is idempotent, so transient
+// failures are retried. Errors are [*Error].
 func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*StatusResponse, error) {
 	e := endpoint{path: "status_payment", read: true}
 	body, err := r.body(c.ids())
@@ -79,9 +78,9 @@ func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*St
 
 // StatusPaymentRequest names a payment by one of its two identifiers (section 4.2).
 type StatusPaymentRequest struct {
-	// OrderID is the service's, as InitPayment gave it.
+	// OrderID is the service's identifier, as [Client.InitPayment] returned it.
 	OrderID string `json:"order_id,omitempty"`
-	// UserData is the partner's own, which is known even where no answer came.
+	// UserData is the partner's own identifier, which is known even if no answer came.
 	UserData string `json:"user_data,omitempty"`
 }
 
@@ -95,7 +94,7 @@ func (r StatusPaymentRequest) body(id ids) (*statusPaymentBody, error) {
 	var err error
 	switch {
 	case r.OrderID != "" && r.UserData != "":
-		err = invalid("OrderID (order_id) and UserData (user_data)", "both set, exactly one may be")
+		err = invalid("OrderID (order_id) and UserData (user_data)", "both set, want exactly one")
 	case r.UserData != "":
 		err = checkText("UserData (user_data)", r.UserData)
 	case r.OrderID != "":

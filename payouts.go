@@ -11,10 +11,11 @@ import (
 
 // InitPayout starts a payout: POST init_payout, section 4.3.
 //
-// Every field of r is required; otherwise the error wraps ErrInvalidRequest and nothing is sent. An error is an
-// *Error: ask it, or OutcomeOf, whether money may have moved. The document shows no look-up of a payout by
-// user_data, so a payout with OutcomeUnknown must not be started again: wait for its notification, which may
-// carry the user_data, or ask the service. InitPayout itself tries again only what was certainly not sent.
+// Every field of r is required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. Errors are [*Error]:
+// see [SafeToRetry] and [OutcomeOf]. A payout with [OutcomeUnknown] must not be started again. Reconcile it with
+// [Client.StatusPayout] if [Error].OrderID is set. The document shows no look-up of a payout by user_data, so otherwise
+// wait for its notification, which may carry the user_data, or ask the service. InitPayout itself retries only what was
+// provably not sent.
 func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutResponse, error) {
 	e := endpoint{path: "init_payout"}
 	body, err := r.body(c.ids())
@@ -89,8 +90,7 @@ func (r PayoutRequest) LogValue() slog.Value {
 
 // InitPayoutResponse is the answer of init_payout (section 4.3).
 type InitPayoutResponse struct {
-	// OrderID identifies the payout on the service's side. It is never empty. Keep it: StatusPayout asks by
-	// nothing else.
+	// OrderID identifies the payout on the service's side. It is never empty. Store it: [Client.StatusPayout] needs it.
 	OrderID string
 	// Status and StatusCode are numbers whose values are not shown (section 3).
 	Status     int64
@@ -109,10 +109,10 @@ func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]
 	}, &r.Raw, &r.Malformed
 }
 
-// StatusPayout asks for a payout: POST status_payout, section 4.4.
+// StatusPayout queries a payout: POST status_payout, section 4.4.
 //
-// r.OrderID is required; otherwise the error wraps ErrInvalidRequest and nothing is sent. Asking twice changes
-// nothing, so passing failures are tried again.
+// r.OrderID is required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. The call is idempotent, so
+// transient failures are retried. Errors are [*Error].
 func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*StatusResponse, error) {
 	e := endpoint{path: "status_payout", read: true}
 	body, err := r.body(c.ids())
@@ -122,7 +122,7 @@ func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*Stat
 	return call[StatusResponse](ctx, c, e, body)
 }
 
-// StatusPayoutRequest names a payout by the order_id that InitPayout gave (section 4.4).
+// StatusPayoutRequest names a payout by the order_id that [Client.InitPayout] returned (section 4.4).
 type StatusPayoutRequest struct {
 	// OrderID is required.
 	OrderID string `json:"order_id"`

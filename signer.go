@@ -36,10 +36,10 @@ type Signer interface {
 	Sign(req *http.Request, body []byte) error
 }
 
-// SignerFunc makes a function a Signer.
+// SignerFunc is a function that is a [Signer].
 type SignerFunc func(req *http.Request, body []byte) error
 
-// Sign calls f. A nil f is an error.
+// Sign calls f. It returns an error if f is nil.
 func (f SignerFunc) Sign(req *http.Request, body []byte) error {
 	if f == nil {
 		return invalid("SignerFunc", "nil")
@@ -47,20 +47,21 @@ func (f SignerFunc) Sign(req *http.Request, body []byte) error {
 	return f(req, body)
 }
 
-// Scheme is what section 5 does not show about the signature. Both fields are required; neither has a default,
-// since a guess would fail in production. Package canonical has parts to compose Canonical from.
+// Scheme is what section 5 does not show about the signature. Both fields are required; neither has a default, since a
+// guess would fail in production. Package canonical has parts to compose Canonical from, and package discover finds a
+// Scheme from a signed message.
 type Scheme struct {
-	// Canonical makes the canonical string, the text that HMAC-SHA256 runs over.
+	// Canonical appends the canonical string, the text that HMAC-SHA256 signs.
 	Canonical CanonicalFunc
-	// Encoding makes text of the HMAC's 32 bytes: Hex, HexUpper, or an encoding of encoding/base64.
+	// Encoding encodes the HMAC's 32 bytes as text: [Hex], [HexUpper], or an encoding of encoding/base64.
 	Encoding Encoding
 }
 
-// CanonicalFunc appends the canonical string of m to dst and returns the longer slice. It serves requests and
-// notifications, which m.Kind tells apart, must be safe for concurrent use, and must keep neither dst nor m.
+// CanonicalFunc appends the canonical string of m to dst and returns the extended slice. It serves requests and
+// notifications, which m.Kind tells apart. It must be safe for concurrent use and must keep neither dst nor m.
 type CanonicalFunc func(dst []byte, m *Message) ([]byte, error)
 
-// MessageKind says which way a Message goes.
+// MessageKind says in which direction a [Message] goes.
 type MessageKind int
 
 const (
@@ -70,13 +71,13 @@ const (
 	KindNotification
 )
 
-// Message is what a canonical string can be made of.
+// Message is what a canonical string can be composed from.
 type Message struct {
-	// Kind says which way the message goes.
+	// Kind says in which direction the message goes.
 	Kind MessageKind
 	// Method is the HTTP method, POST for everything in the interface document.
 	Method string
-	// URL is the request's address; nil for a notification that was given as header and body only.
+	// URL is the request's address; nil for a notification that was passed as header and body only.
 	URL *url.URL
 	// Header is the header so far, the timestamp included. It must not be changed.
 	Header http.Header
@@ -86,7 +87,7 @@ type Message struct {
 	Body []byte
 }
 
-// Encoding makes text of a signature's bytes. *base64.Encoding is one as it is.
+// Encoding encodes a signature's bytes as text. *base64.Encoding implements it.
 type Encoding interface {
 	AppendEncode(dst, src []byte) []byte
 }
@@ -112,8 +113,8 @@ func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
 	return dst
 }
 
-// Signature makes the signature of m under secret, for tests and for servers of your own. It is an error for
-// the scheme to be incomplete, the secret empty or m nil. HMACSigner and Webhook do the same with less work a call.
+// Signature returns the signature of m under secret, for tests and for servers of your own. It returns an error if the
+// scheme is incomplete, the secret empty or m nil. [HMACSigner] and [Webhook] do the same with less work per call.
 func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
 	a, err := newAuthenticator(s, []Secret{secret})
 	if err != nil {
@@ -138,17 +139,16 @@ func (s Scheme) check() error {
 	return nil
 }
 
-// authenticator makes and checks the signatures of a scheme under one or more secrets. It keeps what it works
-// with for the next message, so that nothing is allocated but the result: take a scratch, put the message into
-// it, sign or verify, release it.
+// authenticator signs and verifies messages of a scheme under one or more secrets. It keeps its buffers for the next
+// message, so that only the result is allocated: take a scratch, set its message, sign or verify, release it.
 type authenticator struct {
 	scheme  Scheme
 	scratch sync.Pool
 }
 
 type scratch struct {
-	message   Message     // written where it is used, for it is large enough for copies to count
-	macs      []hash.Hash // one a secret; having taken in the key, each Reset takes it back to there
+	message   Message     // set in place: it is large enough for copies to count
+	macs      []hash.Hash // one per secret; Reset keeps the key
 	canonical []byte
 	sum       []byte
 	signature []byte
@@ -173,7 +173,7 @@ func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 		return w
 	}
 	a := &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}
-	a.release(a.take()) // a key that crypto/hmac does not take shall fail here and not at the first message
+	a.release(a.take()) // so that a key that crypto/hmac rejects fails here and not at the first message
 	return a, nil
 }
 
@@ -192,7 +192,7 @@ func (a *authenticator) release(w *scratch) {
 	a.scratch.Put(w)
 }
 
-// sign makes the signature of the message under the first secret.
+// sign returns the signature of the message under the first secret.
 func (a *authenticator) sign(w *scratch) (string, error) {
 	if err := a.canonical(w); err != nil {
 		return "", err
@@ -200,12 +200,12 @@ func (a *authenticator) sign(w *scratch) (string, error) {
 	return string(a.encode(w, w.macs[0])), nil
 }
 
-// verify gives the index of the first secret that makes the signature given, or ErrSignatureMismatch.
+// verify returns the index of the first secret whose signature is given, or ErrSignatureMismatch.
 func (a *authenticator) verify(w *scratch, given string) (secretIndex int, err error) {
 	if err := a.canonical(w); err != nil {
 		return 0, err
 	}
-	// Text is compared, in constant time: decoding first would let other spellings of a signature pass.
+	// The text is compared, in constant time: decoding first would let other spellings of a signature pass.
 	for i, mac := range w.macs {
 		if subtle.ConstantTimeCompare([]byte(given), a.encode(w, mac)) == 1 {
 			return i, nil
@@ -215,7 +215,7 @@ func (a *authenticator) verify(w *scratch, given string) (secretIndex int, err e
 }
 
 func (a *authenticator) canonical(w *scratch) error {
-	w.message.Body = slices.Clip(w.message.Body) // what appends to the body must not write behind it
+	w.message.Body = slices.Clip(w.message.Body) // so that a CanonicalFunc's append cannot overwrite bytes after the body
 	made, err := a.scheme.Canonical(w.canonical[:0], &w.message)
 	if err != nil {
 		return fmt.Errorf("canonical string: %w", err)
@@ -232,25 +232,25 @@ func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {
 	return w.signature
 }
 
-// Secret is a project secret key. It shows itself to nothing that formats values: fmt, log/slog,
-// encoding/json and whatever else asks for a text get a placeholder. Only string(secret) gives the key.
+// Secret is a project secret key. Whatever formats it, such as fmt, log/slog and encoding/json, prints a placeholder. Only
+// string(secret) returns the key.
 //
-// Some things cannot be helped. fmt calls no methods on unexported fields, so a struct that keeps a Secret in one, or an
-// HMACConfig or WebhookConfig, prints it: keep the HMACSigner or the Webhook instead, which are safe there. Nor does fmt
-// call one under %w where that verb does not fit, which go vet reports. encoding/json writes the keys of a map, and
-// encoding/gob and database/sql a Secret, as they are. SECURITY.md has the rest.
+// There are limits. fmt calls no methods on unexported fields, so a struct that keeps a Secret, an [HMACConfig] or a
+// [WebhookConfig] in one prints it: keep the [HMACSigner] or the [Webhook] instead, which are safe there. Nor does fmt
+// call a method under %w where that verb does not fit, which go vet reports. encoding/json writes the keys of a map, and
+// encoding/gob and database/sql write a Secret, as they are. SECURITY.md has the rest.
 type Secret string
 
 // Format writes a placeholder under every verb.
 func (s Secret) Format(f fmt.State, _ rune) { redact(f) }
 
-// String gives a placeholder, for what asks for a text without package fmt, as the runtime does of a panic's value.
+// String returns a placeholder, for callers without package fmt, such as the runtime when it prints a panic's value.
 func (s Secret) String() string { return redacted }
 
-// LogValue gives a placeholder.
+// LogValue returns a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText gives a placeholder, so a configuration that holds a Secret can be written but not read back. The error
+// MarshalText returns a placeholder, so a configuration that contains a Secret can be encoded but not decoded. The error
 // is always nil.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
@@ -276,7 +276,7 @@ func (s Secret) checkEnd(field string, lineBreak bool) error {
 	return nil
 }
 
-// HMACConfig configures an HMACSigner.
+// HMACConfig configures an [HMACSigner].
 type HMACConfig struct {
 	// Scheme is required.
 	Scheme Scheme
@@ -284,21 +284,20 @@ type HMACConfig struct {
 	Secret Secret
 	// SecretEndsInLineBreak accepts a Secret that ends in a line break, for a service whose key really does.
 	SecretEndsInLineBreak bool
-	// Now gives the time for the timestamp header; nil means time.Now.
+	// Now returns the time for the timestamp header; nil means time.Now.
 	Now func() time.Time
 }
 
-// HMACSigner signs requests with HMAC-SHA256 (section 5). Make it with NewHMACSigner; it is safe for concurrent
-// use.
+// HMACSigner signs requests with HMAC-SHA256 (section 5). Create it with [NewHMACSigner]; it is safe for concurrent use.
 type HMACSigner struct {
 	// The key is reachable only through a function, which fmt and reflect cannot look into.
 	authenticator func() *authenticator
 	now           func() time.Time
 }
 
-var errNotMade = errors.New("not made by its constructor")
+var errNotMade = errors.New("nil or zero value")
 
-// NewHMACSigner checks c and makes a signer. Errors wrap ErrInvalidRequest and name the field.
+// NewHMACSigner returns a signer for c. Errors wrap [ErrInvalidRequest] and name the field.
 func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 	a, err := newAuthenticator(c.Scheme, []Secret{c.Secret})
 	if err == nil {
@@ -313,11 +312,11 @@ func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 	return &HMACSigner{authenticator: func() *authenticator { return a }, now: c.Now}, nil
 }
 
-// Sign sets the timestamp and signature headers on req. Its errors are those of Scheme.Canonical; a nil req, and a
-// signer that NewHMACSigner did not make, are errors too.
+// Sign sets the timestamp and signature headers on req. It returns the error of [Scheme].Canonical, and an error for a nil
+// req and for a signer that [NewHMACSigner] did not return.
 func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
 	if s == nil || s.authenticator == nil {
-		return fmt.Errorf("HMACSigner: %w", errNotMade)
+		return fmt.Errorf("HMACSigner: %w: use NewHMACSigner", errNotMade)
 	}
 	if req == nil {
 		return invalid("request", "nil")

@@ -16,13 +16,13 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// AnyAge as WebhookConfig.Tolerance accepts a notification however old or new its timestamp is. A notification
-// that was recorded once can then be played again for ever, so Notification.Key has to stop it.
+// AnyAge as [WebhookConfig].Tolerance accepts a notification whatever its timestamp. A recorded notification can then be
+// replayed forever, so [Notification.Key] has to stop it.
 const AnyAge time.Duration = -1
 
-// WebhookConfig configures a Webhook.
+// WebhookConfig configures a [Webhook].
 type WebhookConfig struct {
-	// Scheme is required. Its Canonical sees messages of KindNotification.
+	// Scheme is required. Its Canonical receives messages of [KindNotification].
 	Scheme Scheme
 	// Secrets are the project secret keys that are accepted, at least one: during a key rotation the new and the old
 	// one. None may end in a line break.
@@ -34,20 +34,19 @@ type WebhookConfig struct {
 	Tolerance time.Duration
 	// MaxBodyBytes limits the body that ParseRequest and Handler read; 0 means 64 KiB.
 	MaxBodyBytes int64
-	// Now gives the time to compare timestamps with; nil means time.Now.
+	// Now returns the time to compare timestamps with; nil means time.Now.
 	Now func() time.Time
 	// OnError, when set, is called by Handler for every notification that was not handled, before the response is
 	// written. If neither OnError nor Respond is set, rejected notifications are silent. err is what ParseRequest returned,
 	// whose text contains nothing of the body, or what the function returned. OnError must be safe for concurrent use.
 	OnError func(r *http.Request, err error)
 	// Respond, when set, writes Handler's response; err is nil for a notification that was handled, and the function's
-	// own error where that failed. The response that the service expects is not shown (section 6). See Handler for what
-	// nil does.
+	// own error where that failed. The response that the service expects is not shown (section 6). See [Webhook.Handler]
+	// for what nil does.
 	Respond func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// Webhook verifies and reads the notifications of section 6. Make it with NewWebhook; it is safe for concurrent
-// use.
+// Webhook verifies and parses the notifications of section 6. Create it with [NewWebhook]; it is safe for concurrent use.
 type Webhook struct {
 	// The keys are reachable only through a function, which fmt and reflect cannot look into.
 	authenticator func() *authenticator
@@ -58,7 +57,7 @@ type Webhook struct {
 	respond       func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// NewWebhook checks c and makes a Webhook. Errors wrap ErrInvalidRequest and name the field.
+// NewWebhook returns a [Webhook] for c. Errors wrap [ErrInvalidRequest] and name the field.
 func NewWebhook(c WebhookConfig) (*Webhook, error) {
 	a, err := newAuthenticator(c.Scheme, c.Secrets)
 	for i := 0; i < len(c.Secrets) && err == nil; i++ {
@@ -96,19 +95,20 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 	}, nil
 }
 
-// Verify says whether the service signed this header and body, and recently enough. body must be the bytes as
-// they arrived: the same JSON written anew has another signature. Message.Method is POST and Message.URL nil
-// for the Scheme.
+// Verify returns an error unless the service signed this header and body, and recently enough. body must be the bytes as
+// they arrived: the same JSON encoded again has another signature. For the [Scheme], [Message].Method is POST and URL is
+// nil.
 //
-// Errors wrap ErrMissingHeader, ErrMalformedHeader, ErrEmptyBody, ErrSignatureMismatch, ErrTimestampTooOld,
-// ErrTimestampTooNew or what Scheme.Canonical returned. The age is judged only once the signature is right.
+// Errors wrap [ErrMissingHeader], [ErrMalformedHeader], [ErrEmptyBody], [ErrSignatureMismatch], [ErrTimestampTooOld],
+// [ErrTimestampTooNew] or what Scheme.Canonical returned. The age is checked only after the signature.
 func (w *Webhook) Verify(h http.Header, body []byte) error {
 	_, _, err := w.authenticate(http.MethodPost, nil, h, body)
 	return err
 }
 
-// Parse is Verify, with its errors, and then reads the body. It fits every framework: it wants no more than header and
-// body, and keeps neither. A body with a right signature that is no notification is a *NotificationError.
+// Parse is [Webhook.Verify], with its errors, and returns the notification. It works with every framework: it needs only
+// header and body, and keeps neither. If the signature is correct but the body is no notification, the error is a
+// [*NotificationError].
 func (w *Webhook) Parse(h http.Header, body []byte) (*Notification, error) {
 	n, err := w.parse(http.MethodPost, nil, h, body)
 	if err != nil {
@@ -118,12 +118,12 @@ func (w *Webhook) Parse(h http.Header, body []byte) (*Notification, error) {
 	return n, nil
 }
 
-// ParseRequest is Parse for a request of net/http. It reads the body, at most WebhookConfig.MaxBodyBytes of it
-// or ErrBodyTooLarge, and puts it back, so that it can be read again. Message.URL is the address that was asked
-// for, also where a router has shortened r.URL.
+// ParseRequest is [Webhook.Parse] for a request of net/http. It reads the body, at most [WebhookConfig].MaxBodyBytes of it
+// or [ErrBodyTooLarge], and puts it back, so that it can be read again. [Message].URL is the address that was requested,
+// even if a router has shortened r.URL.
 func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 	if w == nil || w.authenticator == nil {
-		return nil, notificationError(errNotMade)
+		return nil, notificationError(errNoWebhook)
 	}
 	if r == nil {
 		return nil, notificationError(invalid("request", "nil"))
@@ -140,14 +140,14 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 	return n, nil
 }
 
-// Handler gives the notifications that pass ParseRequest to fn, with the request's context, and answers 200
-// when fn returns nil and 500 when it returns an error. fn must expect duplicates, old states after new ones, and refunds
+// Handler calls fn with the notifications that pass [Webhook.ParseRequest] and the request's context. It responds with 200
+// if fn returns nil and with 500 if it returns an error. fn must expect duplicates, old states after new ones, and refunds
 // with their payment's order_id: see [Notification.Key], [Notification.Final] and [Notification].Event.
 //
-// What does not pass is answered 401 for its headers, signature or age, 400 for its body, 413 for a body over
-// WebhookConfig.MaxBodyBytes, of which no more is read, and 405 for a method other than POST. These answers are
-// this package's choice, since the document shows none; WebhookConfig.Respond replaces them. A panic of fn is
-// left to net/http.
+// What does not pass is rejected with 401 for its headers, signature or age, 400 for its body, 413 for a body over
+// [WebhookConfig].MaxBodyBytes, of which no more is read, and 405 for a method other than POST. These responses are this
+// package's choice, since the document shows none; WebhookConfig.Respond replaces them. A panic of fn is left to
+// net/http.
 func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		status, err := w.handle(rw, r, fn)
@@ -184,7 +184,7 @@ func (w *Webhook) handle(rw http.ResponseWriter, r *http.Request, fn func(contex
 	return http.StatusOK, nil
 }
 
-// statusOf gives Handler's answer to a notification that did not pass.
+// statusOf returns Handler's response to a notification that did not pass.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, ErrBodyTooLarge):
@@ -201,13 +201,16 @@ func statusOf(err error) int {
 // Format writes a placeholder under every verb.
 func (w *Webhook) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "Webhook{"+redacted+"}") }
 
-var errUnreadable = errors.New("the body cannot be read")
+var (
+	errUnreadable = errors.New("the body cannot be read")
+	errNoWebhook  = fmt.Errorf("Webhook: %w: use NewWebhook", errNotMade)
+)
 
 // authenticate checks the headers, the signature and then the age of a notification.
 func (w *Webhook) authenticate(method string, u *url.URL, h http.Header, body []byte) (secretIndex int, at time.Time, err error) {
 	fail := func(err error) (int, time.Time, error) { return 0, time.Time{}, notificationError(err) }
 	if w == nil || w.authenticator == nil {
-		return fail(errNotMade)
+		return fail(errNoWebhook)
 	}
 	timestamp, signature, err := onlyValues(h)
 	if err != nil {
@@ -271,9 +274,9 @@ func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (
 
 func notificationError(err error) error { return fmt.Errorf("paymentsvc: notification: %w", err) }
 
-// onlyValues gives the one value of either header. A name counts in any case, for headers that did not come
-// through net/http, and so does a second value under another spelling of it. One walk looks for both names, since
-// a walk takes longer than all other checks of a header.
+// onlyValues returns the one value of either header. A name counts in any letter case, for headers that did not come
+// through net/http, and so does a second value under another spelling of it. One walk looks for both names, since a walk
+// takes longer than all other checks of a header.
 func onlyValues(h http.Header) (timestamp, signature string, err error) {
 	if len(h) == 2 { // there is no room for another spelling, so none has to be looked for
 		timestamp, signature = usualValue(h, headerTimestamp), usualValue(h, headerSignature)
@@ -297,7 +300,7 @@ func onlyValues(h http.Header) (timestamp, signature string, err error) {
 	return timestamps.value, signatures.value, signatures.check(headerSignature)
 }
 
-// usualValue gives the one value under the usual spelling of a name, or "".
+// usualValue returns the one value under the usual spelling of a name, or "".
 func usualValue(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {
 		return values[0]
@@ -335,10 +338,10 @@ func (f *found) check(name string) error {
 	}
 }
 
-// maxTimestamp is the last second of the year 9999. What lies beyond is not in seconds.
+// maxTimestamp is the last second of the year 9999. Anything beyond is not in seconds.
 const maxTimestamp = 253402300799
 
-// parseTimestamp reads Unix seconds: ASCII digits and nothing else.
+// parseTimestamp parses Unix seconds: ASCII digits and nothing else.
 func parseTimestamp(text string) (time.Time, error) {
 	var seconds int64
 	for i := range len(text) {
@@ -391,8 +394,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// requestedURL is the address as it was asked for. Routers shorten r.URL, but the service signed the whole; the
-// host stands apart from it in a request.
+// requestedURL returns the address as it was requested. Routers shorten r.URL, but the service signed the whole; the host
+// is a separate field of a request.
 func requestedURL(r *http.Request) *url.URL {
 	asked, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil { // a request that no server has read has no RequestURI

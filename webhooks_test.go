@@ -169,13 +169,13 @@ func TestAWebhookThatNobodyMadeFailsAndDoesNotPanic(t *testing.T) {
 	for name, webhook := range map[string]*paymentsvc.Webhook{"nil": nil, "zero": {}} {
 		t.Run(name, func(t *testing.T) {
 			header := hookHeader(hookClockShown, hookBody)
-			require.ErrorContains(t, webhook.Verify(header, []byte(hookBody)), "not made by its constructor")
+			require.ErrorContains(t, webhook.Verify(header, []byte(hookBody)), "nil or zero value: use New")
 			n, err := webhook.Parse(header, []byte(hookBody))
-			require.ErrorContains(t, err, "not made by its constructor")
+			require.ErrorContains(t, err, "nil or zero value: use New")
 			assert.Nil(t, n)
 			r := hookRequest(hookBody)
 			n, err = webhook.ParseRequest(r)
-			require.ErrorContains(t, err, "not made by its constructor")
+			require.ErrorContains(t, err, "nil or zero value: use New")
 			assert.Nil(t, n)
 			unread(t, r, hookBody)
 			answer := answerOf(webhook.Handler(neverCalled(t)), hookRequest(hookBody))

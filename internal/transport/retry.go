@@ -17,13 +17,13 @@ type Retry struct {
 	MaxDelay    time.Duration // of one wait, whoever asked for it
 }
 
-// Next says how long to wait before another attempt follows attempt number n, whose result is last and whose
-// judgement is err; false where none may follow. The wait is positive and ends before the deadline of ctx.
+// Next returns how long to wait before the retry after attempt number n, whose result is last and whose judgement is err;
+// false if there must be none. The wait is positive and ends before the deadline of ctx.
 func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err error) (time.Duration, bool) {
 	if err == nil || n >= p.MaxAttempts || ctx.Err() != nil {
 		return 0, false
 	}
-	if safe := last.NotSent || r.Repeatable && passing(last, err); !safe {
+	if safe := last.NotSent || r.Repeatable && transient(last, err); !safe {
 		return 0, false
 	}
 	delay, asked := RetryAfter(last.Header, last.At)
@@ -37,9 +37,9 @@ func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err err
 	return delay, true
 }
 
-// passing says whether a failure may be gone at the next attempt: no answer, half of one, or the server's
-// word that it is busy or broken.
-func passing(last Result, err error) bool {
+// transient reports whether a retry may succeed: no answer came, half of one, or the server's word that it is busy or
+// broken.
+func transient(last Result, err error) bool {
 	if errors.Is(err, ErrTooLarge) {
 		return false
 	}
@@ -49,8 +49,8 @@ func passing(last Result, err error) bool {
 		last.Status/100 == 5
 }
 
-// backOff gives the wait after attempt n: half of it fixed, half of it random, so that callers who failed
-// together do not come back together.
+// backOff returns the wait after attempt n: half of it fixed, half of it jitter, so that callers who failed together do
+// not come back together.
 func (p Retry) backOff(n int) time.Duration {
 	delay := p.BaseDelay
 	for ; n > 1 && delay < p.MaxDelay; n-- {
@@ -78,7 +78,7 @@ func RetryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 	return delay, delay > 0 && !at.IsZero()
 }
 
-// Wait waits for d or until ctx is done, and then says why.
+// Wait waits for d, or until ctx is done and returns why.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,5 +1,5 @@
-// Package transport sends a signed POST in one or more attempts. It knows nothing of payments: it says what
-// became of each attempt, whether the request can have left this process, and when another one may follow.
+// Package transport sends a signed POST in one or more attempts. It knows nothing of payments: it reports the result of
+// each attempt, whether the request can have left this process, and when a retry may follow.
 package transport
 
 import (
@@ -48,8 +48,7 @@ type Client struct {
 	userAgent []string
 }
 
-// New makes a Client from a copy of c.HTTP that follows no redirect: net/http would hand the signature to
-// another host.
+// New returns a Client on a copy of c.HTTP that follows no redirect: net/http would pass the signature to another host.
 func New(c Config) *Client {
 	client := http.Client{Transport: Default()}
 	if c.HTTP != nil {
@@ -73,7 +72,7 @@ type Request struct {
 type Result struct {
 	// Tried says that the attempt reached the http.Client; otherwise Err says why not.
 	Tried bool
-	// NotSent says that, as is proved, no byte of the request left.
+	// NotSent says that provably no byte of the request left.
 	NotSent bool
 	// Repeated says that the transport tried to send the request again, and was stopped.
 	Repeated bool
@@ -93,7 +92,7 @@ type Result struct {
 // CloseIdleConnections closes the connections that wait for a next call.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// Send makes one attempt. The signature is made afresh, and what is sent is r.Body.
+// Send makes one attempt, signed afresh. What is sent is r.Body.
 func (c *Client) Send(ctx context.Context, r *Request) Result {
 	if ctx.Err() != nil {
 		return Result{NotSent: true, Err: contextError(ctx, nil)}
@@ -164,8 +163,8 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 	return req, nil
 }
 
-// cleanHeader takes out the headers that are unwanted, and refuses what no header can carry: net/http
-// would too, but then it would not be known that nothing left.
+// cleanHeader removes the headers that are unwanted, and rejects what no header can carry: net/http would too, but then
+// it would not be known that nothing left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
 		if unwanted(name) {
@@ -184,7 +183,7 @@ func cleanHeader(h http.Header) error {
 	return nil
 }
 
-// unwanted says whether a header must not be sent. The first two make net/http send a POST again on its own. The others
+// unwanted reports whether a header must not be sent. The first two make net/http send a POST again on its own. The others
 // say where a request ends and for whom it is, which net/http says itself: it leaves them out of a header, but only
 // under their usual spelling.
 func unwanted(name string) bool {
@@ -195,7 +194,7 @@ func unwanted(name string) bool {
 	return false
 }
 
-// validHeaderName says whether name is a token (RFC 9110, section 5.6.2).
+// validHeaderName reports whether name is a token (RFC 9110, section 5.6.2).
 func validHeaderName(name string) bool {
 	const others = "!#$%&'*+-.^_`|~"
 	for i := range len(name) {
@@ -208,7 +207,7 @@ func validHeaderName(name string) bool {
 	return name != ""
 }
 
-// ValidHeaderValue says whether net/http would send s as a header's value.
+// ValidHeaderValue reports whether net/http would send s as a header's value.
 func ValidHeaderValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -281,7 +280,7 @@ func Default() *http.Transport {
 	}
 }
 
-// refusedByProxy names the status of a proxy that makes no tunnel: net/http would give the proxy's own words, which
+// refusedByProxy returns the status of a proxy that makes no tunnel: net/http would return the proxy's own words, which
 // may repeat what it was sent.
 func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
