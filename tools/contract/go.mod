@@ -1,4 +1,4 @@
-module github.com/paymentsvc/paymentsvc/internal/contract
+module github.com/paymentsvc/paymentsvc/tools/contract
 
 go 1.26.0
 

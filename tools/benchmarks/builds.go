@@ -49,7 +49,7 @@ func buildOne(ctx context.Context, kind, name string) (built, error) {
 
 	out := filepath.Join(dir, "hello")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-o", out, //nolint:gosec // names from the list above
-		"github.com/paymentsvc/paymentsvc/internal/benchmarks/hello/"+kind+"/"+name)
+		"github.com/paymentsvc/paymentsvc/tools/benchmarks/hello/"+kind+"/"+name)
 	cmd.Env = append(os.Environ(), "GOCACHE="+filepath.Join(dir, "cache"), "GOFLAGS=")
 	cmd.Stderr = os.Stderr
 	start := time.Now()

@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -228,23 +227,4 @@ func TestEveryFieldThatIsReadIsJudgedAsTheDocumentDoes(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, allDifferences(), sortedNames(shown), "differences that showed")
-}
-
-// TestTheDocumentIsTheOneThatWasHandedOver holds testdata/openapi.yaml to the file that it is a copy of.
-func TestTheDocumentIsTheOneThatWasHandedOver(t *testing.T) {
-	want := handedOver(t, "openapi.yaml")
-	got, err := os.ReadFile(documentFile)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
-}
-
-// handedOver reads a file that stands beside this repository where it is developed.
-func handedOver(t *testing.T, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile("../../../shared/contract/" + name)
-	if os.IsNotExist(err) {
-		t.Skipf("the interface document is not beside this repository: there is no ../shared/contract/%s", name)
-	}
-	require.NoError(t, err)
-	return data
 }

@@ -1,4 +1,4 @@
-module github.com/paymentsvc/paymentsvc/internal/benchmarks
+module github.com/paymentsvc/paymentsvc/tools/benchmarks
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/paymentsvc/paymentsvc/internal/browsertest
+module github.com/paymentsvc/paymentsvc/tools/browser
 
 go 1.26
 
