@@ -10,14 +10,13 @@ import (
 	"path"
 	"testing"
 
+	_ "github.com/google/uuid" // which testdata imports
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/exp/apidiff"
 	"golang.org/x/tools/go/packages"
 
-	// This module requires what testdata imports.
-	_ "github.com/google/uuid"
-	_ "github.com/paymentsvc/paymentsvc/paymentsvctest"
+	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // which brings the SDK into this module
 )
 
 const sdk = "github.com/paymentsvc/paymentsvc"
