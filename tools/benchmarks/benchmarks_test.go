@@ -2,20 +2,13 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/perf/benchfmt"
 )
 
 // altered changes one letter in what a form was padded with, so that the JSON stays JSON.
@@ -91,19 +84,6 @@ func TestEveryClientPostsItsRequestAndReadsTheAnswer(t *testing.T) {
 	assert.Contains(t, bodies["paddle"], "order-1")
 }
 
-func TestEveryClientReportsARefusal(t *testing.T) {
-	for _, c := range clients() {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte(`{"error":{"code":"refused","message":"no"}}`))
-		}))
-		_, err := c.connect(server.URL, server.Client())(t.Context())
-		assert.Error(t, err, c.name)
-		server.Close()
-	}
-}
-
 func TestTheBareServiceUnderstandsEveryClient(t *testing.T) {
 	candidates, end := callers(t.Context())
 	defer end()
@@ -114,21 +94,6 @@ func TestTheBareServiceUnderstandsEveryClient(t *testing.T) {
 			assert.Equal(t, orderID, id, c.name)
 		}
 	}
-}
-
-func TestConnectionsAreCounted(t *testing.T) {
-	rows, err := measureConnections(t.Context(), 1, 1, 3, rand.New(rand.NewPCG(1, 2)))
-	require.NoError(t, err)
-	for _, r := range rows {
-		assert.EqualValues(t, 1, r.connections, "%s: one caller needs one", r.name)
-	}
-}
-
-func TestAFailureIsNotMeasured(t *testing.T) {
-	failure := errors.New("failure")
-	_, err := measure([]candidate{{name: "failing", run: func() (string, error) { return "", failure }}}, "failing", 1, 2,
-		rand.New(rand.NewPCG(1, 2)))
-	require.ErrorIs(t, err, failure)
 }
 
 func TestRatiosAreMadeWithinARound(t *testing.T) {
@@ -145,136 +110,4 @@ func TestRatiosAreMadeWithinARound(t *testing.T) {
 	assert.InDelta(t, 1, rows[2].toBest, 0)
 	assert.InDelta(t, 0.25, rows[0].toBest, 0, "a bound is no best")
 	assert.InDelta(t, 0.5, rows[2].toReference, 0)
-}
-
-// someTables are tables as a run makes them, with numbers that are made up.
-func someTables() []table {
-	var tables []table
-	for _, title := range []string{"Verify, 220 B", "Verify and parse, 220 B", "A call, one caller"} {
-		tables = append(tables, table{title: title, reference: byHand, rows: []row{
-			{candidate: candidate{name: "other", who: "paddle"}, time: 2500, toBest: 2.5, toReference: 2, allocs: 7, bytes: 512},
-			{candidate: candidate{name: "floor", bound: true}, time: 900, toBest: 0.9, toReference: 0.5},
-			{candidate: candidate{name: "mine", who: ours}, time: 1000, toBest: 1, toReference: 0.8, allocs: 1, bytes: 16},
-		}})
-	}
-	return tables
-}
-
-func TestTablesShowBoundsThenTheBestFirstEachTimeWithItsRatio(t *testing.T) {
-	require.Equal(t, "### Verify, 220 B\n\n"+
-		"| | time | × best | × by hand | allocations | bytes |\n|---|--:|--:|--:|--:|--:|\n"+
-		"| *bound:* floor | 900 ns | 0.90 | 0.50 | 0 | 0 |\n"+
-		"| **mine** | 1.00 µs | 1.00 | 0.80 | 1 | 16 |\n"+
-		"| other | 2.50 µs | 2.50 | 2.00 | 7 | 512 |\n\n", someTables()[0].markdown())
-
-	counted := table{title: "Connections", rows: []row{
-		{candidate: candidate{name: "many"}, time: 2e6, toBest: 2, toReference: 1, connections: 12},
-		{candidate: candidate{name: "few"}, time: 1e6, toBest: 1, toReference: 0.5, connections: 8},
-	}}
-	require.Equal(t, "### Connections\n\n"+
-		"| | time | × best | × by hand | connections | × fewest |\n|---|--:|--:|--:|--:|--:|\n"+
-		"| few | 1.00 ms | 1.00 | 0.50 | 8 | 1.0 |\n"+
-		"| many | 2.00 ms | 2.00 | 1.00 | 12 | 1.5 |\n\n", counted.markdown())
-}
-
-func TestBuildsShowTheirRatios(t *testing.T) {
-	require.Equal(t, "### A program\n\n"+
-		"| imports | binary | × smallest | cold build | × quickest | processor time | × least |\n"+
-		"|---|--:|--:|--:|--:|--:|--:|\n"+
-		"| **paymentsvc** | 8.0 MB | 1.00 | 20 s | 1.00 | 30 s | 1.00 |\n"+
-		"| resty | 12.0 MB | 1.50 | 40 s | 2.00 | 90 s | 3.00 |\n\n",
-		builtMarkdown("A program", []built{
-			{"paymentsvc", 8e6, 20e9, 30e9},
-			{"resty", 12e6, 40e9, 90e9},
-		}))
-}
-
-func TestEveryHelloProgramIsThere(t *testing.T) {
-	for kind, names := range programs() {
-		for _, name := range names {
-			assert.FileExists(t, filepath.Join("hello", kind, name, "main.go"))
-		}
-		there, err := os.ReadDir(filepath.Join("hello", kind))
-		require.NoError(t, err)
-		assert.Len(t, there, len(names), kind)
-	}
-}
-
-func TestPublishReplacesWhatIsBetweenItsMarkersAndDrawsThePicture(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "performance.md")
-	require.NoError(t, os.WriteFile(file, []byte("before\n<!-- measured -->\nold\n<!-- end of measured -->\nafter\n"), 0o600))
-	require.NoError(t, publish(dir, map[string]string{"measured": "new\n"}, someTables()))
-
-	document, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "before\n<!-- measured -->\n\nnew\n\n<!-- end of measured -->\nafter\n", string(document))
-
-	picture, err := os.ReadFile(filepath.Join(dir, "performance.svg"))
-	require.NoError(t, err)
-	var root struct {
-		XMLName xml.Name
-	}
-	require.NoError(t, xml.Unmarshal(picture, &root))
-	require.Equal(t, "svg", root.XMLName.Local)
-	for _, text := range []string{"Verify a notification", "220 B", "one caller", "paymentsvc", "paddle", "2.5"} {
-		assert.Contains(t, string(picture), ">"+text)
-	}
-}
-
-func TestPublishRefusesADocumentWithoutMarkers(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "performance.md")
-	require.NoError(t, os.WriteFile(file, []byte("mine\n"), 0o600))
-	require.ErrorIs(t, publish(dir, map[string]string{"measured": "new"}, someTables()), errNoMarkers)
-	document, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "mine\n", string(document))
-}
-
-func TestTheDocumentHoldsARunOfEveryCandidate(t *testing.T) {
-	content, err := os.ReadFile("../../docs/performance.md")
-	require.NoError(t, err)
-	document := string(content)
-	for _, size := range sizes() {
-		assert.Contains(t, document, "### Verify, "+sizeName(size)+"\n")
-		assert.Contains(t, document, "### Verify and parse, "+sizeName(size)+"\n")
-	}
-	all := append(verifiers(220, untouched), parsers(220, untouched)...)
-	for _, c := range clients() {
-		all = append(all, candidate{name: c.name})
-	}
-	for _, c := range all {
-		assert.Contains(t, document, c.name)
-	}
-	for _, line := range strings.Split(document, "\n") {
-		if strings.Contains(line, " µs") || strings.Contains(line, " ns") {
-			assert.Regexp(t, `^\| .* \| [0-9.]+ (ns|µs) \| [0-9.]+ \| `, line, "no time without its ratio")
-		}
-	}
-}
-
-// The numbers of the last release are what CONTRIBUTING has compared, so they must be what benchstat reads, and hold
-// ratios only: times of another machine say nothing.
-func TestTheNumbersOfTheLastReleaseAreRatios(t *testing.T) {
-	f, err := os.Open("testdata/baseline.txt")
-	require.NoError(t, err)
-	defer f.Close()
-	reader := benchfmt.NewReader(f, "baseline.txt")
-	runs := map[string]int{}
-	for reader.Scan() {
-		result, ok := reader.Result().(*benchfmt.Result)
-		if !ok {
-			continue
-		}
-		runs[string(result.Name.Full())]++
-		for _, value := range result.Values {
-			assert.Contains(t, []string{"x-time", "x-allocs", "x-bytes"}, value.Unit)
-		}
-	}
-	require.NoError(t, reader.Err())
-	require.NotEmpty(t, runs)
-	for name, count := range runs {
-		assert.GreaterOrEqual(t, count, 6, "%s: fewer runs give benchstat no interval", name)
-	}
 }

@@ -2,12 +2,11 @@
 // bytes. It is a module of its own, so that the peers stay out of the SDK's requirements.
 //
 //	go run .                       print the tables as Markdown: about two minutes
-//	go run . -o ../../docs         and put them into performance.md there, with performance.svg
+//	go run . -o ../../docs         and put them into performance.md there
 //	go run . -o ../../docs -builds also build each hello program with an empty cache: some ten minutes more
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -28,13 +27,13 @@ func main() {
 func run(ctx context.Context, args []string, stdout, progress io.Writer) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	out := flags.String("o", "", "the directory of performance.md, which is changed, and performance.svg, which is written")
+	out := flags.String("o", "", "the directory of performance.md, which is changed")
 	rounds := flags.Int("rounds", 201, "how often each candidate has its turn")
 	builds := flags.Bool("builds", false, "also build each hello program with an empty cache")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	tables, text, err := compare(ctx, max(1, *rounds), progress)
+	text, err := compare(ctx, max(1, *rounds), progress)
 	if err != nil {
 		return err
 	}
@@ -52,20 +51,17 @@ func run(ctx context.Context, args []string, stdout, progress io.Writer) error {
 	if *out == "" {
 		return nil
 	}
-	return publish(*out, sections, tables)
+	return publish(*out, sections)
 }
 
 // sizes are a notification as it comes, and one that some field has blown up to what Handler reads.
 func sizes() []int { return []int{220, 4 << 10, 64 << 10} }
 
 // compare measures everything but builds.
-func compare(ctx context.Context, rounds int, progress io.Writer) (tables []table, text string, err error) {
+func compare(ctx context.Context, rounds int, progress io.Writer) (text string, err error) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns guards nothing
 	text = machine(time.Now()) + "\n" + versions() + fmt.Sprintf("\nEach candidate had %d turns.\n\n", rounds)
-	add := func(t table) {
-		tables = append(tables, t)
-		text += t.markdown()
-	}
+	add := func(t table) { text += t.markdown() }
 	for _, work := range []struct {
 		title string
 		made  func(int, delivery) []candidate
@@ -75,7 +71,7 @@ func compare(ctx context.Context, rounds int, progress io.Writer) (tables []tabl
 			_, _ = fmt.Fprintln(progress, title)
 			rows, err := measure(work.made(size, untouched), pooledHMACName, rounds, 1, random)
 			if err != nil {
-				return nil, "", err
+				return "", err
 			}
 			add(table{title: title, reference: "pooled HMAC", rows: rows})
 		}
@@ -87,7 +83,7 @@ func compare(ctx context.Context, rounds int, progress io.Writer) (tables []tabl
 		rows, err := measure(candidates, byHand, rounds, n, random)
 		end()
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
 		add(table{title: title, reference: byHand, rows: rows})
 	}
@@ -95,10 +91,10 @@ func compare(ctx context.Context, rounds int, progress io.Writer) (tables []tabl
 	_, _ = fmt.Fprintln(progress, title)
 	rows, err := measureConnections(ctx, min(rounds, 21), 64, 20, random)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	add(table{title: title, reference: byHand, rows: rows})
-	return tables, text, nil
+	return text, nil
 }
 
 func sizeName(bytes int) string {
@@ -124,8 +120,8 @@ func compareBuilds(ctx context.Context, progress io.Writer) (text string, err er
 	return text, nil
 }
 
-// publish puts the sections into the document and writes its picture.
-func publish(dir string, sections map[string]string, tables []table) error {
+// publish puts the sections into the document.
+func publish(dir string, sections map[string]string) error {
 	file := filepath.Join(dir, "performance.md")
 	content, err := os.ReadFile(file) //nolint:gosec // the user's own choice
 	if err != nil {
@@ -136,13 +132,6 @@ func publish(dir string, sections map[string]string, tables []table) error {
 		if document, err = replaceBetween(document, name, text); err != nil {
 			return err
 		}
-	}
-	var picture bytes.Buffer
-	if err := drawPicture(&picture, tables); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "performance.svg"), picture.Bytes(), 0o644); err != nil { //nolint:gosec // a document
-		return err
 	}
 	return os.WriteFile(file, []byte(document), 0o644) //nolint:gosec // a document, where the user wants it
 }

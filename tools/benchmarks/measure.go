@@ -20,7 +20,7 @@ const (
 // candidate is one way to do the work of a table.
 type candidate struct {
 	name string
-	who  string // whose it is, for the colours of the picture
+	who  string // whose it is
 	// bound does less than the work. It shows what no candidate can undercut.
 	bound bool
 	// run does the work once and gives the id that it read, "" where it reads none.

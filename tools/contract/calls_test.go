@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
@@ -271,13 +270,4 @@ func sameValue(s *schema, given json.RawMessage, field reflect.Value) error {
 		return fmt.Errorf("a %s is not read by any test", s.Type)
 	}
 	return nil
-}
-
-func TestNamesAreTranslatedAsTheDocumentWritesThem(t *testing.T) {
-	for name, want := range map[string]string{
-		"OrderID": "order_id", "RedirectURL": "redirect_url", "StatusCode": "status_code", "Amount": "amount",
-		"ID": "id", "URLOfForm": "url_of_form",
-	} {
-		require.Equal(t, want, snake(name))
-	}
 }

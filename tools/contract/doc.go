@@ -5,7 +5,5 @@
 // Where they differ on purpose the tests keep tables, with the section of the interface document and the reason. An
 // entry that is no longer true fails as well.
 //
-// The SDK also runs against Prism, which serves the same document, where npx is there to start it.
-//
 // It is a module of its own, so that the validator stays out of the SDK's requirements.
 package contract

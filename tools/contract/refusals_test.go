@@ -103,30 +103,3 @@ func TestWhatTheFakeRefusesByItselfHasTheShapeOfTheAnswer(t *testing.T) {
 		}
 	}
 }
-
-// TestARefusalOfAnotherShapeIsNoticed shows that the shape of a refusal is looked at.
-func TestARefusalOfAnotherShapeIsNoticed(t *testing.T) {
-	s := serve(t, places()[1], nil)
-	for answer, valid := range map[string]bool{
-		`{"error":{"code":"a","message":"b"}}`:                        true,
-		`{"error":{"code":"a","message":"b"},"order_id":17}`:          false,
-		`{"error":{"code":"a","message":"b"},"order_id":"text"}`:      true,
-		`{"error":{"code":"a","message":"b"},"foreign":"text"}`:       false,
-		`{"error":{"code":"a","message":"b","foreign":"text"}}`:       false,
-		`{"error":{"code":"a"}}`:                                      false,
-		`{"error":{"code":17,"message":"b"}}`:                         false,
-		`{"error":"a"}`:                                               false,
-		`{"error_code":"a","error_message":"b"}`:                      false,
-		`{"order_id":"text","status":1,"status_code":2}`:              false,
-		`[{"error":{"code":"a","message":"b"}}]`:                      false,
-		`<html><body><h1>502 Bad Gateway</h1></body></html>`:          false,
-		`{"error":{"code":"a","message":"b"},"status":1.5}`:           false,
-		`{"error":{"code":"a","message":"b"},"status_code":0}`:        true,
-		`{"error":{"code":"a","message":"b"},"status_code":null}`:     false,
-		`{"error":{"code":"a","message":"b"}} {"error":{"code":"a"}}`: false,
-	} {
-		m := s.post("/init_payout", "{}")
-		m.status, m.answerHeader, m.answer = 400, http.Header{"Content-Type": {"application/json"}}, []byte(answer)
-		require.Equal(t, valid, checkAnswer(s.refusal, m) == nil, answer)
-	}
-}

@@ -109,7 +109,8 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 			if u.Path != "" {
 				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), u.Path))
 				assert.False(t, strings.HasPrefix(target, ".."), "%s: %s leaves the repository", name, link)
-				assert.FileExists(t, existing(target), "%s: %s", name, link)
+				_, err := os.Stat(filepath.Join(root, target))
+				assert.NoError(t, err, "%s: %s", name, link)
 			}
 			if u.Fragment != "" {
 				assert.True(t, all[target].anchors[u.Fragment], "%s: %s: no such heading", name, link)
@@ -117,15 +118,6 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 50)
-}
-
-// existing returns the path of a file, and of a directory the path of something in it.
-func existing(name string) string {
-	name = filepath.Join(root, name)
-	if inside, _ := filepath.Glob(filepath.Join(name, "*.*")); len(inside) > 0 {
-		return inside[0]
-	}
-	return name
 }
 
 // TestGoCodeIsCompiled finds each Go block of the pages, whatever its indentation and without its imports, in a Go file
