@@ -26,7 +26,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// TestMain gives the process a proxy that refuses, since net/http reads the environment once.
+// TestMain gives the process a proxy that rejects CONNECT, since net/http reads the environment once.
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusProxyAuthRequired)
@@ -197,7 +197,7 @@ func failedCalls(t *testing.T) []error {
 		}),
 		calling(t, startPayment, over(&http.Transport{DialContext: notFound})),
 		calling(t, startPayment, func(c *paymentsvc.Config) {
-			// With roots of its own, Go verifies by itself on every system, and says it in its own words.
+			// With roots of its own, Go verifies by itself on every system, and words the error itself.
 			over(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}})(c)
 			c.BaseURL = stranger.URL
 		}),
@@ -262,7 +262,7 @@ func amounts(*testing.T) []error {
 	return []error{new(paymentsvc.Amount).Scan(10.5), comma, inexact}
 }
 
-// notificationErrors are what a webhook says of a notification with something wrong.
+// notificationErrors are errors of notifications with something wrong.
 func notificationErrors(t *testing.T) (list []error) {
 	const body = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
 	sent := time.Unix(1_700_000_000, 0)
@@ -326,7 +326,7 @@ func (r *recorder) Helper() {}
 
 func (r *recorder) Errorf(format string, args ...any) { r.text += fmt.Sprintf(format, args...) }
 
-// failedAssertions are what the assertions of package paymentsvctest say.
+// failedAssertions are the messages of assertions that fail.
 func failedAssertions(t *testing.T) (list []string) {
 	for _, wrong := range []paymentsvc.Signer{
 		signer(scheme.Canonical, secret+"\n"),
