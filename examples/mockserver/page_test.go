@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -519,56 +516,13 @@ func TestThePageShowsNothingAsMarkup(t *testing.T) {
 	for _, text := range []string{"&lt;script&gt;alert(1)", "&lt;script&gt;alert(2)", "/&lt;img src=x&gt;", "&lt;i&gt;"} {
 		require.Contains(t, page, text)
 	}
-	requireWellFormed(t, page)
 	_, page = r.get("?done=%3Cb%3Efree+text&order=1")
 	require.NotContains(t, page, "free text", "an address puts words on the page")
 }
 
-// requireWellFormed checks that tags are balanced, ids unique, tables have captions and fields have labels.
-func requireWellFormed(t *testing.T, page string) {
-	t.Helper()
-	dec := xml.NewDecoder(strings.NewReader(page))
-	dec.Strict, dec.AutoClose, dec.Entity = true, xml.HTMLAutoClose, xml.HTMLEntity
-	// The two attributes without a value, which XML does not know.
-	page = strings.NewReplacer(" selected>", ">", " required ", " ").Replace(page)
-	page = regexp.MustCompile(`<(meta|link|input)([^>]*)>`).ReplaceAllString(page, "<$1$2/>")
-	dec = xml.NewDecoder(strings.NewReader(strings.TrimPrefix(strings.TrimSpace(page), "<!DOCTYPE html>")))
-	ids, open, previous := map[string]bool{}, []string{}, ""
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		require.NoError(t, err)
-		switch token := token.(type) {
-		case xml.StartElement:
-			attr := map[string]string{}
-			for _, a := range token.Attr {
-				attr[a.Name.Local] = a.Value
-			}
-			if id, ok := attr["id"]; ok {
-				require.False(t, ids[id], "the id %s stands twice", id)
-				ids[id] = true
-			}
-			name := token.Name.Local
-			switch {
-			case previous == "table":
-				require.Equal(t, "caption", name, "a table without a caption")
-			case name == "select" || name == "input" && attr["type"] != "hidden":
-				require.Contains(t, open, "label", "a field without a label")
-			}
-			open, previous = append(open, name), name
-		case xml.EndElement:
-			open, previous = open[:len(open)-1], ""
-		}
-	}
-}
-
-func TestThePageIsWellFormedWhateverItShows(t *testing.T) {
+func TestThePageHasEveryTable(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL)
-	_, page := r.get("")
-	requireWellFormed(t, page)
 	id := r.pay("order-1")
 	r.payOut("payout-1")
 	r.press("orders/"+id+"/settle", settle("SUCCESS"))
@@ -576,11 +530,10 @@ func TestThePageIsWellFormedWhateverItShows(t *testing.T) {
 	r.press("orders/"+id+"/refund", url.Values{"amount": {"1"}, "status": {"SUCCESS"}})
 	_, err := r.client("another").GetBalance(t.Context())
 	require.Error(t, err)
-	_, page = r.get("?all=1&auto=1")
+	_, page := r.get("?all=1&auto=1")
 	for _, table := range []string{"Orders: 2 in all", "Waiting, the oldest first", "Deliveries: 1 in all", "Refused requests: 1 in all", "What goes wrong", "Balances", "Settings"} {
 		require.Contains(t, page, table)
 	}
-	requireWellFormed(t, page)
 }
 
 func TestThePageRefreshesItselfOnlyWhenAsked(t *testing.T) {
@@ -613,52 +566,6 @@ func TestALongListIsCutUnlessAllIsAsked(t *testing.T) {
 	_, page = r.get("?all=1")
 	require.Contains(t, page, "Orders: 26 in all")
 	require.Contains(t, page, "order-1.")
-}
-
-// The page's colours, each on each surface on which it stands: WCAG 2 wants 4.5 of text, and 3 of the edges of fields.
-func TestTheColoursContrast(t *testing.T) {
-	css, err := files.ReadFile("style.css")
-	require.NoError(t, err)
-	light, dark, both := strings.Cut(string(css), "prefers-color-scheme: dark")
-	require.True(t, both)
-	dark, _, _ = strings.Cut(dark, "\n}\n")
-	for name, palette := range map[string]string{"light": light, "dark": dark} {
-		colour := func(name string) float64 {
-			found := regexp.MustCompile(`--` + name + `: #([0-9a-f]{6});`).FindStringSubmatch(palette)
-			require.NotNil(t, found, name)
-			return luminance(t, found[1])
-		}
-		for _, pair := range []struct {
-			front, back string
-			least       float64
-		}{
-			{"ink", "paper", 4.5}, {"ink", "page", 4.5}, {"ink", "tint", 4.5},
-			{"quiet", "paper", 4.5}, {"quiet", "page", 4.5}, {"quiet", "tint", 4.5},
-			{"accent", "paper", 4.5}, {"accent", "page", 4.5}, {"accent", "tint", 4.5},
-			{"on-accent", "accent", 4.5}, {"paper", "ink", 4.5},
-			{"edge", "paper", 3},
-		} {
-			a, b := colour(pair.front), colour(pair.back)
-			require.GreaterOrEqual(t, (max(a, b)+0.05)/(min(a, b)+0.05), pair.least, "%s: %s on %s", name, pair.front, pair.back)
-		}
-	}
-}
-
-// luminance is WCAG's relative luminance of a colour in hexadecimal.
-func luminance(t *testing.T, hex string) float64 {
-	t.Helper()
-	sum := 0.0
-	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
-		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
-		require.NoError(t, err)
-		c := float64(n) / 255
-		if c <= 0.04045 {
-			sum += weight * c / 12.92
-		} else {
-			sum += weight * math.Pow((c+0.055)/1.055, 2.4)
-		}
-	}
-	return sum
 }
 
 func TestAButtonsWorkIsDoneThoughItsBrowserHasLeft(t *testing.T) {

@@ -50,7 +50,7 @@ func TestTheCommandsOfTheReadmeWork(t *testing.T) {
 		switch first, _, _ := strings.Cut(block, "\n"); {
 		case first == "go run .":
 			continue // it serves until it is stopped: TestTheDemoLives
-		case strings.Contains(first, "postgres go test"), strings.Contains(first, "internal/browsertest"):
+		case strings.Contains(first, "postgres go test"), strings.Contains(first, "tools/browser"):
 			continue // this is one of them, and the others take minutes
 		case strings.Contains(first, "make-payouts"):
 			replace, want = []string{"go run . ", program + " "}, "100 of 100 payouts"

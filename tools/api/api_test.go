@@ -1,0 +1,54 @@
+// Package api_test holds the exported API to what partners were promised.
+package api_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path"
+	"testing"
+
+	_ "github.com/google/uuid" // which testdata imports
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/exp/apidiff"
+	"golang.org/x/tools/go/packages"
+
+	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // which brings the SDK into this module
+)
+
+const sdk = "github.com/paymentsvc/paymentsvc"
+
+// TestPromisedNamesStay compares the declarations in testdata with those of the packages: every name must be there,
+// with the same type. Names that testdata does not have may be added. A struct with a field _ has fields of its own.
+func TestPromisedNamesStay(t *testing.T) {
+	loaded := packagesByPath{}
+	roots, err := packages.Load(&packages.Config{Mode: packages.LoadTypes | packages.NeedDeps | packages.NeedImports}, sdk, sdk+"/canonical", sdk+"/paymentsvctest")
+	require.NoError(t, err)
+	require.Zero(t, packages.PrintErrors(roots))
+	packages.Visit(roots, nil, func(p *packages.Package) { loaded[p.PkgPath] = p.Types })
+
+	for _, importPath := range []string{sdk, sdk + "/canonical", sdk + "/paymentsvctest"} {
+		name := "testdata/" + path.Base(importPath) + ".txt"
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		config := types.Config{Importer: loaded, IgnoreFuncBodies: true}
+		promised, err := config.Check(importPath, files, []*ast.File{file}, nil)
+		require.NoError(t, err)
+		for _, change := range apidiff.Changes(promised, loaded[importPath]).Changes {
+			assert.True(t, change.Compatible, "%s: %s", importPath, change.Message)
+		}
+	}
+}
+
+type packagesByPath map[string]*types.Package
+
+func (p packagesByPath) Import(importPath string) (*types.Package, error) {
+	if p[importPath] == nil {
+		return nil, fmt.Errorf("%s was not loaded", importPath)
+	}
+	return p[importPath], nil
+}

@@ -1,0 +1,3 @@
+// Package browser drives the pages of examples/mockserver and examples/partner in a real Chromium. It is a module of
+// its own, so that the SDK does not require what drives the browser.
+package browser

@@ -1,0 +1,229 @@
+// Package docs_test checks what the pages show: their Go code is a part of compiled code, their links and anchors
+// resolve, their error texts are the SDK's, and .ci/run runs their commands.
+package docs_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/text"
+)
+
+const root = "../.."
+
+// page is a Markdown file.
+type page struct {
+	blocks  []block
+	links   []string
+	anchors map[string]bool
+}
+
+// block is a code block; lang is "indented" for one without a fence.
+type block struct{ lang, text string }
+
+// pages reads the Markdown files of the root, docs and the examples by their slashed path.
+func pages(t *testing.T) map[string]page {
+	t.Helper()
+	all := map[string]page{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/*.md"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			name, err := filepath.Rel(root, file)
+			require.NoError(t, err)
+			all[filepath.ToSlash(name)] = read(t, source)
+		}
+	}
+	return all
+}
+
+func read(t *testing.T, source []byte) page {
+	t.Helper()
+	p := page{anchors: map[string]bool{}}
+	document := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
+	err := ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.FencedCodeBlock:
+			p.blocks = append(p.blocks, block{string(n.Language(source)), string(n.Lines().Value(source))})
+		case *ast.CodeBlock:
+			p.blocks = append(p.blocks, block{"indented", string(n.Lines().Value(source))})
+		case *ast.Link:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.Image:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.Heading:
+			name := anchor(string(n.Lines().Value(source)))
+			for i, first := 1, name; p.anchors[name]; i++ {
+				name = fmt.Sprintf("%s-%d", first, i)
+			}
+			p.anchors[name] = true
+		}
+		return ast.WalkContinue, nil
+	})
+	require.NoError(t, err)
+	return p
+}
+
+// anchor returns the name that GitHub makes of a heading without links.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+func TestLinksAndAnchorsResolve(t *testing.T) {
+	all := pages(t)
+	checked := 0
+	for name, p := range all {
+		for _, link := range p.links {
+			u, err := url.Parse(link)
+			require.NoError(t, err, "%s: %s", name, link)
+			if u.Scheme != "" {
+				continue
+			}
+			checked++
+			target := name
+			if u.Path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), u.Path))
+				assert.False(t, strings.HasPrefix(target, ".."), "%s: %s leaves the repository", name, link)
+				_, err := os.Stat(filepath.Join(root, target))
+				assert.NoError(t, err, "%s: %s", name, link)
+			}
+			if u.Fragment != "" {
+				assert.True(t, all[target].anchors[u.Fragment], "%s: %s: no such heading", name, link)
+			}
+		}
+	}
+	assert.Greater(t, checked, 50)
+}
+
+// TestGoCodeIsCompiled finds each Go block of the pages, whatever its indentation and without its imports, in a Go file
+// of this repository. go test and go vet compile these.
+func TestGoCodeIsCompiled(t *testing.T) {
+	var compiled strings.Builder
+	for _, pattern := range []string{"*_test.go", "*/*.go", "examples/*/*.go", "tools/docs/*_test.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			compiled.WriteString("\n" + unindented(string(source)) + "\n")
+		}
+	}
+	checked := 0
+	for name, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.lang == "go" {
+				checked++
+				code := unindented(regexp.MustCompile(`(?m)^import .*`).ReplaceAllString(b.text, ""))
+				if !strings.Contains(compiled.String(), "\n"+code+"\n") {
+					t.Errorf("%s: not in a Go file:\n%s", name, b.text)
+				}
+			}
+		}
+	}
+	assert.Greater(t, checked, 20)
+}
+
+// unindented returns the lines of code without the white space around them and without empty lines.
+func unindented(code string) string {
+	return regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(strings.TrimSpace(code), "\n")
+}
+
+// TestOutcomesAreTheMatrixs finds each row of the table of faults in the matrix that package paymentsvctest tests.
+func TestOutcomesAreTheMatrixs(t *testing.T) {
+	matrix, err := os.ReadFile(filepath.Join(root, "paymentsvctest", "matrix_test.go"))
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "docs", "outcomes.md"))
+	require.NoError(t, err)
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([^|]+ \\d/\\d) \\| ([^|]+ \\d/\\d) \\|$").FindAllStringSubmatch(string(text), -1)
+	require.Greater(t, len(rows), 10)
+	columns := strings.Join(strings.Fields(string(matrix)), " ")
+	require.Contains(t, columns, "struck | faults | init_payment | status_payment |")
+	for _, row := range rows {
+		assert.Contains(t, columns, fmt.Sprintf("every | %s | %s | %s |", row[1], row[2], row[3]))
+	}
+}
+
+// notRun are the commands of the pages that .ci/commands does not run, and why.
+func notRun() map[string]string {
+	const ci, release = "a step of .ci/run", "it publishes a release"
+	return map[string]string{
+		"go get github.com/paymentsvc/paymentsvc":                             "tools/stranger does",
+		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc": "it is there already",
+		".ci/run":       "it runs .ci/commands",
+		"go test ./...": ci,
+		".ci/postgres go -C examples/partner test ./...":                           ci,
+		"go -C tools/browser test -count=1 -v ./...":                               ci,
+		"go run . -o ../../docs -builds":                                           "it builds with empty caches; it runs without -builds",
+		"go run golang.org/x/exp/cmd/gorelease@v0.0.0-20261113113407-e3970619a1a4": release,
+		"git tag -a v1.0.0 -m v1.0.0":                                              release,
+		"git push origin v1.0.0":                                                   release,
+	}
+}
+
+// TestCommandsAreRun finds each command of the pages in a comment of .ci/commands, above what runs in its place.
+func TestCommandsAreRun(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "commands"))
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, command := range regexp.MustCompile(`(?m)^\s*# \$ (.*)$`).FindAllStringSubmatch(string(script), -1) {
+		known[command[1]] = true
+	}
+	shown := map[string]bool{}
+	for name, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.lang != "sh" && b.lang != "indented" || strings.HasPrefix(name, "examples/") { // which test their own
+				continue
+			}
+			for _, command := range commands(b.text) {
+				shown[command] = true
+				if notRun()[command] == "" {
+					assert.True(t, known[command], "%s: .ci/commands does not run %s", name, command)
+				}
+			}
+		}
+	}
+	for command := range notRun() {
+		assert.True(t, shown[command], "no page shows it any more: %s", command)
+	}
+	for command := range known {
+		assert.True(t, shown[command], "no page shows it any more: %s", command)
+	}
+}
+
+// commands returns the lines of a script, each with what backslashes join to it and without its comment.
+func commands(script string) []string {
+	var list []string
+	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
+		line = regexp.MustCompile(`(^|\s\s)\s*#.*`).ReplaceAllString(line, "")
+		if command := strings.Join(strings.Fields(line), " "); command != "" {
+			list = append(list, command)
+		}
+	}
+	return list
+}

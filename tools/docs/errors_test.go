@@ -1,0 +1,349 @@
+package docs_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// TestMain gives the process a proxy that rejects CONNECT, since net/http reads the environment once.
+func TestMain(m *testing.M) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+	}))
+	for name, value := range map[string]string{"HTTPS_PROXY": proxy.URL, "NO_PROXY": "", "no_proxy": ""} {
+		if err := os.Setenv(name, value); err != nil {
+			log.Fatal(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestErrorTextsAreTheSDKs makes every text block of the pages, and finds every text that it makes in one.
+func TestErrorTextsAreTheSDKs(t *testing.T) {
+	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	var said []string
+	for _, err := range []func(*testing.T) []error{refusedConfigurations, failedCalls, oddAnswers, amounts, notificationErrors} {
+		for _, err := range err(t) {
+			if assert.Error(t, err) {
+				said = append(said, oneLine(steady(err.Error())))
+			}
+		}
+	}
+	for _, text := range failedAssertions(t) {
+		said = append(said, oneLine(text))
+	}
+	var quoted []string
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.lang == "text" {
+				quoted = append(quoted, oneLine(b.text))
+			}
+		}
+	}
+	for _, text := range quoted {
+		assert.Contains(t, said, text, "the SDK does not say it")
+	}
+	for _, text := range said {
+		assert.Contains(t, quoted, text, "no page quotes it")
+	}
+}
+
+// steady replaces the loopback addresses of a test, and Windows' words for a refused connection.
+func steady(text string) string {
+	const windows = "connectex: No connection could be made because the target machine actively refused it."
+	text = strings.ReplaceAll(text, windows, "connect: connection refused")
+	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "203.0.113.10:443")
+}
+
+func signer(canonical paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: paymentsvc.Scheme{Canonical: canonical, Encoding: paymentsvc.Hex}, Secret: key,
+		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+	})
+	if err != nil {
+		panic(err)
+	}
+	return signer
+}
+
+type call func(*paymentsvc.Client) error
+
+func startPayment(c *paymentsvc.Client) error {
+	_, err := c.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
+	})
+	return err
+}
+
+func startPayout(c *paymentsvc.Client) error {
+	_, err := c.InitPayout(context.Background(), paymentsvc.PayoutRequest{
+		Amount: paymentsvc.MustParseAmount("10.50"), Destination: "4111111111111111", UserData: "payout-1",
+	})
+	return err
+}
+
+func readBalance(c *paymentsvc.Client) error {
+	_, err := c.GetBalance(context.Background())
+	return err
+}
+
+// calling makes a call with a configuration that change has changed.
+func calling(t *testing.T, call call, change func(*paymentsvc.Config)) error {
+	t.Helper()
+	cfg := paymentsvc.Config{
+		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42, Signer: signer(scheme.Canonical, secret),
+		Retry: paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
+	}
+	change(&cfg)
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	return call(client)
+}
+
+// atService makes a call to the fake, every answer of which has the faults.
+func atService(t *testing.T, call call, change func(*paymentsvc.Config), faults ...paymentsvctest.Fault) error {
+	t.Helper()
+	srv, _ := service(t, time.Minute)
+	if len(faults) > 0 {
+		srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), faults...)
+	}
+	return calling(t, call, func(c *paymentsvc.Config) {
+		retry := c.Retry
+		*c = srv.ClientConfig(42)
+		c.Retry = retry
+		change(c)
+	})
+}
+
+func asItIs(*paymentsvc.Config) {}
+
+func withoutDecoder(c *paymentsvc.Config) { c.DecodeError = nil }
+
+func signedOver(canonical paymentsvc.CanonicalFunc) func(*paymentsvc.Config) {
+	return func(c *paymentsvc.Config) { c.Signer = signer(canonical, secret) }
+}
+
+func over(transport http.RoundTripper) func(*paymentsvc.Config) {
+	return func(c *paymentsvc.Config) { c.HTTPClient = &http.Client{Transport: transport} }
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func refusedConfigurations(t *testing.T) []error {
+	written, err := secret.MarshalText()
+	require.NoError(t, err)
+	list := []error{calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = "http://pay.example.com" })}
+	for _, c := range []paymentsvc.HMACConfig{
+		{Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex}, Secret: secret},
+		{Scheme: scheme},
+		{Scheme: scheme, Secret: paymentsvc.Secret(written)},
+	} {
+		_, err := paymentsvc.NewHMACSigner(c)
+		list = append(list, err)
+	}
+	_, err = paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme, Secrets: []paymentsvc.Secret{secret}})
+	return append(list, err)
+}
+
+// failedCalls are errors of calls that get no answer, or are not sent.
+func failedCalls(t *testing.T) []error {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
+	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
+	stranger.StartTLS()
+	defer stranger.Close()
+	notFound := func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true}}
+	}
+	silent := roundTrip(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	var late error
+	synctest.Test(t, func(t *testing.T) { late = calling(t, startPayment, over(silent)) })
+	return []error{
+		late,
+		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = gone.URL }),
+		calling(t, startPayout, func(c *paymentsvc.Config) {
+			over(roundTrip(http.DefaultTransport.RoundTrip))(c)
+			c.BaseURL = gone.URL
+		}),
+		calling(t, startPayment, over(&http.Transport{DialContext: notFound})),
+		calling(t, startPayment, func(c *paymentsvc.Config) {
+			// With roots of its own, Go verifies by itself on every system, and words the error itself.
+			over(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}})(c)
+			c.BaseURL = stranger.URL
+		}),
+		calling(t, startPayment, asItIs), // through TestMain's proxy
+		atService(t, startPayment, asItIs, paymentsvctest.Drop(paymentsvctest.AfterCommit)),
+		atService(t, startPayment, signedOver(canonical.Field("merchant"))),
+		calling(t, func(c *paymentsvc.Client) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err := c.GetBalance(ctx)
+			return err
+		}, asItIs),
+		calling(t, func(c *paymentsvc.Client) error {
+			_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{UserData: "order-1"})
+			return err
+		}, asItIs),
+		calling(t, func(c *paymentsvc.Client) error {
+			_, err := c.InitForm(t.Context(), paymentsvc.PaymentRequest{
+				Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1", CardData: `{"number":"4111111111111111"}`,
+			})
+			return err
+		}, asItIs),
+		calling(t, func(c *paymentsvc.Client) error {
+			_, err := c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1", UserData: "order-1"})
+			return err
+		}, asItIs),
+		readBalance(new(paymentsvc.Client)),
+	}
+}
+
+// oddAnswers are errors of calls that the service, or something before it, answers.
+func oddAnswers(t *testing.T) []error {
+	answer := func(status int, body string) error {
+		return atService(t, startPayment, withoutDecoder, paymentsvctest.Answer(paymentsvctest.BeforeCommit, status, "text/html", body))
+	}
+	var behind error
+	synctest.Test(t, func(t *testing.T) {
+		behind = calling(t, startPayment, over(roundTrip(func(*http.Request) (*http.Response, error) {
+			date := time.Now().Add(7 * time.Minute).UTC().Format(http.TimeFormat)
+			return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Date": {date}}, Body: http.NoBody}, nil
+		})))
+	})
+	return []error{
+		behind,
+		atService(t, startPayment, signedOver(canonical.Body)),
+		answer(401, ""), answer(409, ""),
+		answer(200, "<p>please log in</p>"),
+		answer(200, `{"status":1,"status_code":10}`),
+		answer(200, `{"order_id":"o-1","status":"OK","status_code":10}`),
+		atService(t, startPayment, withoutDecoder, paymentsvctest.Cut(10)),
+		atService(t, readBalance, withoutDecoder, paymentsvctest.Oversized(2<<20)),
+		atService(t, startPayment, withoutDecoder, paymentsvctest.Redirect(paymentsvctest.BeforeCommit, "https://elsewhere.example")),
+		atService(t, startPayout, withoutDecoder, paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Second)),
+		atService(t, readBalance, withoutDecoder, paymentsvctest.BadGateway(paymentsvctest.BeforeCommit)),
+		atService(t, startPayment, asItIs, paymentsvctest.Reject(200, "E17", "limit")),
+	}
+}
+
+func amounts(*testing.T) []error {
+	_, comma := paymentsvc.ParseAmount("10,50")
+	_, inexact := paymentsvc.MustParseAmount("10.505").Minor(2)
+	return []error{new(paymentsvc.Amount).Scan(10.5), comma, inexact}
+}
+
+// notificationErrors are errors of notifications with something wrong.
+func notificationErrors(t *testing.T) (list []error) {
+	const body = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
+	sent := time.Unix(1_700_000_000, 0)
+	parse := func(now time.Time, canonical paymentsvc.CanonicalFunc, signed, body string, change func(http.Header)) {
+		signature, err := scheme.Signature(secret, &paymentsvc.Message{Timestamp: "1700000000", Body: []byte(signed)})
+		require.NoError(t, err)
+		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+			Scheme:  paymentsvc.Scheme{Canonical: canonical, Encoding: paymentsvc.Hex},
+			Secrets: []paymentsvc.Secret{secret}, Tolerance: 5 * time.Minute, Now: func() time.Time { return now },
+		})
+		require.NoError(t, err)
+		header := http.Header{"Timestamp": {"1700000000"}, "Signature": {signature}}
+		change(header)
+		_, err = webhook.Parse(header, []byte(body))
+		list = append(list, err)
+	}
+	for _, change := range []func(http.Header){
+		func(h http.Header) { h.Del("Signature") },
+		func(h http.Header) { h["signature"] = []string{"x"} },
+		func(h http.Header) { h.Set("Timestamp", "2023-11-14T22:13:20Z") },
+		func(h http.Header) { h.Set("Timestamp", "1700000000000") },
+	} {
+		parse(sent, scheme.Canonical, body, body, change)
+	}
+	none := func(http.Header) {}
+	parse(sent, scheme.Canonical, body, strings.ReplaceAll(body, ",", ", "), none)
+	parse(sent.Add(10*time.Minute), scheme.Canonical, body, body, none)
+	parse(sent.Add(-10*time.Minute), scheme.Canonical, body, body, none)
+	parse(sent, canonical.Path, body, body, none)
+	parse(sent, canonical.Header("X-Request-Id"), body, body, none)
+	noAmount := strings.Replace(body, "amount", "sum", 1)
+	parse(sent, scheme.Canonical, noAmount, noAmount, none)
+
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+		OnError: func(_ *http.Request, err error) { list = append(list, err) },
+	})
+	require.NoError(t, err)
+	handler := webhook.Handler(func(context.Context, *paymentsvc.Notification) error { return nil })
+	for method, body := range map[string]io.Reader{
+		"GET": http.NoBody, "POST": http.NoBody,
+		"POST cut":   io.MultiReader(strings.NewReader(body[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)),
+		"POST large": strings.NewReader(strings.Repeat(" ", 64<<10+1)),
+	} {
+		method, _, _ = strings.Cut(method, " ")
+		r := httptest.NewRequest(method, "/notifications", body)
+		r.Header.Set("Timestamp", "1700000000")
+		r.Header.Set("Signature", "00")
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	return list
+}
+
+// recorder is a test that keeps what it is told instead of failing.
+type recorder struct {
+	testing.TB
+	text string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) { r.text += fmt.Sprintf(format, args...) }
+
+// failedAssertions are the messages of assertions that fail.
+func failedAssertions(t *testing.T) (list []string) {
+	for _, wrong := range []paymentsvc.Signer{
+		signer(scheme.Canonical, secret+"\n"),
+		signer(canonical.Join("\n", canonical.Timestamp, canonical.BodySorted), secret),
+	} {
+		srv, client := service(t, time.Minute)
+		client, err := client.ForProject(42, wrong)
+		require.NoError(t, err)
+		require.Error(t, startPayment(client))
+		r := &recorder{TB: t}
+		srv.AssertAllSigned(r)
+		list = append(list, r.text)
+	}
+	srv, client := service(t, time.Minute)
+	require.NoError(t, startPayment(client))
+	require.NoError(t, startPayment(client))
+	r := &recorder{TB: t}
+	srv.AssertStarted(r, "order-1", 1)
+	return append(list, r.text)
+}

@@ -1,0 +1,125 @@
+package docs_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func sameFields(request paymentsvc.PaymentRequest, oldBody []byte) (bool, error) {
+	newBody, err := json.Marshal(request)
+	if err != nil {
+		return false, err
+	}
+	var was, is map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(oldBody, &was), json.Unmarshal(newBody, &is)); err != nil {
+		return false, err
+	}
+	delete(was, "partner_id") // the Client adds the two
+	delete(was, "project_id")
+	return maps.EqualFunc(was, is, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
+}
+
+func payBefore(ctx context.Context, key []byte, orderID string, amount float64) error {
+	body, err := json.Marshal(map[string]any{ // 0.1+0.2 is sent as 0.30000000000000004
+		"partner_id": 7, "project_id": 42, "amount": amount, "user_data": orderID,
+	})
+	if err != nil {
+		return err
+	}
+	for range 3 { // a lost answer is paid three times
+		timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(timestamp + "\n" + string(body)))
+		address := "https://pay.example.com/init_payment/card"
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Timestamp", timestamp)
+		req.Header.Set("Signature", hex.EncodeToString(mac.Sum(nil)))
+		req.Header.Set("Idempotency-Key", orderID) // makes net/http send the request again on its own
+		resp, err := http.DefaultClient.Do(req)    // no timeout, and a redirect takes the signature along
+		if err != nil {
+			continue
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode < 300 {
+			return nil // the document shows an error in the same shape: this may be one
+		}
+	}
+	return errors.New("payment failed") // or not
+}
+
+func pay(ctx context.Context, client *paymentsvc.Client, userData string, amount paymentsvc.Amount) error {
+	_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+		Amount: amount, UserData: userData,
+	})
+	switch {
+	case err == nil:
+		return nil
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+		if errors.Is(err, paymentsvc.ErrInvalidRequest) {
+			return err // the same again tomorrow: correct it
+		}
+		return retryLater(userData)
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeRejected:
+		return showRefusal(userData)
+	}
+	status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
+	if err != nil || status.UserData != userData {
+		return retryLater(userData) // to ask again, not to start again
+	}
+	return settleOrder(userData, status)
+}
+
+func TestTheSchemeSignsAsTheOldCodeDid(t *testing.T) {
+	for _, body := range []string{`{"partner_id":7,"amount":10.50}`, `{"user_data":"<é>"}`, `{}`} {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte("1700000000\n" + body)) // as the old code does it
+		want := hex.EncodeToString(mac.Sum(nil))
+		got, err := scheme.Signature(secret, &paymentsvc.Message{
+			Method: http.MethodPost, Timestamp: "1700000000", Body: []byte(body),
+		})
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", body, got, err, want)
+		}
+	}
+}
+
+func shadow(webhook *paymentsvc.Webhook, old func(h http.Header, body []byte) bool) func(*http.Request, []byte) bool {
+	return func(r *http.Request, body []byte) bool {
+		accepted := old(r.Header, body)
+		if err := webhook.Verify(r.Header, body); (err == nil) != accepted {
+			slog.WarnContext(r.Context(), "the two verifications do not agree", "old", accepted, "new", err)
+		}
+		return accepted
+	}
+}
+
+func aDecoder() paymentsvc.Config {
+	decode := func(_ int, body []byte) *paymentsvc.ServiceError {
+		var answer struct {
+			Code    json.Number `json:"error_code"` // the names and the 0 are examples: ask the service
+			Message string      `json:"error_message"`
+		}
+		if json.Unmarshal(body, &answer) != nil || answer.Code == "" || answer.Code == "0" {
+			return nil
+		}
+		return &paymentsvc.ServiceError{Code: answer.Code.String(), Message: answer.Message}
+	}
+	config := paymentsvc.Config{DecodeError: decode} // and the rest
+	return config
+}

@@ -1,0 +1,135 @@
+package docs_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// checkout is the code under test: it asks before it starts a payment again.
+func checkout(client *paymentsvc.Client, userData string) {
+	_, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+		Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
+	})
+	if err != nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {
+		_, _ = client.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: userData})
+	}
+}
+
+// shop takes the notifications of a test.
+func shop(t *testing.T) http.Handler {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return webhook.Handler(func(context.Context, *paymentsvc.Notification) error { return nil })
+}
+
+// service returns a fake that accepts a second start, and a client of it that waits timeout for an answer.
+func service(t *testing.T, timeout time.Duration) (*paymentsvctest.Server, *paymentsvc.Client) {
+	srv := paymentsvctest.Start(t, paymentsvctest.Config{
+		PartnerID: 7, Projects: []paymentsvctest.Project{{ID: 42, Secret: secret}}, Scheme: scheme,
+		Repeated: paymentsvctest.NewOrder,
+	})
+	cfg := srv.ClientConfig(42)
+	cfg.Timeout = timeout
+	cfg.Retry.BaseDelay = time.Millisecond
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv, client
+}
+
+func TestALostAnswerIsNotPaidTwice(t *testing.T) {
+	srv := paymentsvctest.Start(t, paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
+		Scheme:    scheme,                  // yours: there is no default
+		Repeated:  paymentsvctest.NewOrder, // or a second start is refused, and stays unseen
+	})
+	cfg := srv.ClientConfig(42)
+	cfg.Retry.BaseDelay = time.Millisecond
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+
+	checkout(client, "order-1") // your code
+
+	srv.AssertStarted(t, "order-1", 1)
+	srv.AssertAllSigned(t)
+	srv.AssertNoneRejected(t)
+	if rule.Hits() == 0 {
+		t.Error("the answer was never lost, so nothing was tested")
+	}
+}
+
+func TestEachFaultStartsOnePaymentAtMost(t *testing.T) {
+	srv, client := service(t, 2*time.Second)
+	for _, fault := range paymentsvctest.AllFaults() {
+		t.Run(fault.String(), func(t *testing.T) {
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
+			defer rule.Remove()
+			userData := "order for " + fault.String()
+			checkout(client, userData)
+			if n := srv.Started(userData); n > 1 {
+				t.Errorf("%d payments were started", n)
+			}
+			if rule.Hits() == 0 {
+				t.Error("the fault never came")
+			}
+		})
+	}
+}
+
+func TestNotificationsThatAreForgedAndRepeated(t *testing.T) {
+	srv, client := service(t, time.Minute)
+	handler := shop(t)
+	checkout(client, "order-1")
+	srv.SetReceiver(paymentsvctest.ToHandler(handler, "/notifications"))
+	order := srv.Orders()[0]
+	rule := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Forged(), paymentsvctest.RepeatedBy(2))
+	if _, err := srv.Settle(order.OrderID, paymentsvc.StatusSuccess); err != nil {
+		t.Fatal(err)
+	}
+	srv.Deliver(t.Context())
+
+	late, err := srv.Compose(order.OrderID, paymentsvc.StatusPending) // an old state, after the new one
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Send(t.Context(), late)
+	srv.AssertForgeriesRefused(t)
+	if rule.Hits() == 0 {
+		t.Error("nothing was forged, so nothing was tested")
+	}
+}
+
+func TestUnderChaos(t *testing.T) {
+	srv, client := service(t, 100*time.Millisecond)
+	seed := srv.Chaos(paymentsvctest.Chaos{OneIn: 3}) // one request in three, and one notification
+	for i := range 200 {
+		checkout(client, fmt.Sprintf("order-%d", i))
+	}
+	srv.ClearFaults()
+	if err := srv.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		if n := srv.Started(fmt.Sprintf("order-%d", i)); n > 1 {
+			t.Errorf("order-%d was started %d times, seed %d", i, n, seed)
+		}
+	}
+	if len(srv.Orders()) == 0 {
+		t.Error("no order was started, so nothing was tested")
+	}
+}
