@@ -28,7 +28,7 @@ const modulePath = "github.com/paymentsvc/paymentsvc"
 
 // apiPaths are the packages that a partner imports.
 func apiPaths() []string {
-	return []string{modulePath, modulePath + "/canonical", modulePath + "/paymentsvctest"}
+	return []string{modulePath, modulePath + "/canonical", modulePath + "/discover", modulePath + "/paymentsvctest"}
 }
 
 func TestTheExportedAPI(t *testing.T) {

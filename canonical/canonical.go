@@ -4,8 +4,8 @@
 //
 //	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
 //
-// Where nobody can tell, one message with a right signature is enough: Find searches the compositions of these
-// parts for those that explain it, and gives the code. examples/discover is Find on the command line.
+// If nobody can tell, one message with a correct signature is enough: package discover searches the compositions of
+// these parts for those that explain it, and returns the code.
 //
 // Parts append to dst. Those of the message itself, of the address and of a JSON field allocate nothing of their
 // own; the ones that write a digest or an encoding of another part borrow a buffer.

@@ -48,13 +48,6 @@ func (f SecretForm) String() string {
 	}
 }
 
-// goName is the constant's name.
-func (f SecretForm) goName() string {
-	return [...]string{
-		"SecretText", "SecretHex", "SecretBase64", "SecretBase64Tail", "SecretSHA256", "SecretSHA256Hex",
-	}[f]
-}
-
 // Read gives the key to sign with, for HMACConfig.Secret and WebhookConfig.Secrets. It is an error for s not to
 // be of this form, or to be empty. Errors hold nothing of s.
 func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {

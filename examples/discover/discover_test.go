@@ -18,6 +18,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 const secret paymentsvc.Secret = "sk-test-9a7d3f10"
@@ -153,7 +154,7 @@ func TestNothingFoundSaysWhatToLookAt(t *testing.T) {
 	sample := raw(t, canonical.Body, "/v1/a", request, "\n")
 	code, out, _ := call(t, sample, "-secret-file", write(t, "key", "another secret"), "-effort", "0.001")
 	require.Equal(t, 1, code)
-	require.Contains(t, out, "Nothing found for requests: canonical: no composition explains the samples")
+	require.Contains(t, out, "Nothing found for requests: discover: no composition explains the samples")
 	require.Contains(t, out, "is it the secret key of the very project")
 	require.Contains(t, out, "such as the partner id, the project id or the name of an API key: -word")
 	require.Regexp(t, `Tried: \d+ compositions of \d+ families in `, out)
@@ -238,7 +239,7 @@ func TestEveryCompositionOfTheDemoIsFound(t *testing.T) {
 			d := &demo{secret: secret, hidden: c.text, raw: map[string]string{}}
 			require.NoError(t, d.capture(context.Background(), c.Scheme))
 			require.Len(t, d.samples, 3)
-			result, err := canonical.Find(context.Background(), canonicalSamples(d.samples), canonical.Options{Secret: secret})
+			result, err := discover.Find(context.Background(), canonicalSamples(d.samples), discover.Options{Secret: secret})
 			require.NoError(t, err)
 
 			// What is printed must be what -check understands, and fit.
@@ -349,7 +350,7 @@ func TestExpressionsKnowEveryPart(t *testing.T) {
 	for _, file := range packages["canonical"].Files {
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Name.Name == "Find" ||
+			if !ok || f.Recv != nil || !f.Name.IsExported() ||
 				strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Benchmark") {
 				continue
 			}
@@ -485,8 +486,8 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 func TestProgressOnATerminalIsOneLine(t *testing.T) {
 	var b bytes.Buffer
 	p := &progress{w: &b, terminal: true}
-	p.show(canonical.Progress{Tried: 2_500_000, Total: 10_000_000, Elapsed: time.Second, What: strings.Repeat("x", 100)})
-	p.show(canonical.Progress{Tried: 5_000_000, Total: 10_000_000, Elapsed: 2 * time.Second, What: "body"})
+	p.show(discover.Progress{Tried: 2_500_000, Total: 10_000_000, Elapsed: time.Second, What: strings.Repeat("x", 100)})
+	p.show(discover.Progress{Tried: 5_000_000, Total: 10_000_000, Elapsed: 2 * time.Second, What: "body"})
 	p.done()
 	p.done()
 	lines := strings.Split(b.String(), "\r")
@@ -503,14 +504,14 @@ func TestProgressElsewhereIsALineNowAndThen(t *testing.T) {
 	var b bytes.Buffer
 	p := newProgress(&b, false)
 	for i := range 12 {
-		p.show(canonical.Progress{Tried: int64(i) * 1e6, Total: 2e7, Elapsed: time.Duration(i) * time.Second, What: "body"})
+		p.show(discover.Progress{Tried: int64(i) * 1e6, Total: 2e7, Elapsed: time.Duration(i) * time.Second, What: "body"})
 	}
 	p.done()
 	require.Equal(t, "5.0 of 20.0 million, 1.0 million a second: body\n10.0 of 20.0 million, 1.0 million a second: body\n", b.String())
 
 	b.Reset()
 	p = newProgress(&b, true)
-	p.show(canonical.Progress{Elapsed: time.Minute})
+	p.show(discover.Progress{Elapsed: time.Minute})
 	p.done()
 	require.Empty(t, b.String())
 

@@ -5,7 +5,7 @@
 //	go run ./examples/discover -secret-file project.key accepted-request.http notification.http
 //
 // A sample is a raw HTTP request as it was captured: a request that the service accepted, or a notification that it
-// sent. See canonical.Find for what is searched.
+// sent. See discover.Find for what is searched.
 //
 //	go run ./examples/discover -demo
 //
@@ -23,7 +23,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
 )
 
@@ -60,7 +60,7 @@ Exit status: 0 when something fits, 1 when nothing does, 2 for flags or samples 
 // settings are the flags, understood.
 type settings struct {
 	secret  paymentsvc.Secret
-	options canonical.Options
+	options discover.Options
 	samples []sample
 	demo    *demo
 	check   string
@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	progress := newProgress(stderr, set.json)
 	set.options.Progress = progress.show
-	found, err := discover(ctx, set, progress)
+	found, err := searchAll(ctx, set, progress)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "discover:", err)
 	}
@@ -102,22 +102,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // found is what came of one search.
 type found struct {
 	about  string // "requests", "notifications" or "requests and notifications"
-	result canonical.Result
+	result discover.Result
 	err    error // nil when there is a match
 }
 
 func (f found) fits() bool { return f.err == nil }
 
-// discover searches each kind of message by itself, and then, where both have a match, for a scheme of both.
-func discover(ctx context.Context, set *settings, progress *progress) (all []found, err error) {
+// searchAll searches each kind of message by itself, and then, where both have a match, for a scheme of both.
+func searchAll(ctx context.Context, set *settings, progress *progress) (all []found, err error) {
 	search := func(about string, samples []sample) (found, error) {
-		result, err := canonical.Find(ctx, canonicalSamples(samples), set.options)
+		result, err := discover.Find(ctx, canonicalSamples(samples), set.options)
 		progress.done()
-		if wrong, ok := errors.AsType[*canonical.SampleError](err); ok {
+		if wrong, ok := errors.AsType[*discover.SampleError](err); ok {
 			s := samples[wrong.Index]
 			return found{}, fmt.Errorf("%s:%d: %w", s.file, s.lineOf(wrong.Header), wrong.Err)
 		}
-		if err != nil && !errors.Is(err, canonical.ErrNoMatch) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, discover.ErrNoMatch) && ctx.Err() == nil {
 			return found{}, err
 		}
 		return found{about, result, err}, nil

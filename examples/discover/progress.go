@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 // progress shows how far a search is: on one line of a terminal, which it keeps writing over, and otherwise as a
@@ -29,7 +29,7 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return p
 }
 
-func (p *progress) show(now canonical.Progress) {
+func (p *progress) show(now discover.Progress) {
 	const seldom = 5 * time.Second
 	line := describe(now)
 	switch {
@@ -54,7 +54,7 @@ func (p *progress) done() {
 	p.width, p.last = 0, 0
 }
 
-func describe(now canonical.Progress) string {
+func describe(now discover.Progress) string {
 	return fmt.Sprintf("%.1f of %.1f million, %.1f million a second: %s",
 		million(now.Tried), million(now.Total), perSecond(now.Tried, now.Elapsed), now.What)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 // sample is a captured request and where its headers stood.
@@ -23,10 +23,10 @@ type sample struct {
 
 func (s *sample) lineOf(header string) int { return max(1, s.lines[header]) }
 
-func canonicalSamples(samples []sample) []canonical.Sample {
-	out := make([]canonical.Sample, 0, len(samples))
+func canonicalSamples(samples []sample) []discover.Sample {
+	out := make([]discover.Sample, 0, len(samples))
 	for _, s := range samples {
-		out = append(out, canonical.Sample{Name: s.file, Message: s.message})
+		out = append(out, discover.Sample{Name: s.file, Message: s.message})
 	}
 	return out
 }

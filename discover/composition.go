@@ -1,4 +1,4 @@
-package canonical
+package discover
 
 import (
 	"encoding/base64"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // composition is pieces in an order, with what stands between, before and behind them.
@@ -28,18 +29,20 @@ func wrappings() []*wrapping {
 	return []*wrapping{
 		{
 			"canonical.SHA256(paymentsvc.Hex, %s)", "SHA-256 in hexadecimal of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return SHA256(paymentsvc.Hex, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(paymentsvc.Hex, p) },
 		},
 		{
 			"canonical.SHA256(canonical.Raw, %s)", "bytes of the SHA-256 of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return SHA256(Raw, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(canonical.Raw, p) },
 		},
 		{
 			"canonical.Encode(base64.StdEncoding, %s)", "base64 of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return Encode(base64.StdEncoding, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+				return canonical.Encode(base64.StdEncoding, p)
+			},
 		},
-		{"canonical.Lower(%s)", "%s, all in lower case", Lower},
-		{"canonical.Upper(%s)", "%s, all in upper case", Upper},
+		{"canonical.Lower(%s)", "%s, all in lower case", canonical.Lower},
+		{"canonical.Upper(%s)", "%s, all in upper case", canonical.Upper},
 	}
 }
 
@@ -57,7 +60,7 @@ func (c *composition) text(sample int) (string, error) {
 	if c.wrap == nil {
 		return b.String(), nil
 	}
-	text, err := c.wrap.part(Literal(b.String()))(nil, nil)
+	text, err := c.wrap.part(canonical.Literal(b.String()))(nil, nil)
 	return string(text), err
 }
 
@@ -84,12 +87,12 @@ func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	}
 	literal := func(text string) {
 		if text != "" {
-			add(Literal(text), fmt.Sprintf("canonical.Literal(%q)", text))
+			add(canonical.Literal(text), fmt.Sprintf("canonical.Literal(%q)", text))
 		}
 	}
 	empty := func(there bool) {
 		if there {
-			add(Literal(""), `canonical.Literal("")`)
+			add(canonical.Literal(""), `canonical.Literal("")`)
 		}
 	}
 	separator, alike := c.separator()
@@ -111,7 +114,7 @@ func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	}
 	part, expr = parts[0], exprs[0]
 	if len(parts) > 1 {
-		part = Join(separator, parts...)
+		part = canonical.Join(separator, parts...)
 		expr = fmt.Sprintf("canonical.Join(%q, %s)", separator, strings.Join(exprs, ", "))
 	}
 	if c.wrap != nil {

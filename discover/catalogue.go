@@ -1,16 +1,15 @@
-package canonical
+package discover
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // kind is what a piece is taken from. A composition takes at most one piece of each group, and each kind but
@@ -154,17 +153,17 @@ const (
 func (c *catalogue) addMessage() {
 	stamped := !slices.ContainsFunc(c.samples, func(s *sample) bool { return s.message.Timestamp == "" })
 	if stamped {
-		c.add(piece{kind: ofTimestamp, cost: 1, part: Timestamp, expr: "canonical.Timestamp", desc: "timestamp"})
+		c.add(piece{kind: ofTimestamp, cost: 1, part: canonical.Timestamp, expr: "canonical.Timestamp", desc: "timestamp"})
 	}
-	c.add(piece{kind: ofMethod, cost: 1, part: Method, expr: "canonical.Method", desc: "method"})
-	c.add(piece{kind: ofMethod, cost: 2, part: Lower(Method), expr: "canonical.Lower(canonical.Method)", desc: "method in lower case"})
+	c.add(piece{kind: ofMethod, cost: 1, part: canonical.Method, expr: "canonical.Method", desc: "method"})
+	c.add(piece{kind: ofMethod, cost: 2, part: canonical.Lower(canonical.Method), expr: "canonical.Lower(canonical.Method)", desc: "method in lower case"})
 	c.addFixed(ofMethod, c.samples[0].message.Method, needsMethod)
 }
 
 // addFixed adds a fixed text, which cannot be told from a part that makes the same text of every sample.
 func (c *catalogue) addFixed(k kind, text, need string) {
 	c.add(piece{
-		kind: k, rarity: onlyExplains, cost: 8, needs: []string{need}, part: Literal(text),
+		kind: k, rarity: onlyExplains, cost: 8, needs: []string{need}, part: canonical.Literal(text),
 		expr: fmt.Sprintf("canonical.Literal(%q)", text), desc: fmt.Sprintf("fixed text %q", text),
 	})
 }
@@ -173,60 +172,56 @@ func (c *catalogue) addAddress() {
 	address := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
 		c.add(piece{kind: ofAddress, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
 	}
-	address(common, 1, Path, "canonical.Path", "path")
-	address(common, 2, RequestURI, "canonical.RequestURI", "path with the query", needsQuery)
-	address(common, 3, PathBelow("/"), `canonical.PathBelow("/")`, "the path without its first slash")
-	address(common, 3, URL, "canonical.URL", "address", needsQuery)
-	address(uncommon, 5, Join("", Host, Path), `canonical.Join("", canonical.Host, canonical.Path)`, "the host and path")
-	address(uncommon, 6, Join("", Host, RequestURI), `canonical.Join("", canonical.Host, canonical.RequestURI)`, "the host, path and query", needsQuery)
+	address(common, 1, canonical.Path, "canonical.Path", "path")
+	address(common, 2, canonical.RequestURI, "canonical.RequestURI", "path with the query", needsQuery)
+	address(common, 3, canonical.PathBelow("/"), `canonical.PathBelow("/")`, "the path without its first slash")
+	address(common, 3, canonical.URL, "canonical.URL", "address", needsQuery)
+	address(uncommon, 5, canonical.Join("", canonical.Host, canonical.Path), `canonical.Join("", canonical.Host, canonical.Path)`, "the host and path")
+	address(uncommon, 6, canonical.Join("", canonical.Host, canonical.RequestURI), `canonical.Join("", canonical.Host, canonical.RequestURI)`, "the host, path and query", needsQuery)
 	for _, scheme := range []string{"https://", "http://"} {
-		address(uncommon, 6, Join("", Literal(scheme), Host, RequestURI),
+		address(uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.RequestURI),
 			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.RequestURI)`, scheme),
 			fmt.Sprintf("%s, host, path and query", scheme), needsQuery)
-		address(uncommon, 6, Join("", Literal(scheme), Host, Path),
+		address(uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.Path),
 			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.Path)`, scheme),
 			fmt.Sprintf("%s, host and path", scheme))
 	}
 	for _, base := range c.basesOfPath() {
-		address(uncommon, 3, PathBelow(base), fmt.Sprintf("canonical.PathBelow(%q)", base),
+		address(uncommon, 3, canonical.PathBelow(base), fmt.Sprintf("canonical.PathBelow(%q)", base),
 			"path below "+base, needsBase)
-		address(uncommon, 4, PathBelow(base+"/"), fmt.Sprintf("canonical.PathBelow(%q)", base+"/"),
+		address(uncommon, 4, canonical.PathBelow(base+"/"), fmt.Sprintf("canonical.PathBelow(%q)", base+"/"),
 			"path below "+base+"/", needsBase)
 	}
-	address(rare, 3, DecodedPath, "canonical.DecodedPath", "path with its escapes decoded", needsEscape)
-	address(rare, 4, Lower(Path), "canonical.Lower(canonical.Path)", "path in lower case", needsUpperPath)
-	address(rare, 4, Upper(Path), "canonical.Upper(canonical.Path)", "path in upper case", needsLowerPath)
-	address(rare, 5, Lower(URL), "canonical.Lower(canonical.URL)", "address in lower case", needsUpperPath, needsQuery)
+	address(rare, 3, canonical.DecodedPath, "canonical.DecodedPath", "path with its escapes decoded", needsEscape)
+	address(rare, 4, canonical.Lower(canonical.Path), "canonical.Lower(canonical.Path)", "path in lower case", needsUpperPath)
+	address(rare, 4, canonical.Upper(canonical.Path), "canonical.Upper(canonical.Path)", "path in upper case", needsLowerPath)
+	address(rare, 5, canonical.Lower(canonical.URL), "canonical.Lower(canonical.URL)", "address in lower case", needsUpperPath, needsQuery)
 
 	query := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
 		c.add(piece{kind: ofQuery, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
 	}
-	query(common, 2, Query, "canonical.Query", "query")
-	query(uncommon, 3, SortedQuery, "canonical.SortedQuery", "sorted query", "a query that is not sorted")
-	c.add(piece{kind: ofHost, rarity: common, cost: 2, part: Host, expr: "canonical.Host", desc: "host"})
+	query(common, 2, canonical.Query, "canonical.Query", "query")
+	query(uncommon, 3, canonical.SortedQuery, "canonical.SortedQuery", "sorted query", "a query that is not sorted")
+	c.add(piece{kind: ofHost, rarity: common, cost: 2, part: canonical.Host, expr: "canonical.Host", desc: "host"})
 
 	for _, fixed := range []struct {
 		kind       kind
 		part       paymentsvc.CanonicalFunc
 		text, need string
-	}{{ofAddress, Path, "", needsEndpoint}, {ofAddress, PathBelow("/"), "", needsEndpoint}, {ofHost, Host, "", "another host"}} {
+	}{{ofAddress, canonical.Path, "", needsEndpoint}, {ofAddress, canonical.PathBelow("/"), "", needsEndpoint}, {ofHost, canonical.Host, "", "another host"}} {
 		if text, err := fixed.part(nil, &c.samples[0].message); err == nil && len(text) > 0 {
 			c.addFixed(fixed.kind, string(text), fixed.need)
 		}
 	}
-	c.add(piece{kind: ofNothing, cost: 5, part: Literal(""), expr: `canonical.Literal("")`, desc: "nothing", needs: []string{needsQuery}})
+	c.add(piece{kind: ofNothing, cost: 5, part: canonical.Literal(""), expr: `canonical.Literal("")`, desc: "nothing", needs: []string{needsQuery}})
 }
 
 // basesOfPath gives the paths above the first sample's, such as /api and /api/v1 for /api/v1/get_balance.
 func (c *catalogue) basesOfPath() (bases []string) {
-	u := c.samples[0].message.URL
-	if u == nil {
-		return nil
-	}
-	path := sentPath(u)
+	path, _ := canonical.Path(nil, &c.samples[0].message) // empty if the message has no address
 	for i := 1; i < len(path) && len(bases) < 8; i++ {
 		if path[i] == '/' {
-			bases = append(bases, path[:i])
+			bases = append(bases, string(path[:i]))
 		}
 	}
 	return bases
@@ -236,14 +231,14 @@ func (c *catalogue) addBody() {
 	body := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
 		c.add(piece{kind: ofBody, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
 	}
-	body(common, 1, Body, "canonical.Body", "body")
-	body(common, 2, BodySHA256, "canonical.BodySHA256", "SHA-256 of the body in hexadecimal")
-	body(uncommon, 4, Encode(base64.StdEncoding, Body), "canonical.Encode(base64.StdEncoding, canonical.Body)", "body in base64")
-	body(rare, 5, Encode(base64.URLEncoding, Body), "canonical.Encode(base64.URLEncoding, canonical.Body)",
+	body(common, 1, canonical.Body, "canonical.Body", "body")
+	body(common, 2, canonical.BodySHA256, "canonical.BodySHA256", "SHA-256 of the body in hexadecimal")
+	body(uncommon, 4, canonical.Encode(base64.StdEncoding, canonical.Body), "canonical.Encode(base64.StdEncoding, canonical.Body)", "body in base64")
+	body(rare, 5, canonical.Encode(base64.URLEncoding, canonical.Body), "canonical.Encode(base64.URLEncoding, canonical.Body)",
 		"the body in base64 of the URL alphabet", "another body")
-	body(rare, 5, Encode(paymentsvc.Hex, Body), "canonical.Encode(paymentsvc.Hex, canonical.Body)", "body in hexadecimal")
-	body(rare, 5, Lower(Body), "canonical.Lower(canonical.Body)", "body in lower case", needsUpperBody)
-	body(rare, 5, Upper(Body), "canonical.Upper(canonical.Body)", "body in upper case", needsLowerBody)
+	body(rare, 5, canonical.Encode(paymentsvc.Hex, canonical.Body), "canonical.Encode(paymentsvc.Hex, canonical.Body)", "body in hexadecimal")
+	body(rare, 5, canonical.Lower(canonical.Body), "canonical.Lower(canonical.Body)", "body in lower case", needsUpperBody)
+	body(rare, 5, canonical.Upper(canonical.Body), "canonical.Upper(canonical.Body)", "body in upper case", needsLowerBody)
 
 	type source struct {
 		rarity, cost int
@@ -252,20 +247,20 @@ func (c *catalogue) addBody() {
 		needs        []string
 	}
 	for _, of := range []source{
-		{uncommon, 0, Body, "canonical.Body", "body", nil},
-		{rare, 2, BodyCompact, "canonical.BodyCompact", "body without white space", []string{needsSpace}},
-		{rare, 2, BodySorted, "canonical.BodySorted", "body with sorted fields", []string{needsOrder, needsSpace}},
-		{rare, 3, Join("", Timestamp, Body), `canonical.Join("", canonical.Timestamp, canonical.Body)`, "the timestamp and body", nil},
+		{uncommon, 0, canonical.Body, "canonical.Body", "body", nil},
+		{rare, 2, canonical.BodyCompact, "canonical.BodyCompact", "body without white space", []string{needsSpace}},
+		{rare, 2, canonical.BodySorted, "canonical.BodySorted", "body with sorted fields", []string{needsOrder, needsSpace}},
+		{rare, 3, canonical.Join("", canonical.Timestamp, canonical.Body), `canonical.Join("", canonical.Timestamp, canonical.Body)`, "the timestamp and body", nil},
 	} {
 		for _, d := range []struct {
 			name, desc string
 			digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
 			rarity     int
-		}{{"SHA256", "SHA-256", SHA256, common}, {"MD5", "MD5", MD5, common}, {"SHA512", "SHA-512", SHA512, uncommon}, {"SHA1", "SHA-1", SHA1, rare}} {
+		}{{"SHA256", "SHA-256", canonical.SHA256, common}, {"MD5", "MD5", canonical.MD5, common}, {"SHA512", "SHA-512", canonical.SHA512, uncommon}, {"SHA1", "SHA-1", canonical.SHA1, rare}} {
 			for i, e := range []spelling{
 				{paymentsvc.Hex, "paymentsvc.Hex", "hexadecimal"},
 				{base64.StdEncoding, "base64.StdEncoding", "base64"},
-				{Raw, "canonical.Raw", "32 bytes as they are"},
+				{canonical.Raw, "canonical.Raw", "32 bytes as they are"},
 				{paymentsvc.HexUpper, "paymentsvc.HexUpper", "upper-case hexadecimal"},
 				{base64.RawURLEncoding, "base64.RawURLEncoding", "base64 of the URL alphabet without padding"},
 			} {
@@ -277,7 +272,7 @@ func (c *catalogue) addBody() {
 					rarity = rare
 				}
 				desc := fmt.Sprintf("%s of the %s in %s", d.desc, of.desc, e.desc)
-				if e.encoding == Raw {
+				if e.encoding == canonical.Raw {
 					desc = fmt.Sprintf("bytes of the %s of the %s", d.desc, of.desc)
 				}
 				body(rarity, 3+of.cost+i, d.digest(e.encoding, of.part), fmt.Sprintf("canonical.%s(%s, %s)", d.name, e.expr, of.expr), desc, of.needs...)
@@ -288,22 +283,22 @@ func (c *catalogue) addBody() {
 
 // addJSON adds the ways to write the body's JSON anew.
 func (c *catalogue) addJSON() {
-	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: BodyCompact, expr: "canonical.BodyCompact", desc: "body without white space", needs: []string{needsSpace}})
-	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: BodySorted, expr: "canonical.BodySorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}})
+	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: canonical.BodyCompact, expr: "canonical.BodyCompact", desc: "body without white space", needs: []string{needsSpace}})
+	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: canonical.BodySorted, expr: "canonical.BodySorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}})
 	type option struct {
 		field, desc, need string
-		set               func(*JSONForm)
+		set               func(*canonical.JSONForm)
 	}
 	options := []option{
-		{"Sort", "sorted", needsOrder, func(f *JSONForm) { f.Sort = true }},
-		{"Spaces", "with spaces", needsSpace, func(f *JSONForm) { f.Spaces = true }},
-		{"EscapeSlash", "with escaped slashes", needsSlash, func(f *JSONForm) { f.EscapeSlash = true }},
-		{"EscapeUnicode", "with everything but ASCII escaped", needsUnicode, func(f *JSONForm) { f.EscapeUnicode = true }},
-		{"EscapeHTML", "with <, > and & escaped", needsHTML, func(f *JSONForm) { f.EscapeHTML = true }},
-		{"ShortNumbers", "with numbers read as float64", needsZero, func(f *JSONForm) { f.ShortNumbers = true }},
+		{"Sort", "sorted", needsOrder, func(f *canonical.JSONForm) { f.Sort = true }},
+		{"Spaces", "with spaces", needsSpace, func(f *canonical.JSONForm) { f.Spaces = true }},
+		{"EscapeSlash", "with escaped slashes", needsSlash, func(f *canonical.JSONForm) { f.EscapeSlash = true }},
+		{"EscapeUnicode", "with everything but ASCII escaped", needsUnicode, func(f *canonical.JSONForm) { f.EscapeUnicode = true }},
+		{"EscapeHTML", "with <, > and & escaped", needsHTML, func(f *canonical.JSONForm) { f.EscapeHTML = true }},
+		{"ShortNumbers", "with numbers read as float64", needsZero, func(f *canonical.JSONForm) { f.ShortNumbers = true }},
 	}
 	for chosen := range 1 << len(options) {
-		var form JSONForm
+		var form canonical.JSONForm
 		var fields, words []string
 		needs := []string{needsSpace}
 		for i, o := range options {
@@ -320,7 +315,7 @@ func (c *catalogue) addJSON() {
 			rarity = rare
 		}
 		c.add(piece{
-			kind: ofBody, rarity: rarity, cost: 4 + len(fields), needs: needs, part: BodyJSON(form),
+			kind: ofBody, rarity: rarity, cost: 4 + len(fields), needs: needs, part: canonical.BodyJSON(form),
 			expr: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")),
 			desc: strings.TrimSuffix("body's JSON written anew, "+strings.Join(words, ", "), ", "),
 		})
@@ -341,7 +336,7 @@ func (c *catalogue) addLists() {
 			names  bool
 			equals string
 		}{{false, ""}, {true, "="}, {true, ":"}, {true, ""}} {
-			base := FieldList{Names: pair.names, Equals: pair.equals, Between: between}
+			base := canonical.FieldList{Names: pair.names, Equals: pair.equals, Between: between}
 			c.addList(base)
 			c.addOrders(base)
 			if c.large() || len(names) > fieldsTried {
@@ -357,7 +352,7 @@ func (c *catalogue) addLists() {
 }
 
 // addOrders adds l in both orders, with what is nested treated in every way.
-func (c *catalogue) addOrders(base FieldList) {
+func (c *catalogue) addOrders(base canonical.FieldList) {
 	paths := []string{""}
 	if base.Names {
 		paths = []string{".", "[]", "_", ":", "/", ""}
@@ -369,9 +364,9 @@ func (c *catalogue) addOrders(base FieldList) {
 			if asSent || omitEmpty {
 				c.addList(l)
 			}
-			l.Nested = NestedOmitted
+			l.Nested = canonical.NestedOmitted
 			c.addList(l)
-			l.Nested = NestedFlat
+			l.Nested = canonical.NestedFlat
 			for _, path := range paths {
 				l.Path = path
 				c.addList(l)
@@ -385,7 +380,7 @@ func (c *catalogue) addOrders(base FieldList) {
 	}
 }
 
-func (c *catalogue) addList(l FieldList) {
+func (c *catalogue) addList(l canonical.FieldList) {
 	var fields, needs []string
 	cost, desc := 4, "values of all fields of the body"
 	set := func(text string, extra int, need string) {
@@ -413,11 +408,11 @@ func (c *catalogue) addList(l FieldList) {
 		desc += ", sorted by name"
 	}
 	switch l.Nested {
-	case NestedJSON:
-	case NestedOmitted:
+	case canonical.NestedJSON:
+	case canonical.NestedOmitted:
 		set("Nested: canonical.NestedOmitted", 2, needsNested)
 		desc += ", no nested ones"
-	case NestedFlat:
+	case canonical.NestedFlat:
 		set("Nested: canonical.NestedFlat", 2, needsNested)
 		desc += ", nested ones level by level"
 		if l.Path != "" {
@@ -437,7 +432,7 @@ func (c *catalogue) addList(l FieldList) {
 		desc += fmt.Sprintf(", without %q", l.Omit[0])
 	}
 	c.add(piece{
-		kind: ofBody, shelf: lists, cost: cost, needs: needs, part: Fields(l), desc: desc,
+		kind: ofBody, shelf: lists, cost: cost, needs: needs, part: canonical.Fields(l), desc: desc,
 		expr: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(fields, ", ")),
 	})
 }
@@ -445,86 +440,6 @@ func (c *catalogue) addList(l FieldList) {
 // large says whether the bodies are too large to write them in a thousand ways.
 func (c *catalogue) large() bool {
 	return slices.ContainsFunc(c.samples, func(s *sample) bool { return len(s.message.Body) > 4<<10 })
-}
-
-// topLevelNames gives the names of the first sample's fields, and whether all bodies are JSON objects.
-func (c *catalogue) topLevelNames() (names []string, ok bool) {
-	for i, s := range c.samples {
-		list, err := membersOfBody(nil, s.message.Body)
-		if err != nil {
-			return nil, false
-		}
-		for _, f := range list {
-			if i == 0 {
-				names = append(names, string(f.name))
-			}
-		}
-	}
-	return names, true
-}
-
-// fieldsTried is how many fields of a body are tried one by one.
-const fieldsTried = 24
-
-func (c *catalogue) addFields() {
-	var paths [][]string
-	seen := map[string]bool{}
-	for _, s := range c.samples {
-		list, err := membersOfBody(nil, s.message.Body)
-		if err != nil {
-			return
-		}
-		for _, path := range leaves(nil, nil, list) {
-			if key := strings.Join(path, "\x00"); !seen[key] {
-				seen[key] = true
-				paths = append(paths, path)
-			}
-		}
-	}
-	slices.SortStableFunc(paths, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
-	for _, path := range paths[:min(len(paths), fieldsTried)] {
-		rarity := common
-		if len(path) > 1 {
-			rarity = uncommon
-		}
-		p := piece{
-			kind: ofField, group: c.group("field " + strings.Join(path, "\x00")), rarity: rarity,
-			identity: strings.HasSuffix(path[len(path)-1], "id") || strings.HasSuffix(path[len(path)-1], "user_data"),
-			names:    path, cost: 1 + len(path), desc: "field " + strings.Join(path, "."),
-		}
-		names := quoted(path)
-		p.part, p.expr = Field(path...), fmt.Sprintf("canonical.Field(%s)", names)
-		if !c.add(p) { // some sample has no such field
-			p.part, p.expr, p.cost = FieldOr("", path...), fmt.Sprintf(`canonical.FieldOr("", %s)`, names), p.cost+2
-			p.desc += ", or nothing where it is absent"
-			c.add(p)
-		}
-	}
-}
-
-func quoted(texts []string) string {
-	list := make([]string, len(texts))
-	for i, text := range texts {
-		list[i] = strconv.Quote(text)
-	}
-	return strings.Join(list, ", ")
-}
-
-// leaves gives the paths to the fields that hold neither an object nor an array, at most three names deep.
-func leaves(dst [][]string, above []string, list []member) [][]string {
-	for _, f := range list {
-		path := append(slices.Clone(above), string(f.name))
-		switch f.value[0] {
-		case '{':
-			if inner, err := members(nil, f.value); err == nil && len(path) < 3 {
-				dst = leaves(dst, path, inner)
-			}
-		case '[':
-		default:
-			dst = append(dst, path)
-		}
-	}
-	return dst
 }
 
 // addHeaders adds the headers that a Signer can know: not those that net/http or a proxy adds on the way.
@@ -550,7 +465,7 @@ func (c *catalogue) addHeaders() {
 			rarity, identity = rare, false
 		}
 		c.add(piece{
-			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: 2, part: Header(name),
+			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: 2, part: canonical.Header(name),
 			names: []string{name},
 			expr:  fmt.Sprintf("canonical.Header(%q)", name), desc: "header " + name,
 		})
@@ -558,10 +473,10 @@ func (c *catalogue) addHeaders() {
 }
 
 func (c *catalogue) addSecret(secret paymentsvc.Secret) {
-	c.add(piece{kind: ofSecret, cost: 3, identity: true, part: Secret(secret), expr: "canonical.Secret(secret)", desc: "secret"})
+	c.add(piece{kind: ofSecret, cost: 3, identity: true, part: canonical.Secret(secret), expr: "canonical.Secret(secret)", desc: "secret"})
 	for _, label := range []string{"key=", "secret=", "secret_key="} {
 		c.add(piece{
-			kind: ofSecret, rarity: uncommon, cost: 4, part: Labelled(label, Secret(secret)),
+			kind: ofSecret, rarity: uncommon, cost: 4, part: canonical.Labelled(label, canonical.Secret(secret)),
 			expr: fmt.Sprintf("canonical.Labelled(%q, canonical.Secret(secret))", label), desc: label + " and secret",
 		})
 	}
@@ -570,13 +485,13 @@ func (c *catalogue) addSecret(secret paymentsvc.Secret) {
 func (c *catalogue) addWords(words []string) {
 	for _, word := range words {
 		c.add(piece{
-			kind: ofWord, group: c.group("word " + word), identity: true, cost: 4, part: Literal(word), needs: []string{"other values"},
+			kind: ofWord, group: c.group("word " + word), identity: true, cost: 4, part: canonical.Literal(word), needs: []string{"other values"},
 			expr: fmt.Sprintf("canonical.Literal(%q)", word), desc: fmt.Sprintf("text %q", word),
 		})
 	}
 	for _, mark := range []string{"v0", "v1", "v2", "1", "HMAC-SHA256", "hmac-sha256", "sha256"} {
 		c.add(piece{
-			kind: ofMark, rarity: uncommon, cost: 5, part: Literal(mark), needs: []string{"other values"},
+			kind: ofMark, rarity: uncommon, cost: 5, part: canonical.Literal(mark), needs: []string{"other values"},
 			expr: fmt.Sprintf("canonical.Literal(%q)", mark), desc: fmt.Sprintf("text %q", mark),
 		})
 	}
@@ -593,7 +508,7 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 			labelled.shelf, labelled.texts = on, nil
 			labelled.rarity = max(p.rarity, min(i, uncommon))
 			labelled.cost = p.cost + 1 + i
-			labelled.part = Labelled(name+equals, p.part)
+			labelled.part = canonical.Labelled(name+equals, p.part)
 			labelled.expr = fmt.Sprintf("canonical.Labelled(%q, %s)", name+equals, p.expr)
 			labelled.desc = name + equals + " and " + p.desc
 			c.add(labelled)

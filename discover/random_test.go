@@ -1,4 +1,4 @@
-package canonical_test
+package discover_test
 
 import (
 	"context"
@@ -15,9 +15,10 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-var seedFlag = flag.Uint64("canonical.seed", 0, "seed of the random compositions; 0 takes the clock")
+var seedFlag = flag.Uint64("discover.seed", 0, "seed of the random compositions; 0 takes the clock")
 
 // drawn is a composition drawn at random, and how it came about.
 type drawn struct {
@@ -227,7 +228,7 @@ func (r drawer) sample(heldOut bool) paymentsvc.Message {
 
 func TestFindFindsCompositionsDrawnAtRandom(t *testing.T) {
 	draws := 40
-	if raceDetector {
+	if raceDetector() {
 		draws = 6
 		t.Logf("%d compositions rather than 40: the race detector makes the search ten times slower", draws)
 	}
@@ -235,7 +236,7 @@ func TestFindFindsCompositionsDrawnAtRandom(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("draw the same again with -canonical.seed=%d", seed)
+	t.Logf("draw the same again with -discover.seed=%d", seed)
 	r := drawer{rand.New(rand.NewPCG(seed, 0))}
 
 	var tried int64
@@ -246,15 +247,15 @@ func TestFindFindsCompositionsDrawnAtRandom(t *testing.T) {
 		scheme := paymentsvc.Scheme{Canonical: c.part, Encoding: encoding}
 		key, err := form.Read(secret)
 		require.NoError(t, err)
-		sign := func(m paymentsvc.Message) canonical.Sample {
+		sign := func(m paymentsvc.Message) discover.Sample {
 			signature, err := scheme.Signature(key, &m)
 			require.NoError(t, err)
-			return canonical.Sample{Message: m, Signature: signature}
+			return discover.Sample{Message: m, Signature: signature}
 		}
 		how := fmt.Sprintf("composition %d of seed %d: %s, %s, secret as %s", i+1, seed, c.how, encodingName, form)
 
-		result, err := canonical.Find(context.Background(), []canonical.Sample{sign(r.sample(false))},
-			canonical.Options{Secret: secret, Words: []string{"api-key-7"}, MaxMatches: 1000})
+		result, err := discover.Find(context.Background(), []discover.Sample{sign(r.sample(false))},
+			discover.Options{Secret: secret, Words: []string{"api-key-7"}, MaxMatches: 1000})
 		require.NoError(t, err, how)
 		tried += result.Tried
 		if testing.Verbose() {

@@ -1,7 +1,8 @@
-package canonical
+package discover
 
 import (
 	"context"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"sync"
 	"sync/atomic"
 )
@@ -226,7 +227,7 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 
 // wrap gives the wrapped text, with space for the padding.
 func (w *worker) wrap(n int) ([]byte, int) {
-	w.wrapped, _ = w.stage.wrap.part(Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
+	w.wrapped, _ = w.stage.wrap.part(canonical.Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
 	n = len(w.wrapped)
 	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
 	return w.wrapped, n

@@ -1,4 +1,4 @@
-package canonical
+package discover
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 func sum(secret paymentsvc.Secret, text []byte) string {
@@ -26,7 +27,7 @@ func TestTheCheckerAgreesWithCryptoHMAC(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 2000 {
-				k := newKey(SecretText, paymentsvc.Secret(strings.Repeat("k", 1+r.IntN(130))))
+				k := newKey(canonical.SecretText, paymentsvc.Secret(strings.Repeat("k", 1+r.IntN(130))))
 				buf := make([]byte, r.IntN(300), 300+paddingSpace)
 				for i := range buf {
 					buf[i] = byte(r.IntN(256))
@@ -55,7 +56,7 @@ func TestTheCheckerAgreesWithCryptoHMAC(t *testing.T) {
 // What a stage says it counts must be what its worker tries, each text once.
 func TestStagesTryWhatTheyCount(t *testing.T) {
 	piece := func(k kind, text string) *piece {
-		return &piece{kind: k, texts: []string{text}, expr: text, part: Literal(text)}
+		return &piece{kind: k, texts: []string{text}, expr: text, part: canonical.Literal(text)}
 	}
 	group := func(k kind, texts ...string) stageGroup {
 		g := stageGroup{kind: k, texts: texts}
@@ -75,14 +76,14 @@ func TestStagesTryWhatTheyCount(t *testing.T) {
 		"no extras":              {min: 1, max: 3, extras: 0, gaps: []string{"", "."}},
 		"the body at an end":     {min: 1, max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
 		"each gap its own":       {min: 1, max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, frames: newline},
-		"two keys":               {min: 1, max: 2, extras: 1, gaps: []string{"."}, keys: []key{newKey(SecretText, "a"), newKey(SecretHex, "b")}},
+		"two keys":               {min: 1, max: 2, extras: 1, gaps: []string{"."}, keys: []key{newKey(canonical.SecretText, "a"), newKey(canonical.SecretHex, "b")}},
 		"wrapped":                {min: 1, max: 2, extras: 1, gaps: []string{"."}, wrap: wrappings()[0]},
 		"shorter for its groups": {min: 1, max: 9, extras: 9, gaps: []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st.groups = groups
 			if st.keys == nil {
-				st.keys = []key{newKey(SecretText, "a")}
+				st.keys = []key{newKey(canonical.SecretText, "a")}
 			}
 			st.fit(1e9)
 			for _, workers := range []int{1, 3} {
@@ -112,7 +113,7 @@ func (l *looks) Err() error {
 func TestAWorkerLooksAtItsContextOften(t *testing.T) {
 	for name, length := range map[string]int{"short texts": 1, "long texts": 60 << 10} {
 		t.Run(name, func(t *testing.T) {
-			st := &stage{min: 1, max: 8, extras: 8, gaps: []string{"."}, keys: []key{newKey(SecretText, "a")}}
+			st := &stage{min: 1, max: 8, extras: 8, gaps: []string{"."}, keys: []key{newKey(canonical.SecretText, "a")}}
 			for i := range 8 {
 				text := strings.Repeat(string(rune('a'+i)), length)
 				st.groups = append(st.groups, stageGroup{kind: ofField, texts: []string{text}, pieces: []*piece{{texts: []string{text}}}})
@@ -130,7 +131,7 @@ func TestAWorkerLooksAtItsContextOften(t *testing.T) {
 // Each single composition of a stage must be hit when it is the one.
 func TestStagesHitEachOfTheirCompositions(t *testing.T) {
 	st := &stage{
-		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: behind | around | newline, keys: []key{newKey(SecretText, "a")},
+		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: behind | around | newline, keys: []key{newKey(canonical.SecretText, "a")},
 		groups: []stageGroup{
 			{kind: ofTimestamp, texts: []string{"1700000000"}, pieces: []*piece{{kind: ofTimestamp, texts: []string{"1700000000"}}}},
 			{kind: ofBody, texts: []string{strings.Repeat("x", 100)}, pieces: []*piece{{kind: ofBody, texts: []string{strings.Repeat("x", 100)}}}},
@@ -160,7 +161,7 @@ func TestStagesHitEachOfTheirCompositions(t *testing.T) {
 
 func TestAStageThatIsTooLargeIsCutOrLeftOut(t *testing.T) {
 	st := func() *stage {
-		s := &stage{min: 2, max: 4, extras: 4, gaps: separators(allSeparators), keys: []key{newKey(SecretText, "a")}}
+		s := &stage{min: 2, max: 4, extras: 4, gaps: separators(allSeparators), keys: []key{newKey(canonical.SecretText, "a")}}
 		for range 10 {
 			s.groups = append(s.groups, stageGroup{kind: ofField, texts: []string{"a", "b"}})
 		}
@@ -215,12 +216,12 @@ func TestEqualTextsAreOneInAStage(t *testing.T) {
 // A match is what its Scheme signs, not what the search took the pieces for.
 func TestAMatchThatDoesNotSignIsDropped(t *testing.T) {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
-	signature, err := paymentsvc.Scheme{Canonical: Literal("text"), Encoding: paymentsvc.Hex}.Signature("secret-of-the-test", &m)
+	signature, err := paymentsvc.Scheme{Canonical: canonical.Literal("text"), Encoding: paymentsvc.Hex}.Signature("secret-of-the-test", &m)
 	require.NoError(t, err)
 	for text, want := range map[string]int{"text": 1, "another text": 0} {
 		f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: signature}}, Options{Secret: "secret-of-the-test"})
 		require.NoError(t, err)
-		p := &piece{texts: []string{"text"}, part: Literal(text), expr: "part"}
+		p := &piece{texts: []string{"text"}, part: canonical.Literal(text), expr: "part"}
 		f.catalogue.pieces = []*piece{p}
 		var result Result
 		f.explain(&hit{composition: composition{pieces: []*piece{p}}, key: f.keys[0]}, &result)
@@ -275,7 +276,7 @@ func BenchmarkSearch(b *testing.B) {
 
 // BenchmarkChecker is the HMAC of one composition of 100 bytes, of which the first block is hashed already.
 func BenchmarkChecker(b *testing.B) {
-	k := newKey(SecretText, "secret-of-the-test")
+	k := newKey(canonical.SecretText, "secret-of-the-test")
 	c := newChecker([]string{strings.Repeat("x", 32)})
 	buf := make([]byte, 100+paddingSpace)
 	state, done := c.stateAt(nil, k.inner, 0, buf, 100)

@@ -1,4 +1,4 @@
-package canonical
+package discover
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // Sample is one message with a right signature: a request that the service accepted, or a notification that it
@@ -55,7 +56,7 @@ type SampleError struct {
 }
 
 // Error names the sample and says what is wrong.
-func (e *SampleError) Error() string { return fmt.Sprintf("canonical: %s: %v", e.Name, e.Err) }
+func (e *SampleError) Error() string { return fmt.Sprintf("discover: %s: %v", e.Name, e.Err) }
 
 // Unwrap gives Err.
 func (e *SampleError) Unwrap() error { return e.Err }
@@ -96,7 +97,7 @@ func encodingsOf(signature string) []reading {
 	for at := range labelsBefore(signature) {
 		for _, e := range plainEncodingsOf(signature[at:]) {
 			prefix := signature[:at]
-			e.encoding = Prefixed(prefix, e.encoding)
+			e.encoding = canonical.Prefixed(prefix, e.encoding)
 			e.expr = fmt.Sprintf("canonical.Prefixed(%q, %s)", prefix, e.expr)
 			e.desc = fmt.Sprintf("%s behind %q", e.desc, prefix)
 			found = append(found, e)
@@ -152,7 +153,7 @@ func plainEncodingsOf(text string) (found []reading) {
 			{paymentsvc.HexUpper, "paymentsvc.HexUpper", "hexadecimal in upper case"},
 		} {
 			add(digits, spelling{
-				encoding: Chain(inner.encoding, b.Encoding),
+				encoding: canonical.Chain(inner.encoding, b.Encoding),
 				expr:     fmt.Sprintf("canonical.Chain(%s, %s)", inner.expr, b.expr),
 				desc:     fmt.Sprintf("%s of the %s", b.desc, inner.desc),
 			})
@@ -191,7 +192,7 @@ func notASignature(text string) string {
 // newSamples checks all samples and keeps, of each one's encodings, those that all of them share.
 func newSamples(in []Sample) ([]*sample, error) {
 	if len(in) == 0 {
-		return nil, errors.New("canonical: Find needs a sample")
+		return nil, errors.New("discover: Find needs a sample")
 	}
 	samples := make([]*sample, len(in))
 	for i := range in {
@@ -207,7 +208,7 @@ func newSamples(in []Sample) ([]*sample, error) {
 	for _, s := range samples[1:] {
 		shared = intersect(shared, s.encodings)
 		if len(shared) == 0 {
-			return nil, fmt.Errorf("canonical: the signatures of %s and %s are in different encodings: search them apart",
+			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them apart",
 				samples[0].name, s.name)
 		}
 	}

@@ -1,4 +1,4 @@
-package canonical_test
+package discover_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -20,9 +21,16 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// raceDetector reports whether the race detector is on, which makes a search ten times slower.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
 
 const secret paymentsvc.Secret = "sk-test-4b1d0c55"
 
@@ -33,22 +41,22 @@ const (
 )
 
 // signed is m as a sample, signed with part in hexadecimal.
-func signed(t testing.TB, part paymentsvc.CanonicalFunc, m paymentsvc.Message) canonical.Sample {
+func signed(t testing.TB, part paymentsvc.CanonicalFunc, m paymentsvc.Message) discover.Sample {
 	t.Helper()
 	signature, err := paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex}.Signature(secret, &m)
 	require.NoError(t, err)
 	m.Header = m.Header.Clone()
 	m.Header.Set("signature", signature)
 	m.Header.Set("timestamp", m.Timestamp)
-	return canonical.Sample{Message: m}
+	return discover.Sample{Message: m}
 }
 
-func find(t testing.TB, samples ...canonical.Sample) (canonical.Result, error) {
+func find(t testing.TB, samples ...discover.Sample) (discover.Result, error) {
 	t.Helper()
-	return canonical.Find(context.Background(), samples, canonical.Options{Secret: secret, Effort: 0.02})
+	return discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: 0.02})
 }
 
-func exprs(matches []canonical.Match) (list []string) {
+func exprs(matches []discover.Match) (list []string) {
 	for _, m := range matches {
 		list = append(list, m.Expr)
 	}
@@ -75,7 +83,7 @@ func TestFindGivesTheSimplestFirst(t *testing.T) {
 
 func TestEveryMatchSignsEverySample(t *testing.T) {
 	part := canonical.Join("|", canonical.Timestamp, canonical.Field("amount"), canonical.Secret(secret))
-	samples := []canonical.Sample{
+	samples := []discover.Sample{
 		signed(t, part, post(cardURL, "1700000000", cardBody)),
 		signed(t, part, post(cardURL, "1700000007", strings.Replace(cardBody, "10.50", "7", 1))),
 	}
@@ -117,12 +125,12 @@ func TestUndecidedPartsAndTheSampleThatDecides(t *testing.T) {
 
 func TestEncodingsThatOneSampleCannotTell(t *testing.T) {
 	scheme := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: base64.StdEncoding}
-	var ambiguous, telling *canonical.Sample
+	var ambiguous, telling *discover.Sample
 	for i := 0; ambiguous == nil || telling == nil; i++ {
 		m := post(cardURL, "1700000000", fmt.Sprintf(`{"n":%d}`, i))
 		signature, err := scheme.Signature(secret, &m)
 		require.NoError(t, err)
-		s := canonical.Sample{Message: m, Signature: signature}
+		s := discover.Sample{Message: m, Signature: signature}
 		if strings.ContainsAny(signature, "+/") {
 			telling = &s
 		} else {
@@ -153,7 +161,7 @@ func TestRequestsAndNotificationsUnderOneScheme(t *testing.T) {
 func TestFieldsThatSomeSamplesLack(t *testing.T) {
 	part := canonical.Join("|", canonical.Field("order_id"), canonical.FieldOr("", "user_data"), canonical.Timestamp)
 	with := strings.Replace(notifyBody, "}", `,"user_data":"order-1"}`, 1)
-	samples := []canonical.Sample{
+	samples := []discover.Sample{
 		signed(t, part, received("https://shop.example/hook", "1700000000", with)),
 		signed(t, part, received("https://shop.example/hook", "1700000001", notifyBody)),
 	}
@@ -170,10 +178,10 @@ func TestFurtherSamplesCorrectWhatTheFirstOneSuggests(t *testing.T) {
 	for name, gaps := range map[string][2]string{"one separator": {"#", "#"}, "different separators": {".", "\n"}} {
 		t.Run(name, func(t *testing.T) {
 			part := canonical.Join("", canonical.Timestamp, canonical.Literal(gaps[0]), canonical.Method, canonical.Literal(gaps[1]), canonical.BodySorted)
-			result, err := canonical.Find(context.Background(), []canonical.Sample{
+			result, err := discover.Find(context.Background(), []discover.Sample{
 				signed(t, part, post(cardURL, "1700000000", `{"a":1,"b":2}`)),
 				signed(t, part, post(cardURL, "1700000001", `{"b":20,"a":10}`)),
-			}, canonical.Options{Secret: secret})
+			}, discover.Options{Secret: secret})
 			require.NoError(t, err)
 			require.Contains(t, result.Matches[0].Expr, "canonical.BodySorted")
 		})
@@ -184,10 +192,10 @@ func TestWordsOfTheCaller(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
 	_, err := find(t, s)
-	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	require.ErrorIs(t, err, discover.ErrNoMatch)
 
-	result, err := canonical.Find(context.Background(), []canonical.Sample{s},
-		canonical.Options{Secret: secret, Effort: 0.02, Words: []string{"key-of-mine"}})
+	result, err := discover.Find(context.Background(), []discover.Sample{s},
+		discover.Options{Secret: secret, Effort: 0.02, Words: []string{"key-of-mine"}})
 	require.NoError(t, err)
 	require.Contains(t, result.Matches[0].Expr, `canonical.Literal("key-of-mine")`)
 }
@@ -196,7 +204,7 @@ func TestMatchesBeyondTheLimitAreCounted(t *testing.T) {
 	s := signed(t, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody))
 	all, err := find(t, s)
 	require.NoError(t, err)
-	some, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, MaxMatches: 3})
+	some, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, MaxMatches: 3})
 	require.NoError(t, err)
 	require.Equal(t, exprs(all.Matches[:3]), exprs(some.Matches))
 	require.Positive(t, some.More)
@@ -206,7 +214,7 @@ func TestTheNumberOfWorkersDoesNotChangeTheMatches(t *testing.T) {
 	s := signed(t, canonical.Join("&", canonical.Method, canonical.RequestURI, canonical.Timestamp), post(cardURL, "1700000000", cardBody))
 	var want []string
 	for _, workers := range []int{1, 2, 7} {
-		result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, Workers: workers})
+		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Workers: workers})
 		require.NoError(t, err)
 		if want == nil {
 			want = exprs(result.Matches)
@@ -217,8 +225,8 @@ func TestTheNumberOfWorkersDoesNotChangeTheMatches(t *testing.T) {
 
 func TestAWrongSecretFindsNothing(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
-	result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret + "x", Effort: 0.02})
-	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.02})
+	require.ErrorIs(t, err, discover.ErrNoMatch)
 	require.Empty(t, result.Matches)
 	require.Empty(t, result.Partial)
 	require.NotEmpty(t, result.Hints)
@@ -236,8 +244,8 @@ func TestAWrongSecretFindsNothing(t *testing.T) {
 func TestMoreEffortTriesMore(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
 	tried := func(effort float64) int64 {
-		result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: "another", Effort: effort})
-		require.ErrorIs(t, err, canonical.ErrNoMatch)
+		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: effort})
+		require.ErrorIs(t, err, discover.ErrNoMatch)
 		return result.Tried
 	}
 	require.Greater(t, tried(0.02), 2*tried(0.001))
@@ -250,10 +258,10 @@ func TestASampleThatDoesNotBelong(t *testing.T) {
 	bad := signed(t, part, post(cardURL, "1700000001", strings.Replace(cardBody, "10.50", "1", 1))) // shorter, so searched first
 	bad.Name = "bad.http"
 	bad.Message.Body = []byte(strings.Replace(cardBody, "10.50", "2", 1))
-	for name, samples := range map[string][]canonical.Sample{"first": {good, bad}, "second": {bad, good}} {
+	for name, samples := range map[string][]discover.Sample{"first": {good, bad}, "second": {bad, good}} {
 		t.Run(name, func(t *testing.T) {
 			result, err := find(t, samples...)
-			require.ErrorIs(t, err, canonical.ErrNoMatch)
+			require.ErrorIs(t, err, discover.ErrNoMatch)
 			require.Empty(t, result.Matches)
 			require.Equal(t, []string{"good.http"}, result.Partial[0].Samples)
 			require.Contains(t, result.Partial[0].Expr, `canonical.Join(".", canonical.Timestamp, canonical.Body)`)
@@ -266,7 +274,7 @@ func TestKindsThatAreSignedInDifferentWays(t *testing.T) {
 	result, err := find(t,
 		signed(t, canonical.Join("\n", canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody)),
 		signed(t, canonical.Body, received("https://shop.example/hook", "1700000001", notifyBody)))
-	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	require.ErrorIs(t, err, discover.ErrNoMatch)
 	require.Len(t, result.Partial[0].Samples, 1)
 	require.Contains(t, strings.Join(result.Hints, "\n"), "canonical.ByKind")
 }
@@ -277,22 +285,22 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	t.Run("at once when it has ended before", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		result, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{Secret: "another"})
+		result, err := discover.Find(ctx, []discover.Sample{s}, discover.Options{Secret: "another"})
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, canonical.ErrNoMatch)
+		require.NotErrorIs(t, err, discover.ErrNoMatch)
 		require.Zero(t, result.Tried)
 	})
 	t.Run("at once when its deadline is over", func(t *testing.T) {
 		ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
 		defer cancel()
-		_, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{Secret: "another"})
+		_, err := discover.Find(ctx, []discover.Sample{s}, discover.Options{Secret: "another"})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 	t.Run("with what was tried until then", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		result, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{
+		result, err := discover.Find(ctx, []discover.Sample{s}, discover.Options{
 			Secret: "another", Effort: 100,
-			Progress: func(p canonical.Progress) {
+			Progress: func(p discover.Progress) {
 				if p.Tried > 0 {
 					cancel()
 				}
@@ -303,7 +311,7 @@ func TestFindEndsWithItsContext(t *testing.T) {
 		require.False(t, result.Covered[len(result.Covered)-1].Done)
 	})
 	t.Run("within 50 ms of being cancelled", func(t *testing.T) {
-		if raceDetector {
+		if raceDetector() {
 			t.Skip("the race detector makes everything slower; how often a search looks at its context is tested without a clock")
 		}
 		// A machine that has other things to do as well may take longer now and then, so the best of some counts.
@@ -312,14 +320,14 @@ func TestFindEndsWithItsContext(t *testing.T) {
 			fmt.Fprintf(&fields, `"field_%d":%d,`, i, i)
 		}
 		large := signed(t, canonical.Body, post(cardURL, "1700000000", `{`+fields.String()+`"a":"`+strings.Repeat("x", 60<<10)+`"}`))
-		for _, s := range []canonical.Sample{s, large} {
+		for _, s := range []discover.Sample{s, large} {
 			for _, after := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond} { // in the middle of this or that
 				best := time.Hour
 				for range 20 {
 					ctx, cancel := context.WithCancel(context.Background())
 					var cancelled time.Time
 					timer := time.AfterFunc(after, func() { cancelled = time.Now(); cancel() })
-					_, err := canonical.Find(ctx, []canonical.Sample{s}, canonical.Options{Secret: "another", Effort: 100})
+					_, err := discover.Find(ctx, []discover.Sample{s}, discover.Options{Secret: "another", Effort: 100})
 					require.ErrorIs(t, err, context.Canceled)
 					best = min(best, time.Since(cancelled))
 					timer.Stop()
@@ -335,24 +343,24 @@ func TestFindEndsWithItsContext(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
-	var reports []canonical.Progress // written from one goroutine, and read when Find has returned
-	result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{
-		Secret: "another", Effort: 0.02, Progress: func(p canonical.Progress) { reports = append(reports, p) },
+	var reports []discover.Progress // written from one goroutine, and read when Find has returned
+	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{
+		Secret: "another", Effort: 0.02, Progress: func(p discover.Progress) { reports = append(reports, p) },
 	})
-	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	require.ErrorIs(t, err, discover.ErrNoMatch)
 	last := reports[len(reports)-1]
 	require.Equal(t, result.Tried, last.Tried)
 	require.Equal(t, result.Tried, last.Total)
 	require.NotEmpty(t, last.What)
-	require.True(t, slices.IsSortedFunc(reports, func(a, b canonical.Progress) int { return int(a.Tried - b.Tried) }))
-	require.True(t, slices.IsSortedFunc(reports, func(a, b canonical.Progress) int { return int(a.Elapsed - b.Elapsed) }))
+	require.True(t, slices.IsSortedFunc(reports, func(a, b discover.Progress) int { return int(a.Tried - b.Tried) }))
+	require.True(t, slices.IsSortedFunc(reports, func(a, b discover.Progress) int { return int(a.Elapsed - b.Elapsed) }))
 }
 
 func TestLargeBodiesTakeNoLongerThanSmallOnes(t *testing.T) {
 	work := func(size int) (compositions, bytes int64) {
 		s := signed(t, canonical.Body, post(cardURL, "1700000000", fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))))
-		result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: "another", Effort: 0.05})
-		require.ErrorIs(t, err, canonical.ErrNoMatch)
+		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.05})
+		require.ErrorIs(t, err, discover.ErrNoMatch)
 		return result.Tried, result.Tried * int64(size)
 	}
 	small, _ := work(10)
@@ -364,24 +372,24 @@ func TestLargeBodiesTakeNoLongerThanSmallOnes(t *testing.T) {
 
 func TestSamplesThatCannotBeSearched(t *testing.T) {
 	right := strings.Repeat("ab", 32)
-	with := func(change func(*canonical.Sample)) []canonical.Sample {
-		s := canonical.Sample{Message: post(cardURL, "1700000000", cardBody), Signature: right}
+	with := func(change func(*discover.Sample)) []discover.Sample {
+		s := discover.Sample{Message: post(cardURL, "1700000000", cardBody), Signature: right}
 		change(&s)
-		return []canonical.Sample{s}
+		return []discover.Sample{s}
 	}
-	signature := func(text string) []canonical.Sample {
-		return with(func(s *canonical.Sample) { s.Signature = text })
+	signature := func(text string) []discover.Sample {
+		return with(func(s *discover.Sample) { s.Signature = text })
 	}
 	for name, tt := range map[string]struct {
-		samples []canonical.Sample
+		samples []discover.Sample
 		want    string
 	}{
 		"none":                  {nil, "Find needs a sample"},
 		"no signature":          {signature(""), "sample 1: the signature header stands 0 times"},
-		"the signature twice":   {with(func(s *canonical.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{right, right} }), "the signature header stands 2 times"},
-		"an empty signature":    {with(func(s *canonical.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{""} }), "the signature is empty"},
-		"no timestamp":          {with(func(s *canonical.Sample) { s.Message.Timestamp = "" }), "the timestamp header stands 0 times"},
-		"its name in the error": {with(func(s *canonical.Sample) { s.Name, s.Message.Timestamp = "a.http", "" }), "canonical: a.http: "},
+		"the signature twice":   {with(func(s *discover.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{right, right} }), "the signature header stands 2 times"},
+		"an empty signature":    {with(func(s *discover.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{""} }), "the signature is empty"},
+		"no timestamp":          {with(func(s *discover.Sample) { s.Message.Timestamp = "" }), "the timestamp header stands 0 times"},
+		"its name in the error": {with(func(s *discover.Sample) { s.Name, s.Message.Timestamp = "a.http", "" }), "discover: a.http: "},
 		"white space around":    {signature(" " + right), "white space around"},
 		"a SHA-1":               {signature(strings.Repeat("ab", 20)), "it is 20 bytes in hexadecimal, the size of SHA-1"},
 		"a SHA-512 in base64":   {signature(base64.StdEncoding.EncodeToString(make([]byte, 64))), "it is 64 bytes in base64, the size of SHA-512"},
@@ -397,8 +405,8 @@ func TestSamplesThatCannotBeSearched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			result, err := find(t, tt.samples...)
 			require.ErrorContains(t, err, tt.want)
-			require.NotErrorIs(t, err, canonical.ErrNoMatch)
-			if sample, ok := errors.AsType[*canonical.SampleError](err); ok {
+			require.NotErrorIs(t, err, discover.ErrNoMatch)
+			if sample, ok := errors.AsType[*discover.SampleError](err); ok {
 				require.Equal(t, strings.Contains(tt.want, "timestamp") || strings.Contains(name, "name"), sample.Header == "Timestamp")
 			}
 			require.NotContains(t, err.Error(), right, "an error holds no signature")
@@ -408,23 +416,23 @@ func TestSamplesThatCannotBeSearched(t *testing.T) {
 }
 
 func TestOptionsThatCannotBeUsed(t *testing.T) {
-	s := []canonical.Sample{signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))}
+	s := []discover.Sample{signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))}
 	for name, tt := range map[string]struct {
-		options canonical.Options
+		options discover.Options
 		want    string
 	}{
-		"no secret":            {canonical.Options{}, "Secret: empty"},
-		"a negative effort":    {canonical.Options{Secret: secret, Effort: -1}, "negative"},
-		"negative workers":     {canonical.Options{Secret: secret, Workers: -1}, "negative"},
-		"a negative limit":     {canonical.Options{Secret: secret, MaxMatches: -1}, "negative"},
-		"a secret in its mask": {canonical.Options{Secret: paymentsvc.Secret(fmt.Sprint(secret))}, "placeholder"},
+		"no secret":            {discover.Options{}, "Secret: empty"},
+		"a negative effort":    {discover.Options{Secret: secret, Effort: -1}, "negative"},
+		"negative workers":     {discover.Options{Secret: secret, Workers: -1}, "negative"},
+		"a negative limit":     {discover.Options{Secret: secret, MaxMatches: -1}, "negative"},
+		"a secret in its mask": {discover.Options{Secret: paymentsvc.Secret(fmt.Sprint(secret))}, "placeholder"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := canonical.Find(context.Background(), s, tt.options)
+			_, err := discover.Find(context.Background(), s, tt.options)
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
-	_, err := canonical.Find(nil, s, canonical.Options{Secret: secret}) //nolint:staticcheck // what a nil context does is the test
+	_, err := discover.Find(nil, s, discover.Options{Secret: secret}) //nolint:staticcheck // what a nil context does is the test
 	require.ErrorContains(t, err, "needs a context")
 }
 
@@ -432,21 +440,21 @@ func TestTheSecretIsNeverShown(t *testing.T) {
 	part := canonical.Join("", canonical.Path, canonical.Timestamp, canonical.Secret(secret), canonical.Body)
 	address := "https://pay.example.com/" + string(secret) + "/init_payout" // by mistake
 	s := signed(t, part, post(address, "1700000000", cardBody))
-	check := func(result canonical.Result, err error) {
+	check := func(result discover.Result, err error) {
 		encoded, jsonErr := json.Marshal(result)
 		require.NoError(t, jsonErr)
 		for _, text := range []string{fmt.Sprintf("%v %+v %#v", result, result, result), string(encoded), fmt.Sprint(err)} {
 			require.NotContains(t, text, string(secret))
 		}
 	}
-	result, err := canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, Words: []string{"w" + string(secret)}})
+	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Words: []string{"w" + string(secret)}})
 	require.NoError(t, err)
 	require.Contains(t, result.Matches[0].Expr, "canonical.Secret(secret)")
 	check(result, err)
 
 	s.Message.Body = []byte("{}")
-	result, err = canonical.Find(context.Background(), []canonical.Sample{s}, canonical.Options{Secret: secret, Effort: 0.01})
-	require.ErrorIs(t, err, canonical.ErrNoMatch)
+	result, err = discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.01})
+	require.ErrorIs(t, err, discover.ErrNoMatch)
 	check(result, err)
 }
 
@@ -455,7 +463,7 @@ func TestTheGoExpressionsCompileAndSign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a program")
 	}
-	if raceDetector {
+	if raceDetector() {
 		t.Skip("the race detector makes the searches ten times slower, and the program has nothing for it to see")
 	}
 	program, want := generated(t)
@@ -466,13 +474,13 @@ func TestTheGoExpressionsCompileAndSign(t *testing.T) {
 	// An overlay puts the program into this module without a file in its tree.
 	module, err := filepath.Abs("..")
 	require.NoError(t, err)
-	place := filepath.Join(module, "canonical", "generated_by_a_test")
+	place := filepath.Join(module, "discover", "generated_by_a_test")
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(place, "main.go"): source}})
 	require.NoError(t, err)
 	overlayFile := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
 
-	run := exec.Command("go", "run", "-overlay", overlayFile, "./canonical/generated_by_a_test")
+	run := exec.Command("go", "run", "-overlay", overlayFile, "./discover/generated_by_a_test")
 	run.Dir = module
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", out, program)
@@ -509,7 +517,7 @@ func generated(t *testing.T) (program string, want []string) {
 		require.NoError(t, err)
 		signature, err := paymentsvc.Scheme{Canonical: tt.part, Encoding: tt.encoding}.Signature(key, &m)
 		require.NoError(t, err)
-		result, err := canonical.Find(context.Background(), []canonical.Sample{{Message: m, Signature: signature}}, canonical.Options{Secret: hexSecret, MaxMatches: 12})
+		result, err := discover.Find(context.Background(), []discover.Sample{{Message: m, Signature: signature}}, discover.Options{Secret: hexSecret, MaxMatches: 12})
 		require.NoError(t, err, "secret as %s", tt.form)
 		for _, match := range result.Matches {
 			for _, path := range match.Imports {
@@ -559,7 +567,7 @@ func TestHeadersThatNetHTTPAddsAreNotTaken(t *testing.T) {
 	m := post(cardURL, "1700000000", cardBody, "Content-Length", fmt.Sprint(len(cardBody)), "X-Forwarded-For", "10.0.0.1")
 	for _, name := range []string{"Content-Length", "X-Forwarded-For"} {
 		_, err := find(t, signed(t, canonical.Join("|", canonical.Timestamp, canonical.Header(name)), m))
-		require.ErrorIs(t, err, canonical.ErrNoMatch, name)
+		require.ErrorIs(t, err, discover.ErrNoMatch, name)
 	}
 	require.Equal(t, http.MethodPost, m.Method)
 }

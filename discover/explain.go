@@ -1,12 +1,14 @@
-package canonical
+package discover
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // explain turns a hit into matches. The hit gives away the text that was signed; all compositions of this text are
@@ -335,8 +337,8 @@ func (f *finder) match(c *composition, h *hit, s spelling) Match {
 		Expr:        fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", expr, s.expr),
 		Description: fmt.Sprintf("HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc),
 	}
-	if h.key.form != SecretText {
-		m.SecretExpr = fmt.Sprintf("canonical.%s.Read(secret)", h.key.form.goName())
+	if h.key.form != canonical.SecretText {
+		m.SecretExpr = fmt.Sprintf("canonical.%s.Read(secret)", formName(h.key.form))
 	}
 	for name, path := range map[string]string{
 		"base64.":     "encoding/base64",
@@ -445,7 +447,7 @@ func (f *finder) hints(result *Result) (hints []string) {
 	}
 	hints = append(hints, "the secret: is it the secret key of the very project that the sample is from, whole, and not rotated since?")
 	for _, s := range f.samples {
-		if body := s.message.Body; len(body) > 0 && isSpace(body[len(body)-1]) {
+		if len(bytes.TrimRight(s.message.Body, " \t\r\n")) < len(s.message.Body) {
 			hints = append(hints, fmt.Sprintf("%s: its body ends in white space: did it, on the wire?", s.name))
 		}
 		if s.message.URL == nil || s.message.URL.Host == "" {
@@ -471,4 +473,16 @@ func kinds(samples []*sample) int {
 		seen[s.message.Kind] = true
 	}
 	return len(seen)
+}
+
+// formName returns the Go name of a form, below package canonical.
+func formName(f canonical.SecretForm) string {
+	return [...]string{
+		canonical.SecretText:       "SecretText",
+		canonical.SecretHex:        "SecretHex",
+		canonical.SecretBase64:     "SecretBase64",
+		canonical.SecretBase64Tail: "SecretBase64Tail",
+		canonical.SecretSHA256:     "SecretSHA256",
+		canonical.SecretSHA256Hex:  "SecretSHA256Hex",
+	}[f]
 }

@@ -1,4 +1,4 @@
-package canonical
+package discover
 
 import (
 	"bytes"
@@ -9,11 +9,12 @@ import (
 	"hash"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // key is a reading of the secret, with the two SHA-256 states that HMAC starts from, after the key's block.
 type key struct {
-	form         SecretForm
+	form         canonical.SecretForm
 	secret       paymentsvc.Secret
 	inner, outer []byte
 }
@@ -25,7 +26,7 @@ type saver interface {
 	encoding.BinaryUnmarshaler
 }
 
-func newKey(form SecretForm, secret paymentsvc.Secret) key {
+func newKey(form canonical.SecretForm, secret paymentsvc.Secret) key {
 	k := key{form: form, secret: secret}
 	block := make([]byte, sha256.BlockSize)
 	if len(secret) > len(block) {
@@ -91,7 +92,7 @@ func newChecker(wanted []string) *checker {
 
 // sound compares the fast way with crypto/hmac, since the format of the state is crypto/sha256's own business.
 func (c *checker) sound() bool {
-	k := newKey(SecretText, "a key of no importance")
+	k := newKey(canonical.SecretText, "a key of no importance")
 	if k.inner == nil || k.outer == nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package canonical_test
+package discover_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 // service is how another payment service signs, as its public documentation says. text is written down here with
@@ -226,7 +226,7 @@ func services() []service {
 	}
 }
 
-func (s *service) sample(n int) canonical.Sample {
+func (s *service) sample(n int) discover.Sample {
 	m, text := s.message(n)
 	key := []byte(s.secret)
 	if s.key != nil {
@@ -234,7 +234,7 @@ func (s *service) sample(n int) canonical.Sample {
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))
-	return canonical.Sample{Name: s.name, Message: m, Signature: s.encode(mac.Sum(nil))}
+	return discover.Sample{Name: s.name, Message: m, Signature: s.encode(mac.Sum(nil))}
 }
 
 // One sample of each service must be enough to find how it signs, and what is found must sign a message that the
@@ -242,11 +242,11 @@ func (s *service) sample(n int) canonical.Sample {
 func TestFindFindsHowOtherServicesSign(t *testing.T) {
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {
-			if s.deep && raceDetector {
+			if s.deep && raceDetector() {
 				t.Skip("the race detector makes the search ten times slower, and this one is long")
 			}
-			result, err := canonical.Find(context.Background(), []canonical.Sample{s.sample(1)},
-				canonical.Options{Secret: paymentsvc.Secret(s.secret), MaxMatches: 200})
+			result, err := discover.Find(context.Background(), []discover.Sample{s.sample(1)},
+				discover.Options{Secret: paymentsvc.Secret(s.secret), MaxMatches: 200})
 			require.NoError(t, err, "%s: %s (%s)", s.name, s.how, s.source)
 			t.Logf("%d tried in %v: %s", result.Tried, result.Elapsed, result.Matches[0].Description)
 			requireExplains(t, result, s.sample(2))
@@ -255,7 +255,7 @@ func TestFindFindsHowOtherServicesSign(t *testing.T) {
 }
 
 // requireExplains wants one of the matches to sign other too.
-func requireExplains(t *testing.T, result canonical.Result, other canonical.Sample) {
+func requireExplains(t *testing.T, result discover.Result, other discover.Sample) {
 	t.Helper()
 	for _, m := range result.Matches {
 		if got, err := m.Scheme.Signature(m.Secret, &other.Message); err == nil && got == other.Signature {

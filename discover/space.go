@@ -1,7 +1,8 @@
-package canonical
+package discover
 
 import (
 	"fmt"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"math"
 	"slices"
 )
@@ -100,14 +101,14 @@ type plan struct {
 
 // rarity says how far a reading of the secret is from usual, where all are the readings that there are.
 func (k *key) rarity(all []key) int {
-	readable := func(forms ...SecretForm) bool {
+	readable := func(forms ...canonical.SecretForm) bool {
 		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
 	}
 	switch k.form {
-	case SecretText, SecretHex, SecretBase64Tail:
+	case canonical.SecretText, canonical.SecretHex, canonical.SecretBase64Tail:
 		return common
-	case SecretBase64:
-		if readable(SecretHex, SecretBase64Tail) { // their texts mostly happen to be base64 as well
+	case canonical.SecretBase64:
+		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // their texts mostly happen to be base64 as well
 			return uncommon
 		}
 		return common

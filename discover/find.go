@@ -1,4 +1,7 @@
-package canonical
+// Package discover finds out how a signature is composed, from one message that carries a correct one: the
+// interface document does not show it (section 5). [Find] tries compositions of the parts of package canonical.
+// examples/discover is Find on the command line.
+package discover
 
 import (
 	"context"
@@ -8,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // ErrNoMatch says that Find tried all that it knows and nothing explains the samples. Result.Hints says what to
@@ -71,7 +75,7 @@ type Match struct {
 	Scheme paymentsvc.Scheme `json:"-"`
 	// Secret is Options.Secret as the scheme needs it, read in SecretForm.
 	Secret     paymentsvc.Secret
-	SecretForm SecretForm
+	SecretForm canonical.SecretForm
 	// Expr is the Go expression of Scheme, and SecretExpr that of Secret. Where they need the secret itself,
 	// they call it secret, a variable of type paymentsvc.Secret. SecretExpr gives an error too, unless
 	// SecretForm is SecretText.
@@ -128,7 +132,7 @@ type Coverage struct {
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
 	if ctx == nil {
-		return Result{}, errors.New("canonical: Find needs a context")
+		return Result{}, errors.New("discover: Find needs a context")
 	}
 	f, err := newFinder(ctx, samples, o)
 	switch {
@@ -148,12 +152,12 @@ func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 		return result, ended(ctx, result.Tried)
 	default:
 		result.Hints = f.hints(&result)
-		return result, fmt.Errorf("canonical: %w: %d were tried", ErrNoMatch, result.Tried)
+		return result, fmt.Errorf("discover: %w: %d were tried", ErrNoMatch, result.Tried)
 	}
 }
 
 func ended(ctx context.Context, tried int64) error {
-	return fmt.Errorf("canonical: the search was ended after %d compositions: %w", tried, ctx.Err())
+	return fmt.Errorf("discover: the search was ended after %d compositions: %w", tried, ctx.Err())
 }
 
 // finder is one call of Find.
@@ -175,12 +179,12 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 		return nil, err
 	}
 	// The root package knows which secrets are none.
-	probe := paymentsvc.Scheme{Canonical: Literal(""), Encoding: paymentsvc.Hex}
+	probe := paymentsvc.Scheme{Canonical: canonical.Literal(""), Encoding: paymentsvc.Hex}
 	if _, err := probe.Signature(o.Secret, &paymentsvc.Message{}); err != nil {
-		return nil, fmt.Errorf("canonical: Options: %w", err)
+		return nil, fmt.Errorf("discover: Options: %w", err)
 	}
 	if o.Effort < 0 || o.Workers < 0 || o.MaxMatches < 0 {
-		return nil, errors.New("canonical: Options: Effort, Workers and MaxMatches must not be negative")
+		return nil, errors.New("discover: Options: Effort, Workers and MaxMatches must not be negative")
 	}
 	if o.Effort == 0 {
 		o.Effort = 1
@@ -202,7 +206,7 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 // newKeys gives the ways to read the secret, each key once.
 func newKeys(secret paymentsvc.Secret) (keys []key) {
 	seen := map[paymentsvc.Secret]bool{}
-	for form := SecretText; form <= SecretSHA256Hex; form++ {
+	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
 		k, err := form.Read(secret)
 		if err != nil || seen[k] {
 			continue
