@@ -2,9 +2,10 @@ package discover
 
 import (
 	"context"
-	"github.com/paymentsvc/paymentsvc/canonical"
 	"sync"
 	"sync/atomic"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // hit is a composition that explains the sample that was searched.
