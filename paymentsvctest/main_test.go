@@ -3,6 +3,12 @@ package paymentsvctest_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +68,67 @@ func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymen
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client
+}
+
+// pipes is a network in memory. A bubble of testing/synctest sees when nothing can happen on it before time passes.
+type pipes struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.accepted:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.accepted <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, syscall.ECONNREFUSED
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// piped starts a server for a bubble of testing/synctest, and returns the option of clients that reach it.
+func piped(t testing.TB, c paymentsvctest.Config) (*paymentsvctest.Server, func(*paymentsvc.Config)) {
+	t.Helper()
+	srv, err := paymentsvctest.New(c)
+	require.NoError(t, err)
+	network := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
+	outer := &http.Server{Handler: srv, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { _ = outer.Serve(network) }()
+	transport := &http.Transport{DialContext: network.dial, MaxIdleConnsPerHost: 100}
+	t.Cleanup(func() {
+		srv.Close()
+		_ = outer.Close()
+		transport.CloseIdleConnections()
+	})
+	return srv, func(cfg *paymentsvc.Config) {
+		cfg.BaseURL, cfg.HTTPClient = "http://127.0.0.1/base/v1", &http.Client{Transport: transport}
+	}
+}
+
+// waitFor polls for a condition without a limit: a test that hangs is ended by go test.
+func waitFor(condition func() bool) {
+	for !condition() {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func amount(text string) paymentsvc.Amount { return paymentsvc.MustParseAmount(text) }
