@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -126,6 +127,21 @@ func TestAWorkerLooksAtItsContextOften(t *testing.T) {
 			require.Less(t, s.tried.Load(), st.total/2)
 		})
 	}
+}
+
+// The catalogue of a large body takes long to make, too.
+func TestCatalogueEndsWithItsContext(t *testing.T) {
+	var fields strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&fields, `"field_%d":%d,`, i, i)
+	}
+	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte("{" + fields.String() + `"a":1}`)}
+	samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("0", 64)}})
+	require.NoError(t, err)
+	ctx := &looks{Context: context.Background()}
+	c := newCatalogue(ctx, samples, "secret-of-the-test", nil)
+	require.LessOrEqual(t, len(c.pieces), 2, "pieces that were made after the context ended")
+	require.Greater(t, ctx.asked.Load(), int64(len(c.pieces)))
 }
 
 // Each single composition of a stage must be hit when it is the one.
