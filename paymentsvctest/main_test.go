@@ -7,8 +7,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -70,50 +68,33 @@ func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymen
 	return client
 }
 
-// pipes is a network in memory. A bubble of testing/synctest sees when nothing can happen on it before time passes.
-type pipes struct {
-	accepted chan net.Conn
-	closed   chan struct{}
-	once     sync.Once
-}
+// single is a listener with one connection.
+type single struct{ conn net.Conn }
 
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.accepted:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
+func (l *single) Accept() (net.Conn, error) {
+	conn := l.conn
+	if l.conn = nil; conn == nil {
+		return nil, io.EOF
 	}
+	return conn, nil
 }
 
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
 
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.accepted <- far:
-		return near, nil
-	case <-p.closed:
-		return nil, syscall.ECONNREFUSED
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// piped starts a server for a bubble of testing/synctest, and returns the option of clients that reach it.
+// piped makes a server for a bubble of testing/synctest, and returns the option of clients that reach it: over pipes,
+// at which the bubble sees when nothing can happen before time passes.
 func piped(t testing.TB, c paymentsvctest.Config) (*paymentsvctest.Server, func(*paymentsvc.Config)) {
 	t.Helper()
 	srv, err := paymentsvctest.New(c)
 	require.NoError(t, err)
-	network := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
 	outer := &http.Server{Handler: srv, ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { _ = outer.Serve(network) }()
-	transport := &http.Transport{DialContext: network.dial, MaxIdleConnsPerHost: 100}
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		_ = outer.Serve(&single{far}) // returns when it has accepted the connection
+		return near, nil
+	}
 	t.Cleanup(func() {
 		srv.Close()
 		_ = outer.Close()

@@ -26,16 +26,17 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+func main() { os.Exit(runUntilSignal(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// runUntilSignal runs until SIGINT or SIGTERM. A second signal ends the process at once.
+func runUntilSignal(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, args, stdout, stderr)
 }
 
-// run serves until ctx ends, and gives the exit status: 0, 1 when it could not serve, 2 for flags that make no
-// sense.
+// run serves until ctx ends, and returns the exit status: 0, 1 when it could not serve, 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, code := readFlags(args, stderr)
 	if set == nil {
