@@ -12,8 +12,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// BodyCompact is the body's JSON without the white space between its tokens; texts and numbers stay as they are
-// written. It is an error for the body not to be JSON.
+// BodyCompact is the JSON of the body without the white space between its tokens; texts and numbers stay as written. It
+// returns an error if the body is not JSON.
 func BodyCompact(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if !json.Valid(m.Body) {
 		return nil, errors.New("canonical: the body is not JSON")
@@ -38,32 +38,31 @@ func appendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// BodySorted is BodyCompact with the fields of every object sorted by the bytes of their names. It is an error
-// for a name to stand twice in an object, and for more than 64 objects and arrays to stand in each other.
+// BodySorted is [BodyCompact] with the fields of every object sorted by the bytes of their names. It returns an error for
+// a duplicate field, and for a body nested more than 64 deep.
 func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return jsonWriter{sort: true, keepText: true}.body(dst, m)
 }
 
-// JSONForm says how BodyJSON writes a body anew. Its zero value is what most programs write: no white space, the
-// order of the body, and in texts nothing escaped but quotes, backslashes and control characters.
+// JSONForm says how [BodyJSON] writes a body anew. Its zero value is what most programs write: no white space, fields in
+// their order, and only quotes, backslashes and control characters escaped.
 type JSONForm struct {
 	// Sort sorts the fields of every object by the bytes of their names.
 	Sort bool
-	// Spaces puts a space behind every comma and colon, as Python does unless told otherwise.
+	// Spaces puts a space after every comma and colon, as Python does by default.
 	Spaces bool
-	// EscapeSlash writes "\/" for a slash, as PHP does unless told otherwise.
+	// EscapeSlash writes "\/" for a slash, as PHP does by default.
 	EscapeSlash bool
-	// EscapeUnicode writes "\u00e9" for what is not ASCII, as PHP and Python do unless told otherwise.
+	// EscapeUnicode writes "\u00e9" for what is not ASCII, as PHP and Python do by default.
 	EscapeUnicode bool
-	// EscapeHTML writes "\u003c" for "<", and so for ">" and "&", as Go does unless told otherwise.
+	// EscapeHTML writes "\u003c" for "<", and so for ">" and "&", as Go does by default.
 	EscapeHTML bool
-	// ShortNumbers writes numbers as a program does that has read them as float64: 100.50 becomes 100.5.
+	// ShortNumbers writes numbers as a program does that reads them as float64: 100.50 becomes 100.5.
 	ShortNumbers bool
 }
 
-// BodyJSON is the body's JSON as a program writes it that has read it and writes it anew. It is an error for the
-// body not to be JSON, for a name to stand twice in an object, and for more than 64 objects and arrays to stand in
-// each other.
+// BodyJSON is the JSON of the body as a program writes it that has parsed it. It returns an error if the body is not
+// JSON, has a duplicate field, or is nested more than 64 deep.
 func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 	return jsonWriter{
 		sort:          form.Sort,
@@ -88,7 +87,7 @@ func (w jsonWriter) body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return w.value(dst, bytes.TrimSpace(m.Body), 0)
 }
 
-// value writes a value that stands in depth objects and arrays.
+// value writes a value inside depth objects and arrays.
 func (w jsonWriter) value(dst, value []byte, depth int) ([]byte, error) {
 	if depth > maxNesting {
 		return nil, errTooDeep
@@ -155,7 +154,7 @@ func (w jsonWriter) mark(dst []byte, c byte) []byte {
 	return dst
 }
 
-// text writes s, which has no escapes any more, as a JSON string.
+// text writes s, which holds no escapes, as a JSON string.
 func (w jsonWriter) text(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	for len(s) > 0 {
@@ -195,7 +194,7 @@ func appendHex4(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// number writes a number, as it stands or as encoding/json and JavaScript write a float64.
+// number writes a number as it is, or as encoding/json and JavaScript write a float64.
 func (w jsonWriter) number(dst, value []byte) []byte {
 	if !w.shortNumbers {
 		return append(dst, value...)

@@ -11,10 +11,9 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Field is the value of one field of the body: text without its quotes and escapes, a number, true, false and
-// null as they are written, an object or array as JSON without white space. More than one name leads into nested
-// objects: Field("payer", "email"). It is an error for the field to be absent, and for the body to be anything
-// but a JSON object in which no name stands twice.
+// Field is the value of a field of the body: text without quotes and escapes, numbers, true, false and null as they are
+// written, objects and arrays as JSON without white space. Further names lead into nested objects: Field("payer",
+// "email"). It returns an error if the field is absent, or if the body is not a JSON object without duplicate fields.
 func Field(names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -28,7 +27,7 @@ func Field(names ...string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// FieldOr is Field with a text for a field that is absent or null.
+// FieldOr is [Field], and the text absent if the field is absent or null.
 func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -42,7 +41,7 @@ func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Nested says what Fields does with a field that holds an object or an array.
+// Nested says what [Fields] does with a field that holds an object or an array.
 type Nested int
 
 const (
@@ -50,36 +49,36 @@ const (
 	NestedJSON Nested = iota
 	// NestedOmitted leaves it out.
 	NestedOmitted
-	// NestedFlat takes what is inside in its place, level by level; an array's elements are named 0, 1 and so on.
+	// NestedFlat takes its fields instead, level by level; the elements of an array are named 0, 1 and so on.
 	NestedFlat
 )
 
-// FieldList says how Fields writes the fields of a body. Its zero value is the values, sorted by the fields'
-// names, with nothing between them.
+// FieldList says how [Fields] writes the fields of a body. Its zero value writes the values, sorted by the names of
+// their fields, with nothing between them.
 type FieldList struct {
-	// AsSent keeps the order of the body. Otherwise the names are sorted by their bytes, on each level.
+	// AsSent keeps the order of the body. By default the names are sorted by their bytes, on each level.
 	AsSent bool
-	// Names writes name, Equals and value rather than the value alone.
+	// Names writes name, Equals and value instead of the value alone.
 	Names  bool
 	Equals string
-	// Between stands between two fields.
+	// Between is the text between two fields.
 	Between string
-	// Nested says what becomes of objects and arrays.
+	// Nested says what to do with objects and arrays.
 	Nested Nested
-	// Path stands between the names of a nested field, "." for payer.email; "[]" means payer[email]. It counts
-	// with Names and NestedFlat.
+	// Path is the text between the names of a nested field: "." for payer.email; "[]" means payer[email]. It is used with
+	// Names and NestedFlat.
 	Path string
-	// OmitEmpty leaves out fields that are null or an empty text.
+	// OmitEmpty leaves out fields that are null or the empty text.
 	OmitEmpty bool
-	// Omit leaves out the top-level fields of these names.
+	// Omit leaves out the top-level fields with these names.
 	Omit []string
-	// Escape writes names and values as an HTML form does: %2F for a slash, a plus for a space.
+	// Escape escapes names and values as HTML forms do: %2F for a slash, a plus for a space.
 	Escape bool
 }
 
-// Fields is all fields of the body. Values are written as Field writes them. It is an error for the body to be
-// anything but a JSON object in which no name stands twice, and with NestedFlat to be nested more than 64 deep or so
-// that its names make a text of many times its length.
+// Fields is all fields of the body, with values as [Field] writes them. It returns an error if the body is not a JSON
+// object without duplicate fields. With [NestedFlat] it also does so for a body nested more than 64 deep, or whose names
+// would make a text many times its length.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		var space [32]member
@@ -98,15 +97,14 @@ func Fields(l FieldList) paymentsvc.CanonicalFunc {
 
 type listWriter struct {
 	list    *FieldList
-	path    [][]byte // the names that lead to the value being written
+	path    [][]byte // names that lead to the value
 	dst     []byte
-	most    int  // bytes that dst may have: a body of long names, deep down, would be written with all of them each time
-	started bool // something is written, so that Between is due
+	most    int  // limits len(dst): nested fields repeat the names above them
+	started bool // whether Between is due
 }
 
-// maxNesting is how deep objects and arrays may stand in each other where a body is written anew. Each level is read
-// once more than the one around it, and whoever sends a notification chooses how many there are before anybody has
-// looked at its signature.
+// maxNesting limits how deep a body that is written anew may be nested. Each level is read once more than the one around
+// it, and the sender of a notification chooses its depth before its signature is checked.
 const maxNesting = 64
 
 var (
@@ -165,7 +163,7 @@ func (w *listWriter) value(value []byte) error {
 	return nil
 }
 
-// inside writes what an object or array holds.
+// inside writes the fields of an object or array.
 func (w *listWriter) inside(value []byte) error {
 	if len(w.path) == maxNesting {
 		return errTooDeep
@@ -197,7 +195,7 @@ func (w *listWriter) name() {
 	}
 }
 
-// escape escapes what was written from start on, where that is asked for.
+// escape escapes what was written from start on, if the list says so.
 func (w *listWriter) escape(start int) {
 	if w.list.Escape {
 		w.dst = append(w.dst[:start], url.QueryEscape(string(w.dst[start:]))...)

@@ -30,7 +30,7 @@ const (
 	ofWord // a word of Options.Words
 )
 
-// core says whether nearly every service signs something of this kind.
+// core reports whether nearly every service signs something of this kind.
 func (k kind) core() bool { return k <= ofBody }
 
 // Rarities of a piece. The search tries the common ones in longer compositions than the rare ones. What only
@@ -119,7 +119,7 @@ func (c *catalogue) add(p piece) bool {
 // secretToFind is the length from which on a text is taken for the secret rather than for a coincidence.
 const secretToFind = 8
 
-// group gives the group of a header, field or word.
+// group returns the group of a header, field or word.
 func (c *catalogue) group(name string) int {
 	if _, known := c.groups[name]; !known {
 		c.groups[name] = c.next
@@ -241,7 +241,7 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 	}
 }
 
-// labelsOf gives the names that services put before a piece, the likeliest first.
+// labelsOf returns the names that services put before a piece, the likeliest first.
 func labelsOf(p *piece) []string {
 	switch p.kind {
 	case ofTimestamp:

@@ -58,7 +58,7 @@ func stateAfter(block []byte, pad byte) []byte {
 	return state
 }
 
-// checker makes the HMACs of texts and says whether one is wanted. It saves half of HMAC's work: the key's
+// checker makes the HMACs of texts and reports whether one is wanted. It saves half of HMAC's work: the key's
 // blocks come as states, the padding is written in place, and the sum is read from the state.
 type checker struct {
 	wanted []string // the sums that explain the sample
@@ -112,7 +112,7 @@ func (c *checker) sound() bool {
 // paddingSpace is how many bytes behind a text its padding may take.
 const paddingSpace = 2 * sha256.BlockSize
 
-// matches says whether the HMAC of buf[:n] is wanted. state is the inner hash's after buf[:done], where done is
+// matches reports whether the HMAC of buf[:n] is wanted. state is the inner hash's after buf[:done], where done is
 // a multiple of the block size. What stands in buf behind n is lost; there must be paddingSpace of it.
 func (c *checker) matches(k *key, state []byte, done int, buf []byte, n int) bool {
 	var sum []byte
@@ -129,7 +129,7 @@ func (c *checker) matches(k *key, state []byte, done int, buf []byte, n int) boo
 	return false
 }
 
-// sum gives the HMAC, in bytes that the next call overwrites.
+// sum returns the HMAC, in bytes that the next call overwrites.
 func (c *checker) sum(k *key, state []byte, done int, buf []byte, n int) []byte {
 	end := done + (n-done+1+8+sha256.BlockSize-1)&^(sha256.BlockSize-1)
 	buf = buf[:end]

@@ -78,7 +78,7 @@ func (c *composition) separator() (string, bool) {
 	return c.gaps[0], fits(c.lead) && fits(c.trail)
 }
 
-// build gives the part and its Go expression.
+// build returns the part and its Go expression.
 func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	var parts []paymentsvc.CanonicalFunc
 	var exprs []string
@@ -185,7 +185,7 @@ func (c *composition) cost() int {
 	return cost
 }
 
-// with gives the composition with another piece at one place.
+// with returns the composition with another piece at one place.
 func (c *composition) with(at int, p *piece) *composition {
 	other := *c
 	other.pieces = slices.Clone(c.pieces)

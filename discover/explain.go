@@ -26,7 +26,7 @@ func (f *finder) explain(h *hit, result *Result) {
 	}
 }
 
-// readings gives the compositions that make the text of the hit, for each text the simplest pieces only. The hit
+// readings returns the compositions that make the text of the hit, for each text the simplest pieces only. The hit
 // itself is one of them.
 func (f *finder) readings(h *hit) []*composition {
 	plainHit := h.composition
@@ -56,7 +56,7 @@ func (f *finder) wrapped(c *composition, h *hit) *composition {
 	return &other
 }
 
-// explained gives the indexes of the samples that a composition explains.
+// explained returns the indexes of the samples that a composition explains.
 func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 	for i, s := range f.samples {
 		text, err := c.text(i)
@@ -76,7 +76,7 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 }
 
 // matches makes matches of compositions that explain all samples, and of those that differ from them in pieces
-// which make the same texts. Each that is listed signs all samples again. It gives the simplest of them, nil for
+// which make the same texts. Each that is listed signs all samples again. It returns the simplest of them, nil for
 // none.
 func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
 	list := slices.Clone(whole)
@@ -135,7 +135,7 @@ func (p *piece) id() string {
 	return p.key
 }
 
-// has says whether a piece other than the one at a place is of this group.
+// has reports whether a piece other than the one at a place is of this group.
 func (c *composition) has(group, except int) bool {
 	for i, p := range c.pieces {
 		if i != except && p.group == group {
@@ -145,7 +145,7 @@ func (c *composition) has(group, except int) bool {
 	return false
 }
 
-// sameTexts gives the pieces by the texts that they make of all samples, the simplest first.
+// sameTexts returns the pieces by the texts that they make of all samples, the simplest first.
 func (f *finder) sameTexts() map[string][]*piece {
 	same := map[string][]*piece{}
 	for _, p := range f.catalogue.pieces {

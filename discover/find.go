@@ -50,7 +50,7 @@ type Options struct {
 // what was tried and what to vary next. When ctx ends, its error is wrapped, and Find returns within
 // milliseconds. A *SampleError says what is wrong with a sample. No error holds the secret or a body.
 //
-// Not covered: signatures that are not HMAC-SHA256, a part that stands twice, texts that stand in no sample and
+// Not covered: signatures that are not HMAC-SHA256, a part that appears twice, texts that stand in no sample and
 // not in Options.Words, bodies that are not JSON other than as a whole, more than a few fields one by one in an
 // order of their own, and different separators in long compositions.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
@@ -127,7 +127,7 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	return f, nil
 }
 
-// newKeys gives the ways to read the secret, each key once.
+// newKeys returns the ways to read the secret, each key once.
 func newKeys(secret paymentsvc.Secret) (keys []key) {
 	seen := map[paymentsvc.Secret]bool{}
 	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {

@@ -123,7 +123,7 @@ func (c *catalogue) addList(l canonical.FieldList) {
 	})
 }
 
-// large says whether the bodies are too large to write them in a thousand ways.
+// large reports whether the bodies are too large to write them in a thousand ways.
 func (c *catalogue) large() bool {
 	return slices.ContainsFunc(c.samples, func(s *sample) bool { return len(s.message.Body) > 4<<10 })
 }

@@ -202,7 +202,7 @@ type drawnEncoding struct {
 	how string
 }
 
-// secret gives a secret and a form that it can be read in.
+// secret returns a secret and a form that it can be read in.
 func (r drawer) secret() (paymentsvc.Secret, canonical.SecretForm) {
 	key := make([]byte, 24)
 	for i := range key {
@@ -220,7 +220,7 @@ func (r drawer) secret() (paymentsvc.Secret, canonical.SecretForm) {
 	}
 }
 
-// sample gives a message; the held-out one has all that tells parts apart.
+// sample returns a message; the held-out one has all that tells parts apart.
 func (r drawer) sample(heldOut bool) paymentsvc.Message {
 	if heldOut {
 		return post("https://pay.example.net:8443/partner/v1/status%20Payment?b=2&a=1", "1700009999",

@@ -14,7 +14,7 @@ type class struct {
 	pieces []*piece
 }
 
-// classes gives the classes whose text occurs in text.
+// classes returns the classes whose text occurs in text.
 func (f *finder) classes(text string) []*class {
 	var list []*class
 	known := map[string]*class{}
@@ -108,10 +108,10 @@ func (r *reader) from(rest string) {
 	}
 }
 
-// showsNothing says whether nothing as a piece leaves a trace: a separator more.
+// showsNothing reports whether nothing as a piece leaves a trace: a separator more.
 func (r *reader) showsNothing() bool { return len(r.gaps) == 1 && r.gaps[0] != "" }
 
-// behind reads what stands behind a piece: nothing, or a gap and further pieces.
+// behind reads what follows a piece: nothing, or a gap and further pieces.
 func (r *reader) behind(rest string) {
 	if rest == "" {
 		r.take()

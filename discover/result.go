@@ -78,7 +78,7 @@ type Coverage struct {
 	What string
 	// MaxParts is how many parts the longest of them have; 0 where Options.Effort leaves no room for any.
 	MaxParts int
-	// Compositions counts them, and Done says whether they were all tried.
+	// Compositions counts them, and Done reports whether they were all tried.
 	Compositions int64
 	Done         bool
 }

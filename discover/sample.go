@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Sample is one message with a right signature: a request that the service accepted, or a notification that it
+// Sample is one message with a correct signature: a request that the service accepted, or a notification that it
 // sent, byte for byte as it went over the wire.
 type Sample struct {
 	// Name is how errors and hints call the sample, such as a file's name; "" means "sample 1" and so on.
@@ -58,7 +58,7 @@ type SampleError struct {
 // Error names the sample and says what is wrong.
 func (e *SampleError) Error() string { return fmt.Sprintf("discover: %s: %v", e.Name, e.Err) }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *SampleError) Unwrap() error { return e.Err }
 
 func newSample(index int, s Sample) (*sample, error) {
@@ -90,7 +90,7 @@ func newSample(index int, s Sample) (*sample, error) {
 	return out, nil
 }
 
-// encodingsOf gives the encodings in which signature is 32 bytes, written the way the encoding writes them, alone
+// encodingsOf returns the encodings in which signature is 32 bytes, written the way the encoding writes them, alone
 // or behind a label.
 func encodingsOf(signature string) []reading {
 	found := plainEncodingsOf(signature)
@@ -106,7 +106,7 @@ func encodingsOf(signature string) []reading {
 	return found
 }
 
-// labelsBefore gives the places behind what may stand before a signature in its header: a few words and a mark, as
+// labelsBefore returns the places behind what may stand before a signature in its header: a few words and a mark, as
 // in "sha256=…", "v1,…" and "HMAC …". A longer number among them would be a timestamp, which is no fixed text.
 func labelsBefore(signature string) iter.Seq[int] {
 	const longest, longestNumber = 40, 5

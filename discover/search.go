@@ -25,7 +25,7 @@ type search struct {
 	found *hit
 }
 
-// run searches one stage and says whether the search can go on.
+// run searches one stage and reports whether the search can go on.
 func (s *search) run(ctx context.Context, st *stage) bool {
 	jobs := st.jobs()
 	var next atomic.Int64
@@ -138,7 +138,7 @@ func (w *worker) do(ctx context.Context, j *job) {
 }
 
 // place puts a piece behind the text of n bytes, of which done are hashed, tries what that makes, and goes on
-// from there. It says whether to go on at all.
+// from there. It reports whether to go on at all.
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
 	n += copy(w.buf[n:], p.gap)
@@ -226,7 +226,7 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 	return false
 }
 
-// wrap gives the wrapped text, with space for the padding.
+// wrap returns the wrapped text, with space for the padding.
 func (w *worker) wrap(n int) ([]byte, int) {
 	w.wrapped, _ = w.stage.wrap.part(canonical.Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
 	n = len(w.wrapped)

@@ -65,7 +65,7 @@ func (f frames) edges(separator string) []edge {
 	return []edge{plain, {lead: separator, trails: []string{"", separator}}}
 }
 
-// mostTelling gives the sample to search: one in which as few pieces as can be are empty, since what is empty
+// mostTelling returns the sample to search: one in which as few pieces as can be are empty, since what is empty
 // leaves no trace, and of those one with a short body, which is hashed fast.
 func (c *catalogue) mostTelling() int {
 	best, fewest := 0, math.MaxInt
@@ -106,7 +106,7 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	return list
 }
 
-// stageGroups gives the groups of the pieces that take takes.
+// stageGroups returns the groups of the pieces that take takes.
 func (c *catalogue) stageGroups(sample int, take func(*piece) bool) []stageGroup {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	var groups []stageGroup

@@ -46,7 +46,7 @@ func (f *finder) undecidedWhole(best *composition, whole []*composition, result 
 	}
 }
 
-// sameShape says whether two compositions have the same texts at the same places.
+// sameShape reports whether two compositions have the same texts at the same places.
 func sameShape(a, b *composition) bool {
 	return slices.EqualFunc(a.pieces, b.pieces, func(p, q *piece) bool { return p.id() == q.id() }) &&
 		slices.Equal(a.gaps, b.gaps) && a.lead == b.lead && a.trail == b.trail
@@ -66,7 +66,7 @@ func needsToTell(a, b *piece) string {
 	return strings.Join(needs, ", or ")
 }
 
-// alternatives gives, of pieces that make the same texts, those that can stand for the one at a place: for each
+// alternatives returns, of pieces that make the same texts, those that can stand for the one at a place: for each
 // set of needs the simplest, and none that needs all that another one needs and more.
 func alternatives(c *composition, at int, same []*piece) (list []*piece) {
 	chosen := c.pieces[at]
@@ -81,7 +81,7 @@ func alternatives(c *composition, at int, same []*piece) (list []*piece) {
 	return list
 }
 
-// covers says whether a sample that tells simpler from the chosen piece tells p too. White space in the body is
+// covers reports whether a sample that tells simpler from the chosen piece tells p too. White space in the body is
 // left out of account: most messages have none, so it must not hide the rest.
 func covers(simpler, p *piece) bool {
 	a, b := withoutSpace(simpler.needs), withoutSpace(p.needs)

@@ -122,7 +122,7 @@ func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) an
 	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, why.message)
 }
 
-// ends says whether a request gets no further than a stage, once it has waited as the stage wants.
+// ends reports whether a request gets no further than a stage, once it has waited as the stage wants.
 func (s *Server) ends(ctx context.Context, st stage) bool {
 	for _, release := range st.holds {
 		if !s.released(ctx, release) {
@@ -135,7 +135,7 @@ func (s *Server) ends(ctx context.Context, st stage) bool {
 	return st.drop
 }
 
-// released waits, and says whether it was release that ended the wait.
+// released waits, and reports whether it was release that ended the wait.
 func (s *Server) released(ctx context.Context, release <-chan struct{}) bool {
 	select {
 	case <-release:

@@ -42,7 +42,7 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	}
 }
 
-// Rejected gives the requests that the server refused by itself, in their order.
+// Rejected returns the requests that the server refused by itself, in their order.
 func (s *Server) Rejected() []Rejection {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ type Config struct {
 
 	// BasePath is the path of {base_url}, such as "/partner/v1"; "" is the root.
 	BasePath string
-	// Now gives the time of notifications, of Date headers, and of Tolerance; nil means time.Now.
+	// Now returns the time of notifications, of Date headers, and of Tolerance; nil means time.Now.
 	Now func() time.Time
 	// Logf is told of the seed of Chaos. nil means the test's Logf with Start, and nothing otherwise.
 	Logf func(format string, args ...any)
@@ -48,7 +48,7 @@ type Config struct {
 	// Check, when set, gives the reason to refuse an order, or nil; the order has no OrderID yet. The document
 	// shows neither bounds of amounts nor the form of destinations, so without Check all are accepted.
 	Check func(Order) error
-	// RefuseOverdraft refuses payouts that the payout balance does not cover; otherwise it goes below 0. What
+	// RefuseOverdraft rejects payouts that the payout balance does not cover; otherwise it goes below 0. What
 	// the service does is not shown.
 	RefuseOverdraft bool
 	// Script, when set, gives the statuses that a new order goes through, one with each call of Server.Step;
@@ -67,7 +67,7 @@ type Project struct {
 	// are.
 	Secret paymentsvc.Secret
 	// OldSecret is the key before a rotation, "" for none. It signs what SignedWithOldSecret says; a request
-	// that is signed with it is refused, and SignatureFaults says so.
+	// that is signed with it is rejected, and SignatureFaults says so.
 	OldSecret paymentsvc.Secret
 	// Balance is the payout balance to begin with; not set means 0.
 	Balance paymentsvc.Amount
@@ -133,9 +133,9 @@ func defaultStatuses() map[Problem]int {
 type Repeated int
 
 const (
-	// RejectRepeated refuses it with ProblemRepeated. It is the zero value.
+	// RejectRepeated rejects it with ProblemRepeated. It is the zero value.
 	RejectRepeated Repeated = iota
-	// SameOrder answers with the order that is there, and refuses only what differs from it in more than the
+	// SameOrder answers with the order that is there, and rejects only what differs from it in more than the
 	// four open objects.
 	SameOrder
 	// NewOrder starts another order.

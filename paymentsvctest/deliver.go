@@ -24,7 +24,7 @@ type Delivery struct {
 	Err error
 }
 
-// Accepted says whether the receiver answered with a 2xx. That this means "taken" is this package's choice: the
+// Accepted reports whether the receiver answered with a 2xx. That this means "taken" is this package's choice: the
 // document does not show the response that the partner must return (section 6).
 func (d Delivery) Accepted() bool { return d.HTTPStatus/100 == 2 }
 
@@ -43,7 +43,7 @@ func (d Delivery) String() string {
 	return fmt.Sprintf("%s: HTTP %d", text, d.HTTPStatus)
 }
 
-// Deliveries gives everything that Deliver and Send did, in its order.
+// Deliveries returns everything that Deliver and Send did, in its order.
 func (s *Server) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Server) Deliveries() []Delivery {
 
 // Deliver sends what is in the outbox, one after the other, with the faults that the rules and Chaos say, and
 // gives what it did. What is not answered with a 2xx stays in the outbox until it has been tried
-// Config.NotifyAttempts times; when a service tries again is not shown, so here it is the next Deliver. Without a
+// Config.NotifyAttempts times; when a service retries is not shown, so here it is the next Deliver. Without a
 // receiver nothing happens.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
 	due, receiver := s.due()

@@ -7,7 +7,7 @@
 //			PartnerID: 7,
 //			Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 //			Scheme:    scheme, // your own: the document shows none, so there is no default
-//			Repeated:  paymentsvctest.NewOrder, // or a second start is refused, and stays unseen
+//			Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
 //		})
 //		client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 //		...
@@ -24,7 +24,7 @@
 //
 // Each request: the path, the method, the content type, one timestamp and one signature header, the signature
 // under your Scheme and secret, one JSON object without repeated or foreign fields, the ids, and that every
-// required field is there and has the document's type. What is refused is kept: see Server.Rejected and
+// required field is there and has the document's type. What is rejected is kept: see Server.Rejected and
 // Server.SignatureFaults, which says why a signature is wrong.
 //
 // # What can go wrong

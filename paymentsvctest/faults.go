@@ -21,7 +21,7 @@ const (
 	AfterCommit
 )
 
-// String gives "before" or "after".
+// String returns "before" or "after".
 func (w When) String() string {
 	if w == AfterCommit {
 		return "after"
@@ -38,7 +38,7 @@ type Fault struct {
 	apply func(*effects)
 }
 
-// String gives the fault as ParseFault reads it.
+// String returns the fault as ParseFault reads it.
 func (f Fault) String() string { return f.text }
 
 // effects is what the faults of one request come to.
@@ -84,7 +84,7 @@ const (
 	inHeader
 )
 
-// combine gives what faults come to together; of two that exclude each other the later one counts.
+// combine returns what faults come to together; of two that exclude each other the later one counts.
 func combine(faults []Fault) *effects {
 	e := &effects{}
 	for _, f := range faults {
@@ -95,7 +95,7 @@ func combine(faults []Fault) *effects {
 	return e
 }
 
-// Refuse refuses the connection, so that nothing is sent. No server can do that for one endpoint, so it takes
+// Refuse rejects the connection, so that nothing is sent. No server can do that for one endpoint, so it takes
 // the client of Server.HTTPClient, which looks at the rules before it connects; there the rule counts attempts
 // to connect. A request that comes from any other client is cut off as by Reset.
 func Refuse() Fault { return Fault{"refuse", func(e *effects) { e.refuse = true }} }
@@ -130,7 +130,7 @@ func Answer(when When, httpStatus int, contentType, body string) Fault {
 	})
 }
 
-// Reject refuses a request before the commitment, in the form of Config.ErrorCode and ErrorMessage: the
+// Reject rejects a request before the commitment, in the form of Config.ErrorCode and ErrorMessage: the
 // service's "no". Code becomes a JSON text. It panics for an HTTP status that is not from 200 to 599.
 func Reject(httpStatus int, code, message string) Fault {
 	mustBeStatus(httpStatus)
@@ -218,7 +218,7 @@ func cutting(name string, f framing, n int) Fault {
 	return Fault{name + " " + strconv.Itoa(n), func(e *effects) { e.cut = cut{f, max(n, 0)} }}
 }
 
-// AllFaults gives one of each fault with moderate values, but for Hold, Answer and Reject. Those that redirect
+// AllFaults returns one of each fault with moderate values, but for Hold, Answer and Reject. Those that redirect
 // lead to an address that does not exist.
 func AllFaults() []Fault {
 	const size = 2 << 20 // twice what a paymentsvc.Client reads by default
@@ -299,7 +299,7 @@ func (p *parser) word() string {
 	return word
 }
 
-// rest gives all that follows.
+// rest returns all that follows.
 func (p *parser) rest() string {
 	rest := p.left
 	p.left = ""

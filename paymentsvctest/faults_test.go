@@ -21,7 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// exchange sends a payment over a connection of its own and gives all that comes back, and how it ends.
+// exchange sends a payment over a connection of its own and returns all that comes back, and how it ends.
 func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))

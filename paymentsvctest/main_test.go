@@ -122,7 +122,7 @@ func payout(userData string) paymentsvc.PayoutRequest {
 	return paymentsvc.PayoutRequest{Amount: amount("10.50"), Destination: card, UserData: userData}
 }
 
-// pay starts a payment and gives its order_id.
+// pay starts a payment and returns its order_id.
 func pay(t testing.TB, c *paymentsvc.Client, userData string) string {
 	t.Helper()
 	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(userData))
@@ -130,7 +130,7 @@ func pay(t testing.TB, c *paymentsvc.Client, userData string) string {
 	return p.OrderID
 }
 
-// payOut starts a payout and gives its order_id.
+// payOut starts a payout and returns its order_id.
 func payOut(t testing.TB, c *paymentsvc.Client, userData string) string {
 	t.Helper()
 	p, err := c.InitPayout(t.Context(), payout(userData))

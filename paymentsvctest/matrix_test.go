@@ -92,7 +92,7 @@ type row struct {
 	cells          []string
 }
 
-// rows gives the matrix's columns, from the first endpoint on, and its lines.
+// rows returns the matrix's columns, from the first endpoint on, and its lines.
 func rows(t testing.TB) (endpoints []string, list []row) {
 	t.Helper()
 	for i, line := range strings.Split(strings.TrimSpace(matrix), "\n") {

@@ -79,7 +79,7 @@ func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notificat
 }
 
 // Step moves every order one status further in what Config.Script said, as Settle does, in the order in which
-// they were started. It gives the number of orders moved, and stops at the first error.
+// they were started. It returns the number of orders moved, and stops at the first error.
 func (s *Server) Step() (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Server) Step() (int, error) {
 	return moved, nil
 }
 
-// Refund gives an amount of a payment, form or invoice back, if status is SUCCESS, and puts a
+// Refund returns an amount of a payment, form or invoice back, if status is SUCCESS, and puts a
 // refund.status_changed with the order's order_id into the outbox for any status. The document shows no call that
 // starts a refund (section 4.8), so it is the service's doing. It is an error for the order not to be in SUCCESS, for
 // amount to be more than what is left of it or not more than 0, and for status to have no Config.Numbers.
@@ -115,7 +115,7 @@ func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status payment
 	return s.post(n), nil
 }
 
-// Compose gives the notification that an order's change to status has or would have, and changes nothing: for
+// Compose returns the notification that an order's change to status has or would have, and changes nothing: for
 // Send, such as a PENDING that comes late. It is an error for the order not to be there.
 func (s *Server) Compose(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
@@ -150,7 +150,7 @@ func (s *Server) post(n Notification) Notification {
 	return n
 }
 
-// Outbox gives the notifications that wait for Deliver.
+// Outbox returns the notifications that wait for Deliver.
 func (s *Server) Outbox() []Notification {
 	s.mu.Lock()
 	defer s.mu.Unlock()

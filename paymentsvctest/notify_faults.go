@@ -12,7 +12,7 @@ type NotificationFault struct {
 	apply func(*deliveryEffects)
 }
 
-// String gives the fault as ParseNotificationFault reads it.
+// String returns the fault as ParseNotificationFault reads it.
 func (f NotificationFault) String() string { return f.text }
 
 // deliveryEffects is what the faults of one notification come to.
@@ -78,7 +78,7 @@ func CutAt(n int) NotificationFault {
 	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) { at := max(n, 0); e.cut = &at }}
 }
 
-// AllNotificationFaults gives one of each with moderate values, but for SignedWithOldSecret, which needs an
+// AllNotificationFaults returns one of each with moderate values, but for SignedWithOldSecret, which needs an
 // OldSecret.
 func AllNotificationFaults() []NotificationFault {
 	return []NotificationFault{

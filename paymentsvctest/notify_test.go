@@ -51,7 +51,7 @@ func (b *inbox) handler(t testing.TB) http.Handler {
 	})
 }
 
-// names gives the user_data and status of what was taken.
+// names returns the user_data and status of what was taken.
 func (b *inbox) names() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +173,7 @@ func TestWhatGoesWrongWithNotifications(t *testing.T) {
 	}
 }
 
-// deliverNames calls Deliver and gives what the partner has taken since.
+// deliverNames calls Deliver and returns what the partner has taken since.
 func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string {
 	t.Helper()
 	before := len(box.names())

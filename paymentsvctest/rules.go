@@ -24,7 +24,7 @@ const (
 	AnyEndpoint = ""
 )
 
-// covers says whether a rule for pattern is about endpoint, both as above.
+// covers reports whether a rule for pattern is about endpoint, both as above.
 func covers(pattern, endpoint string) bool {
 	return pattern == AnyEndpoint || endpoint == pattern || strings.HasPrefix(endpoint, pattern+"/")
 }
@@ -132,7 +132,7 @@ func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, fau
 	return r
 }
 
-// Rules gives the rules for requests and those for notifications, each in the order in which they were made.
+// Rules returns the rules for requests and those for notifications, each in the order in which they were made.
 func (s *Server) Rules() []*Rule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ type chaos struct {
 	counts map[string]int
 }
 
-// Chaos adds faults at random to what the rules say, until ClearFaults or another Chaos. It gives the seed, and
+// Chaos adds faults at random to what the rules say, until ClearFaults or another Chaos. It returns the seed, and
 // prints it with Config.Logf.
 func (s *Server) Chaos(c Chaos) (seed uint64) {
 	for c.Seed == 0 {
@@ -196,7 +196,7 @@ func (s *Server) Chaos(c Chaos) (seed uint64) {
 	return c.Seed
 }
 
-// pick gives none of faults most of the time, or else one, and sometimes two. What it gives depends on nothing
+// pick returns none of faults most of the time, or else one, and sometimes two. What it gives depends on nothing
 // but the seed, the stream and how often the stream was asked before.
 func pick[F any](c *chaos, stream string, faults []F) []F {
 	if c == nil || len(faults) == 0 {
@@ -216,7 +216,7 @@ func pick[F any](c *chaos, stream string, faults []F) []F {
 	return picked
 }
 
-// connecting decides, before HTTPClient's client connects, whether it is refused.
+// connecting decides, before HTTPClient's client connects, whether it is rejected.
 func (s *Server) connecting(endpoint string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

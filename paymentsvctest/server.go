@@ -80,7 +80,7 @@ func New(c Config) (*Server, error) {
 }
 
 // Start makes a Server that listens on a loopback address of its own until the test is over. If the test fails,
-// what was started and what was refused is printed. A Config that New refuses ends the test.
+// what was started and what was refused is printed. A Config that New rejects ends the test.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	if c.Logf == nil {
@@ -237,7 +237,7 @@ func (s *Server) wait(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// enter counts a request in, and refuses it when the server is closed.
+// enter counts a request in, and rejects it when the server is closed.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,11 +255,11 @@ func (s *Server) leave() {
 	s.notice()
 }
 
-// HTTPClient gives a client for this server, through which Refuse works. It uses a plain *http.Transport, so a
+// HTTPClient returns a client for this server, through which Refuse works. It uses a plain *http.Transport, so a
 // paymentsvc.Client can prove what was not sent. Its connections end with the server.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
-// ClientConfig gives a configuration that fits this server and one of its projects: the address, the ids, a
+// ClientConfig returns a configuration that fits this server and one of its projects: the address, the ids, a
 // signer, a decoder of its errors, and HTTPClient. For a project that the server does not have there is no
 // signer.
 func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
@@ -286,7 +286,7 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 const refusedHost = "refused.invalid"
 
 // refusing is asked for a proxy before each attempt, the only place where net/http shows a request before it
-// connects. A proxy that refuses is a connection that is refused.
+// connects. A proxy that rejects is a connection that is rejected.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if s.connecting(endpointAtEndOf(r.URL.Path)) {
 		return &url.URL{Scheme: "http", Host: refusedHost}, nil
@@ -350,14 +350,14 @@ func (s *Server) Requests(endpoint string) int {
 	return n
 }
 
-// Orders gives all orders, in the order in which they were started.
+// Orders returns all orders, in the order in which they were started.
 func (s *Server) Orders() []Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.books.list()
 }
 
-// Order gives one order; false when there is none.
+// Order returns one order; false when there is none.
 func (s *Server) Order(orderID string) (Order, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,7 +374,7 @@ func (s *Server) Started(userData string) int {
 	return s.books.started[userData]
 }
 
-// Balance gives what get_balance would answer for a project, without Raw. It is an error for the project not to be
+// Balance returns what get_balance would answer for a project, without Raw. It is an error for the project not to be
 // there.
 func (s *Server) Balance(projectID int64) (paymentsvc.Balance, error) {
 	s.mu.Lock()

@@ -48,14 +48,14 @@ func (d Difference) String() string {
 	return fmt.Sprintf("the canonical strings differ at byte %d: signed %q, expected %q", d.Offset, d.Signed, d.Expected)
 }
 
-// SignatureFaults gives the requests that were refused for their timestamp or signature, in their order.
+// SignatureFaults returns the requests that were refused for their timestamp or signature, in their order.
 func (s *Server) SignatureFaults() []SignatureFault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.signatures)
 }
 
-// Watch gives a scheme that does the same and lets the server see the canonical strings that it signs. Give it
+// Watch returns a scheme that does the same and lets the server see the canonical strings that it signs. Give it
 // to the code under test, and SignatureFaults can show where that code's own canonical string differs from that
 // of Config.Scheme:
 //
@@ -92,7 +92,7 @@ func (r *recorder) add(text []byte) {
 	r.next++
 }
 
-// latest gives what is kept, the newest first.
+// latest returns what is kept, the newest first.
 func (r *recorder) latest() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -275,7 +275,7 @@ func (s *soak) start(t *testing.T, random *rand.Rand, userData string) paymentsv
 
 func amountOf(minor int64) paymentsvc.Amount { return paymentsvc.AmountFromMinor(minor, 2) }
 
-// call makes one start and gives the order_id, which forms do not tell.
+// call makes one start and returns the order_id, which forms do not tell.
 func (s *soak) call(ctx context.Context, random *rand.Rand, kind paymentsvctest.Kind, userData string, minor int64) (string, error) {
 	request := paymentsvc.PaymentRequest{Amount: amountOf(minor), UserData: userData}
 	switch kind {

@@ -66,7 +66,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
 
-// handle gives a request to a handler the way a server would.
+// handle returns a request to a handler the way a server would.
 func handle(h http.Handler, req *http.Request) (status int, err error) {
 	host := req.URL.Host
 	req.RequestURI, req.Host, req.RemoteAddr = req.URL.RequestURI(), host, "192.0.2.1:1234"

@@ -35,7 +35,7 @@ func (s *Server) distort(a answer, e *effects) answer {
 	return a
 }
 
-// bomb gives body and then spaces, size bytes in all, in the gzip format of RFC 1952. Only one piece of the spaces
+// bomb returns body and then spaces, size bytes in all, in the gzip format of RFC 1952. Only one piece of the spaces
 // is ever compressed, or held in memory: the rest are copies of it.
 func bomb(body []byte, size int) []byte {
 	spaces := bytes.Repeat([]byte(" "), 64<<10)
@@ -63,7 +63,7 @@ func deflated(data []byte) []byte {
 	return buf.Bytes()
 }
 
-// misshapen gives every value of an object another type, and leaves what is no object as it is.
+// misshapen returns every value of an object another type, and leaves what is no object as it is.
 func misshapen(body []byte) []byte {
 	fields, err := parseObject(body)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 	s.hangUp(conn)
 }
 
-// plain gives what is below TLS.
+// plain returns what is below TLS.
 func plain(conn net.Conn) net.Conn {
 	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		return t.NetConn()

@@ -211,7 +211,7 @@ func (e evaluator) composite(x *ast.CompositeLit) (reflect.Value, error) {
 	return out, nil
 }
 
-// convert gives value as a type that it can be assigned to, as Go does with a constant text.
+// convert returns value as a type that it can be assigned to, as Go does with a constant text.
 func convert(value reflect.Value, to reflect.Type, at ast.Expr) (reflect.Value, error) {
 	if value.Type().AssignableTo(to) {
 		out := reflect.New(to).Elem()
@@ -226,7 +226,7 @@ func isString(expr ast.Expr) bool {
 	return ok && name.Name == "string"
 }
 
-// selector gives package.Name, "" for anything else.
+// selector returns package.Name, "" for anything else.
 func selector(x *ast.SelectorExpr) string {
 	if x == nil {
 		return ""

@@ -1,5 +1,5 @@
 // Command discover finds out how a signature of the Payment Service is made, which the interface document does not
-// show (section 5). It takes one message with a right signature and the project's secret key, and gives the Go
+// show (section 5). It takes one message with a correct signature and the project's secret key, and returns the Go
 // code of the Scheme.
 //
 //	go run ./examples/discover -secret-file project.key accepted-request.http notification.http
@@ -67,7 +67,7 @@ type settings struct {
 	json    bool
 }
 
-// run gives the exit status.
+// run returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	set, err := readFlags(ctx, args, stdin, stderr)
 	switch {

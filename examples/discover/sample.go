@@ -185,7 +185,7 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// isToken says whether s can be a method or the name of a header.
+// isToken reports whether s can be a method or the name of a header.
 func isToken(s string) bool {
 	const signs = "!#$%&'*+-.^_`|~"
 	notAllowed := func(r rune) bool {

@@ -55,7 +55,7 @@ does not show has a default that is this mock's choice: say with -canonical and 
 
 `
 
-// readFlags gives the settings, or nil and the exit status.
+// readFlags returns the settings, or nil and the exit status.
 func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	set := &settings{}
 	flags := flag.NewFlagSet("mockserver", flag.ContinueOnError)
@@ -135,7 +135,7 @@ func (set *settings) complete(rest []string, secretFile, oldSecretFile string) e
 	return err
 }
 
-// isPage says whether a path is the page's.
+// isPage reports whether a path is the page's.
 func isPage(path string) bool { return path == "/ui" || strings.HasPrefix(path, "/ui/") }
 
 func checkReceiver(address string) error {

@@ -148,7 +148,7 @@ func introduce(set *settings, addr net.Addr, stdout io.Writer) {
 	line("", "statuses, the errors' fields, codes and HTTP statuses, and more, as the page marks it")
 }
 
-// reachable gives an address that a program on this machine can call.
+// reachable returns an address that a program on this machine can call.
 func reachable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return fmt.Sprintf("localhost:%d", tcp.Port)

@@ -157,7 +157,7 @@ func newClient(t *testing.T, address string, set *settings, secret paymentsvc.Se
 	return client
 }
 
-// pay starts a payment and gives its order_id.
+// pay starts a payment and returns its order_id.
 func (r *running) pay(userData string) string {
 	r.t.Helper()
 	p, err := r.client(testSecret).InitPayment(r.t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{

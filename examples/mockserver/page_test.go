@@ -31,7 +31,7 @@ type inbox struct {
 	got []string
 }
 
-// receive refuses what is not signed with testSecret by the program's default scheme, and what is older than 5
+// receive rejects what is not signed with testSecret by the program's default scheme, and what is older than 5
 // minutes.
 func receive(t *testing.T) *inbox {
 	t.Helper()
@@ -61,7 +61,7 @@ func receive(t *testing.T) *inbox {
 	return b
 }
 
-// taken gives what has been received since the last time.
+// taken returns what has been received since the last time.
 func (b *inbox) taken() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *inbox) taken() []string {
 	return got
 }
 
-// row gives the text of a row of the page that holds all of what, tags taken out.
+// row returns the text of a row of the page that holds all of what, tags taken out.
 func row(t *testing.T, page string, what ...string) string {
 	t.Helper()
 	var found []string
@@ -364,7 +364,7 @@ func TestEveryFaultOfThePackageIsUsual(t *testing.T) {
 	}
 }
 
-// firstTwo gives a fault's name and what follows it, unless that is only how much of it.
+// firstTwo returns a fault's name and what follows it, unless that is only how much of it.
 func firstTwo(text string) string {
 	words := append(strings.Fields(text), "")
 	if words[1] == "before" || words[1] == "after" {
@@ -465,7 +465,7 @@ func newMock(t *testing.T) (*paymentsvctest.Server, *page) {
 	return mock, newPage(set, mock, slog.New(slog.DiscardHandler))
 }
 
-// started gives the order_id of a new payment.
+// started returns the order_id of a new payment.
 func started(t *testing.T, mock *paymentsvctest.Server) string {
 	t.Helper()
 	server := httptest.NewServer(mock)

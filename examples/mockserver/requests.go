@@ -18,7 +18,7 @@ type observer struct {
 	log      *slog.Logger
 
 	mu   sync.Mutex
-	seen int // refused requests that have their line
+	seen int // rejected requests that have their line
 }
 
 // ServeHTTP passes on the panic by which net/http is told to break a connection off.
@@ -91,5 +91,5 @@ func (w *observedWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap gives http.ResponseController everything else. A connection that is taken to be broken off has no status.
+// Unwrap returns http.ResponseController everything else. A connection that is taken to be broken off has no status.
 func (w *observedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -19,7 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// halfSent sends the header of a signed get_balance, and gives what remains to be sent once the server waits for it.
+// halfSent sends the header of a signed get_balance, and returns what remains to be sent once the server waits for it.
 func (r *running) halfSent(t *testing.T) (conn net.Conn, answer *bufio.Reader, body string) {
 	t.Helper()
 	body = fmt.Sprintf(`{"partner_id":%d,"project_id":%d}`, demoPartnerID, demoProjectID)

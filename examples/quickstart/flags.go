@@ -43,7 +43,7 @@ AND A PAYOUT at the server given, so use a test or mock server; -partner, -proje
 
 `
 
-// readFlags gives the settings, or nil and the exit status.
+// readFlags returns the settings, or nil and the exit status.
 func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	set := &settings{}
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)

@@ -27,7 +27,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run gives the exit status: 0, 1 when something failed that should not, 2 for flags that make no sense.
+// run returns the exit status: 0, 1 when something failed that should not, 2 for flags that is invalid.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, code := readFlags(args, stderr)
 	if set == nil {
