@@ -55,7 +55,7 @@ func Header(name string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		values := m.Header[key]
 		if len(values) != 1 {
-			return nil, fmt.Errorf("canonical: the header %s stands %d times, not once", key, len(values))
+			return nil, fmt.Errorf("canonical: header %s: %d values, want exactly 1", key, len(values))
 		}
 		return append(dst, values[0]...), nil
 	}

@@ -46,7 +46,7 @@ func members(dst []member, object []byte) ([]member, error) {
 		}
 	}
 	if repeated(dst[first:]) {
-		return nil, errors.New("canonical: a field of the body stands twice")
+		return nil, errors.New("canonical: duplicate field in the body")
 	}
 	return dst, nil
 }

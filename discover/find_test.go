@@ -351,10 +351,10 @@ func TestSamplesThatCannotBeSearched(t *testing.T) {
 		want    string
 	}{
 		"none":                  {nil, "Find needs a sample"},
-		"no signature":          {signature(""), "sample 1: the signature header stands 0 times"},
-		"the signature twice":   {with(func(s *discover.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{right, right} }), "the signature header stands 2 times"},
+		"no signature":          {signature(""), "sample 1: 0 signature headers, want exactly 1"},
+		"the signature twice":   {with(func(s *discover.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{right, right} }), "2 signature headers, want exactly 1"},
 		"an empty signature":    {with(func(s *discover.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{""} }), "the signature is empty"},
-		"no timestamp":          {with(func(s *discover.Sample) { s.Message.Timestamp = "" }), "the timestamp header stands 0 times"},
+		"no timestamp":          {with(func(s *discover.Sample) { s.Message.Timestamp = "" }), "0 timestamp headers, want exactly 1"},
 		"its name in the error": {with(func(s *discover.Sample) { s.Name, s.Message.Timestamp = "a.http", "" }), "discover: a.http: "},
 		"white space around":    {signature(" " + right), "white space around"},
 		"a SHA-1":               {signature(strings.Repeat("ab", 20)), "it is 20 bytes in hexadecimal, the size of SHA-1"},

@@ -73,14 +73,14 @@ func newSample(index int, s Sample) (*sample, error) {
 	if out.signature == "" {
 		values := s.Message.Header.Values("Signature")
 		if len(values) != 1 {
-			return fail("Signature", fmt.Sprintf("the signature header stands %d times, not once", len(values)))
+			return fail("Signature", fmt.Sprintf("%d signature headers, want exactly 1", len(values)))
 		}
 		out.signature = values[0]
 	}
 	if out.message.Timestamp == "" {
 		values := s.Message.Header.Values("Timestamp")
 		if len(values) != 1 {
-			return fail("Timestamp", fmt.Sprintf("the timestamp header stands %d times, not once", len(values)))
+			return fail("Timestamp", fmt.Sprintf("%d timestamp headers, want exactly 1", len(values)))
 		}
 		out.message.Timestamp = values[0]
 	}

@@ -248,7 +248,7 @@ func parseObject(data []byte) (object, error) {
 		return o, errors.New("something follows the JSON object in the body")
 	}
 	if repeated != "" {
-		return o, errors.New("a field of the body stands twice")
+		return o, errors.New("duplicate field in the body")
 	}
 	return o, nil
 }

@@ -92,7 +92,7 @@ func TestRequestsThatTheDocumentForbidsAreRefused(t *testing.T) {
 		{"an array", initPayment, "[]", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
 		{"half an object", initPayment, paymentBody[:30], nil, 400, paymentsvctest.ProblemBody, "the body is not JSON"},
 		{"an object and more", initPayment, paymentBody + "{}", nil, 400, paymentsvctest.ProblemBody, "something follows the JSON object in the body"},
-		{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, 400, paymentsvctest.ProblemBody, "a field of the body stands twice"},
+		{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, 400, paymentsvctest.ProblemBody, "duplicate field in the body"},
 		{"text that is not UTF-8", initPayment, replace("order-1", "order-\xff"), nil, 400, paymentsvctest.ProblemBody, "the body is not UTF-8"},
 
 		{"no amount", initPayment, replace(`"amount":10.50,`, ``), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
@@ -355,7 +355,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"no partner", func(c *paymentsvctest.Config) { c.PartnerID = 0 }, "PartnerID: not set"},
 		{"no project", func(c *paymentsvctest.Config) { c.Projects = nil }, "Projects: empty"},
 		{"a project without an id", func(c *paymentsvctest.Config) { c.Projects[0].ID = 0 }, "project 1 of Projects: invalid request: ID: not set"},
-		{"a project twice", func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, c.Projects[0]) }, "project 2 of Projects: invalid request: ID: stands twice"},
+		{"a project twice", func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, c.Projects[0]) }, "project 2 of Projects: invalid request: ID: duplicate"},
 		{"no secret", func(c *paymentsvctest.Config) { c.Projects[0].Secret = "" }, "Secret: empty"},
 		{"one secret twice", func(c *paymentsvctest.Config) { c.Projects[0].OldSecret = secret }, "OldSecret: the same as Secret"},
 		{"no canonical string", func(c *paymentsvctest.Config) { c.Scheme.Canonical = nil }, "Scheme.Canonical: not set"},

@@ -214,7 +214,7 @@ func (p *Project) complete(scheme paymentsvc.Scheme, known map[int64]bool) error
 	case p.ID == 0:
 		return invalid("ID", "not set")
 	case known[p.ID]:
-		return invalid("ID", "stands twice")
+		return invalid("ID", "duplicate")
 	case p.OldSecret == p.Secret && p.Secret != "":
 		return invalid("OldSecret", "the same as Secret")
 	}

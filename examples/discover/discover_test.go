@@ -295,7 +295,7 @@ func TestCheckShowsTheCanonicalString(t *testing.T) {
 	t.Run("that the sample lacks a part for", func(t *testing.T) {
 		code, out, _ := call(t, sample, "-secret-file", key, "-check", `canonical.Header("X-None")`)
 		require.Equal(t, 1, code)
-		require.Contains(t, out, "standard input: canonical: the header X-None stands 0 times, not once.\n")
+		require.Contains(t, out, "standard input: canonical: header X-None: 0 values, want exactly 1.\n")
 	})
 	t.Run("as JSON", func(t *testing.T) {
 		code, out, _ := call(t, sample, "-json", "-secret-file", key, "-check", `canonical.Path`)
