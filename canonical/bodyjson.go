@@ -38,14 +38,14 @@ func appendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// BodySorted is [BodyCompact] with the fields of every object sorted by the bytes of their names. It returns an error for
-// a duplicate field, and for a body nested more than 64 deep.
+// BodySorted is [BodyCompact] with the fields of every object sorted by the bytes of their names. It returns an error
+// for a duplicate field, and for a body nested more than 64 deep.
 func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return jsonWriter{sort: true, keepText: true}.body(dst, m)
 }
 
-// JSONForm says how [BodyJSON] writes a body anew. Its zero value is what most programs write: no white space, fields in
-// their order, and only quotes, backslashes and control characters escaped.
+// JSONForm says how [BodyJSON] writes a body anew. Its zero value is what most programs write: no white space, fields
+// in their order, and only quotes, backslashes and control characters escaped.
 type JSONForm struct {
 	// Sort sorts the fields of every object by the bytes of their names.
 	Sort bool

@@ -65,8 +65,8 @@ type FieldList struct {
 	Between string
 	// Nested says what to do with objects and arrays.
 	Nested Nested
-	// Path is the text between the names of a nested field: "." for payer.email; "[]" means payer[email]. It is used with
-	// Names and NestedFlat.
+	// Path is the text between the names of a nested field: "." for payer.email; "[]" means payer[email]. It is used
+	// with Names and NestedFlat.
 	Path string
 	// OmitEmpty leaves out fields that are null or the empty text.
 	OmitEmpty bool
@@ -77,8 +77,8 @@ type FieldList struct {
 }
 
 // Fields is all fields of the body, with values as [Field] writes them. It returns an error if the body is not a JSON
-// object without duplicate fields. With [NestedFlat] it also does so for a body nested more than 64 deep, or whose names
-// would make a text many times its length.
+// object without duplicate fields. With [NestedFlat] it also does so for a body nested more than 64 deep, or whose
+// names would make a text many times its length.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		var space [32]member
@@ -103,8 +103,8 @@ type listWriter struct {
 	started bool // whether Between is due
 }
 
-// maxNesting limits how deep a body that is written anew may be nested. Each level is read once more than the one around
-// it, and the sender of a notification chooses its depth before its signature is checked.
+// maxNesting limits how deep a body that is written anew may be nested. Each level is read once more than the one
+// around it, and the sender of a notification chooses its depth before its signature is checked.
 const maxNesting = 64
 
 var (

@@ -15,8 +15,8 @@ import (
 // member is a field of a JSON object: its name, the name as it is written between its quotes, and the value as written.
 type member struct{ name, written, value []byte }
 
-// membersOfBody appends the fields of a body, which must be one JSON object without duplicate fields: programs differ in
-// which of two they use. Its errors hold nothing of the body.
+// membersOfBody appends the fields of a body, which must be one JSON object without duplicate fields: programs differ
+// in which of two they use. Its errors hold nothing of the body.
 func membersOfBody(dst []member, body []byte) ([]member, error) {
 	if !json.Valid(body) {
 		return nil, errors.New("canonical: the body is not JSON")
@@ -114,8 +114,8 @@ func find(body []byte, path []string) ([]byte, error) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// nextRune reads one character inside a string, escaped or not, and returns the rest. A byte that is not UTF-8 is raw, so
-// that it can be kept.
+// nextRune reads one character inside a string, escaped or not, and returns the rest. A byte that is not UTF-8 is
+// raw, so that it can be kept.
 func nextRune(s []byte) (r rune, raw bool, rest []byte) {
 	if s[0] != '\\' {
 		r, size := utf8.DecodeRune(s)

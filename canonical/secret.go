@@ -48,8 +48,8 @@ func (f SecretForm) String() string {
 	}
 }
 
-// Read returns the key for HMACConfig.Secret and WebhookConfig.Secrets. It returns an error if s is empty or not of this
-// form. Its errors hold nothing of s.
+// Read returns the key for HMACConfig.Secret and WebhookConfig.Secrets. It returns an error if s is empty or not of
+// this form. Its errors hold nothing of s.
 func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {
 	key, err := f.read(string(s))
 	switch {

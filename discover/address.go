@@ -55,7 +55,7 @@ func (c *catalogue) addAddress() {
 	c.add(piece{kind: ofNothing, cost: 5, part: canonical.Literal(""), expr: `canonical.Literal("")`, desc: "nothing", needs: []string{needsQuery}})
 }
 
-// basesOfPath returns the paths above the first sample's, such as /api and /api/v1 for /api/v1/get_balance.
+// basesOfPath returns the paths above that of the first sample, such as /api and /api/v1 for /api/v1/get_balance.
 func (c *catalogue) basesOfPath() (bases []string) {
 	path, _ := canonical.Path(nil, &c.samples[0].message) // empty if the message has no address
 	for i := 1; i < len(path) && len(bases) < 8; i++ {

@@ -63,7 +63,7 @@ func (c *catalogue) addBody() {
 	}
 }
 
-// addJSON adds the ways to write the body's JSON anew.
+// addJSON adds the ways to write the JSON of the body anew.
 func (c *catalogue) addJSON() {
 	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: canonical.BodyCompact, expr: "canonical.BodyCompact", desc: "body without white space", needs: []string{needsSpace}})
 	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: canonical.BodySorted, expr: "canonical.BodySorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}})

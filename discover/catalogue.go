@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// kind is what a piece is taken from. A composition takes at most one piece of each group, and each kind but
-// headers, fields and words is one group.
+// kind is what a piece is taken from. A composition has at most one piece of each group. Each kind is one group, but
+// for headers, fields and words.
 type kind int
 
 const (
@@ -23,7 +23,7 @@ const (
 	ofQuery
 	ofHost
 	ofSecret
-	ofMark // a fixed word that services are known to use, such as a version
+	ofMark // a usual fixed word, such as a version
 	ofNothing
 	ofHeader
 	ofField
@@ -33,8 +33,8 @@ const (
 // core reports whether nearly every service signs something of this kind.
 func (k kind) core() bool { return k <= ofBody }
 
-// Rarities of a piece. The search tries the common ones in longer compositions than the rare ones. What only
-// explains makes no text that another piece does not make: it is named when a match is explained.
+// The rarity of a piece: common ones are tried in longer compositions. Pieces that only explain make no text of their
+// own; they are named when a match is explained.
 const (
 	common = iota
 	uncommon
@@ -42,7 +42,7 @@ const (
 	onlyExplains
 )
 
-// shelf is which search takes a piece.
+// shelf says which search takes a piece.
 type shelf int
 
 const (
@@ -52,17 +52,17 @@ const (
 	colon            // labelled, as in timestamp:1700000000
 )
 
-// piece is a part as the search sees it: with its Go expression, and the text it makes of every sample.
+// piece is a part with its Go expression and the text that it makes of every sample.
 type piece struct {
 	group      int
 	kind       kind
 	rarity     int
 	shelf      shelf
-	identity   bool     // names the caller or the call, which longer compositions are more likely to hold
+	identity   bool     // names the caller or the call, as long compositions do
 	names      []string // of a header or field
 	cost       int      // how far from simple
 	expr, desc string
-	needs      []string // what a sample must have for the piece to differ from its plainer kin
+	needs      []string // what a sample must have to tell the piece from a simpler one
 	part       paymentsvc.CanonicalFunc
 	texts      []string // by sample
 	key        string   // see id
@@ -70,7 +70,7 @@ type piece struct {
 
 // catalogue is the pieces that exist in every sample.
 type catalogue struct {
-	ctx     context.Context // of the call to Find; once it has ended, nothing is added
+	ctx     context.Context // of Find; nothing is added after its end
 	samples []*sample
 	secret  string
 	pieces  []*piece
@@ -94,13 +94,13 @@ func newCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secr
 	return c
 }
 
-// add takes a piece into the catalogue where every sample has it.
+// add adds a piece if every sample has it, and reports whether it did.
 func (c *catalogue) add(p piece) bool {
 	if c.ctx.Err() != nil {
 		return false
 	}
 	if len(c.secret) >= secretToFind && strings.Contains(p.expr, c.secret) {
-		return false // an address or a word that holds the secret must not carry it into the results
+		return false // the results must not hold the secret
 	}
 	for _, s := range c.samples {
 		text, err := p.part(nil, &s.message)
@@ -116,7 +116,7 @@ func (c *catalogue) add(p piece) bool {
 	return true
 }
 
-// secretToFind is the length from which on a text is taken for the secret rather than for a coincidence.
+// secretToFind is the length from which a text that equals the secret is no coincidence.
 const secretToFind = 8
 
 // group returns the group of a header, field or word.
@@ -167,7 +167,7 @@ func (c *catalogue) addFixed(k kind, text, need string) {
 	})
 }
 
-// addHeaders adds the headers that a Signer can know: not those that net/http or a proxy adds on the way.
+// addHeaders adds the headers that a Signer can know, and not those that net/http or a proxy adds.
 func (c *catalogue) addHeaders() {
 	onTheWay := []string{
 		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Forwarded", "Host", "Keep-Alive", "Te", "Trailer",
@@ -222,7 +222,7 @@ func (c *catalogue) addWords(words []string) {
 	}
 }
 
-// addLabelled adds the plain pieces behind their names.
+// addLabelled adds the plain pieces with a label before them.
 func (c *catalogue) addLabelled(on shelf, equals string) {
 	for _, p := range slices.Clone(c.pieces) {
 		if p.shelf != plain || p.rarity > uncommon || p.kind == ofBody && p.cost > 2 || p.kind == ofAddress && p.cost > 3 {
@@ -241,7 +241,7 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 	}
 }
 
-// labelsOf returns the names that services put before a piece, the likeliest first.
+// labelsOf returns the labels that services put before a piece, the likeliest first.
 func labelsOf(p *piece) []string {
 	switch p.kind {
 	case ofTimestamp:

@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// composition is pieces in an order, with what stands between, before and behind them.
+// composition is pieces in an order, with the text between, before and after them.
 type composition struct {
 	pieces      []*piece
 	gaps        []string // between the pieces, one less than them
@@ -19,7 +19,7 @@ type composition struct {
 	wrap        *wrapping // nil for the text as it is
 }
 
-// wrapping is what some services make of the whole text before they sign it.
+// wrapping is what some services do with the whole text before they sign it.
 type wrapping struct {
 	expr, desc string // with %s for what is wrapped
 	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
@@ -46,7 +46,7 @@ func wrappings() []*wrapping {
 	}
 }
 
-// text is what the composition makes of a sample.
+// text returns what the composition makes of a sample.
 func (c *composition) text(sample int) (string, error) {
 	var b strings.Builder
 	b.WriteString(c.lead)
@@ -64,7 +64,7 @@ func (c *composition) text(sample int) (string, error) {
 	return string(text), err
 }
 
-// separator is what stands between all pieces alike, and false where it is not alike.
+// separator returns the text between the pieces, and reports whether it is the same everywhere.
 func (c *composition) separator() (string, bool) {
 	if len(c.gaps) == 0 {
 		return "", c.lead == "" && c.trail == ""
@@ -123,7 +123,7 @@ func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	return part, expr
 }
 
-// describe says in words what the composition is.
+// describe returns the composition in words.
 func (c *composition) describe() string {
 	var names []string
 	literal := func(text string) {
@@ -160,7 +160,7 @@ func (c *composition) describe() string {
 	return text
 }
 
-// cost says how far from simple the composition is.
+// cost measures how far from simple the composition is.
 func (c *composition) cost() int {
 	cost := len(c.pieces)
 	for _, p := range c.pieces {

@@ -72,8 +72,8 @@ func TestStagesTryWhatTheyCount(t *testing.T) {
 	}
 	for name, st := range map[string]*stage{
 		"one separator":          {min: 1, max: 3, extras: 1, gaps: []string{""}},
-		"separators and edges":   {min: 1, max: 4, extras: 2, gaps: []string{"", "|", "\n"}, frames: behind | around | newline},
-		"long ones only":         {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, frames: behind},
+		"separators and edges":   {min: 1, max: 4, extras: 2, gaps: []string{"", "|", "\n"}, frames: after | around | newline},
+		"long ones only":         {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, frames: after},
 		"no extras":              {min: 1, max: 3, extras: 0, gaps: []string{"", "."}},
 		"the body at an end":     {min: 1, max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
 		"each gap its own":       {min: 1, max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, frames: newline},
@@ -147,7 +147,7 @@ func TestCatalogueEndsWithItsContext(t *testing.T) {
 // Each single composition of a stage must be hit when it is the one.
 func TestStagesHitEachOfTheirCompositions(t *testing.T) {
 	st := &stage{
-		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: behind | around | newline, keys: []key{newKey(canonical.SecretText, "a")},
+		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: after | around | newline, keys: []key{newKey(canonical.SecretText, "a")},
 		groups: []stageGroup{
 			{kind: ofTimestamp, texts: []string{"1700000000"}, pieces: []*piece{{kind: ofTimestamp, texts: []string{"1700000000"}}}},
 			{kind: ofBody, texts: []string{strings.Repeat("x", 100)}, pieces: []*piece{{kind: ofBody, texts: []string{strings.Repeat("x", 100)}}}},

@@ -10,8 +10,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// explain turns a hit into matches. The hit gives away the text that was signed; all compositions of this text are
-// then found by reading it, without another hash.
+// explain turns a hit into matches. The hit reveals the text that was signed; reading this text yields all its
+// compositions, without another hash.
 func (f *finder) explain(h *hit, result *Result) {
 	all := f.readings(h)
 	slices.SortStableFunc(all, func(a, b *composition) int { return cmp.Compare(a.cost(), b.cost()) })
@@ -26,8 +26,8 @@ func (f *finder) explain(h *hit, result *Result) {
 	}
 }
 
-// readings returns the compositions that make the text of the hit, for each text the simplest pieces only. The hit
-// itself is one of them.
+// readings returns the compositions of the text of the hit, each text with its simplest pieces only. The hit is one of
+// them.
 func (f *finder) readings(h *hit) []*composition {
 	plainHit := h.composition
 	plainHit.wrap = nil
@@ -75,9 +75,8 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 	return indexes
 }
 
-// matches makes matches of compositions that explain all samples, and of those that differ from them in pieces
-// which make the same texts. Each that is listed signs all samples again. It returns the simplest of them, nil for
-// none.
+// matches adds the matches of compositions that explain all samples, and of those with other pieces that make the same
+// texts. Each has signed all samples again. It returns the simplest of them, or nil.
 func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
 	list := slices.Clone(whole)
 	classes := f.sameTexts()
@@ -110,7 +109,7 @@ func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *co
 	return best
 }
 
-// mostVariants bounds what matches looks at. Bodies that are plain text can be written anew in dozens of ways.
+// mostVariants limits what matches looks at: a body of plain text can be written anew in dozens of ways.
 const mostVariants = 10_000
 
 // variants appends the compositions that have other pieces with the same texts from a place on.
@@ -127,7 +126,7 @@ func (f *finder) variants(list []*composition, c *composition, from int, classes
 	return list
 }
 
-// id is the texts that a piece makes of all samples.
+// id identifies the texts that a piece makes of all samples.
 func (p *piece) id() string {
 	if p.key == "" {
 		p.key = fmt.Sprintf("%q", p.texts)

@@ -1,5 +1,5 @@
-// Package discover finds out how a signature is composed, from one message that carries a correct one: the
-// interface document does not show it (section 5). [Find] tries compositions of the parts of package canonical.
+// Package discover finds out how a signature is composed from one message that carries a correct one, since the
+// interface document does not show it (section 5). [Find] searches the compositions of the parts of package canonical.
 // examples/discover is Find on the command line.
 package discover
 
@@ -14,45 +14,45 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// ErrNoMatch says that Find tried all that it knows and nothing explains the samples. Result.Hints says what to
-// vary next.
+// ErrNoMatch means that [Find] tried everything and nothing explains the samples. [Result.Hints] says what to vary
+// next.
 var ErrNoMatch = errors.New("no composition explains the samples")
 
-// Options configures Find.
+// Options configures [Find].
 type Options struct {
-	// Secret is the project secret key that the samples are signed with. It is required. No error and no text
-	// in a Result holds it.
+	// Secret is the project secret key that signed the samples. It is required. No error and no text in a [Result]
+	// holds it.
 	Secret paymentsvc.Secret
-	// Words are texts that the canonical string may hold and that stand in no sample, such as a partner id, the
-	// name of an API key, or a version.
+	// Words are texts that the canonical string may hold and no sample does, such as a partner id, the name of an API
+	// key or a version.
 	Words []string
-	// Effort scales how much is tried before Find gives up; 0 means 1, which is some hundred million
-	// compositions: ten or twenty seconds on two cores that do SHA-256 in hardware. Where the bodies are large
-	// it is fewer, so that the time stays the same.
+	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: some hundred million compositions,
+	// which take ten to twenty seconds on two cores with SHA-256 in hardware. Fewer are tried for large bodies, which
+	// take longer.
 	Effort float64
-	// Workers is how many goroutines search; 0 means GOMAXPROCS.
+	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
 	Workers int
-	// MaxMatches limits Result.Matches; 0 means 20.
+	// MaxMatches limits [Result.Matches]; 0 means 20.
 	MaxMatches int
-	// Progress, when set, is called ten times a second and at the end, from one goroutine. Find waits for it.
+	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. Find waits for it.
 	Progress func(Progress)
 }
 
-// Find searches for the compositions that explain all samples: that make the signature which each of them
-// carries. It combines the parts of this package in every order, with some forty separators, in the spellings
-// that programs are known to use, and with the secret read as text, hexadecimal, base64 or hashed. One sample is
-// enough: that a wrong composition makes its 256 bits is out of the question. More samples tell more parts apart.
-// Samples must share a scheme: where requests and notifications do not, search them apart and join what is
-// found with ByKind.
+// Find searches for the compositions that explain all samples: that sign each with its signature. It combines the
+// parts of package canonical in every order, with some forty separators, in the spellings that programs are known to
+// use, and reads the secret as text, hexadecimal, base64 or hashed. One sample is enough: a false match is
+// practically impossible, since it would be a 256-bit collision. Further samples tell more parts apart. All samples
+// must share a scheme: if requests and notifications are signed differently, search them separately and use
+// [canonical.ByKind].
 //
-// It ends with the first text that the signature fits, and then finds all compositions that make this text; every
-// Match has signed all samples again with its Scheme. Without one the error wraps ErrNoMatch, and Result says
-// what was tried and what to vary next. When ctx ends, its error is wrapped, and Find returns within
-// milliseconds. A *SampleError says what is wrong with a sample. No error holds the secret or a body.
+// Find stops at the first text that fits the signature, and then finds every composition of this text. Every [Match]
+// has signed all samples again with its Scheme. Otherwise the error wraps [ErrNoMatch], and Result says what was
+// tried and what to vary next. If ctx ends, Find returns its error, wrapped, within milliseconds. A [*SampleError]
+// says what is wrong with a sample. No error holds the secret or a body.
 //
-// Not covered: signatures that are not HMAC-SHA256, a part that appears twice, texts that stand in no sample and
-// not in Options.Words, bodies that are not JSON other than as a whole, more than a few fields one by one in an
-// order of their own, and different separators in long compositions.
+// Not searched are signatures other than HMAC-SHA256, a part that appears twice, texts that are neither in a sample
+// nor in Options.Words, parts of a body that is not JSON, more than a few single fields in an order of their own, and
+// different separators in long compositions.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
 	if ctx == nil {
@@ -84,17 +84,17 @@ func ended(ctx context.Context, tried int64) error {
 	return fmt.Errorf("discover: the search was ended after %d compositions: %w", tried, ctx.Err())
 }
 
-// finder is one call of Find.
+// finder is one call of [Find].
 type finder struct {
 	options   Options
 	samples   []*sample
 	keys      []key
 	catalogue *catalogue
-	primary   int // the sample that is searched
+	primary   int // index of the sample that is searched
 	stages    []*stage
 	search    search
 	check     *checker
-	progress  chan string // what is being searched, for reportProgress; nil when nobody asks
+	progress  chan string // what is being searched; nil without Options.Progress
 }
 
 func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
@@ -102,7 +102,7 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The root package knows which secrets are none.
+	// The root package knows which secrets are invalid.
 	probe := paymentsvc.Scheme{Canonical: canonical.Literal(""), Encoding: paymentsvc.Hex}
 	if _, err := probe.Signature(o.Secret, &paymentsvc.Message{}); err != nil {
 		return nil, fmt.Errorf("discover: Options: %w", err)
@@ -127,7 +127,7 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	return f, nil
 }
 
-// newKeys returns the ways to read the secret, each key once.
+// newKeys returns the readings of the secret, each key once.
 func newKeys(secret paymentsvc.Secret) (keys []key) {
 	seen := map[paymentsvc.Secret]bool{}
 	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
@@ -141,7 +141,7 @@ func newKeys(secret paymentsvc.Secret) (keys []key) {
 	return keys
 }
 
-// find searches the primary sample, and when nothing explains it, whether something simple explains another.
+// find searches the primary sample. If nothing explains it, it tries whether something simple explains another one.
 func (f *finder) find(ctx context.Context) (result Result) {
 	h := f.run(ctx, f.primary, f.stages)
 	for _, st := range f.stages {

@@ -37,7 +37,7 @@ func (c *catalogue) addLists() {
 	}
 }
 
-// addOrders adds l in both orders, with what is nested treated in every way.
+// addOrders adds l in both orders, with every treatment of nested fields.
 func (c *catalogue) addOrders(base canonical.FieldList) {
 	paths := []string{""}
 	if base.Names {

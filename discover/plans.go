@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Separators, the likeliest first.
+// separators returns the first separators, the likeliest first.
 func separators(many int) []string {
 	all := []string{
 		"", "\n", ".", "|", ":", "&",
@@ -25,7 +25,7 @@ const (
 	allSeparators   = math.MaxInt
 )
 
-// plan is the wish for a stage. limit counts compositions, and cuts the longest ones.
+// plan describes a stage. limit counts compositions, and cuts the longest ones.
 type plan struct {
 	what      string
 	take      func(*piece) bool
@@ -40,7 +40,7 @@ type plan struct {
 	limit     float64
 }
 
-// rarity says how far a reading of the secret is from usual, where all are the readings that there are.
+// rarity says how unusual a reading of the secret is among all that are possible.
 func (k *key) rarity(all []key) int {
 	readable := func(forms ...canonical.SecretForm) bool {
 		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
@@ -69,11 +69,11 @@ func simplePlans() []plan {
 	return []plan{
 		{
 			what: "timestamp, method, address and body", take: upTo(common, coreOrNothing()...), max: 5, extras: 1,
-			gaps: separators(someSeparators), frames: behind, limit: 1 * million,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
 		},
 		{
 			what: "all fields of the body", take: onShelf(lists, rare), max: 1,
-			gaps: separators(someSeparators), frames: behind, limit: 1 * million,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more common part", take: upTo(common), max: 4, extras: 1,
@@ -81,7 +81,7 @@ func simplePlans() []plan {
 		},
 		{
 			what: "single fields of the body and the timestamp, up to five", take: upTo(common, ofField, ofTimestamp), max: 5, extras: 5,
-			gaps: separators(someSeparators), frames: behind, limit: 1 * million,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with different separators, up to three", take: upTo(common, coreKinds()...), max: 3,
@@ -89,11 +89,11 @@ func simplePlans() []plan {
 		},
 		{
 			what: "parts as name=value, with their likeliest names, up to three", take: onShelf(equalsSign, common), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: behind, limit: 1 * million,
+			gaps: labelSeparators(), frames: after, limit: 1 * million,
 		},
 		{
 			what: "parts as name:value, with their likeliest names, up to three", take: onShelf(colon, common), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: behind, limit: 1 * million,
+			gaps: labelSeparators(), frames: after, limit: 1 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with a rarer reading of the secret", take: upTo(common, coreKinds()...), max: 4,
@@ -107,7 +107,7 @@ func wrappedPlans() []plan {
 	for _, w := range wrappings() {
 		list = append(list, plan{
 			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: upTo(common, coreKinds()...), max: 4,
-			gaps: separators(someSeparators), frames: behind, wrap: w, limit: 1 * million,
+			gaps: separators(someSeparators), frames: after, wrap: w, limit: 1 * million,
 		})
 	}
 	return list
@@ -133,27 +133,27 @@ func uncommonPlans() []plan {
 		},
 		{
 			what: "all fields of the body and one other part", take: listsWith(), min: 2, max: 2, extras: 1,
-			gaps: separators(someSeparators), frames: behind, limit: 3 * million,
+			gaps: separators(someSeparators), frames: after, limit: 3 * million,
 		},
 		{
 			what: "timestamp, method, address and body, in uncommon forms", take: upTo(uncommon, coreOrNothing()...), max: 5, extras: 1,
-			gaps: separators(someSeparators), frames: behind, limit: 5 * million,
+			gaps: separators(someSeparators), frames: after, limit: 5 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part", take: upTo(uncommon), max: 3, extras: 1,
-			gaps: separators(someSeparators), frames: behind, limit: 5 * million,
+			gaps: separators(someSeparators), frames: after, limit: 5 * million,
 		},
 		{
 			what: "single fields of the body and the timestamp", take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6,
-			gaps: separators(someSeparators), frames: behind, limit: 1 * million,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
 		},
 		{
 			what: "parts as name=value", take: onShelf(equalsSign, uncommon), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: behind, limit: 2 * million,
+			gaps: labelSeparators(), frames: after, limit: 2 * million,
 		},
 		{
 			what: "parts as name:value", take: onShelf(colon, uncommon), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: behind, limit: 2 * million,
+			gaps: labelSeparators(), frames: after, limit: 2 * million,
 		},
 	}
 }
@@ -162,7 +162,7 @@ func longPlans() []plan {
 	return []plan{
 		{
 			what: "timestamp, method, address, body and two more parts", take: coreAndExtras(), min: 3, max: 4, extras: 2,
-			gaps: separators(fewSeparators), frames: behind, limit: 5 * million,
+			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
 		},
 		{
 			what: "timestamp, method, address, body and up to three of identifying headers, fields, words and the secret, the body first or last",
@@ -171,19 +171,19 @@ func longPlans() []plan {
 		},
 		{
 			what: "single fields of the body, the timestamp, the address, headers, words and the secret, up to four",
-			take: singles(), max: 4, extras: 4, gaps: separators(someSeparators), frames: behind, limit: 3 * million,
+			take: singles(), max: 4, extras: 4, gaps: separators(someSeparators), frames: after, limit: 3 * million,
 		},
 		{
 			what: "timestamp, method, address and body, in rare forms", take: upTo(rare, coreOrNothing()...), max: 3, extras: 1,
-			gaps: separators(allSeparators), frames: behind | around | newline, keyRarity: uncommon, limit: 10 * million,
+			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 10 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part, four in all", take: upTo(uncommon), min: 4, max: 4, extras: 1,
-			gaps: separators(someSeparators), frames: behind, limit: 20 * million,
+			gaps: separators(someSeparators), frames: after, limit: 20 * million,
 		},
 		{
 			what: "all fields of the body and two other parts", take: listsWith(), min: 3, max: 3, extras: 1,
-			gaps: separators(fewSeparators), frames: behind, limit: 10 * million,
+			gaps: separators(fewSeparators), frames: after, limit: 10 * million,
 		},
 	}
 }
@@ -192,19 +192,19 @@ func longestPlans() []plan {
 	return []plan{
 		{
 			what: "single fields of the body, the timestamp, the address, headers, words and the secret, five",
-			take: singles(), min: 5, max: 5, extras: 5, gaps: separators(someSeparators), frames: behind, limit: 15 * million,
+			take: singles(), min: 5, max: 5, extras: 5, gaps: separators(someSeparators), frames: after, limit: 15 * million,
 		},
 		{
 			what: "parts as name=value, with their likeliest names, up to five", take: onShelf(equalsSign, common), min: 4, max: 5, extras: 5,
-			gaps: labelSeparators(), frames: behind, limit: 15 * million,
+			gaps: labelSeparators(), frames: after, limit: 15 * million,
 		},
 		{
 			what: "parts as name:value, with their likeliest names, up to five", take: onShelf(colon, common), min: 4, max: 5, extras: 5,
-			gaps: labelSeparators(), frames: behind, limit: 15 * million,
+			gaps: labelSeparators(), frames: after, limit: 15 * million,
 		},
 		{
 			what: "timestamp, method, address, body and two more parts, up to six", take: coreAndExtras(), min: 5, max: 6, extras: 2,
-			gaps: separators(fewSeparators), frames: behind, limit: 15 * million,
+			gaps: separators(fewSeparators), frames: after, limit: 15 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part, five in all", take: upTo(uncommon), min: 5, max: 5, extras: 1,
@@ -212,7 +212,7 @@ func longestPlans() []plan {
 		},
 		{
 			what: "timestamp, method, address and body, in rare forms, four in all", take: upTo(rare, coreOrNothing()...), min: 4, max: 4, extras: 1,
-			gaps: separators(allSeparators), frames: behind | around | newline, keyRarity: uncommon, limit: 25 * million,
+			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 25 * million,
 		},
 	}
 }

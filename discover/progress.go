@@ -2,7 +2,7 @@ package discover
 
 import "time"
 
-// reportProgress calls Options.Progress until it is told to stop, and once more then.
+// reportProgress calls Options.Progress until stop is called, and once more then.
 func (f *finder) reportProgress(start time.Time) (stop func()) {
 	if f.options.Progress == nil {
 		return func() {}

@@ -64,7 +64,7 @@ const (
 // alike reads with the same separator between all pieces.
 func (r *reader) alike() {
 	for _, gap := range separators(allSeparators) {
-		for _, e := range (behind | around | newline).edges(gap) {
+		for _, e := range (after | around | newline).edges(gap) {
 			for _, trail := range e.trails {
 				r.read([]string{gap}, e.lead, trail)
 			}
@@ -102,17 +102,17 @@ func (r *reader) from(rest string) {
 		}
 		r.pieces = append(r.pieces, c.pieces[0])
 		r.used[c.group] = true
-		r.behind(rest[len(c.text):])
+		r.after(rest[len(c.text):])
 		r.used[c.group] = false
 		r.pieces = r.pieces[:len(r.pieces)-1]
 	}
 }
 
-// showsNothing reports whether nothing as a piece leaves a trace: a separator more.
+// showsNothing reports whether an empty piece leaves a trace: one more separator.
 func (r *reader) showsNothing() bool { return len(r.gaps) == 1 && r.gaps[0] != "" }
 
-// behind reads what follows a piece: nothing, or a gap and further pieces.
-func (r *reader) behind(rest string) {
+// after reads what follows a piece: nothing, or a gap and further pieces.
+func (r *reader) after(rest string) {
 	if rest == "" {
 		r.take()
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Progress is how far a search is.
+// Progress tells how far a search is.
 type Progress struct {
-	// Tried counts the compositions so far, Total those that are tried before Find gives up.
+	// Tried counts the compositions so far, Total those that will be tried at most.
 	Tried, Total int64
 	// Elapsed is the time since Find began.
 	Elapsed time.Duration
@@ -17,49 +17,48 @@ type Progress struct {
 	What string
 }
 
-// Result is what Find found.
+// Result is what [Find] found.
 type Result struct {
 	// Matches explain all samples, the simplest first.
 	Matches []Match
-	// More counts the further matches that Options.MaxMatches left out.
+	// More counts the matches beyond [Options.MaxMatches].
 	More int
 	// Undecided lists what the samples cannot tell apart in the first match.
 	Undecided []Undecided
-	// Partial explains some samples and not the others; it is there only without a match.
+	// Partial explains some samples but not all; it is empty if there is a match.
 	Partial []Match
-	// Tried counts the compositions that were tried: different texts under different readings of the secret,
-	// each in all encodings at once, and each standing for all parts that make the same text.
+	// Tried counts the compositions that were tried. Each is a text under one reading of the secret, and stands for all
+	// encodings and for all parts that make the same text.
 	Tried int64
 	// Elapsed is how long it took.
 	Elapsed time.Duration
 	// Covered lists what was searched.
 	Covered []Coverage
-	// Hints says, in order, what to look at next when nothing was found.
+	// Hints says what to check next if nothing was found, the likeliest first.
 	Hints []string
 }
 
 // Match is a composition that explains samples.
 type Match struct {
-	// Scheme is ready to use, with Secret. It is functions, which no JSON can hold.
+	// Scheme is ready to use, with Secret. JSON leaves it out, since it is functions.
 	Scheme paymentsvc.Scheme `json:"-"`
-	// Secret is Options.Secret as the scheme needs it, read in SecretForm.
+	// Secret is [Options.Secret] read in SecretForm, as the scheme needs it.
 	Secret     paymentsvc.Secret
 	SecretForm canonical.SecretForm
-	// Expr is the Go expression of Scheme, and SecretExpr that of Secret. Where they need the secret itself,
-	// they call it secret, a variable of type paymentsvc.Secret. SecretExpr gives an error too, unless
-	// SecretForm is SecretText.
+	// Expr is the Go expression of Scheme, and SecretExpr that of Secret. They call the secret itself secret, a
+	// variable of type paymentsvc.Secret. SecretExpr also returns an error, unless SecretForm is canonical.SecretText.
 	Expr, SecretExpr string
-	// Imports are the packages of Expr and SecretExpr, sorted.
+	// Imports are the packages that Expr and SecretExpr need, sorted.
 	Imports []string
 	// Description says the same in words.
 	Description string
-	// Samples names the samples that the match explains; in Result.Matches, all.
+	// Samples names the samples that the match explains: all, in [Result.Matches].
 	Samples []string
 }
 
 // Undecided is a place in a match where other parts make the same text of every sample.
 type Undecided struct {
-	// Chosen is the Go expression in the first match, and Others are what would do as well.
+	// Chosen is the Go expression in the first match; Others would fit as well.
 	Chosen string
 	Others []Alternative
 }
@@ -68,17 +67,17 @@ type Undecided struct {
 type Alternative struct {
 	// Expr is the Go expression.
 	Expr string
-	// Needs says which further sample would decide between the two.
+	// Needs describes a sample that would decide between the two.
 	Needs string
 }
 
-// Coverage is a family of compositions that Find knows.
+// Coverage is a family of compositions that [Find] knows.
 type Coverage struct {
 	// What says which parts are combined.
 	What string
-	// MaxParts is how many parts the longest of them have; 0 where Options.Effort leaves no room for any.
+	// MaxParts is the length of its longest compositions; 0 if Options.Effort leaves no room for any.
 	MaxParts int
-	// Compositions counts them, and Done reports whether they were all tried.
+	// Compositions counts them, and Done reports whether all were tried.
 	Compositions int64
 	Done         bool
 }

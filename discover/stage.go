@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// stage is a family of compositions: pieces of a choice of groups in every order, in a range of lengths.
+// stage is a family of compositions: pieces of some groups in every order, in a range of lengths.
 type stage struct {
 	what      string
 	groups    []stageGroup
@@ -21,7 +21,7 @@ type stage struct {
 	done      bool  // all were tried
 }
 
-// maxParts is how many pieces the longest compositions have, 0 where there are none.
+// maxParts returns how many pieces the longest compositions have, 0 if there are none.
 func (s *stage) maxParts() int {
 	if s.total == 0 {
 		return 0
@@ -36,16 +36,16 @@ type stageGroup struct {
 	pieces []*piece // one for each text, the simplest
 }
 
-// frames says what may stand before and behind a composition besides nothing.
+// frames says what may surround a composition.
 type frames uint8
 
 const (
-	behind  frames = 1 << iota // the separator
-	around                     // the separator before it, or before and behind it
-	newline                    // a line's end behind it
+	after   frames = 1 << iota // the separator
+	around                     // the separator before it, or before and after it
+	newline                    // a line's end after it
 )
 
-// edge is a text before a composition and the texts that are tried behind it.
+// edge is a text before a composition and the texts to try after it.
 type edge struct {
 	lead   string
 	trails []string
@@ -53,7 +53,7 @@ type edge struct {
 
 func (f frames) edges(separator string) []edge {
 	plain := edge{trails: []string{""}}
-	if f&behind != 0 && separator != "" {
+	if f&after != 0 && separator != "" {
 		plain.trails = append(plain.trails, separator)
 	}
 	if f&newline != 0 && separator != "\n" {
@@ -65,8 +65,8 @@ func (f frames) edges(separator string) []edge {
 	return []edge{plain, {lead: separator, trails: []string{"", separator}}}
 }
 
-// mostTelling returns the sample to search: one in which as few pieces as can be are empty, since what is empty
-// leaves no trace, and of those one with a short body, which is hashed fast.
+// mostTelling returns the sample to search: the one with the fewest empty pieces, which leave no trace, and of those
+// the one with the shortest body, which is hashed fastest.
 func (c *catalogue) mostTelling() int {
 	best, fewest := 0, math.MaxInt
 	for i, s := range c.samples {
@@ -83,8 +83,7 @@ func (c *catalogue) mostTelling() int {
 	return best
 }
 
-// stages makes stages of the plans for the sample that is searched. effort scales the limits; a large body, of
-// which every composition is slower, lowers them.
+// stages makes the stages of a sample. effort scales their limits; a large body, which takes longer, lowers them.
 func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	blocks := 2 + len(c.samples[sample].message.Body)/64
 	scale := effort * min(1, 8/float64(blocks))
@@ -106,7 +105,7 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	return list
 }
 
-// stageGroups returns the groups of the pieces that take takes.
+// stageGroups returns the groups of the pieces that take selects.
 func (c *catalogue) stageGroups(sample int, take func(*piece) bool) []stageGroup {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	var groups []stageGroup
@@ -141,8 +140,8 @@ func (c *catalogue) stageGroups(sample int, take func(*piece) bool) []stageGroup
 	return groups
 }
 
-// fit takes away the longest compositions until the stage has no more than limit, and counts what is left. A
-// stage whose shortest compositions are too many has a max below its min, and a total of 0.
+// fit removes the longest compositions until the stage has no more than limit, and counts the rest. If even the
+// shortest are too many, max is below min and total is 0.
 func (s *stage) fit(limit float64) {
 	s.max = min(s.max, len(s.groups))
 	for ; s.max >= s.min; s.max-- {
@@ -154,7 +153,7 @@ func (s *stage) fit(limit float64) {
 	}
 }
 
-// count counts the compositions, for all keys.
+// count returns the number of compositions for all keys.
 func (s *stage) count() float64 {
 	sum := 0.0
 	if s.mixed {
@@ -177,7 +176,7 @@ func (s *stage) count() float64 {
 	return sum * float64(len(s.keys))
 }
 
-// orders counts, by length, the ways to choose and order pieces. Nothing as a piece needs a separator to show.
+// orders counts, by length, the ways to choose and order pieces. An empty piece needs a separator to show.
 func (s *stage) orders(withoutNothing bool) []float64 {
 	bodies := 0
 	// sets[n][x] counts the choices of n pieces of which x are no core ones.

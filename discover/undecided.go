@@ -9,7 +9,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// undecided says what the samples leave open in the best match, and what would decide it.
+// undecided lists what the samples leave open in the best match, and what would decide it.
 func (f *finder) undecided(best *composition, whole []*composition, result *Result) {
 	classes := f.sameTexts()
 	for i, p := range best.pieces {
@@ -31,7 +31,7 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 	}
 }
 
-// undecidedWhole names other compositions of the same text, where it is not single pieces that differ.
+// undecidedWhole lists other compositions of the same text that differ in more than single pieces.
 func (f *finder) undecidedWhole(best *composition, whole []*composition, result *Result) {
 	const most = 3
 	_, expr := best.build()
@@ -52,7 +52,7 @@ func sameShape(a, b *composition) bool {
 		slices.Equal(a.gaps, b.gaps) && a.lead == b.lead && a.trail == b.trail
 }
 
-// needsToTell says what a sample needs for two pieces to differ: what only one of them depends on.
+// needsToTell describes a sample in which two pieces differ: what only one of them depends on.
 func needsToTell(a, b *piece) string {
 	var needs []string
 	for _, need := range slices.Concat(a.needs, b.needs) {
@@ -66,8 +66,8 @@ func needsToTell(a, b *piece) string {
 	return strings.Join(needs, ", or ")
 }
 
-// alternatives returns, of pieces that make the same texts, those that can stand for the one at a place: for each
-// set of needs the simplest, and none that needs all that another one needs and more.
+// alternatives returns the pieces that can replace the one at a place: of each set of needs the simplest, without those
+// that need all that another needs, and more.
 func alternatives(c *composition, at int, same []*piece) (list []*piece) {
 	chosen := c.pieces[at]
 	for _, p := range same { // the simplest first
@@ -81,8 +81,8 @@ func alternatives(c *composition, at int, same []*piece) (list []*piece) {
 	return list
 }
 
-// covers reports whether a sample that tells simpler from the chosen piece tells p too. White space in the body is
-// left out of account: most messages have none, so it must not hide the rest.
+// covers reports whether a sample that tells simpler from the chosen piece also tells p. It ignores white space in the
+// body, which most messages do not have.
 func covers(simpler, p *piece) bool {
 	a, b := withoutSpace(simpler.needs), withoutSpace(p.needs)
 	if len(a) == 0 {
@@ -99,7 +99,7 @@ func withoutSpace(needs []string) []string {
 	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool { return need == needsSpace })
 }
 
-// hints says what to look at when nothing was found, the likeliest first.
+// hints says what to check if nothing was found, the likeliest first.
 func (f *finder) hints(result *Result) (hints []string) {
 	if len(result.Partial) > 0 {
 		p := result.Partial[0]
