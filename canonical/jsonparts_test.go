@@ -87,7 +87,7 @@ func TestJSONParts(t *testing.T) {
 	}
 }
 
-func TestJSONPartsThatFail(t *testing.T) {
+func TestJSONPartsErrors(t *testing.T) {
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprintf(`"f%d":1`, i))
@@ -121,7 +121,7 @@ func TestJSONPartsThatFail(t *testing.T) {
 	}
 }
 
-func TestManyFieldsAreSorted(t *testing.T) {
+func TestFieldsSortsManyNames(t *testing.T) {
 	object := map[string]int{}
 	for i := range 200 {
 		object[fmt.Sprintf("f%d", i)] = i

@@ -86,7 +86,7 @@ func TestBodySHA256(t *testing.T) {
 	require.Equal(t, "before ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", string(got))
 }
 
-func TestByKindTakesTheNotificationsPart(t *testing.T) {
+func TestByKindOfNotification(t *testing.T) {
 	m := message(t, "", "{}")
 	m.Kind = paymentsvc.KindNotification
 	got, err := canonical.ByKind(canonical.Method, canonical.Timestamp)(nil, m)
@@ -94,7 +94,7 @@ func TestByKindTakesTheNotificationsPart(t *testing.T) {
 	require.Equal(t, "1700000000", string(got))
 }
 
-func TestAddressesWithoutPathAreSentAsASlash(t *testing.T) {
+func TestPathIsASlashIfEmpty(t *testing.T) {
 	m := message(t, "https://pay.example.com", "")
 	for _, part := range []paymentsvc.CanonicalFunc{canonical.Path, canonical.RequestURI, canonical.DecodedPath} {
 		got, err := part(nil, m)
@@ -103,7 +103,7 @@ func TestAddressesWithoutPathAreSentAsASlash(t *testing.T) {
 	}
 }
 
-func TestEscapesOfThePath(t *testing.T) {
+func TestPathEscapes(t *testing.T) {
 	m := message(t, "https://pay.example.com/a%2Fb%20c", "")
 	for want, part := range map[string]paymentsvc.CanonicalFunc{
 		"/a%2Fb%20c": canonical.Path,
@@ -115,7 +115,7 @@ func TestEscapesOfThePath(t *testing.T) {
 	}
 }
 
-func TestPartsThatFail(t *testing.T) {
+func TestPartsErrors(t *testing.T) {
 	notification := message(t, "", `{"a":1}`)
 	notification.Kind = paymentsvc.KindNotification
 	served := message(t, "/hooks?x=1", `{"a":1}`) // as a server sees it: neither scheme nor host
@@ -178,7 +178,7 @@ func raceDetector() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-func TestPartsOfTheMessageAllocateNothing(t *testing.T) {
+func TestPartsAllocateNothing(t *testing.T) {
 	if raceDetector() {
 		t.Skip("the race detector makes sync.Pool, which encoding/json uses, forget what it was given")
 	}
@@ -213,7 +213,7 @@ func TestPartsOfTheMessageAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestTransformsMayRunAtOnce(t *testing.T) {
+func TestSHA256Concurrency(t *testing.T) {
 	part := canonical.SHA256(paymentsvc.Hex, canonical.Body)
 	done := make(chan error)
 	for i := range 8 {
@@ -235,7 +235,7 @@ func TestTransformsMayRunAtOnce(t *testing.T) {
 	}
 }
 
-func TestReadingSecrets(t *testing.T) {
+func TestSecretFormRead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		form   canonical.SecretForm
 		secret paymentsvc.Secret
@@ -258,7 +258,7 @@ func TestReadingSecrets(t *testing.T) {
 	}
 }
 
-func TestSecretsThatCannotBeRead(t *testing.T) {
+func TestSecretFormReadErrors(t *testing.T) {
 	const secret = "not-hex!_%%%"
 	// The texts are whole, since what encoding/hex and encoding/base64 say repeats parts of the secret.
 	for want, form := range map[string]canonical.SecretForm{
@@ -282,7 +282,7 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 	require.Equal(t, "unknown form", canonical.SecretForm(99).String())
 }
 
-func TestAPartThatReturnsTheBodyItselfLeavesItAsItIs(t *testing.T) {
+func TestPartsDoNotChangeABodyThatAPartReturns(t *testing.T) {
 	lazy := func(_ []byte, m *paymentsvc.Message) ([]byte, error) { return m.Body, nil }
 	for name, part := range map[string]paymentsvc.CanonicalFunc{
 		"Lower":  canonical.Lower(lazy),

@@ -23,7 +23,7 @@ func sum(secret paymentsvc.Secret, text []byte) string {
 }
 
 // The fast way to an HMAC must give crypto/hmac's, wherever a text is cut and whatever the key's length.
-func TestTheCheckerAgreesWithCryptoHMAC(t *testing.T) {
+func TestCheckerAgreesWithCryptoHMAC(t *testing.T) {
 	for name, plain := range map[string]bool{"with saved states": false, "the plain way": true} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
@@ -55,7 +55,7 @@ func TestTheCheckerAgreesWithCryptoHMAC(t *testing.T) {
 }
 
 // What a stage says it counts must be what its worker tries, each text once.
-func TestStagesTryWhatTheyCount(t *testing.T) {
+func TestStageTriesWhatItCounts(t *testing.T) {
 	piece := func(k kind, text string) *piece {
 		return &piece{kind: k, texts: []string{text}, expr: text, part: canonical.Literal(text)}
 	}
@@ -111,7 +111,7 @@ func (l *looks) Err() error {
 }
 
 // Between two looks at its context a worker must not hash for longer than a few milliseconds.
-func TestAWorkerLooksAtItsContextOften(t *testing.T) {
+func TestSearchLooksAtItsContextOften(t *testing.T) {
 	for name, length := range map[string]int{"short texts": 1, "long texts": 60 << 10} {
 		t.Run(name, func(t *testing.T) {
 			st := &stage{min: 1, max: 8, extras: 8, gaps: []string{"."}, keys: []key{newKey(canonical.SecretText, "a")}}
@@ -145,7 +145,7 @@ func TestCatalogueEndsWithItsContext(t *testing.T) {
 }
 
 // Each single composition of a stage must be hit when it is the one.
-func TestStagesHitEachOfTheirCompositions(t *testing.T) {
+func TestStageHitsEachOfItsCompositions(t *testing.T) {
 	st := &stage{
 		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: after | around | newline, keys: []key{newKey(canonical.SecretText, "a")},
 		groups: []stageGroup{
@@ -175,7 +175,7 @@ func TestStagesHitEachOfTheirCompositions(t *testing.T) {
 	}
 }
 
-func TestAStageThatIsTooLargeIsCutOrLeftOut(t *testing.T) {
+func TestStageFitCutsOrEmptiesWhatIsTooLarge(t *testing.T) {
 	st := func() *stage {
 		s := &stage{min: 2, max: 4, extras: 4, gaps: separators(allSeparators), keys: []key{newKey(canonical.SecretText, "a")}}
 		for range 10 {
@@ -206,7 +206,7 @@ func TestSeparatorsAreDifferent(t *testing.T) {
 }
 
 // What is the same text must not be hashed twice in a stage, nor may a piece get lost over it.
-func TestEqualTextsAreOneInAStage(t *testing.T) {
+func TestStageHasEachTextOnce(t *testing.T) {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
 	samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("0", 64)}})
 	require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestEqualTextsAreOneInAStage(t *testing.T) {
 }
 
 // A match is what its Scheme signs, not what the search took the pieces for.
-func TestAMatchThatDoesNotSignIsDropped(t *testing.T) {
+func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
 	signature, err := paymentsvc.Scheme{Canonical: canonical.Literal("text"), Encoding: paymentsvc.Hex}.Signature("secret-of-the-test", &m)
 	require.NoError(t, err)
@@ -245,7 +245,7 @@ func TestAMatchThatDoesNotSignIsDropped(t *testing.T) {
 	}
 }
 
-func TestTheSampleThatTellsMostIsSearched(t *testing.T) {
+func TestMostTellingSample(t *testing.T) {
 	sample := func(body string) *sample { return &sample{message: paymentsvc.Message{Body: []byte(body)}} }
 	for name, tt := range map[string]struct {
 		bodies []string

@@ -58,7 +58,7 @@ func exprs(matches []discover.Match) (list []string) {
 	return list
 }
 
-func TestFindGivesTheSimplestFirst(t *testing.T) {
+func TestFindReturnsTheSimplestFirst(t *testing.T) {
 	result, err := find(t, signed(t, canonical.Join("\n", canonical.Timestamp, canonical.Method, canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody)))
 	require.NoError(t, err)
 	first := result.Matches[0]
@@ -76,7 +76,7 @@ func TestFindGivesTheSimplestFirst(t *testing.T) {
 	require.Empty(t, result.Partial)
 }
 
-func TestEveryMatchSignsEverySample(t *testing.T) {
+func TestMatchesSignEverySample(t *testing.T) {
 	part := canonical.Join("|", canonical.Timestamp, canonical.Field("amount"), canonical.Secret(secret))
 	samples := []discover.Sample{
 		signed(t, part, post(cardURL, "1700000000", cardBody)),
@@ -94,7 +94,7 @@ func TestEveryMatchSignsEverySample(t *testing.T) {
 	}
 }
 
-func TestUndecidedPartsAndTheSampleThatDecides(t *testing.T) {
+func TestUndecidedUntilASampleDecides(t *testing.T) {
 	part := canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body)
 	one, err := find(t, signed(t, part, post(cardURL, "1700000000", cardBody)))
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestUndecidedPartsAndTheSampleThatDecides(t *testing.T) {
 	require.Len(t, two.Matches, 1)
 }
 
-func TestEncodingsThatOneSampleCannotTell(t *testing.T) {
+func TestUndecidedEncodings(t *testing.T) {
 	scheme := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: base64.StdEncoding}
 	var ambiguous, telling *discover.Sample
 	for i := 0; ambiguous == nil || telling == nil; i++ {
@@ -144,7 +144,7 @@ func TestEncodingsThatOneSampleCannotTell(t *testing.T) {
 	require.NotContains(t, strings.Join(exprs(result.Matches), "\n"), "base64.URLEncoding")
 }
 
-func TestRequestsAndNotificationsUnderOneScheme(t *testing.T) {
+func TestFindRequestsAndNotificationsUnderOneScheme(t *testing.T) {
 	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
 	notification := received("", "1700000001", notifyBody)
 	notification.URL = nil // as Webhook.Parse gives it
@@ -153,7 +153,7 @@ func TestRequestsAndNotificationsUnderOneScheme(t *testing.T) {
 	require.Contains(t, result.Matches[0].Expr, `canonical.Join(".", canonical.Timestamp, canonical.Body)`)
 }
 
-func TestFieldsThatSomeSamplesLack(t *testing.T) {
+func TestFindFieldsThatSomeSamplesLack(t *testing.T) {
 	part := canonical.Join("|", canonical.Field("order_id"), canonical.FieldOr("", "user_data"), canonical.Timestamp)
 	with := strings.Replace(notifyBody, "}", `,"user_data":"order-1"}`, 1)
 	samples := []discover.Sample{
@@ -169,7 +169,7 @@ func TestFieldsThatSomeSamplesLack(t *testing.T) {
 }
 
 // The first sample is searched, and what it gives away must be read anew in the light of the others.
-func TestFurtherSamplesCorrectWhatTheFirstOneSuggests(t *testing.T) {
+func TestFindCorrectsTheFirstSampleByTheOthers(t *testing.T) {
 	for name, gaps := range map[string][2]string{"one separator": {"#", "#"}, "different separators": {".", "\n"}} {
 		t.Run(name, func(t *testing.T) {
 			part := canonical.Join("", canonical.Timestamp, canonical.Literal(gaps[0]), canonical.Method, canonical.Literal(gaps[1]), canonical.BodySorted)
@@ -183,7 +183,7 @@ func TestFurtherSamplesCorrectWhatTheFirstOneSuggests(t *testing.T) {
 	}
 }
 
-func TestWordsOfTheCaller(t *testing.T) {
+func TestOptionsWords(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
 	_, err := find(t, s)
@@ -195,7 +195,7 @@ func TestWordsOfTheCaller(t *testing.T) {
 	require.Contains(t, result.Matches[0].Expr, `canonical.Literal("key-of-mine")`)
 }
 
-func TestMatchesBeyondTheLimitAreCounted(t *testing.T) {
+func TestOptionsMaxMatches(t *testing.T) {
 	s := signed(t, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody))
 	all, err := find(t, s)
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestMatchesBeyondTheLimitAreCounted(t *testing.T) {
 	require.Positive(t, some.More)
 }
 
-func TestTheNumberOfWorkersDoesNotChangeTheMatches(t *testing.T) {
+func TestOptionsWorkersDoNotChangeTheMatches(t *testing.T) {
 	s := signed(t, canonical.Join("&", canonical.Method, canonical.RequestURI, canonical.Timestamp), post(cardURL, "1700000000", cardBody))
 	var want []string
 	for _, workers := range []int{1, 2, 7} {
@@ -218,7 +218,7 @@ func TestTheNumberOfWorkersDoesNotChangeTheMatches(t *testing.T) {
 	}
 }
 
-func TestAWrongSecretFindsNothing(t *testing.T) {
+func TestFindNothingWithAWrongSecret(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
 	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.02})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
@@ -236,7 +236,7 @@ func TestAWrongSecretFindsNothing(t *testing.T) {
 	require.Equal(t, covered, result.Tried, "what is said to be covered must have been tried")
 }
 
-func TestMoreEffortTriesMore(t *testing.T) {
+func TestOptionsEffort(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
 	tried := func(effort float64) int64 {
 		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: effort})
@@ -246,7 +246,7 @@ func TestMoreEffortTriesMore(t *testing.T) {
 	require.Greater(t, tried(0.02), 2*tried(0.001))
 }
 
-func TestASampleThatDoesNotBelong(t *testing.T) {
+func TestPartialMatch(t *testing.T) {
 	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
 	good := signed(t, part, post(cardURL, "1700000000", cardBody))
 	good.Name = "good.http"
@@ -265,7 +265,7 @@ func TestASampleThatDoesNotBelong(t *testing.T) {
 	}
 }
 
-func TestKindsThatAreSignedInDifferentWays(t *testing.T) {
+func TestHintsForKindsThatAreSignedDifferently(t *testing.T) {
 	result, err := find(t,
 		signed(t, canonical.Join("\n", canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody)),
 		signed(t, canonical.Body, received("https://shop.example/hook", "1700000001", notifyBody)))
@@ -322,7 +322,7 @@ func TestProgress(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(reports, func(a, b discover.Progress) int { return int(a.Elapsed - b.Elapsed) }))
 }
 
-func TestLargeBodiesTakeNoLongerThanSmallOnes(t *testing.T) {
+func TestFindBoundsTheWorkOnLargeBodies(t *testing.T) {
 	work := func(size int) (compositions, bytes int64) {
 		s := signed(t, canonical.Body, post(cardURL, "1700000000", fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))))
 		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.01})
@@ -336,7 +336,7 @@ func TestLargeBodiesTakeNoLongerThanSmallOnes(t *testing.T) {
 	require.Less(t, hashed, small*1000)
 }
 
-func TestSamplesThatCannotBeSearched(t *testing.T) {
+func TestSampleErrors(t *testing.T) {
 	right := strings.Repeat("ab", 32)
 	with := func(change func(*discover.Sample)) []discover.Sample {
 		s := discover.Sample{Message: post(cardURL, "1700000000", cardBody), Signature: right}
@@ -381,7 +381,7 @@ func TestSamplesThatCannotBeSearched(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotBeUsed(t *testing.T) {
+func TestOptionsErrors(t *testing.T) {
 	s := []discover.Sample{signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))}
 	for name, tt := range map[string]struct {
 		options discover.Options
@@ -402,7 +402,7 @@ func TestOptionsThatCannotBeUsed(t *testing.T) {
 	require.ErrorContains(t, err, "needs a context")
 }
 
-func TestTheSecretIsNeverShown(t *testing.T) {
+func TestFindNeverShowsTheSecret(t *testing.T) {
 	part := canonical.Join("", canonical.Path, canonical.Timestamp, canonical.Secret(secret), canonical.Body)
 	address := "https://pay.example.com/" + string(secret) + "/init_payout" // by mistake
 	s := signed(t, part, post(address, "1700000000", cardBody))
@@ -531,7 +531,7 @@ func main() {
 	return program, want
 }
 
-func TestHeadersThatNetHTTPAddsAreNotTaken(t *testing.T) {
+func TestFindIgnoresHeadersOfNetHTTP(t *testing.T) {
 	m := post(cardURL, "1700000000", cardBody, "Content-Length", fmt.Sprint(len(cardBody)), "X-Forwarded-For", "10.0.0.1")
 	for _, name := range []string{"Content-Length", "X-Forwarded-For"} {
 		_, err := find(t, signed(t, canonical.Join("|", canonical.Timestamp, canonical.Header(name)), m))

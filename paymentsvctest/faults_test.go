@@ -103,7 +103,7 @@ func normal(fault string) string {
 	return strings.NewReplacer("1500ms", "1.5s", "-24h", "-24h0m0s", "10us", "10µs").Replace(fault)
 }
 
-func TestAGzipBombIsSmallAndWhole(t *testing.T) {
+func TestGzipBombIsSmallAndWhole(t *testing.T) {
 	for _, size := range []int{0, 200, 64 << 10, 1<<20 + 17, 8 << 20} {
 		srv := paymentsvctest.Start(t, config())
 		srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.GzipBomb(size))
@@ -220,7 +220,7 @@ func TestFaultsOfTwoRulesCombine(t *testing.T) {
 }
 
 // A refused connection has to be one: proof that nothing was sent.
-func TestRefuseIsARefusedConnection(t *testing.T) {
+func TestRefuseIsConnectionRefused(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	pay(t, client, "order-0") // a connection is open, and must not be used
@@ -234,7 +234,7 @@ func TestRefuseIsARefusedConnection(t *testing.T) {
 	assert.Equal(t, 1, srv.Requests(paymentsvctest.InitPayout))
 }
 
-func TestHoldLeavesTheOrderOfThingsToTheTest(t *testing.T) {
+func TestHoldEndsWhenTheTestSays(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	release := make(chan struct{})
@@ -256,7 +256,7 @@ func TestHoldLeavesTheOrderOfThingsToTheTest(t *testing.T) {
 	assert.Equal(t, "hold after", rule.Faults[0])
 }
 
-func TestWhatHangsEndsWithTheClientOrTheServer(t *testing.T) {
+func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 	for _, fault := range []paymentsvctest.Fault{
 		paymentsvctest.Hang(paymentsvctest.BeforeCommit), paymentsvctest.Hang(paymentsvctest.AfterCommit),
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, nil), paymentsvctest.Slow(time.Hour),
@@ -476,7 +476,7 @@ func TestCloseIsFinal(t *testing.T) {
 	other.Close()
 }
 
-func TestAHandlerTakesRequestsThatNoServerHasRead(t *testing.T) {
+func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
 	srv, err := paymentsvctest.New(config())
 	require.NoError(t, err)
 	defer srv.Close()
@@ -498,7 +498,7 @@ func TestAHandlerTakesRequestsThatNoServerHasRead(t *testing.T) {
 	assert.Equal(t, http.StatusOK, w.Code, w.Body)
 }
 
-func TestAServerCanBeMountedBelowARouter(t *testing.T) {
+func TestServerBelowARouter(t *testing.T) {
 	srv, err := paymentsvctest.New(config(func(c *paymentsvctest.Config) { c.BasePath = "" }))
 	require.NoError(t, err)
 	defer srv.Close()

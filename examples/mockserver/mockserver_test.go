@@ -212,7 +212,7 @@ func (r *running) do(method, path string, form url.Values, change func(*http.Req
 	return resp.StatusCode, string(body)
 }
 
-func TestTheInterfaceIsServedBelowItsPath(t *testing.T) {
+func TestInterfaceIsServedBelowItsPath(t *testing.T) {
 	for _, basePath := range []string{"/", "/partner/v1", "/uix/"} {
 		t.Run(basePath, func(t *testing.T) {
 			r := start(t, "-base-path", basePath, "-partner", "7", "-project", "8", "-canonical", `{method}\n{path}\n{timestamp}\n{body-sha256}`,
@@ -240,7 +240,7 @@ func TestTheInterfaceIsServedBelowItsPath(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsThePagesOrTheInterfaces(t *testing.T) {
+func TestRoutesOfPageAndInterface(t *testing.T) {
 	r := start(t)
 	for _, test := range []struct {
 		name, method, path string
@@ -272,7 +272,7 @@ func TestAnAddressIsThePagesOrTheInterfaces(t *testing.T) {
 	require.Contains(t, page, "Refused requests: 3 in all")
 }
 
-func TestEveryRequestHasALineInTheLog(t *testing.T) {
+func TestLogHasALineForEveryRequest(t *testing.T) {
 	r := start(t, "-old-secret-file", fileWith(t, oldSecret))
 	r.pay("order-1")
 	r.press("faults/requests", url.Values{"on": {"get_balance"}, "which": {"every"}, "usual": {"drop before"}})
@@ -301,7 +301,7 @@ func TestEveryRequestHasALineInTheLog(t *testing.T) {
 	require.NotContains(t, log, "order-1", "a body is in the log")
 }
 
-func TestWhatTheProgramSaysOfItself(t *testing.T) {
+func TestRunIntroducesItself(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context()) // so that the program ends as soon as it has begun
 	cancel()
 	for _, test := range []struct {
@@ -351,7 +351,7 @@ func TestWhatTheProgramSaysOfItself(t *testing.T) {
 	}
 }
 
-func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestFlagErrors(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
@@ -385,14 +385,14 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestHelpSaysWhatIsMadeUp(t *testing.T) {
+func TestHelp(t *testing.T) {
 	var stdout, stderr output
 	require.Zero(t, run(t.Context(), []string{"-help"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "this mock's choice")
 	requireNothingSecret(t, stderr.String())
 }
 
-func TestAnAddressInUseEndsTheProgram(t *testing.T) {
+func TestRunEndsIfItsAddressIsInUse(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -468,7 +468,7 @@ func TestReadTimeoutDoesNotEndASlowAnswer(t *testing.T) {
 	})
 }
 
-func TestARequestThatDoesNotEndKeepsNothingAlive(t *testing.T) {
+func TestShutdownDoesNotWaitForAnUnfinishedRequest(t *testing.T) {
 	r := start(t, "-grace", "1ms")
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.address, "http://"))
 	require.NoError(t, err)

@@ -90,7 +90,7 @@ func row(t *testing.T, page string, what ...string) string {
 
 func settle(status string) url.Values { return url.Values{"status": {status}} }
 
-func TestAnOrderIsListedAndSettled(t *testing.T) {
+func TestPageListsAndSettlesOrders(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL+"/n?token=tok-7")
 	_, page := r.get("")
@@ -124,7 +124,7 @@ func TestAnOrderIsListedAndSettled(t *testing.T) {
 	require.Equal(t, []string{"payment.status_changed FAILURE of 10.50"}, receiver.taken())
 }
 
-func TestAPayoutGoesFromEachStatusToTheOther(t *testing.T) {
+func TestPageMovesPayoutsToEveryStatus(t *testing.T) {
 	r := start(t)
 	id := r.payOut("payout-1")
 	for _, test := range []struct{ to, next string }{{"SUCCESS", "FAILURE"}, {"FAILURE", "SUCCESS"}} {
@@ -133,7 +133,7 @@ func TestAPayoutGoesFromEachStatusToTheOther(t *testing.T) {
 	}
 }
 
-func TestANotificationIsSentByAButton(t *testing.T) {
+func TestPageSendsNotifications(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL)
 	id := r.pay("order-1")
@@ -165,7 +165,7 @@ func TestANotificationIsSentByAButton(t *testing.T) {
 	require.Contains(t, r.stderr.String(), "msg=notification event=payment.status_changed status=FAILURE order_id="+id+" forged=true http_status=401")
 }
 
-func TestARefundIsMade(t *testing.T) {
+func TestPageRefunds(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL)
 	id := r.pay("order-1")
@@ -187,7 +187,7 @@ func TestARefundIsMade(t *testing.T) {
 	require.Contains(t, row(t, page, "payout_balance"), "8.00 XTS")
 }
 
-func TestWhatIsNotTakenWaitsForTheNextDelivery(t *testing.T) {
+func TestPageKeepsUndeliveredNotifications(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL+"?token=tok-7")
 	receiver.Close() // it comes back to life never
@@ -205,7 +205,7 @@ func TestWhatIsNotTakenWaitsForTheNextDelivery(t *testing.T) {
 	require.NotContains(t, r.stderr.String(), "tok-7")
 }
 
-func TestWithoutAReceiverNothingIsSent(t *testing.T) {
+func TestPageSendsNothingWithoutAReceiver(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	_, page := r.press("orders/"+id+"/settle", settle("SUCCESS"))
@@ -219,7 +219,7 @@ func TestWithoutAReceiverNothingIsSent(t *testing.T) {
 	}
 }
 
-func TestAFaultIsSetStrikesAndIsRemoved(t *testing.T) {
+func TestPageSetsAndRemovesFaults(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		form    url.Values
@@ -268,7 +268,7 @@ func TestAFaultIsSetStrikesAndIsRemoved(t *testing.T) {
 	}
 }
 
-func TestARuleKeepsItsNameWhenAnotherIsRemoved(t *testing.T) {
+func TestPageRulesKeepTheirNames(t *testing.T) {
 	r := start(t)
 	for _, fault := range []string{"cut 1", "cut 2", "cut 3"} {
 		r.press("faults/requests", url.Values{"which": {"every"}, "text": {fault}})
@@ -283,7 +283,7 @@ func TestARuleKeepsItsNameWhenAnotherIsRemoved(t *testing.T) {
 	require.Contains(t, page, "Nothing goes wrong on purpose.")
 }
 
-func TestAFaultOfNotifications(t *testing.T) {
+func TestPageSetsNotificationFaults(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL, "-old-secret-file", fileWith(t, oldSecret))
 	id := r.pay("order-1")
@@ -298,7 +298,7 @@ func TestAFaultOfNotifications(t *testing.T) {
 	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, receiver.taken())
 }
 
-func TestAFormThatMakesNoSenseIsShownAgain(t *testing.T) {
+func TestPageShowsAnInvalidFormAgain(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	requests := func(on, which, n, text string) url.Values {
@@ -340,7 +340,7 @@ func TestAFormThatMakesNoSenseIsShownAgain(t *testing.T) {
 	require.Contains(t, page, "The form can&#39;t be read.", "a form that is too large")
 }
 
-func TestEveryFaultOfThePackageIsUsual(t *testing.T) {
+func TestPageOffersEveryFault(t *testing.T) {
 	usual := map[string]bool{}
 	for _, o := range faultOptions() {
 		f, err := paymentsvctest.ParseFault(o.Value)
@@ -373,7 +373,7 @@ func firstTwo(text string) string {
 	return words[0]
 }
 
-func TestARefusedRequestIsListedWithItsReason(t *testing.T) {
+func TestPageListsRejectedRequests(t *testing.T) {
 	r := start(t, "-old-secret-file", fileWith(t, oldSecret), "-tolerance", "5m")
 	_, err := r.client(oldSecret).InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("1"), UserData: "order-1", Payer: map[string]string{"name": "Ann Payer"},
@@ -427,7 +427,7 @@ func (r *running) signed(t *testing.T, body, over string) {
 	require.Equal(t, 401, resp.StatusCode)
 }
 
-func TestAForeignSiteCanPressNoButton(t *testing.T) {
+func TestPageRejectsForeignSites(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	for _, test := range []struct {
@@ -479,7 +479,7 @@ func started(t *testing.T, mock *paymentsvctest.Server) string {
 	return mock.Orders()[0].OrderID
 }
 
-func TestThePageAnswersToTheLoopbacksNames(t *testing.T) {
+func TestPageAnswersToLoopbackNames(t *testing.T) {
 	_, page := newMock(t)
 	for _, test := range []struct {
 		host   string
@@ -501,7 +501,7 @@ func TestThePageAnswersToTheLoopbacksNames(t *testing.T) {
 	}
 }
 
-func TestThePageShowsNothingAsMarkup(t *testing.T) {
+func TestPageEscapesMarkup(t *testing.T) {
 	r := start(t, "-canonical", `{timestamp}<i>"'{body}`)
 	const user = `"'><script>alert(1)</script>&amp;`
 	r.pay(user)
@@ -564,7 +564,7 @@ func requireWellFormed(t *testing.T, page string) {
 	}
 }
 
-func TestThePageIsWellFormedWhateverItShows(t *testing.T) {
+func TestPageIsWellFormed(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL)
 	_, page := r.get("")
@@ -583,7 +583,7 @@ func TestThePageIsWellFormedWhateverItShows(t *testing.T) {
 	requireWellFormed(t, page)
 }
 
-func TestThePageRefreshesItselfOnlyWhenAsked(t *testing.T) {
+func TestPageRefreshesOnlyWhenAsked(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	_, page := r.get("?auto=2")
@@ -596,7 +596,7 @@ func TestThePageRefreshesItselfOnlyWhenAsked(t *testing.T) {
 	require.Contains(t, page, "http-equiv", "a button ends it")
 }
 
-func TestALongListIsCutUnlessAllIsAsked(t *testing.T) {
+func TestPageCutsLongLists(t *testing.T) {
 	r := start(t)
 	for i := range fewRows + 1 {
 		r.pay(fmt.Sprintf("order-%d.", i+1))
@@ -616,7 +616,7 @@ func TestALongListIsCutUnlessAllIsAsked(t *testing.T) {
 }
 
 // The page's colours, each on each surface on which it stands: WCAG 2 wants 4.5 of text, and 3 of the edges of fields.
-func TestTheColoursContrast(t *testing.T) {
+func TestPageColoursContrast(t *testing.T) {
 	css, err := files.ReadFile("style.css")
 	require.NoError(t, err)
 	light, dark, both := strings.Cut(string(css), "prefers-color-scheme: dark")
@@ -661,7 +661,7 @@ func luminance(t *testing.T, hex string) float64 {
 	return sum
 }
 
-func TestAButtonsWorkIsDoneThoughItsBrowserHasLeft(t *testing.T) {
+func TestPageFinishesWorkOfABrowserThatLeft(t *testing.T) {
 	mock, page := newMock(t)
 	var got int
 	mock.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got++ }), "/n"))
