@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// answer is what goes back.
+// answer is an HTTP answer.
 type answer struct {
 	status int
 	header http.Header
@@ -99,7 +99,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, s.distort(a, e), e)
 }
 
-// readBody reads a body, and no more of one that is too long than shows it.
+// readBody reads a body, or enough of it to see that it is too long.
 func readBody(r *http.Request) ([]byte, error) {
 	if r.Body == nil { // a request that no server has read
 		return nil, nil
@@ -107,7 +107,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 }
 
-// answer is what the service itself answers to the nth request at an endpoint.
+// answer is how the service itself answers the nth request at an endpoint.
 func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) answer {
 	call, why := s.check(r, endpoint, body)
 	var a answer
@@ -122,7 +122,7 @@ func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) an
 	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, why.message)
 }
 
-// ends reports whether a request gets no further than a stage, once it has waited as the stage wants.
+// ends waits as a stage says, and reports whether the request ends there.
 func (s *Server) ends(ctx context.Context, st stage) bool {
 	for _, release := range st.holds {
 		if !s.released(ctx, release) {
@@ -135,7 +135,7 @@ func (s *Server) ends(ctx context.Context, st stage) bool {
 	return st.drop
 }
 
-// released waits, and reports whether it was release that ended the wait.
+// released waits, and reports whether release ended the wait.
 func (s *Server) released(ctx context.Context, release <-chan struct{}) bool {
 	select {
 	case <-release:

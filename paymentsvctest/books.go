@@ -19,8 +19,8 @@ const (
 	KindInvoice Kind = "invoice"
 )
 
-// Order is something that was started. Its destination and its four open objects are shown neither by fmt nor
-// by encoding/json.
+// Order is a payment, payout, form or invoice that was started. Neither fmt nor encoding/json shows its destination and
+// its four open objects.
 type Order struct {
 	// Number counts the orders from 1.
 	Number int
@@ -113,7 +113,7 @@ func refuse(problem Problem, message string) *refusal {
 	return &refusal{problem: problem, message: message}
 }
 
-// start enters a new order, or gives the one that is there.
+// start enters a new order, or returns the existing one.
 func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *refusal) {
 	key := userKey{o.ProjectID, o.payout(), o.UserData}
 	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
@@ -189,7 +189,7 @@ func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, er
 
 var errRefund = errors.New("a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
 
-// refund returns back a part of an order, if the refund is in SUCCESS.
+// refund refunds a part of an order, if the refund is in SUCCESS.
 func (b *books) refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (*order, error) {
 	o := b.byID[orderID]
 	if o == nil {
@@ -215,7 +215,7 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	return o, b.change(o, &after)
 }
 
-// change makes an order like after, and moves its account.
+// change replaces an order by after, and updates its account.
 func (b *books) change(o, after *order) error {
 	moved, err := b.accounts[o.ProjectID].move(o, after)
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Delivery is a notification that was sent, or was to be.
+// Delivery is an attempt to send a notification.
 type Delivery struct {
 	// Notification is what was sent, or was to be.
 	Notification Notification
-	// Faults is what went wrong with it on purpose.
+	// Faults are the faults that were injected.
 	Faults []string
-	// Forged says that it was not the service's.
+	// Forged reports whether it was a forgery.
 	Forged bool
-	// HTTPStatus is the receiver's answer, 0 without one.
+	// HTTPStatus is the answer of the receiver, 0 without one.
 	HTTPStatus int
-	// Err is why there was none.
+	// Err is why there was no answer.
 	Err error
 }
 
-// Accepted reports whether the receiver answered with a 2xx. That this means "taken" is this package's choice: the
+// Accepted reports whether the receiver answered with a 2xx. That this means accepted is this package's choice: the
 // document does not show the response that the partner must return (section 6).
 func (d Delivery) Accepted() bool { return d.HTTPStatus/100 == 2 }
 
@@ -43,17 +43,16 @@ func (d Delivery) String() string {
 	return fmt.Sprintf("%s: HTTP %d", text, d.HTTPStatus)
 }
 
-// Deliveries returns everything that Deliver and Send did, in its order.
+// Deliveries returns all that Deliver and Send did, in its order.
 func (s *Server) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.deliveries)
 }
 
-// Deliver sends what is in the outbox, one after the other, with the faults that the rules and Chaos say, and
-// gives what it did. What is not answered with a 2xx stays in the outbox until it has been tried
-// Config.NotifyAttempts times; when a service retries is not shown, so here it is the next Deliver. Without a
-// receiver nothing happens.
+// Deliver sends what is in the outbox, one after the other, with the faults of the rules and Chaos, and returns what
+// it did. A notification that is not answered with a 2xx stays in the outbox until it was tried Config.NotifyAttempts
+// times; the document does not show retries, so the next Deliver is the retry. Without a receiver it does nothing.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
 	due, receiver := s.due()
 	var done []Delivery
@@ -74,7 +73,7 @@ func (s *Server) Deliver(ctx context.Context) []Delivery {
 	return done
 }
 
-// DeliverAll calls Deliver until the outbox is empty or ctx is done.
+// DeliverAll calls [Server.Deliver] until the outbox is empty or ctx ends.
 func (s *Server) DeliverAll(ctx context.Context) []Delivery {
 	var done []Delivery
 	for ctx.Err() == nil && !s.closed() {
@@ -89,7 +88,7 @@ func (s *Server) DeliverAll(ctx context.Context) []Delivery {
 	return done
 }
 
-// Send sends a notification at once, past the outbox and the rules. Delayed and Reordered mean nothing here.
+// Send sends a notification at once, without the outbox and the rules. Delayed and Reordered have no effect.
 func (s *Server) Send(ctx context.Context, n Notification, faults ...NotificationFault) []Delivery {
 	s.mu.Lock()
 	receiver := s.receiver
@@ -103,7 +102,7 @@ func (s *Server) putBack(letters []*letter) {
 	s.outbox = append(s.outbox, letters...)
 }
 
-// due takes out of the outbox what is to be sent now.
+// due takes what is to be sent now out of the outbox.
 func (s *Server) due() ([]*letter, Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +135,7 @@ func (s *Server) due() ([]*letter, Receiver) {
 	return due, s.receiver
 }
 
-// decide finds out what goes wrong with a notification.
+// decide chooses the faults of a notification.
 func (s *Server) decide(l *letter) {
 	var faults []NotificationFault
 	for _, r := range s.notifyRules {
@@ -163,7 +162,7 @@ var (
 	errCut         = errors.New("cut on purpose")
 )
 
-// send does what the faults say of one notification, and keeps what became of it.
+// send applies the faults to one notification, and records what happened.
 func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
 	p := s.project(n.ProjectID)
 	one := func(n Notification, secret paymentsvc.Secret) Delivery {
@@ -205,7 +204,7 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 	return done
 }
 
-// forgery claims what is not so.
+// forgery claims another status.
 func (s *Server) forgery(n Notification) Notification {
 	claim := paymentsvc.StatusSuccess
 	if n.StatusDescription == claim {

@@ -8,8 +8,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Notification is the body of a notification, its fields in the document's order (section 6). Change what you
-// like before Send: it is sent as it is.
+// Notification is the body of a notification, its fields in the document's order (section 6). Change what you like
+// before [Server.Send], which sends it as it is.
 type Notification struct {
 	// ProjectID says whose secret signs it. It is not sent.
 	ProjectID int64 `json:"-"`
@@ -25,7 +25,7 @@ type Notification struct {
 	UserData          string                `json:"user_data,omitempty"`
 }
 
-// String shows what a test's message wants.
+// String returns a line for the messages of tests.
 func (n Notification) String() string {
 	return fmt.Sprintf("%s %s %s for user_data %q, %s", n.Event, n.OrderID, n.Amount, n.UserData, n.StatusDescription)
 }
@@ -36,19 +36,18 @@ type Receiver struct {
 	handler http.Handler
 }
 
-// ToURL sends notifications to an address by HTTP. Redirects are not followed, and an answer may take 10
-// seconds.
+// ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for an answer.
 func ToURL(address string) Receiver { return Receiver{address: address} }
 
-// ToHandler hands notifications to h, as requests for a path such as "/notifications", on the goroutine of
-// Deliver or Send: when these return, h has returned. A panic of h is not caught.
+// ToHandler passes notifications to h, as requests for a path such as "/notifications", on the goroutine of Deliver or
+// Send: when these return, h has returned. It does not recover a panic of h.
 func ToHandler(h http.Handler, path string) Receiver {
 	return Receiver{handler: h, address: (&url.URL{Scheme: "http", Host: "partner.example", Path: path}).String()}
 }
 
 func (r Receiver) nowhere() bool { return r.address == "" }
 
-// SetReceiver says where notifications go from now on.
+// SetReceiver sets where notifications go from now on.
 func (s *Server) SetReceiver(r Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,10 +63,10 @@ type letter struct {
 	faults   []string
 }
 
-// Settle puts an order into another status, moves the balances, and puts the notification of it into the outbox.
-// Deliver sends it. A payment, form or invoice in SUCCESS or FAILURE stays there, for the document shows no way
-// out; what payouts can do is not shown, so they go everywhere. Other errors: there is no such order, status has no
-// Config.Numbers, or the books cannot hold the sum.
+// Settle moves an order to another status, updates the balances, and puts the notification into the outbox for
+// [Server.Deliver]. A payment, form or invoice stays in SUCCESS or FAILURE, since the document shows no way out;
+// payouts can move to every status. It also returns an error if there is no such order, if status has no
+// Config.Numbers, or if the books cannot hold the sum.
 func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +77,8 @@ func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notificat
 	return s.post(o.notification(o.Status, o.Numbers)), nil
 }
 
-// Step moves every order one status further in what Config.Script said, as Settle does, in the order in which
-// they were started. It returns the number of orders moved, and stops at the first error.
+// Step moves every order to the next status of Config.Script, as [Server.Settle] does, in the order in which they were
+// started. It returns the number of orders that it moved, and stops at the first error.
 func (s *Server) Step() (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,10 +98,10 @@ func (s *Server) Step() (int, error) {
 	return moved, nil
 }
 
-// Refund returns an amount of a payment, form or invoice back, if status is SUCCESS, and puts a
-// refund.status_changed with the order's order_id into the outbox for any status. The document shows no call that
-// starts a refund (section 4.8), so it is the service's doing. It is an error for the order not to be in SUCCESS, for
-// amount to be more than what is left of it or not more than 0, and for status to have no Config.Numbers.
+// Refund puts a refund.status_changed with the order's order_id into the outbox, and, if status is SUCCESS, refunds
+// amount of a payment, form or invoice. The document shows no call that starts a refund (section 4.8), so the service
+// does. It returns an error if the order is not in SUCCESS, if amount is not positive or exceeds what is left of it,
+// and if status has no Config.Numbers.
 func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +114,8 @@ func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status payment
 	return s.post(n), nil
 }
 
-// Compose returns the notification that an order's change to status has or would have, and changes nothing: for
-// Send, such as a PENDING that comes late. It is an error for the order not to be there.
+// Compose returns the notification of an order's change to status, and changes nothing: for [Server.Send], such as a
+// late PENDING. It returns an error if there is no such order.
 func (s *Server) Compose(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +149,7 @@ func (s *Server) post(n Notification) Notification {
 	return n
 }
 
-// Outbox returns the notifications that wait for Deliver.
+// Outbox returns the notifications that wait for [Server.Deliver].
 func (s *Server) Outbox() []Notification {
 	s.mu.Lock()
 	defer s.mu.Unlock()

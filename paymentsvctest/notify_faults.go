@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// NotificationFault is one thing that goes wrong with a notification. Its zero value is none.
+// NotificationFault is a fault of a notification. Its zero value is none.
 type NotificationFault struct {
 	text  string
 	apply func(*deliveryEffects)
 }
 
-// String returns the fault as ParseNotificationFault reads it.
+// String returns the text that [ParseNotificationFault] reads.
 func (f NotificationFault) String() string { return f.text }
 
-// deliveryEffects is what the faults of one notification come to.
+// deliveryEffects is the combination of the faults of one notification.
 type deliveryEffects struct {
 	lost      bool
 	delay     int
@@ -37,57 +37,55 @@ func combineNotified(faults []NotificationFault) *deliveryEffects {
 	return e
 }
 
-// Lost does not send the notification; it counts as an attempt that failed.
+// Lost does not send the notification. It counts as a failed attempt.
 func Lost() NotificationFault {
 	return NotificationFault{"lost", func(e *deliveryEffects) { e.lost = true }}
 }
 
-// RepeatedBy sends it n times more, with the same body.
+// RepeatedBy sends n duplicates of it, with the same body.
 func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered sends it behind the one that follows it; where none follows, with the next Deliver.
+// Reordered sends it after the next one; the last one waits for the next Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
 
-// Delayed leaves it in the outbox for n calls of Deliver.
+// Delayed keeps it in the outbox for n calls of Deliver.
 func Delayed(n int) NotificationFault {
 	return NotificationFault{"delayed " + strconv.Itoa(n), func(e *deliveryEffects) { e.delay = n }}
 }
 
-// Forged sends another one first, which claims SUCCESS, or FAILURE instead of SUCCESS, and is signed with a key
-// that is nobody's.
+// Forged first sends a forgery, which claims SUCCESS, or FAILURE instead of SUCCESS, and is signed with an unknown key.
 func Forged() NotificationFault {
 	return NotificationFault{"forged", func(e *deliveryEffects) { e.forge = true }}
 }
 
-// SignedWithOldSecret signs it with Project.OldSecret. Without one nothing is sent, and the Delivery says so.
+// SignedWithOldSecret signs it with Project.OldSecret. Without one nothing is sent, and the [Delivery] says so.
 func SignedWithOldSecret() NotificationFault {
 	return NotificationFault{"old-secret", func(e *deliveryEffects) { e.oldSecret = true }}
 }
 
-// Skewed puts its timestamp off by skew, and signs that.
+// Skewed shifts its timestamp by skew, and signs the shifted timestamp.
 func Skewed(skew time.Duration) NotificationFault {
 	return NotificationFault{"skewed " + skew.String(), func(e *deliveryEffects) { e.skew = skew }}
 }
 
-// CutAt breaks the connection behind n bytes of the body.
+// CutAt closes the connection after n bytes of the body.
 func CutAt(n int) NotificationFault {
 	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) { at := max(n, 0); e.cut = &at }}
 }
 
-// AllNotificationFaults returns one of each with moderate values, but for SignedWithOldSecret, which needs an
-// OldSecret.
+// AllNotificationFaults returns one of each with moderate values, except SignedWithOldSecret, which needs an OldSecret.
 func AllNotificationFaults() []NotificationFault {
 	return []NotificationFault{
 		Lost(), RepeatedBy(2), Reordered(), Delayed(1), Forged(), Skewed(-time.Hour), Skewed(time.Hour), CutAt(20),
 	}
 }
 
-// ParseNotificationFault reads a fault as NotificationFault.String writes it, such as "repeated 2" or
-// "skewed -1h". Anything else is an error.
+// ParseNotificationFault reads the text of [NotificationFault.String], such as "repeated 2" or "skewed -1h". Anything
+// else is an error.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
 	var f NotificationFault

@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// transmit signs a notification and brings it to its receiver.
+// transmit signs a notification and sends it to its receiver.
 func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secret paymentsvc.Secret, e *deliveryEffects) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -54,7 +54,7 @@ func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secr
 	return resp.StatusCode, nil
 }
 
-// cutReader reads body, or no more than its first bytes and then an error.
+// cutReader reads body, or only its first bytes and then an error.
 func cutReader(body []byte, at *int) io.Reader {
 	if at == nil || *at >= len(body) {
 		return bytes.NewReader(body)
@@ -66,7 +66,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
 
-// handle returns a request to a handler the way a server would.
+// handle calls a handler as a server does.
 func handle(h http.Handler, req *http.Request) (status int, err error) {
 	host := req.URL.Host
 	req.RequestURI, req.Host, req.RemoteAddr = req.URL.RequestURI(), host, "192.0.2.1:1234"
@@ -87,7 +87,7 @@ func handle(h http.Handler, req *http.Request) (status int, err error) {
 	return w.status, nil
 }
 
-// statusWriter keeps the status of an answer and nothing else.
+// statusWriter keeps only the status of an answer.
 type statusWriter struct {
 	header http.Header
 	status int

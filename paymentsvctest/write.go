@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// distort does to an answer what the faults say.
+// distort applies the faults to an answer.
 func (s *Server) distort(a answer, e *effects) answer {
 	date := s.cfg.Now()
 	if e.date != nil {
@@ -35,8 +35,8 @@ func (s *Server) distort(a answer, e *effects) answer {
 	return a
 }
 
-// bomb returns body and then spaces, size bytes in all, in the gzip format of RFC 1952. Only one piece of the spaces
-// is ever compressed, or held in memory: the rest are copies of it.
+// bomb returns body and then spaces, size bytes in all, in the gzip format of RFC 1952. Only one piece of the spaces is
+// kept in memory and compressed; the rest are copies of it.
 func bomb(body []byte, size int) []byte {
 	spaces := bytes.Repeat([]byte(" "), 64<<10)
 	piece := deflated(spaces)
@@ -54,7 +54,7 @@ func bomb(body []byte, size int) []byte {
 	return binary.LittleEndian.AppendUint32(out, uint32(max(size, len(body)))) //nolint:gosec // modulo 2^32, by the format
 }
 
-// deflated compresses data into blocks that end with a whole byte and refer to nothing before them.
+// deflated compresses data into blocks that end at a byte and refer to nothing before them.
 func deflated(data []byte) []byte {
 	var buf bytes.Buffer
 	w, _ := flate.NewWriter(&buf, flate.DefaultCompression) // fails for levels that do not exist
@@ -63,7 +63,7 @@ func deflated(data []byte) []byte {
 	return buf.Bytes()
 }
 
-// misshapen returns every value of an object another type, and leaves what is no object as it is.
+// misshapen gives every value of an object another type, and returns anything else as it is.
 func misshapen(body []byte) []byte {
 	fields, err := parseObject(body)
 	if err != nil {
@@ -79,7 +79,7 @@ func misshapen(body []byte) []byte {
 	return encode(fields)
 }
 
-// abandon ends the connection without an answer, hard or with a farewell.
+// abandon ends the connection without an answer; hard resets it.
 func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 	s.hangUp(conn)
 }
 
-// plain returns what is below TLS.
+// plain returns the connection below TLS.
 func plain(conn net.Conn) net.Conn {
 	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		return t.NetConn()
@@ -141,7 +141,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effe
 	}
 }
 
-// writeRaw sends an answer whose end is the end of the connection, and which may end in its header.
+// writeRaw sends an answer that ends with the connection, and may end in its header.
 func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
 	defer s.hangUp(conn)
 	var head bytes.Buffer
@@ -159,7 +159,7 @@ func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
 	s.writeBody(context.Background(), conn, func() {}, a.body[:min(e.cut.at, len(a.body))], e.slow)
 }
 
-// writeBody sends a body, as slowly as asked, until the client leaves or the server closes.
+// writeBody sends a body, slowly if pause is set, until the client leaves or the server closes.
 func (s *Server) writeBody(ctx context.Context, w io.Writer, flush func(), body []byte, pause time.Duration) {
 	if pause <= 0 {
 		_, _ = w.Write(body) // a client that left is not told
