@@ -39,8 +39,7 @@ type page struct {
 	log      *slog.Logger
 	template *template.Template
 
-	mu    sync.Mutex
-	names map[*paymentsvctest.Rule]int // rules have no name of their own
+	mu sync.Mutex
 }
 
 func newPage(set *settings, mock *paymentsvctest.Server, log *slog.Logger) *page {
@@ -49,7 +48,6 @@ func newPage(set *settings, mock *paymentsvctest.Server, log *slog.Logger) *page
 		mock:     mock,
 		log:      log,
 		template: template.Must(template.ParseFS(files, "page.html")),
-		names:    map[*paymentsvctest.Rule]int{},
 	}
 }
 
@@ -366,31 +364,11 @@ func (p *page) clearFaults(*http.Request) (done, error) {
 }
 
 func (p *page) removeFault(r *http.Request) (done, error) {
-	for _, rule := range p.rules() {
-		if r.PathValue("rule") == strconv.Itoa(rule.Name) {
+	for _, rule := range p.mock.Rules() {
+		if r.PathValue("rule") == strconv.Itoa(rule.ID) {
 			rule.Remove()
 			return done{word: "fault-removed"}, nil
 		}
 	}
 	return done{}, errors.New("there is no such rule any more")
-}
-
-// namedRule is a rule and a name for it that no other rule gets.
-type namedRule struct {
-	*paymentsvctest.Rule
-	Name int
-}
-
-func (p *page) rules() []namedRule {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	rules := p.mock.Rules()
-	list := make([]namedRule, 0, len(rules))
-	for _, rule := range rules {
-		if p.names[rule] == 0 {
-			p.names[rule] = len(p.names) + 1
-		}
-		list = append(list, namedRule{rule, p.names[rule]})
-	}
-	return list
 }

@@ -43,7 +43,7 @@ type view struct {
 	Outbox      []paymentsvctest.Notification
 	Deliveries  []deliveryRow
 	SentCount   int
-	Rules       []namedRule
+	Rules       []*paymentsvctest.Rule
 	Refused     []refusedRow
 	RefusedSeen int
 }
@@ -88,7 +88,7 @@ func (p *page) view(r *http.Request, said note) *view {
 		FewRows:    fewRows,
 		said:       said,
 		Outbox:     p.mock.Outbox(),
-		Rules:      p.rules(),
+		Rules:      p.mock.Rules(),
 	}
 	if said.Bad {
 		v.form = r.PostForm
