@@ -1,15 +1,14 @@
-// Command discover finds out how a signature of the Payment Service is made, which the interface document does not
-// show (section 5). It takes one message with a correct signature and the project's secret key, and returns the Go
-// code of the Scheme.
+// Command discover finds out how the Payment Service signs, which the interface document does not show (section 5). It
+// takes one message with a correct signature and the project's secret key, and prints the Go code of the Scheme.
 //
 //	go run ./examples/discover -secret-file project.key accepted-request.http notification.http
 //
 // A sample is a raw HTTP request as it was captured: a request that the service accepted, or a notification that it
-// sent. See discover.Find for what is searched.
+// sent. [discover.Find] says what is searched.
 //
 //	go run ./examples/discover -demo
 //
-// makes samples of its own, with a composition that it hides, and finds it.
+// makes samples with a hidden composition, and finds it.
 package main
 
 import (
@@ -57,7 +56,7 @@ Exit status: 0 when something fits, 1 when nothing does, 2 for flags or samples 
 
 `
 
-// settings are the flags, understood.
+// settings are the parsed flags.
 type settings struct {
 	secret  paymentsvc.Secret
 	options discover.Options
@@ -99,7 +98,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return 0
 }
 
-// found is what came of one search.
+// found is the result of one search.
 type found struct {
 	about  string // "requests", "notifications" or "requests and notifications"
 	result discover.Result
@@ -108,7 +107,7 @@ type found struct {
 
 func (f found) fits() bool { return f.err == nil }
 
-// searchAll searches each kind of message by itself, and then, where both have a match, for a scheme of both.
+// searchAll searches each kind of message separately, and then, if both have a match, for a scheme of both.
 func searchAll(ctx context.Context, set *settings, progress *progress) (all []found, err error) {
 	search := func(about string, samples []sample) (found, error) {
 		result, err := discover.Find(ctx, canonicalSamples(samples), set.options)

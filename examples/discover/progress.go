@@ -10,8 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// progress shows how far a search is: on one line of a terminal, which it keeps writing over, and otherwise as a
-// plain line now and then, or not at all.
+// progress prints how far a search is: on one line of a terminal, else as a line now and then, or not at all.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -46,7 +45,7 @@ func (p *progress) show(now discover.Progress) {
 	}
 }
 
-// done clears the terminal's line, so that what comes next stands alone.
+// done clears the terminal's line.
 func (p *progress) done() {
 	if p.width > 0 {
 		_, _ = fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.width))

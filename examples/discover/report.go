@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// report writes what was found, for people or as JSON.
+// report prints results, as text or as JSON.
 type report struct {
 	w    io.Writer
 	json bool
@@ -95,12 +95,12 @@ func (r report) nothing(f found) {
 	}
 }
 
-// inFlags calls the options of Find what they are called here.
+// inFlags replaces the names of options by those of flags.
 func inFlags(hint string) string {
 	return strings.NewReplacer("Options.Words", "-word", "Options.Effort", "-effort").Replace(hint)
 }
 
-// code is a match as Go code to paste.
+// code returns a match as Go code to paste.
 func code(m discover.Match) string {
 	var b strings.Builder
 	b.WriteString("import (\n")

@@ -32,7 +32,7 @@ const (
 	pageTimeout = time.Minute
 )
 
-// page is the mock for people: forms that POST and redirect, and no script.
+// page is the web page of the mock: forms that POST and redirect, without scripts.
 type page struct {
 	set      *settings
 	mock     *paymentsvctest.Server
@@ -51,8 +51,8 @@ func newPage(set *settings, mock *paymentsvctest.Server, log *slog.Logger) *page
 	}
 }
 
-// handler serves the page below /ui/. On a loopback address it answers to no other name than the loopback's: a
-// name that somebody has pointed there would make a foreign site's requests same-origin.
+// handler serves the page below /ui/. At a loopback address it accepts only names of the loopback: any other name that
+// resolves to it would let a foreign site send same-origin requests.
 func (p *page) handler(loopback bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
@@ -81,7 +81,7 @@ func (p *page) handler(loopback bool) http.Handler {
 	})
 }
 
-// secure forbids scripts, frames, and everything that comes from elsewhere.
+// secure forbids scripts, frames, and everything from elsewhere.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "+
 		"base-uri 'none'; frame-ancestors 'none'")
