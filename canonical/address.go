@@ -36,7 +36,7 @@ func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// DecodedPath is [Path] with its escapes decoded.
+// DecodedPath is [Path], with the same error, with its escapes decoded.
 func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("DecodedPath")
@@ -47,7 +47,8 @@ func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Path...), nil
 }
 
-// RequestURI is [Path], followed by a question mark and the query if there is one: the target of an HTTP/1.1 request.
+// RequestURI is [Path], with the same error, followed by a question mark and the query if there is one: the target of
+// an HTTP/1.1 request.
 func RequestURI(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("RequestURI")
@@ -83,7 +84,8 @@ func Host(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Host...), nil
 }
 
-// Query is the query of the address as it is sent, without the question mark; it may be empty.
+// Query is the query of the address as it is sent, without the question mark; it may be empty. It returns an error
+// for a message without an address, like [Path].
 func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Query")
@@ -91,7 +93,8 @@ func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.RawQuery...), nil
 }
 
-// SortedQuery is [Query] with its key=value pairs sorted by their bytes. Escapes stay as they are.
+// SortedQuery is [Query], with the same error, with its key=value pairs sorted by their bytes. Escapes stay as they
+// are.
 func SortedQuery(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("SortedQuery")

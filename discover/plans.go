@@ -103,8 +103,9 @@ func simplePlans() []plan {
 }
 
 func wrappedPlans() []plan {
-	var list []plan
-	for _, w := range wrappings() {
+	wraps := wrappings()
+	list := make([]plan, 0, len(wraps))
+	for _, w := range wraps {
 		list = append(list, plan{
 			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: upTo(common, coreKinds()...), max: 4,
 			gaps: separators(someSeparators), frames: after, wrap: w, limit: 1 * million,

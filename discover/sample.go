@@ -46,7 +46,7 @@ type spelling struct {
 
 // SampleError says what is wrong with a sample. Its text holds neither the signature nor the body.
 type SampleError struct {
-	// Index is the place of the sample in the argument of [Find].
+	// Index is the place of the sample in the argument of [Find], and Name its [Sample.Name] or "sample 1" and so on.
 	Index int
 	Name  string
 	// Header is the header at fault, Timestamp or Signature.

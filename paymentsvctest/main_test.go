@@ -88,7 +88,7 @@ func piped(t testing.TB, c paymentsvctest.Config) (*paymentsvctest.Server, func(
 	t.Helper()
 	srv, err := paymentsvctest.New(c)
 	require.NoError(t, err)
-	outer := &http.Server{Handler: srv, ErrorLog: log.New(io.Discard, "", 0)}
+	outer := &http.Server{Handler: srv, ReadHeaderTimeout: time.Hour, ErrorLog: log.New(io.Discard, "", 0)}
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()

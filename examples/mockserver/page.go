@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -38,8 +37,6 @@ type page struct {
 	mock     *paymentsvctest.Server
 	log      *slog.Logger
 	template *template.Template
-
-	mu sync.Mutex
 }
 
 func newPage(set *settings, mock *paymentsvctest.Server, log *slog.Logger) *page {
