@@ -78,6 +78,30 @@ func (c *composition) separator() (string, bool) {
 	return c.gaps[0], fits(c.lead) && fits(c.trail)
 }
 
+// walk calls piece and text for what the composition consists of, in its order. If all gaps are alike, text is called
+// only for the empty piece at an end, with "".
+func (c *composition) walk(piece func(*piece), text func(string)) (separator string, alike bool) {
+	separator, alike = c.separator()
+	between := func(s string) {
+		switch {
+		case s == "":
+		case alike:
+			text("")
+		default:
+			text(s)
+		}
+	}
+	between(c.lead)
+	for i, p := range c.pieces {
+		if i > 0 && !alike {
+			between(c.gaps[i-1])
+		}
+		piece(p)
+	}
+	between(c.trail)
+	return separator, alike
+}
+
 // build returns the part and its Go expression.
 func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	var parts []paymentsvc.CanonicalFunc
@@ -85,33 +109,10 @@ func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	add := func(p paymentsvc.CanonicalFunc, e string) {
 		parts, exprs = append(parts, p), append(exprs, e)
 	}
-	literal := func(text string) {
-		if text != "" {
-			add(canonical.Literal(text), fmt.Sprintf("canonical.Literal(%q)", text))
-		}
-	}
-	empty := func(there bool) {
-		if there {
-			add(canonical.Literal(""), `canonical.Literal("")`)
-		}
-	}
-	separator, alike := c.separator()
-	if alike {
-		empty(c.lead != "")
-		for _, p := range c.pieces {
-			add(p.part, p.expr)
-		}
-		empty(c.trail != "")
-	} else {
-		literal(c.lead)
-		for i, p := range c.pieces {
-			if i > 0 {
-				literal(c.gaps[i-1])
-			}
-			add(p.part, p.expr)
-		}
-		literal(c.trail)
-	}
+	separator, _ := c.walk(
+		func(p *piece) { add(p.part, p.expr) },
+		func(text string) { add(canonical.Literal(text), fmt.Sprintf("canonical.Literal(%q)", text)) },
+	)
 	part, expr = parts[0], exprs[0]
 	if len(parts) > 1 {
 		part = canonical.Join(separator, parts...)
@@ -126,24 +127,14 @@ func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 // describe returns the composition in words.
 func (c *composition) describe() string {
 	var names []string
-	literal := func(text string) {
-		if text != "" {
-			names = append(names, strconv.Quote(text))
-		}
-	}
-	separator, alike := c.separator()
-	if !alike {
-		literal(c.lead)
-	}
-	for i, p := range c.pieces {
-		if i > 0 && !alike {
-			literal(c.gaps[i-1])
-		}
-		names = append(names, p.desc)
-	}
-	if !alike {
-		literal(c.trail)
-	}
+	separator, alike := c.walk(
+		func(p *piece) { names = append(names, p.desc) },
+		func(text string) {
+			if text != "" {
+				names = append(names, strconv.Quote(text))
+			}
+		},
+	)
 	text := strings.Join(names, " + ")
 	if alike && separator != "" {
 		text += fmt.Sprintf(", with %q between", separator)
