@@ -10,9 +10,9 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Path is the address's path as it is sent, with escapes and with the path of the base address. It is an error
-// for a notification that came without its address, as through Webhook.Verify and Webhook.Parse; so it is for
-// every part that takes something from the address.
+// Path is the path of the address as it is sent: escaped, and with the path of the base address. Like every part that
+// needs the address, it returns an error for a notification that came through Webhook.Verify or Webhook.Parse, which do
+// not know it.
 func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Path")
@@ -20,8 +20,8 @@ func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, sentPath(m.URL)...), nil
 }
 
-// PathBelow is Path without prefix, such as "/init_payment/card" for a service that signs the path below its
-// base address. PathBelow("/") is Path without the slash at its start. It is an error for the path not to start
+// PathBelow is [Path] without prefix, for a service that signs the path below its base address, such as
+// "/init_payment/card". PathBelow("/") is Path without its first slash. It returns an error if the path does not start
 // with prefix.
 func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -36,7 +36,7 @@ func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// DecodedPath is Path, with its error, and with its escapes decoded.
+// DecodedPath is [Path], with the same error, with its escapes decoded.
 func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("DecodedPath")
@@ -47,8 +47,8 @@ func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Path...), nil
 }
 
-// RequestURI is Path, with its error, and, where the address has a query, a question mark and the query: what the first
-// line of an HTTP/1.1 request says.
+// RequestURI is [Path], with the same error, followed by a question mark and the query if there is one: the target of
+// an HTTP/1.1 request.
 func RequestURI(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("RequestURI")
@@ -60,8 +60,8 @@ func RequestURI(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return dst, nil
 }
 
-// URL is the whole address: scheme, host, path and query. It is an error for a message without them. A
-// notification that a server received has no scheme; compose Literal("https://"), Host and RequestURI for it.
+// URL is the whole address: scheme, host, path and query. It returns an error for a message without scheme or host. A
+// notification that a server received has no scheme: compose Literal("https://"), [Host] and [RequestURI].
 func URL(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("URL")
@@ -73,7 +73,7 @@ func URL(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return RequestURI(dst, m)
 }
 
-// Host is the address's host, with the port where it has one. It is an error for a message without it.
+// Host is the host of the address, with its port if it has one. It returns an error for a message without it.
 func Host(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Host")
@@ -84,8 +84,8 @@ func Host(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Host...), nil
 }
 
-// Query is the address's query as it is sent, without the question mark, and nothing for an address without one. It is
-// an error for a message to have no address, as with Path.
+// Query is the query of the address as it is sent, without the question mark; it may be empty. It returns an error
+// for a message without an address, like [Path].
 func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Query")
@@ -93,7 +93,8 @@ func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.RawQuery...), nil
 }
 
-// SortedQuery is Query, with its error, and with its key=value pairs sorted by their bytes. Escapes stay as they are.
+// SortedQuery is [Query], with the same error, with its key=value pairs sorted by their bytes. Escapes stay as they
+// are.
 func SortedQuery(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("SortedQuery")
@@ -106,7 +107,7 @@ func SortedQuery(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, strings.Join(pairs, "&")...), nil
 }
 
-// sentPath is the path that net/http sends, which is never empty.
+// sentPath returns the path that net/http sends, which is never empty.
 func sentPath(u *url.URL) string {
 	if path := u.EscapedPath(); path != "" {
 		return path

@@ -1,14 +1,13 @@
-// Package canonical has parts to compose a canonical string from: the text that a signature of the Payment
-// Service runs over, whose composition the interface document does not show (section 5). Which parts, in which
-// order and with what between them is for you to find out from the service, and to say:
+// Package canonical has parts to compose a canonical string from: the text that is signed, whose composition the
+// interface document does not show (section 5). The service has to tell you which parts it is made of, their order
+// and the text between them:
 //
 //	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
 //
-// Where nobody can tell, one message with a right signature is enough: Find searches the compositions of these
-// parts for those that explain it, and gives the code. examples/discover is Find on the command line.
+// If nobody can tell you, package discover finds the composition of one message that carries a correct signature.
 //
-// Parts append to dst. Those of the message itself, of the address and of a JSON field allocate nothing of their
-// own; the ones that write a digest or an encoding of another part borrow a buffer.
+// Parts append to dst. Parts of the message, its address and its JSON fields allocate nothing; those that write a
+// digest or an encoding of another part borrow a buffer.
 package canonical
 
 import (
@@ -21,18 +20,18 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/buffer"
 )
 
-// Timestamp is the timestamp header's text: Unix time in seconds. The error is always nil.
+// Timestamp is the text of the timestamp header: Unix time in seconds. Its error is always nil.
 func Timestamp(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Timestamp...), nil
 }
 
-// Method is the HTTP method in upper case, such as POST. Lower(Method) is the same in lower case. The error is always
-// nil.
+// Method is the HTTP method in upper case, such as POST; for lower case use Lower(Method), see [Lower]. Its error is
+// always nil.
 func Method(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Method...), nil
 }
 
-// Body is the body, byte for byte. The error is always nil.
+// Body is the body, byte for byte. Its error is always nil.
 func Body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Body...), nil
 }
@@ -44,27 +43,26 @@ func Literal(s string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Labelled is a label and a part behind it, such as Labelled("t=", Timestamp). The error of the part is the
-// error of the whole.
+// Labelled is a label followed by a part, such as Labelled("t=", Timestamp). It returns the error of the part.
 func Labelled(label string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return Join("", Literal(label), part)
 }
 
-// Header is the value of the header called name. It is an error for the header to be missing or to stand more
-// than once. A request is signed before net/http adds headers of its own, such as Content-Length.
+// Header is the value of a header. It returns an error unless the message has the header exactly once. Requests are
+// signed before net/http adds its own headers, such as Content-Length.
 func Header(name string) paymentsvc.CanonicalFunc {
 	key := http.CanonicalHeaderKey(name)
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		values := m.Header[key]
 		if len(values) != 1 {
-			return nil, fmt.Errorf("canonical: the header %s stands %d times, not once", key, len(values))
+			return nil, fmt.Errorf("canonical: header %s: %d values, want exactly 1", key, len(values))
 		}
 		return append(dst, values[0]...), nil
 	}
 }
 
-// Secret is the secret's text, for services that put the key into the text as well as signing with it. It is an
-// error for s to be empty.
+// Secret is the text of the secret, for services that sign a text with the key in it. It returns an error if s is
+// empty.
 func Secret(s paymentsvc.Secret) paymentsvc.CanonicalFunc {
 	return func(dst []byte, _ *paymentsvc.Message) ([]byte, error) {
 		if s == "" {
@@ -74,8 +72,8 @@ func Secret(s paymentsvc.Secret) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Join puts parts one behind another with sep between them. The error of a part is the error of the whole.
-// Literal("") as the last part puts sep behind the last one too.
+// Join is the parts in their order, with sep between them. It returns the first error of a part. Literal("") as the
+// last part puts sep at the end too.
 func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		for i, part := range parts {
@@ -94,7 +92,7 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 	}
 }
 
-// appendPart calls a part and gives what it made in memory that may be written to.
+// appendPart appends a part in memory that it may write to, whatever memory the part returns.
 func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, error) {
 	made, err := part(dst, m)
 	if err != nil {
@@ -104,7 +102,7 @@ func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message
 }
 
 // ByKind is request for requests to the service and notification for notifications from it, for a service that
-// composes the two in different ways.
+// composes the two differently.
 func ByKind(request, notification paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		part := request
@@ -128,7 +126,7 @@ func Upper(part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return inPlace("Upper", part, 'a', 'z')
 }
 
-// inPlace swaps the case of the letters from first to last. Text that is not ASCII keeps its bytes.
+// inPlace changes the case of the letters from first to last. Text that is not ASCII keeps its bytes.
 func inPlace(name string, part paymentsvc.CanonicalFunc, first, last byte) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if part == nil {

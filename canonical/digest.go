@@ -13,18 +13,18 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// BodySHA256 is the SHA-256 of the body as hexadecimal in lower case. The error is always nil.
+// BodySHA256 is the SHA-256 of the body in lower-case hexadecimal. Its error is always nil.
 func BodySHA256(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	sum := sha256.Sum256(m.Body)
 	return hex.AppendEncode(dst, sum[:]), nil
 }
 
-// Encode is part in the encoding enc, such as Encode(base64.StdEncoding, Body). Both are required.
+// Encode is part in an encoding, such as Encode(base64.StdEncoding, Body). Both are required.
 func Encode(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("Encode", enc, part, func(dst, src []byte) []byte { return append(dst, src...) })
 }
 
-// SHA256 is the SHA-256 of part in the encoding enc. Both are required.
+// SHA256 is the SHA-256 of part in an encoding. Both are required.
 func SHA256(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("SHA256", enc, part, func(dst, src []byte) []byte {
 		sum := sha256.Sum256(src)
@@ -32,7 +32,7 @@ func SHA256(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.C
 	})
 }
 
-// SHA512 is the SHA-512 of part in the encoding enc. Both are required.
+// SHA512 is the SHA-512 of part in an encoding. Both are required.
 func SHA512(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("SHA512", enc, part, func(dst, src []byte) []byte {
 		sum := sha512.Sum512(src)
@@ -40,7 +40,7 @@ func SHA512(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.C
 	})
 }
 
-// SHA1 is the SHA-1 of part in the encoding enc. Both are required.
+// SHA1 is the SHA-1 of part in an encoding. Both are required.
 func SHA1(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("SHA1", enc, part, func(dst, src []byte) []byte {
 		sum := sha1.Sum(src) //nolint:gosec // see the imports
@@ -48,7 +48,7 @@ func SHA1(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.Can
 	})
 }
 
-// MD5 is the MD5 of part in the encoding enc. Both are required.
+// MD5 is the MD5 of part in an encoding. Both are required.
 func MD5(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("MD5", enc, part, func(dst, src []byte) []byte {
 		sum := md5.Sum(src) //nolint:gosec // see the imports
@@ -56,8 +56,7 @@ func MD5(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.Cano
 	})
 }
 
-// transform encodes what digest makes of part. The two buffers are borrowed, since part appends to a slice that
-// the whole string is not meant for.
+// transform encodes what digest returns for part. It borrows its two buffers, so that parts allocate nothing.
 func transform(name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc, digest func(dst, src []byte) []byte) paymentsvc.CanonicalFunc {
 	type buffer struct{ src, sum []byte }
 	buffers := sync.Pool{New: func() any { return new(buffer) }}
@@ -77,7 +76,7 @@ func transform(name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFu
 	}
 }
 
-// Raw is the encoding that changes nothing, for a digest whose bytes go into the text as they are.
+// Raw is the encoding that changes nothing, for a digest whose bytes are signed as they are.
 var Raw paymentsvc.Encoding = rawEncoding{}
 
 type rawEncoding struct{}
@@ -85,7 +84,7 @@ type rawEncoding struct{}
 // AppendEncode appends src.
 func (rawEncoding) AppendEncode(dst, src []byte) []byte { return append(dst, src...) }
 
-// Prefixed is the encoding enc behind a fixed text, for signatures such as "sha256=…".
+// Prefixed is an encoding with a fixed text before it, for signatures such as "sha256=…".
 func Prefixed(prefix string, enc paymentsvc.Encoding) paymentsvc.Encoding {
 	return prefixedEncoding{prefix, enc}
 }
@@ -95,12 +94,12 @@ type prefixedEncoding struct {
 	inner  paymentsvc.Encoding
 }
 
-// AppendEncode appends the prefix and src in the inner encoding.
+// AppendEncode appends the prefix, and src in the inner encoding.
 func (e prefixedEncoding) AppendEncode(dst, src []byte) []byte {
 	return e.inner.AppendEncode(append(dst, e.prefix...), src)
 }
 
-// Chain encodes with the first encoding, the result with the second, and so on: Chain(paymentsvc.Hex,
+// Chain encodes with the first encoding, the result with the second, and so on. Chain(paymentsvc.Hex,
 // base64.StdEncoding) is the base64 of the hexadecimal text.
 func Chain(encodings ...paymentsvc.Encoding) paymentsvc.Encoding {
 	return chainEncoding(slices.Clone(encodings))
@@ -108,7 +107,7 @@ func Chain(encodings ...paymentsvc.Encoding) paymentsvc.Encoding {
 
 type chainEncoding []paymentsvc.Encoding
 
-// AppendEncode appends src in all encodings, one upon another.
+// AppendEncode appends src in all encodings, one over the other.
 func (e chainEncoding) AppendEncode(dst, src []byte) []byte {
 	for i, encoding := range e {
 		if i == len(e)-1 {

@@ -87,7 +87,7 @@ func TestJSONParts(t *testing.T) {
 	}
 }
 
-func TestJSONPartsThatFail(t *testing.T) {
+func TestJSONPartsErrors(t *testing.T) {
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprintf(`"f%d":1`, i))
@@ -104,11 +104,11 @@ func TestJSONPartsThatFail(t *testing.T) {
 		"a field of a body that is no JSON":  {canonical.Field("a"), `{"a":1`, "not JSON"},
 		"a field of an array":                {canonical.Field("a"), `[1]`, "not a JSON object"},
 		"a stand-in in a body that is none":  {canonical.FieldOr("", "a"), ``, "not JSON"},
-		"a name that stands twice":           {canonical.Field("a"), `{"a":1,"a":2}`, "stands twice"},
-		"a name twice, once with an escape":  {canonical.Field("a"), `{"a":1,"\u0061":2}`, "stands twice"},
-		"a name twice among many":            {canonical.Fields(canonical.FieldList{}), repeatedInMany, "stands twice"},
-		"a name twice, nested":               {canonical.Fields(canonical.FieldList{Nested: canonical.NestedFlat}), `{"b":[{"a":1,"a":2}]}`, "stands twice"},
-		"a name twice in a sorted body":      {canonical.BodySorted, `[{"a":1,"a":2}]`, "stands twice"},
+		"a duplicate name":                   {canonical.Field("a"), `{"a":1,"a":2}`, "duplicate field"},
+		"a name twice, once with an escape":  {canonical.Field("a"), `{"a":1,"\u0061":2}`, "duplicate field"},
+		"a name twice among many":            {canonical.Fields(canonical.FieldList{}), repeatedInMany, "duplicate field"},
+		"a name twice, nested":               {canonical.Fields(canonical.FieldList{Nested: canonical.NestedFlat}), `{"b":[{"a":1,"a":2}]}`, "duplicate field"},
+		"a name twice in a sorted body":      {canonical.BodySorted, `[{"a":1,"a":2}]`, "duplicate field"},
 		"fields of a body that is no object": {canonical.Fields(canonical.FieldList{}), `7`, "not a JSON object"},
 		"a compact body that is no JSON":     {canonical.BodyCompact, `{`, "not JSON"},
 		"a sorted body that is no JSON":      {canonical.BodySorted, ``, "not JSON"},
@@ -121,7 +121,7 @@ func TestJSONPartsThatFail(t *testing.T) {
 	}
 }
 
-func TestManyFieldsAreSorted(t *testing.T) {
+func TestFieldsSortsManyNames(t *testing.T) {
 	object := map[string]int{}
 	for i := range 200 {
 		object[fmt.Sprintf("f%d", i)] = i

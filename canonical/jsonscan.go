@@ -12,12 +12,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// member is a name and a value of a JSON object: the name as a text and as it is written between its quotes, the
-// value as it is written.
+// member is a field of a JSON object: its name, the name as it is written between its quotes, and the value as written.
 type member struct{ name, written, value []byte }
 
-// membersOfBody appends the members of a body, which must be one JSON object in which no name stands twice:
-// programs do not agree on which of the two counts. Errors hold nothing of the body.
+// membersOfBody appends the fields of a body, which must be one JSON object without duplicate fields: programs differ
+// in which of two they use. Its errors hold nothing of the body.
 func membersOfBody(dst []member, body []byte) ([]member, error) {
 	if !json.Valid(body) {
 		return nil, errors.New("canonical: the body is not JSON")
@@ -29,7 +28,7 @@ func membersOfBody(dst []member, body []byte) ([]member, error) {
 	return members(dst, body[start:])
 }
 
-// members appends the members of the object that valid JSON starts with.
+// members appends the fields of the object at the start of valid JSON.
 func members(dst []member, object []byte) ([]member, error) {
 	first := len(dst)
 	for i := jsonobject.SkipSpace(object, 1); object[i] == '"'; {
@@ -47,12 +46,12 @@ func members(dst []member, object []byte) ([]member, error) {
 		}
 	}
 	if repeated(dst[first:]) {
-		return nil, errors.New("canonical: a field of the body stands twice")
+		return nil, errors.New("canonical: duplicate field in the body")
 	}
 	return dst, nil
 }
 
-// repeated says whether a name stands twice.
+// repeated reports whether a name appears twice.
 func repeated(list []member) bool {
 	const few = 64 // up to which comparing every name with every other one is cheaper than sorting a copy
 	if len(list) > few {
@@ -79,7 +78,7 @@ func sortByName(list []member) {
 	slices.SortFunc(list, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 }
 
-// elements appends the elements of the array that valid JSON starts with.
+// elements appends the elements of the array at the start of valid JSON.
 func elements(dst [][]byte, array []byte) [][]byte {
 	for i := jsonobject.SkipSpace(array, 1); array[i] != ']'; {
 		end := jsonobject.EndOfValue(array, i)
@@ -91,7 +90,7 @@ func elements(dst [][]byte, array []byte) [][]byte {
 	return dst
 }
 
-// find gives the value behind a path of names, nil where there is none.
+// find returns the value at a path of names, or nil.
 func find(body []byte, path []string) ([]byte, error) {
 	var space [16]member
 	list, err := membersOfBody(space[:0], body)
@@ -115,8 +114,8 @@ func find(body []byte, path []string) ([]byte, error) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// nextRune reads one character of a string's inside, escape or not, and gives what stands behind it. A byte that
-// is not UTF-8 comes back as RuneError with size 1, so that it can be kept.
+// nextRune reads one character inside a string, escaped or not, and returns the rest. A byte that is not UTF-8 is
+// raw, so that it can be kept.
 func nextRune(s []byte) (r rune, raw bool, rest []byte) {
 	if s[0] != '\\' {
 		r, size := utf8.DecodeRune(s)
@@ -158,7 +157,7 @@ func hex4(s []byte) rune {
 	return rune(n)                                    //nolint:gosec // four digits fit
 }
 
-// appendUnescaped appends the text that a string's inside stands for.
+// appendUnescaped appends the text inside a string without its escapes.
 func appendUnescaped(dst, s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return append(dst, s...)

@@ -10,17 +10,17 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// SecretForm says how the text of a secret is read into the HMAC's key.
+// SecretForm says how to read the text of a secret as the key of the HMAC.
 type SecretForm int
 
 const (
-	// SecretText is the text itself, which is what paymentsvc does with a Secret. It is the zero value.
+	// SecretText is the text itself, as paymentsvc uses a Secret. It is the zero value.
 	SecretText SecretForm = iota
-	// SecretHex is a text in hexadecimal, in either case.
+	// SecretHex is hexadecimal, in either case.
 	SecretHex
 	// SecretBase64 is a text in base64, in the standard or the URL alphabet, with or without padding.
 	SecretBase64
-	// SecretBase64Tail is SecretBase64 for what stands behind the text's last underscore, as in "whsec_…".
+	// SecretBase64Tail is SecretBase64 for the text after the last underscore, as in "whsec_…".
 	SecretBase64Tail
 	// SecretSHA256 is the SHA-256 of the text, its 32 bytes.
 	SecretSHA256
@@ -48,15 +48,8 @@ func (f SecretForm) String() string {
 	}
 }
 
-// goName is the constant's name.
-func (f SecretForm) goName() string {
-	return [...]string{
-		"SecretText", "SecretHex", "SecretBase64", "SecretBase64Tail", "SecretSHA256", "SecretSHA256Hex",
-	}[f]
-}
-
-// Read gives the key to sign with, for HMACConfig.Secret and WebhookConfig.Secrets. It is an error for s not to
-// be of this form, or to be empty. Errors hold nothing of s.
+// Read returns the key for HMACConfig.Secret and WebhookConfig.Secrets. It returns an error if s is empty or not of
+// this form. Its errors hold nothing of s.
 func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {
 	key, err := f.read(string(s))
 	switch {

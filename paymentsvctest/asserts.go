@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Rejection is a request that the server refused by itself; what a fault answers is none.
+// Rejection is a request that the server itself rejected, not a fault.
 type Rejection struct {
 	// Endpoint is the path below {base_url}, and Number counts the requests there from 1. For an unknown
 	// endpoint it is the whole path.
@@ -42,14 +42,14 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	}
 }
 
-// Rejected gives the requests that the server refused by itself, in their order.
+// Rejected returns the requests that the server itself rejected, in their order.
 func (s *Server) Rejected() []Rejection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.rejections)
 }
 
-// AssertStarted fails the test unless exactly so many orders were started for a user_data, and shows what was.
+// AssertStarted fails the test unless exactly times orders were started for a user_data, and prints what was started.
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
@@ -57,7 +57,7 @@ func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	}
 }
 
-// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and shows why.
+// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints why.
 func (s *Server) AssertAllSigned(t testing.TB) {
 	t.Helper()
 	if faults := s.SignatureFaults(); len(faults) > 0 {
@@ -65,7 +65,7 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 	}
 }
 
-// AssertNoneRejected fails the test if the server refused a request by itself, and shows why.
+// AssertNoneRejected fails the test if the server itself rejected a request, and prints why.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
 	if rejected := s.Rejected(); len(rejected) > 0 {
@@ -73,8 +73,8 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 	}
 }
 
-// AssertForgeriesRefused fails the test if the receiver took a forged notification for a true one: if it
-// answered one with a 2xx. It passes when none was sent: look at the Hits of the rule.
+// AssertForgeriesRefused fails the test if the receiver answered a forged notification with a 2xx. It passes if none
+// was sent: check [Rule.Hits].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
 	for _, d := range s.Deliveries() {

@@ -19,8 +19,8 @@ const (
 	KindInvoice Kind = "invoice"
 )
 
-// Order is something that was started. Its destination and its four open objects are shown neither by fmt nor
-// by encoding/json.
+// Order is a payment, payout, form or invoice that was started. Neither fmt nor encoding/json shows its destination and
+// its four open objects.
 type Order struct {
 	// Number counts the orders from 1.
 	Number int
@@ -113,7 +113,7 @@ func refuse(problem Problem, message string) *refusal {
 	return &refusal{problem: problem, message: message}
 }
 
-// start enters a new order, or gives the one that is there.
+// start enters a new order, or returns the existing one.
 func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *refusal) {
 	key := userKey{o.ProjectID, o.payout(), o.UserData}
 	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
@@ -147,7 +147,7 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	return entry, nil
 }
 
-// find gives the order that a status request means; both identifiers, if given, must lead to it.
+// find returns the order that a status request means; both identifiers, if given, must lead to it.
 func (b *books) find(project int64, payout bool, orderID, userData string) *order {
 	o := b.byID[orderID]
 	if orderID == "" {
@@ -189,7 +189,7 @@ func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, er
 
 var errRefund = errors.New("a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
 
-// refund gives back a part of an order, if the refund is in SUCCESS.
+// refund refunds a part of an order, if the refund is in SUCCESS.
 func (b *books) refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (*order, error) {
 	o := b.byID[orderID]
 	if o == nil {
@@ -215,7 +215,7 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	return o, b.change(o, &after)
 }
 
-// change makes an order like after, and moves its account.
+// change replaces an order by after, and updates its account.
 func (b *books) change(o, after *order) error {
 	moved, err := b.accounts[o.ProjectID].move(o, after)
 	if err != nil {
@@ -226,7 +226,7 @@ func (b *books) change(o, after *order) error {
 	return nil
 }
 
-// balances gives what get_balance answers.
+// balances returns what get_balance answers.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
 	if payout, err = a.balance.amount(); err != nil {
 		return payout, expected, err
@@ -235,7 +235,7 @@ func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
 	return payout, expected, err
 }
 
-// move gives the account as it is when an order that counted as before, nil for not at all, counts as after. It
+// move returns the account as it is when an order that counted as before, nil for not at all, counts as after. It
 // is an error for a balance to grow longer than an amount may be.
 func (a *account) move(before, after *order) (*account, error) {
 	moved := *a

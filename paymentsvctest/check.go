@@ -43,7 +43,7 @@ func (c *call) kind() Kind {
 	return ""
 }
 
-// endpointOf gives the part of a path below {base_url}, "" where there is no such endpoint.
+// endpointOf returns the part of a path below {base_url}, "" where there is no such endpoint.
 func (s *Server) endpointOf(path string) string {
 	name, below := strings.CutPrefix(path, s.cfg.BasePath+"/")
 	if !below || fieldsOf(name) == nil {
@@ -69,7 +69,7 @@ type field struct {
 	required bool
 }
 
-// fieldsOf gives the fields of an endpoint's request (section 4), nil where there is no such endpoint.
+// fieldsOf returns the fields of an endpoint's request (section 4), nil where there is no such endpoint.
 func fieldsOf(endpoint string) []field {
 	ids := []field{{"partner_id", integerField, true}, {"project_id", integerField, true}}
 	switch endpoint {
@@ -98,7 +98,7 @@ func fieldsOf(endpoint string) []field {
 	return nil
 }
 
-// check gives what a request asks for, or why it is refused.
+// check returns what a request asks for, or why it is rejected.
 func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *refusal) {
 	fields := fieldsOf(endpoint)
 	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -196,7 +196,7 @@ func (s *Server) signedByOneOf(projects []Project, m *paymentsvc.Message, signat
 	return false
 }
 
-// addressOf gives the address that the client signed. A router may have shortened r.URL, so it is read from the
+// addressOf returns the address that the client signed. A router may have shortened r.URL, so it is read from the
 // request line; the host stands apart.
 func addressOf(r *http.Request) *url.URL {
 	u, err := url.ParseRequestURI(r.RequestURI)
@@ -248,7 +248,7 @@ func parseObject(data []byte) (object, error) {
 		return o, errors.New("something follows the JSON object in the body")
 	}
 	if repeated != "" {
-		return o, errors.New("a field of the body stands twice")
+		return o, errors.New("duplicate field in the body")
 	}
 	return o, nil
 }

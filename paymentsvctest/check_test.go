@@ -51,7 +51,7 @@ func set(name string, values ...string) func(*http.Request) {
 	return func(r *http.Request) { r.Header[name] = values }
 }
 
-func TestRequestsThatTheDocumentForbidsAreRefused(t *testing.T) {
+func TestServerRejectsWhatTheDocumentForbids(t *testing.T) {
 	const initPayment = "/init_payment/card"
 	replace := func(old, new string) string {
 		require.Contains(t, paymentBody, old)
@@ -92,7 +92,7 @@ func TestRequestsThatTheDocumentForbidsAreRefused(t *testing.T) {
 		{"an array", initPayment, "[]", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
 		{"half an object", initPayment, paymentBody[:30], nil, 400, paymentsvctest.ProblemBody, "the body is not JSON"},
 		{"an object and more", initPayment, paymentBody + "{}", nil, 400, paymentsvctest.ProblemBody, "something follows the JSON object in the body"},
-		{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, 400, paymentsvctest.ProblemBody, "a field of the body stands twice"},
+		{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, 400, paymentsvctest.ProblemBody, "duplicate field in the body"},
 		{"text that is not UTF-8", initPayment, replace("order-1", "order-\xff"), nil, 400, paymentsvctest.ProblemBody, "the body is not UTF-8"},
 
 		{"no amount", initPayment, replace(`"amount":10.50,`, ``), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
@@ -141,7 +141,7 @@ func TestRequestsThatTheDocumentForbidsAreRefused(t *testing.T) {
 	}
 }
 
-func TestRequestsThatTheDocumentShowsAreTaken(t *testing.T) {
+func TestServerAcceptsWhatTheDocumentShows(t *testing.T) {
 	objects := `"card_data":{"pan":"4111111111111111"},"browser":{},"payer":{"a":[1]},"payee":{"b":null}`
 	withObjects := strings.Replace(paymentBody, `"order-1"`, `"order-1",`+objects, 1)
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
@@ -177,7 +177,7 @@ func TestRequestsThatTheDocumentShowsAreTaken(t *testing.T) {
 	srv.AssertAllSigned(t)
 }
 
-func TestAStatusCallFindsOnlyWhatItMayFind(t *testing.T) {
+func TestStatusFindsOnlyItsOwnOrders(t *testing.T) {
 	other := paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"}
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, other) }))
 	client := newClient(t, srv)
@@ -281,7 +281,7 @@ func TestRepeatedUserData(t *testing.T) {
 	})
 }
 
-func TestWhatTheDocumentLeavesOpenIsConfigurable(t *testing.T) {
+func TestConfigOfWhatTheDocumentLeavesOpen(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.ErrorCode, c.ErrorMessage = "error.code", "error.text.en"
 		c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{
@@ -346,7 +346,7 @@ func TestWhatTheDocumentLeavesOpenIsConfigurable(t *testing.T) {
 	assert.Equal(t, int64(9), srv.Outbox()[0].Status)
 }
 
-func TestConfigIsChecked(t *testing.T) {
+func TestConfigErrors(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*paymentsvctest.Config)
@@ -355,7 +355,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"no partner", func(c *paymentsvctest.Config) { c.PartnerID = 0 }, "PartnerID: not set"},
 		{"no project", func(c *paymentsvctest.Config) { c.Projects = nil }, "Projects: empty"},
 		{"a project without an id", func(c *paymentsvctest.Config) { c.Projects[0].ID = 0 }, "project 1 of Projects: invalid request: ID: not set"},
-		{"a project twice", func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, c.Projects[0]) }, "project 2 of Projects: invalid request: ID: stands twice"},
+		{"a project twice", func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, c.Projects[0]) }, "project 2 of Projects: invalid request: ID: duplicate"},
 		{"no secret", func(c *paymentsvctest.Config) { c.Projects[0].Secret = "" }, "Secret: empty"},
 		{"one secret twice", func(c *paymentsvctest.Config) { c.Projects[0].OldSecret = secret }, "OldSecret: the same as Secret"},
 		{"no canonical string", func(c *paymentsvctest.Config) { c.Scheme.Canonical = nil }, "Scheme.Canonical: not set"},

@@ -12,50 +12,50 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Config configures a Server.
+// Config configures a [Server].
 type Config struct {
 	// PartnerID is the only partner that the server knows. It is required.
 	PartnerID int64
-	// Projects are the partner's projects, one at least.
+	// Projects are the projects of the partner. At least one is required.
 	Projects []Project
-	// Scheme is yours, for requests and notifications. It is required: the document does not show one.
+	// Scheme signs requests and notifications. It is required: the document does not show one.
 	Scheme paymentsvc.Scheme
 
 	// BasePath is the path of {base_url}, such as "/partner/v1"; "" is the root.
 	BasePath string
-	// Now gives the time of notifications, of Date headers, and of Tolerance; nil means time.Now.
+	// Now returns the time of notifications, of Date headers, and of Tolerance; nil means time.Now.
 	Now func() time.Time
-	// Logf is told of the seed of Chaos. nil means the test's Logf with Start, and nothing otherwise.
+	// Logf prints the seed of [Server.Chaos]. nil means t.Logf with [Start], and no output otherwise.
 	Logf func(format string, args ...any)
 
-	// Tolerance is how far a request's timestamp may be from Now, both ways. The document does not show it; 0
-	// accepts every age.
+	// Tolerance is how far the timestamp of a request may be from Now, in both directions. 0, the default, accepts
+	// every age: the document does not show a tolerance.
 	Tolerance time.Duration
-	// Numbers are the status and status_code of each status name, which the document does not show. This
-	// package's own choice for names that are not given: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
+	// Numbers are the status and status_code of each status name, which the document does not show. The defaults are
+	// this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
 	// ErrorCode and ErrorMessage name the fields of an error's code and message, which the document does not
 	// show; a dot leads into an object, as in "error.code". "" means "error_code" and "error_message", this
 	// package's own choice.
 	ErrorCode    string
 	ErrorMessage string
-	// Errors is how a problem is answered, which the document does not show. This package's own choice for
-	// problems that are not given: the Problem's text as the code, and the HTTP status that its constant names.
+	// Errors says how a problem is answered, which the document does not show. By default, this package's own choice,
+	// the code is the text of the [Problem] and the HTTP status is the one that its constant names.
 	Errors map[Problem]ErrorAnswer
-	// Repeated says what a start with a user_data that was used before does, which the document does not show.
-	// RejectRepeated, the zero value, is this package's own choice.
+	// Repeated says what a start with a duplicate user_data does, which the document does not show. The default,
+	// RejectRepeated, is this package's own choice.
 	Repeated Repeated
-	// Check, when set, gives the reason to refuse an order, or nil; the order has no OrderID yet. The document
-	// shows neither bounds of amounts nor the form of destinations, so without Check all are accepted.
+	// Check, if not nil, returns why to reject an order, or nil; the order has no OrderID yet. The document shows
+	// neither bounds of amounts nor the form of destinations, so all are accepted without it.
 	Check func(Order) error
-	// RefuseOverdraft refuses payouts that the payout balance does not cover; otherwise it goes below 0. What
-	// the service does is not shown.
+	// RefuseOverdraft rejects payouts that exceed the payout balance; by default it becomes negative. The document
+	// does not show what the service does.
 	RefuseOverdraft bool
-	// Script, when set, gives the statuses that a new order goes through, one with each call of Server.Step;
-	// the order has no OrderID yet. nil leaves orders in PENDING until Server.Settle.
+	// Script, if not nil, returns the statuses that a new order goes through, one with each call of [Server.Step]; the
+	// order has no OrderID yet. By default orders stay in PENDING until [Server.Settle].
 	Script func(Order) []paymentsvc.StatusName
-	// NotifyAttempts is how often Server.Deliver tries a notification that is not answered with a 2xx. Delivery
-	// retries are not shown; 0 means 3, this package's own choice.
+	// NotifyAttempts is how often [Server.Deliver] tries a notification that is not answered with a 2xx. 0 means 3,
+	// this package's own choice: the document does not show retries.
 	NotifyAttempts int
 }
 
@@ -63,13 +63,12 @@ type Config struct {
 type Project struct {
 	// ID is required.
 	ID int64
-	// Secret is the project secret key. It is required. Requests must be signed with it, and notifications
-	// are.
+	// Secret is the project secret key, which signs requests and notifications. It is required.
 	Secret paymentsvc.Secret
-	// OldSecret is the key before a rotation, "" for none. It signs what SignedWithOldSecret says; a request
-	// that is signed with it is refused, and SignatureFaults says so.
+	// OldSecret is the key before a rotation, or "". It signs the notifications of [SignedWithOldSecret]. Requests
+	// signed with it are rejected, and [Server.SignatureFaults] says so.
 	OldSecret paymentsvc.Secret
-	// Balance is the payout balance to begin with; not set means 0.
+	// Balance is the opening payout balance; not set means 0.
 	Balance paymentsvc.Amount
 	// Currency is what get_balance answers; "" means "XTS".
 	Currency string
@@ -89,7 +88,7 @@ type ErrorAnswer struct {
 	Code json.RawMessage
 }
 
-// Problem is a reason to refuse a request.
+// Problem is a reason to reject a request.
 type Problem string
 
 // The problems, and the HTTP statuses they are answered with by default, which are this package's choice.
@@ -129,14 +128,13 @@ func defaultStatuses() map[Problem]int {
 	}
 }
 
-// Repeated says what a start with a user_data that was used before does (not shown).
+// Repeated says what a start with a duplicate user_data does, which the document does not show.
 type Repeated int
 
 const (
-	// RejectRepeated refuses it with ProblemRepeated. It is the zero value.
+	// RejectRepeated rejects it with ProblemRepeated. It is the zero value.
 	RejectRepeated Repeated = iota
-	// SameOrder answers with the order that is there, and refuses only what differs from it in more than the
-	// four open objects.
+	// SameOrder answers with the existing order, and rejects what differs from it in more than the four open objects.
 	SameOrder
 	// NewOrder starts another order.
 	NewOrder
@@ -214,7 +212,7 @@ func (p *Project) complete(scheme paymentsvc.Scheme, known map[int64]bool) error
 	case p.ID == 0:
 		return invalid("ID", "not set")
 	case known[p.ID]:
-		return invalid("ID", "stands twice")
+		return invalid("ID", "duplicate")
 	case p.OldSecret == p.Secret && p.Secret != "":
 		return invalid("OldSecret", "the same as Secret")
 	}
@@ -227,7 +225,7 @@ func (p *Project) complete(scheme paymentsvc.Scheme, known map[int64]bool) error
 	return nil
 }
 
-// invalid says what is wrong with a field of Config.
+// invalid returns an error about a field of Config.
 func invalid(field, problem string) error {
 	return fmt.Errorf("%w: %s: %s", paymentsvc.ErrInvalidRequest, field, problem)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// Where the connection is refused nothing was sent, and the client tries again by itself. Refuse works through the
+// Where the connection is rejected nothing was sent, and the client retries by itself. Refuse works through the
 // client of ClientConfig.
 func ExampleRefuse() {
 	srv, client, err := started()
@@ -32,7 +32,7 @@ func ExampleRefuse() {
 	// <nil> 1
 }
 
-// A signature that is refused comes with what is wrong about it: here the key was read from a file, with the line
+// A signature that is rejected comes with what is wrong about it: here the key was read from a file, with the line
 // break at its end.
 func ExampleServer_SignatureFaults() {
 	srv, _, err := started()
@@ -72,13 +72,13 @@ func exampleScheme() paymentsvc.Scheme {
 	}
 }
 
-// started gives a server and a client of it that waits next to nothing between attempts.
+// started returns a server and a client of it that waits next to nothing between attempts.
 func started() (*paymentsvctest.Server, *paymentsvc.Client, error) {
 	srv, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
 		Scheme:    exampleScheme(),
-		Repeated:  paymentsvctest.NewOrder, // or a second start is refused, and stays unseen
+		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
 	})
 	if err != nil {
 		return nil, nil, err

@@ -69,7 +69,7 @@ func Example() {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // or a second start is refused, and stays unseen
+		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
 	})
 	if err != nil {
 		fmt.Println(err)

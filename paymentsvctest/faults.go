@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// When says on which side of an order's commitment a fault lies. For calls that start nothing it makes no
-// difference.
+// When says on which side of the commitment of an order a fault happens. It makes no difference to calls that start
+// nothing.
 type When int
 
 const (
 	// BeforeCommit leaves nothing started. It is the zero value.
 	BeforeCommit When = iota
-	// AfterCommit leaves the order started, though the partner does not hear of it.
+	// AfterCommit leaves the order started, although the partner does not learn it.
 	AfterCommit
 )
 
-// String gives "before" or "after".
+// String returns "before" or "after".
 func (w When) String() string {
 	if w == AfterCommit {
 		return "after"
@@ -29,19 +29,18 @@ func (w When) String() string {
 	return "before"
 }
 
-// Fault is one thing that goes wrong with a request. Its zero value is none. Faults of one request combine, in
-// the order of their way: Refuse, Reset, then Hold, Hang, Drop and the answers that replace the service's own
-// before the commitment, the same after it, and then what is done to the answer, whichever it is: WrongShape,
-// WrongDate, Oversized, GzipBomb, Slow and the cuts.
+// Fault is a fault of one request. Its zero value is none. The faults of one request combine in this order: Refuse,
+// Reset; then, before the commitment, Hold, Hang, Drop and the answers that replace the service's own; the same after
+// it; then what changes the answer, whichever it is: WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts.
 type Fault struct {
 	text  string
 	apply func(*effects)
 }
 
-// String gives the fault as ParseFault reads it.
+// String returns the text that [ParseFault] reads.
 func (f Fault) String() string { return f.text }
 
-// effects is what the faults of one request come to.
+// effects is the combination of the faults of one request.
 type effects struct {
 	refuse, reset bool
 	before, after stage
@@ -53,7 +52,7 @@ type effects struct {
 	cut           cut
 }
 
-// stage is where a request can end before it is answered by the service's own answer.
+// stage is where a request can end before it gets the answer of the service.
 type stage struct {
 	holds  []<-chan struct{}
 	hang   bool
@@ -84,7 +83,7 @@ const (
 	inHeader
 )
 
-// combine gives what faults come to together; of two that exclude each other the later one counts.
+// combine combines faults; of two that exclude each other the later one counts.
 func combine(faults []Fault) *effects {
 	e := &effects{}
 	for _, f := range faults {
@@ -95,33 +94,33 @@ func combine(faults []Fault) *effects {
 	return e
 }
 
-// Refuse refuses the connection, so that nothing is sent. No server can do that for one endpoint, so it takes
-// the client of Server.HTTPClient, which looks at the rules before it connects; there the rule counts attempts
-// to connect. A request that comes from any other client is cut off as by Reset.
+// Refuse refuses the connection, so that nothing is sent. A server cannot do that for one endpoint, so it needs the
+// client of [Server.HTTPClient], which consults the rules before it connects; the rule then counts connection attempts.
+// Requests of other clients are reset instead, see [Reset].
 func Refuse() Fault { return Fault{"refuse", func(e *effects) { e.refuse = true }} }
 
-// Reset closes the connection hard before the body is read.
+// Reset resets the connection before the body is read.
 func Reset() Fault { return Fault{"reset", func(e *effects) { e.reset = true }} }
 
-// Drop reads the request, and closes the connection without an answer.
+// Drop reads the request and closes the connection without an answer.
 func Drop(when When) Fault {
 	return Fault{"drop " + when.String(), func(e *effects) { e.at(when).drop = true }}
 }
 
-// Hang reads the request and does not answer; it ends when the client leaves or the server closes.
+// Hang reads the request and never answers. It ends when the client leaves or the server closes.
 func Hang(when When) Fault {
 	return Fault{"hang " + when.String(), func(e *effects) { e.at(when).hang = true }}
 }
 
-// Hold keeps the request waiting until release is closed, the client leaves or the server closes, and goes on
-// then: what happens meanwhile is the test's to say, without a sleep. ParseFault cannot make one.
+// Hold delays the request until release is closed, the client leaves or the server closes. It lets a test choose the
+// order of events without a sleep. ParseFault cannot make one.
 func Hold(when When, release <-chan struct{}) Fault {
 	return Fault{"hold " + when.String(), func(e *effects) {
 		e.at(when).holds = append(e.at(when).holds, release)
 	}}
 }
 
-// Answer replaces the answer by one of your own. It panics for an HTTP status that is not from 200 to 599.
+// Answer replaces the answer. It panics unless the HTTP status is from 200 to 599.
 func Answer(when When, httpStatus int, contentType, body string) Fault {
 	mustBeStatus(httpStatus)
 	contentType = strings.ReplaceAll(contentType, " ", "") // one word for ParseFault; the same to HTTP
@@ -130,8 +129,8 @@ func Answer(when When, httpStatus int, contentType, body string) Fault {
 	})
 }
 
-// Reject refuses a request before the commitment, in the form of Config.ErrorCode and ErrorMessage: the
-// service's "no". Code becomes a JSON text. It panics for an HTTP status that is not from 200 to 599.
+// Reject rejects a request before the commitment, in the fields of Config.ErrorCode and Config.ErrorMessage, as the
+// service does. The code becomes a JSON text. It panics unless the HTTP status is from 200 to 599.
 func Reject(httpStatus int, code, message string) Fault {
 	mustBeStatus(httpStatus)
 	return replaced(fmt.Sprintf("reject %d %s %s", httpStatus, code, message), BeforeCommit, func(c *Config) answer {
@@ -176,7 +175,7 @@ func replaced(text string, when When, produce func(*Config) answer) Fault {
 	return Fault{text, func(e *effects) { e.at(when).answer = produce }}
 }
 
-// WrongShape answers the right fields with values of the wrong types.
+// WrongShape answers with the right fields, but values of wrong types.
 func WrongShape() Fault { return Fault{"wrong-shape", func(e *effects) { e.wrongShape = true }} }
 
 // WrongDate answers with a Date header that is off by skew.
@@ -184,13 +183,13 @@ func WrongDate(skew time.Duration) Fault {
 	return Fault{"wrong-date " + skew.String(), func(e *effects) { e.date = &skew }}
 }
 
-// Oversized fills the answer up with spaces to a number of bytes.
+// Oversized pads the answer with spaces to a number of bytes.
 func Oversized(bytes int) Fault {
 	return Fault{fmt.Sprintf("oversized %d", bytes), func(e *effects) { e.size = bytes }}
 }
 
-// GzipBomb fills the answer up with spaces to a number of bytes, and compresses it to next to nothing, whether
-// the client asked for compression or not.
+// GzipBomb pads the answer with spaces to a number of bytes and compresses it to almost nothing, whether or not the
+// client accepts compression.
 func GzipBomb(bytes int) Fault {
 	return Fault{fmt.Sprintf("gzip-bomb %d", bytes), func(e *effects) { e.bomb = bytes }}
 }
@@ -200,26 +199,26 @@ func Slow(pause time.Duration) Fault {
 	return Fault{"slow " + pause.String(), func(e *effects) { e.slow = pause }}
 }
 
-// Cut closes the connection behind n bytes of the body, which has a Content-Length: the client can tell.
+// Cut closes the connection after n bytes of a body with a Content-Length: the client can tell.
 func Cut(n int) Fault { return cutting("cut", withLength, n) }
 
-// CutChunked closes the connection behind n bytes of a chunked body: the client can tell.
+// CutChunked closes the connection after n bytes of a chunked body: the client can tell.
 func CutChunked(n int) Fault { return cutting("cut-chunked", chunked, n) }
 
-// CutUnframed closes the connection behind n bytes of a body that ends with the connection: the client cannot
-// tell but by the JSON. It needs HTTP/1.1; over HTTP/2 it is Cut.
+// CutUnframed closes the connection after n bytes of a body that ends with the connection: only the JSON shows it. It
+// needs HTTP/1.1; over HTTP/2 it is [Cut].
 func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n) }
 
-// CutHeader closes the connection behind n bytes of the status line and the header. It needs HTTP/1.1; over
-// HTTP/2 it is Drop.
+// CutHeader closes the connection after n bytes of the status line and the header. It needs HTTP/1.1; over HTTP/2 it is
+// [Drop].
 func CutHeader(n int) Fault { return cutting("cut-header", inHeader, n) }
 
 func cutting(name string, f framing, n int) Fault {
 	return Fault{name + " " + strconv.Itoa(n), func(e *effects) { e.cut = cut{f, max(n, 0)} }}
 }
 
-// AllFaults gives one of each fault with moderate values, but for Hold, Answer and Reject. Those that redirect
-// lead to an address that does not exist.
+// AllFaults returns one of each fault with moderate values, except Hold, Answer and Reject. Redirects lead to an
+// address that does not exist.
 func AllFaults() []Fault {
 	const size = 2 << 20 // twice what a paymentsvc.Client reads by default
 	faults := []Fault{
@@ -235,9 +234,8 @@ func AllFaults() []Fault {
 
 var errSyntax = errors.New("paymentsvctest: not a fault")
 
-// ParseFault reads a fault as Fault.String writes it, such as "drop after", "cut 10", "slow 5ms",
-// "too-many-requests before 2s" or "reject 402 E17 no money"; for flags and forms. Anything
-// else is an error.
+// ParseFault reads the text of [Fault.String], such as "drop after", "cut 10", "slow 5ms", "too-many-requests before
+// 2s" or "reject 402 E17 no money". Anything else is an error.
 func ParseFault(text string) (Fault, error) {
 	p := parser{left: text}
 	var f Fault
@@ -284,7 +282,7 @@ func ParseFault(text string) (Fault, error) {
 	return f, p.end(text)
 }
 
-// parser takes words off the front of a text, and keeps the first mistake.
+// parser takes words off the front of a text, and keeps the first error.
 type parser struct {
 	left string
 	err  error
@@ -299,7 +297,7 @@ func (p *parser) word() string {
 	return word
 }
 
-// rest gives all that follows.
+// rest returns all that follows.
 func (p *parser) rest() string {
 	rest := p.left
 	p.left = ""

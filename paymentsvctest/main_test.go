@@ -3,6 +3,10 @@ package paymentsvctest_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -64,6 +68,50 @@ func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymen
 	return client
 }
 
+// single is a listener with one connection.
+type single struct{ conn net.Conn }
+
+func (l *single) Accept() (net.Conn, error) {
+	conn := l.conn
+	if l.conn = nil; conn == nil {
+		return nil, io.EOF
+	}
+	return conn, nil
+}
+
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
+
+// piped makes a server for a bubble of testing/synctest, and returns the option of clients that reach it: over pipes,
+// at which the bubble sees when nothing can happen before time passes.
+func piped(t testing.TB, c paymentsvctest.Config) (*paymentsvctest.Server, func(*paymentsvc.Config)) {
+	t.Helper()
+	srv, err := paymentsvctest.New(c)
+	require.NoError(t, err)
+	outer := &http.Server{Handler: srv, ReadHeaderTimeout: time.Hour, ErrorLog: log.New(io.Discard, "", 0)}
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		_ = outer.Serve(&single{far}) // returns when it has accepted the connection
+		return near, nil
+	}
+	t.Cleanup(func() {
+		srv.Close()
+		_ = outer.Close()
+		transport.CloseIdleConnections()
+	})
+	return srv, func(cfg *paymentsvc.Config) {
+		cfg.BaseURL, cfg.HTTPClient = "http://127.0.0.1/base/v1", &http.Client{Transport: transport}
+	}
+}
+
+// waitFor polls for a condition without a limit: a test that hangs is ended by go test.
+func waitFor(condition func() bool) {
+	for !condition() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func amount(text string) paymentsvc.Amount { return paymentsvc.MustParseAmount(text) }
 
 func payment(userData string) paymentsvc.PaymentRequest {
@@ -74,7 +122,7 @@ func payout(userData string) paymentsvc.PayoutRequest {
 	return paymentsvc.PayoutRequest{Amount: amount("10.50"), Destination: card, UserData: userData}
 }
 
-// pay starts a payment and gives its order_id.
+// pay starts a payment and returns its order_id.
 func pay(t testing.TB, c *paymentsvc.Client, userData string) string {
 	t.Helper()
 	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(userData))
@@ -82,7 +130,7 @@ func pay(t testing.TB, c *paymentsvc.Client, userData string) string {
 	return p.OrderID
 }
 
-// payOut starts a payout and gives its order_id.
+// payOut starts a payout and returns its order_id.
 func payOut(t testing.TB, c *paymentsvc.Client, userData string) string {
 	t.Helper()
 	p, err := c.InitPayout(t.Context(), payout(userData))

@@ -13,7 +13,7 @@ type money struct {
 	scale int      // of the finest amount in it
 }
 
-// moneyOf gives an amount as a sum, with one that is not set as 0.
+// moneyOf returns an amount as a sum, with one that is not set as 0.
 func moneyOf(a paymentsvc.Amount) money {
 	if !a.IsSet() {
 		return money{}
@@ -40,7 +40,7 @@ func (m money) minus(other money) money {
 
 func (m money) sign() int { return m.rat().Sign() }
 
-// amount gives m with its scale. It is an error for m to have more digits than an Amount holds.
+// amount returns m with its scale. It is an error for m to have more digits than an Amount holds.
 func (m money) amount() (paymentsvc.Amount, error) {
 	return paymentsvc.ParseAmount(m.rat().FloatString(m.scale))
 }

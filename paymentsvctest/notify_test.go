@@ -51,7 +51,7 @@ func (b *inbox) handler(t testing.TB) http.Handler {
 	})
 }
 
-// names gives the user_data and status of what was taken.
+// names returns the user_data and status of what was taken.
 func (b *inbox) names() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func receivers(t *testing.T, test func(t *testing.T, srv *paymentsvctest.Server,
 	}
 }
 
-func TestNotificationsAreTheDocuments(t *testing.T) {
+func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
 	receivers(t, func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox) {
 		paymentID, payoutID := pay(t, client, "order-1"), payOut(t, client, "payout-1")
 		_, err := client.InitForm(t.Context(), payment("form-1"))
@@ -120,7 +120,7 @@ func TestNotificationsAreTheDocuments(t *testing.T) {
 	})
 }
 
-func TestWhatGoesWrongWithNotifications(t *testing.T) {
+func TestNotificationFaults(t *testing.T) {
 	const one = "order-1 SUCCESS"
 	for _, test := range []struct {
 		faults []paymentsvctest.NotificationFault
@@ -173,7 +173,7 @@ func TestWhatGoesWrongWithNotifications(t *testing.T) {
 	}
 }
 
-// deliverNames calls Deliver and gives what the partner has taken since.
+// deliverNames calls Deliver and returns what the partner has taken since.
 func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string {
 	t.Helper()
 	before := len(box.names())
@@ -181,7 +181,7 @@ func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string
 	return box.names()[before:]
 }
 
-func TestDeliveryInAnotherOrder(t *testing.T) {
+func TestDeliverReordered(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	client, box := newClient(t, srv), &inbox{}
 	srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
@@ -207,7 +207,7 @@ func TestDeliveryInAnotherOrder(t *testing.T) {
 	assert.Equal(t, 1, last.Hits())
 }
 
-func TestWhatIsNotTakenIsDeliveredAgain(t *testing.T) {
+func TestDeliverRetries(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	client, box := newClient(t, srv), &inbox{busy: 1}
 	_, err := srv.Settle(pay(t, client, "1"), paymentsvc.StatusSuccess)
@@ -264,7 +264,7 @@ func TestWhatIsNotTakenIsDeliveredAgain(t *testing.T) {
 	assert.Len(t, srv.Outbox(), 1)
 }
 
-func TestSendGoesWhereItCan(t *testing.T) {
+func TestSendErrors(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Now = now
 		c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "another"})
@@ -296,7 +296,7 @@ func TestSendGoesWhereItCan(t *testing.T) {
 	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
 }
 
-func TestHandlersAreCalledAsAServerWould(t *testing.T) {
+func TestToHandlerCallsAsAServerDoes(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o", StatusDescription: "HELD", Amount: amount("1")}
 	to := func(h http.HandlerFunc) paymentsvctest.Delivery {
@@ -323,7 +323,7 @@ func TestHandlersAreCalledAsAServerWould(t *testing.T) {
 	})
 }
 
-func TestStatusesAndRefunds(t *testing.T) {
+func TestSettleAndRefund(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{"RETURNED": {Status: 4, StatusCode: 40}}
 		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName { return []paymentsvc.StatusName{"NOBODY KNOWS"} }
@@ -399,7 +399,7 @@ func TestStatusesAndRefunds(t *testing.T) {
 	assert.Equal(t, paymentsvc.StatusSuccess, o.Status, "Compose and a Step that fails change nothing")
 }
 
-func TestBalancesThatNoAmountCanHoldAreRefused(t *testing.T) {
+func TestBalanceRejectsWhatNoAmountCanHold(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	most := amount(strings.Repeat("9", 62)) // with the two decimals of the balance, 64 digits

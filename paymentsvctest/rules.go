@@ -24,32 +24,32 @@ const (
 	AnyEndpoint = ""
 )
 
-// covers says whether a rule for pattern is about endpoint, both as above.
+// covers reports whether a rule for pattern is about endpoint, both as above.
 func covers(pattern, endpoint string) bool {
 	return pattern == AnyEndpoint || endpoint == pattern || strings.HasPrefix(endpoint, pattern+"/")
 }
 
-// Which says which of the requests, or notifications, that a rule is about it strikes. They are counted from 1,
-// from the moment that the rule is made. The zero value is Every.
+// Which selects requests, or notifications, among those that a rule is about. They are counted from 1, from the moment
+// the rule is made. The zero value is [Every].
 type Which struct {
 	text  string
 	match func(n int) bool
 }
 
-// Every strikes all.
+// Every selects all.
 func Every() Which { return Which{"every", func(int) bool { return true }} }
 
-// Nth strikes the nth only.
+// Nth selects only the nth.
 func Nth(n int) Which {
 	return Which{fmt.Sprintf("number %d", n), func(i int) bool { return i == n }}
 }
 
-// First strikes the first n.
+// First selects the first n.
 func First(n int) Which {
 	return Which{fmt.Sprintf("first %d", n), func(i int) bool { return i <= n }}
 }
 
-// Where strikes those whose number match picks; text names it. match must be a pure function.
+// Where selects those for whose number match returns true; text names it. match must be a pure function.
 func Where(text string, match func(n int) bool) Which { return Which{text, match} }
 
 // String says which.
@@ -62,7 +62,7 @@ func (w Which) String() string {
 
 func (w Which) strikes(n int) bool { return w.match == nil || w.match(n) }
 
-// Rule is what Server.Fault and Server.FaultNotifications made.
+// Rule is a rule of [Server.Fault] or [Server.FaultNotifications].
 type Rule struct {
 	// ID counts the server's rules from 1.
 	ID int
@@ -82,15 +82,14 @@ type Rule struct {
 	hits     int
 }
 
-// Hits says how often the rule has struck, which is worth a check: a test of a fault that never came passes too
-// easily.
+// Hits returns how often the rule has applied. Check it: a test of a fault that never came passes too easily.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	return r.hits
 }
 
-// Remove ends the rule. What it has already struck stays struck.
+// Remove ends the rule. Faults that it has already injected stay.
 func (r *Rule) Remove() {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -108,8 +107,8 @@ func (r *Rule) String() string {
 	return fmt.Sprintf("%s, %s: %s", on, r.Which, strings.Join(r.Faults, " + "))
 }
 
-// Fault makes a rule: of the requests to endpoint, those that which says go wrong with all the faults together.
-// Faults of several rules for one request combine, in the order in which the rules were made.
+// Fault makes a rule: the requests to endpoint that which selects get all of the faults. Faults of several rules
+// combine, in the order in which the rules were made.
 func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 	r := &Rule{On: endpoint, Which: which.String(), Faults: texts(faults), server: s, which: which, faults: faults}
 	s.mu.Lock()
@@ -120,8 +119,8 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 	return r
 }
 
-// FaultNotifications makes a rule for the notifications of an event, "" for all: each time that Deliver is to
-// send one it is counted. Send counts none; it takes its faults as arguments.
+// FaultNotifications makes a rule for the notifications of an event, or "" for all. It counts each time that
+// [Server.Deliver] is about to send one; [Server.Send] takes its faults as arguments instead.
 func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, faults ...NotificationFault) *Rule {
 	r := &Rule{On: string(event), Which: which.String(), Faults: texts(faults), server: s, which: which, notified: faults}
 	s.mu.Lock()
@@ -132,7 +131,7 @@ func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, fau
 	return r
 }
 
-// Rules gives the rules for requests and those for notifications, each in the order in which they were made.
+// Rules returns the rules for requests, then those for notifications, each in the order in which they were made.
 func (s *Server) Rules() []*Rule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,17 +153,16 @@ func texts[F fmt.Stringer](faults []F) []string {
 	return list
 }
 
-// Chaos is faults at random.
+// Chaos configures random faults, see [Server.Chaos].
 type Chaos struct {
-	// Seed makes a run repeatable: the nth request to an endpoint has the same faults in every run. 0 takes one
-	// at random; Server.Chaos prints it.
+	// Seed makes a run repeatable: the nth request to an endpoint has the same faults in every run. 0 takes a random
+	// one, which Server.Chaos prints.
 	Seed uint64
-	// OneIn says that one request, or notification, in so many is struck on average; 0 means 4.
+	// OneIn is N where one request, or notification, in N has a fault on average; 0 means 4.
 	OneIn int
-	// Faults are what may go wrong with requests; nil means AllFaults, and an empty list nothing.
+	// Faults are the faults of requests; nil means AllFaults, and an empty list none.
 	Faults []Fault
-	// NotificationFaults are what may go wrong with notifications; nil means AllNotificationFaults, and an
-	// empty list nothing.
+	// NotificationFaults are the faults of notifications; nil means AllNotificationFaults, and an empty list none.
 	NotificationFaults []NotificationFault
 }
 
@@ -174,7 +172,7 @@ type chaos struct {
 	counts map[string]int
 }
 
-// Chaos adds faults at random to what the rules say, until ClearFaults or another Chaos. It gives the seed, and
+// Chaos adds random faults to those of the rules, until [Server.ClearFaults] or another Chaos. It returns the seed, and
 // prints it with Config.Logf.
 func (s *Server) Chaos(c Chaos) (seed uint64) {
 	for c.Seed == 0 {
@@ -196,8 +194,8 @@ func (s *Server) Chaos(c Chaos) (seed uint64) {
 	return c.Seed
 }
 
-// pick gives none of faults most of the time, or else one, and sometimes two. What it gives depends on nothing
-// but the seed, the stream and how often the stream was asked before.
+// pick returns no fault most of the time, or else one, and sometimes two. The result depends only on the seed, the
+// stream, and how often the stream was asked before.
 func pick[F any](c *chaos, stream string, faults []F) []F {
 	if c == nil || len(faults) == 0 {
 		return nil
@@ -216,7 +214,7 @@ func pick[F any](c *chaos, stream string, faults []F) []F {
 	return picked
 }
 
-// connecting decides, before HTTPClient's client connects, whether it is refused.
+// connecting decides whether a connection of HTTPClient's client is refused.
 func (s *Server) connecting(endpoint string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +235,7 @@ func (s *Server) connecting(endpoint string) bool {
 	return refused
 }
 
-// arriving counts a request and decides what goes wrong with it.
+// arriving counts a request and decides on its faults.
 func (s *Server) arriving(endpoint, from string) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,10 +21,10 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Server is the payment service. Make it with New or Start; it is safe for concurrent use.
+// Server is a mock server of the payment service. Make it with [New] or [Start]. It is safe for concurrent use.
 type Server struct {
-	// URL is the address for paymentsvc.Config.BaseURL, with Config.BasePath. Listen sets it; a server that is
-	// only mounted as a handler has none of its own.
+	// URL is the address for paymentsvc.Config.BaseURL, with Config.BasePath. [Server.Listen] sets it; a server that
+	// is only mounted as a handler has none.
 	URL string
 
 	// Pointers, so that fmt shows nothing of them in a struct of somebody else's.
@@ -58,8 +58,8 @@ type Server struct {
 	changed  chan struct{}               // closed when one of the two above has changed
 }
 
-// New checks c and makes a Server, which is an http.Handler. Errors wrap paymentsvc.ErrInvalidRequest and name
-// the field. Close it in the end.
+// New checks c and returns a Server, which is an http.Handler. Its errors wrap paymentsvc.ErrInvalidRequest and name
+// the field. Close the server at the end.
 func New(c Config) (*Server, error) {
 	if err := c.complete(); err != nil {
 		return nil, fmt.Errorf("paymentsvctest: Config: %w", err)
@@ -79,8 +79,8 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Start makes a Server that listens on a loopback address of its own until the test is over. If the test fails,
-// what was started and what was refused is printed. A Config that New refuses ends the test.
+// Start returns a Server that listens on a loopback address until the test ends. If the test fails, it prints what was
+// started and what was rejected. It fails the test if New returns an error.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	if c.Logf == nil {
@@ -102,8 +102,8 @@ func Start(t testing.TB, c Config) *Server {
 	return s
 }
 
-// Listen serves at addr, such as "127.0.0.1:0", in the background until Close, and sets URL. It can be called
-// once. It is an error for addr not to be free, and for the server to be closed.
+// Listen serves at addr, such as "127.0.0.1:0", in the background until Close, and sets URL. It can be called once. It
+// returns an error if addr is in use or the server is closed.
 func (s *Server) Listen(addr string) error {
 	var config net.ListenConfig
 	l, err := config.Listen(context.Background(), "tcp", addr)
@@ -128,8 +128,8 @@ func (s *Server) Listen(addr string) error {
 	return nil
 }
 
-// Close ends the server, all its connections and all that hangs. It does not wait for anything, and can be
-// called more than once.
+// Close ends the server, its connections and everything that hangs. It waits for nothing, and can be called more than
+// once.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed() {
@@ -155,8 +155,7 @@ func (s *Server) closed() bool { return s.life.Err() != nil }
 // Format shows the address and nothing else.
 func (s *Server) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "Server{URL: %q}", s.URL) }
 
-// connState keeps track of the connections that Listen accepts. A connection that is hijacked stays until the
-// handler that has it is done.
+// connState tracks the connections that Listen accepts. A hijacked connection stays until its handler is done.
 func (s *Server) connState(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,15 +168,15 @@ func (s *Server) connState(conn net.Conn, state http.ConnState) {
 	s.notice()
 }
 
-// notice wakes those who wait in Drain. The lock is held.
+// notice wakes the waiters of Drain. The lock is held.
 func (s *Server) notice() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Drain waits until every request that was sent before has been dealt with, also those whose client has left:
-// ask it before counting orders after a timeout. Close the idle connections of your client first, since one
-// that was opened and never used looks like one whose request is still to come. It fails only with the context.
+// Drain waits until every request that was sent before has been handled, including those whose client has left: call
+// it before counting orders after a timeout. First close the idle connections of your client, since one that was
+// never used looks like one whose request is still to come. It returns an error only if ctx ends.
 func (s *Server) Drain(ctx context.Context) error {
 	s.transport.CloseIdleConnections()
 	if err := s.acceptedAll(ctx); err != nil {
@@ -193,8 +192,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	})
 }
 
-// acceptedAll waits until all connections made before are accepted: they are in the order in which they were
-// made, so one of its own shows it.
+// acceptedAll waits until all earlier connections are accepted. They are accepted in order, so it makes one of its own.
 func (s *Server) acceptedAll(ctx context.Context) error {
 	s.mu.Lock()
 	listener := s.listener
@@ -237,7 +235,7 @@ func (s *Server) wait(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// enter counts a request in, and refuses it when the server is closed.
+// enter counts a request in, and reports whether the server is open.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,13 +253,12 @@ func (s *Server) leave() {
 	s.notice()
 }
 
-// HTTPClient gives a client for this server, through which Refuse works. It uses a plain *http.Transport, so a
+// HTTPClient returns a client for this server, for which [Refuse] works. It uses a plain *http.Transport, so a
 // paymentsvc.Client can prove what was not sent. Its connections end with the server.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
-// ClientConfig gives a configuration that fits this server and one of its projects: the address, the ids, a
-// signer, a decoder of its errors, and HTTPClient. For a project that the server does not have there is no
-// signer.
+// ClientConfig returns the configuration of a client for one project: the address, the ids, a signer, a decoder of
+// errors, and HTTPClient. The signer is nil for an unknown project.
 func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 	c := paymentsvc.Config{
 		BaseURL:     s.URL,
@@ -282,11 +279,11 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 	return c
 }
 
-// refusedHost is an address that dial knows and nobody else can have.
+// refusedHost is an address that only dial knows.
 const refusedHost = "refused.invalid"
 
-// refusing is asked for a proxy before each attempt, the only place where net/http shows a request before it
-// connects. A proxy that refuses is a connection that is refused.
+// refusing is the Proxy function of the transport, the only place where net/http shows a request before it connects. A
+// proxy that refuses looks like a refused connection.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if s.connecting(endpointAtEndOf(r.URL.Path)) {
 		return &url.URL{Scheme: "http", Host: refusedHost}, nil
@@ -294,8 +291,7 @@ func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
 }
 
-// endpointAtEndOf finds the endpoint of a path that may begin with anything: a client sees the path before a router
-// has shortened it.
+// endpointAtEndOf returns the endpoint at the end of a path: a client sees the path before a router has shortened it.
 func endpointAtEndOf(path string) string {
 	for below := true; below; {
 		if _, path, below = strings.Cut(path, "/"); fieldsOf(path) != nil {
@@ -305,7 +301,7 @@ func endpointAtEndOf(path string) string {
 	return ""
 }
 
-// dial connects, and keeps in mind which connections are those of clients that asked connecting.
+// dial connects, and remembers the connections of clients that called connecting.
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host == refusedHost {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
@@ -327,7 +323,7 @@ type dialedConn struct {
 	once   sync.Once
 }
 
-// Close takes the address out before another client can get it.
+// Close forgets the address before another client can get it.
 func (c *dialedConn) Close() error {
 	c.once.Do(func() {
 		c.server.mu.Lock()
@@ -337,7 +333,7 @@ func (c *dialedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Requests counts the requests that arrived at an endpoint, refused ones included.
+// Requests counts the requests that arrived at an endpoint, including rejected ones.
 func (s *Server) Requests(endpoint string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,14 +346,14 @@ func (s *Server) Requests(endpoint string) int {
 	return n
 }
 
-// Orders gives all orders, in the order in which they were started.
+// Orders returns all orders, in the order in which they were started.
 func (s *Server) Orders() []Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.books.list()
 }
 
-// Order gives one order; false when there is none.
+// Order returns one order, and reports whether it exists.
 func (s *Server) Order(orderID string) (Order, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,8 +370,8 @@ func (s *Server) Started(userData string) int {
 	return s.books.started[userData]
 }
 
-// Balance gives what get_balance would answer for a project, without Raw. It is an error for the project not to be
-// there.
+// Balance returns what get_balance would answer for a project, without Raw. It returns an error if there is no such
+// project.
 func (s *Server) Balance(projectID int64) (paymentsvc.Balance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // A mock server is all of this at once: partners call, and persons look, settle, send and set faults.
-func TestEverythingAtOnce(t *testing.T) {
+func TestServerConcurrency(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName {
 			return []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess}

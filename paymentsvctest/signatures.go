@@ -14,18 +14,18 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// SignatureFault is a request whose timestamp or signature is wrong, and why.
+// SignatureFault is a request with a wrong timestamp or signature, and why.
 type SignatureFault struct {
 	// Endpoint and Number say which request it was, counted from 1 at the endpoint.
 	Endpoint string
 	Number   int
-	// Reason is what was found out: which of the usual mistakes makes this very signature, or that none does.
+	// Reason says which of the usual mistakes makes this signature, or that none does.
 	Reason string
-	// Difference is where what was signed parts from what should have been, nil where that is not known.
+	// Difference is where the signed text differs from the right one, nil if that is not known.
 	Difference *Difference
 }
 
-// String shows all of it on one line.
+// String returns all of it on one line.
 func (f SignatureFault) String() string {
 	text := fmt.Sprintf("%s, request %d: %s", f.Endpoint, f.Number, f.Reason)
 	if f.Difference != nil {
@@ -34,10 +34,10 @@ func (f SignatureFault) String() string {
 	return text
 }
 
-// Difference is the first difference of two canonical strings. Of the text around it a few bytes are shown, in
-// which every secret and every digit is masked, but for the timestamp's; letters are shown as they are.
+// Difference is the first difference of two canonical strings, with a few bytes around it. Every secret and every
+// digit is masked, except those of the timestamp; letters are shown.
 type Difference struct {
-	// Offset is how many bytes are the same.
+	// Offset is the number of bytes that are equal.
 	Offset int
 	// Signed and Expected are the bytes around it.
 	Signed, Expected string
@@ -48,20 +48,19 @@ func (d Difference) String() string {
 	return fmt.Sprintf("the canonical strings differ at byte %d: signed %q, expected %q", d.Offset, d.Signed, d.Expected)
 }
 
-// SignatureFaults gives the requests that were refused for their timestamp or signature, in their order.
+// SignatureFaults returns the requests that were rejected for their timestamp or signature, in their order.
 func (s *Server) SignatureFaults() []SignatureFault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.signatures)
 }
 
-// Watch gives a scheme that does the same and lets the server see the canonical strings that it signs. Give it
-// to the code under test, and SignatureFaults can show where that code's own canonical string differs from that
-// of Config.Scheme:
+// Watch returns the scheme, and records the canonical strings that it signs. Use it in the code under test, so that
+// [Server.SignatureFaults] can show where that code's canonical string differs from that of Config.Scheme:
 //
 //	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: srv.Watch(mine), Secret: secret})
 //
-// Only the latest 256 are kept. Without it the server tries the usual mistakes.
+// Only the latest 256 are kept. Without Watch the server tries the usual mistakes.
 func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 	inner := scheme.Canonical
 	if inner == nil {
@@ -92,7 +91,7 @@ func (r *recorder) add(text []byte) {
 	r.next++
 }
 
-// latest gives what is kept, the newest first.
+// latest returns the recorded strings, the newest first.
 func (r *recorder) latest() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +102,7 @@ func (r *recorder) latest() [][]byte {
 	return texts
 }
 
-// diagnose finds out what a signature that is not the one of m is.
+// diagnose finds out how a wrong signature of m was made.
 func (s *Server) diagnose(p Project, m *paymentsvc.Message, signature string) *SignatureFault {
 	expected, err := s.cfg.Scheme.Canonical(nil, m)
 	if err != nil {
@@ -171,7 +170,7 @@ type namedSecret struct {
 	secret paymentsvc.Secret
 }
 
-// otherSecrets are the keys that are often taken in place of a project's.
+// otherSecrets returns the keys that are often used instead of a project's.
 func (s *Server) otherSecrets(p Project) []namedSecret {
 	text := string(p.Secret)
 	others := []namedSecret{
@@ -200,7 +199,7 @@ type namedMessage struct {
 	message *paymentsvc.Message
 }
 
-// otherMessages are the requests that are often signed in place of the one that is sent.
+// otherMessages returns the requests that are often signed instead of the one that is sent.
 func otherMessages(m *paymentsvc.Message, basePath string) []namedMessage {
 	var others []namedMessage
 	add := func(name string, change func(*paymentsvc.Message)) {
@@ -254,7 +253,7 @@ func otherMessages(m *paymentsvc.Message, basePath string) []namedMessage {
 	return others
 }
 
-// spaced writes JSON the way some languages do by default.
+// spaced writes JSON as some languages do by default.
 func spaced(text []byte) []byte {
 	var out []byte
 	inString, escaped := false, false
@@ -305,8 +304,7 @@ func (s *Server) masked(text []byte, timestamp string) []byte {
 	return out
 }
 
-// restore writes word into out where it stands in text, and cover asterisks.
-
+// restore copies word to out where it occurs in text; cover writes asterisks instead.
 func restore(out, text []byte, word string) {
 	each(text, word, func(at int) { copy(out[at:], word) })
 }

@@ -33,7 +33,7 @@ func signWrongly(t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret
 	assert.Equal(t, http.StatusUnauthorized, status)
 }
 
-func TestWhyASignatureIsWrong(t *testing.T) {
+func TestSignatureFaultReasons(t *testing.T) {
 	body := func(body string) func(*paymentsvc.Message) {
 		return func(m *paymentsvc.Message) { m.Body = []byte(body) }
 	}
@@ -128,7 +128,7 @@ func TestWatchShowsTheFirstDifference(t *testing.T) {
 	assert.Nil(t, incomplete.Canonical, "what is not given is not made up")
 }
 
-func TestDifferencesHideDigitsAndSecrets(t *testing.T) {
+func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Scheme.Canonical = canonical.Join("", canonical.Body, canonical.Literal(string(secret)))
 	}))
@@ -148,7 +148,7 @@ func TestDifferencesHideDigitsAndSecrets(t *testing.T) {
 	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "digits do not show, where they differ does")
 }
 
-func TestASchemeThatFailsIsSaid(t *testing.T) {
+func TestSignatureFaultOfASchemeThatFails(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Scheme.Canonical = func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errors.New("no way") }
 	}))
@@ -168,7 +168,7 @@ func (s *spy) Errorf(format string, args ...any) {
 	s.errors = append(s.errors, fmt.Sprintf(format, args...))
 }
 
-func TestAssertionsFailWithWhatAPersonWantsToRead(t *testing.T) {
+func TestAssertMessages(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	client := newClient(t, srv)
 	pay(t, client, "order-1")

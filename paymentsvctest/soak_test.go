@@ -6,10 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,8 +27,8 @@ import (
 
 // The long run: go test ./paymentsvctest -run Soak -soak.ops 100000 -v
 var (
-	soakOps  = flag.Int("soak.ops", 5000, "operations of TestSoak")
-	soakSeed = flag.Uint64("soak.seed", 0, "seed of TestSoak; 0 takes one at random and prints it")
+	soakOps  = flag.Int("soak.ops", 2500, "operations of each soak")
+	soakSeed = flag.Uint64("soak.seed", 0, "seed of the soaks; 0 takes one at random and prints it")
 )
 
 // entry is one line of the partner's books: what it asked for, and what it has learned of it since.
@@ -111,62 +117,106 @@ type soak struct {
 	}
 }
 
-func TestSoak(t *testing.T) {
-	opening := amount("1000000.00")
-	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
-		c.Projects[0].Balance = opening
+func soakConfig() paymentsvctest.Config {
+	return config(everyStartCounts, func(c *paymentsvctest.Config) {
+		c.Projects[0].Balance = amount(opening)
 		c.NotifyAttempts = 1000 // so that every notification arrives in the end
+	})
+}
+
+// TestSoak runs over TCP, with every fault but those that a timeout has to end: what hangs, and a large slow answer.
+func TestSoak(t *testing.T) {
+	srv := paymentsvctest.Start(t, soakConfig())
+	s := newSoak(srv, slices.DeleteFunc(soakFaults(), func(f paymentsvctest.Fault) bool {
+		return strings.HasPrefix(f.String(), "hang") || strings.HasPrefix(f.String(), "slow")
 	}))
-	faults := append(paymentsvctest.AllFaults(),
+	s.client = newClient(t, srv, s.observe, func(c *paymentsvc.Config) { c.Timeout = 30 * time.Minute })
+	handler := s.handler(t)
+	if s.seed%2 == 0 {
+		srv.SetReceiver(paymentsvctest.ToHandler(handler, "/notifications"))
+	} else {
+		partner := httptest.NewServer(handler)
+		t.Cleanup(partner.Close)
+		srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/notifications"))
+	}
+	s.all(t)
+}
+
+// TestSoakWithTimeouts has every fault. It runs in fake time, in which nothing takes longer on a busy machine.
+func TestSoakWithTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, wire := piped(t, soakConfig())
+		s := newSoak(srv, soakFaults())
+		s.client = newClient(t, srv, wire, s.observe, func(c *paymentsvc.Config) {
+			c.Timeout = time.Second
+			s.refuse(c.HTTPClient.Transport.(*http.Transport))
+		})
+		srv.SetReceiver(paymentsvctest.ToHandler(s.handler(t), "/notifications"))
+		s.all(t)
+	})
+}
+
+const opening = "1000000.00"
+
+func soakFaults() []paymentsvctest.Fault {
+	return append(paymentsvctest.AllFaults(),
 		paymentsvctest.Reject(402, "E17", "no money"),
 		paymentsvctest.Slow(100*time.Microsecond),
 		paymentsvctest.Answer(paymentsvctest.AfterCommit, 409, "text/plain", "busy"),
 	)
+}
+
+func newSoak(srv *paymentsvctest.Server, faults []paymentsvctest.Fault) *soak {
 	seed := srv.Chaos(paymentsvctest.Chaos{
 		Seed:               *soakSeed,
 		Faults:             faults,
 		NotificationFaults: append(paymentsvctest.AllNotificationFaults(), paymentsvctest.SignedWithOldSecret()),
 	})
-	s := &soak{seed: seed, srv: srv, ledger: &ledger{entries: map[string]*entry{}, seen: map[string]bool{}}}
-	s.client = newClient(t, srv, func(c *paymentsvc.Config) {
-		c.Timeout = 100 * time.Millisecond
-		c.OnAttempt = func(_ context.Context, a paymentsvc.Attempt) {
-			if a.Err != nil && a.Outcome == paymentsvc.OutcomeNotSent {
-				s.counts.notSent.Add(1)
-			}
-		}
-	})
-	s.receive(t)
-
-	s.run(t, *soakOps)
-	s.client.CloseIdleConnections()
-	require.NoError(t, srv.Drain(t.Context()))
-	s.settleAll(t)
-	s.reconcile(t)
-	s.compare(t, opening)
+	return &soak{seed: seed, srv: srv, ledger: &ledger{entries: map[string]*entry{}, seen: map[string]bool{}}}
 }
 
-// receive makes the partner's handler the receiver of notifications: with both secrets, as during a rotation, and
-// with a database that is busy now and then.
-func (s *soak) receive(t *testing.T) {
+func (s *soak) observe(c *paymentsvc.Config) {
+	c.OnAttempt = func(_ context.Context, a paymentsvc.Attempt) {
+		if a.Err != nil && a.Outcome == paymentsvc.OutcomeNotSent {
+			s.counts.notSent.Add(1)
+		}
+	}
+}
+
+// refuse makes every tenth connection fail, which Refuse cannot do to a transport that is not the server's own.
+func (s *soak) refuse(transport *http.Transport) {
+	dial := transport.DialContext
+	var dials atomic.Int64
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1)%10 == 0 {
+			return nil, syscall.ECONNREFUSED
+		}
+		return dial(ctx, network, address)
+	}
+}
+
+func (s *soak) all(t *testing.T) {
+	s.run(t, *soakOps)
+	s.client.CloseIdleConnections()
+	require.NoError(t, s.srv.Drain(t.Context()))
+	s.settleAll(t)
+	s.reconcile(t)
+	s.compare(t)
+}
+
+// handler takes notifications with both secrets, as during a rotation, and with a database that is busy now and then.
+func (s *soak) handler(t *testing.T) http.Handler {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret, oldSecret}, Tolerance: 10 * time.Minute,
 	})
 	require.NoError(t, err)
 	var calls atomic.Uint64
-	handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+	return webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
 		if calls.Add(1)%10 == 0 {
 			return errBusy
 		}
 		return s.ledger.take(n)
 	})
-	if s.seed%2 == 0 {
-		s.srv.SetReceiver(paymentsvctest.ToHandler(handler, "/notifications"))
-		return
-	}
-	partner := httptest.NewServer(handler)
-	t.Cleanup(partner.Close)
-	s.srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/notifications"))
 }
 
 // run makes n operations, 64 at a time.
@@ -225,7 +275,7 @@ func (s *soak) start(t *testing.T, random *rand.Rand, userData string) paymentsv
 
 func amountOf(minor int64) paymentsvc.Amount { return paymentsvc.AmountFromMinor(minor, 2) }
 
-// call makes one start and gives the order_id, which forms do not tell.
+// call makes one start and returns the order_id, which forms do not tell.
 func (s *soak) call(ctx context.Context, random *rand.Rand, kind paymentsvctest.Kind, userData string, minor int64) (string, error) {
 	request := paymentsvc.PaymentRequest{Amount: amountOf(minor), UserData: userData}
 	switch kind {
@@ -331,7 +381,7 @@ func (s *soak) reconcile(t *testing.T) {
 }
 
 // compare holds the partner's books against the server's.
-func (s *soak) compare(t *testing.T, opening paymentsvc.Amount) {
+func (s *soak) compare(t *testing.T) {
 	s.srv.ClearFaults()
 	assert.Empty(t, s.ledger.faults)
 	s.srv.AssertAllSigned(t)
@@ -356,7 +406,7 @@ func (s *soak) compare(t *testing.T, opening paymentsvc.Amount) {
 		require.Equal(t, want, *e, "%s", o.UserData)
 	}
 
-	balance, err := opening.Minor(2)
+	balance, err := amount(opening).Minor(2)
 	require.NoError(t, err)
 	expected, started, parked := balance, 0, 0
 	for userData, e := range s.ledger.entries {

@@ -21,15 +21,15 @@ type checked struct {
 	Error  string   `json:"error,omitempty"`
 }
 
-// check shows what the expression makes of each sample, and whether that fits the sample's signature.
+// check prints what the expression makes of each sample, and whether that fits its signature.
 func check(set *settings, out report, stderr io.Writer) int {
 	scheme, err := evaluate(set.check, set.secret)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "discover: -check:", err)
 		return 2
 	}
-	// What is shown is made with a stand-in for the secret. Where the scheme hashes the secret with something,
-	// the hash that is shown is another one then; whether it fits is found out with the secret itself.
+	// The printed text is made with a placeholder for the secret, so hashes of the secret differ in it. Whether the
+	// scheme fits is decided with the secret itself.
 	shown, err := evaluate(set.check, standIn)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "discover: -check:", err)
@@ -58,8 +58,8 @@ func check(set *settings, out report, stderr io.Writer) int {
 
 const standIn paymentsvc.Secret = "«secret»"
 
-// fits says how a scheme fits a sample's signature: with which reading of the secret and, where the scheme leaves it
-// open, in which encoding. It is "" when it does not.
+// fits says how a scheme fits the signature of a sample: with which reading of the secret and, if the scheme leaves it
+// open, in which encoding. It returns "" if it does not fit.
 func fits(scheme paymentsvc.Scheme, secret paymentsvc.Secret, m *paymentsvc.Message) string {
 	encodings := []struct {
 		encoding paymentsvc.Encoding
@@ -93,7 +93,7 @@ func fits(scheme paymentsvc.Scheme, secret paymentsvc.Secret, m *paymentsvc.Mess
 	return ""
 }
 
-// hide takes the secret and card numbers out of what will be shown.
+// hide replaces the secret and card numbers in what is printed.
 func hide(text string, secret paymentsvc.Secret) string {
 	text = strings.ReplaceAll(text, string(secret), string(standIn))
 	digits := regexp.MustCompile(`[0-9](?:[ -]?[0-9]){13,18}`)
@@ -121,8 +121,7 @@ func isCardNumber(number string) bool {
 	return sum%10 == 0
 }
 
-// visible quotes a text line by line: line ends, tabs, other controls, spaces at an end and look-alikes of spaces
-// all show.
+// visible quotes a text line by line, so that white space at an end and control characters show.
 func visible(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strconv.Quote(line))

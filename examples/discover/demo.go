@@ -16,8 +16,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// demo is samples that are signed in a way drawn by lot. All of it is made up: the interface document shows neither
-// the canonical string nor the encoding.
+// demo is samples that are signed with a random composition. All of it is made up: the interface document shows
+// neither the canonical string nor the encoding.
 type demo struct {
 	secret  paymentsvc.Secret
 	hidden  string
@@ -25,7 +25,7 @@ type demo struct {
 	raw     map[string]string // by the name of the sample
 }
 
-// newDemo signs two requests with the client and a notification, each as it would be captured.
+// newDemo signs two requests with the client, and a notification.
 func newDemo(ctx context.Context) (*demo, error) {
 	key := make([]byte, 16)
 	_, _ = rand.Read(key) // never fails
@@ -46,7 +46,7 @@ type composition struct {
 	text string
 }
 
-// compositions are what the demo draws from.
+// compositions returns those that the demo chooses from.
 func compositions(secret paymentsvc.Secret) []composition {
 	pairs := canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"})
 	return []composition{
@@ -117,7 +117,7 @@ func (d *demo) capture(ctx context.Context, scheme paymentsvc.Scheme) error {
 	return nil
 }
 
-// sign signs a notification, which is the service's to do.
+// sign signs a notification, as the service does.
 func sign(r *http.Request, scheme paymentsvc.Scheme, secret paymentsvc.Secret) error {
 	body, err := r.GetBody()
 	if err != nil {
@@ -138,7 +138,7 @@ func sign(r *http.Request, scheme paymentsvc.Scheme, secret paymentsvc.Secret) e
 	return nil
 }
 
-// add writes a request as it is captured, and reads it as any sample is read.
+// add writes a request as a capture, and parses it like any sample.
 func (d *demo) add(name string, r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

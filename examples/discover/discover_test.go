@@ -18,6 +18,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 const secret paymentsvc.Secret = "sk-test-9a7d3f10"
@@ -60,7 +61,7 @@ const (
 	notification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
 )
 
-func TestASampleGivesTheCode(t *testing.T) {
+func TestRunPrintsTheCode(t *testing.T) {
 	part := canonical.Join("\n", canonical.Timestamp, canonical.Path, canonical.Body)
 	key := write(t, "key", string(secret)+"\r\n")
 	for name, lineEnd := range map[string]string{"line feeds": "\n", "carriage returns and line feeds": "\r\n"} {
@@ -120,7 +121,7 @@ func TestASampleGivesTheCode(t *testing.T) {
 	})
 }
 
-func TestRequestsAndNotifications(t *testing.T) {
+func TestRunRequestsAndNotifications(t *testing.T) {
 	key := write(t, "key", string(secret))
 	of := func(request, notification string) []string {
 		return []string{"-secret-file", key, write(t, "request.http", request), write(t, "notification.http", notification)}
@@ -149,11 +150,11 @@ func TestRequestsAndNotifications(t *testing.T) {
 	})
 }
 
-func TestNothingFoundSaysWhatToLookAt(t *testing.T) {
+func TestRunPrintsHintsIfNothingIsFound(t *testing.T) {
 	sample := raw(t, canonical.Body, "/v1/a", request, "\n")
 	code, out, _ := call(t, sample, "-secret-file", write(t, "key", "another secret"), "-effort", "0.001")
 	require.Equal(t, 1, code)
-	require.Contains(t, out, "Nothing found for requests: canonical: no composition explains the samples")
+	require.Contains(t, out, "Nothing found for requests: discover: no composition explains the samples")
 	require.Contains(t, out, "is it the secret key of the very project")
 	require.Contains(t, out, "such as the partner id, the project id or the name of an API key: -word")
 	require.Regexp(t, `Tried: \d+ compositions of \d+ families in `, out)
@@ -161,7 +162,7 @@ func TestNothingFoundSaysWhatToLookAt(t *testing.T) {
 	require.NotContains(t, out, "scheme := ")
 }
 
-func TestAnInterruptEndsTheSearch(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var out, errs bytes.Buffer
@@ -204,7 +205,7 @@ func TestJSON(t *testing.T) {
 	require.Contains(t, list[0].Error, "no composition")
 }
 
-func TestASampleThatDoesNotBelongIsNamed(t *testing.T) {
+func TestRunNamesTheSamplesThatFit(t *testing.T) {
 	good := write(t, "good.http", raw(t, canonical.Body, "/v1/a", request, "\n"))
 	bad := write(t, "bad.http", strings.Replace(raw(t, canonical.Body, "/v1/a", `{"a":1}`, "\n"), `{"a":1}`, `{"a":2}`, 1))
 	code, out, _ := call(t, "", "-secret-file", write(t, "key", string(secret)), "-effort", "0.01", good, bad)
@@ -212,7 +213,7 @@ func TestASampleThatDoesNotBelongIsNamed(t *testing.T) {
 	require.Contains(t, out, "This explains "+good+" only:")
 }
 
-func TestTheDemoFindsWhatItHides(t *testing.T) {
+func TestDemoFindsWhatItHides(t *testing.T) {
 	code, out, errs := call(t, "", "-demo")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "are made up; the service's own way is not shown")
@@ -232,13 +233,13 @@ func TestTheDemoFindsWhatItHides(t *testing.T) {
 	require.True(t, decoded.Found[0].Found)
 }
 
-func TestEveryCompositionOfTheDemoIsFound(t *testing.T) {
+func TestDemoCompositionsAreAllFound(t *testing.T) {
 	for _, c := range compositions(secret) {
 		t.Run(c.text, func(t *testing.T) {
 			d := &demo{secret: secret, hidden: c.text, raw: map[string]string{}}
 			require.NoError(t, d.capture(context.Background(), c.Scheme))
 			require.Len(t, d.samples, 3)
-			result, err := canonical.Find(context.Background(), canonicalSamples(d.samples), canonical.Options{Secret: secret})
+			result, err := discover.Find(context.Background(), canonicalSamples(d.samples), discover.Options{Secret: secret})
 			require.NoError(t, err)
 
 			// What is printed must be what -check understands, and fit.
@@ -294,7 +295,7 @@ func TestCheckShowsTheCanonicalString(t *testing.T) {
 	t.Run("that the sample lacks a part for", func(t *testing.T) {
 		code, out, _ := call(t, sample, "-secret-file", key, "-check", `canonical.Header("X-None")`)
 		require.Equal(t, 1, code)
-		require.Contains(t, out, "standard input: canonical: the header X-None stands 0 times, not once.\n")
+		require.Contains(t, out, "standard input: canonical: header X-None: 0 values, want exactly 1.\n")
 	})
 	t.Run("as JSON", func(t *testing.T) {
 		code, out, _ := call(t, sample, "-json", "-secret-file", key, "-check", `canonical.Path`)
@@ -305,7 +306,7 @@ func TestCheckShowsTheCanonicalString(t *testing.T) {
 	})
 }
 
-func TestExpressionsThatCannotBeTried(t *testing.T) {
+func TestEvaluateErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`canonical.Join(`:             "not a Go expression",
 		`canonical.Nonce`:             "column 1: canonical.Nonce is not known",
@@ -341,7 +342,7 @@ func TestExpressionsThatCannotBeTried(t *testing.T) {
 	}
 }
 
-func TestExpressionsKnowEveryPart(t *testing.T) {
+func TestEvaluateKnowsEveryPart(t *testing.T) {
 	known := names()
 	packages, err := parser.ParseDir(token.NewFileSet(), filepath.Join("..", "..", "canonical"), nil, 0) //nolint:staticcheck // build tags do not matter here
 	require.NoError(t, err)
@@ -349,7 +350,7 @@ func TestExpressionsKnowEveryPart(t *testing.T) {
 	for _, file := range packages["canonical"].Files {
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Name.Name == "Find" ||
+			if !ok || f.Recv != nil || !f.Name.IsExported() ||
 				strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Benchmark") {
 				continue
 			}
@@ -376,7 +377,7 @@ func TestExpressionsKnowEveryPart(t *testing.T) {
 	require.Equal(t, reflect.TypeFor[paymentsvc.Scheme](), structs()["paymentsvc.Scheme"])
 }
 
-func TestSamplesThatCannotBeRead(t *testing.T) {
+func TestSampleErrors(t *testing.T) {
 	const headers = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: " + "abababababababababababababababababababababababababababababababab\n"
 	for name, tt := range map[string]struct{ text, want string }{
 		"nothing":                        {"", ":1: empty"},
@@ -415,7 +416,7 @@ func TestSamplesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestBodiesEndWhereContentLengthSays(t *testing.T) {
+func TestSampleBodyEndsWhereContentLengthSays(t *testing.T) {
 	for name, tt := range map[string]struct{ rest, want string }{
 		"with line ends behind it": {"Content-Length: 2\n\n{}\r\n\n", "{}"},
 		"with a line end in it":    {"Content-Length: 3\n\n{}\n", "{}\n"},
@@ -449,7 +450,7 @@ func FuzzSamplesNeverPanic(f *testing.F) {
 	})
 }
 
-func TestFlagsThatMakeNoSense(t *testing.T) {
+func TestFlagErrors(t *testing.T) {
 	key := write(t, "key", string(secret))
 	for name, tt := range map[string]struct {
 		args []string
@@ -485,8 +486,8 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 func TestProgressOnATerminalIsOneLine(t *testing.T) {
 	var b bytes.Buffer
 	p := &progress{w: &b, terminal: true}
-	p.show(canonical.Progress{Tried: 2_500_000, Total: 10_000_000, Elapsed: time.Second, What: strings.Repeat("x", 100)})
-	p.show(canonical.Progress{Tried: 5_000_000, Total: 10_000_000, Elapsed: 2 * time.Second, What: "body"})
+	p.show(discover.Progress{Tried: 2_500_000, Total: 10_000_000, Elapsed: time.Second, What: strings.Repeat("x", 100)})
+	p.show(discover.Progress{Tried: 5_000_000, Total: 10_000_000, Elapsed: 2 * time.Second, What: "body"})
 	p.done()
 	p.done()
 	lines := strings.Split(b.String(), "\r")
@@ -499,18 +500,18 @@ func TestProgressOnATerminalIsOneLine(t *testing.T) {
 	require.NotContains(t, b.String(), "\n")
 }
 
-func TestProgressElsewhereIsALineNowAndThen(t *testing.T) {
+func TestProgressElsewhereIsAFewLines(t *testing.T) {
 	var b bytes.Buffer
 	p := newProgress(&b, false)
 	for i := range 12 {
-		p.show(canonical.Progress{Tried: int64(i) * 1e6, Total: 2e7, Elapsed: time.Duration(i) * time.Second, What: "body"})
+		p.show(discover.Progress{Tried: int64(i) * 1e6, Total: 2e7, Elapsed: time.Duration(i) * time.Second, What: "body"})
 	}
 	p.done()
 	require.Equal(t, "5.0 of 20.0 million, 1.0 million a second: body\n10.0 of 20.0 million, 1.0 million a second: body\n", b.String())
 
 	b.Reset()
 	p = newProgress(&b, true)
-	p.show(canonical.Progress{Elapsed: time.Minute})
+	p.show(discover.Progress{Elapsed: time.Minute})
 	p.done()
 	require.Empty(t, b.String())
 

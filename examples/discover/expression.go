@@ -14,8 +14,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// evaluate makes a Scheme of a Go expression: one of a whole paymentsvc.Scheme, or of a canonical string alone, which
-// leaves Encoding nil. It knows what package canonical exports, and secret.
+// evaluate returns the Scheme of a Go expression: of a whole paymentsvc.Scheme, or of a canonical string alone, which
+// leaves Encoding nil. It knows the exported names of package canonical, and secret.
 func evaluate(text string, secret paymentsvc.Secret) (paymentsvc.Scheme, error) {
 	expr, err := parser.ParseExpr(text)
 	if err != nil {
@@ -40,7 +40,7 @@ func evaluate(text string, secret paymentsvc.Secret) (paymentsvc.Scheme, error) 
 
 type evaluator struct{ secret paymentsvc.Secret }
 
-// names are what an expression may call by name.
+// names returns the names that an expression may use.
 func names() map[string]any {
 	return map[string]any{
 		"canonical.Timestamp":     canonical.Timestamp,
@@ -89,7 +89,7 @@ func names() map[string]any {
 	}
 }
 
-// structs are the types that an expression may make values of.
+// structs returns the types of composite literals.
 func structs() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"paymentsvc.Scheme":   reflect.TypeFor[paymentsvc.Scheme](),
@@ -211,7 +211,7 @@ func (e evaluator) composite(x *ast.CompositeLit) (reflect.Value, error) {
 	return out, nil
 }
 
-// convert gives value as a type that it can be assigned to, as Go does with a constant text.
+// convert converts value to a type that it is assignable to, as Go does with constants.
 func convert(value reflect.Value, to reflect.Type, at ast.Expr) (reflect.Value, error) {
 	if value.Type().AssignableTo(to) {
 		out := reflect.New(to).Elem()
@@ -226,7 +226,7 @@ func isString(expr ast.Expr) bool {
 	return ok && name.Name == "string"
 }
 
-// selector gives package.Name, "" for anything else.
+// selector returns package.Name, or "" for anything else.
 func selector(x *ast.SelectorExpr) string {
 	if x == nil {
 		return ""

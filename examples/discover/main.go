@@ -1,15 +1,14 @@
-// Command discover finds out how a signature of the Payment Service is made, which the interface document does not
-// show (section 5). It takes one message with a right signature and the project's secret key, and gives the Go
-// code of the Scheme.
+// Command discover finds out how the Payment Service signs, which the interface document does not show (section 5). It
+// takes one message with a correct signature and the project's secret key, and prints the Go code of the Scheme.
 //
 //	go run ./examples/discover -secret-file project.key accepted-request.http notification.http
 //
 // A sample is a raw HTTP request as it was captured: a request that the service accepted, or a notification that it
-// sent. See canonical.Find for what is searched.
+// sent. [discover.Find] says what is searched.
 //
 //	go run ./examples/discover -demo
 //
-// makes samples of its own, with a composition that it hides, and finds it.
+// makes samples with a hidden composition, and finds it.
 package main
 
 import (
@@ -23,7 +22,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
 )
 
@@ -57,17 +56,17 @@ Exit status: 0 when something fits, 1 when nothing does, 2 for flags or samples 
 
 `
 
-// settings are the flags, understood.
+// settings are the parsed flags.
 type settings struct {
 	secret  paymentsvc.Secret
-	options canonical.Options
+	options discover.Options
 	samples []sample
 	demo    *demo
 	check   string
 	json    bool
 }
 
-// run gives the exit status.
+// run returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	set, err := readFlags(ctx, args, stdin, stderr)
 	switch {
@@ -83,7 +82,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	progress := newProgress(stderr, set.json)
 	set.options.Progress = progress.show
-	found, err := discover(ctx, set, progress)
+	found, err := searchAll(ctx, set, progress)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "discover:", err)
 	}
@@ -99,25 +98,25 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return 0
 }
 
-// found is what came of one search.
+// found is the result of one search.
 type found struct {
 	about  string // "requests", "notifications" or "requests and notifications"
-	result canonical.Result
+	result discover.Result
 	err    error // nil when there is a match
 }
 
 func (f found) fits() bool { return f.err == nil }
 
-// discover searches each kind of message by itself, and then, where both have a match, for a scheme of both.
-func discover(ctx context.Context, set *settings, progress *progress) (all []found, err error) {
+// searchAll searches each kind of message separately, and then, if both have a match, for a scheme of both.
+func searchAll(ctx context.Context, set *settings, progress *progress) (all []found, err error) {
 	search := func(about string, samples []sample) (found, error) {
-		result, err := canonical.Find(ctx, canonicalSamples(samples), set.options)
+		result, err := discover.Find(ctx, canonicalSamples(samples), set.options)
 		progress.done()
-		if wrong, ok := errors.AsType[*canonical.SampleError](err); ok {
+		if wrong, ok := errors.AsType[*discover.SampleError](err); ok {
 			s := samples[wrong.Index]
 			return found{}, fmt.Errorf("%s:%d: %w", s.file, s.lineOf(wrong.Header), wrong.Err)
 		}
-		if err != nil && !errors.Is(err, canonical.ErrNoMatch) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, discover.ErrNoMatch) && ctx.Err() == nil {
 			return found{}, err
 		}
 		return found{about, result, err}, nil

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// progress shows how far a search is: on one line of a terminal, which it keeps writing over, and otherwise as a
-// plain line now and then, or not at all.
+// progress prints how far a search is: on one line of a terminal, else as a line now and then, or not at all.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -29,7 +28,7 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return p
 }
 
-func (p *progress) show(now canonical.Progress) {
+func (p *progress) show(now discover.Progress) {
 	const seldom = 5 * time.Second
 	line := describe(now)
 	switch {
@@ -46,7 +45,7 @@ func (p *progress) show(now canonical.Progress) {
 	}
 }
 
-// done clears the terminal's line, so that what comes next stands alone.
+// done clears the terminal's line.
 func (p *progress) done() {
 	if p.width > 0 {
 		_, _ = fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.width))
@@ -54,7 +53,7 @@ func (p *progress) done() {
 	p.width, p.last = 0, 0
 }
 
-func describe(now canonical.Progress) string {
+func describe(now discover.Progress) string {
 	return fmt.Sprintf("%.1f of %.1f million, %.1f million a second: %s",
 		million(now.Tried), million(now.Total), perSecond(now.Tried, now.Elapsed), now.What)
 }

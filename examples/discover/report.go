@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// report writes what was found, for people or as JSON.
+// report prints results, as text or as JSON.
 type report struct {
 	w    io.Writer
 	json bool
@@ -94,13 +95,13 @@ func (r report) nothing(f found) {
 	}
 }
 
-// inFlags calls the options of Find what they are called here.
+// inFlags replaces the names of options by those of flags.
 func inFlags(hint string) string {
 	return strings.NewReplacer("Options.Words", "-word", "Options.Effort", "-effort").Replace(hint)
 }
 
-// code is a match as Go code to paste.
-func code(m canonical.Match) string {
+// code returns a match as Go code to paste.
+func code(m discover.Match) string {
 	var b strings.Builder
 	b.WriteString("import (\n")
 	for i, path := range m.Imports {
@@ -222,7 +223,7 @@ func (r report) foundJSON(all []found, set *settings) {
 	}{"the secret, the samples and the way they are signed are made up", set.demo.hidden, list})
 }
 
-func matchesJSON(matches []canonical.Match) []matchJSON {
+func matchesJSON(matches []discover.Match) []matchJSON {
 	list := make([]matchJSON, 0, len(matches))
 	for _, m := range matches {
 		list = append(list, matchJSON{m.Description, m.Expr, m.SecretExpr, m.Imports, m.Samples})

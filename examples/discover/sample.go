@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// sample is a captured request and where its headers stood.
+// sample is a captured request, and the lines of its headers.
 type sample struct {
 	file    string
 	message paymentsvc.Message
@@ -23,16 +23,16 @@ type sample struct {
 
 func (s *sample) lineOf(header string) int { return max(1, s.lines[header]) }
 
-func canonicalSamples(samples []sample) []canonical.Sample {
-	out := make([]canonical.Sample, 0, len(samples))
+func canonicalSamples(samples []sample) []discover.Sample {
+	out := make([]discover.Sample, 0, len(samples))
 	for _, s := range samples {
-		out = append(out, canonical.Sample{Name: s.file, Message: s.message})
+		out = append(out, discover.Sample{Name: s.file, Message: s.message})
 	}
 	return out
 }
 
-// parseSample reads a raw HTTP request, with line ends of either kind. Errors name the file and the line, and
-// repeat nothing of what stands there.
+// parseSample parses a raw HTTP request, with line ends of either kind. Errors name the file and the line, and repeat
+// nothing of it.
 func parseSample(file string, data []byte) (sample, error) {
 	r := &reader{file: file, rest: data}
 	s := sample{file: file, lines: map[string]int{}}
@@ -144,7 +144,7 @@ func (r *reader) required(s *sample) error {
 	return nil
 }
 
-// body takes what Content-Length says, or the rest of the file without a line end that editors put there.
+// body takes as much as Content-Length says, or the rest of the file without the line end that editors add.
 func (r *reader) body(s *sample) error {
 	s.message.Body = r.rest
 	length := s.message.Header.Get("Content-Length")
@@ -172,7 +172,7 @@ func trimLineEnd(body []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(body, []byte("\n")), []byte("\r"))
 }
 
-// kindOf tells a notification by its event (section 6), which no request has (section 4).
+// kindOf recognizes a notification by its event (section 6), which no request has (section 4).
 func kindOf(body []byte) paymentsvc.MessageKind {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) == nil && fields["event"] != nil {
@@ -185,7 +185,7 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// isToken says whether s can be a method or the name of a header.
+// isToken reports whether s can be a method or the name of a header.
 func isToken(s string) bool {
 	const signs = "!#$%&'*+-.^_`|~"
 	notAllowed := func(r rune) bool {

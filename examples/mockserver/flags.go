@@ -30,7 +30,7 @@ const (
 	yourChoice = "your choice"
 )
 
-// settings are the flags, understood.
+// settings are the parsed flags.
 type settings struct {
 	Addr, BasePath       string
 	Notify               string
@@ -55,7 +55,7 @@ does not show has a default that is this mock's choice: say with -canonical and 
 
 `
 
-// readFlags gives the settings, or nil and the exit status.
+// readFlags returns the settings, or nil and the exit status.
 func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	set := &settings{}
 	flags := flag.NewFlagSet("mockserver", flag.ContinueOnError)
@@ -101,7 +101,7 @@ func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	return set, 0
 }
 
-// complete reads what stands as text, and in files.
+// complete reads texts and files.
 func (set *settings) complete(rest []string, secretFile, oldSecretFile string) error {
 	set.BasePath = strings.TrimRight(set.BasePath, "/")
 	switch {
@@ -135,7 +135,7 @@ func (set *settings) complete(rest []string, secretFile, oldSecretFile string) e
 	return err
 }
 
-// isPage says whether a path is the page's.
+// isPage reports whether a path belongs to the page.
 func isPage(path string) bool { return path == "/ui" || strings.HasPrefix(path, "/ui/") }
 
 func checkReceiver(address string) error {
@@ -152,7 +152,7 @@ func checkReceiver(address string) error {
 	return nil
 }
 
-// receiver is the address of notifications without its query, in which there may be a token.
+// receiver returns the address of notifications without its query, which may hold a token.
 func (set *settings) receiver() string {
 	address, _, query := strings.Cut(set.Notify, "?")
 	if query {

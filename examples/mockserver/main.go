@@ -1,12 +1,12 @@
-// Command mockserver is the Payment Service as a process, for tests in any language: it answers the seven endpoints
-// of the interface document, checks every signature, sends signed notifications, and breaks on demand. A web page
-// at /ui/ shows its orders, settles them, sends notifications and sets faults.
+// Command mockserver is a mock server of the Payment Service, for tests in any language: it answers the seven
+// endpoints of the interface document, checks every signature, sends signed notifications, and injects faults. A web
+// page at /ui/ shows its orders, settles them, sends notifications and sets faults.
 //
 //	go run ./examples/mockserver -addr 127.0.0.1:8080 -notify http://127.0.0.1:9000/notifications
 //
-// It is package paymentsvctest with an address and a page. What the interface document does not show is this
-// mock's choice, or yours by a flag, and the page marks it; -help lists the flags. It ends with SIGINT or SIGTERM
-// when the requests under way are answered, and keeps nothing.
+// It is package paymentsvctest with an address and a page. What the interface document does not show is this mock's
+// choice, or yours by a flag, and the page marks it; -help lists the flags. On SIGINT or SIGTERM it answers the
+// requests in flight and ends. It stores nothing.
 package main
 
 import (
@@ -26,16 +26,17 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+func main() { os.Exit(runUntilSignal(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// runUntilSignal runs until SIGINT or SIGTERM. A second signal ends the process at once.
+func runUntilSignal(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, args, stdout, stderr)
 }
 
-// run serves until ctx ends, and gives the exit status: 0, 1 when it could not serve, 2 for flags that make no
-// sense.
+// run serves until ctx ends, and returns the exit status: 0, 1 when it could not serve, 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, code := readFlags(args, stderr)
 	if set == nil {
@@ -83,8 +84,8 @@ func serve(ctx context.Context, set *settings, mock *paymentsvctest.Server, stdo
 	return nil
 }
 
-// newServer bounds how long a request may take to arrive. How long an answer may take is the page's to bound, for
-// those of the interface may be slow on purpose.
+// newServer limits how long a request may take to arrive. The page limits its own answers; those of the interface may
+// be slow on purpose.
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -95,7 +96,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// shutDown takes no more connections, and lets the requests under way end for as long as grace.
+// shutDown accepts no more connections, and waits for the requests in flight as long as grace.
 func shutDown(ctx context.Context, server *http.Server, mock *paymentsvctest.Server, grace time.Duration, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -112,7 +113,7 @@ func shutDown(ctx context.Context, server *http.Server, mock *paymentsvctest.Ser
 	log.Info("stopped")
 }
 
-// route tells the page's requests from those of the interface.
+// route separates the page's requests from those of the interface.
 func route(mock, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isPage(r.URL.Path) || r.Method != http.MethodPost && (r.URL.Path == "/" || r.URL.Path == "/favicon.ico") {
@@ -128,7 +129,7 @@ func isLoopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// introduce says what a caller must know. A reader that has gone away is no reason to stop.
+// introduce prints what a caller must know. It ignores write errors.
 func introduce(set *settings, addr net.Addr, stdout io.Writer) {
 	line := func(label, text string) { _, _ = fmt.Fprintf(stdout, "  %-18s%s\n", label, text) }
 	base := "http://" + reachable(addr)
@@ -147,7 +148,7 @@ func introduce(set *settings, addr net.Addr, stdout io.Writer) {
 	line("", "statuses, the errors' fields, codes and HTTP statuses, and more, as the page marks it")
 }
 
-// reachable gives an address that a program on this machine can call.
+// reachable returns an address that a program on this machine can call.
 func reachable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return fmt.Sprintf("localhost:%d", tcp.Port)

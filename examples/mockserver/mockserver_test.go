@@ -9,13 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -26,15 +26,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// asProcess makes this test's program the command itself.
-const asProcess = "MOCKSERVER_AS_PROCESS"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProcess) != "" {
-		main()
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	testSecret = "the-secret-of-these-tests"
@@ -49,7 +41,8 @@ type running struct {
 	page    string // of the page
 	set     *settings
 	stderr  *output
-	stop    func() // ends it and checks what holds for every run
+	cancel  func() // ends it
+	wait    func() // until it has ended, and checks what holds for every run
 }
 
 // start runs the program with its own address and secret until stop or the end of the test, and then checks what
@@ -65,13 +58,12 @@ func start(t *testing.T, args ...string) *running {
 	stdout, stderr, status := &output{}, &output{}, make(chan int, 1)
 	reader, writer := io.Pipe()
 	go func() {
-		status <- run(ctx, args, io.MultiWriter(stdout, writer), stderr)
+		status <- runUntilSignal(ctx, args, io.MultiWriter(stdout, writer), stderr)
 		_ = writer.Close()
 	}()
-	r := &running{t: t, set: set, stderr: stderr}
+	r := &running{t: t, set: set, stderr: stderr, cancel: cancel}
 	r.address, r.page = addresses(t, reader)
-	r.stop = sync.OnceFunc(func() {
-		cancel()
+	r.wait = sync.OnceFunc(func() {
 		require.Zero(t, <-status, stderr)
 		for _, text := range []string{stdout.String(), stderr.String()} {
 			requireNothingSecret(t, text)
@@ -81,6 +73,11 @@ func start(t *testing.T, args ...string) *running {
 	})
 	t.Cleanup(r.stop)
 	return r
+}
+
+func (r *running) stop() {
+	r.cancel()
+	r.wait()
 }
 
 // addresses reads what the program says of itself.
@@ -139,24 +136,28 @@ func (r *running) client(secret paymentsvc.Secret) *paymentsvc.Client {
 	return newClient(r.t, r.address, r.set, secret)
 }
 
-func newClient(t *testing.T, address string, set *settings, secret paymentsvc.Secret) *paymentsvc.Client {
+func newClient(t *testing.T, address string, set *settings, secret paymentsvc.Secret, options ...func(*paymentsvc.Config)) *paymentsvc.Client {
 	t.Helper()
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: set.scheme, Secret: secret})
 	require.NoError(t, err)
-	client, err := paymentsvc.NewClient(paymentsvc.Config{
+	cfg := paymentsvc.Config{
 		BaseURL:     address,
 		PartnerID:   set.PartnerID,
 		ProjectID:   set.ProjectID,
 		Signer:      signer,
 		DecodeError: paymentsvc.ErrorFields(set.errorCode, set.errorMessage),
 		Retry:       paymentsvc.Retry{MaxAttempts: 1},
-	})
+	}
+	for _, option := range options {
+		option(&cfg)
+	}
+	client, err := paymentsvc.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client
 }
 
-// pay starts a payment and gives its order_id.
+// pay starts a payment and returns its order_id.
 func (r *running) pay(userData string) string {
 	r.t.Helper()
 	p, err := r.client(testSecret).InitPayment(r.t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
@@ -211,7 +212,7 @@ func (r *running) do(method, path string, form url.Values, change func(*http.Req
 	return resp.StatusCode, string(body)
 }
 
-func TestTheInterfaceIsServedBelowItsPath(t *testing.T) {
+func TestInterfaceIsServedBelowItsPath(t *testing.T) {
 	for _, basePath := range []string{"/", "/partner/v1", "/uix/"} {
 		t.Run(basePath, func(t *testing.T) {
 			r := start(t, "-base-path", basePath, "-partner", "7", "-project", "8", "-canonical", `{method}\n{path}\n{timestamp}\n{body-sha256}`,
@@ -239,7 +240,7 @@ func TestTheInterfaceIsServedBelowItsPath(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsThePagesOrTheInterfaces(t *testing.T) {
+func TestRoutesOfPageAndInterface(t *testing.T) {
 	r := start(t)
 	for _, test := range []struct {
 		name, method, path string
@@ -271,7 +272,7 @@ func TestAnAddressIsThePagesOrTheInterfaces(t *testing.T) {
 	require.Contains(t, page, "Refused requests: 3 in all")
 }
 
-func TestEveryRequestHasALineInTheLog(t *testing.T) {
+func TestLogHasALineForEveryRequest(t *testing.T) {
 	r := start(t, "-old-secret-file", fileWith(t, oldSecret))
 	r.pay("order-1")
 	r.press("faults/requests", url.Values{"on": {"get_balance"}, "which": {"every"}, "usual": {"drop before"}})
@@ -300,7 +301,7 @@ func TestEveryRequestHasALineInTheLog(t *testing.T) {
 	require.NotContains(t, log, "order-1", "a body is in the log")
 }
 
-func TestWhatTheProgramSaysOfItself(t *testing.T) {
+func TestRunIntroducesItself(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context()) // so that the program ends as soon as it has begun
 	cancel()
 	for _, test := range []struct {
@@ -350,7 +351,7 @@ func TestWhatTheProgramSaysOfItself(t *testing.T) {
 	}
 }
 
-func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestFlagErrors(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
@@ -384,14 +385,14 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestHelpSaysWhatIsMadeUp(t *testing.T) {
+func TestHelp(t *testing.T) {
 	var stdout, stderr output
 	require.Zero(t, run(t.Context(), []string{"-help"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "this mock's choice")
 	requireNothingSecret(t, stderr.String())
 }
 
-func TestAnAddressInUseEndsTheProgram(t *testing.T) {
+func TestRunEndsIfItsAddressIsInUse(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -400,8 +401,22 @@ func TestAnAddressInUseEndsTheProgram(t *testing.T) {
 	require.Contains(t, stderr.String(), "address already in use")
 }
 
-// observing serves the interface as serve does, with a time for the body of the test's.
-func observing(t *testing.T, bodyTimeout time.Duration) (*paymentsvctest.Server, string) {
+// single is a listener with one connection.
+type single struct{ conn net.Conn }
+
+func (l *single) Accept() (net.Conn, error) {
+	conn := l.conn
+	if l.conn = nil; conn == nil {
+		return nil, io.EOF
+	}
+	return conn, nil
+}
+
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
+
+// piped serves the interface as serve does, over pipes, for a bubble of testing/synctest.
+func piped(t *testing.T) (*paymentsvctest.Server, *http.Transport) {
 	t.Helper()
 	mock, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: demoPartnerID,
@@ -410,31 +425,50 @@ func observing(t *testing.T, bodyTimeout time.Duration) (*paymentsvctest.Server,
 	})
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	server := httptest.NewUnstartedServer(nil)
-	server.Config = newServer(&observer{mock: mock, log: log}, log)
-	require.NotZero(t, server.Config.ReadTimeout)
-	server.Config.ReadTimeout = bodyTimeout
-	server.Start()
+	server := newServer(&observer{mock: mock, log: log}, log)
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		_ = server.Serve(&single{far}) // returns when it has accepted the connection
+		return near, nil
+	}}
 	t.Cleanup(func() {
 		mock.Close()
-		server.Close()
+		_ = server.Close()
+		transport.CloseIdleConnections()
 	})
-	return mock, server.URL
+	return mock, transport
 }
 
-func TestABodyThatDoesNotArriveIsNotWaitedFor(t *testing.T) {
-	_, address := observing(t, 20*time.Millisecond)
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprint(conn, "POST /get_balance HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
-	require.NoError(t, err)
-	answer, err := io.ReadAll(conn) // until the server closes the connection
-	require.NoError(t, err)
-	require.Empty(t, answer)
+func TestReadTimeoutEndsABodyThatDoesNotArrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, transport := piped(t)
+		conn, err := transport.DialContext(t.Context(), "tcp", "")
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprint(conn, "POST /get_balance HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+		require.NoError(t, err)
+		answer, err := io.ReadAll(conn) // until the server closes the connection
+		require.NoError(t, err)
+		require.Empty(t, answer)
+	})
 }
 
-func TestARequestThatDoesNotEndKeepsNothingAlive(t *testing.T) {
+func TestReadTimeoutDoesNotEndASlowAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mock, transport := piped(t)
+		set := &settings{PartnerID: demoPartnerID, ProjectID: demoProjectID, scheme: mustScheme(t), errorCode: "a", errorMessage: "b"}
+		mock.Fault(paymentsvctest.GetBalance, paymentsvctest.Every(), paymentsvctest.Slow(time.Second))
+		client := newClient(t, "http://127.0.0.1", set, testSecret, func(c *paymentsvc.Config) {
+			c.HTTPClient, c.Timeout = &http.Client{Transport: transport}, time.Hour
+		})
+		start := time.Now()
+		_, err := client.GetBalance(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, time.Since(start), newServer(nil, slog.New(slog.DiscardHandler)).ReadTimeout)
+	})
+}
+
+func TestShutdownDoesNotWaitForAnUnfinishedRequest(t *testing.T) {
 	r := start(t, "-grace", "1ms")
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.address, "http://"))
 	require.NoError(t, err)
@@ -444,14 +478,6 @@ func TestARequestThatDoesNotEndKeepsNothingAlive(t *testing.T) {
 	_, err = conn.Read(make([]byte, 1)) // the server waits for the body
 	require.NoError(t, err)
 	r.stop()
-}
-
-func TestTheTimeForABodyIsNotTheTimeForAnAnswer(t *testing.T) {
-	mock, address := observing(t, 100*time.Millisecond)
-	set := &settings{PartnerID: demoPartnerID, ProjectID: demoProjectID, scheme: mustScheme(t), errorCode: "a", errorMessage: "b"}
-	mock.Fault(paymentsvctest.GetBalance, paymentsvctest.Every(), paymentsvctest.Slow(5*time.Millisecond))
-	_, err := newClient(t, address, set, testSecret).GetBalance(t.Context()) // of more than 60 bytes
-	require.NoError(t, err)
 }
 
 func mustScheme(t *testing.T) paymentsvc.Scheme {

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -32,15 +31,12 @@ const (
 	pageTimeout = time.Minute
 )
 
-// page is the mock for people: forms that POST and redirect, and no script.
+// page is the web page of the mock: forms that POST and redirect, without scripts.
 type page struct {
 	set      *settings
 	mock     *paymentsvctest.Server
 	log      *slog.Logger
 	template *template.Template
-
-	mu    sync.Mutex
-	names map[*paymentsvctest.Rule]int // rules have no name of their own
 }
 
 func newPage(set *settings, mock *paymentsvctest.Server, log *slog.Logger) *page {
@@ -49,12 +45,11 @@ func newPage(set *settings, mock *paymentsvctest.Server, log *slog.Logger) *page
 		mock:     mock,
 		log:      log,
 		template: template.Must(template.ParseFS(files, "page.html")),
-		names:    map[*paymentsvctest.Rule]int{},
 	}
 }
 
-// handler serves the page below /ui/. On a loopback address it answers to no other name than the loopback's: a
-// name that somebody has pointed there would make a foreign site's requests same-origin.
+// handler serves the page below /ui/. At a loopback address it accepts only names of the loopback: any other name that
+// resolves to it would let a foreign site send same-origin requests.
 func (p *page) handler(loopback bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
@@ -83,7 +78,7 @@ func (p *page) handler(loopback bool) http.Handler {
 	})
 }
 
-// secure forbids scripts, frames, and everything that comes from elsewhere.
+// secure forbids scripts, frames, and everything from elsewhere.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "+
 		"base-uri 'none'; frame-ancestors 'none'")
@@ -366,31 +361,11 @@ func (p *page) clearFaults(*http.Request) (done, error) {
 }
 
 func (p *page) removeFault(r *http.Request) (done, error) {
-	for _, rule := range p.rules() {
-		if r.PathValue("rule") == strconv.Itoa(rule.Name) {
+	for _, rule := range p.mock.Rules() {
+		if r.PathValue("rule") == strconv.Itoa(rule.ID) {
 			rule.Remove()
 			return done{word: "fault-removed"}, nil
 		}
 	}
 	return done{}, errors.New("there is no such rule any more")
-}
-
-// namedRule is a rule and a name for it that no other rule gets.
-type namedRule struct {
-	*paymentsvctest.Rule
-	Name int
-}
-
-func (p *page) rules() []namedRule {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	rules := p.mock.Rules()
-	list := make([]namedRule, 0, len(rules))
-	for _, rule := range rules {
-		if p.names[rule] == 0 {
-			p.names[rule] = len(p.names) + 1
-		}
-		list = append(list, namedRule{rule, p.names[rule]})
-	}
-	return list
 }

@@ -28,7 +28,7 @@ type inbox struct {
 	got []string
 }
 
-// receive refuses what is not signed with testSecret by the program's default scheme, and what is older than 5
+// receive rejects what is not signed with testSecret by the program's default scheme, and what is older than 5
 // minutes.
 func receive(t *testing.T) *inbox {
 	t.Helper()
@@ -58,7 +58,7 @@ func receive(t *testing.T) *inbox {
 	return b
 }
 
-// taken gives what has been received since the last time.
+// taken returns what has been received since the last time.
 func (b *inbox) taken() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *inbox) taken() []string {
 	return got
 }
 
-// row gives the text of a row of the page that holds all of what, tags taken out.
+// row returns the text of a row of the page that holds all of what, tags taken out.
 func row(t *testing.T, page string, what ...string) string {
 	t.Helper()
 	var found []string
@@ -87,7 +87,7 @@ func row(t *testing.T, page string, what ...string) string {
 
 func settle(status string) url.Values { return url.Values{"status": {status}} }
 
-func TestAnOrderIsListedAndSettled(t *testing.T) {
+func TestPageListsAndSettlesOrders(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL+"/n?token=tok-7")
 	_, page := r.get("")
@@ -121,7 +121,7 @@ func TestAnOrderIsListedAndSettled(t *testing.T) {
 	require.Equal(t, []string{"payment.status_changed FAILURE of 10.50"}, receiver.taken())
 }
 
-func TestAPayoutGoesFromEachStatusToTheOther(t *testing.T) {
+func TestPageMovesPayoutsToEveryStatus(t *testing.T) {
 	r := start(t)
 	id := r.payOut("payout-1")
 	for _, test := range []struct{ to, next string }{{"SUCCESS", "FAILURE"}, {"FAILURE", "SUCCESS"}} {
@@ -130,7 +130,7 @@ func TestAPayoutGoesFromEachStatusToTheOther(t *testing.T) {
 	}
 }
 
-func TestANotificationIsSentByAButton(t *testing.T) {
+func TestPageSendsNotifications(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL)
 	id := r.pay("order-1")
@@ -162,7 +162,7 @@ func TestANotificationIsSentByAButton(t *testing.T) {
 	require.Contains(t, r.stderr.String(), "msg=notification event=payment.status_changed status=FAILURE order_id="+id+" forged=true http_status=401")
 }
 
-func TestARefundIsMade(t *testing.T) {
+func TestPageRefunds(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL)
 	id := r.pay("order-1")
@@ -184,7 +184,7 @@ func TestARefundIsMade(t *testing.T) {
 	require.Contains(t, row(t, page, "payout_balance"), "8.00 XTS")
 }
 
-func TestWhatIsNotTakenWaitsForTheNextDelivery(t *testing.T) {
+func TestPageKeepsUndeliveredNotifications(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL+"?token=tok-7")
 	receiver.Close() // it comes back to life never
@@ -202,7 +202,7 @@ func TestWhatIsNotTakenWaitsForTheNextDelivery(t *testing.T) {
 	require.NotContains(t, r.stderr.String(), "tok-7")
 }
 
-func TestWithoutAReceiverNothingIsSent(t *testing.T) {
+func TestPageSendsNothingWithoutAReceiver(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	_, page := r.press("orders/"+id+"/settle", settle("SUCCESS"))
@@ -216,7 +216,7 @@ func TestWithoutAReceiverNothingIsSent(t *testing.T) {
 	}
 }
 
-func TestAFaultIsSetStrikesAndIsRemoved(t *testing.T) {
+func TestPageSetsAndRemovesFaults(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		form    url.Values
@@ -265,7 +265,7 @@ func TestAFaultIsSetStrikesAndIsRemoved(t *testing.T) {
 	}
 }
 
-func TestARuleKeepsItsNameWhenAnotherIsRemoved(t *testing.T) {
+func TestPageRulesKeepTheirNames(t *testing.T) {
 	r := start(t)
 	for _, fault := range []string{"cut 1", "cut 2", "cut 3"} {
 		r.press("faults/requests", url.Values{"which": {"every"}, "text": {fault}})
@@ -280,7 +280,7 @@ func TestARuleKeepsItsNameWhenAnotherIsRemoved(t *testing.T) {
 	require.Contains(t, page, "Nothing goes wrong on purpose.")
 }
 
-func TestAFaultOfNotifications(t *testing.T) {
+func TestPageSetsNotificationFaults(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL, "-old-secret-file", fileWith(t, oldSecret))
 	id := r.pay("order-1")
@@ -295,7 +295,7 @@ func TestAFaultOfNotifications(t *testing.T) {
 	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, receiver.taken())
 }
 
-func TestAFormThatMakesNoSenseIsShownAgain(t *testing.T) {
+func TestPageShowsAnInvalidFormAgain(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	requests := func(on, which, n, text string) url.Values {
@@ -337,7 +337,7 @@ func TestAFormThatMakesNoSenseIsShownAgain(t *testing.T) {
 	require.Contains(t, page, "The form can&#39;t be read.", "a form that is too large")
 }
 
-func TestEveryFaultOfThePackageIsUsual(t *testing.T) {
+func TestPageOffersEveryFault(t *testing.T) {
 	usual := map[string]bool{}
 	for _, o := range faultOptions() {
 		f, err := paymentsvctest.ParseFault(o.Value)
@@ -361,7 +361,7 @@ func TestEveryFaultOfThePackageIsUsual(t *testing.T) {
 	}
 }
 
-// firstTwo gives a fault's name and what follows it, unless that is only how much of it.
+// firstTwo returns a fault's name and what follows it, unless that is only how much of it.
 func firstTwo(text string) string {
 	words := append(strings.Fields(text), "")
 	if words[1] == "before" || words[1] == "after" {
@@ -370,7 +370,7 @@ func firstTwo(text string) string {
 	return words[0]
 }
 
-func TestARefusedRequestIsListedWithItsReason(t *testing.T) {
+func TestPageListsRejectedRequests(t *testing.T) {
 	r := start(t, "-old-secret-file", fileWith(t, oldSecret), "-tolerance", "5m")
 	_, err := r.client(oldSecret).InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("1"), UserData: "order-1", Payer: map[string]string{"name": "Ann Payer"},
@@ -424,7 +424,7 @@ func (r *running) signed(t *testing.T, body, over string) {
 	require.Equal(t, 401, resp.StatusCode)
 }
 
-func TestAForeignSiteCanPressNoButton(t *testing.T) {
+func TestPageRejectsForeignSites(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	for _, test := range []struct {
@@ -462,7 +462,7 @@ func newMock(t *testing.T) (*paymentsvctest.Server, *page) {
 	return mock, newPage(set, mock, slog.New(slog.DiscardHandler))
 }
 
-// started gives the order_id of a new payment.
+// started returns the order_id of a new payment.
 func started(t *testing.T, mock *paymentsvctest.Server) string {
 	t.Helper()
 	server := httptest.NewServer(mock)
@@ -476,7 +476,7 @@ func started(t *testing.T, mock *paymentsvctest.Server) string {
 	return mock.Orders()[0].OrderID
 }
 
-func TestThePageAnswersToTheLoopbacksNames(t *testing.T) {
+func TestPageAnswersToLoopbackNames(t *testing.T) {
 	_, page := newMock(t)
 	for _, test := range []struct {
 		host   string
@@ -498,7 +498,7 @@ func TestThePageAnswersToTheLoopbacksNames(t *testing.T) {
 	}
 }
 
-func TestThePageShowsNothingAsMarkup(t *testing.T) {
+func TestPageEscapesMarkup(t *testing.T) {
 	r := start(t, "-canonical", `{timestamp}<i>"'{body}`)
 	const user = `"'><script>alert(1)</script>&amp;`
 	r.pay(user)
@@ -520,7 +520,7 @@ func TestThePageShowsNothingAsMarkup(t *testing.T) {
 	require.NotContains(t, page, "free text", "an address puts words on the page")
 }
 
-func TestThePageHasEveryTable(t *testing.T) {
+func TestPageHasEveryTable(t *testing.T) {
 	receiver := receive(t)
 	r := start(t, "-notify", receiver.URL)
 	id := r.pay("order-1")
@@ -536,7 +536,7 @@ func TestThePageHasEveryTable(t *testing.T) {
 	}
 }
 
-func TestThePageRefreshesItselfOnlyWhenAsked(t *testing.T) {
+func TestPageRefreshesOnlyWhenAsked(t *testing.T) {
 	r := start(t)
 	id := r.pay("order-1")
 	_, page := r.get("?auto=2")
@@ -549,7 +549,7 @@ func TestThePageRefreshesItselfOnlyWhenAsked(t *testing.T) {
 	require.Contains(t, page, "http-equiv", "a button ends it")
 }
 
-func TestALongListIsCutUnlessAllIsAsked(t *testing.T) {
+func TestPageCutsLongLists(t *testing.T) {
 	r := start(t)
 	for i := range fewRows + 1 {
 		r.pay(fmt.Sprintf("order-%d.", i+1))
@@ -568,7 +568,7 @@ func TestALongListIsCutUnlessAllIsAsked(t *testing.T) {
 	require.Contains(t, page, "order-1.")
 }
 
-func TestAButtonsWorkIsDoneThoughItsBrowserHasLeft(t *testing.T) {
+func TestPageFinishesWorkWhoseBrowserHasLeft(t *testing.T) {
 	mock, page := newMock(t)
 	var got int
 	mock.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got++ }), "/n"))

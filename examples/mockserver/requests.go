@@ -10,18 +10,18 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// observer serves the interface and writes a line for each request, and one for each that the mock refused by
-// itself. No line holds anything of a body.
+// observer serves the interface and logs a line for each request, and one for each that the mock itself rejected. No
+// line holds anything of a body.
 type observer struct {
 	mock     *paymentsvctest.Server
 	basePath string
 	log      *slog.Logger
 
 	mu   sync.Mutex
-	seen int // refused requests that have their line
+	seen int // rejected requests that have their line
 }
 
-// ServeHTTP passes on the panic by which net/http is told to break a connection off.
+// ServeHTTP passes on the panic that tells net/http to abort a connection.
 func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	seen := &observedWriter{ResponseWriter: w}
@@ -41,13 +41,13 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	whole = true
 }
 
-// endpoint names a request by its path, of which a caller may send any length.
+// endpoint returns a short name for a path, which may be of any length.
 func (o *observer) endpoint(r *http.Request) string {
 	name := strings.TrimPrefix(r.URL.Path, o.basePath+"/")
 	return name[:min(len(name), 100)]
 }
 
-// refusals writes the lines of the requests refused since the last time.
+// refusals logs the requests that were rejected since the last call.
 func (o *observer) refusals() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,8 +59,8 @@ func (o *observer) refusals() {
 	o.seen = len(list)
 }
 
-// reasonFor says why a request was refused: for a wrong signature also what it is the signature of, if that is
-// known. It leaves out the excerpts of the canonical strings, which are made of what was sent.
+// reasonFor says why a request was rejected; for a wrong signature also how it was made, if that is known. It leaves
+// out the excerpts of canonical strings, which are made of what was sent.
 func reasonFor(mock *paymentsvctest.Server, r paymentsvctest.Rejection) string {
 	for _, f := range mock.SignatureFaults() {
 		if f.Endpoint == r.Endpoint && f.Number == r.Number && f.Reason != r.Message {
@@ -71,7 +71,7 @@ func reasonFor(mock *paymentsvctest.Server, r paymentsvctest.Rejection) string {
 	return r.Message
 }
 
-// observedWriter sees how a request is answered.
+// observedWriter records the status of an answer.
 type observedWriter struct {
 	http.ResponseWriter
 	status int
@@ -91,5 +91,5 @@ func (w *observedWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap gives http.ResponseController everything else. A connection that is taken to be broken off has no status.
+// Unwrap is for http.ResponseController. A hijacked connection has no status.
 func (w *observedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

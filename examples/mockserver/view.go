@@ -43,7 +43,7 @@ type view struct {
 	Outbox      []paymentsvctest.Notification
 	Deliveries  []deliveryRow
 	SentCount   int
-	Rules       []namedRule
+	Rules       []*paymentsvctest.Rule
 	Refused     []refusedRow
 	RefusedSeen int
 }
@@ -88,7 +88,7 @@ func (p *page) view(r *http.Request, said note) *view {
 		FewRows:    fewRows,
 		said:       said,
 		Outbox:     p.mock.Outbox(),
-		Rules:      p.rules(),
+		Rules:      p.mock.Rules(),
 	}
 	if said.Bad {
 		v.form = r.PostForm
@@ -115,7 +115,7 @@ func (p *page) view(r *http.Request, said note) *view {
 	return v
 }
 
-// newest gives the last entries, or all of them, the last one first.
+// newest returns the last entries, or all of them, the last one first.
 func newest[E any](list []E, all bool) []E {
 	if !all && len(list) > fewRows {
 		list = list[len(list)-fewRows:]
@@ -132,7 +132,7 @@ func asQuery(query url.Values) string {
 	return "?" + query.Encode()
 }
 
-// toggled gives a query in which name is set, or not any more.
+// toggled returns a query in which name is set, or not any more.
 func toggled(query url.Values, name string) string {
 	other := url.Values{}
 	for key, values := range query {
@@ -234,7 +234,7 @@ func doneNote(query url.Values) note {
 	return n
 }
 
-// Said gives what there is to say at the head of a section, nil for nothing.
+// Said returns what there is to say at the head of a section, nil for nothing.
 func (v *view) Said(section string) *note {
 	if v.said.Text == "" || v.said.Section != section {
 		return nil
@@ -277,7 +277,7 @@ func eventOptions() []option {
 	)
 }
 
-// allOr gives the choice between all, which is "" to paymentsvctest, and each of the names.
+// allOr returns the choice between all, which is "" to paymentsvctest, and each of the names.
 func allOr(all string, names ...string) []option {
 	options := make([]option, 0, 1+len(names))
 	options = append(options, option{"", all})
@@ -344,7 +344,7 @@ type faultForm struct {
 	values                         url.Values
 }
 
-// Forms gives both, with what was entered into the one that was refused.
+// Forms returns both, with what was entered into the one that was refused.
 func (v *view) Forms() []faultForm {
 	forms := []faultForm{
 		{
@@ -365,7 +365,7 @@ func (v *view) Forms() []faultForm {
 	return forms
 }
 
-// Value gives what was entered into a field.
+// Value returns what was entered into a field.
 func (f faultForm) Value(field, absent string) string {
 	if f.values.Has(field) {
 		return f.values.Get(field)

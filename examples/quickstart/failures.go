@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// failures makes a call fail in each of the three ways there are, and returns an error when one does not.
+// failures shows the three outcomes of a failed call, and returns an error if one does not occur.
 func failures(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	out.section("Calls made to fail, one for each outcome")
 	if err := notSent(ctx, cfg, out); err != nil {
@@ -38,7 +38,7 @@ func notSent(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	return expect(err, paymentsvc.OutcomeNotSent)
 }
 
-// rejected calls without the signature, which no server should let pass.
+// rejected calls without a signature, which every server should reject.
 func rejected(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	signer := cfg.Signer
 	cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
@@ -60,7 +60,7 @@ func rejected(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	return expect(err, paymentsvc.OutcomeRejected)
 }
 
-// unknown loses the answer of a call that was carried out, and settles it.
+// unknown loses the answer of a call that was carried out, and reconciles it.
 func unknown(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	lossy := cfg
 	lossy.HTTPClient = &http.Client{Transport: lostAnswers{&http.Transport{}}}
@@ -145,7 +145,7 @@ func (r report) failure(label string, err error) {
 	r.line("", "to do:   %s", todo)
 }
 
-// explain says what an error means for the money, and what to do about it.
+// explain says what an error means for the money, and what to do.
 func explain(err *paymentsvc.Error) (meaning, todo string) {
 	switch err.Outcome {
 	case paymentsvc.OutcomeNotSent:

@@ -12,8 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
 )
 
-// What the in-process server and its caller agree on where no flag says otherwise. The interface document shows
-// none of it: with -base-url nothing of this holds, and the flags must say it.
+// Defaults of the in-process server. The interface document shows none of them, so with -base-url the flags must.
 const (
 	demoSecret      = "secret-of-the-in-process-server"
 	demoPartnerID   = 1001
@@ -24,7 +23,7 @@ const (
 	tolerance       = 5 * time.Minute // of timestamps, in requests and in notifications
 )
 
-// settings are the flags, understood.
+// settings are the parsed flags.
 type settings struct {
 	InProcess            bool
 	BaseURL              string
@@ -43,7 +42,7 @@ AND A PAYOUT at the server given, so use a test or mock server; -partner, -proje
 
 `
 
-// readFlags gives the settings, or nil and the exit status.
+// readFlags returns the settings, or nil and the exit status.
 func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	set := &settings{}
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
@@ -73,7 +72,7 @@ func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	return set, 0
 }
 
-// complete fills in what the in-process server has of its own, and reads what stands as text.
+// complete sets the defaults of the in-process server, and reads files and texts.
 func (set *settings) complete(rest []string, secretFile, errorFields string) error {
 	if len(rest) > 0 {
 		return errors.New("only flags are understood; -help lists them")

@@ -1,6 +1,5 @@
-// Command quickstart calls all seven endpoints of the Payment Service, shows calls that fail and what their
-// outcomes mean, receives notifications, and prints what a person wants to read. It needs nothing else: it starts
-// package paymentsvctest, a fake of the service, in this process.
+// Command quickstart calls all seven endpoints of the Payment Service, shows the outcomes of failed calls, and receives
+// notifications. It needs no server: it starts a mock server, package paymentsvctest, in this process.
 //
 //	go run ./examples/quickstart
 //
@@ -27,7 +26,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run gives the exit status: 0, 1 when something failed that should not, 2 for flags that make no sense.
+// run returns the exit status: 0, 1 when something failed that should not, 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, code := readFlags(args, stderr)
 	if set == nil {
@@ -108,8 +107,16 @@ func introduce(set *settings, out report) {
 func calls(ctx context.Context, client *paymentsvc.Client, out report) error {
 	out.section("Calls")
 	amount := paymentsvc.MustParseAmount("10.50")
+	if err := incoming(ctx, client, amount, out); err != nil {
+		return err
+	}
+	return outgoing(ctx, client, amount, out)
+}
 
-	// Store a user_data before the call that uses it: it is how a payment is found again when no answer comes.
+// incoming starts a payment, a form and an invoice.
+func incoming(ctx context.Context, client *paymentsvc.Client, amount paymentsvc.Amount, out report) error {
+
+	// Store a user_data before the call that uses it: if no answer comes, it finds the payment.
 	userData := paymentsvc.NewUserData()
 	payment, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount:   amount,
@@ -145,7 +152,11 @@ func calls(ctx context.Context, client *paymentsvc.Client, out report) error {
 	}
 	out.line("InitInvoice "+amount.String(), "order %s", invoice.OrderID)
 	out.line("", "send the payer to %s", invoice.InvoiceURL)
+	return nil
+}
 
+// outgoing starts a payout, and asks for the balance.
+func outgoing(ctx context.Context, client *paymentsvc.Client, amount paymentsvc.Amount, out report) error {
 	payout, err := client.InitPayout(ctx, paymentsvc.PayoutRequest{
 		Amount:      amount,
 		Destination: "4111111111111111", // a public test number
@@ -156,7 +167,7 @@ func calls(ctx context.Context, client *paymentsvc.Client, out report) error {
 	}
 	out.line("InitPayout "+amount.String(), "order %s, status %d, status_code %d", payout.OrderID, payout.Status, payout.StatusCode)
 
-	status, err = client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: payout.OrderID})
+	status, err := client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: payout.OrderID})
 	if err != nil {
 		return err
 	}
@@ -171,10 +182,10 @@ func calls(ctx context.Context, client *paymentsvc.Client, out report) error {
 	return nil
 }
 
-// given shows the absence of a field that the service may leave out.
+// given marks a field that the service left out.
 func given(text string) string { return cmp.Or(text, "(not given)") }
 
-// report prints aligned lines. A reader that has gone away is no reason to stop half way through the calls.
+// report prints aligned lines. It ignores write errors: the calls go on without a reader.
 type report struct{ w io.Writer }
 
 func (r report) section(title string) { _, _ = fmt.Fprintf(r.w, "\n%s\n", title) }

@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// notifications receives what the in-process server sends, and prints what became of each.
+// notifications receives what the in-process server sends, and prints the result of each.
 func notifications(ctx context.Context, set *settings, server *paymentsvctest.Server, out report) error {
 	out.section("Notifications")
 	if server == nil {
@@ -89,8 +89,8 @@ func first(server *paymentsvctest.Server, kind paymentsvctest.Kind) paymentsvcte
 	return paymentsvctest.Order{}
 }
 
-// inbox keeps what notifications tell. Its maps stand for tables of a database: a unique index over
-// Notification.Key, and the state of every payment, payout and refund.
+// inbox applies notifications. Its maps stand for tables of a database: a unique index over Notification.Key, and the
+// state of every payment, payout and refund.
 type inbox struct {
 	mu      sync.Mutex
 	seen    map[string]bool

@@ -52,7 +52,7 @@ func steady(output string) string {
 	return output
 }
 
-func TestWithoutFlagsEverythingIsShown(t *testing.T) {
+func TestRunWithoutFlagsShowsEverything(t *testing.T) {
 	code, stdout, stderr := runHere(t, demoSecret)
 	require.Empty(t, stderr)
 	require.Zero(t, code)
@@ -106,7 +106,7 @@ Notifications
 `, steady(stdout))
 }
 
-func TestEveryCanonicalStringAndEncodingWorksOnBothSides(t *testing.T) {
+func TestRunWithEveryTemplateAndEncoding(t *testing.T) {
 	for _, template := range []string{
 		"{body}",
 		`{timestamp}\n{body}`,
@@ -163,7 +163,7 @@ func flagsFor(t *testing.T, baseURL string, more ...string) []string {
 	}, more...)
 }
 
-func TestAnotherServerIsCalledTheSame(t *testing.T) {
+func TestRunCallsAnotherServerTheSame(t *testing.T) {
 	server := otherServer(t, otherSettings(t))
 	code, stdout, stderr := runHere(t, otherSecret, flagsFor(t, server.URL, "-error-fields", demoErrorFields)...)
 	require.Empty(t, stderr)
@@ -180,7 +180,7 @@ func between(text, from, to string) string {
 	return text
 }
 
-func TestAnUnexpectedFailureEndsTheProgram(t *testing.T) {
+func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 	const anyAnswer = `{"order_id":"1","status":0,"status_code":0,"redirect_url":"u","invoice_url":"u",
 		"payout_balance":0,"expected_balance":0,"currency":"c","user_data":"string"}`
 	answer := func(httpStatus int, body string) http.HandlerFunc {
@@ -274,7 +274,7 @@ type oneForAll struct{}
 
 func (oneForAll) AppendEncode(dst, _ []byte) []byte { return append(dst, '1') }
 
-func TestANotificationThatGoesWrongEndsTheProgram(t *testing.T) {
+func TestNotificationsEndOnAnUnexpectedResult(t *testing.T) {
 	set := otherSettings(t)
 	forgeable := set.Scheme
 	forgeable.Encoding = oneForAll{}
@@ -312,7 +312,7 @@ func TestANotificationThatGoesWrongEndsTheProgram(t *testing.T) {
 	}
 }
 
-func TestTheInProcessServerRefusesAnOldTimestamp(t *testing.T) {
+func TestServerRejectsAnOldTimestamp(t *testing.T) {
 	set := otherSettings(t)
 	server := otherServer(t, set)
 	cfg := server.ClientConfig(set.ProjectID)
@@ -329,7 +329,7 @@ func TestTheInProcessServerRefusesAnOldTimestamp(t *testing.T) {
 	require.Equal(t, paymentsvctest.ProblemTimestamp, server.Rejected()[0].Problem)
 }
 
-func TestAnOutcomeIsExplainedForItsEndpoint(t *testing.T) {
+func TestExplainEveryOutcome(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  paymentsvc.Error
@@ -352,7 +352,7 @@ func TestAnOutcomeIsExplainedForItsEndpoint(t *testing.T) {
 	}
 }
 
-func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestFlagErrors(t *testing.T) {
 	without := func(name string) []string {
 		flags := flagsFor(t, "https://pay.example.com")
 		for i, flag := range flags {
@@ -391,7 +391,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnUnusableSecretOrAddressIsRefused(t *testing.T) {
+func TestRunRejectsAnUnusableSecretOrAddress(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
 	code, _, stderr := runHere(t, demoSecret, "-secret-file", empty)
@@ -403,7 +403,7 @@ func TestAnUnusableSecretOrAddressIsRefused(t *testing.T) {
 	require.Contains(t, stderr, "BaseURL")
 }
 
-func TestHelpSaysWhatWillHappen(t *testing.T) {
+func TestHelp(t *testing.T) {
 	code, stdout, stderr := runHere(t, demoSecret, "-help")
 	require.Zero(t, code)
 	require.Empty(t, stdout)

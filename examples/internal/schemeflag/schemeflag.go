@@ -1,5 +1,5 @@
-// Package schemeflag reads what the examples are told by flags about things that the interface document does not
-// show: the canonical string, the encoding of the signature, and the names of the error fields.
+// Package schemeflag reads the flags of the examples for what the interface document does not show: the canonical
+// string, the encoding of the signature, and the names of the error fields.
 package schemeflag
 
 import (
@@ -22,7 +22,7 @@ const (
 	SecretFileUsage  = "`file` with the project secret key; a line end after it is not part of it"
 )
 
-// Scheme makes a scheme of a template and the name of an encoding.
+// Scheme returns the scheme of a template and the name of an encoding.
 func Scheme(template, encoding string) (paymentsvc.Scheme, error) {
 	text, err := canonicalString(template)
 	if err != nil {
@@ -32,8 +32,8 @@ func Scheme(template, encoding string) (paymentsvc.Scheme, error) {
 	return paymentsvc.Scheme{Canonical: text, Encoding: enc}, err
 }
 
-// canonicalString makes a canonical string of a template. A program of your own names the parts directly, as in
-// canonical.Join(".", canonical.Timestamp, canonical.Body).
+// canonicalString parses a template. Your own program names the parts directly, as in canonical.Join(".",
+// canonical.Timestamp, canonical.Body).
 func canonicalString(template string) (paymentsvc.CanonicalFunc, error) {
 	template = strings.ReplaceAll(template, `\n`, "\n")
 	var parts []paymentsvc.CanonicalFunc
@@ -74,7 +74,7 @@ func encodingNamed(name string) (paymentsvc.Encoding, error) {
 	return nil, errors.New("-encoding is none of hex, hex-upper, base64")
 }
 
-// ErrorFields splits what -error-fields names.
+// ErrorFields splits the two names of -error-fields.
 func ErrorFields(names string) (code, message string, err error) {
 	code, message, both := strings.Cut(names, ",")
 	if !both {
@@ -83,7 +83,7 @@ func ErrorFields(names string) (code, message string, err error) {
 	return code, message, nil
 }
 
-// ReadSecret reads a key from the file that the flag names.
+// ReadSecret reads a key from a file.
 func ReadSecret(flag, file string) (paymentsvc.Secret, error) {
 	secret, err := os.ReadFile(file) //nolint:gosec // the file is the user's to name
 	if err != nil {

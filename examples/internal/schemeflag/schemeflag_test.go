@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestATemplateIsACanonicalString(t *testing.T) {
+func TestSchemeTemplates(t *testing.T) {
 	message := &paymentsvc.Message{
 		Method:    http.MethodPost,
 		URL:       &url.URL{Scheme: "https", Host: "pay.example", Path: "/v1/get_balance"},
@@ -36,7 +36,7 @@ func TestATemplateIsACanonicalString(t *testing.T) {
 	}
 }
 
-func TestAnEncodingHasAName(t *testing.T) {
+func TestSchemeEncodings(t *testing.T) {
 	for name, want := range map[string]string{"hex": "fb", "hex-upper": "FB", "base64": "+w=="} {
 		scheme, err := Scheme("{body}", name)
 		require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAnEncodingHasAName(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoSenseIsRefused(t *testing.T) {
+func TestSchemeErrors(t *testing.T) {
 	for _, test := range []struct{ name, template, encoding, want string }{
 		{"an unknown part", "{body}{nonce}", "hex", "-canonical: {nonce is no part"},
 		{"a part that does not end", "{body", "hex", "-canonical: {body is no part"},
@@ -61,7 +61,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "-secret-file: open no-such-file")
 }
 
-func TestALineEndIsNoPartOfASecret(t *testing.T) {
+func TestReadSecretTrimsTheLineEnd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(file, []byte(" a key \r\n"), 0o600))
 	secret, err := ReadSecret("-secret-file", file)

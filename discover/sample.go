@@ -1,4 +1,4 @@
-package canonical
+package discover
 
 import (
 	"cmp"
@@ -10,20 +10,21 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Sample is one message with a right signature: a request that the service accepted, or a notification that it
-// sent, byte for byte as it went over the wire.
+// Sample is one message with a correct signature, byte for byte as it was sent: a request that the service accepted, or
+// a notification from it.
 type Sample struct {
 	// Name is how errors and hints call the sample, such as a file's name; "" means "sample 1" and so on.
 	Name string
-	// Message is the message. Its Kind says which way it went. The timestamp may be left to its header.
+	// Message is the message; its Kind tells requests from notifications. An empty Timestamp is read from the header.
 	Message paymentsvc.Message
-	// Signature is the signature as text; "" means the message's signature header.
+	// Signature is the text of the signature; "" means the signature header of the message.
 	Signature string
 }
 
-// sample is a Sample that was checked, with its signature decoded in every encoding that fits.
+// sample is a checked Sample, with its signature decoded in every encoding that fits.
 type sample struct {
 	name      string
 	message   paymentsvc.Message
@@ -31,13 +32,13 @@ type sample struct {
 	encodings []reading
 }
 
-// reading is an encoding that a sample's signature may be in, and the 32 bytes that it is then.
+// reading is an encoding that a signature may be in, and the 32 bytes that it then stands for.
 type reading struct {
 	spelling
 	sum string
 }
 
-// spelling is an encoding, the Go expression for it and its name in words.
+// spelling is an encoding, its Go expression and its name in words.
 type spelling struct {
 	encoding   paymentsvc.Encoding
 	expr, desc string
@@ -45,19 +46,19 @@ type spelling struct {
 
 // SampleError says what is wrong with a sample. Its text holds neither the signature nor the body.
 type SampleError struct {
-	// Index is the sample's place among those that Find was given, and Name what it is called.
+	// Index is the place of the sample in the argument of [Find], and Name its [Sample.Name] or "sample 1" and so on.
 	Index int
 	Name  string
-	// Header is the header that is wrong, Timestamp or Signature.
+	// Header is the header at fault, Timestamp or Signature.
 	Header string
 	// Err is the reason.
 	Err error
 }
 
 // Error names the sample and says what is wrong.
-func (e *SampleError) Error() string { return fmt.Sprintf("canonical: %s: %v", e.Name, e.Err) }
+func (e *SampleError) Error() string { return fmt.Sprintf("discover: %s: %v", e.Name, e.Err) }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *SampleError) Unwrap() error { return e.Err }
 
 func newSample(index int, s Sample) (*sample, error) {
@@ -72,14 +73,14 @@ func newSample(index int, s Sample) (*sample, error) {
 	if out.signature == "" {
 		values := s.Message.Header.Values("Signature")
 		if len(values) != 1 {
-			return fail("Signature", fmt.Sprintf("the signature header stands %d times, not once", len(values)))
+			return fail("Signature", fmt.Sprintf("%d signature headers, want exactly 1", len(values)))
 		}
 		out.signature = values[0]
 	}
 	if out.message.Timestamp == "" {
 		values := s.Message.Header.Values("Timestamp")
 		if len(values) != 1 {
-			return fail("Timestamp", fmt.Sprintf("the timestamp header stands %d times, not once", len(values)))
+			return fail("Timestamp", fmt.Sprintf("%d timestamp headers, want exactly 1", len(values)))
 		}
 		out.message.Timestamp = values[0]
 	}
@@ -89,14 +90,13 @@ func newSample(index int, s Sample) (*sample, error) {
 	return out, nil
 }
 
-// encodingsOf gives the encodings in which signature is 32 bytes, written the way the encoding writes them, alone
-// or behind a label.
+// encodingsOf returns the encodings in which signature is exactly 32 bytes, alone or after a label.
 func encodingsOf(signature string) []reading {
 	found := plainEncodingsOf(signature)
 	for at := range labelsBefore(signature) {
 		for _, e := range plainEncodingsOf(signature[at:]) {
 			prefix := signature[:at]
-			e.encoding = Prefixed(prefix, e.encoding)
+			e.encoding = canonical.Prefixed(prefix, e.encoding)
 			e.expr = fmt.Sprintf("canonical.Prefixed(%q, %s)", prefix, e.expr)
 			e.desc = fmt.Sprintf("%s behind %q", e.desc, prefix)
 			found = append(found, e)
@@ -105,8 +105,8 @@ func encodingsOf(signature string) []reading {
 	return found
 }
 
-// labelsBefore gives the places behind what may stand before a signature in its header: a few words and a mark, as
-// in "sha256=…", "v1,…" and "HMAC …". A longer number among them would be a timestamp, which is no fixed text.
+// labelsBefore returns the places after what may precede a signature in its header: a few words and a mark, as in
+// "sha256=…", "v1,…" and "HMAC …". A longer number would be a timestamp, which is no fixed text.
 func labelsBefore(signature string) iter.Seq[int] {
 	const longest, longestNumber = 40, 5
 	return func(yield func(int) bool) {
@@ -152,7 +152,7 @@ func plainEncodingsOf(text string) (found []reading) {
 			{paymentsvc.HexUpper, "paymentsvc.HexUpper", "hexadecimal in upper case"},
 		} {
 			add(digits, spelling{
-				encoding: Chain(inner.encoding, b.Encoding),
+				encoding: canonical.Chain(inner.encoding, b.Encoding),
 				expr:     fmt.Sprintf("canonical.Chain(%s, %s)", inner.expr, b.expr),
 				desc:     fmt.Sprintf("%s of the %s", b.desc, inner.desc),
 			})
@@ -161,7 +161,7 @@ func plainEncodingsOf(text string) (found []reading) {
 	return found
 }
 
-// notASignature says what is wrong with a text that is not 32 bytes in any encoding, by its length alone.
+// notASignature describes, by its length alone, a text that is not 32 bytes in any encoding.
 func notASignature(text string) string {
 	const wanted = "the signature is not the 32 bytes of an HMAC-SHA256 in hexadecimal or base64"
 	switch {
@@ -188,10 +188,10 @@ func notASignature(text string) string {
 	return fmt.Sprintf("%s; it is %d characters of something else", wanted, len(text))
 }
 
-// newSamples checks all samples and keeps, of each one's encodings, those that all of them share.
+// newSamples checks all samples, and keeps the encodings that all of them share.
 func newSamples(in []Sample) ([]*sample, error) {
 	if len(in) == 0 {
-		return nil, errors.New("canonical: Find needs a sample")
+		return nil, errors.New("discover: Find needs a sample")
 	}
 	samples := make([]*sample, len(in))
 	for i := range in {
@@ -207,7 +207,7 @@ func newSamples(in []Sample) ([]*sample, error) {
 	for _, s := range samples[1:] {
 		shared = intersect(shared, s.encodings)
 		if len(shared) == 0 {
-			return nil, fmt.Errorf("canonical: the signatures of %s and %s are in different encodings: search them apart",
+			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them apart",
 				samples[0].name, s.name)
 		}
 	}

@@ -1,9 +1,11 @@
-package canonical
+package discover
 
 import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // hit is a composition that explains the sample that was searched.
@@ -23,7 +25,7 @@ type search struct {
 	found *hit
 }
 
-// run searches one stage and says whether the search can go on.
+// run searches one stage, and reports whether to go on with the next.
 func (s *search) run(ctx context.Context, st *stage) bool {
 	jobs := st.jobs()
 	var next atomic.Int64
@@ -45,7 +47,7 @@ func (s *search) run(ctx context.Context, st *stage) bool {
 	return !s.stop.Load() && ctx.Err() == nil
 }
 
-// job is a part of a stage: the compositions that start in the same way.
+// job is a part of a stage: the compositions with the same start.
 type job struct {
 	key         *key
 	gap         string // where all gaps are alike
@@ -124,7 +126,7 @@ func newWorker(s *search, st *stage) *worker {
 	return w
 }
 
-// longestGap bounds the separators.
+// longestGap limits the length of a separator.
 const longestGap = 8
 
 func (w *worker) do(ctx context.Context, j *job) {
@@ -135,8 +137,8 @@ func (w *worker) do(ctx context.Context, j *job) {
 	w.place(0, place{j.group, j.text, ""}, n, 0)
 }
 
-// place puts a piece behind the text of n bytes, of which done are hashed, tries what that makes, and goes on
-// from there. It says whether to go on at all.
+// place appends a piece to the text of n bytes, of which done are hashed, tries the result, and goes deeper. It reports
+// whether to go on.
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
 	n += copy(w.buf[n:], p.gap)
@@ -197,8 +199,8 @@ func (w *worker) deeper(depth, n, done int) bool {
 	return true
 }
 
-// blocksBetweenLooks is how much is hashed between two looks at the context: under a millisecond's work, or some
-// milliseconds' without hardware for SHA-256.
+// blocksBetweenLooks is how much is hashed between two looks at the context: a millisecond of work, or a few without
+// hardware for SHA-256.
 const blocksBetweenLooks = 1 << 13
 
 func (w *worker) try(depth, n, done int, trail string) bool {
@@ -224,9 +226,9 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 	return false
 }
 
-// wrap gives the wrapped text, with space for the padding.
+// wrap returns the wrapped text, with space for the padding.
 func (w *worker) wrap(n int) ([]byte, int) {
-	w.wrapped, _ = w.stage.wrap.part(Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
+	w.wrapped, _ = w.stage.wrap.part(canonical.Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
 	n = len(w.wrapped)
 	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
 	return w.wrapped, n

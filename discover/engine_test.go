@@ -1,9 +1,10 @@
-package canonical
+package discover
 
 import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 func sum(secret paymentsvc.Secret, text []byte) string {
@@ -21,12 +23,12 @@ func sum(secret paymentsvc.Secret, text []byte) string {
 }
 
 // The fast way to an HMAC must give crypto/hmac's, wherever a text is cut and whatever the key's length.
-func TestTheCheckerAgreesWithCryptoHMAC(t *testing.T) {
+func TestCheckerAgreesWithCryptoHMAC(t *testing.T) {
 	for name, plain := range map[string]bool{"with saved states": false, "the plain way": true} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 2000 {
-				k := newKey(SecretText, paymentsvc.Secret(strings.Repeat("k", 1+r.IntN(130))))
+				k := newKey(canonical.SecretText, paymentsvc.Secret(strings.Repeat("k", 1+r.IntN(130))))
 				buf := make([]byte, r.IntN(300), 300+paddingSpace)
 				for i := range buf {
 					buf[i] = byte(r.IntN(256))
@@ -53,9 +55,9 @@ func TestTheCheckerAgreesWithCryptoHMAC(t *testing.T) {
 }
 
 // What a stage says it counts must be what its worker tries, each text once.
-func TestStagesTryWhatTheyCount(t *testing.T) {
+func TestStageTriesWhatItCounts(t *testing.T) {
 	piece := func(k kind, text string) *piece {
-		return &piece{kind: k, texts: []string{text}, expr: text, part: Literal(text)}
+		return &piece{kind: k, texts: []string{text}, expr: text, part: canonical.Literal(text)}
 	}
 	group := func(k kind, texts ...string) stageGroup {
 		g := stageGroup{kind: k, texts: texts}
@@ -70,19 +72,19 @@ func TestStagesTryWhatTheyCount(t *testing.T) {
 	}
 	for name, st := range map[string]*stage{
 		"one separator":          {min: 1, max: 3, extras: 1, gaps: []string{""}},
-		"separators and edges":   {min: 1, max: 4, extras: 2, gaps: []string{"", "|", "\n"}, frames: behind | around | newline},
-		"long ones only":         {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, frames: behind},
+		"separators and edges":   {min: 1, max: 4, extras: 2, gaps: []string{"", "|", "\n"}, frames: after | around | newline},
+		"long ones only":         {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, frames: after},
 		"no extras":              {min: 1, max: 3, extras: 0, gaps: []string{"", "."}},
 		"the body at an end":     {min: 1, max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
 		"each gap its own":       {min: 1, max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, frames: newline},
-		"two keys":               {min: 1, max: 2, extras: 1, gaps: []string{"."}, keys: []key{newKey(SecretText, "a"), newKey(SecretHex, "b")}},
+		"two keys":               {min: 1, max: 2, extras: 1, gaps: []string{"."}, keys: []key{newKey(canonical.SecretText, "a"), newKey(canonical.SecretHex, "b")}},
 		"wrapped":                {min: 1, max: 2, extras: 1, gaps: []string{"."}, wrap: wrappings()[0]},
 		"shorter for its groups": {min: 1, max: 9, extras: 9, gaps: []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st.groups = groups
 			if st.keys == nil {
-				st.keys = []key{newKey(SecretText, "a")}
+				st.keys = []key{newKey(canonical.SecretText, "a")}
 			}
 			st.fit(1e9)
 			for _, workers := range []int{1, 3} {
@@ -109,10 +111,10 @@ func (l *looks) Err() error {
 }
 
 // Between two looks at its context a worker must not hash for longer than a few milliseconds.
-func TestAWorkerLooksAtItsContextOften(t *testing.T) {
+func TestSearchLooksAtItsContextOften(t *testing.T) {
 	for name, length := range map[string]int{"short texts": 1, "long texts": 60 << 10} {
 		t.Run(name, func(t *testing.T) {
-			st := &stage{min: 1, max: 8, extras: 8, gaps: []string{"."}, keys: []key{newKey(SecretText, "a")}}
+			st := &stage{min: 1, max: 8, extras: 8, gaps: []string{"."}, keys: []key{newKey(canonical.SecretText, "a")}}
 			for i := range 8 {
 				text := strings.Repeat(string(rune('a'+i)), length)
 				st.groups = append(st.groups, stageGroup{kind: ofField, texts: []string{text}, pieces: []*piece{{texts: []string{text}}}})
@@ -127,10 +129,25 @@ func TestAWorkerLooksAtItsContextOften(t *testing.T) {
 	}
 }
 
+// The catalogue of a large body takes long to make, too.
+func TestCatalogueEndsWithItsContext(t *testing.T) {
+	var fields strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&fields, `"field_%d":%d,`, i, i)
+	}
+	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte("{" + fields.String() + `"a":1}`)}
+	samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("0", 64)}})
+	require.NoError(t, err)
+	ctx := &looks{Context: context.Background()}
+	c := newCatalogue(ctx, samples, "secret-of-the-test", nil)
+	require.LessOrEqual(t, len(c.pieces), 2, "pieces that were made after the context ended")
+	require.Greater(t, ctx.asked.Load(), int64(len(c.pieces)))
+}
+
 // Each single composition of a stage must be hit when it is the one.
-func TestStagesHitEachOfTheirCompositions(t *testing.T) {
+func TestStageHitsEachOfItsCompositions(t *testing.T) {
 	st := &stage{
-		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: behind | around | newline, keys: []key{newKey(SecretText, "a")},
+		min: 1, max: 3, extras: 1, gaps: []string{"", "|"}, frames: after | around | newline, keys: []key{newKey(canonical.SecretText, "a")},
 		groups: []stageGroup{
 			{kind: ofTimestamp, texts: []string{"1700000000"}, pieces: []*piece{{kind: ofTimestamp, texts: []string{"1700000000"}}}},
 			{kind: ofBody, texts: []string{strings.Repeat("x", 100)}, pieces: []*piece{{kind: ofBody, texts: []string{strings.Repeat("x", 100)}}}},
@@ -158,9 +175,9 @@ func TestStagesHitEachOfTheirCompositions(t *testing.T) {
 	}
 }
 
-func TestAStageThatIsTooLargeIsCutOrLeftOut(t *testing.T) {
+func TestStageFitCutsOrEmptiesWhatIsTooLarge(t *testing.T) {
 	st := func() *stage {
-		s := &stage{min: 2, max: 4, extras: 4, gaps: separators(allSeparators), keys: []key{newKey(SecretText, "a")}}
+		s := &stage{min: 2, max: 4, extras: 4, gaps: separators(allSeparators), keys: []key{newKey(canonical.SecretText, "a")}}
 		for range 10 {
 			s.groups = append(s.groups, stageGroup{kind: ofField, texts: []string{"a", "b"}})
 		}
@@ -189,7 +206,7 @@ func TestSeparatorsAreDifferent(t *testing.T) {
 }
 
 // What is the same text must not be hashed twice in a stage, nor may a piece get lost over it.
-func TestEqualTextsAreOneInAStage(t *testing.T) {
+func TestStageHasEachTextOnce(t *testing.T) {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
 	samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("0", 64)}})
 	require.NoError(t, err)
@@ -213,14 +230,14 @@ func TestEqualTextsAreOneInAStage(t *testing.T) {
 }
 
 // A match is what its Scheme signs, not what the search took the pieces for.
-func TestAMatchThatDoesNotSignIsDropped(t *testing.T) {
+func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
-	signature, err := paymentsvc.Scheme{Canonical: Literal("text"), Encoding: paymentsvc.Hex}.Signature("secret-of-the-test", &m)
+	signature, err := paymentsvc.Scheme{Canonical: canonical.Literal("text"), Encoding: paymentsvc.Hex}.Signature("secret-of-the-test", &m)
 	require.NoError(t, err)
 	for text, want := range map[string]int{"text": 1, "another text": 0} {
 		f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: signature}}, Options{Secret: "secret-of-the-test"})
 		require.NoError(t, err)
-		p := &piece{texts: []string{"text"}, part: Literal(text), expr: "part"}
+		p := &piece{texts: []string{"text"}, part: canonical.Literal(text), expr: "part"}
 		f.catalogue.pieces = []*piece{p}
 		var result Result
 		f.explain(&hit{composition: composition{pieces: []*piece{p}}, key: f.keys[0]}, &result)
@@ -228,7 +245,7 @@ func TestAMatchThatDoesNotSignIsDropped(t *testing.T) {
 	}
 }
 
-func TestTheSampleThatTellsMostIsSearched(t *testing.T) {
+func TestMostTellingSample(t *testing.T) {
 	sample := func(body string) *sample { return &sample{message: paymentsvc.Message{Body: []byte(body)}} }
 	for name, tt := range map[string]struct {
 		bodies []string
@@ -275,7 +292,7 @@ func BenchmarkSearch(b *testing.B) {
 
 // BenchmarkChecker is the HMAC of one composition of 100 bytes, of which the first block is hashed already.
 func BenchmarkChecker(b *testing.B) {
-	k := newKey(SecretText, "secret-of-the-test")
+	k := newKey(canonical.SecretText, "secret-of-the-test")
 	c := newChecker([]string{strings.Repeat("x", 32)})
 	buf := make([]byte, 100+paddingSpace)
 	state, done := c.stateAt(nil, k.inner, 0, buf, 100)

@@ -1,4 +1,4 @@
-package canonical_test
+package discover_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 // service is how another payment service signs, as its public documentation says. text is written down here with
@@ -26,7 +27,6 @@ type service struct {
 	secret            string
 	key               func(secret string) []byte // nil for the secret's text
 	encode            func(sum []byte) string
-	deep              bool                                            // found after some millions of compositions
 	message           func(n int) (m paymentsvc.Message, text string) // n tells messages apart
 }
 
@@ -97,7 +97,7 @@ func services() []service {
 			},
 		},
 		{
-			name: "LINE Pay's requests", deep: true, source: "https://developers-pay.line.me/online/pre-requisites",
+			name: "LINE Pay's requests", source: "https://developers-pay.line.me/online/pre-requisites",
 			how: "secret, path, body, nonce; in base64", secret: "a917ab6a2367b536f8e5a6e2977e06f5", encode: base64Std,
 			message: func(n int) (paymentsvc.Message, string) {
 				path := fmt.Sprintf("/v3/payments/%d/confirm", n)
@@ -106,7 +106,7 @@ func services() []service {
 			},
 		},
 		{
-			name: "Rapyd's requests", deep: true, source: "https://docs.rapyd.net/en/request-signatures.html",
+			name: "Rapyd's requests", source: "https://docs.rapyd.net/en/request-signatures.html",
 			how: "method in lower case, path, salt, timestamp, access key, secret, body; the hexadecimal text in base64", secret: "rsk_5c1e8f0a77",
 			encode: func(sum []byte) string { return base64Std([]byte(hexLower(sum))) },
 			message: func(n int) (paymentsvc.Message, string) {
@@ -115,7 +115,7 @@ func services() []service {
 			},
 		},
 		{
-			name: "Fiserv's requests", deep: true, source: "https://docs.fiserv.dev/public/docs/message-signature",
+			name: "Fiserv's requests", source: "https://docs.fiserv.dev/public/docs/message-signature",
 			how: "API key, request id, timestamp, body, run together; in base64", secret: "2vKp0sVJ1x", encode: base64Std,
 			message: func(n int) (paymentsvc.Message, string) {
 				m := post("https://api.example/ipp/payments-gateway/v2/payments", stamp(n), fmt.Sprintf(`{"requestType":"Sale","total":"%d"}`, n), "Api-Key", fmt.Sprint("key", n), "Client-Request-Id", fmt.Sprint("cri-", n))
@@ -123,7 +123,7 @@ func services() []service {
 			},
 		},
 		{
-			name: "Worldline Connect's requests", deep: true, source: "https://apireference.connect.worldline-solutions.com/s2sapi/v1/en_US/dotnet/authentication.html",
+			name: "Worldline Connect's requests", source: "https://apireference.connect.worldline-solutions.com/s2sapi/v1/en_US/dotnet/authentication.html",
 			how: "method, content type, date and path, each with a line's end behind it; in base64", secret: "Qb1lW3", encode: base64Std,
 			message: func(n int) (paymentsvc.Message, string) {
 				date := fmt.Sprintf("Fri, 06 Jun 2026 13:39:%02d GMT", n)
@@ -155,7 +155,7 @@ func services() []service {
 			},
 		},
 		{
-			name: "QIWI's bill notifications", deep: true, source: "https://developer.qiwi.com/en/bill-payments",
+			name: "QIWI's bill notifications", source: "https://developer.qiwi.com/en/bill-payments",
 			how: "currency, value, bill, site and status of the body, with bars between; in hexadecimal", secret: "test-merchant-secret", encode: hexLower,
 			message: func(n int) (paymentsvc.Message, string) {
 				m := received("https://shop.example/hooks", stamp(n), fmt.Sprintf(
@@ -181,7 +181,7 @@ func services() []service {
 			},
 		},
 		{
-			name: "Mercado Pago's webhooks", deep: true, source: "https://www.mercadopago.com.br/developers/en/docs/your-integrations/notifications/webhooks",
+			name: "Mercado Pago's webhooks", source: "https://www.mercadopago.com.br/developers/en/docs/your-integrations/notifications/webhooks",
 			how: "id, request id and timestamp as name:value, each with a semicolon behind it; in hexadecimal", secret: "6c1a1cd6e3b0a8", encode: hexLower,
 			message: func(n int) (paymentsvc.Message, string) {
 				m := received("https://shop.example/hooks", stamp(n), fmt.Sprintf(`{"action":"payment.updated","data":{"id":"%d"},"live_mode":true}`, 900+n), "X-Request-Id", fmt.Sprint("r-", n))
@@ -198,7 +198,7 @@ func services() []service {
 			},
 		},
 		{
-			name: "WeChat Pay's version 2", deep: true, source: "https://pay.weixin.qq.com/wiki/doc/api/jsapi.php?chapter=4_3",
+			name: "WeChat Pay's version 2", source: "https://pay.weixin.qq.com/wiki/doc/api/jsapi.php?chapter=4_3",
 			how: "all fields that are not empty, sorted, as name=value with ampersands between, then &key= and the secret; in upper-case hexadecimal", secret: "192006250b4c09247ec02edce69f6a2d",
 			encode: func(sum []byte) string { return strings.ToUpper(hexLower(sum)) },
 			message: func(n int) (paymentsvc.Message, string) {
@@ -226,7 +226,8 @@ func services() []service {
 	}
 }
 
-func (s *service) sample(n int) canonical.Sample {
+// sample returns the nth message, signed, and the text that was signed.
+func (s *service) sample(n int) (_ discover.Sample, text string) {
 	m, text := s.message(n)
 	key := []byte(s.secret)
 	if s.key != nil {
@@ -234,28 +235,35 @@ func (s *service) sample(n int) canonical.Sample {
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))
-	return canonical.Sample{Name: s.name, Message: m, Signature: s.encode(mac.Sum(nil))}
+	return discover.Sample{Name: s.name, Message: m, Signature: s.encode(mac.Sum(nil))}, text
 }
 
-// One sample of each service must be enough to find how it signs, and what is found must sign a message that the
-// search has not seen.
-func TestFindFindsHowOtherServicesSign(t *testing.T) {
+var long = flag.Bool("discover.long", false, "search as Find does where the tests know the text that was signed, and compile what is found")
+
+// findSigned searches as Find does; unless -discover.long is set, it tries only what occurs in the signed texts.
+func findSigned(s discover.Sample, o discover.Options, signed ...string) (discover.Result, error) {
+	if *long {
+		return discover.Find(context.Background(), []discover.Sample{s}, o)
+	}
+	return discover.FindKnowing(context.Background(), []discover.Sample{s}, o, signed...)
+}
+
+// TestFindServices wants one sample of each service to be enough, and what is found to sign another message.
+func TestFindServices(t *testing.T) {
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {
-			if s.deep && raceDetector {
-				t.Skip("the race detector makes the search ten times slower, and this one is long")
-			}
-			result, err := canonical.Find(context.Background(), []canonical.Sample{s.sample(1)},
-				canonical.Options{Secret: paymentsvc.Secret(s.secret), MaxMatches: 200})
+			sample, text := s.sample(1)
+			result, err := findSigned(sample, discover.Options{Secret: paymentsvc.Secret(s.secret), MaxMatches: 200}, text)
 			require.NoError(t, err, "%s: %s (%s)", s.name, s.how, s.source)
 			t.Logf("%d tried in %v: %s", result.Tried, result.Elapsed, result.Matches[0].Description)
-			requireExplains(t, result, s.sample(2))
+			other, _ := s.sample(2)
+			requireExplains(t, result, other)
 		})
 	}
 }
 
 // requireExplains wants one of the matches to sign other too.
-func requireExplains(t *testing.T, result canonical.Result, other canonical.Sample) {
+func requireExplains(t *testing.T, result discover.Result, other discover.Sample) {
 	t.Helper()
 	for _, m := range result.Matches {
 		if got, err := m.Scheme.Signature(m.Secret, &other.Message); err == nil && got == other.Signature {

@@ -1,7 +1,6 @@
-package canonical_test
+package discover_test
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"flag"
@@ -15,11 +14,15 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-var seedFlag = flag.Uint64("canonical.seed", 0, "seed of the random compositions; 0 takes the clock")
+var (
+	trials   = flag.Int("discover.trials", 40, "random compositions of TestFindRandomCompositions")
+	seedFlag = flag.Uint64("discover.seed", 0, "seed of the random compositions; 0 takes the clock")
+)
 
-// drawn is a composition drawn at random, and how it came about.
+// drawn is a random composition and its description.
 type drawn struct {
 	part paymentsvc.CanonicalFunc
 	how  string
@@ -129,8 +132,22 @@ func (r drawer) core() []drawn {
 	return all[:1+r.IntN(4)]
 }
 
-func (r drawer) composition(secret paymentsvc.Secret) drawn {
-	switch r.IntN(12) {
+// composition also returns what is in the composition where it is hashed or encoded as a whole, and else the same.
+func (r drawer) composition(secret paymentsvc.Secret) (whole, inner drawn) {
+	if r.IntN(12) > 0 {
+		inner = r.plain(secret)
+		return inner, inner
+	}
+	inner = r.join(pick(r, "", "\n", ".", "|"), r.timestamp(), drawn{canonical.Path, "Path"}, drawn{canonical.Body, "Body"})
+	return pick(r,
+		drawn{canonical.SHA256(paymentsvc.Hex, inner.part), "SHA256 of " + inner.how},
+		drawn{canonical.Encode(base64.StdEncoding, inner.part), "base64 of " + inner.how},
+		drawn{canonical.Lower(inner.part), "lower case of " + inner.how},
+	), inner
+}
+
+func (r drawer) plain(secret paymentsvc.Secret) drawn {
+	switch r.IntN(11) {
 	case 0: // all fields of the body, alone or with the timestamp, the path or the secret
 		parts := []drawn{r.list()}
 		if r.IntN(2) == 0 {
@@ -159,14 +176,7 @@ func (r drawer) composition(secret paymentsvc.Secret) drawn {
 	case 3: // with another separator in every gap
 		gap := func() paymentsvc.CanonicalFunc { return canonical.Literal(pick(r, "", "\n", ".", "|", ":", "&")) }
 		return drawn{canonical.Join("", canonical.Timestamp, gap(), canonical.Method, gap(), canonical.Path, gap(), canonical.Body), "different separators"}
-	case 4: // hashed or encoded as a whole
-		inner := r.join(pick(r, "", "\n", ".", "|"), r.timestamp(), drawn{canonical.Path, "Path"}, drawn{canonical.Body, "Body"})
-		return pick(r,
-			drawn{canonical.SHA256(paymentsvc.Hex, inner.part), "SHA256 of " + inner.how},
-			drawn{canonical.Encode(base64.StdEncoding, inner.part), "base64 of " + inner.how},
-			drawn{canonical.Lower(inner.part), "lower case of " + inner.how},
-		)
-	case 5, 6: // with one more part
+	case 4, 5: // with one more part
 		parts := r.core()
 		return r.join(pick(r, "", "\n", ".", "|", ":", "&"), append(parts[:min(2, len(parts))], r.extra(secret))...)
 	default:
@@ -192,7 +202,7 @@ type drawnEncoding struct {
 	how string
 }
 
-// secret gives a secret and a form that it can be read in.
+// secret returns a secret and a form that it can be read in.
 func (r drawer) secret() (paymentsvc.Secret, canonical.SecretForm) {
 	key := make([]byte, 24)
 	for i := range key {
@@ -210,7 +220,7 @@ func (r drawer) secret() (paymentsvc.Secret, canonical.SecretForm) {
 	}
 }
 
-// sample gives a message; the held-out one has all that tells parts apart.
+// sample returns a message; the held-out one has all that tells parts apart.
 func (r drawer) sample(heldOut bool) paymentsvc.Message {
 	if heldOut {
 		return post("https://pay.example.net:8443/partner/v1/status%20Payment?b=2&a=1", "1700009999",
@@ -225,45 +235,39 @@ func (r drawer) sample(heldOut bool) paymentsvc.Message {
 	return post(address, "1700000000", body, "X-Request-Id", "req-1")
 }
 
-func TestFindFindsCompositionsDrawnAtRandom(t *testing.T) {
-	draws := 40
-	if raceDetector {
-		draws = 6
-		t.Logf("%d compositions rather than 40: the race detector makes the search ten times slower", draws)
-	}
+func TestFindRandomCompositions(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("draw the same again with -canonical.seed=%d", seed)
+	t.Logf("to repeat: -discover.seed=%d", seed)
 	r := drawer{rand.New(rand.NewPCG(seed, 0))}
-
-	var tried int64
-	for i := range draws {
+	for i := range *trials {
 		secret, form := r.secret()
-		c := r.composition(secret)
+		c, inner := r.composition(secret)
 		encoding, encodingName := r.encoding()
 		scheme := paymentsvc.Scheme{Canonical: c.part, Encoding: encoding}
 		key, err := form.Read(secret)
 		require.NoError(t, err)
-		sign := func(m paymentsvc.Message) canonical.Sample {
+		sign := func(m paymentsvc.Message) discover.Sample {
 			signature, err := scheme.Signature(key, &m)
 			require.NoError(t, err)
-			return canonical.Sample{Message: m, Signature: signature}
+			return discover.Sample{Message: m, Signature: signature}
 		}
 		how := fmt.Sprintf("composition %d of seed %d: %s, %s, secret as %s", i+1, seed, c.how, encodingName, form)
 
-		result, err := canonical.Find(context.Background(), []canonical.Sample{sign(r.sample(false))},
-			canonical.Options{Secret: secret, Words: []string{"api-key-7"}, MaxMatches: 1000})
-		require.NoError(t, err, how)
-		tried += result.Tried
-		if testing.Verbose() {
-			t.Logf("%8d tried in %6v for %s", result.Tried, result.Elapsed.Round(time.Millisecond), how)
+		sample := sign(r.sample(false))
+		var signed []string
+		for _, part := range []paymentsvc.CanonicalFunc{c.part, inner.part} {
+			text, err := part(nil, &sample.Message)
+			require.NoError(t, err)
+			signed = append(signed, string(text))
 		}
+		result, err := findSigned(sample, discover.Options{Secret: secret, Words: []string{"api-key-7"}, MaxMatches: 1000}, signed...)
+		require.NoError(t, err, how)
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
-			t.Log(how)
+			t.Logf("%s: %d tried in %v", how, result.Tried, result.Elapsed.Round(time.Millisecond))
 			requireExplains(t, result, sign(r.sample(true)))
 		})
 	}
-	t.Logf("%d compositions tried in all", tried)
 }

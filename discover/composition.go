@@ -1,4 +1,4 @@
-package canonical
+package discover
 
 import (
 	"encoding/base64"
@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// composition is pieces in an order, with what stands between, before and behind them.
+// composition is pieces in an order, with the text between, before and after them.
 type composition struct {
 	pieces      []*piece
 	gaps        []string // between the pieces, one less than them
@@ -18,7 +19,7 @@ type composition struct {
 	wrap        *wrapping // nil for the text as it is
 }
 
-// wrapping is what some services make of the whole text before they sign it.
+// wrapping is what some services do with the whole text before they sign it.
 type wrapping struct {
 	expr, desc string // with %s for what is wrapped
 	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
@@ -28,22 +29,24 @@ func wrappings() []*wrapping {
 	return []*wrapping{
 		{
 			"canonical.SHA256(paymentsvc.Hex, %s)", "SHA-256 in hexadecimal of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return SHA256(paymentsvc.Hex, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(paymentsvc.Hex, p) },
 		},
 		{
 			"canonical.SHA256(canonical.Raw, %s)", "bytes of the SHA-256 of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return SHA256(Raw, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(canonical.Raw, p) },
 		},
 		{
 			"canonical.Encode(base64.StdEncoding, %s)", "base64 of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return Encode(base64.StdEncoding, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+				return canonical.Encode(base64.StdEncoding, p)
+			},
 		},
-		{"canonical.Lower(%s)", "%s, all in lower case", Lower},
-		{"canonical.Upper(%s)", "%s, all in upper case", Upper},
+		{"canonical.Lower(%s)", "%s, all in lower case", canonical.Lower},
+		{"canonical.Upper(%s)", "%s, all in upper case", canonical.Upper},
 	}
 }
 
-// text is what the composition makes of a sample.
+// text returns what the composition makes of a sample.
 func (c *composition) text(sample int) (string, error) {
 	var b strings.Builder
 	b.WriteString(c.lead)
@@ -57,11 +60,11 @@ func (c *composition) text(sample int) (string, error) {
 	if c.wrap == nil {
 		return b.String(), nil
 	}
-	text, err := c.wrap.part(Literal(b.String()))(nil, nil)
+	text, err := c.wrap.part(canonical.Literal(b.String()))(nil, nil)
 	return string(text), err
 }
 
-// separator is what stands between all pieces alike, and false where it is not alike.
+// separator returns the text between the pieces, and reports whether it is the same everywhere.
 func (c *composition) separator() (string, bool) {
 	if len(c.gaps) == 0 {
 		return "", c.lead == "" && c.trail == ""
@@ -75,43 +78,44 @@ func (c *composition) separator() (string, bool) {
 	return c.gaps[0], fits(c.lead) && fits(c.trail)
 }
 
-// build gives the part and its Go expression.
+// walk calls piece and text for what the composition consists of, in its order. If all gaps are alike, text is called
+// only for the empty piece at an end, with "".
+func (c *composition) walk(piece func(*piece), text func(string)) (separator string, alike bool) {
+	separator, alike = c.separator()
+	between := func(s string) {
+		switch {
+		case s == "":
+		case alike:
+			text("")
+		default:
+			text(s)
+		}
+	}
+	between(c.lead)
+	for i, p := range c.pieces {
+		if i > 0 && !alike {
+			between(c.gaps[i-1])
+		}
+		piece(p)
+	}
+	between(c.trail)
+	return separator, alike
+}
+
+// build returns the part and its Go expression.
 func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	var parts []paymentsvc.CanonicalFunc
 	var exprs []string
 	add := func(p paymentsvc.CanonicalFunc, e string) {
 		parts, exprs = append(parts, p), append(exprs, e)
 	}
-	literal := func(text string) {
-		if text != "" {
-			add(Literal(text), fmt.Sprintf("canonical.Literal(%q)", text))
-		}
-	}
-	empty := func(there bool) {
-		if there {
-			add(Literal(""), `canonical.Literal("")`)
-		}
-	}
-	separator, alike := c.separator()
-	if alike {
-		empty(c.lead != "")
-		for _, p := range c.pieces {
-			add(p.part, p.expr)
-		}
-		empty(c.trail != "")
-	} else {
-		literal(c.lead)
-		for i, p := range c.pieces {
-			if i > 0 {
-				literal(c.gaps[i-1])
-			}
-			add(p.part, p.expr)
-		}
-		literal(c.trail)
-	}
+	separator, _ := c.walk(
+		func(p *piece) { add(p.part, p.expr) },
+		func(text string) { add(canonical.Literal(text), fmt.Sprintf("canonical.Literal(%q)", text)) },
+	)
 	part, expr = parts[0], exprs[0]
 	if len(parts) > 1 {
-		part = Join(separator, parts...)
+		part = canonical.Join(separator, parts...)
 		expr = fmt.Sprintf("canonical.Join(%q, %s)", separator, strings.Join(exprs, ", "))
 	}
 	if c.wrap != nil {
@@ -120,27 +124,17 @@ func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
 	return part, expr
 }
 
-// describe says in words what the composition is.
+// describe returns the composition in words.
 func (c *composition) describe() string {
 	var names []string
-	literal := func(text string) {
-		if text != "" {
-			names = append(names, strconv.Quote(text))
-		}
-	}
-	separator, alike := c.separator()
-	if !alike {
-		literal(c.lead)
-	}
-	for i, p := range c.pieces {
-		if i > 0 && !alike {
-			literal(c.gaps[i-1])
-		}
-		names = append(names, p.desc)
-	}
-	if !alike {
-		literal(c.trail)
-	}
+	separator, alike := c.walk(
+		func(p *piece) { names = append(names, p.desc) },
+		func(text string) {
+			if text != "" {
+				names = append(names, strconv.Quote(text))
+			}
+		},
+	)
 	text := strings.Join(names, " + ")
 	if alike && separator != "" {
 		text += fmt.Sprintf(", with %q between", separator)
@@ -157,7 +151,7 @@ func (c *composition) describe() string {
 	return text
 }
 
-// cost says how far from simple the composition is.
+// cost measures how far from simple the composition is.
 func (c *composition) cost() int {
 	cost := len(c.pieces)
 	for _, p := range c.pieces {
@@ -182,7 +176,7 @@ func (c *composition) cost() int {
 	return cost
 }
 
-// with gives the composition with another piece at one place.
+// with returns the composition with another piece at one place.
 func (c *composition) with(at int, p *piece) *composition {
 	other := *c
 	other.pieces = slices.Clone(c.pieces)

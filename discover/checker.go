@@ -1,4 +1,4 @@
-package canonical
+package discover
 
 import (
 	"bytes"
@@ -9,23 +9,24 @@ import (
 	"hash"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// key is a reading of the secret, with the two SHA-256 states that HMAC starts from, after the key's block.
+// key is a reading of the secret, with the two SHA-256 states that HMAC starts from.
 type key struct {
-	form         SecretForm
+	form         canonical.SecretForm
 	secret       paymentsvc.Secret
 	inner, outer []byte
 }
 
-// saver is a SHA-256 whose state can be kept and taken up again, as crypto/sha256 documents of its own.
+// saver is a SHA-256 whose state can be saved and restored, as crypto/sha256 documents.
 type saver interface {
 	hash.Hash
 	encoding.BinaryAppender
 	encoding.BinaryUnmarshaler
 }
 
-func newKey(form SecretForm, secret paymentsvc.Secret) key {
+func newKey(form canonical.SecretForm, secret paymentsvc.Secret) key {
 	k := key{form: form, secret: secret}
 	block := make([]byte, sha256.BlockSize)
 	if len(secret) > len(block) {
@@ -39,7 +40,7 @@ func newKey(form SecretForm, secret paymentsvc.Secret) key {
 	return k
 }
 
-// stateAfter is the state after a block of HMAC's padded key, nil where SHA-256 does not give its state away.
+// stateAfter returns the state after the padded key of an HMAC, or nil if SHA-256 does not reveal its state.
 func stateAfter(block []byte, pad byte) []byte {
 	padded := make([]byte, len(block))
 	for i := range block {
@@ -57,8 +58,8 @@ func stateAfter(block []byte, pad byte) []byte {
 	return state
 }
 
-// checker makes the HMACs of texts and says whether one is wanted. It saves half of HMAC's work: the key's
-// blocks come as states, the padding is written in place, and the sum is read from the state.
+// checker compares the HMACs of texts with those wanted. It takes half the time of crypto/hmac: it starts from the
+// states of the key, writes the padding in place and reads the sum from the state.
 type checker struct {
 	wanted []string // the sums that explain the sample
 
@@ -70,7 +71,7 @@ type checker struct {
 	plainKey paymentsvc.Secret
 }
 
-// wordsAt is where SHA-256's eight words stand in its marshaled state, behind four bytes that name the format.
+// wordsAt is the place of SHA-256's eight words in its marshaled state, after four bytes that name the format.
 const wordsAt = 4
 
 func newChecker(wanted []string) *checker {
@@ -89,9 +90,9 @@ func newChecker(wanted []string) *checker {
 	return c
 }
 
-// sound compares the fast way with crypto/hmac, since the format of the state is crypto/sha256's own business.
+// sound compares the fast way with crypto/hmac, since the format of the state may change.
 func (c *checker) sound() bool {
-	k := newKey(SecretText, "a key of no importance")
+	k := newKey(canonical.SecretText, "a key of no importance")
 	if k.inner == nil || k.outer == nil {
 		return false
 	}
@@ -108,11 +109,11 @@ func (c *checker) sound() bool {
 	return true
 }
 
-// paddingSpace is how many bytes behind a text its padding may take.
+// paddingSpace is how many bytes the padding of a text may take.
 const paddingSpace = 2 * sha256.BlockSize
 
-// matches says whether the HMAC of buf[:n] is wanted. state is the inner hash's after buf[:done], where done is
-// a multiple of the block size. What stands in buf behind n is lost; there must be paddingSpace of it.
+// matches reports whether the HMAC of buf[:n] is wanted. state is that of the inner hash after buf[:done], where done
+// is a multiple of the block size. It overwrites up to paddingSpace bytes of buf after n.
 func (c *checker) matches(k *key, state []byte, done int, buf []byte, n int) bool {
 	var sum []byte
 	if c.hash == nil {
@@ -128,7 +129,7 @@ func (c *checker) matches(k *key, state []byte, done int, buf []byte, n int) boo
 	return false
 }
 
-// sum gives the HMAC, in bytes that the next call overwrites.
+// sum returns the HMAC, in bytes that the next call overwrites.
 func (c *checker) sum(k *key, state []byte, done int, buf []byte, n int) []byte {
 	end := done + (n-done+1+8+sha256.BlockSize-1)&^(sha256.BlockSize-1)
 	buf = buf[:end]
@@ -142,7 +143,7 @@ func (c *checker) sum(k *key, state []byte, done int, buf []byte, n int) []byte 
 	return c.state[wordsAt : wordsAt+sha256.Size]
 }
 
-// load takes up a state, hashes whole blocks, and keeps what state comes of it in c.state.
+// load restores a state, hashes whole blocks, and saves the new state in c.state.
 func (c *checker) load(state, blocks []byte) {
 	_ = c.hash.UnmarshalBinary(state) // sound has seen that states can be taken up
 	_, _ = c.hash.Write(blocks)

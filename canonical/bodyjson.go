@@ -1,0 +1,211 @@
+package canonical
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+// BodyCompact is the JSON of the body without the white space between its tokens; texts and numbers stay as written. It
+// returns an error if the body is not JSON.
+func BodyCompact(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+	if !json.Valid(m.Body) {
+		return nil, errors.New("canonical: the body is not JSON")
+	}
+	return appendCompact(dst, m.Body), nil
+}
+
+func appendCompact(dst, value []byte) []byte {
+	for i := 0; i < len(value); {
+		switch {
+		case isSpace(value[i]):
+			i++
+		case value[i] == '"':
+			end := jsonobject.EndOfString(value, i)
+			dst = append(dst, value[i:end]...)
+			i = end
+		default:
+			dst = append(dst, value[i])
+			i++
+		}
+	}
+	return dst
+}
+
+// BodySorted is [BodyCompact] with the fields of every object sorted by the bytes of their names. It returns an error
+// for a duplicate field, and for a body nested more than 64 deep.
+func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+	return jsonWriter{sort: true, keepText: true}.body(dst, m)
+}
+
+// JSONForm says how [BodyJSON] writes a body anew. Its zero value is what most programs write: no white space, fields
+// in their order, and only quotes, backslashes and control characters escaped.
+type JSONForm struct {
+	// Sort sorts the fields of every object by the bytes of their names.
+	Sort bool
+	// Spaces puts a space after every comma and colon, as Python does by default.
+	Spaces bool
+	// EscapeSlash writes "\/" for a slash, as PHP does by default.
+	EscapeSlash bool
+	// EscapeUnicode writes "\u00e9" for what is not ASCII, as PHP and Python do by default.
+	EscapeUnicode bool
+	// EscapeHTML writes "\u003c" for "<", and so for ">" and "&", as Go does by default.
+	EscapeHTML bool
+	// ShortNumbers writes numbers as a program does that reads them as float64: 100.50 becomes 100.5.
+	ShortNumbers bool
+}
+
+// BodyJSON is the JSON of the body as a program writes it that has parsed it. It returns an error if the body is not
+// JSON, has a duplicate field, or is nested more than 64 deep.
+func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
+	return jsonWriter{
+		sort:          form.Sort,
+		spaces:        form.Spaces,
+		escapeSlash:   form.EscapeSlash,
+		escapeUnicode: form.EscapeUnicode,
+		escapeHTML:    form.EscapeHTML,
+		shortNumbers:  form.ShortNumbers,
+	}.body
+}
+
+type jsonWriter struct {
+	sort, spaces, keepText                 bool
+	escapeSlash, escapeUnicode, escapeHTML bool
+	shortNumbers                           bool
+}
+
+func (w jsonWriter) body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+	if !json.Valid(m.Body) {
+		return nil, errors.New("canonical: the body is not JSON")
+	}
+	return w.value(dst, bytes.TrimSpace(m.Body), 0)
+}
+
+// value writes a value inside depth objects and arrays.
+func (w jsonWriter) value(dst, value []byte, depth int) ([]byte, error) {
+	if depth > maxNesting {
+		return nil, errTooDeep
+	}
+	switch value[0] {
+	case '{':
+		return w.object(dst, value, depth)
+	case '[':
+		dst = append(dst, '[')
+		for i, element := range elements(nil, value) {
+			if i > 0 {
+				dst = w.mark(dst, ',')
+			}
+			var err error
+			if dst, err = w.value(dst, element, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, ']'), nil
+	case '"':
+		if w.keepText {
+			return append(dst, value...), nil
+		}
+		return w.text(dst, appendUnescaped(nil, value[1:len(value)-1])), nil
+	case 't', 'f', 'n':
+		return append(dst, value...), nil
+	default:
+		return w.number(dst, value), nil
+	}
+}
+
+func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
+	var space [16]member
+	list, err := members(space[:0], value)
+	if err != nil {
+		return nil, err
+	}
+	if w.sort {
+		sortByName(list)
+	}
+	dst = append(dst, '{')
+	for i, f := range list {
+		if i > 0 {
+			dst = w.mark(dst, ',')
+		}
+		if w.keepText {
+			dst = append(append(append(dst, '"'), f.written...), '"')
+		} else {
+			dst = w.text(dst, f.name)
+		}
+		dst = w.mark(dst, ':')
+		if dst, err = w.value(dst, f.value, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func (w jsonWriter) mark(dst []byte, c byte) []byte {
+	dst = append(dst, c)
+	if w.spaces {
+		dst = append(dst, ' ')
+	}
+	return dst
+}
+
+// text writes s, which holds no escapes, as a JSON string.
+func (w jsonWriter) text(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	for len(s) > 0 {
+		r, size := utf8.DecodeRune(s)
+		switch {
+		case r == '"' || r == '\\' || r == '/' && w.escapeSlash:
+			dst = append(dst, '\\', s[0])
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r == '\b':
+			dst = append(dst, `\b`...)
+		case r == '\f':
+			dst = append(dst, `\f`...)
+		case r < ' ', w.escapeHTML && (r == '<' || r == '>' || r == '&'):
+			dst = appendHex4(dst, r)
+		case r == utf8.RuneError && size == 1:
+			dst = append(dst, s[0])
+		case w.escapeUnicode && r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			dst = appendHex4(appendHex4(dst, high), low)
+		case w.escapeUnicode && r >= utf8.RuneSelf, w.escapeHTML && (r == '\u2028' || r == '\u2029'):
+			dst = appendHex4(dst, r)
+		default:
+			dst = append(dst, s[:size]...)
+		}
+		s = s[size:]
+	}
+	return append(dst, '"')
+}
+
+func appendHex4(dst []byte, r rune) []byte {
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+}
+
+// number writes a number as it is, or as encoding/json and JavaScript write a float64.
+func (w jsonWriter) number(dst, value []byte) []byte {
+	if !w.shortNumbers {
+		return append(dst, value...)
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil { // too large for a float64
+		return append(dst, value...)
+	}
+	short, err := json.Marshal(f)
+	if err != nil {
+		return append(dst, value...)
+	}
+	return append(dst, short...)
+}

@@ -1,0 +1,221 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// explain turns a hit into matches. The hit reveals the text that was signed; reading this text yields all its
+// compositions, without another hash.
+func (f *finder) explain(h *hit, result *Result) {
+	all := f.readings(h)
+	slices.SortStableFunc(all, func(a, b *composition) int { return cmp.Compare(a.cost(), b.cost()) })
+
+	whole := slices.DeleteFunc(slices.Clone(all), func(c *composition) bool { return len(f.explained(c, h)) < len(f.samples) })
+	if len(whole) == 0 {
+		f.partial(all, h, result)
+		return
+	}
+	if best := f.matches(whole, h, result); best != nil {
+		f.undecided(best, whole, result)
+	}
+}
+
+// readings returns the compositions of the text of the hit, each text with its simplest pieces only. The hit is one of
+// them.
+func (f *finder) readings(h *hit) []*composition {
+	plainHit := h.composition
+	plainHit.wrap = nil
+	text, _ := plainHit.text(f.primary) // without a wrapping it cannot fail
+	r := &reader{text: text, classes: f.classes(text)}
+	r.alike()
+	if !slices.ContainsFunc(r.found, func(c *composition) bool { return len(f.explained(f.wrapped(c, h), h)) == len(f.samples) }) {
+		r.mixed()
+	}
+	list := []*composition{&h.composition}
+	_, expr := h.composition.build()
+	seen := map[string]bool{expr: true}
+	for _, c := range r.found {
+		c = f.wrapped(c, h)
+		if _, expr := c.build(); !seen[expr] {
+			seen[expr] = true
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (f *finder) wrapped(c *composition, h *hit) *composition {
+	other := *c
+	other.wrap = h.composition.wrap
+	return &other
+}
+
+// explained returns the indexes of the samples that a composition explains.
+func (f *finder) explained(c *composition, h *hit) (indexes []int) {
+	for i, s := range f.samples {
+		text, err := c.text(i)
+		if err != nil {
+			continue
+		}
+		f.check.wanted = nil
+		for _, e := range s.encodings {
+			f.check.wanted = append(f.check.wanted, e.sum)
+		}
+		buf := append([]byte(text), make([]byte, paddingSpace)...)
+		if f.check.matches(&h.key, h.key.inner, 0, buf, len(text)) {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes
+}
+
+// matches adds the matches of compositions that explain all samples, and of those with other pieces that make the same
+// texts. Each has signed all samples again. It returns the simplest of them, or nil.
+func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
+	list := slices.Clone(whole)
+	classes := f.sameTexts()
+	for _, c := range whole {
+		list = f.variants(list, c, 0, classes)
+	}
+	slices.SortStableFunc(list, func(a, b *composition) int { return cmp.Compare(a.cost(), b.cost()) })
+	seen := map[string]bool{}
+	for _, c := range list {
+		_, expr := c.build()
+		if seen[expr] {
+			continue
+		}
+		seen[expr] = true
+		for _, e := range f.samples[0].encodings {
+			if len(result.Matches) == f.options.MaxMatches {
+				result.More++
+				continue
+			}
+			m := f.match(c, h, e.spelling)
+			if len(m.Samples) < len(f.samples) {
+				continue
+			}
+			if best == nil {
+				best = c
+			}
+			result.Matches = append(result.Matches, m)
+		}
+	}
+	return best
+}
+
+// mostVariants limits what matches looks at: a body of plain text can be written anew in dozens of ways.
+const mostVariants = 10_000
+
+// variants appends the compositions that have other pieces with the same texts from a place on.
+func (f *finder) variants(list []*composition, c *composition, from int, classes map[string][]*piece) []*composition {
+	for at := from; at < len(c.pieces); at++ {
+		for _, p := range classes[c.pieces[at].id()] {
+			if p == c.pieces[at] || c.has(p.group, at) || len(list) >= mostVariants {
+				continue
+			}
+			other := c.with(at, p)
+			list = f.variants(append(list, other), other, at+1, classes)
+		}
+	}
+	return list
+}
+
+// id identifies the texts that a piece makes of all samples.
+func (p *piece) id() string {
+	if p.key == "" {
+		p.key = fmt.Sprintf("%q", p.texts)
+	}
+	return p.key
+}
+
+// has reports whether a piece other than the one at a place is of this group.
+func (c *composition) has(group, except int) bool {
+	for i, p := range c.pieces {
+		if i != except && p.group == group {
+			return true
+		}
+	}
+	return false
+}
+
+// sameTexts returns the pieces by the texts that they make of all samples, the simplest first.
+func (f *finder) sameTexts() map[string][]*piece {
+	same := map[string][]*piece{}
+	for _, p := range f.catalogue.pieces {
+		same[p.id()] = append(same[p.id()], p)
+	}
+	for _, list := range same {
+		slices.SortStableFunc(list, func(a, b *piece) int { return cmp.Compare(a.cost, b.cost) })
+	}
+	return same
+}
+
+// match makes a match, and finds out with its Scheme which samples it explains.
+func (f *finder) match(c *composition, h *hit, s spelling) Match {
+	part, expr := c.build()
+	m := Match{
+		Scheme:      paymentsvc.Scheme{Canonical: part, Encoding: s.encoding},
+		Secret:      h.key.secret,
+		SecretForm:  h.key.form,
+		SecretExpr:  "secret",
+		Expr:        fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", expr, s.expr),
+		Description: fmt.Sprintf("HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc),
+	}
+	if h.key.form != canonical.SecretText {
+		m.SecretExpr = fmt.Sprintf("canonical.%s.Read(secret)", formName(h.key.form))
+	}
+	for name, path := range map[string]string{
+		"base64.":     "encoding/base64",
+		"paymentsvc.": "github.com/paymentsvc/paymentsvc",
+		"canonical.":  "github.com/paymentsvc/paymentsvc/canonical",
+	} {
+		if strings.Contains(m.Expr+m.SecretExpr, name) {
+			m.Imports = append(m.Imports, path)
+		}
+	}
+	slices.Sort(m.Imports)
+	for _, sample := range f.samples {
+		signature, err := m.Scheme.Signature(m.Secret, &sample.message)
+		if err == nil && signature == sample.signature {
+			m.Samples = append(m.Samples, sample.name)
+		}
+	}
+	return m
+}
+
+// partial keeps the compositions that explain the most samples.
+func (f *finder) partial(all []*composition, h *hit, result *Result) {
+	most := 0
+	for _, c := range all {
+		most = max(most, len(f.explained(c, h)))
+	}
+	for _, c := range all {
+		if len(f.explained(c, h)) < most || len(result.Partial) == 3 {
+			continue
+		}
+		for _, e := range f.samples[f.primary].encodings {
+			if m := f.match(c, h, e.spelling); len(m.Samples) == most {
+				result.Partial = append(result.Partial, m)
+				break
+			}
+		}
+	}
+}
+
+// formName returns the Go name of a form, below package canonical.
+func formName(f canonical.SecretForm) string {
+	return [...]string{
+		canonical.SecretText:       "SecretText",
+		canonical.SecretHex:        "SecretHex",
+		canonical.SecretBase64:     "SecretBase64",
+		canonical.SecretBase64Tail: "SecretBase64Tail",
+		canonical.SecretSHA256:     "SecretSHA256",
+		canonical.SecretSHA256Hex:  "SecretSHA256Hex",
+	}[f]
+}

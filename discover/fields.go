@@ -1,0 +1,126 @@
+package discover
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// member is one field of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members returns the fields of a JSON object in their order, and reports whether it is one. It accepts duplicates,
+// which the parts of package canonical reject.
+func members(object []byte) (list []member, ok bool) {
+	if !json.Valid(object) {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(object))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return nil, false
+	}
+	for d.More() {
+		var m member
+		name, _ := d.Token() // the object is valid
+		m.name, _ = name.(string)
+		_ = d.Decode(&m.value)
+		list = append(list, m)
+	}
+	return list, true
+}
+
+// topLevelNames returns the names of the first sample's fields, and reports whether all bodies are JSON objects.
+func (c *catalogue) topLevelNames() (names []string, ok bool) {
+	for i, s := range c.samples {
+		list, ok := members(s.message.Body)
+		if !ok {
+			return nil, false
+		}
+		for _, f := range list {
+			if i == 0 {
+				names = append(names, f.name)
+			}
+		}
+	}
+	return names, true
+}
+
+// fieldsTried limits the fields of a body that are tried one by one.
+const fieldsTried = 24
+
+func (c *catalogue) addFields() {
+	var paths [][]string
+	seen := map[string]bool{}
+	for _, s := range c.samples {
+		list, ok := members(s.message.Body)
+		if !ok {
+			return
+		}
+		for _, path := range leaves(nil, nil, list) {
+			if key := strings.Join(path, "\x00"); !seen[key] {
+				seen[key] = true
+				paths = append(paths, path)
+			}
+		}
+	}
+	slices.SortStableFunc(paths, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
+	for _, path := range paths[:min(len(paths), fieldsTried)] {
+		c.addField(path)
+	}
+}
+
+// addField adds a field, or the field with "" where it is absent if some samples do not have it.
+func (c *catalogue) addField(path []string) {
+	rarity := common
+	if len(path) > 1 {
+		rarity = uncommon
+	}
+	last := path[len(path)-1]
+	p := piece{
+		kind: ofField, group: c.group("field " + strings.Join(path, "\x00")), rarity: rarity,
+		identity: strings.HasSuffix(last, "id") || strings.HasSuffix(last, "user_data"),
+		names:    path, cost: 1 + len(path), desc: "field " + strings.Join(path, "."),
+	}
+	names := quoted(path)
+	p.part, p.expr = canonical.Field(path...), fmt.Sprintf("canonical.Field(%s)", names)
+	if c.add(p) {
+		return
+	}
+	p.part, p.expr, p.cost = canonical.FieldOr("", path...), fmt.Sprintf(`canonical.FieldOr("", %s)`, names), p.cost+2
+	p.desc += ", or nothing where it is absent"
+	c.add(p)
+}
+
+func quoted(texts []string) string {
+	list := make([]string, len(texts))
+	for i, text := range texts {
+		list[i] = strconv.Quote(text)
+	}
+	return strings.Join(list, ", ")
+}
+
+// leaves appends the paths to the fields that hold neither an object nor an array, at most three names deep.
+func leaves(dst [][]string, above []string, list []member) [][]string {
+	for _, f := range list {
+		path := append(slices.Clone(above), f.name)
+		switch f.value[0] {
+		case '{':
+			if inner, ok := members(f.value); ok && len(path) < 3 {
+				dst = leaves(dst, path, inner)
+			}
+		case '[':
+		default:
+			dst = append(dst, path)
+		}
+	}
+	return dst
+}

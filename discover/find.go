@@ -1,0 +1,184 @@
+// Package discover finds out how a signature is composed from one message that carries a correct one, since the
+// interface document does not show it (section 5). [Find] searches the compositions of the parts of package canonical.
+// examples/discover is Find on the command line.
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// ErrNoMatch means that [Find] tried everything and nothing explains the samples. [Result.Hints] says what to vary
+// next.
+var ErrNoMatch = errors.New("no composition explains the samples")
+
+// Options configures [Find].
+type Options struct {
+	// Secret is the project secret key that signed the samples. It is required. No error and no text in a [Result]
+	// holds it.
+	Secret paymentsvc.Secret
+	// Words are texts that the canonical string may hold and no sample does, such as a partner id, the name of an API
+	// key or a version.
+	Words []string
+	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: some hundred million compositions,
+	// which take ten to twenty seconds on two cores with SHA-256 in hardware. Fewer are tried for large bodies, which
+	// take longer.
+	Effort float64
+	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
+	Workers int
+	// MaxMatches limits [Result.Matches]; 0 means 20.
+	MaxMatches int
+	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. Find waits for it.
+	Progress func(Progress)
+}
+
+// Find searches for the compositions that explain all samples: that sign each with its signature. It combines the
+// parts of package canonical in every order, with some forty separators, in the spellings that programs are known to
+// use, and reads the secret as text, hexadecimal, base64 or hashed. One sample is enough: a false match is
+// practically impossible, since it would be a 256-bit collision. Further samples tell more parts apart. All samples
+// must share a scheme: if requests and notifications are signed differently, search them separately and use
+// [canonical.ByKind].
+//
+// Find stops at the first text that fits the signature, and then finds every composition of this text. Every [Match]
+// has signed all samples again with its Scheme. Otherwise the error wraps [ErrNoMatch], and Result says what was
+// tried and what to vary next. If ctx ends, Find returns its error, wrapped, within milliseconds. A [*SampleError]
+// says what is wrong with a sample. No error holds the secret or a body.
+//
+// Not searched are signatures other than HMAC-SHA256, a part that appears twice, texts that are neither in a sample
+// nor in Options.Words, parts of a body that is not JSON, more than a few single fields in an order of their own, and
+// different separators in long compositions.
+func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
+	start := time.Now()
+	if ctx == nil {
+		return Result{}, errors.New("discover: Find needs a context")
+	}
+	f, err := newFinder(ctx, samples, o)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case ctx.Err() != nil: // the catalogue may be cut short
+		return Result{Elapsed: time.Since(start)}, ended(ctx, 0)
+	}
+	stopProgress := f.reportProgress(start)
+	result := f.find(ctx)
+	stopProgress()
+	result.Elapsed = time.Since(start)
+	switch {
+	case len(result.Matches) > 0:
+		return result, nil
+	case ctx.Err() != nil:
+		return result, ended(ctx, result.Tried)
+	default:
+		result.Hints = f.hints(&result)
+		return result, fmt.Errorf("discover: %w: %d were tried", ErrNoMatch, result.Tried)
+	}
+}
+
+func ended(ctx context.Context, tried int64) error {
+	return fmt.Errorf("discover: the search was ended after %d compositions: %w", tried, ctx.Err())
+}
+
+// finder is one call of [Find].
+type finder struct {
+	options   Options
+	samples   []*sample
+	keys      []key
+	catalogue *catalogue
+	primary   int // index of the sample that is searched
+	stages    []*stage
+	search    search
+	check     *checker
+	progress  chan string // what is being searched; nil without Options.Progress
+}
+
+func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
+	samples, err := newSamples(in)
+	if err != nil {
+		return nil, err
+	}
+	// The root package knows which secrets are invalid.
+	probe := paymentsvc.Scheme{Canonical: canonical.Literal(""), Encoding: paymentsvc.Hex}
+	if _, err := probe.Signature(o.Secret, &paymentsvc.Message{}); err != nil {
+		return nil, fmt.Errorf("discover: Options: %w", err)
+	}
+	if o.Effort < 0 || o.Workers < 0 || o.MaxMatches < 0 {
+		return nil, errors.New("discover: Options: Effort, Workers and MaxMatches must not be negative")
+	}
+	if o.Effort == 0 {
+		o.Effort = 1
+	}
+	if o.MaxMatches == 0 {
+		o.MaxMatches = 20
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	f := &finder{options: o, samples: samples, keys: newKeys(o.Secret), check: newChecker(nil)}
+	f.search.workers = o.Workers
+	f.catalogue = newCatalogue(ctx, samples, o.Secret, o.Words)
+	f.primary = f.catalogue.mostTelling()
+	f.stages = f.catalogue.stages(f.primary, f.keys, o.Effort)
+	return f, nil
+}
+
+// newKeys returns the readings of the secret, each key once.
+func newKeys(secret paymentsvc.Secret) (keys []key) {
+	seen := map[paymentsvc.Secret]bool{}
+	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
+		k, err := form.Read(secret)
+		if err != nil || seen[k] {
+			continue
+		}
+		seen[k] = true
+		keys = append(keys, newKey(form, k))
+	}
+	return keys
+}
+
+// find searches the primary sample. If nothing explains it, it tries whether something simple explains another one.
+func (f *finder) find(ctx context.Context) (result Result) {
+	h := f.run(ctx, f.primary, f.stages)
+	for _, st := range f.stages {
+		result.Covered = append(result.Covered, Coverage{st.what, st.maxParts(), st.total, st.done})
+	}
+	if h == nil && len(f.samples) > 1 {
+		quick := min(f.options.Effort, 0.05)
+		for i := range f.samples {
+			if i == f.primary || h != nil || ctx.Err() != nil {
+				continue
+			}
+			if h = f.run(ctx, i, f.catalogue.stages(i, f.keys, quick)); h != nil {
+				f.primary = i
+			}
+		}
+	}
+	result.Tried = f.search.tried.Load()
+	if h != nil {
+		f.explain(h, &result)
+	}
+	return result
+}
+
+// run searches one sample.
+func (f *finder) run(ctx context.Context, sample int, stages []*stage) *hit {
+	f.search.wanted = nil
+	for _, r := range f.samples[sample].encodings {
+		f.search.wanted = append(f.search.wanted, r.sum)
+	}
+	for _, st := range stages {
+		if f.progress != nil {
+			f.progress <- st.what
+		}
+		if !f.search.run(ctx, st) {
+			break
+		}
+		st.done = st.total > 0
+	}
+	return f.search.found
+}

@@ -1,0 +1,262 @@
+package discover
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// separators returns the first separators, the likeliest first.
+func separators(many int) []string {
+	all := []string{
+		"", "\n", ".", "|", ":", "&",
+		";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
+		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ", "\n\n", "^", "!", "//", "&&", "__",
+	}
+	return all[:min(many, len(all))]
+}
+
+const (
+	fewSeparators   = 6
+	mixedSeparators = 9
+	someSeparators  = 16
+	allSeparators   = math.MaxInt
+)
+
+// plan describes a stage. limit counts compositions, and cuts the longest ones.
+type plan struct {
+	what      string
+	take      func(*piece) bool
+	min, max  int
+	extras    int
+	bodyAtEnd bool
+	gaps      []string
+	mixed     bool
+	frames    frames
+	keyRarity int
+	wrap      *wrapping
+	limit     float64
+}
+
+// rarity says how unusual a reading of the secret is among all that are possible.
+func (k *key) rarity(all []key) int {
+	readable := func(forms ...canonical.SecretForm) bool {
+		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
+	}
+	switch k.form {
+	case canonical.SecretText, canonical.SecretHex, canonical.SecretBase64Tail:
+		return common
+	case canonical.SecretBase64:
+		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // their texts mostly happen to be base64 as well
+			return uncommon
+		}
+		return common
+	default:
+		return rare
+	}
+}
+
+// plans returns what is searched, in this order: first what is simple and common, then what is rarer or longer.
+func plans() []plan {
+	return slices.Concat(simplePlans(), wrappedPlans(), uncommonPlans(), longPlans(), longestPlans())
+}
+
+const million = 1e6
+
+func simplePlans() []plan {
+	return []plan{
+		{
+			what: "timestamp, method, address and body", take: upTo(common, coreOrNothing()...), max: 5, extras: 1,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+		},
+		{
+			what: "all fields of the body", take: onShelf(lists, rare), max: 1,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+		},
+		{
+			what: "timestamp, method, address, body and one more common part", take: upTo(common), max: 4, extras: 1,
+			gaps: separators(fewSeparators), limit: 1 * million,
+		},
+		{
+			what: "single fields of the body and the timestamp, up to five", take: upTo(common, ofField, ofTimestamp), max: 5, extras: 5,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+		},
+		{
+			what: "timestamp, method, address and body, with different separators, up to three", take: upTo(common, coreKinds()...), max: 3,
+			gaps: separators(mixedSeparators), mixed: true, frames: newline, limit: 1 * million,
+		},
+		{
+			what: "parts as name=value, with their likeliest names, up to three", take: onShelf(equalsSign, common), max: 3, extras: 3,
+			gaps: labelSeparators(), frames: after, limit: 1 * million,
+		},
+		{
+			what: "parts as name:value, with their likeliest names, up to three", take: onShelf(colon, common), max: 3, extras: 3,
+			gaps: labelSeparators(), frames: after, limit: 1 * million,
+		},
+		{
+			what: "timestamp, method, address and body, with a rarer reading of the secret", take: upTo(common, coreKinds()...), max: 4,
+			gaps: separators(someSeparators), keyRarity: rare, limit: 1 * million,
+		},
+	}
+}
+
+func wrappedPlans() []plan {
+	wraps := wrappings()
+	list := make([]plan, 0, len(wraps))
+	for _, w := range wraps {
+		list = append(list, plan{
+			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: upTo(common, coreKinds()...), max: 4,
+			gaps: separators(someSeparators), frames: after, wrap: w, limit: 1 * million,
+		})
+	}
+	return list
+}
+
+func uncommonPlans() []plan {
+	return []plan{
+		{
+			what: "timestamp, method, address and body, in uncommon forms, with common separators", take: upTo(uncommon, coreKinds()...), max: 4,
+			gaps: separators(fewSeparators), limit: 1 * million,
+		},
+		{
+			what: "all fields of the body and one other part, with common separators", take: listsWith(), min: 2, max: 2, extras: 1,
+			gaps: separators(fewSeparators), limit: 1 * million,
+		},
+		{
+			what: "timestamp, method, address, body and one more part, with common separators", take: upTo(uncommon), max: 3, extras: 1,
+			gaps: separators(fewSeparators), limit: 1 * million,
+		},
+		{
+			what: "timestamp, method, address and body, with different separators", take: upTo(common, coreKinds()...), min: 4, max: 4,
+			gaps: separators(mixedSeparators), mixed: true, frames: newline, limit: 5 * million,
+		},
+		{
+			what: "all fields of the body and one other part", take: listsWith(), min: 2, max: 2, extras: 1,
+			gaps: separators(someSeparators), frames: after, limit: 3 * million,
+		},
+		{
+			what: "timestamp, method, address and body, in uncommon forms", take: upTo(uncommon, coreOrNothing()...), max: 5, extras: 1,
+			gaps: separators(someSeparators), frames: after, limit: 5 * million,
+		},
+		{
+			what: "timestamp, method, address, body and one more part", take: upTo(uncommon), max: 3, extras: 1,
+			gaps: separators(someSeparators), frames: after, limit: 5 * million,
+		},
+		{
+			what: "single fields of the body and the timestamp", take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6,
+			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+		},
+		{
+			what: "parts as name=value", take: onShelf(equalsSign, uncommon), max: 3, extras: 3,
+			gaps: labelSeparators(), frames: after, limit: 2 * million,
+		},
+		{
+			what: "parts as name:value", take: onShelf(colon, uncommon), max: 3, extras: 3,
+			gaps: labelSeparators(), frames: after, limit: 2 * million,
+		},
+	}
+}
+
+func longPlans() []plan {
+	return []plan{
+		{
+			what: "timestamp, method, address, body and two more parts", take: coreAndExtras(), min: 3, max: 4, extras: 2,
+			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
+		},
+		{
+			what: "timestamp, method, address, body and up to three of identifying headers, fields, words and the secret, the body first or last",
+			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity),
+			min:  4, max: 7, extras: 3, bodyAtEnd: true, gaps: separators(fewSeparators), limit: 15 * million,
+		},
+		{
+			what: "single fields of the body, the timestamp, the address, headers, words and the secret, up to four",
+			take: singles(), max: 4, extras: 4, gaps: separators(someSeparators), frames: after, limit: 3 * million,
+		},
+		{
+			what: "timestamp, method, address and body, in rare forms", take: upTo(rare, coreOrNothing()...), max: 3, extras: 1,
+			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 10 * million,
+		},
+		{
+			what: "timestamp, method, address, body and one more part, four in all", take: upTo(uncommon), min: 4, max: 4, extras: 1,
+			gaps: separators(someSeparators), frames: after, limit: 20 * million,
+		},
+		{
+			what: "all fields of the body and two other parts", take: listsWith(), min: 3, max: 3, extras: 1,
+			gaps: separators(fewSeparators), frames: after, limit: 10 * million,
+		},
+	}
+}
+
+func longestPlans() []plan {
+	return []plan{
+		{
+			what: "single fields of the body, the timestamp, the address, headers, words and the secret, five",
+			take: singles(), min: 5, max: 5, extras: 5, gaps: separators(someSeparators), frames: after, limit: 15 * million,
+		},
+		{
+			what: "parts as name=value, with their likeliest names, up to five", take: onShelf(equalsSign, common), min: 4, max: 5, extras: 5,
+			gaps: labelSeparators(), frames: after, limit: 15 * million,
+		},
+		{
+			what: "parts as name:value, with their likeliest names, up to five", take: onShelf(colon, common), min: 4, max: 5, extras: 5,
+			gaps: labelSeparators(), frames: after, limit: 15 * million,
+		},
+		{
+			what: "timestamp, method, address, body and two more parts, up to six", take: coreAndExtras(), min: 5, max: 6, extras: 2,
+			gaps: separators(fewSeparators), frames: after, limit: 15 * million,
+		},
+		{
+			what: "timestamp, method, address, body and one more part, five in all", take: upTo(uncommon), min: 5, max: 5, extras: 1,
+			gaps: separators(fewSeparators), limit: 20 * million,
+		},
+		{
+			what: "timestamp, method, address and body, in rare forms, four in all", take: upTo(rare, coreOrNothing()...), min: 4, max: 4, extras: 1,
+			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 25 * million,
+		},
+	}
+}
+
+func coreKinds() []kind { return []kind{ofTimestamp, ofMethod, ofAddress, ofBody} }
+
+func coreOrNothing() []kind { return append(coreKinds(), ofNothing) }
+
+func labelSeparators() []string { return []string{"&", ";", ",", "|", "\n", ""} }
+
+// upTo takes pieces of these kinds, or of all kinds, up to a rarity.
+func upTo(rarity int, kinds ...kind) func(*piece) bool {
+	return func(p *piece) bool {
+		return p.shelf == plain && p.rarity <= rarity && (len(kinds) == 0 || slices.Contains(kinds, p.kind))
+	}
+}
+
+func onShelf(s shelf, rarity int) func(*piece) bool {
+	return func(p *piece) bool { return p.shelf == s && p.rarity <= rarity }
+}
+
+func either(choices ...func(*piece) bool) func(*piece) bool {
+	return func(p *piece) bool {
+		return slices.ContainsFunc(choices, func(take func(*piece) bool) bool { return take(p) })
+	}
+}
+
+func isIdentity(p *piece) bool { return p.shelf == plain && p.rarity == common && p.identity }
+
+func isCommonBody(p *piece) bool {
+	return p.shelf == plain && p.kind == ofBody && p.rarity == common && p.cost <= 3
+}
+
+func isExtra(p *piece) bool { return p.shelf == plain && p.rarity <= uncommon && !p.kind.core() }
+
+func singles() func(*piece) bool {
+	return either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress))
+}
+
+func listsWith() func(*piece) bool {
+	return either(onShelf(lists, rare), upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity)
+}
+
+func coreAndExtras() func(*piece) bool {
+	return either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isExtra)
+}

@@ -1,0 +1,143 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// class is pieces of one group that make the same text of every sample, the simplest first.
+type class struct {
+	group  int
+	text   string // of the sample that is read
+	pieces []*piece
+}
+
+// classes returns the classes whose text occurs in text.
+func (f *finder) classes(text string) []*class {
+	var list []*class
+	known := map[string]*class{}
+	for _, p := range f.catalogue.pieces {
+		if !strings.Contains(text, p.texts[f.primary]) || p.texts[f.primary] == "" && p.kind != ofNothing {
+			continue
+		}
+		id := fmt.Sprint(p.group, p.id())
+		c := known[id]
+		if c == nil {
+			c = &class{group: p.group, text: p.texts[f.primary]}
+			known[id] = c
+			list = append(list, c)
+		}
+		c.pieces = append(c.pieces, p)
+	}
+	for _, c := range list {
+		slices.SortStableFunc(c.pieces, func(a, b *piece) int { return cmp.Compare(a.cost, b.cost) })
+	}
+	return list
+}
+
+// reader finds the compositions of a text.
+type reader struct {
+	text    string
+	classes []*class
+	found   []*composition
+	steps   int // of this reading
+	total   int // of all readings
+
+	edge   edge
+	trail  string
+	gaps   []string
+	pieces []*piece
+	used   map[int]bool
+	chosen []string // the gaps so far
+}
+
+// Bounds on reading: a text of many short fields has more compositions than anybody wants to see.
+const (
+	mostSteps    = 300_000
+	mostTotal    = 3_000_000
+	mostReadings = 500
+	mostPieces   = 9
+)
+
+// alike reads with the same separator between all pieces.
+func (r *reader) alike() {
+	for _, gap := range separators(allSeparators) {
+		for _, e := range (after | around | newline).edges(gap) {
+			for _, trail := range e.trails {
+				r.read([]string{gap}, e.lead, trail)
+			}
+		}
+	}
+}
+
+// mixed reads with a separator of its own in every gap.
+func (r *reader) mixed() {
+	for _, trail := range []string{"", "\n"} {
+		r.read(separators(mixedSeparators), "", trail)
+	}
+}
+
+func (r *reader) read(gaps []string, lead, trail string) {
+	if len(r.text) < len(lead)+len(trail) || !strings.HasPrefix(r.text, lead) || !strings.HasSuffix(r.text, trail) {
+		return
+	}
+	r.gaps, r.edge.lead, r.trail = gaps, lead, trail
+	r.used = map[int]bool{}
+	r.steps = 0
+	r.from(r.text[len(lead) : len(r.text)-len(trail)])
+}
+
+// from reads the rest of the text.
+func (r *reader) from(rest string) {
+	for _, c := range r.classes {
+		r.steps++
+		r.total++
+		if r.steps > mostSteps || r.total > mostTotal || len(r.found) >= mostReadings {
+			return
+		}
+		if r.used[c.group] || !strings.HasPrefix(rest, c.text) || c.text == "" && !r.showsNothing() {
+			continue
+		}
+		r.pieces = append(r.pieces, c.pieces[0])
+		r.used[c.group] = true
+		r.after(rest[len(c.text):])
+		r.used[c.group] = false
+		r.pieces = r.pieces[:len(r.pieces)-1]
+	}
+}
+
+// showsNothing reports whether an empty piece leaves a trace: one more separator.
+func (r *reader) showsNothing() bool { return len(r.gaps) == 1 && r.gaps[0] != "" }
+
+// after reads what follows a piece: nothing, or a gap and further pieces.
+func (r *reader) after(rest string) {
+	if rest == "" {
+		r.take()
+	}
+	if len(r.pieces) == mostPieces {
+		return
+	}
+	for _, gap := range r.gaps {
+		after, ok := strings.CutPrefix(rest, gap)
+		if !ok || gap == "" && rest == "" {
+			continue
+		}
+		r.chosen = append(r.chosen, gap)
+		r.from(after)
+		r.chosen = r.chosen[:len(r.chosen)-1]
+	}
+}
+
+func (r *reader) take() {
+	if len(r.pieces) == 1 && len(r.gaps) == 1 && r.gaps[0] != "" && r.edge.lead == "" && r.trail == "" {
+		return // the same as with nothing for a separator
+	}
+	r.found = append(r.found, &composition{
+		pieces: slices.Clone(r.pieces),
+		gaps:   slices.Clone(r.chosen),
+		lead:   r.edge.lead,
+		trail:  r.trail,
+	})
+}

@@ -1,0 +1,216 @@
+package paymentsvctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Delivery is an attempt to send a notification.
+type Delivery struct {
+	// Notification is what was sent, or was to be.
+	Notification Notification
+	// Faults are the faults that were injected.
+	Faults []string
+	// Forged reports whether it was a forgery.
+	Forged bool
+	// HTTPStatus is the answer of the receiver, 0 without one.
+	HTTPStatus int
+	// Err is why there was no answer.
+	Err error
+}
+
+// Accepted reports whether the receiver answered with a 2xx. That this means accepted is this package's choice: the
+// document does not show the response that the partner must return (section 6).
+func (d Delivery) Accepted() bool { return d.HTTPStatus/100 == 2 }
+
+// String shows all of it on one line.
+func (d Delivery) String() string {
+	text := d.Notification.String()
+	if d.Forged {
+		text = "forged " + text
+	}
+	if len(d.Faults) > 0 {
+		text += " (" + strings.Join(d.Faults, " + ") + ")"
+	}
+	if d.Err != nil {
+		return text + ": " + d.Err.Error()
+	}
+	return fmt.Sprintf("%s: HTTP %d", text, d.HTTPStatus)
+}
+
+// Deliveries returns all that Deliver and Send did, in its order.
+func (s *Server) Deliveries() []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.deliveries)
+}
+
+// Deliver sends what is in the outbox, one after the other, with the faults of the rules and Chaos, and returns what
+// it did. A notification that is not answered with a 2xx stays in the outbox until it was tried Config.NotifyAttempts
+// times; the document does not show retries, so the next Deliver is the retry. Without a receiver it does nothing.
+func (s *Server) Deliver(ctx context.Context) []Delivery {
+	due, receiver := s.due()
+	var done []Delivery
+	for i, l := range due {
+		if ctx.Err() != nil || s.closed() {
+			s.putBack(due[i:])
+			break
+		}
+		l.attempts++
+		deliveries := s.send(ctx, receiver, l.Notification, l.effects, l.faults)
+		done = append(done, deliveries...)
+		taken := func(d Delivery) bool { return d.Accepted() && !d.Forged }
+		if !slices.ContainsFunc(deliveries, taken) && l.attempts < s.cfg.NotifyAttempts {
+			l.effects, l.faults = nil, nil
+			s.putBack([]*letter{l})
+		}
+	}
+	return done
+}
+
+// DeliverAll calls [Server.Deliver] until the outbox is empty or ctx ends.
+func (s *Server) DeliverAll(ctx context.Context) []Delivery {
+	var done []Delivery
+	for ctx.Err() == nil && !s.closed() {
+		done = append(done, s.Deliver(ctx)...)
+		s.mu.Lock()
+		finished := len(s.outbox) == 0 || s.receiver.nowhere()
+		s.mu.Unlock()
+		if finished {
+			break
+		}
+	}
+	return done
+}
+
+// Send sends a notification at once, without the outbox and the rules. Delayed and Reordered have no effect.
+func (s *Server) Send(ctx context.Context, n Notification, faults ...NotificationFault) []Delivery {
+	s.mu.Lock()
+	receiver := s.receiver
+	s.mu.Unlock()
+	return s.send(ctx, receiver, n, combineNotified(faults), texts(faults))
+}
+
+func (s *Server) putBack(letters []*letter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outbox = append(s.outbox, letters...)
+}
+
+// due takes what is to be sent now out of the outbox.
+func (s *Server) due() ([]*letter, Receiver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.receiver.nowhere() {
+		return nil, Receiver{}
+	}
+	var due, later []*letter
+	for i, l := range s.outbox {
+		if l.effects == nil {
+			s.decide(l)
+			l.wait = l.effects.delay
+			if l.effects.reorder && i == len(s.outbox)-1 {
+				l.wait, l.effects.reorder = max(l.wait, 1), false
+			}
+		}
+		if l.wait > 0 {
+			l.wait--
+			later = append(later, l)
+			continue
+		}
+		due = append(due, l)
+	}
+	for i := 0; i+1 < len(due); i++ {
+		if due[i].effects.reorder {
+			due[i], due[i+1] = due[i+1], due[i]
+			i++
+		}
+	}
+	s.outbox = later
+	return due, s.receiver
+}
+
+// decide chooses the faults of a notification.
+func (s *Server) decide(l *letter) {
+	var faults []NotificationFault
+	for _, r := range s.notifyRules {
+		if r.On != "" && r.On != string(l.Event) {
+			continue
+		}
+		r.arrivals++
+		if r.which.strikes(r.arrivals) {
+			r.hits++
+			faults = append(faults, r.notified...)
+		}
+	}
+	if s.chaos != nil {
+		faults = append(faults, pick(s.chaos, string(l.Event), s.chaos.NotificationFaults)...)
+	}
+	l.effects, l.faults = combineNotified(faults), texts(faults)
+}
+
+var (
+	errLost        = errors.New("lost on purpose")
+	errNoOldSecret = errors.New("the project has no OldSecret to sign with")
+	errNoReceiver  = errors.New("there is no receiver, see SetReceiver")
+	errNoProject   = errors.New("no such project")
+	errCut         = errors.New("cut on purpose")
+)
+
+// send applies the faults to one notification, and records what happened.
+func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
+	p := s.project(n.ProjectID)
+	one := func(n Notification, secret paymentsvc.Secret) Delivery {
+		d := Delivery{Notification: n, Faults: faults}
+		switch {
+		case p == nil:
+			d.Err = errNoProject
+		case to.nowhere():
+			d.Err = errNoReceiver
+		case secret == "":
+			d.Err = errNoOldSecret
+		case e.lost:
+			d.Err = errLost
+		default:
+			d.HTTPStatus, d.Err = s.transmit(ctx, to, n, secret, e)
+		}
+		return d
+	}
+	var done []Delivery
+	if e.forge && p != nil {
+		forged := one(s.forgery(n), "not "+p.Secret)
+		forged.Forged = true
+		done = append(done, forged)
+	}
+	var secret paymentsvc.Secret
+	switch {
+	case p == nil:
+	case e.oldSecret:
+		secret = p.OldSecret
+	default:
+		secret = p.Secret
+	}
+	for range 1 + max(e.repeat, 0) {
+		done = append(done, one(n, secret))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliveries = append(s.deliveries, done...)
+	return done
+}
+
+// forgery claims another status.
+func (s *Server) forgery(n Notification) Notification {
+	claim := paymentsvc.StatusSuccess
+	if n.StatusDescription == claim {
+		claim = paymentsvc.StatusFailure
+	}
+	numbers := s.cfg.Numbers[claim]
+	n.StatusDescription, n.Status, n.StatusCode = claim, numbers.Status, numbers.StatusCode
+	return n
+}

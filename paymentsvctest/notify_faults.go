@@ -1,0 +1,113 @@
+package paymentsvctest
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// NotificationFault is a fault of a notification. Its zero value is none.
+type NotificationFault struct {
+	text  string
+	apply func(*deliveryEffects)
+}
+
+// String returns the text that [ParseNotificationFault] reads.
+func (f NotificationFault) String() string { return f.text }
+
+// deliveryEffects is the combination of the faults of one notification.
+type deliveryEffects struct {
+	lost      bool
+	delay     int
+	reorder   bool
+	forge     bool
+	oldSecret bool
+	skew      time.Duration
+	cut       *int
+	repeat    int
+}
+
+func combineNotified(faults []NotificationFault) *deliveryEffects {
+	e := &deliveryEffects{}
+	for _, f := range faults {
+		if f.apply != nil {
+			f.apply(e)
+		}
+	}
+	return e
+}
+
+// Lost does not send the notification. It counts as a failed attempt.
+func Lost() NotificationFault {
+	return NotificationFault{"lost", func(e *deliveryEffects) { e.lost = true }}
+}
+
+// RepeatedBy sends n duplicates of it, with the same body.
+func RepeatedBy(n int) NotificationFault {
+	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
+}
+
+// Reordered sends it after the next one; the last one waits for the next Deliver.
+func Reordered() NotificationFault {
+	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
+}
+
+// Delayed keeps it in the outbox for n calls of Deliver.
+func Delayed(n int) NotificationFault {
+	return NotificationFault{"delayed " + strconv.Itoa(n), func(e *deliveryEffects) { e.delay = n }}
+}
+
+// Forged first sends a forgery, which claims SUCCESS, or FAILURE instead of SUCCESS, and is signed with an unknown key.
+func Forged() NotificationFault {
+	return NotificationFault{"forged", func(e *deliveryEffects) { e.forge = true }}
+}
+
+// SignedWithOldSecret signs it with Project.OldSecret. Without one nothing is sent, and the [Delivery] says so.
+func SignedWithOldSecret() NotificationFault {
+	return NotificationFault{"old-secret", func(e *deliveryEffects) { e.oldSecret = true }}
+}
+
+// Skewed shifts its timestamp by skew, and signs the shifted timestamp.
+func Skewed(skew time.Duration) NotificationFault {
+	return NotificationFault{"skewed " + skew.String(), func(e *deliveryEffects) { e.skew = skew }}
+}
+
+// CutAt closes the connection after n bytes of the body.
+func CutAt(n int) NotificationFault {
+	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) { at := max(n, 0); e.cut = &at }}
+}
+
+// AllNotificationFaults returns one of each with moderate values, except SignedWithOldSecret, which needs an OldSecret.
+func AllNotificationFaults() []NotificationFault {
+	return []NotificationFault{
+		Lost(), RepeatedBy(2), Reordered(), Delayed(1), Forged(), Skewed(-time.Hour), Skewed(time.Hour), CutAt(20),
+	}
+}
+
+// ParseNotificationFault reads the text of [NotificationFault.String], such as "repeated 2" or "skewed -1h". Anything
+// else is an error.
+func ParseNotificationFault(text string) (NotificationFault, error) {
+	p := parser{left: text}
+	var f NotificationFault
+	switch name := p.word(); name {
+	case "lost":
+		f = Lost()
+	case "repeated":
+		f = RepeatedBy(p.number())
+	case "reordered":
+		f = Reordered()
+	case "delayed":
+		f = Delayed(p.number())
+	case "forged":
+		f = Forged()
+	case "old-secret":
+		f = SignedWithOldSecret()
+	case "skewed":
+		f = Skewed(p.duration())
+	case "cut":
+		f = CutAt(p.number())
+	default:
+		return NotificationFault{}, fmt.Errorf("%w: %q", errSyntax, name)
+	}
+	return f, p.end(text)
+}

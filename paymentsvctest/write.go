@@ -1,0 +1,183 @@
+package paymentsvctest
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// distort applies the faults to an answer.
+func (s *Server) distort(a answer, e *effects) answer {
+	date := s.cfg.Now()
+	if e.date != nil {
+		date = date.Add(*e.date)
+	}
+	a.header.Set("Date", date.UTC().Format(http.TimeFormat))
+	if e.wrongShape {
+		a.body = misshapen(a.body)
+	}
+	if missing := e.size - len(a.body); missing > 0 {
+		a.body = append(bytes.Clone(a.body), bytes.Repeat([]byte(" "), missing)...)
+	}
+	if e.bomb > 0 {
+		a.body = bomb(a.body, e.bomb)
+		a.header.Set("Content-Encoding", "gzip")
+	}
+	return a
+}
+
+// bomb returns body and then spaces, size bytes in all, in the gzip format of RFC 1952. Only one piece of the spaces is
+// kept in memory and compressed; the rest are copies of it.
+func bomb(body []byte, size int) []byte {
+	spaces := bytes.Repeat([]byte(" "), 64<<10)
+	piece := deflated(spaces)
+	out := append([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}, deflated(body)...)
+	sum := crc32.ChecksumIEEE(body)
+	missing := max(size-len(body), 0)
+	for ; missing >= len(spaces); missing -= len(spaces) {
+		out = append(out, piece...)
+		sum = crc32.Update(sum, crc32.IEEETable, spaces)
+	}
+	out = append(out, deflated(spaces[:missing])...)
+	sum = crc32.Update(sum, crc32.IEEETable, spaces[:missing])
+	out = append(out, 0x01, 0x00, 0x00, 0xff, 0xff) // the last block of RFC 1951, with nothing in it
+	out = binary.LittleEndian.AppendUint32(out, sum)
+	return binary.LittleEndian.AppendUint32(out, uint32(max(size, len(body)))) //nolint:gosec // modulo 2^32, by the format
+}
+
+// deflated compresses data into blocks that end at a byte and refer to nothing before them.
+func deflated(data []byte) []byte {
+	var buf bytes.Buffer
+	w, _ := flate.NewWriter(&buf, flate.DefaultCompression) // fails for levels that do not exist
+	_, _ = w.Write(data)                                    // a buffer takes everything
+	_ = w.Flush()
+	return buf.Bytes()
+}
+
+// misshapen gives every value of an object another type, and returns anything else as it is.
+func misshapen(body []byte) []byte {
+	fields, err := parseObject(body)
+	if err != nil {
+		return body
+	}
+	for name, value := range fields {
+		if value[0] == '"' {
+			fields[name] = json.RawMessage("17")
+		} else {
+			fields[name] = json.RawMessage(`"wrong"`)
+		}
+	}
+	return encode(fields)
+}
+
+// abandon ends the connection without an answer; hard resets it.
+func (s *Server) abandon(w http.ResponseWriter, hard bool) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2: net/http then ends the stream
+	}
+	if hard {
+		if tcp, ok := plain(conn).(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // or else it is closed the soft way
+		}
+	}
+	s.hangUp(conn)
+}
+
+// plain returns the connection below TLS.
+func plain(conn net.Conn) net.Conn {
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return t.NetConn()
+	}
+	return conn
+}
+
+// hangUp closes a connection that was hijacked.
+func (s *Server) hangUp(conn net.Conn) {
+	_ = conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+	s.notice()
+}
+
+// write sends an answer, or as much of it as the faults leave.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effects) {
+	if e.cut.framing == withoutLength || e.cut.framing == inHeader {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			s.writeRaw(conn, a, e)
+			return
+		}
+		if e.cut.framing == inHeader {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	body, isCut := a.body, false
+	if e.cut.framing != whole && e.cut.at < len(body) {
+		body, isCut = body[:e.cut.at], true
+	}
+	if e.cut.framing != chunked {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	w.WriteHeader(a.status)
+	flush := func() { _ = http.NewResponseController(w).Flush() } // a client that left is not told
+	s.writeBody(r.Context(), w, flush, body, e.slow)
+	if isCut || e.cut.framing == chunked {
+		flush()
+		panic(http.ErrAbortHandler) // net/http then closes the connection
+	}
+}
+
+// writeRaw sends an answer that ends with the connection, and may end in its header.
+func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
+	defer s.hangUp(conn)
+	var head bytes.Buffer
+	_, _ = fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n", a.status, http.StatusText(a.status))
+	_ = a.header.Write(&head)
+	if e.cut.framing == inHeader {
+		_, _ = fmt.Fprintf(&head, "Content-Length: %d\r\n\r\n", len(a.body))
+		_, _ = conn.Write(head.Bytes()[:min(e.cut.at, head.Len()-1)])
+		return
+	}
+	_, _ = head.WriteString("Connection: close\r\n\r\n")
+	if _, err := conn.Write(head.Bytes()); err != nil {
+		return
+	}
+	s.writeBody(context.Background(), conn, func() {}, a.body[:min(e.cut.at, len(a.body))], e.slow)
+}
+
+// writeBody sends a body, slowly if pause is set, until the client leaves or the server closes.
+func (s *Server) writeBody(ctx context.Context, w io.Writer, flush func(), body []byte, pause time.Duration) {
+	if pause <= 0 {
+		_, _ = w.Write(body) // a client that left is not told
+		return
+	}
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for i := range body {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		case <-s.life.Done():
+			return
+		}
+		if _, err := w.Write(body[i : i+1]); err != nil {
+			return
+		}
+		flush()
+	}
+}
