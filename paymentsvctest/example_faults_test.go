@@ -43,7 +43,7 @@ func ExampleServer_SignatureFaults() {
 	defer srv.Close()
 	cfg := srv.ClientConfig(42)
 	cfg.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: exampleScheme(), Secret: "secret-of-this-example\n",
+		Scheme: exampleScheme(), Secret: "secret-of-this-example\n", SecretEndsInLineBreak: true, // as a file ends
 	})
 	if err != nil {
 		fmt.Println(err)

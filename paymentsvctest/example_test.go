@@ -30,12 +30,12 @@ func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.
 	switch {
 	case err == nil:
 		return p.OrderID, nil
-	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+	case paymentsvc.SafeToRetry(err):
 		return "", errAgain
-	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeRejected:
-		return "", err
+	case paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown:
+		return "", err // rejected for good
 	}
-	// Unknown: it may have been started, so it is asked for and never started again.
+	// It may have been started, so it is reconciled and never started again.
 	status, err := s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
 	if err != nil {
 		return "", err

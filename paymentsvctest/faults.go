@@ -153,10 +153,15 @@ func BadGateway(when When) Fault {
 	})
 }
 
-// TooManyRequests answers HTTP 429 with a Retry-After header in whole seconds, rounded up.
+// TooManyRequests answers HTTP 429 with a Retry-After header in whole seconds, rounded up: [BeforeCommit] in the fields of
+// Config.ErrorCode and Config.ErrorMessage, as a service with a rate limit of its own does, and [AfterCommit] with the
+// page of a gateway that has passed the request on.
 func TooManyRequests(when When, retryAfter time.Duration) Fault {
-	return replaced(fmt.Sprintf("too-many-requests %s %s", when, retryAfter), when, func(*Config) answer {
+	return replaced(fmt.Sprintf("too-many-requests %s %s", when, retryAfter), when, func(c *Config) answer {
 		a := newAnswer(http.StatusTooManyRequests, "text/plain; charset=utf-8", []byte("too many requests\n"))
+		if when == BeforeCommit {
+			a = c.errorAnswer(http.StatusTooManyRequests, quote("too_many_requests"), "too many requests")
+		}
 		a.header.Set("Retry-After", strconv.FormatInt(int64((retryAfter+time.Second-1)/time.Second), 10))
 		return a
 	})

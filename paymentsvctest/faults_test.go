@@ -62,7 +62,8 @@ func TestFaultsOnTheWire(t *testing.T) {
 		{"wrong-shape + bad-gateway after", "HTTP/1.1 502", "</html>\n", nil}, // not JSON, so it keeps its shape
 		{"oversized 300", "HTTP/1.1 200 OK\r\n", order + strings.Repeat(" ", 300-len(order)), nil},
 		{"redirect before https://elsewhere.example/x", "HTTP/1.1 307 Temporary Redirect\r\n", "\r\nLocation: https://elsewhere.example/x\r\nConnection: close\r\n\r\n", nil},
-		{"too-many-requests before 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\ntoo many requests\n", nil},
+		{"too-many-requests before 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\n" + `{"error_code":"too_many_requests","error_message":"too many requests"}`, nil},
+		{"too-many-requests after 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\ntoo many requests\n", nil},
 		{"wrong-date -24h", "HTTP/1.1 200 OK\r\n", order, nil},
 		{"slow 10us", "HTTP/1.1 200 OK\r\n", order, nil},
 		{"reject 402 E17 no <money>", "HTTP/1.1 402 Payment Required\r\n", `{"error_code":"E17","error_message":"no <money>"}`, nil},

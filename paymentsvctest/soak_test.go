@@ -324,6 +324,9 @@ func (s *soak) ask(t *testing.T, userData string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(status.Malformed) > 0 { // of the wrong shape: any object is an answer, but this one says nothing
+		return "", fmt.Errorf("malformed: %s", status.Malformed)
+	}
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
 	assert.Equal(t, userData, status.UserData)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -54,7 +55,8 @@ func rejected(ctx context.Context, cfg paymentsvc.Config, out report) error {
 
 	_, err = client.InitPayment(ctx, paymentsvc.PaymentTypeCard, tenFifty())
 	out.failure("InitPayment, not signed", err)
-	if errors.Is(err, paymentsvc.ErrUnexpectedResponse) {
+	if answered := new(paymentsvc.Error); errors.As(err, &answered) && answered.Outcome == paymentsvc.OutcomeUnknown &&
+		answered.HTTPStatus != 0 && answered.HTTPStatus/100 != 5 {
 		return fmt.Errorf("name the fields of the server's errors with -error-fields: %w", err)
 	}
 	return expect(err, paymentsvc.OutcomeRejected)
@@ -112,7 +114,7 @@ func (t lostAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	_ = answer.Body.Close()
-	return nil, errors.New("connection lost before the answer (by this example, on purpose)")
+	return nil, io.ErrUnexpectedEOF
 }
 
 func expect(err error, want paymentsvc.Outcome) error {
@@ -147,24 +149,25 @@ func (r report) failure(label string, err error) {
 
 // explain says what an error means for the money, and what to do.
 func explain(err *paymentsvc.Error) (meaning, todo string) {
-	switch err.Outcome {
-	case paymentsvc.OutcomeNotSent:
-		if errors.Is(err, paymentsvc.ErrInvalidRequest) {
-			return "nothing left this process", "correct the field that is named"
-		}
-		return "nothing left this process", "start it again, with the same user_data"
-	case paymentsvc.OutcomeRejected:
-		if skew, ok := err.ClockSkew(); ok && skew.Abs() > 5*time.Second {
-			return "the service refused it", fmt.Sprintf("set the clock: it is %v off the service's", skew.Round(time.Second))
-		}
-		return "the service refused it", "correct what is wrong with it; calling again as it is would not help"
-	}
 	switch {
+	case errors.Is(err, paymentsvc.ErrInvalidRequest):
+		return "nothing left this process", "correct the field that is named"
+	case paymentsvc.SafeToRetry(err) && err.Outcome == paymentsvc.OutcomeNotSent:
+		return "nothing left this process", "retry with the same user_data, after a back-off"
+	case paymentsvc.SafeToRetry(err):
+		if skew, ok := err.ClockSkew(); ok && skew.Abs() > 5*time.Second {
+			return "the service rejected the caller", fmt.Sprintf("set the clock: it is %v off the service's", skew.Round(time.Second))
+		}
+		return "the service rejected the caller", "correct the key, the scheme or the rate, then retry with the same user_data"
+	case err.Outcome == paymentsvc.OutcomeRejected:
+		return "the service rejected it", "correct what is wrong with it; a retry would not help"
+	case err.OrderID != "":
+		return "it may have been carried out", "do not start it again; query its status by the error's OrderID"
 	case strings.HasPrefix(err.Endpoint, "init_payment"):
-		return "it may have been carried out", "do not start it again; ask StatusPayment by user_data"
+		return "it may have been carried out", "do not start it again; query StatusPayment by user_data"
 	case strings.HasPrefix(err.Endpoint, "init_"):
 		return "it may have been carried out", "do not start it again; wait for its notification, or ask the service"
 	default:
-		return "the answer is not known", "ask again, which changes nothing"
+		return "the answer is not known", "retry: the call is idempotent"
 	}
 }

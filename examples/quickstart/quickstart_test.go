@@ -45,6 +45,7 @@ func steady(output string) string {
 		{`user_data [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "user_data UUID"},
 		{`http://127\.0\.0\.1:\d{2,}`, "URL"},
 		{`1h0m\ds`, "AGE"},
+		{`timestamp was \d+s old`, "timestamp was AGE old"},
 		{`dial tcp .* \(after`, "DIAL ERROR (after"},
 	} {
 		output = regexp.MustCompile(r.pattern).ReplaceAllString(output, r.with)
@@ -80,17 +81,15 @@ Calls
 Calls made to fail, one for each outcome
   InitPayment, server down     paymentsvc: init_payment/card: not sent: DIAL ERROR (after 3 attempts)
                                outcome: not sent; nothing left this process
-                               to do:   start it again, with the same user_data
+                               to do:   retry with the same user_data, after a back-off
   InitPayment, not signed      paymentsvc: init_payment/card: rejected: HTTP 401: the service reported an error, see ServiceError.Code and
-                               Message; if it is about the signature, look at Scheme.Canonical and Scheme.Encoding (to find them: go run
-                               github.com/paymentsvc/paymentsvc/examples/discover@latest), then at the secret key
+                               Message; the timestamp was AGE old when the answer came
                                service: "header", "the signature header is missing"
-                               outcome: rejected; the service refused it
-                               to do:   correct what is wrong with it; calling again as it is would not help
-  InitPayment, answer lost     paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: connection lost before
-                               the answer (by this example, on purpose)
+                               outcome: rejected; the service rejected the caller
+                               to do:   correct the key, the scheme or the rate, then retry with the same user_data
+  InitPayment, answer lost     paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: unexpected EOF
                                outcome: unknown; it may have been carried out
-                               to do:   do not start it again; ask StatusPayment by user_data
+                               to do:   do not start it again; query StatusPayment by user_data
   StatusPayment by user_data   settled: it was started, as order 00000000-0000-4000-8000-000000000005;
                                starting it again would have charged the payer twice
 
@@ -236,10 +235,10 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 			stdout: `service: "7", ""`,
 		},
 		{
-			name:   "a call that is refused",
-			server: answer(403, "{}"),
+			name:   "a call that is rejected",
+			server: answer(400, "{}"),
 			code:   1,
-			stderr: "outcome: rejected; the service refused it",
+			stderr: "outcome: rejected; the service rejected it",
 		},
 		{
 			name: "a clock that is off",
@@ -254,7 +253,7 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 			name:   "a call whose outcome is not known",
 			server: answer(500, "{}"),
 			code:   1,
-			stderr: "to do:   do not start it again; ask StatusPayment by user_data",
+			stderr: "to do:   do not start it again; query StatusPayment by user_data",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -338,7 +337,7 @@ func TestExplainEveryOutcome(t *testing.T) {
 		{"a payment is asked for", paymentsvc.Error{Endpoint: "init_payment/sbp"}, "StatusPayment by user_data"},
 		{"a payout has no look-up", paymentsvc.Error{Endpoint: "init_payout"}, "wait for its notification"},
 		{"a form has no look-up", paymentsvc.Error{Endpoint: "init_form"}, "wait for its notification"},
-		{"a read is repeated", paymentsvc.Error{Endpoint: "get_balance"}, "ask again"},
+		{"a read is repeated", paymentsvc.Error{Endpoint: "get_balance"}, "retry: the call is idempotent"},
 		{
 			"an invalid request is corrected",
 			paymentsvc.Error{Endpoint: "init_form", Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest},

@@ -51,7 +51,7 @@ func shown(err error) string {
 	if text := unquoted(err.Error()); isKnown(err) || knownText(text) {
 		return text
 	}
-	return fmt.Sprintf("%T, whose text may repeat anything", err)
+	return fmt.Sprintf("%T (text hidden: it may repeat the request)", err)
 }
 
 func shownAll(errs []error) string {

@@ -62,7 +62,7 @@ func TestUnquoted(t *testing.T) {
 }
 
 func TestFailureShowsKnownTextsOnly(t *testing.T) {
-	const unknown = "*errors.errorString, whose text may repeat anything"
+	const unknown = "*errors.errorString (text hidden: it may repeat the request)"
 	secret := errors.New("4111111111111111")
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
 	for _, test := range []struct {
@@ -80,7 +80,7 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		{errors.Join(io.EOF, secret), "EOF: " + unknown},
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "a"}},
 			"tls: failed to verify certificate: x509: certificate is not valid for any names, but wanted to match a"},
-		{own("4111111111111111"), "transport.own, whose text may repeat anything"},
+		{own("4111111111111111"), "transport.own (text hidden: it may repeat the request)"},
 	} {
 		f := &failure{test.err}
 		assert.Equal(t, test.want, f.Error())
