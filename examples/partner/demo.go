@@ -13,12 +13,13 @@ import (
 
 // What the fake is set up with. All that it does is made up, and none of it is a promise of the service.
 const (
-	demoPartner  = 1001
-	demoProject  = 2002
-	demoSecret   = "the secret of the partner example, which protects nothing"
-	demoBalance  = "250000.00"
-	demoNotFound = string(paymentsvctest.ProblemNotFound)
-	demoFields   = "error_code,error_message"
+	demoPartner   = 1001
+	demoProject   = 2002
+	demoSecret    = "the secret of the partner example, which protects nothing"
+	demoBalance   = "250000.00"
+	demoNotFound  = string(paymentsvctest.ProblemNotFound)
+	demoFields    = "error_code,error_message"
+	demoDuplicate = string(paymentsvctest.ProblemRepeated)
 	// demoSettling is how long the fake takes for an order.
 	demoSettling = 3 * time.Second
 )
@@ -26,7 +27,8 @@ const (
 // demo sets what the fake needs, whatever the flags say.
 func (set *settings) demo() {
 	set.Partner, set.Project, set.Secret, set.OldSecret = demoPartner, demoProject, demoSecret, ""
-	set.DecodeError, set.NotFound = paymentsvc.ErrorFields("error_code", "error_message"), notFound(demoNotFound)
+	set.NotFound = notFound(demoNotFound)
+	set.DecodeError, _ = errorFields(demoFields, demoDuplicate) // which are two names
 }
 
 // fakeService is the service, inside this process.

@@ -116,7 +116,7 @@ func serviceFlags(t *testing.T, address string) []string {
 	t.Helper()
 	return []string{
 		"-service", address, "-partner", "1001", "-project", "2002", "-error-fields", demoFields,
-		"-not-found-codes", demoNotFound, "-secret-file", fileWith(t, keySaid), "-old-secret-file", fileWith(t, oldKeySaid),
+		"-not-found-codes", demoNotFound, "-duplicate-codes", demoDuplicate, "-secret-file", fileWith(t, keySaid), "-old-secret-file", fileWith(t, oldKeySaid),
 	}
 }
 
@@ -239,6 +239,18 @@ func TestAnOrderWaitsForAServiceThatIsDown(t *testing.T) {
 func TestAnOrderWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 	service := startService(t)
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	p := serveInside(t, serviceFlags(t, service.URL)...)
+	order := buyInside(t, p.Public)
+	require.Equal(t, store.StateUnknown, order.State)
+	p.untilState(t, order.UserData, store.StatePending)
+	service.AssertStarted(t, order.UserData, 1)
+}
+
+// The service has made the order, and answers the second start with HTTP 422 and a code that it was given in the flags.
+func TestAStartThatWasADuplicateIsFoundAgain(t *testing.T) {
+	service := startService(t)
+	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Answer(paymentsvctest.AfterCommit,
+		http.StatusUnprocessableEntity, "application/json", `{"error_code":"`+demoDuplicate+`"}`))
 	p := serveInside(t, serviceFlags(t, service.URL)...)
 	order := buyInside(t, p.Public)
 	require.Equal(t, store.StateUnknown, order.State)

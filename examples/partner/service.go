@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"net/http"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -14,9 +13,8 @@ func newClient(set *settings, address string, measure *telemetry.Telemetry) (*pa
 	if err != nil {
 		return nil, err
 	}
-	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is what net/http documents
-	base.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	base.MaxIdleConnsPerHost = set.PayoutWorkers + 16
+	base := paymentsvc.NewTransport()
+	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, max(base.MaxIdleConnsPerHost, set.PayoutWorkers+16)
 	return paymentsvc.NewClient(paymentsvc.Config{
 		BaseURL: address, PartnerID: set.Partner, ProjectID: set.Project, Signer: signer,
 		HTTPClient: &http.Client{Transport: measure.Transport(base)},

@@ -54,6 +54,7 @@ type settings struct {
 	LogLevel                slog.Level
 	secretFile, oldSecret   string
 	errorFields, notFoundBy string
+	duplicateBy             string
 	adminHosts, logFormat   string
 }
 
@@ -107,6 +108,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.StringVar(&set.errorFields, "error-fields", "", "`names` of the fields of an error's code and message in an answer, with a comma between them")
 	flags.StringVar(&set.notFoundBy, "not-found-codes", "", "`codes` of errors that say that the service has no such payment, with commas between them:\n"+
 		"only after one of these is an order with an unknown outcome started again")
+	flags.StringVar(&set.duplicateBy, "duplicate-codes", "", "`codes` of errors that say that user_data was used before, with commas between them:\n"+
+		"the service may then have the order or payout by an earlier call")
 	flags.DurationVar(&set.Tolerance, "tolerance", 0, "how old a notification may be; 0 is any age: a repetition changes nothing here,\n"+
 		"and one that is refused for its age may never come again")
 	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080", "`address` to listen at for buyers and notifications; port 0 takes a free one")
@@ -177,11 +180,11 @@ func (set *settings) readService() (err error) {
 			return err
 		}
 	}
-	if set.DecodeError, err = errorFields(set.errorFields); err != nil {
+	if set.DecodeError, err = errorFields(set.errorFields, set.duplicateBy); err != nil {
 		return err
 	}
-	if set.notFoundBy != "" && set.DecodeError == nil {
-		return errors.New("-not-found-codes needs -error-fields")
+	if set.notFoundBy+set.duplicateBy != "" && set.DecodeError == nil {
+		return errors.New("-not-found-codes and -duplicate-codes need -error-fields")
 	}
 	set.NotFound = notFound(set.notFoundBy)
 	return nil

@@ -106,7 +106,8 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"an empty secret", service("-secret-file", fileWith(t, "\n")), "-secret-file: the file is empty"},
 		{"an empty old secret", service("-old-secret-file", fileWith(t, "")), "-old-secret-file: the file is empty"},
 		{"one error field", service("-error-fields", "code"), "-error-fields wants two names"},
-		{"codes without fields", service("-not-found-codes", "E1"), "-not-found-codes needs -error-fields"},
+		{"codes without fields", service("-not-found-codes", "E1"), "-not-found-codes and -duplicate-codes need -error-fields"},
+		{"duplicates without fields", service("-duplicate-codes", "E2"), "-not-found-codes and -duplicate-codes need -error-fields"},
 		{"a lease that a call outlives", []string{"-call-timeout", "1m", "-lease", "2m"}, "-lease must be more than twice"},
 		{"no time for a call", []string{"-call-timeout", "0"}, "-lease must be more than twice"},
 		{"a grace that a call outlives", []string{"-call-timeout", "10s", "-grace", "9s"}, "-grace must be at least -call-timeout"},
@@ -162,6 +163,20 @@ func TestOnlyTheCodesThatWereGivenMeanNotFound(t *testing.T) {
 		assert.Equal(t, test.want, is(test.err), test.name)
 	}
 	assert.Nil(t, notFound(" ,"))
+}
+
+func TestAnErrorThatUserDataWasUsedBeforeProvesNothing(t *testing.T) {
+	decode, err := errorFields("code,message", "E9, repeated")
+	require.NoError(t, err)
+	for body, want := range map[string]paymentsvc.Effect{
+		`{"code":"E9"}`: paymentsvc.EffectPossible, `{"code":"repeated"}`: paymentsvc.EffectPossible,
+		`{"code":"E17"}`: paymentsvc.EffectByStatus,
+	} {
+		reported := decode(http.StatusUnprocessableEntity, []byte(body))
+		require.NotNil(t, reported, body)
+		assert.Equal(t, want, reported.Effect, body)
+	}
+	assert.Nil(t, decode(http.StatusOK, []byte(`{"order_id":"1"}`)))
 }
 
 // fileWith gives the path of a file that holds text.

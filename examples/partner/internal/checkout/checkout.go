@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/outcome"
 	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
 )
 
@@ -125,9 +124,7 @@ func (c *Checkout) Start(ctx context.Context, t paymentsvc.PaymentType, amount p
 }
 
 func check(t paymentsvc.PaymentType, amount paymentsvc.Amount) error {
-	switch t {
-	case paymentsvc.PaymentTypeCard, paymentsvc.PaymentTypeSBP, paymentsvc.PaymentTypeCrypto, paymentsvc.PaymentTypeMC:
-	default:
+	if !t.Known() {
 		return fmt.Errorf("%w: payment type", ErrInvalid)
 	}
 	if amount.Sign() <= 0 {
@@ -186,45 +183,53 @@ func (c *Checkout) call(ctx context.Context, claim store.Claim, deadline time.Ti
 		}, slog.String("order_id", payment.OrderID))
 		return
 	}
-	now := c.Now()
-	again := now.Add(outcome.Backoff(attempts, time.Minute))
-	switch outcome.Of(err) {
-	case outcome.NotSent:
-		c.record(ctx, claim, "not sent", func(ctx context.Context) error {
-			return c.Store.NotSent(ctx, claim, again)
-		}, slog.Any("error", err))
-	case outcome.CallerRefused:
-		again = later(again, now.Add(outcome.RetryAfter(err, now)))
-		c.pause(again)
-		c.record(ctx, claim, "caller refused", func(ctx context.Context) error {
-			return c.Store.Postponed(ctx, claim, again)
-		}, slog.Any("error", err))
-	case outcome.Refused:
-		c.record(ctx, claim, "refused", func(ctx context.Context) error {
-			return c.Store.Refused(ctx, claim, outcome.Code(err))
-		}, slog.Any("error", err))
-	case outcome.Unknown:
-		c.record(ctx, claim, "unknown", func(ctx context.Context) error {
-			return c.Store.Unknown(ctx, claim, "", now.Add(firstQuestion))
-		}, slog.Any("error", err))
+	failure, ok := errors.AsType[*paymentsvc.Error](err)
+	if !ok {
+		failure = &paymentsvc.Error{Err: err} // not of a Client, so the outcome is unknown
 	}
+	wait, _ := failure.RetryAfter()
+	wait = max(backoff(attempts, time.Minute), min(wait, longestWait))
+	again := c.Now().Add(wait)
+	if errors.Is(err, paymentsvc.ErrUnauthorized) || errors.Is(err, paymentsvc.ErrRateLimited) {
+		c.pause(again) // whatever the outcome: the next order would fare the same
+	}
+	var write func(context.Context) error
+	switch {
+	case paymentsvc.SafeToRetry(err):
+		retry := c.Store.Postponed
+		if paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent {
+			retry = c.Store.NotSent
+		}
+		write = func(ctx context.Context) error { return retry(ctx, claim, again) }
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
+		write = func(ctx context.Context) error {
+			return c.Store.Unknown(ctx, claim, failure.OrderID, "", c.Now().Add(firstQuestion))
+		}
+	default:
+		write = func(ctx context.Context) error { return c.Store.Refused(ctx, claim, store.Refusal(err)) }
+	}
+	c.record(ctx, claim, paymentsvc.OutcomeOf(err).String(), write, slog.Any("error", err))
 }
 
-// firstQuestion is when the service is asked for an order whose answer was lost.
-const firstQuestion = time.Second
+const (
+	// firstQuestion is when the service is asked for an order whose answer was lost.
+	firstQuestion = time.Second
+	// longestWait is the longest Retry-After that is believed.
+	longestWait = 15 * time.Minute
+)
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+// backoff is the wait after the nth time, from 1 on: a second, doubled each time, and no more than most.
+func backoff(n int, most time.Duration) time.Duration {
+	return min(time.Second<<min(n-1, 20), most)
 }
 
 // pause stops the starting of orders that had been put off before. New ones are tried: they show when it is over.
 func (c *Checkout) pause(until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pausedUntil = later(c.pausedUntil, until)
+	if until.After(c.pausedUntil) {
+		c.pausedUntil = until
+	}
 }
 
 func (c *Checkout) paused() bool {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/outcome"
 	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
 )
 
@@ -129,7 +128,7 @@ func (c *Checkout) restart(ctx context.Context, o store.Order) error {
 // that is found is pending: its notification ends it.
 func (c *Checkout) ask(ctx context.Context, o store.Order) error {
 	now, trusted := c.Now(), o.ClaimedAt.Add(c.Grace)
-	next := now.Add(outcome.Backoff(o.Asked+1, slowest))
+	next := now.Add(backoff(o.Asked+1, slowest))
 	if now.Before(trusted) && next.After(trusted) {
 		next = trusted // as soon as "no such payment" is believed
 	}
@@ -138,7 +137,7 @@ func (c *Checkout) ask(ctx context.Context, o store.Order) error {
 		reason = attention
 	}
 	if err := bounded(ctx, func(ctx context.Context) error {
-		return c.Store.Asking(ctx, o.UserData, reason, next)
+		return c.Store.Asking(ctx, store.Orders, o.UserData, reason, next)
 	}); err != nil {
 		return err
 	}

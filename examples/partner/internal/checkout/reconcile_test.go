@@ -179,7 +179,8 @@ func TestARefusalAfterADoubtfulCallIsFoundOutFirst(t *testing.T) {
 	refusal := paymentsvctest.Reject(http.StatusUnprocessableEntity, "E17", "no")
 	t.Run("the service has it", func(t *testing.T) {
 		s := newShop(t, testdb.SQLite(t), nil)
-		s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.TooManyRequests(paymentsvctest.AfterCommit, 0))
+		s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Answer(
+			paymentsvctest.AfterCommit, http.StatusUnauthorized, "application/json", `{"error_code":"signature"}`))
 		o := s.start()
 		s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), refusal)
 		s.Add(time.Second)
@@ -203,8 +204,18 @@ func TestARefusalAfterADoubtfulCallIsFoundOutFirst(t *testing.T) {
 	})
 }
 
+func TestTheServiceMayAskToWaitAQuarterOfAnHour(t *testing.T) {
+	s := newShop(t, testdb.SQLite(t), nil)
+	s.knowRateLimit()
+	for asked, want := range map[time.Duration]time.Duration{0: time.Second, time.Minute: time.Minute, 24 * time.Hour: 15 * time.Minute} {
+		s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, asked))
+		assert.Equal(t, want, s.start().DueAt.Sub(s.Now()), asked)
+	}
+}
+
 func TestAServiceThatRefusesTheCallerIsLeftAlone(t *testing.T) {
 	s := newShop(t, testdb.SQLite(t), nil)
+	s.knowRateLimit()
 	rule := s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 		paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Minute))
 	first, second := s.start(), s.start()
@@ -224,6 +235,7 @@ func TestAServiceThatRefusesTheCallerIsLeftAlone(t *testing.T) {
 
 func TestARefusedCallerStopsTheRestartsOfOtherOrders(t *testing.T) {
 	s := newShop(t, testdb.SQLite(t), nil)
+	s.knowRateLimit()
 	rule := s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Refuse())
 	first := s.start()
 	rule.Remove()
@@ -253,6 +265,7 @@ func TestAnOrderWhoseBuyerHasGoneIsNotStarted(t *testing.T) {
 	})
 	t.Run("it was postponed", func(t *testing.T) {
 		s := newShop(t, testdb.SQLite(t), nil)
+		s.knowRateLimit()
 		s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 			paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Second))
 		o := s.settle(s.start().UserData, time.Hour)
@@ -261,6 +274,7 @@ func TestAnOrderWhoseBuyerHasGoneIsNotStarted(t *testing.T) {
 	})
 	t.Run("it was postponed and is there", func(t *testing.T) {
 		s := newShop(t, testdb.SQLite(t), nil)
+		s.knowRateLimit()
 		s.service.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 			paymentsvctest.TooManyRequests(paymentsvctest.AfterCommit, time.Second))
 		o := s.settle(s.start().UserData, time.Hour)

@@ -10,6 +10,9 @@ import (
 // otherwise get every row, each of which a person would have to look into.
 const troublesToPause = 3
 
+// longestWait is the longest Retry-After that is believed.
+const longestWait = 15 * time.Minute
+
 // Pause says why nothing is sent at the moment.
 type Pause struct {
 	Paused bool
@@ -102,7 +105,7 @@ func (p *pass) answered() {
 
 // refused says that the service refuses the caller, and asks to wait for atLeast. It gives the length of the pause.
 func (p *pass) refused(reason string, atLeast time.Duration) time.Duration {
-	p.end(func(g *gate) { g.close(reason, atLeast) })
+	p.end(func(g *gate) { g.close(reason, min(atLeast, longestWait)) })
 	return max(time.Until(p.gate.state().Until), p.gate.min)
 }
 

@@ -83,6 +83,7 @@ func TestTheServiceMayAskForALongerPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for asked, length := range map[time.Duration]time.Duration{
 			0: time.Second, time.Millisecond: time.Second, time.Minute: time.Minute,
+			time.Hour: 15 * time.Minute,
 		} {
 			assert.Equal(t, length, admitted(t, newGate(time.Second, 10*time.Second)).refused("HTTP 429", asked))
 		}

@@ -2,6 +2,7 @@ package payouts_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -41,16 +42,20 @@ func TestWhatBecomesOfAPayout(t *testing.T) {
 		"the answer is another one":    {paymentsvctest.WrongShape(), parked(1)},
 		"a proxy answers":              {paymentsvctest.BadGateway(after), parked(1)},
 		"refused":                      {paymentsvctest.Reject(422, "no_such_account", ""), want{store.StateRejected, 0, 1, "no_such_account"}},
-		"refused without a code":       {paymentsvctest.Answer(before, 422, "text/plain", "no"), want{store.StateRejected, 0, 1, "HTTP 422"}},
+		"refused without a code":       {paymentsvctest.Answer(before, 422, "text/plain", "no"), parked(0)},
 		"refused with the card number": {paymentsvctest.Reject(422, "no-4111111111111111", ""), want{store.StateRejected, 0, 1, "a code that repeats the destination"}},
 		"refused because it is known":  {paymentsvctest.Reject(409, "repeated", ""), parked(0)},
 		"a signature is refused":       {paymentsvctest.Reject(401, "signature", ""), paid(2)},
-		"the partner is refused":       {paymentsvctest.Reject(403, "", ""), paid(2)},
-		"the address is wrong":         {paymentsvctest.Reject(404, "", ""), paid(2)},
-		"the method is refused":        {paymentsvctest.Reject(405, "", ""), paid(2)},
+		"a signature refused but paid": {paymentsvctest.Answer(after, 401, "application/json", `{"error_code":"signature"}`), want{store.StateUnknown, 1, 2, ""}},
+		"the partner is refused":       {paymentsvctest.Reject(403, "ids", ""), paid(2)},
+		"the address is wrong":         {paymentsvctest.Reject(404, "endpoint", ""), want{store.StateRejected, 0, 1, "endpoint"}},
+		"the method is refused":        {paymentsvctest.Reject(405, "method", ""), want{store.StateRejected, 0, 1, "method"}},
+		"an error without a code":      {paymentsvctest.Reject(403, "", ""), parked(0)},
+		"a proxy forbids it":           {forbidden(after), parked(1)},
 		"a proxy answers with a code":  {paymentsvctest.Reject(504, "upstream_timeout", ""), parked(0)},
-		"too many requests":            {paymentsvctest.TooManyRequests(before, 0), paid(2)},
-		"too many requests and paid":   {paymentsvctest.TooManyRequests(after, 0), want{store.StateUnknown, 1, 2, ""}},
+		"too many requests":            {paymentsvctest.Reject(429, "rate", ""), paid(2)},
+		"a proxy's rate limit":         {paymentsvctest.TooManyRequests(before, 0), parked(0)},
+		"too many requests and paid":   {paymentsvctest.TooManyRequests(after, 0), parked(1)},
 		"the balance is empty":         {paymentsvctest.Reject(422, "balance", ""), paid(2)},
 	}
 	each(t, func(t *testing.T, b *bench) {
@@ -72,6 +77,85 @@ func TestWhatBecomesOfAPayout(t *testing.T) {
 				b.fake.ClearFaults()
 			})
 		}
+	})
+}
+
+// forbidden is the answer of a proxy that has passed the payout on.
+func forbidden(when paymentsvctest.When) paymentsvctest.Fault {
+	return paymentsvctest.Answer(when, http.StatusForbidden, "text/html", "<html><body><h1>403 Forbidden</h1></body></html>")
+}
+
+// Three in a row came from a proxy, and one row was paid four times. With and without a decoder, one start is all there
+// is, and the row waits for a person or a notification.
+func TestAPayoutIsStartedOnceThoughAProxyForbidsIt(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		b.serve(paymentsvctest.NewOrder)
+		for name, decode := range map[string]paymentsvc.ErrorDecoder{"with a decoder": b.clientConfig().DecodeError, "without": nil} {
+			t.Run(name, func(t *testing.T) {
+				config := b.clientConfig()
+				config.DecodeError = decode
+				var err error
+				b.config.Client, err = paymentsvc.NewClient(config)
+				require.NoError(t, err)
+				b.fake.Fault(paymentsvctest.InitPayout, paymentsvctest.First(3), forbidden(paymentsvctest.AfterCommit))
+				defer b.fake.ClearFaults()
+
+				queue, stop := b.start(b.config)
+				defer stop()
+				report, err := payouts.Import(t.Context(), payouts.ImportConfig{Store: b.store, Queue: queue},
+					strings.NewReader(header+name+",1.00,4111111111111111\n"))
+				require.NoError(t, err)
+				b.work(report.FileID)
+				p := b.payout(report.FileID)
+				assert.Equal(t, store.StateUnknown, p.State)
+				assert.NotEmpty(t, p.Attention)
+				assert.EqualValues(t, 1, p.Attempts)
+				b.fake.AssertStarted(t, p.UserData, 1)
+
+				for _, o := range b.fake.Orders() {
+					if o.UserData == p.UserData {
+						require.NoError(t, b.store.ApplyNotification(t.Context(), &paymentsvc.Notification{
+							Event: paymentsvc.EventPayoutStatusChanged, OrderID: o.OrderID, UserData: o.UserData,
+							StatusDescription: paymentsvc.StatusSuccess, Amount: o.Amount,
+						}))
+					}
+				}
+				p = b.payout(report.FileID)
+				assert.Equal(t, store.StateSucceeded, p.State)
+				assert.Empty(t, p.Attention)
+			})
+		}
+	})
+}
+
+// The answer has an order_id, and is no success: its status is missing.
+func TestAnUnknownPayoutWithAnOrderIDIsAskedForAndNeedsNobody(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		const orderID = "00000000-0000-4000-8000-000000000001" // the fake's first
+		b.fake.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Answer(
+			paymentsvctest.AfterCommit, http.StatusOK, "application/json", `{"order_id":"`+orderID+`"}`))
+		b.fake.Fault(paymentsvctest.StatusPayout, paymentsvctest.Nth(1), paymentsvctest.Answer(
+			paymentsvctest.BeforeCommit, http.StatusOK, "application/json", `{"order_id":"`+orderID+`","user_data":"another"}`))
+		release := make(chan struct{})
+		b.fake.Fault(paymentsvctest.StatusPayout, paymentsvctest.Nth(2), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+		path := written(t, header+"a,1.00,4111111111111111\n")
+		go func() {
+			defer close(release)
+			assert.Eventually(t, func() bool { return b.fake.Requests(paymentsvctest.StatusPayout) == 2 }, 20*time.Second, time.Millisecond)
+			p := b.rows()[0]
+			assert.Equal(t, store.StateUnknown, p.State)
+			assert.Equal(t, orderID, p.OrderID)
+			assert.Empty(t, p.Attention)
+		}()
+		summary, err := payouts.PayFile(t.Context(), b.config, path, nil)
+		require.NoError(t, err)
+		assert.Equal(t, 0, summary.ExitCode(), "%s", summary)
+		p := b.rows()[0]
+		assert.Equal(t, store.StatePending, p.State)
+		assert.Equal(t, orderID, p.OrderID)
+		assert.EqualValues(t, 1, p.Attempts)
+		assert.Equal(t, 2, p.Asked)
+		b.fake.AssertStarted(t, p.UserData, 1)
 	})
 }
 

@@ -42,16 +42,12 @@ func newBench(t *testing.T, url string) *bench {
 	t.Helper()
 	b := &bench{t: t, url: url, store: open(t, url, time.Now), log: &bytes.Buffer{}}
 	b.scheme = paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
-	b.fake = paymentsvctest.Start(t, paymentsvctest.Config{
-		PartnerID: 7, Projects: []paymentsvctest.Project{{ID: project, Secret: "a test key"}}, Scheme: b.scheme,
-	})
-	client, err := paymentsvc.NewClient(b.clientConfig())
-	require.NoError(t, err)
 	b.config = payouts.Config{
-		Store: b.store, Client: client, MinPause: 20 * time.Millisecond, MaxPause: 50 * time.Millisecond,
+		Store: b.store, MinPause: 20 * time.Millisecond, MaxPause: 50 * time.Millisecond,
 		Sweep: 200 * time.Millisecond, Poll: 20 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(&locked{w: b.log}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
+	b.serve(paymentsvctest.RejectRepeated)
 	t.Cleanup(func() {
 		assert.NotContains(t, b.log.String(), "4111111111111111")
 		assert.NotContains(t, b.log.String(), "+1202555")
@@ -60,6 +56,18 @@ func newBench(t *testing.T, url string) *bench {
 		}
 	})
 	return b
+}
+
+// serve starts a fake service with a client of it. repeated is what it does with a user_data that was used before.
+func (b *bench) serve(repeated paymentsvctest.Repeated) {
+	b.t.Helper()
+	b.fake = paymentsvctest.Start(b.t, paymentsvctest.Config{
+		PartnerID: 7, Projects: []paymentsvctest.Project{{ID: project, Secret: "a test key"}}, Scheme: b.scheme,
+		Repeated: repeated,
+	})
+	client, err := paymentsvc.NewClient(b.clientConfig())
+	require.NoError(b.t, err)
+	b.config.Client = client
 }
 
 // clientConfig makes no retries: a fault strikes a payout, and not one of its tries.

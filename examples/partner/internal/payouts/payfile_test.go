@@ -76,7 +76,7 @@ func TestAFileIsPaidToItsEnd(t *testing.T) {
 }
 
 // notSure is a service of which nobody knows what it did.
-type notSure struct{}
+type notSure struct{ payouts.Service }
 
 func (notSure) InitPayout(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
 	return nil, &paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown}
@@ -93,7 +93,7 @@ func TestAFileIsDoneWhenItsKnownRowsAreToo(t *testing.T) {
 		assert.EqualValues(t, 2, summary.Counts.States[store.StatePending])
 
 		const more = header + "c,1,4111111111111111\n"
-		b.config.Client = notSure{}
+		b.config.Client = notSure{b.config.Client}
 		for _, content := range []string{more, more + "\n", more + "\n\n"} {
 			summary, err := payouts.PayFile(t.Context(), b.config, written(t, content), nil)
 			require.NoError(t, err)
@@ -111,7 +111,7 @@ type particular struct {
 func (p particular) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
 	if r.Destination == p.destination {
 		return nil, &paymentsvc.Error{
-			Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 404, Err: &paymentsvc.ServiceError{Code: "recipient_not_found"},
+			Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 403, Err: &paymentsvc.ServiceError{Code: "recipient_not_allowed"},
 		}
 	}
 	return p.Service.InitPayout(ctx, r)
@@ -131,7 +131,7 @@ func TestAPayoutThatIsRefusedAgainAndAgainIsForAPersonAndHoldsUpNothing(t *testi
 			"       1 of these  for a person: refused again and again, and still tried now and then\n", summary.String())
 		p := b.rows()[0]
 		assert.EqualValues(t, 10, p.Attempts)
-		assert.Equal(t, "Refused again and again: recipient_not_found.", p.Attention)
+		assert.Equal(t, "Refused again and again: recipient_not_allowed.", p.Attention)
 		assert.Greater(t, time.Until(p.DueAt), 10*time.Minute)
 	})
 }

@@ -65,7 +65,7 @@ type Summary struct {
 // that was refused, again and again or for good, or failed, or a row that is no payout.
 func (s Summary) Person() bool {
 	states := s.Counts.States
-	return s.File.Refused+s.Counts.Attention+states[store.StateUnknown]+states[store.StateRejected]+states[store.StateFailed] > 0
+	return s.File.Refused+s.Counts.Attention+states[store.StateRejected]+states[store.StateFailed] > 0
 }
 
 // ExitCode is what a command ends with: 3 when there is something for a person to do, and otherwise 0.
@@ -81,20 +81,23 @@ func (s Summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rows: %d payouts, %d known from before, %d refused\n",
 		s.File.Name, s.File.ReadRows, s.File.Imported, s.File.Known, s.File.Refused)
+	states, parked := s.Counts.States, s.Counts.Parked
 	for _, of := range []struct {
 		state store.State
+		n     int64
 		means string
 	}{
-		{store.StatePending, "started, the service has not said yet how it ends"},
-		{store.StateSucceeded, "paid"},
-		{store.StateFailed, "failed, by the service's notification"},
-		{store.StateRejected, "refused by the service"},
-		{store.StateUnknown, "for a person: nobody knows whether it was paid"},
-		{store.StateCreated, "to be sent"},
-		{store.StateStarting, "being sent"},
+		{store.StatePending, states[store.StatePending], "started, the service has not said yet how it ends"},
+		{store.StateSucceeded, states[store.StateSucceeded], "paid"},
+		{store.StateFailed, states[store.StateFailed], "failed, by the service's notification"},
+		{store.StateRejected, states[store.StateRejected], "refused by the service"},
+		{store.StateUnknown, parked, "for a person: nobody knows whether it was paid"},
+		{store.StateUnknown, states[store.StateUnknown] - parked, "the service is asked for it by its order_id"},
+		{store.StateCreated, states[store.StateCreated], "to be sent"},
+		{store.StateStarting, states[store.StateStarting], "being sent"},
 	} {
-		if n := s.Counts.States[of.state]; n > 0 {
-			fmt.Fprintf(&b, "%8d %-9s %s\n", n, of.state, of.means)
+		if of.n > 0 {
+			fmt.Fprintf(&b, "%8d %-9s %s\n", of.n, of.state, of.means)
 		}
 	}
 	if n := s.Counts.Stuck; n > 0 {
@@ -168,7 +171,7 @@ func (p *progress) notes(c store.Counts) string {
 		n    int64
 		what string
 	}{
-		{c.States[store.StateUnknown], "for a person"},
+		{c.Parked, "for a person"},
 		{c.States[store.StateRejected], "refused"},
 		{c.States[store.StateFailed], "failed"},
 		{c.Stuck, "refused again and again"},

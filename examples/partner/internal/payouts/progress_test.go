@@ -22,7 +22,7 @@ type paused struct {
 func (q paused) Pause() Pause { return q.pause }
 
 func counts(created, pending, unknown, rejected int64) store.Counts {
-	return store.Counts{States: map[store.State]int64{
+	return store.Counts{Attention: unknown, Parked: unknown, States: map[store.State]int64{
 		store.StateCreated: created, store.StatePending: pending, store.StateUnknown: unknown, store.StateRejected: rejected,
 	}}
 }

@@ -14,6 +14,7 @@ import (
 // Service is what a queue needs of a paymentsvc.Client.
 type Service interface {
 	InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error)
+	StatusPayout(ctx context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse, error)
 }
 
 // Config configures a Queue.
@@ -34,13 +35,13 @@ type Config struct {
 	// MinPause and MaxPause bound the pauses while the service refuses the caller or does not answer; 0 means 1 second
 	// and 1 minute. MaxPause also bounds the time before a payout that was not sent is tried again.
 	MinPause, MaxPause time.Duration
-	// Sweep is how often rows are looked for that nobody works on: claims past their lease, and with PostgreSQL payouts
-	// without a job. 0 means a quarter of Lease, at most 15 seconds.
+	// Sweep is how often rows are looked for that nobody works on: claims past their lease, unknown payouts to be asked
+	// for, and with PostgreSQL payouts without a job. 0 means a quarter of Lease, at most 15 seconds.
 	Sweep time.Duration
 	// Poll is how often work is looked for that nobody has told of; 0 means 1 second.
 	Poll time.Duration
 	// ConcernsCaller, when set, adds to the refusals that are about the caller and not about the payout, such as an
-	// empty balance: the payout waits then, with all the others. HTTP 401, 403, 404, 405 and 429 are among them anyway.
+	// empty balance: the payout waits then, with all the others. HTTP 401, 403 and 429 are among them anyway.
 	// The interface document shows no code (section 7), so there is no default.
 	ConcernsCaller func(*paymentsvc.Error) bool
 	// Log is told what becomes of payouts, without destinations; nil means slog.Default.

@@ -137,6 +137,7 @@ func (q *riverQueue) Run(ctx context.Context) error {
 	q.running.Store(true)
 	var sweeps sync.WaitGroup
 	sweeps.Go(func() { q.every(ctx, q.Sweep, q.park) })
+	sweeps.Go(func() { q.every(ctx, q.Sweep, q.ask) })
 	sweeps.Go(func() { q.every(ctx, q.Sweep, q.revive) })
 	<-ctx.Done()
 

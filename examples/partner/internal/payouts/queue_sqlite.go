@@ -45,6 +45,7 @@ func (q *sqliteQueue) Run(ctx context.Context) error {
 		goroutines.Go(func() { q.work(ctx, due) })
 	}
 	goroutines.Go(func() { q.every(ctx, q.Sweep, q.park) })
+	goroutines.Go(func() { q.every(ctx, q.Sweep, q.ask) })
 	q.feed(ctx, due)
 	close(due)
 	q.running.Store(false)

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/outcome"
 	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
 )
 
@@ -88,7 +87,13 @@ func (w *worker) pay(ctx context.Context, userData string) (again time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	return w.settle(ctx, payout, claim, leave, w.call(ctx, payout, deadline)), nil
+	orderID, err := w.call(ctx, payout, deadline)
+	if err == nil {
+		leave.answered()
+		w.started(ctx, claim, orderID)
+		return 0, nil
+	}
+	return w.settle(ctx, payout, claim, leave, err), nil
 }
 
 // admit waits for the rate limit and the gate. A nil pass comes with the time after which to ask again.
@@ -120,92 +125,101 @@ func (w *worker) claim(ctx context.Context, userData string) (store.Claim, error
 	return claim, err
 }
 
-// answer is what a call gave.
-type answer struct {
-	orderID string
-	err     error
-}
-
 // call calls the service once. The payout's job may end, and the process be told to stop: the call goes on until its
 // own deadline, for what would be cut off would be unknown.
-func (w *worker) call(ctx context.Context, p store.Payout, deadline time.Time) answer {
+func (w *worker) call(ctx context.Context, p store.Payout, deadline time.Time) (orderID string, err error) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	response, err := w.Client.InitPayout(ctx, paymentsvc.PayoutRequest{
 		Amount: p.Amount, Destination: p.Destination, UserData: p.UserData,
 	})
 	if err != nil {
-		return answer{err: err}
+		return "", err
 	}
-	return answer{orderID: response.OrderID}
+	return response.OrderID, nil
 }
 
-// settle records what became of a call, and gives the time after which to try the payout again, 0 for never.
-func (w *worker) settle(ctx context.Context, p store.Payout, c store.Claim, leave *pass, a answer) time.Duration {
-	if a.err == nil {
-		leave.answered()
-		w.started(ctx, c, a.orderID)
-		return 0
+// settle records what became of a call that failed, and gives the time after which to try the payout again, 0 for never.
+func (w *worker) settle(ctx context.Context, p store.Payout, c store.Claim, leave *pass, err error) time.Duration {
+	failure, ok := errors.AsType[*paymentsvc.Error](err)
+	if !ok {
+		failure = &paymentsvc.Error{Err: err} // not of a Client, so the outcome is unknown
 	}
 	var (
-		again  time.Duration
-		became string
-		record func(ctx context.Context) error
+		again   time.Duration
+		record  func(ctx context.Context) error
+		outcome = paymentsvc.OutcomeOf(err)
 	)
-	switch w.meaning(a.err) {
-	case outcome.NotSent:
-		leave.unanswered("the service cannot be reached")
-		became, again = "not sent", outcome.Backoff(int(p.Attempts)+1, w.MaxPause)
-		record = func(ctx context.Context) error { return w.Store.NotSent(ctx, c, time.Now().Add(again)) }
-	case outcome.CallerRefused:
-		code := refusal(a.err, p)
-		became, again = "postponed", leave.refused(code, outcome.RetryAfter(a.err, time.Now()))
-		record = func(ctx context.Context) error { return w.Store.Postponed(ctx, c, time.Now().Add(again)) }
-		if p.Attempts+1 >= manyTries {
-			again = max(again, rarely)
-			record = func(ctx context.Context) error {
-				return w.Store.Stuck(ctx, c, "Refused again and again: "+code+".", time.Now().Add(again))
-			}
-		}
-	case outcome.Refused:
-		leave.answered()
-		became = "refused"
-		record = func(ctx context.Context) error { return w.Store.Refused(ctx, c, refusal(a.err, p)) }
+	switch {
+	case paymentsvc.SafeToRetry(err),
+		outcome == paymentsvc.OutcomeRejected && w.ConcernsCaller != nil && w.ConcernsCaller(failure):
+		again, record = w.retry(p, c, leave, failure)
+	case outcome == paymentsvc.OutcomeUnknown:
+		record = w.doubt(p, c, leave, failure)
 	default:
-		leave.unanswered("the service does not answer")
-		became = "unknown"
-		record = func(ctx context.Context) error { return w.Store.Unknown(ctx, c, attention, time.Now()) }
+		if outcome == paymentsvc.OutcomeRejected { // an invalid request was not sent, and says nothing of the service
+			leave.answered()
+		}
+		record = func(ctx context.Context) error { return w.Store.Refused(ctx, c, refusal(err, p)) }
 	}
-	log := w.Log.With("user_data", p.UserData, "outcome", became)
-	switch err := w.record(ctx, record); {
-	case errors.Is(err, store.ErrNotFound):
-		log.WarnContext(ctx, "payout: settled in another way meanwhile", slog.Any("error", a.err))
+	log := w.Log.With("user_data", p.UserData, "outcome", outcome.String())
+	switch failed := w.record(ctx, record); {
+	case errors.Is(failed, store.ErrNotFound):
+		log.WarnContext(ctx, "payout: settled in another way meanwhile", slog.Any("error", err))
 		return 0
-	case err != nil:
-		log.ErrorContext(ctx, "payout: outcome not recorded, so it will be parked", "error", err.Error())
+	case failed != nil:
+		log.ErrorContext(ctx, "payout: outcome not recorded, so it will be parked", "error", failed.Error())
 		return 0
 	}
-	log.WarnContext(ctx, "payout", slog.Any("error", a.err))
+	log.WarnContext(ctx, "payout", slog.Any("error", err))
 	return again
 }
 
-// attention is what a person reads of a payout of which nobody knows whether it was carried out.
-const attention = "No answer: ask the service whether it was paid, by its user_data."
-
-// meaning is outcome.Of, with the refusals that concern the caller by Config.ConcernsCaller.
-func (w *worker) meaning(err error) outcome.Meaning {
-	meaning := outcome.Of(err)
-	failure, ok := errors.AsType[*paymentsvc.Error](err)
-	if ok && meaning == outcome.Refused && failure.Outcome == paymentsvc.OutcomeRejected &&
-		w.ConcernsCaller != nil && w.ConcernsCaller(failure) {
-		return outcome.CallerRefused
+// retry returns the time after which to try again a payout that was certainly not started, and what records that.
+func (w *worker) retry(p store.Payout, c store.Claim, leave *pass, failure *paymentsvc.Error) (
+	again time.Duration, record func(ctx context.Context) error,
+) {
+	if failure.Outcome == paymentsvc.OutcomeNotSent {
+		leave.unanswered("the service cannot be reached")
+		again = min(time.Second<<min(p.Attempts, 20), w.MaxPause)
+		return again, func(ctx context.Context) error { return w.Store.NotSent(ctx, c, time.Now().Add(again)) }
 	}
-	return meaning
+	code := refusal(failure, p)
+	wait, _ := failure.RetryAfter()
+	again = leave.refused(code, wait)
+	if p.Attempts+1 < manyTries {
+		return again, func(ctx context.Context) error { return w.Store.Postponed(ctx, c, time.Now().Add(again)) }
+	}
+	again = max(again, rarely)
+	return again, func(ctx context.Context) error {
+		return w.Store.Stuck(ctx, c, "Refused again and again: "+code+".", time.Now().Add(again))
+	}
 }
+
+// doubt returns what records a payout of which nobody knows whether it was started. With an order_id the service is
+// asked for it, and it needs nobody.
+func (w *worker) doubt(p store.Payout, c store.Claim, leave *pass, failure *paymentsvc.Error) (
+	record func(ctx context.Context) error,
+) {
+	if errors.Is(failure, paymentsvc.ErrUnauthorized) || errors.Is(failure, paymentsvc.ErrRateLimited) {
+		wait, _ := failure.RetryAfter()
+		leave.refused(refusal(failure, p), wait) // perhaps by a proxy: the next payout would fare the same
+	} else {
+		leave.unanswered("the service does not answer")
+	}
+	reason := attention
+	if failure.OrderID != "" {
+		reason = ""
+	}
+	return func(ctx context.Context) error { return w.Store.Unknown(ctx, c, failure.OrderID, reason, time.Now()) }
+}
+
+// attention is what a person reads of a payout of which nobody knows whether it was carried out.
+const attention = "No clear answer: ask the service whether it was paid, by its user_data."
 
 // refusal gives the service's code, unless it repeats the destination.
 func refusal(err error, p store.Payout) string {
-	code := outcome.Code(err)
+	code := store.Refusal(err)
 	if strings.Contains(code, strings.TrimPrefix(p.Destination, "+")) {
 		return "a code that repeats the destination"
 	}

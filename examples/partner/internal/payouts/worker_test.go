@@ -25,6 +25,10 @@ func (f serviceFunc) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest)
 	return f(ctx, r)
 }
 
+func (serviceFunc) StatusPayout(context.Context, paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse, error) {
+	return nil, errors.New("nobody asks")
+}
+
 // stored opens a database with n payouts.
 func stored(t *testing.T, url string, n int) (s *store.Store, payouts []string) {
 	t.Helper()
@@ -285,4 +289,72 @@ func TestAPayoutThatIsRefusedAgainAndAgainIsTriedRarely(t *testing.T) {
 		assert.Equal(t, store.StatePending, p.State)
 		assert.Empty(t, p.Attention)
 	})
+}
+
+// answeredService answers questions too.
+type answeredService struct {
+	serviceFunc
+	status func(orderID string) (*paymentsvc.StatusResponse, error)
+}
+
+func (s answeredService) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse, error) {
+	return s.status(r.OrderID)
+}
+
+func TestAPayoutThatIsAskedForInVainIsForAPersonAndAskedForRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, payouts := stored(t, testdb.SQLite(t), 1)
+		asked, there := 0, false
+		service := answeredService{
+			func(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+				return nil, &paymentsvc.Error{OrderID: "o-1", HTTPStatus: 200, Err: paymentsvc.ErrUnexpectedResponse}
+			},
+			func(orderID string) (*paymentsvc.StatusResponse, error) {
+				asked++
+				assert.Equal(t, "o-1", orderID)
+				if there {
+					return &paymentsvc.StatusResponse{OrderID: orderID, UserData: payouts[0], Amount: paymentsvc.MustParseAmount("2")}, nil
+				}
+				return []*paymentsvc.StatusResponse{{}, {OrderID: "o-1"}, {UserData: payouts[0]}, nil}[asked%4],
+					[]error{nil, nil, nil, errors.New("no answer")}[asked%4]
+			},
+		}
+		w := newWorker(Config{Store: s, Client: service, Log: slog.New(slog.DiscardHandler)}.withDefaults())
+		_, err := w.pay(t.Context(), payouts[0])
+		require.NoError(t, err)
+		payout := func() store.Payout {
+			p, err := s.Payout(t.Context(), payouts[0])
+			require.NoError(t, err)
+			return p
+		}
+		for began := time.Now(); time.Since(began) < 2*time.Hour; time.Sleep(w.Sweep) {
+			require.NoError(t, w.ask(t.Context()))
+			p := payout()
+			assert.Equal(t, store.StateUnknown, p.State)
+			assert.Equal(t, p.Asked > askedInVain, p.Attention != "", p.Asked)
+		}
+		assert.Equal(t, notSaid, payout().Attention)
+		assert.Less(t, asked, 25)
+		there = true
+		time.Sleep(slowest)
+		require.NoError(t, w.ask(t.Context()))
+		assert.Equal(t, store.StatePending, payout().State)
+		assert.Equal(t, "The service has it with 2 instead of 1.", payout().Attention, "the other reason is gone")
+	})
+}
+
+func TestWhatWasNeverSentSaysNothingOfTheService(t *testing.T) {
+	s, payouts := stored(t, testdb.SQLite(t), 2)
+	service := serviceFunc(func(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+		if r.UserData == payouts[0] {
+			return nil, &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 401, Err: errors.New("no")}
+		}
+		return nil, &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}
+	})
+	w := newWorker(Config{Store: s, Client: service, MinPause: time.Nanosecond}.withDefaults())
+	for _, userData := range payouts {
+		_, err := w.pay(t.Context(), userData)
+		require.NoError(t, err)
+	}
+	assert.True(t, w.gate.state().Paused, "the caller is still refused")
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -81,14 +82,14 @@ func (s *Store) Found(ctx context.Context, t Table, userData, orderID string, am
 // NotSent records the proof that no byte of the claimed attempt left: the row may be claimed again from dueAt on. It
 // is ErrNotFound once the claim has passed to somebody else, or the row has become known in another way.
 func (s *Store) NotSent(ctx context.Context, c Claim, dueAt time.Time) error {
-	return s.end(ctx, c, `state = 'created', due_at = $4`, millis(dueAt))
+	return s.end(ctx, s.db, c, `state = 'created', due_at = $4`, millis(dueAt))
 }
 
 // Postponed records that the service refused the caller and not the row, with HTTP 401 or 429 for instance: the row may
 // be claimed again from dueAt on. It is doubted from then on, so that a later refusal ("user_data was used before") is
 // not taken for the end of it. Errors are those of NotSent.
 func (s *Store) Postponed(ctx context.Context, c Claim, dueAt time.Time) error {
-	return s.end(ctx, c, `state = 'created', doubted = 1, due_at = $4`, millis(dueAt))
+	return s.end(ctx, s.db, c, `state = 'created', doubted = 1, due_at = $4`, millis(dueAt))
 }
 
 // Refused records that the service refused the row, with its error code. The row is rejected then, unless an earlier
@@ -98,20 +99,64 @@ func (s *Store) Refused(ctx context.Context, c Claim, code string) error {
 	if c.Table == Payouts {
 		attention = "Refused, but an earlier call may have been carried out. Ask the service whether it was paid."
 	}
-	return s.end(ctx, c, `state = CASE WHEN doubted = 1 THEN 'unknown' ELSE 'rejected' END,
+	return s.end(ctx, s.db, c, `state = CASE WHEN doubted = 1 THEN 'unknown' ELSE 'rejected' END,
 		attention = CASE WHEN doubted = 1 THEN $4 ELSE '' END, refusal = $5, due_at = $3`,
 		attention, shorten(cmp.Or(code, "refused")))
 }
 
-// Unknown records that the claimed attempt may have been carried out. attention says why a person must look, "" where
-// none must; dueAt is when the service is to be asked. Errors are those of NotSent.
-func (s *Store) Unknown(ctx context.Context, c Claim, attention string, dueAt time.Time) error {
-	return s.end(ctx, c, `state = 'unknown', doubted = 1, attention = $4, due_at = $5`, attention, millis(dueAt))
+// Unknown records that the claimed attempt may have been carried out. orderID is the order_id of an answer that was no
+// success, "" without one: it is kept, and notifications that waited for it are applied. An orderID of another row calls
+// for a person. attention says why a person must look, "" where none must; dueAt is when the service is to be asked.
+// Errors are those of NotSent.
+func (s *Store) Unknown(ctx context.Context, c Claim, orderID, attention string, dueAt time.Time) error {
+	orderID = identifier(orderID)
+	return s.change(ctx, func(tx *transaction) error {
+		if err := tx.lockOrderID(ctx, orderID); err != nil {
+			return err
+		}
+		err := s.end(ctx, tx, c, `state = 'unknown', doubted = 1, attention = $4, due_at = $5`, attention, millis(dueAt))
+		if err != nil || orderID == "" {
+			return err
+		}
+		r, err := tx.load(ctx, c.Table, "user_data", c.UserData)
+		if err != nil {
+			return err
+		}
+		taken, err := tx.taken(ctx, r, orderID)
+		if err != nil {
+			return err
+		}
+		if taken || r.orderID != "" && r.orderID != orderID {
+			r.found(orderID, taken) // which calls for a person
+			return tx.save(ctx, r)
+		}
+		r.orderID = orderID
+		if err := tx.save(ctx, r); err != nil {
+			return err
+		}
+		return tx.applyWaiting(ctx, r)
+	})
+}
+
+// Asking records that the service is about to be asked whether it has an unknown row, before it is, so that of several
+// processes one asks, and a process that dies leaves the next question to nextAt. attention says why a person must look
+// meanwhile, "" leaves that as it is. It is ErrNotFound when there is nothing to ask.
+func (s *Store) Asking(ctx context.Context, t Table, userData, attention string, nextAt time.Time) error {
+	now := millis(s.now())
+	return changed(s.db.ExecContext(ctx, `UPDATE `+string(t)+`
+		SET asked = asked + 1, due_at = $1, attention = CASE WHEN attention = '' THEN $2 ELSE attention END, updated_at = $3
+		WHERE user_data = $4 AND state = 'unknown' AND due_at <= $3`,
+		millis(nextAt), attention, now, userData))
+}
+
+// execer is a *sql.DB or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // end ends a claim. Its set names $4 and so on for more, and $3 for the time.
-func (s *Store) end(ctx context.Context, c Claim, set string, more ...any) error {
-	return changed(s.db.ExecContext(ctx, `UPDATE `+string(c.Table)+` SET `+set+`, updated_at = $3
+func (s *Store) end(ctx context.Context, in execer, c Claim, set string, more ...any) error {
+	return changed(in.ExecContext(ctx, `UPDATE `+string(c.Table)+` SET `+set+`, updated_at = $3
 		WHERE user_data = $1 AND attempt = $2 AND state = 'starting'`,
 		append([]any{c.UserData, c.Attempt, millis(s.now())}, more...)...))
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,7 +140,8 @@ func TestAnOutcomeLeadsToItsState(t *testing.T) {
 	postponed := func(b *books, c store.Claim) error { return b.Postponed(ctx, c, b.Now()) }
 	refused := func(b *books, c store.Claim) error { return b.Refused(ctx, c, "E17") }
 	started := func(b *books, c store.Claim) error { return b.Started(ctx, c, "o-1", "") }
-	unknown := func(b *books, c store.Claim) error { return b.Unknown(ctx, c, "look", b.Now()) }
+	unknown := func(b *books, c store.Claim) error { return b.Unknown(ctx, c, "", "look", b.Now()) }
+	named := func(b *books, c store.Claim) error { return b.Unknown(ctx, c, "o-1", "", b.Now()) }
 	const doubtful = "Refused, but an earlier call may have been carried out. Ask the service whether it was paid."
 	tests := []struct {
 		name     string
@@ -154,6 +156,7 @@ func TestAnOutcomeLeadsToItsState(t *testing.T) {
 			row{State: store.StateUnknown, Attempts: 2, Doubted: true, Refusal: "E17", Attention: doubtful}},
 		{"refused", []outcome{refused}, row{State: store.StateRejected, Attempts: 1, Refusal: "E17"}},
 		{"started", []outcome{started}, row{State: store.StatePending, OrderID: "o-1", Attempts: 1}},
+		{"unknown with an order_id", []outcome{named}, row{State: store.StateUnknown, OrderID: "o-1", Attempts: 1, Doubted: true}},
 		{"unknown", []outcome{unknown}, row{State: store.StateUnknown, Attempts: 1, Doubted: true, Attention: "look"}},
 	}
 	each(t, func(t *testing.T, b *books) {
@@ -236,7 +239,7 @@ func TestAnotherClaimRecordsNothing(t *testing.T) {
 		assert.ErrorIs(t, b.NotSent(t.Context(), old, b.Now()), store.ErrNotFound)
 		assert.ErrorIs(t, b.Postponed(t.Context(), old, b.Now()), store.ErrNotFound)
 		assert.ErrorIs(t, b.Refused(t.Context(), old, "E17"), store.ErrNotFound)
-		assert.ErrorIs(t, b.Unknown(t.Context(), old, "", b.Now()), store.ErrNotFound)
+		assert.ErrorIs(t, b.Unknown(t.Context(), old, "", "", b.Now()), store.ErrNotFound)
 		assert.Equal(t, row{State: store.StateStarting, Attempts: 2}, b.row("u"))
 	})
 }
@@ -290,6 +293,38 @@ func TestAnOrderIDOfTwoRowsCallsForAPerson(t *testing.T) {
 	})
 }
 
+func TestAnUnknownRowKeepsItsOrderID(t *testing.T) {
+	each(t, func(t *testing.T, b *books) {
+		ctx := t.Context()
+		b.add("u")
+		b.add("v")
+		require.NoError(t, b.Unknown(ctx, b.claim("u"), "o-1", "", b.Now()))
+		require.NoError(t, b.Unknown(ctx, b.claim("v"), "o-1", "", b.Now()))
+		assert.Equal(t, row{State: store.StateUnknown, Attempts: 1, Doubted: true,
+			Attention: "The service gave an order_id that another row has: o-1."}, b.row("v"))
+
+		if b.table == store.Payouts {
+			due, err := b.UnknownPayouts(ctx, 10)
+			require.NoError(t, err)
+			assert.Equal(t, []string{"u"}, due, "what has no order_id cannot be asked for")
+		}
+		require.NoError(t, b.Asking(ctx, b.table, "u", "", b.Now().Add(time.Second)))
+		require.NoError(t, b.Found(ctx, b.table, "u", "o-1", paymentsvc.MustParseAmount("10.5")))
+		assert.Equal(t, row{State: store.StatePending, OrderID: "o-1", Attempts: 1, Doubted: true}, b.row("u"))
+	})
+}
+
+func TestANotificationMayComeBeforeTheOrderIDOfAnUnknownRow(t *testing.T) {
+	each(t, func(t *testing.T, b *books) {
+		b.add("u")
+		c := b.claim("u")
+		b.apply(b.notice("o-1", "", paymentsvc.StatusSuccess))
+		require.NoError(t, b.Unknown(t.Context(), c, "o-1", "", b.Now()))
+		assert.Equal(t, row{State: store.StateSucceeded, OrderID: "o-1", Attempts: 1, Doubted: true}, b.row("u"))
+		assert.Zero(t, b.waiting())
+	})
+}
+
 func TestAStartAfterARefusalCallsForAPerson(t *testing.T) {
 	each(t, func(t *testing.T, b *books) {
 		b.add("u")
@@ -299,6 +334,28 @@ func TestAStartAfterARefusalCallsForAPerson(t *testing.T) {
 		assert.Equal(t, row{State: store.StateRejected, OrderID: "o-1", Attempts: 1, Refusal: "E17",
 			Attention: "The service has it, though it was refused: order_id o-1."}, b.row("u"))
 	})
+}
+
+func TestACodeIsShownIfItLooksLikeOne(t *testing.T) {
+	answered := func(status int, code string) error {
+		return &paymentsvc.Error{HTTPStatus: status, Err: &paymentsvc.ServiceError{Code: code}}
+	}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{answered(402, "E17"), "E17"},
+		{answered(402, "payments.no-money:7_a"), "payments.no-money:7_a"},
+		{answered(402, ""), "HTTP 402"},
+		{answered(200, "card 4111 1111 1111 1111"), "HTTP 200"},
+		{answered(402, "E17\nE18"), "HTTP 402"},
+		{answered(402, "größer"), "HTTP 402"},
+		{answered(402, strings.Repeat("E", 64)), strings.Repeat("E", 64)},
+		{answered(402, strings.Repeat("E", 65)), "HTTP 402"},
+		{&paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}, "invalid request"},
+	} {
+		assert.Equal(t, test.want, store.Refusal(test.err))
+	}
 }
 
 func TestAServicesCodeIsBoundedAndQuoted(t *testing.T) {

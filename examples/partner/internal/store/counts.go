@@ -14,6 +14,8 @@ type Counts struct {
 	Attention int64
 	// Stuck counts those of them that are created or starting: they are tried, but rarely.
 	Stuck int64
+	// Parked counts those of them that are unknown.
+	Parked int64
 }
 
 // Total is the number of rows.
@@ -25,7 +27,9 @@ func (c Counts) Total() (n int64) {
 }
 
 // Open is the number of rows of which the program will find out by itself what becomes of the start.
-func (c Counts) Open() int64 { return c.States[StateCreated] + c.States[StateStarting] - c.Stuck }
+func (c Counts) Open() int64 {
+	return c.States[StateCreated] + c.States[StateStarting] - c.Stuck + c.States[StateUnknown] - c.Parked
+}
 
 func (c *Counts) add(state State, attend bool, n int64) {
 	c.States[state] += n
@@ -37,8 +41,12 @@ func (c *Counts) add(state State, attend bool, n int64) {
 // attend says of rows that are counted already that a person has to look at them.
 func (c *Counts) attend(state State, n int64) {
 	c.Attention += n
-	if state == StateCreated || state == StateStarting {
+	switch state {
+	case StateCreated, StateStarting:
 		c.Stuck += n
+	case StateUnknown:
+		c.Parked += n
+	default:
 	}
 }
 

@@ -186,7 +186,7 @@ func TestAnOrderIDThatAPersonGivesHasToFit(t *testing.T) {
 		b.sub("another row's", func(t *testing.T) {
 			b.bring("other", store.StatePending) // which has o-1
 			b.add("u")
-			require.NoError(t, b.Unknown(t.Context(), b.claim("u"), "", b.Now()))
+			require.NoError(t, b.Unknown(t.Context(), b.claim("u"), "", "", b.Now()))
 			for _, kind := range []store.DecisionKind{store.DecideFound, store.DecidePaid} {
 				_, err := b.decide(b.decision(kind, "o-1"))
 				require.ErrorIs(t, err, store.ErrOrderID)
@@ -277,7 +277,7 @@ func TestALateAnswerAfterAPersonsNoCallsForAPerson(t *testing.T) {
 	each(t, func(t *testing.T, b *books) {
 		b.add("u")
 		c := b.claim("u")
-		require.NoError(t, b.Unknown(t.Context(), c, "nobody knows", b.Now()))
+		require.NoError(t, b.Unknown(t.Context(), c, "", "nobody knows", b.Now()))
 		_, err := b.decide(b.decision(store.DecideUnpaid, ""))
 		require.NoError(t, err)
 		require.NoError(t, b.Started(t.Context(), c, "o-1", ""))

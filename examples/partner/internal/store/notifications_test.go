@@ -49,7 +49,7 @@ func (b *books) bring(userData string, state store.State) {
 	c, ctx := b.claim(userData), b.t.Context()
 	switch state {
 	case store.StateUnknown:
-		require.NoError(b.t, b.Unknown(ctx, c, "nobody knows", b.Now()))
+		require.NoError(b.t, b.Unknown(ctx, c, "", "nobody knows", b.Now()))
 	case store.StateRejected:
 		require.NoError(b.t, b.Refused(ctx, c, "E17"))
 	case store.StatePending, store.StateSucceeded, store.StateFailed:
@@ -216,7 +216,7 @@ func TestAnotherAmountIsNotShippedFor(t *testing.T) {
 			case store.StatePending:
 				require.NoError(t, b.Started(t.Context(), b.claim(userData), orderID, ""))
 			case store.StateUnknown:
-				require.NoError(t, b.Unknown(t.Context(), b.claim(userData), "", b.Now()))
+				require.NoError(t, b.Unknown(t.Context(), b.claim(userData), "", "", b.Now()))
 			}
 			n := b.notice(orderID, userData, paymentsvc.StatusSuccess)
 			n.Amount = paymentsvc.MustParseAmount("1.05")

@@ -83,17 +83,6 @@ func (s *Store) DueOrders(ctx context.Context, state State, most int) (list []Or
 	return list, rows.Err()
 }
 
-// Asking records that the service is about to be asked whether it has an unknown order, before it is, so that of
-// several processes one asks, and a process that dies leaves the next question to nextAt. attention says why a person
-// must look meanwhile, "" leaves that as it is. It is ErrNotFound when there is nothing to ask.
-func (s *Store) Asking(ctx context.Context, userData, attention string, nextAt time.Time) error {
-	now := millis(s.now())
-	return changed(s.db.ExecContext(ctx, `UPDATE orders
-		SET asked = asked + 1, due_at = $1, attention = CASE WHEN attention = '' THEN $2 ELSE attention END, updated_at = $3
-		WHERE user_data = $4 AND state = 'unknown' AND due_at <= $3`,
-		millis(nextAt), attention, now, userData))
-}
-
 // Absent records that the service does not have an unknown order, long enough after its last attempt, which attempt
 // names. It may then be started again with the same user_data; but it is rejected where that attempt was refused, or,
 // for reason, where one is given. It is ErrNotFound when something has changed meanwhile, and of an order of which the

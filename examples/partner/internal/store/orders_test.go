@@ -83,7 +83,7 @@ func TestOrdersAreDueInTheirTurn(t *testing.T) {
 		}
 		assert.Equal(t, []string{"c", "b", "a"}, due(store.StateCreated, 10))
 		assert.Equal(t, []string{"c", "b"}, due(store.StateCreated, 2))
-		require.NoError(t, b.Unknown(t.Context(), b.claim("c"), "", b.Now().Add(time.Second)))
+		require.NoError(t, b.Unknown(t.Context(), b.claim("c"), "", "", b.Now().Add(time.Second)))
 		assert.Equal(t, []string{"b", "a"}, due(store.StateCreated, 10))
 		assert.Empty(t, due(store.StateUnknown, 10))
 		b.Add(time.Second)
@@ -96,8 +96,8 @@ func TestAnUnknownOrderIsAskedForByOne(t *testing.T) {
 		ctx := t.Context()
 		b.bring("u", store.StateUnknown) // with a reason to look
 		next := b.Now().Add(time.Minute)
-		require.NoError(t, b.Asking(ctx, "u", "asked in vain", next))
-		assert.ErrorIs(t, b.Asking(ctx, "u", "", next), store.ErrNotFound, "another process has")
+		require.NoError(t, b.Asking(ctx, b.table, "u", "asked in vain", next))
+		assert.ErrorIs(t, b.Asking(ctx, b.table, "u", "", next), store.ErrNotFound, "another process has")
 		o, err := b.Order(ctx, "u")
 		require.NoError(t, err)
 		assert.Equal(t, 1, o.Asked)
@@ -106,7 +106,7 @@ func TestAnUnknownOrderIsAskedForByOne(t *testing.T) {
 
 		b.Add(time.Minute)
 		require.NoError(t, b.Started(ctx, store.Claim{Table: store.Orders, UserData: "u"}, "o-1", ""))
-		assert.ErrorIs(t, b.Asking(ctx, "u", "", next), store.ErrNotFound, "there is nothing to ask")
+		assert.ErrorIs(t, b.Asking(ctx, b.table, "u", "", next), store.ErrNotFound, "there is nothing to ask")
 	})
 }
 
@@ -133,7 +133,7 @@ func TestAnAbsentOrderMayBeStartedAgain(t *testing.T) {
 				if test.refused {
 					require.NoError(t, b.Refused(ctx, c, "E17"))
 				} else {
-					require.NoError(t, b.Unknown(ctx, c, "look", b.Now()))
+					require.NoError(t, b.Unknown(ctx, c, "", "look", b.Now()))
 				}
 				assert.ErrorIs(t, b.Absent(ctx, "u", first.Attempt, test.reason), store.ErrNotFound, "that was asked before")
 				require.NoError(t, b.Absent(ctx, "u", c.Attempt, test.reason))

@@ -112,7 +112,7 @@ func TestRowsArePicked(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, store.Counts{
 			States:    map[store.State]int64{store.StateCreated: 1, store.StateUnknown: 1, store.StatePending: 1},
-			Attention: 1,
+			Attention: 1, Parked: 1,
 		}, counts)
 	})
 }

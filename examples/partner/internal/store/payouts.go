@@ -27,6 +27,7 @@ type Payout struct {
 	OrderID     string // "" until it is known
 	Attempts    int64
 	Doubted     bool // an attempt had an unknown outcome
+	Asked       int  // how often the service was asked whether it has the payout
 	DueAt       time.Time
 	Refusal     string // the service's error code
 	Attention   string // why a person must look, "" where none must
@@ -51,9 +52,9 @@ func (s *Store) Payout(ctx context.Context, userData string) (Payout, error) {
 	var orderID sql.NullString
 	var due, created, updated int64
 	err := s.db.QueryRowContext(ctx, `SELECT reference, file_id, line, amount, destination, state, order_id, attempts,
-		doubted = 1, due_at, refusal, attention, created_at, updated_at FROM payouts WHERE user_data = $1`, userData).
+		doubted = 1, asked, due_at, refusal, attention, created_at, updated_at FROM payouts WHERE user_data = $1`, userData).
 		Scan(&p.Reference, &p.FileID, &p.Line, &p.Amount, &p.Destination, &p.State, &orderID, &p.Attempts,
-			&p.Doubted, &due, &p.Refusal, &p.Attention, &created, &updated)
+			&p.Doubted, &p.Asked, &due, &p.Refusal, &p.Attention, &created, &updated)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Payout{}, ErrNotFound
 	}
@@ -69,10 +70,19 @@ func (s *Store) DuePayouts(ctx context.Context, before time.Time, limit int) ([]
 	return texts(rows, err)
 }
 
+// UnknownPayouts returns the user_data of unknown payouts whose order_id is known and which are due to be asked for, the
+// longest due first, at most limit.
+func (s *Store) UnknownPayouts(ctx context.Context, limit int) ([]string, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT user_data FROM payouts
+		WHERE state = 'unknown' AND order_id IS NOT NULL AND due_at <= $1 ORDER BY due_at, user_data LIMIT $2`,
+		millis(s.now()), limit)
+	return texts(rows, err)
+}
+
 // Stuck records what Postponed does, of a row that is refused for so long that a person must look, who reads attention.
 // Errors are those of NotSent.
 func (s *Store) Stuck(ctx context.Context, c Claim, attention string, dueAt time.Time) error {
-	return s.end(ctx, c, `state = 'created', doubted = 1, attention = $4, due_at = $5`, attention, millis(dueAt))
+	return s.end(ctx, s.db, c, `state = 'created', doubted = 1, attention = $4, due_at = $5`, attention, millis(dueAt))
 }
 
 // FileCounts counts the payouts of a file, those among them that another file brought first.

@@ -3,9 +3,28 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
 )
+
+// code is what an error code may look like to be stored and shown: it is text of an answer, which may repeat anything.
+var code = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+
+// Refusal returns what to store of the error of a start: the service's error code if it looks like a code, otherwise the
+// HTTP status, or "invalid request" for what was never sent. A card number looks like a code too.
+func Refusal(err error) string {
+	if reported, ok := errors.AsType[*paymentsvc.ServiceError](err); ok && code.MatchString(reported.Code) {
+		return reported.Code
+	}
+	if failure, ok := errors.AsType[*paymentsvc.Error](err); ok && failure.HTTPStatus != 0 {
+		return "HTTP " + strconv.Itoa(failure.HTTPStatus)
+	}
+	return "invalid request"
+}
 
 // storable gives a text that others have written as every database takes it: PostgreSQL takes neither NUL nor what is
 // not UTF-8.

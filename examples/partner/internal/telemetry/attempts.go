@@ -31,7 +31,7 @@ func newAttempts(m metric.Meter) (a attempts, err error) {
 
 // OnAttempt is for paymentsvc.Config.OnAttempt: it counts the attempt, and adds it to the span of the call.
 func (t *Telemetry) OnAttempt(ctx context.Context, a paymentsvc.Attempt) {
-	endpoint, outcome := attribute.String("endpoint", endpointLabel(a.Endpoint)), attribute.String("outcome", outcomeLabel(a))
+	endpoint, outcome := attribute.String("endpoint", endpointLabel(a.Endpoint)), attribute.String("outcome", a.Result())
 	t.attempts.number.Add(ctx, 1, metric.WithAttributes(endpoint, outcome,
 		attribute.String("http_status", statusLabel(a.HTTPStatus)), attribute.String("attempt", attemptLabel(a.Number))))
 	t.attempts.duration.Record(ctx, a.Duration.Seconds(), metric.WithAttributes(endpoint, outcome))
@@ -50,13 +50,6 @@ func endpointLabel(endpoint string) string {
 		return endpoint
 	}
 	return "other"
-}
-
-func outcomeLabel(a paymentsvc.Attempt) string {
-	if a.Err == nil {
-		return "success"
-	}
-	return a.Outcome.String()
 }
 
 func statusLabel(status int) string {

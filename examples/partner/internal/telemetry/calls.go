@@ -41,6 +41,13 @@ func (c *Calls) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*pa
 	})
 }
 
+// StatusPayout is paymentsvc.Client.StatusPayout.
+func (c *Calls) StatusPayout(ctx context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse, error) {
+	return call(ctx, c.tracer, "status_payout", "", func(ctx context.Context) (*paymentsvc.StatusResponse, error) {
+		return c.client.StatusPayout(ctx, r)
+	})
+}
+
 // GetBalance is paymentsvc.Client.GetBalance.
 func (c *Calls) GetBalance(ctx context.Context) (*paymentsvc.Balance, error) {
 	return call(ctx, c.tracer, "get_balance", "", c.client.GetBalance)
