@@ -19,6 +19,9 @@ var (
 	// ErrInvalidRequest says that what the caller gave, a request or a configuration, cannot be used. The
 	// text names the field. Nothing was sent.
 	ErrInvalidRequest = errors.New("invalid request")
+	// ErrSensitive says that encoding/json was asked for a [PaymentRequest] or a [PayoutRequest], which may hold card
+	// data: loggers use encoding/json. To store a request or to queue it, use its JSON method.
+	ErrSensitive = errors.New("a request may hold card data: use its JSON method to store it")
 	// ErrUnexpectedResponse says that the answer is not what the interface document shows for the endpoint:
 	// one JSON object with the endpoint's fields. The bytes are in Error.Body.
 	ErrUnexpectedResponse = errors.New("unexpected response")
@@ -213,6 +216,11 @@ func (e *ServiceError) Error() string {
 
 // Format writes the text of Error under every verb, so that %+v and %#v do not repeat Code and Message either.
 func (e ServiceError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// MarshalJSON writes the text of Error, and neither Code nor Message. It returns an error only if encoding/json does.
+func (e ServiceError) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"error": e.Error()})
+}
 
 // ErrorDecoder finds the service's error in an answer, or returns nil when the answer holds none. It sees every whole
 // answer first, with any HTTP status: section 7 of the interface document gives success and error one shape, and shows
