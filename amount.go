@@ -16,25 +16,23 @@ import (
 // The scale is kept. The zero value is "not set" and never the amount 0. It holds no float and does no
 // arithmetic: use Minor for that. Amounts of one value but two scales are not ==; use Equal.
 //
-// An Amount keeps every digit, and "not set", in encoding/json (a number), encoding/xml, YAML, TOML and other users of
+// Every digit, and "not set", survives in encoding/json (as a number), encoding/xml, YAML and whatever else uses
 // encoding.TextMarshaler (text), encoding/gob, CBOR and MessagePack (bytes that hold the text), and BSON of the MongoDB
-// driver v2 (a string). Version 1 of that driver returns an error.
+// driver v2 (a string). Version 1 of that driver returns an error. DynamoDB's attributevalue writes a string with its
+// options UseEncodingMarshalers and UseEncodingUnmarshalers, and returns an error without them.
 //
-// The attributevalue package of DynamoDB needs its options UseEncodingMarshalers and UseEncodingUnmarshalers, and then
-// writes a string. Without them it returns an error.
-//
-// In database/sql it is text. Use a column of type TEXT on SQLite: NUMERIC, DECIMAL, INTEGER and REAL are floats there,
-// so 10.50 cannot be read back and 12345678901234567.89 changes without an error. Use numeric on PostgreSQL and DECIMAL
-// on MySQL, with enough decimals.
+// In a database it is text, see Value and Scan. SQLite keeps it only in a column of type TEXT: in NUMERIC, DECIMAL,
+// INTEGER and REAL, 10.50 becomes a float that Scan rejects, and 12345678901234567.89 becomes 12345678901234568 without
+// an error. Use numeric on PostgreSQL.
 type Amount struct {
-	unencodable `dynamodbav:",omitempty,nullempty"`
+	unencodable `dynamodbav:",omitempty,nullempty"` //nolint:unused // reflection finds it
 
 	text string // as internal/decimal writes it, "" when not set
 }
 
-// unencodable makes DynamoDB's attributevalue return an error for an Amount, where it would store an empty map: it finds
-// embedded fields of unexported types, and rejects this combination of tags. It takes no space.
-type unencodable [0]byte
+// unencodable makes DynamoDB's attributevalue return an error for an Amount, where it would store an empty map: it
+// finds embedded fields of unexported types, and rejects this combination of tags. It takes no space.
+type unencodable [0]byte //nolint:unused // reflection finds it
 
 var errAmountNotSet = errors.New("paymentsvc: amount is not set")
 
@@ -171,6 +169,19 @@ func (a Amount) MarshalBinary() ([]byte, error) { return a.MarshalText() }
 // UnmarshalBinary is UnmarshalText, with its errors.
 func (a *Amount) UnmarshalBinary(b []byte) error { return a.UnmarshalText(b) }
 
+// UnmarshalYAML reads the source text of a number, in quotes or not, or of null, with the errors of UnmarshalText. It
+// is for goccy/go-yaml, which would hand UnmarshalText a number that has been a float; yaml.v3 needs no such method.
+func (a *Amount) UnmarshalYAML(b []byte) error {
+	b = bytes.TrimSpace(b)
+	if n := len(b); n > 1 && (b[0] == '"' || b[0] == '\'') && b[n-1] == b[0] {
+		b = b[1 : n-1]
+	}
+	if text := string(b); text == "null" || text == "~" {
+		b = nil
+	}
+	return a.UnmarshalText(b)
+}
+
 // The types of BSON values that an Amount is stored as or read from.
 const (
 	bsonString     = 0x02
@@ -208,7 +219,7 @@ func (a *Amount) UnmarshalBSONValue(typ byte, data []byte) error {
 	case typ == bsonDecimal128 && len(data) == 16:
 		text, err = decimal.From128(binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data))
 	default:
-		return fmt.Errorf("paymentsvc: amount: cannot be read from BSON type %#x of %d bytes, keep it as a string", typ, len(data))
+		return fmt.Errorf("paymentsvc: amount: cannot be read from %d bytes of BSON type %#x", len(data), typ)
 	}
 	if err != nil {
 		return fmt.Errorf("paymentsvc: amount: %w", err)

@@ -60,6 +60,23 @@ func TestAmountSurvivesGobAndXML(t *testing.T) {
 	})
 }
 
+func TestAmountReadsYAMLSource(t *testing.T) {
+	for in, want := range map[string]string{
+		"10.50": "10.50", `"10.50"`: "10.50", "'10.50'\n": "10.50", "1e2": "100", "null": "", "~": "", "": "", `""`: "",
+	} {
+		got := paymentsvc.MustParseAmount("99")
+		require.NoError(t, got.UnmarshalYAML([]byte(in)), "%q", in)
+		require.Equal(t, want, got.String(), "%q", in)
+	}
+	for _, in := range []string{"0x10", "010", "1_000", ".inf", "'", `"1`, `'1"`, `"null"x`, "{}", "[1]", "1 # one", pan + "x"} {
+		got := paymentsvc.MustParseAmount("99")
+		err := got.UnmarshalYAML([]byte(in))
+		require.ErrorIs(t, err, decimal.ErrSyntax, "%q", in)
+		require.NotContains(t, err.Error(), "4111")
+		require.Equal(t, "99", got.String(), "%q", in)
+	}
+}
+
 func TestAmountInBSON(t *testing.T) {
 	typ, data, err := paymentsvc.MustParseAmount("10.50").MarshalBSONValue()
 	require.NoError(t, err)

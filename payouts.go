@@ -27,9 +27,9 @@ func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutRe
 // PayoutRequest is the body of init_payout (section 4.3), but for partner_id and project_id, which the Client
 // adds.
 //
-// Loggers do not show Destination: fmt and slog hide it, except for a request in an unexported field, where fmt calls no
-// method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and UnmarshalJSON to
-// read it back: what is stored then holds the destination. Do not embed a request in a struct of yours: its methods
+// Loggers do not show Destination: fmt and slog hide it, except for a request in an unexported field, where fmt calls
+// no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and UnmarshalJSON
+// to read it back: what is stored then holds the destination. Do not embed a request in a struct of yours: its methods
 // would be promoted.
 type PayoutRequest struct {
 	// Amount is required. Its bounds are not shown.

@@ -58,9 +58,9 @@ func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailu
 // partner_id and project_id, which the Client adds.
 //
 // Loggers do not show the four objects: fmt and slog hide them, except for a request in an unexported field, where fmt
-// calls no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and UnmarshalJSON
-// to read it back: what is stored then holds the card data. Do not embed a request in a struct of yours: its methods
-// would be promoted.
+// calls no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and
+// UnmarshalJSON to read it back: what is stored then holds the card data. Do not embed a request in a struct of yours:
+// its methods would be promoted.
 type PaymentRequest struct {
 	// Amount is required. Its bounds are not shown.
 	Amount Amount `json:"amount"`
@@ -130,8 +130,8 @@ func (r PaymentRequest) fields() (paymentFields, error) {
 }
 
 // JSON returns the whole request, card data included, with the document's field names, for queues and databases. The
-// request need not be complete. It returns an error that wraps [ErrInvalidRequest] for what could not be read back as it
-// was: text that is not valid UTF-8, and one of the four objects that does not encode as a JSON object.
+// request need not be complete. It returns an error that wraps [ErrInvalidRequest] for what could not be read back as
+// it was: text that is not valid UTF-8, and one of the four objects that does not encode as a JSON object.
 func (r PaymentRequest) JSON() (json.RawMessage, error) {
 	f, err := r.fields()
 	if err != nil {
