@@ -158,6 +158,9 @@ func (e *Error) Is(target error) bool {
 // receiver so that an Error that was copied is as safe.
 func (e Error) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
+// String returns the text of Error, for printers that ask a copied Error for it.
+func (e Error) String() string { return e.Error() }
+
 // MarshalJSON writes the text of Error with the fields that a log wants, and neither Header nor Body.
 func (e Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
@@ -216,6 +219,9 @@ func (e *ServiceError) Error() string {
 
 // Format writes the text of Error under every verb, so that %+v and %#v do not repeat Code and Message either.
 func (e ServiceError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// String returns the text of Error, for printers that ask a copied ServiceError for it.
+func (e ServiceError) String() string { return e.Error() }
 
 // MarshalJSON writes the text of Error, and neither Code nor Message. It returns an error only if encoding/json does.
 func (e ServiceError) MarshalJSON() ([]byte, error) {
