@@ -3,6 +3,7 @@ package paymentsvc
 import (
 	"bytes"
 	"database/sql/driver"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +15,24 @@ import (
 // Amount is exact decimal text, such as "10.50", in the currency associated with the project (section 2.1).
 // The scale is kept. The zero value is "not set" and never the amount 0. It holds no float and does no
 // arithmetic: use Minor for that. Amounts of one value but two scales are not ==; use Equal.
+//
+// Every digit, and "not set", survives in encoding/json (as a number), encoding/xml, YAML and whatever else uses
+// encoding.TextMarshaler (text), encoding/gob, CBOR and MessagePack (bytes that hold the text), and BSON of the MongoDB
+// driver v2 (a string). Version 1 of that driver returns an error. DynamoDB's attributevalue writes a string with its
+// options UseEncodingMarshalers and UseEncodingUnmarshalers, and returns an error without them.
+//
+// In a database it is text, see Value and Scan. SQLite keeps it only in a column of type TEXT: in NUMERIC, DECIMAL,
+// INTEGER and REAL, 10.50 becomes a float that Scan rejects, and 12345678901234567.89 becomes 12345678901234568 without
+// an error. Use numeric on PostgreSQL.
 type Amount struct {
+	unencodable `dynamodbav:",omitempty,nullempty"` //nolint:unused // reflection finds it
+
 	text string // as internal/decimal writes it, "" when not set
 }
+
+// unencodable makes DynamoDB's attributevalue return an error for an Amount, where it would store an empty map: it
+// finds embedded fields of unexported types, and rejects this combination of tags. It takes no space.
+type unencodable [0]byte //nolint:unused // reflection finds it
 
 var errAmountNotSet = errors.New("paymentsvc: amount is not set")
 
@@ -29,7 +45,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	if err != nil {
 		return Amount{}, fmt.Errorf("paymentsvc: amount: %w", err)
 	}
-	return Amount{text}, nil
+	return Amount{text: text}, nil
 }
 
 // MustParseAmount is ParseAmount for amounts that stand in the source. It panics on an error.
@@ -43,7 +59,9 @@ func MustParseAmount(s string) Amount {
 
 // AmountFromMinor gives units of 10^-scale: AmountFromMinor(1050, 2) is "10.50". It is exact at every scale;
 // at scales above 64 it gives more digits than ParseAmount reads.
-func AmountFromMinor(units int64, scale uint8) Amount { return Amount{decimal.FromMinor(units, scale)} }
+func AmountFromMinor(units int64, scale uint8) Amount {
+	return Amount{text: decimal.FromMinor(units, scale)}
+}
 
 // Minor gives the amount in units of 10^-scale, 1050 for "10.50" at scale 2. It refuses an amount that is not
 // set, that has more decimals than scale other than zeros, or that overflows.
@@ -56,6 +74,20 @@ func (a Amount) Minor(scale uint8) (int64, error) {
 		return 0, fmt.Errorf("paymentsvc: amount %s at scale %d: %w", a.text, scale, err)
 	}
 	return units, nil
+}
+
+// Round returns the amount with exactly scale decimals, rounded half away from zero: "29.949999999999999", as services
+// write it that keep floats, is "29.95" at scale 2. It returns an error for an amount that is not set, and for a result
+// of more than 64 digits.
+func (a Amount) Round(scale uint8) (Amount, error) {
+	if !a.IsSet() {
+		return Amount{}, errAmountNotSet
+	}
+	text, err := decimal.Round(a.text, scale)
+	if err != nil {
+		return Amount{}, fmt.Errorf("paymentsvc: amount %s at scale %d: %w", a.text, scale, err)
+	}
+	return Amount{text: text}, nil
 }
 
 // IsSet says whether a is an amount at all.
@@ -129,6 +161,77 @@ func (a *Amount) UnmarshalText(b []byte) error {
 	}
 	*a = parsed
 	return nil
+}
+
+// MarshalBinary returns what MarshalText does, for encoding/gob, CBOR, MessagePack and Redis. The error is always nil.
+func (a Amount) MarshalBinary() ([]byte, error) { return a.MarshalText() }
+
+// UnmarshalBinary is UnmarshalText, with its errors.
+func (a *Amount) UnmarshalBinary(b []byte) error { return a.UnmarshalText(b) }
+
+// UnmarshalYAML reads the source text of a number, in quotes or not, or of null, with the errors of UnmarshalText. It
+// is for goccy/go-yaml, which would hand UnmarshalText a number that has been a float; yaml.v3 needs no such method.
+func (a *Amount) UnmarshalYAML(b []byte) error {
+	b = bytes.TrimSpace(b)
+	if n := len(b); n > 1 && (b[0] == '"' || b[0] == '\'') && b[n-1] == b[0] {
+		b = b[1 : n-1]
+	}
+	if text := string(b); text == "null" || text == "~" {
+		b = nil
+	}
+	return a.UnmarshalText(b)
+}
+
+// The types of BSON values that an Amount is stored as or read from.
+const (
+	bsonString     = 0x02
+	bsonNull       = 0x0A
+	bsonInt32      = 0x10
+	bsonInt64      = 0x12
+	bsonDecimal128 = 0x13
+)
+
+// MarshalBSONValue returns a BSON string, or BSON's null when the amount is not set, for the MongoDB driver v2. The
+// error is always nil.
+func (a Amount) MarshalBSONValue() (typ byte, data []byte, err error) {
+	if !a.IsSet() {
+		return bsonNull, nil, nil
+	}
+	data = binary.LittleEndian.AppendUint32(nil, uint32(len(a.text)+1)) //nolint:gosec // at most a few hundred
+	return bsonString, append(append(data, a.text...), 0), nil
+}
+
+// UnmarshalBSONValue reads a BSON string, int32, int64 or decimal128, or null, which is "not set". Every other type is
+// an error: a double no longer has the digits that were stored.
+func (a *Amount) UnmarshalBSONValue(typ byte, data []byte) error {
+	var text string
+	var err error
+	switch {
+	case typ == bsonNull:
+		*a = Amount{}
+		return nil
+	case typ == bsonString && len(data) >= 5:
+		text, err = decimal.Parse(data[4 : len(data)-1])
+	case typ == bsonInt32 && len(data) == 4:
+		text = strconv.Itoa(int(int32(binary.LittleEndian.Uint32(data)))) //nolint:gosec // two's complement
+	case typ == bsonInt64 && len(data) == 8:
+		text = strconv.FormatInt(int64(binary.LittleEndian.Uint64(data)), 10) //nolint:gosec // two's complement
+	case typ == bsonDecimal128 && len(data) == 16:
+		text, err = decimal.From128(binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data))
+	default:
+		return fmt.Errorf("paymentsvc: amount: cannot be read from %d bytes of BSON type %#x", len(data), typ)
+	}
+	if err != nil {
+		return fmt.Errorf("paymentsvc: amount: %w", err)
+	}
+	*a = Amount{text: text}
+	return nil
+}
+
+// MarshalBSON always returns an error. Version 1 of the MongoDB driver, which does not know MarshalBSONValue, would
+// store an empty document without it.
+func (a Amount) MarshalBSON() ([]byte, error) {
+	return nil, errors.New("paymentsvc: amount: not a BSON document; use the MongoDB driver v2, or store Amount.String()")
 }
 
 // Scan reads a column of text, of an exact decimal type that arrives as text, or of integers. NULL is "not

@@ -57,10 +57,10 @@ func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailu
 // PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6), but for
 // partner_id and project_id, which the Client adds.
 //
-// fmt and slog hide the four objects, but for a request in an unexported field, where fmt calls no method.
-// encoding/json is faithful, with the document's field names, so that a request can be queued and stored and comes
-// back as it was: whoever stores one with card data in it stores card data. Keep it in a named field of a struct of
-// yours: embedded, its JSON would stand for the whole struct.
+// Loggers do not show the four objects: fmt and slog hide them, except for a request in an unexported field, where fmt
+// calls no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and
+// UnmarshalJSON to read it back: what is stored then holds the card data. Do not embed a request in a struct of yours:
+// its methods would be promoted.
 type PaymentRequest struct {
 	// Amount is required. Its bounds are not shown.
 	Amount Amount `json:"amount"`
@@ -129,9 +129,10 @@ func (r PaymentRequest) fields() (paymentFields, error) {
 	return f, nil
 }
 
-// MarshalJSON writes the request with the document's field names, complete or not. It refuses with
-// ErrInvalidRequest what would not come back as it was: text that is not valid UTF-8, and objects that are none.
-func (r PaymentRequest) MarshalJSON() ([]byte, error) {
+// JSON returns the whole request, card data included, with the document's field names, for queues and databases. The
+// request need not be complete. It returns an error that wraps [ErrInvalidRequest] for what could not be read back as
+// it was: text that is not valid UTF-8, and one of the four objects that does not encode as a JSON object.
+func (r PaymentRequest) JSON() (json.RawMessage, error) {
 	f, err := r.fields()
 	if err != nil {
 		return nil, err
@@ -139,7 +140,10 @@ func (r PaymentRequest) MarshalJSON() ([]byte, error) {
 	return jsonobject.Encode(f)
 }
 
-// UnmarshalJSON reads what MarshalJSON made of a request. The four objects come back as map[string]any where that
+// MarshalJSON always returns [ErrSensitive]: loggers use encoding/json. See JSON.
+func (r PaymentRequest) MarshalJSON() ([]byte, error) { return nil, ErrSensitive }
+
+// UnmarshalJSON reads what JSON returned. The four objects come back as map[string]any where that
 // encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit. Errors are those
 // of encoding/json and of Amount; whether the request is complete is not looked at.
 func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
@@ -163,6 +167,9 @@ func (r PaymentRequest) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "PaymentRequest{Amount: %s, UserData: %q, CardData: %s, Browser: %s, Payer: %s, Payee: %s}",
 		r.Amount, r.UserData, hidden(r.CardData), hidden(r.Browser), hidden(r.Payer), hidden(r.Payee))
 }
+
+// String returns what Format shows, for loggers that do not use package fmt.
+func (r PaymentRequest) String() string { return fmt.Sprint(r) }
 
 // LogValue shows what Format shows.
 func (r PaymentRequest) LogValue() slog.Value {

@@ -178,6 +178,30 @@ func Minor(text string, scale uint8) (int64, error) {
 	return units, nil
 }
 
+// Round returns the number with exactly scale decimals, rounded half away from zero, or ErrTooLong.
+func Round(text string, scale uint8) (string, error) {
+	negative, integer, decimals := parts(text)
+	kept := min(len(decimals), int(scale))
+	digits := []byte(integer + decimals[:kept])
+	if kept < len(decimals) && decimals[kept] >= '5' {
+		digits = increment(digits)
+	}
+	digits = append(digits, strings.Repeat("0", int(scale)-kept)...)
+	return Parse(FromDigits(negative, string(digits), int(scale))) // which bounds it and takes the sign off zero
+}
+
+// increment adds 1 to a number of decimal digits, in place where no digit is added.
+func increment(digits []byte) []byte {
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] != '9' {
+			digits[i]++
+			return digits
+		}
+		digits[i] = '0'
+	}
+	return append([]byte{'1'}, digits...)
+}
+
 // Sign is -1, 0 or 1.
 func Sign(text string) int {
 	switch {
