@@ -36,8 +36,8 @@ type unencodable [0]byte //nolint:unused // reflection finds it
 
 var errAmountNotSet = errors.New("paymentsvc: amount is not set")
 
-// ParseAmount reads a number in JSON's grammar with at most 64 digits. An exponent is written out, "-0" is
-// "0". Errors do not repeat s.
+// ParseAmount parses a number in JSON's grammar with at most 64 digits. An exponent is expanded, and "-0" is "0". Errors
+// do not repeat s.
 func ParseAmount(s string) (Amount, error) { return parseAmount(s) }
 
 func parseAmount[T string | []byte](s T) (Amount, error) {
@@ -48,7 +48,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	return Amount{text: text}, nil
 }
 
-// MustParseAmount is ParseAmount for amounts that stand in the source. It panics on an error.
+// MustParseAmount is [ParseAmount] for amounts in source code. It panics on an error.
 func MustParseAmount(s string) Amount {
 	a, err := ParseAmount(s)
 	if err != nil {
@@ -57,14 +57,14 @@ func MustParseAmount(s string) Amount {
 	return a
 }
 
-// AmountFromMinor gives units of 10^-scale: AmountFromMinor(1050, 2) is "10.50". It is exact at every scale;
-// at scales above 64 it gives more digits than ParseAmount reads.
+// AmountFromMinor returns units of 10^-scale: AmountFromMinor(1050, 2) is "10.50". It is exact at every scale; above 64
+// it has more digits than [ParseAmount] accepts.
 func AmountFromMinor(units int64, scale uint8) Amount {
 	return Amount{text: decimal.FromMinor(units, scale)}
 }
 
-// Minor gives the amount in units of 10^-scale, 1050 for "10.50" at scale 2. It refuses an amount that is not
-// set, that has more decimals than scale other than zeros, or that overflows.
+// Minor returns the amount in units of 10^-scale, 1050 for "10.50" at scale 2. It returns an error if the amount is not
+// set, has more decimals than scale other than zeros, or overflows.
 func (a Amount) Minor(scale uint8) (int64, error) {
 	if !a.IsSet() {
 		return 0, errAmountNotSet
@@ -90,7 +90,7 @@ func (a Amount) Round(scale uint8) (Amount, error) {
 	return Amount{text: text}, nil
 }
 
-// IsSet says whether a is an amount at all.
+// IsSet reports whether a is an amount at all.
 func (a Amount) IsSet() bool { return a.text != "" }
 
 // Sign is -1, 0 or 1, and 0 for an amount that is not set.
@@ -113,10 +113,10 @@ func (a Amount) Cmp(b Amount) int {
 // Equal compares by value, so "1.0" equals "1.00", and "not set" equals only itself.
 func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
 
-// String gives the amount's text, "" when it is not set.
+// String returns the amount's text, "" if it is not set.
 func (a Amount) String() string { return a.text }
 
-// MarshalJSON gives a JSON number with the amount's scale, or null when it is not set. The error is always nil.
+// MarshalJSON returns a JSON number with the amount's scale, or null if it is not set. The error is always nil.
 func (a Amount) MarshalJSON() ([]byte, error) {
 	if !a.IsSet() {
 		return []byte("null"), nil
@@ -146,7 +146,7 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalText gives the amount's text, empty when it is not set. The error is always nil.
+// MarshalText returns the amount's text, empty if it is not set. The error is always nil.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.text), nil }
 
 // UnmarshalText is ParseAmount, with its errors, but for empty text, which is "not set".
@@ -235,7 +235,7 @@ func (a Amount) MarshalBSON() ([]byte, error) {
 }
 
 // Scan reads a column of text, of an exact decimal type that arrives as text, or of integers. NULL is "not
-// set". A float is refused, for its digits are no longer those that were stored.
+// set". A float is an error: its digits are no longer those that were stored.
 func (a *Amount) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
@@ -261,7 +261,7 @@ func (a *Amount) scanText(b []byte) error {
 	return nil
 }
 
-// Value gives the amount's text, or nil (NULL) when it is not set. The error is always nil.
+// Value returns the amount's text, or nil (NULL) if it is not set. The error is always nil.
 func (a Amount) Value() (driver.Value, error) {
 	if !a.IsSet() {
 		return nil, nil //nolint:nilnil // NULL is a nil value by the contract of driver.Valuer

@@ -13,8 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// NewUserData gives a new random UUID, fit as the unique user_data of a payment or payout (section 2.1).
-// Store it before the call that uses it: it is how a payment with an unknown outcome is found again.
+// NewUserData returns a new random UUID, for the unique user_data of a payment or payout (section 2.1).
+// Store it before the call that uses it: it identifies a payment whose outcome is unknown.
 func NewUserData() string { return uuid.NewString() }
 
 // PaymentType is the type in the path of init_payment (section 4.1).
@@ -48,10 +48,11 @@ const (
 	StatusFailure StatusName = "FAILURE"
 )
 
-// Known says whether s is a name that the document shows.
+// Known reports whether s is a name that the document shows.
 func (s StatusName) Known() bool { return s == StatusPending || s.Final() }
 
-// Final says whether the document shows no way out of s: SUCCESS and FAILURE are final, an unknown name never.
+// Final reports whether the document shows no transition from s: SUCCESS and FAILURE are final, an unknown name never is.
+// It does so for payments only, see [Notification.Final].
 func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailure }
 
 // PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6), but for
@@ -92,7 +93,7 @@ type paymentBody struct {
 	paymentFields
 }
 
-// body validates the request and gives what is sent.
+// body validates the request and returns what is sent.
 func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	if err := firstError(
 		checkAmount(r.Amount),
@@ -104,7 +105,7 @@ func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	return &paymentBody{id, fields}, err
 }
 
-// fields gives the request as JSON will have it, or says what JSON would change or cannot hold.
+// fields returns the request as JSON will have it, or an error for what JSON would change or cannot represent.
 func (r PaymentRequest) fields() (paymentFields, error) {
 	f := paymentFields{Amount: r.Amount, UserData: r.UserData}
 	if err := checkUTF8("UserData (user_data)", r.UserData); err != nil {
@@ -234,7 +235,7 @@ func checkRequired(field, text string) error {
 	return nil
 }
 
-// checkUTF8 refuses text that JSON would change in silence.
+// checkUTF8 rejects text that JSON would silently change.
 func checkUTF8(field, text string) error {
 	if !utf8.ValidString(text) {
 		return invalid(field, "not valid UTF-8")
@@ -242,7 +243,7 @@ func checkUTF8(field, text string) error {
 	return nil
 }
 
-// checkText refuses text that is not set or that JSON would change.
+// checkText rejects text that is not set or that JSON would change.
 func checkText(field, text string) error {
 	return firstError(checkRequired(field, text), checkUTF8(field, text))
 }
@@ -273,7 +274,7 @@ func (e *hiddenError) Unwrap() []error { return []error{e.shown, e.hidden} }
 
 const redacted = "[redacted]"
 
-// hidden says only whether a value is there.
+// hidden shows only whether a value is set.
 func hidden(v any) string {
 	if jsonobject.IsNil(v) || v == "" {
 		return "none"
@@ -281,5 +282,5 @@ func hidden(v any) string {
 	return redacted
 }
 
-// redact writes what stands in for something secret.
+// redact writes the placeholder of a secret.
 func redact(f fmt.State) { _, _ = io.WriteString(f, redacted) }

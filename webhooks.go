@@ -47,7 +47,9 @@ type WebhookConfig struct {
 }
 
 // Format shows that secrets are there, and nothing of them.
-func (c WebhookConfig) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "WebhookConfig{"+redacted+"}") }
+func (c WebhookConfig) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "WebhookConfig{"+redacted+"}")
+}
 
 // Webhook verifies and parses the notifications of section 6. Create it with [NewWebhook]; it is safe for concurrent use.
 type Webhook struct {
