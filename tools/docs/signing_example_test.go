@@ -55,7 +55,9 @@ func aKeyInHex(client *paymentsvc.Client) error {
 	if err != nil {
 		return err
 	}
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: key})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: scheme, Secret: key, SecretEndsInLineBreak: true, // decoded bytes may end in any byte
+	})
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func TestEachFaultStartsOnePaymentAtMost(t *testing.T) {
 				t.Errorf("%d payments were started", n)
 			}
 			if rule.Hits() == 0 {
-				t.Error("the fault never came")
+				t.Error("the fault never happened")
 			}
 		})
 	}
