@@ -46,6 +46,11 @@ type WebhookConfig struct {
 	Respond func(w http.ResponseWriter, r *http.Request, err error)
 }
 
+// Format shows that secrets are there, and nothing of them.
+func (c WebhookConfig) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "WebhookConfig{"+redacted+"}")
+}
+
 // Webhook verifies and parses the notifications of section 6. Create it with [NewWebhook]; it is safe for concurrent use.
 type Webhook struct {
 	// The keys are reachable only through a function, which fmt and reflect cannot look into.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -237,6 +238,10 @@ func failedCalls(t *testing.T) []error {
 			return err
 		}, asItIs),
 		readBalance(new(paymentsvc.Client)),
+		func() error {
+			_, err := json.Marshal(paymentsvc.PaymentRequest{})
+			return err
+		}(),
 	}
 }
 

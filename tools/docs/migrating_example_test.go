@@ -18,39 +18,27 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func sameBody(ctx context.Context, c *paymentsvc.Client, r paymentsvc.PaymentRequest, oldBody []byte) (bool, error) {
-	var newBody []byte
-	stop := errors.New("compared, not sent")
-	dry, err := c.ForProject(42, paymentsvc.SignerFunc(func(_ *http.Request, body []byte) error {
-		newBody = body
-		return stop // an error of the signer ends the call: nothing is sent
-	}))
+func sameFields(request paymentsvc.PaymentRequest, oldBody []byte) (bool, error) {
+	newBody, err := request.JSON()
 	if err != nil {
-		return false, err
-	}
-	if _, err := dry.InitPayment(ctx, paymentsvc.PaymentTypeCard, r); !errors.Is(err, stop) {
 		return false, err
 	}
 	var was, is map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(oldBody, &was), json.Unmarshal(newBody, &is)); err != nil {
 		return false, err
 	}
+	delete(was, "partner_id") // the Client adds the two
+	delete(was, "project_id")
 	return maps.EqualFunc(was, is, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
 }
 
 func TestTheOldBodyIsComparedWithTheNewOne(t *testing.T) {
-	client, err := paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42, Signer: signer(scheme.Canonical, secret),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	request := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1"}
 	for old, want := range map[string]bool{
 		`{"user_data":"order-1","amount":10.50,"project_id":42,"partner_id":7}`: true,
 		`{"user_data":"order-1","amount":10.5,"project_id":42,"partner_id":7}`:  false,
 	} {
-		if same, err := sameBody(t.Context(), client, request, []byte(old)); err != nil || same != want {
+		if same, err := sameFields(request, []byte(old)); err != nil || same != want {
 			t.Errorf("%s: %t, %v", old, same, err)
 		}
 	}
