@@ -108,7 +108,7 @@ type listWriter struct {
 const maxNesting = 64
 
 var (
-	errTooDeep = errors.New("canonical: objects and arrays of the body stand too deep in each other")
+	errTooDeep = errors.New("canonical: objects and arrays of the body are nested too deep")
 	errTooLong = errors.New("canonical: the names of the body's nested fields make too long a text")
 )
 

@@ -182,7 +182,7 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 	}
 	age := s.cfg.Now().Sub(time.Unix(int64(seconds), 0)).Abs()
 	if s.cfg.Tolerance > 0 && age.Truncate(time.Second) > s.cfg.Tolerance {
-		return fail(ProblemTimestamp, fmt.Sprintf("the timestamp is %s from the clock, where %s is tolerated", age.Truncate(time.Second), s.cfg.Tolerance))
+		return fail(ProblemTimestamp, fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", age.Truncate(time.Second), s.cfg.Tolerance))
 	}
 	return nil
 }

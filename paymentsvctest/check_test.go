@@ -231,7 +231,7 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 			}
 			assert.Equal(t, 401, status)
 			require.Len(t, srv.SignatureFaults(), 1)
-			assert.Equal(t, "get_balance, request 1: the timestamp is 5m1s from the clock, where 5m0s is tolerated", srv.SignatureFaults()[0].String())
+			assert.Equal(t, "get_balance, request 1: the timestamp is 5m1s from the clock, tolerance 5m0s", srv.SignatureFaults()[0].String())
 		})
 	}
 }

@@ -123,5 +123,5 @@ func (b *inbox) apply(_ context.Context, n *paymentsvc.Notification) error {
 func (b *inbox) refused(_ *http.Request, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.results = append(b.results, fmt.Sprintf("refused: %v", err))
+	b.results = append(b.results, fmt.Sprintf("rejected: %v", err))
 }

@@ -94,11 +94,11 @@ Calls made to fail, one for each outcome
                                starting it again would have charged the payer twice
 
 Notifications
-  payment FAILURE, forged      401  refused: paymentsvc: notification: signature mismatch
+  payment FAILURE, forged      401  rejected: paymentsvc: notification: signature mismatch
   payment SUCCESS              200  taken: 10.50, order 00000000-0000-4000-8000-000000000001
   payment SUCCESS, repeated    200  nothing to do: its Key has been seen
   payment PENDING, late        200  nothing to do: it is SUCCESS already, which is final
-  payout PENDING, an hour old  401  refused: paymentsvc: notification: timestamp too old: AGE, where 5m0s is tolerated
+  payout PENDING, an hour old  401  rejected: paymentsvc: notification: timestamp too old: AGE, tolerance 5m0s
   payout SUCCESS               200  taken: 10.50, order 00000000-0000-4000-8000-000000000004
   refund SUCCESS               200  taken: 10.50, order 00000000-0000-4000-8000-000000000001
   the answers                  200 and 401 are the choice of Webhook.Handler, the document shows none
