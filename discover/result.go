@@ -27,7 +27,7 @@ type Result struct {
 	Undecided []Undecided
 	// Partial explains some samples but not all; it is empty if there is a match.
 	Partial []Match
-	// Tried counts the compositions that were tried. Each is a text under one reading of the secret, and stands for all
+	// Tried counts the compositions that were tried. Each is a text under one reading of the secret, and represents all
 	// encodings and for all parts that make the same text.
 	Tried int64
 	// Elapsed is how long it took.

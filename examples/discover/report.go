@@ -106,7 +106,7 @@ func code(m discover.Match) string {
 	b.WriteString("import (\n")
 	for i, path := range m.Imports {
 		if i > 0 && strings.Contains(path, ".") && !strings.Contains(m.Imports[i-1], ".") {
-			b.WriteString("\n") // the standard library stands apart
+			b.WriteString("\n") // the standard library is a group of its own
 		}
 		fmt.Fprintf(&b, "\t%q\n", path)
 	}

@@ -90,7 +90,7 @@ Calls made to fail, one for each outcome
   InitPayment, answer lost     paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: unexpected EOF
                                outcome: unknown; it may have been carried out
                                to do:   do not start it again; query StatusPayment by user_data
-  StatusPayment by user_data   settled: it was started, as order 00000000-0000-4000-8000-000000000005;
+  StatusPayment by user_data   resolved: it was started, as order 00000000-0000-4000-8000-000000000005;
                                starting it again would have charged the payer twice
 
 Notifications
@@ -208,7 +208,7 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 		{
 			name:   "a mock that keeps nothing settles nothing, which is no failure",
 			server: unlessSigned(answer(422, "{}")),
-			stdout: `settles nothing: the answer is for user_data "string"`,
+			stdout: `resolves nothing: the answer is for user_data "string"`,
 		},
 		{
 			name:   "a server that lets a call without a signature pass",
