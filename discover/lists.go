@@ -123,7 +123,7 @@ func (c *catalogue) addList(l canonical.FieldList) {
 		desc += fmt.Sprintf(", without %q", l.Omit[0])
 	}
 	c.add(piece{
-		kind: ofBody, shelf: lists, cost: cost, needs: needs, part: canonical.Fields(l), desc: desc,
+		kind: ofBody, shelf: lists, shape: listShape(l), cost: cost, needs: needs, part: canonical.Fields(l), desc: desc,
 		expr: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(fields, ", ")),
 	})
 }
