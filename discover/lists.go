@@ -87,8 +87,7 @@ func (c *catalogue) addList(l canonical.FieldList) {
 	if l.Between != "" {
 		set(fmt.Sprintf("Between: %q", l.Between), 0, "")
 		desc += fmt.Sprintf(", %q between", l.Between)
-	}
-	if l.Unseparated {
+	} else if l.Unseparated {
 		set("Unseparated: true", 0, "")
 		desc += ", run together"
 	}
