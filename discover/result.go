@@ -52,6 +52,9 @@ type Match struct {
 	Imports []string
 	// Description says the same in words.
 	Description string
+	// Warnings says, in one sentence each, what the scheme lets somebody change in a recorded message that they cannot
+	// sign: parts of its text run into each other, so that it fits another message too, or something is not signed.
+	Warnings []string
 	// Samples names the samples that the match explains: all, in [Result.Matches].
 	Samples []string
 }
