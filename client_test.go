@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,23 +32,6 @@ func TestClientConfigNamesTheInvalidField(t *testing.T) {
 		name, field string
 		change      func(*paymentsvc.Config)
 	}{
-		{"no address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "" }},
-		{"a relative address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "/api" }},
-		{"an address without scheme", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "pay.example.com/api" }},
-		{"an address without host", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https:///api" }},
-		{"an address with nothing but a port", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://:443" }},
-		{"an opaque address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https:pay.example.com" }},
-		{"another scheme", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "ftp://pay.example.com" }},
-		{"http to a host that is not loopback", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "http://pay.example.com" }},
-		{"http to a host that begins like loopback", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "http://127.0.0.1.example.com" }},
-		{"http to a host that ends like loopback", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "http://localhost.example.com" }},
-		{"a user in the address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://u:canary@pay.example.com" }},
-		{"a password that breaks the address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://u:canary/x@pay.example.com" }},
-		{"a query", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/api?a=1" }},
-		{"an empty query", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/api?" }},
-		{"a fragment", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/#a" }},
-		{"an empty fragment", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/#" }},
-		{"a line end", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/\n" }},
 		{"no partner", "PartnerID", func(c *paymentsvc.Config) { c.PartnerID = 0 }},
 		{"no project", "ProjectID", func(c *paymentsvc.Config) { c.ProjectID = 0 }},
 		{"no signer", "Signer", func(c *paymentsvc.Config) { c.Signer = nil }},
@@ -62,20 +45,27 @@ func TestClientConfigNamesTheInvalidField(t *testing.T) {
 		{"a negative BaseDelay", "Retry.BaseDelay", func(c *paymentsvc.Config) { c.Retry.BaseDelay = -1 }},
 		{"a negative MaxDelay", "Retry.MaxDelay", func(c *paymentsvc.Config) { c.Retry.MaxDelay = -1 }},
 		{"a negative MaxResponseBytes", "MaxResponseBytes", func(c *paymentsvc.Config) { c.MaxResponseBytes = -1 }},
-		{"a header in the UserAgent", "UserAgent", func(c *paymentsvc.Config) { c.UserAgent = "a\r\nX-Other: 1" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := paymentsvc.Config{
-				BaseURL: "https://pay.example.com/api", PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t),
-			}
-			test.change(&cfg)
-			c, err := paymentsvc.NewClient(cfg)
-			assert.Nil(t, c)
-			require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
-			assert.Contains(t, err.Error(), test.field+":")
-			assert.NotContains(t, err.Error(), "canary", "an address may hold a password by mistake")
+			invalidConfig(t, test.field, test.change)
 		})
 	}
+}
+
+// invalidConfig asserts that NewClient names the field that change makes invalid.
+func invalidConfig(t *testing.T, field string, change func(*paymentsvc.Config)) {
+	t.Helper()
+	cfg := testConfig(t, "https://pay.example.com/api")
+	change(&cfg)
+	c, err := paymentsvc.NewClient(cfg)
+	assert.Nil(t, c)
+	require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest, "%q %q", cfg.BaseURL, cfg.UserAgent)
+	assert.Contains(t, err.Error(), field+":")
+	assert.NotRegexp(t, "example|canary", err.Error(), "an address is not repeated: it may hold a password by mistake")
+}
+
+func baseURL(base string, plain bool) func(*paymentsvc.Config) {
+	return func(cfg *paymentsvc.Config) { cfg.BaseURL, cfg.AllowPlainHTTP = base, plain }
 }
 
 func TestClientAcceptsBaseURLs(t *testing.T) {
@@ -83,79 +73,52 @@ func TestClientAcceptsBaseURLs(t *testing.T) {
 		"https://pay.example.com", "https://pay.example.com/", "https://pay.example.com:8443/a/b//", "HTTPS://pay.example.com",
 		"http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://127.9.9.9/x",
 	} {
-		cfg := paymentsvc.Config{BaseURL: base, PartnerID: -1, ProjectID: 1, Signer: testSigner(t)}
-		_, err := paymentsvc.NewClient(cfg)
-		require.NoError(t, err, base)
+		newClient(t, base, func(cfg *paymentsvc.Config) { cfg.PartnerID = -1 })
 	}
-	plain := paymentsvc.Config{BaseURL: "http://pay.internal", PartnerID: 1, ProjectID: 1, Signer: testSigner(t), AllowPlainHTTP: true}
-	_, err := paymentsvc.NewClient(plain)
-	require.NoError(t, err)
 }
 
 func TestClientRejectsBaseURLs(t *testing.T) {
 	for _, base := range []string{
-		"https://pay.example.com@evil.example", "https://pay.example.com:443@evil.example/", "https://:@evil.example", "https://@evil.example",
-		`https://pay.example.com\@evil.example`, `https://evil.example\.pay.example.com`, `https:\\evil.example`, "https:/pay.example.com",
-		"//pay.example.com", "https://", "https:///pay.example.com", "https://pay.example.com:-1", "https://pay.example.com:a",
-		"https://pay.example.com" + injected, "https://pay.example.com/\r\n", "https://pay.example.com/\x00", "https://pay.example.com/\x7f",
-		"https://a%0d%0ab.example", "https://a%00.example", "https://a b.example", "https://\tpay.example.com", " https://pay.example.com",
-		"https://pay.example.com ", "https://[::1", "https://::1]/", "https://[::1]a", "https://[fe80::1%25%0d%0aa]", "https://[fe80::1%25 a]",
-		"https://pay.example.com#@evil.example", "https://pay.example.com?@evil.example", "javascript://pay.example.com/%0aalert(1)",
-		"file:///etc/passwd", "unix:///run/pay.sock", "HTTPS:pay.example.com",
+		"", "/api", "pay.example.com/api", "//pay.example.com", "https://", "https:///pay.example.com", "https:///api", "https://:443",
+		"https:/pay.example.com", "https:pay.example.com", "HTTPS:pay.example.com", "ftp://pay.example.com", "file:///etc/passwd",
+		"unix:///run/pay.sock", "javascript://pay.example.com/%0aalert(1)",
+		"https://u:canary@pay.example.com", "https://u:canary/x@pay.example.com", "https://pay.example.com@evil.example",
+		"https://pay.example.com:443@evil.example/", "https://:@evil.example", "https://@evil.example",
+		`https://pay.example.com\@evil.example`, `https://evil.example\.pay.example.com`, `https:\\evil.example`,
+		"https://pay.example.com/api?a=1", "https://pay.example.com/api?", "https://pay.example.com?@evil.example",
+		"https://pay.example.com/#a", "https://pay.example.com/#", "https://pay.example.com#@evil.example",
+		"https://pay.example.com/\n", "https://pay.example.com/\r\n", "https://pay.example.com" + injected, "https://pay.example.com/\x00",
+		"https://pay.example.com/\x7f", "https://a%0d%0ab.example", "https://a%00.example", "https://a b.example",
+		"https://\tpay.example.com", " https://pay.example.com", "https://pay.example.com ",
+		"https://pay.example.com:-1", "https://pay.example.com:a",
+		"https://[::1", "https://::1]/", "https://[::1]a", "https://[fe80::1%25%0d%0aa]", "https://[fe80::1%25 a]",
 	} {
-		refusedBase(t, base, false)
-		refusedBase(t, base, true)
+		invalidConfig(t, "BaseURL", baseURL(base, false))
+		invalidConfig(t, "BaseURL", baseURL(base, true))
 	}
 }
 
-func TestClientRejectsPlainHTTPToWhatOnlyLooksLikeLoopback(t *testing.T) {
+func TestClientRejectsPlainHTTPBeyondLoopback(t *testing.T) {
 	for _, base := range []string{
-		"http://localhost.", "http://localhost.example.com", "http://localhost.localdomain", "http://127.1", "http://2130706433", "http://0x7f000001",
-		"http://0177.0.0.1", "http://127.0.0.1.example.com", "http://127.0.0.1。example.com", "http://ⓛocalhost", "http://loc\u0430lhost",
-		"http://0.0.0.0", "http://[::]", "http://[::ffff:10.0.0.1]", "http://[fe80::1%25lo]", "http://10.0.0.1", "http://[::2]", "http://128.0.0.1",
+		"http://pay.example.com", "http://localhost.", "http://localhost.example.com", "http://localhost.localdomain", "http://127.1",
+		"http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://127.0.0.1.example.com", "http://127.0.0.1。example.com",
+		"http://ⓛocalhost", "http://loc\u0430lhost", "http://0.0.0.0", "http://[::]", "http://[::ffff:10.0.0.1]", "http://[fe80::1%25lo]",
+		"http://10.0.0.1", "http://[::2]", "http://128.0.0.1",
 	} {
-		refusedBase(t, base, false)
-		_, err := paymentsvc.NewClient(paymentsvc.Config{
-			BaseURL: base, PartnerID: 1, ProjectID: 1, Signer: testSigner(t), AllowPlainHTTP: true,
-		})
-		require.NoError(t, err, "%q is refused for being plain http alone", base)
-	}
-}
-
-func refusedBase(t *testing.T, base string, plain bool) {
-	t.Helper()
-	c, err := paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: base, PartnerID: 1, ProjectID: 1, Signer: testSigner(t), AllowPlainHTTP: plain,
-	})
-	require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest, "%q", base)
-	assert.Nil(t, c)
-	assert.Contains(t, err.Error(), "BaseURL:")
-	assert.NotContains(t, err.Error(), "example", "the address is not repeated")
-}
-
-func TestClientEndpointsAreBelowTheBasePath(t *testing.T) {
-	for base, want := range map[string]string{
-		"":              "/get_balance",
-		"/":             "/get_balance",
-		"/api":          "/api/get_balance",
-		"/api/v1//":     "/api/v1/get_balance",
-		"/a%2Fb":        "/a%2Fb/get_balance",
-		"/with%20space": "/with%20space/get_balance",
-	} {
-		var asked string
-		c := newClient(t, "http://127.0.0.1"+base, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-			asked = r.URL.RequestURI()
-			return balanced(), nil
-		})))
-		_, err := c.GetBalance(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, want, asked)
+		invalidConfig(t, "BaseURL", baseURL(base, false))
+		newClient(t, base, baseURL(base, true))
 	}
 }
 
 // What a path may hold goes out escaped, as one target in one line.
-func TestClientOddPathStaysOneTarget(t *testing.T) {
+func TestClientSendsBelowTheBasePath(t *testing.T) {
 	for path, want := range map[string]string{
+		"":                       "",
+		"/":                      "",
+		"/api":                   "/api",
+		"/api/v1//":              "/api/v1",
+		"/a%2Fb":                 "/a%2Fb",
+		"/with%20space":          "/with%20space",
 		"/%0d%0aX-Injected:%201": "/%0d%0aX-Injected:%201",
 		"/a b":                   "/a%20b",
 		`/\evil.example`:         "/%5Cevil.example",
@@ -166,42 +129,29 @@ func TestClientOddPathStaysOneTarget(t *testing.T) {
 		"/HTTP/1.1":              "/HTTP/1.1",
 	} {
 		w := newTap(t)
-		base, err := url.Parse(w.base())
-		require.NoError(t, err)
-		_, err = pay(t.Context(), newClient(t, "http://"+base.Host+path))
+		_, err := pay(t.Context(), newClient(t, "http://"+w.Addr().String()+path))
 		require.NoError(t, err, path)
 		line, names := w.head(t)
 		assert.Equal(t, "POST "+want+"/init_payment/card HTTP/1.1", line)
 		assert.Equal(t, usualHeaders(), names)
-		assert.Contains(t, w.received(), "\r\nHost: "+base.Host+"\r\n")
+		assert.Contains(t, w.received(), "\r\nHost: "+w.Addr().String()+"\r\n")
 	}
 }
 
 func TestClientUserAgent(t *testing.T) {
-	for given, want := range map[string]string{"": "paymentsvc-go/" + paymentsvc.InterfaceVersion, "shop/2": "shop/2"} {
-		s := newService(t, answering(http.StatusOK, balanceAnswer))
-		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = given })
-		_, err := c.GetBalance(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, want, s.received()[0].Header.Get("User-Agent"))
-	}
-}
-
-func TestClientRejectsAUserAgentThatWouldInjectAHeader(t *testing.T) {
-	for _, agent := range []string{"a" + injected, "\n", "\r", "a\r", "a\x00b", "\x7f", "\x1b[2J", "a\n b", "a\v", "a\f"} {
-		c, err := paymentsvc.NewClient(paymentsvc.Config{
-			BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 1, Signer: testSigner(t), UserAgent: agent,
-		})
-		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest, "%q", agent)
-		assert.Nil(t, c)
-	}
-	for _, agent := range []string{"shop/2 (a; b)", "Straße\t1", "\u560a\u560d", "a: b"} {
+	for given, want := range map[string]string{
+		"": "paymentsvc-go/" + paymentsvc.InterfaceVersion, "shop/2": "shop/2", "shop/2 (a; b)": "shop/2 (a; b)", "Straße\t1": "Straße\t1",
+		"\u560a\u560d": "\u560a\u560d", "a: b": "a: b",
+	} {
 		w := newTap(t)
-		_, err := pay(t.Context(), newClient(t, w.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = agent }))
+		_, err := pay(t.Context(), newClient(t, w.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = given }))
 		require.NoError(t, err)
 		_, names := w.head(t)
-		assert.Equal(t, usualHeaders(), names, "%q", agent)
-		assert.Contains(t, w.received(), "\r\nUser-Agent: "+agent+"\r\n")
+		assert.Equal(t, usualHeaders(), names, "%q", given)
+		assert.Contains(t, w.received(), "\r\nUser-Agent: "+want+"\r\n")
+	}
+	for _, agent := range []string{"a" + injected, "\n", "\r", "a\r", "a\x00b", "\x7f", "\x1b[2J", "a\n b", "a\v", "a\f"} {
+		invalidConfig(t, "UserAgent", func(cfg *paymentsvc.Config) { cfg.UserAgent = agent })
 	}
 }
 
@@ -241,7 +191,7 @@ func TestClientForProjectSharesConnections(t *testing.T) {
 			return nil
 		})
 	}
-	first := newClient(t, server.URL, func(cfg *paymentsvc.Config) { cfg.Signer = signed("first") })
+	first := newClient(t, server.URL, signedBy(signed("first")))
 	second, err := first.ForProject(33, signed("second"))
 	require.NoError(t, err)
 	for _, c := range []*paymentsvc.Client{first, second, first} {
@@ -307,40 +257,41 @@ func TestClientSendsIdentifiersInTheBodyOnly(t *testing.T) {
 	}
 }
 
-func TestClientHeaderInjectionThroughTheSignerSendsNothing(t *testing.T) {
-	s := newService(t, answering(http.StatusOK, paymentAnswer))
-	for name, value := range map[string]string{
-		"Signature": "a\r\nX-Other: 1", "Timestamp": "a\n", "X-Nul": "a\x00", "X-Delete": "\x7f",
-		"two words": "a", "X-Other: 1\r\nX": "a", "": "a", "Straße": "a",
-	} {
-		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) {
-			cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
-				r.Header[name] = []string{value}
-				return nil
-			})
+func TestClientSendsNoInjectedHeader(t *testing.T) {
+	set := func(name, value string) paymentsvc.Signer {
+		return paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
+			r.Header[name] = []string{value}
+			return nil
 		})
-		response, err := pay(t.Context(), c)
-		failed(t, response, err, paymentsvc.OutcomeNotSent)
 	}
-	assert.Empty(t, s.received())
-}
-
-func TestClientSignatureThatWouldInjectAHeaderIsNotSent(t *testing.T) {
-	for name, signature := range map[string]string{
-		"a header":     "00" + injected,
-		"a line feed":  "00\nX-Injected: 1",
-		"a return":     "00\rX-Injected: 1",
-		"a whole body": "00\r\n\r\n{}",
-		"a request":    "00\r\nContent-Length: 0\r\n\r\nPOST /init_payout HTTP/1.1\r\nHost: a",
-		"a zero byte":  "00\x00",
-		"a tear":       "\x7f",
-		"an escape":    "\x1b[2J",
+	encodedAs := func(signature string) paymentsvc.Signer {
+		scheme := testScheme()
+		scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return append(dst, signature...) })
+		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
+		require.NoError(t, err)
+		return signer
+	}
+	for name, signer := range map[string]paymentsvc.Signer{
+		"a header":                  encodedAs("00" + injected),
+		"a line feed":               encodedAs("00\nX-Injected: 1"),
+		"a return":                  encodedAs("00\rX-Injected: 1"),
+		"a whole body":              encodedAs("00\r\n\r\n{}"),
+		"a request":                 encodedAs("00\r\nContent-Length: 0\r\n\r\nPOST /init_payout HTTP/1.1\r\nHost: a"),
+		"a zero byte":               encodedAs("00\x00"),
+		"a delete":                  encodedAs("\x7f"),
+		"an escape":                 encodedAs("\x1b[2J"),
+		"a header in the Signature": set("Signature", "a"+injected),
+		"a line end":                set("Timestamp", "a\n"),
+		"a zero byte in a header":   set("X-Nul", "a\x00"),
+		"a delete in a header":      set("X-Delete", "\x7f"),
+		"a name of two words":       set("two words", "a"),
+		"a header in a name":        set("X-Injected: 1\r\nX", "a"),
+		"no name":                   set("", "a"),
+		"a name beyond ASCII":       set("Straße", "a"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTap(t)
-			scheme := testScheme()
-			scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return append(dst, signature...) })
-			c := newClient(t, w.base(), func(cfg *paymentsvc.Config) { cfg.Signer = canarySigner(t, scheme) })
+			c := newClient(t, w.base(), signedBy(signer))
 			for _, op := range operations() {
 				response, err := op.call(t, c)
 				e := failed(t, response, err, paymentsvc.OutcomeNotSent)
@@ -352,54 +303,34 @@ func TestClientSignatureThatWouldInjectAHeaderIsNotSent(t *testing.T) {
 	}
 	t.Run("bytes beyond ASCII stay within their line", func(t *testing.T) {
 		w := newTap(t)
-		scheme := testScheme()
 		// U+560D and U+560A end in the bytes of a line end where each rune is cut to one byte.
-		scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return append(dst, "0\u560d\u560aX-Injected: 1\x85\u2028"...) })
-		_, err := pay(t.Context(), newClient(t, w.base(), func(cfg *paymentsvc.Config) { cfg.Signer = canarySigner(t, scheme) }))
+		_, err := pay(t.Context(), newClient(t, w.base(), signedBy(encodedAs("0\u560d\u560aX-Injected: 1\x85\u2028"))))
 		require.NoError(t, err)
 		_, names := w.head(t)
 		assert.Equal(t, usualHeaders(), names)
 	})
 }
 
-// What says where a request ends is net/http's to say, whatever spelling of it a signer sets.
-func TestClientSignersHeadersDoNotFrameTheRequest(t *testing.T) {
+// What says where a request ends is net/http's to say, whatever a signer sets.
+func TestClientSignerCannotFrameTheRequest(t *testing.T) {
+	changes := map[string]func(*http.Request){
+		"fields of the request": func(r *http.Request) {
+			r.TransferEncoding = []string{"chunked"}
+			r.Trailer = http.Header{"X-Trailer": {"1"}}
+		},
+	}
 	for _, name := range []string{"transfer-encoding", "TRANSFER-ENCODING", "content-length", "Content-length", "trailer", "host", "Transfer-Encoding"} {
+		changes[name] = func(r *http.Request) { r.Header[name] = []string{"chunked"} }
+	}
+	for name, change := range changes {
 		w := newTap(t)
-		signer := testSigner(t)
-		c := newClient(t, w.base(), func(cfg *paymentsvc.Config) {
-			cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
-				r.Header[name] = []string{"chunked"}
-				return signer.Sign(r, body)
-			})
-		})
-		_, err := pay(t.Context(), c)
+		_, err := pay(t.Context(), newClient(t, w.base(), meddling(change)))
 		require.NoError(t, err, name)
 		_, names := w.head(t)
 		assert.Equal(t, usualHeaders(), names, name)
 	}
-}
 
-func TestClientSignerCannotChangeWhatFramesTheRequest(t *testing.T) {
-	changing := func(change func(r *http.Request)) func(*paymentsvc.Config) {
-		return func(cfg *paymentsvc.Config) {
-			signer := cfg.Signer
-			cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
-				change(r)
-				return signer.Sign(r, body)
-			})
-		}
-	}
-	w := newTap(t)
-	_, err := pay(t.Context(), newClient(t, w.base(), changing(func(r *http.Request) {
-		r.TransferEncoding = []string{"chunked"}
-		r.Trailer = http.Header{"X-Trailer": {"1"}}
-	})))
-	require.NoError(t, err)
-	_, names := w.head(t)
-	assert.Equal(t, usualHeaders(), names)
-
-	response, err := pay(t.Context(), newClient(t, newTap(t).base(), changing(func(r *http.Request) { r.Method = http.MethodGet })))
+	response, err := pay(t.Context(), newClient(t, newTap(t).base(), meddling(func(r *http.Request) { r.Method = http.MethodGet })))
 	failed(t, response, err, paymentsvc.OutcomeNotSent)
 	require.ErrorContains(t, err, "signing: the Signer changed the method")
 }
@@ -429,14 +360,10 @@ func TestClientDoesNotFollowRedirects(t *testing.T) {
 func TestClientBoundsAnswers(t *testing.T) {
 	const limit = 1 << 10
 	long := `{"order_id":"` + strings.Repeat("x", limit) + `"`
+	packed := gzipped(t, make([]byte, 16<<20))
 	bomb := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		for range 1 << 10 {
-			if _, err := z.Write(make([]byte, 1<<20)); err != nil {
-				return // the client has left
-			}
-		}
+		_, _ = w.Write(packed)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"with a length":    answering(http.StatusOK, long),
@@ -471,12 +398,19 @@ func TestClientBoundsAnswers(t *testing.T) {
 	})
 }
 
+func gzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, err := z.Write(data)
+	require.NoError(t, errors.Join(err, z.Close()))
+	return out.Bytes()
+}
+
 func TestClientReadsCompressedAnswers(t *testing.T) {
 	s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		_, _ = io.WriteString(z, payoutAnswer)
-		_ = z.Close()
+		_, _ = w.Write(gzipped(t, []byte(payoutAnswer)))
 	})
 	payout, err := newClient(t, s.base()).InitPayout(t.Context(), payoutRequest())
 	require.NoError(t, err)
@@ -486,20 +420,8 @@ func TestClientReadsCompressedAnswers(t *testing.T) {
 // 16 MiB that are packed into 16 KiB, and those again into less than 1 KiB. The client unpacks once, and only as far as
 // it reads.
 func TestClientUnpacksAnAnswerOnceAndNotToItsEnd(t *testing.T) {
-	pack := func(fill func(io.Writer)) []byte {
-		var out bytes.Buffer
-		z := gzip.NewWriter(&out)
-		fill(z)
-		require.NoError(t, z.Close())
-		return out.Bytes()
-	}
-	inner := pack(func(w io.Writer) {
-		block := make([]byte, 1<<20)
-		for range 16 {
-			_, _ = w.Write(block)
-		}
-	})
-	outer := pack(func(w io.Writer) { _, _ = w.Write(inner) })
+	inner := gzipped(t, make([]byte, 16<<20))
+	outer := gzipped(t, inner)
 	for name, test := range map[string]struct {
 		encoding string
 		body     []byte
@@ -563,8 +485,7 @@ func TestClientAbandonsAnEndlessHeader(t *testing.T) {
 				ended <- struct{}{}
 				return false
 			})
-			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.Timeout = time.Hour })
-			response, err := pay(t.Context(), c)
+			response, err := pay(t.Context(), newClient(t, s.base()))
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 			assert.Equal(t, 1, e.Attempts)
 			assert.EqualValues(t, 1, s.taken.Load())
@@ -594,7 +515,7 @@ func TestClientTimeoutLimitsOneAttempt(t *testing.T) {
 	for _, op := range operations() {
 		synctest.Test(t, func(t *testing.T) {
 			silent, taken := stalling(t, "")
-			c := newClient(t, "http://127.0.0.1", over(silent))
+			c := newClient(t, "http://127.0.0.1", over(silent), func(cfg *paymentsvc.Config) { cfg.Timeout = 0 }) // 30 s
 			start := time.Now()
 			response, err := op.call(t, c)
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
@@ -873,25 +794,10 @@ func TestClientAttemptResult(t *testing.T) {
 	}
 }
 
-// newCountingServer counts the connections that it accepts.
-func newCountingServer(t testing.TB, h http.HandlerFunc) (base string, accepted *atomic.Int64) {
+// inAllProjects returns a client and two for other projects, which share its connections.
+func inAllProjects(t testing.TB, base string, options ...func(*paymentsvc.Config)) []*paymentsvc.Client {
 	t.Helper()
-	accepted = new(atomic.Int64)
-	server := httptest.NewUnstartedServer(h)
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			accepted.Add(1)
-		}
-	}
-	server.Start()
-	t.Cleanup(server.Close)
-	return server.URL + testBase, accepted
-}
-
-// inAllProjects gives a client of the default transport and two for other projects, which share its connections.
-func inAllProjects(t testing.TB, base string) []*paymentsvc.Client {
-	t.Helper()
-	clients := []*paymentsvc.Client{newClient(t, base)}
+	clients := []*paymentsvc.Client{newClient(t, base, options...)}
 	for project := testProject + 1; project <= testProject+2; project++ {
 		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: secretOf(project)})
 		require.NoError(t, err)
@@ -912,50 +818,71 @@ func secretOf(project int64) paymentsvc.Secret {
 // Each round begins with a call of every caller at once, which takes a connection for each. That is all there ever
 // need be: what follows finds one idle, also after a moment in which all of them were.
 func TestClientReusesConnections(t *testing.T) {
-	const rounds, callers, calls = 3, 64, 20
-	var together [rounds]chan struct{}
-	for i := range together {
-		together[i] = make(chan struct{})
-	}
-	var requests atomic.Int64
-	base, accepted := newCountingServer(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		before := requests.Add(1) - 1
-		round, inRound := before/(callers*calls), before%(callers*calls)
-		if inRound == callers-1 {
-			close(together[round])
+	const rounds, callers, calls = 3, 64, 10
+	synctest.Test(t, func(t *testing.T) {
+		var together [rounds]chan struct{}
+		for i := range together {
+			together[i] = make(chan struct{})
 		}
-		if inRound < callers {
-			select {
-			case <-together[round]:
-			case <-r.Context().Done():
+		var requests, opened atomic.Int64
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			before := requests.Add(1) - 1
+			round, inRound := before/(callers*calls), before%(callers*calls)
+			if inRound == callers-1 {
+				close(together[round])
 			}
+			if inRound < callers {
+				<-together[round]
+			}
+			time.Sleep(rand.N(2 * time.Millisecond)) // of the bubble's time, so that callers overtake one another
+			answering(http.StatusOK, paymentAnswer)(w, r)
+		})}
+		pipes := make(pipeListener)
+		go func() { _ = server.Serve(pipes) }()
+		transport := paymentsvc.NewTransport()
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			opened.Add(1)
+			pipes <- far
+			return near, nil
 		}
-		time.Sleep(rand.N(2 * time.Millisecond)) // so that callers overtake one another
-		answering(http.StatusOK, paymentAnswer)(w, r)
-	})
-	clients := inAllProjects(t, base)
+		clients := inAllProjects(t, "http://127.0.0.1", over(transport))
 
-	for range rounds {
-		var wg sync.WaitGroup
-		for caller := range callers {
-			wg.Go(func() {
-				for call := range calls {
-					client := clients[(caller+call)%len(clients)]
-					_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentRequest())
-					assert.NoError(t, err)
-				}
-			})
+		for range rounds {
+			var wg sync.WaitGroup
+			for caller := range callers {
+				wg.Go(func() {
+					for call := range calls {
+						_, err := pay(t.Context(), clients[(caller+call)%len(clients)])
+						assert.NoError(t, err)
+					}
+				})
+			}
+			wg.Wait()
 		}
-		wg.Wait()
+		assert.EqualValues(t, rounds*callers*calls, requests.Load())
+		assert.EqualValues(t, callers, opened.Load(), "connections for %d calls", requests.Load())
+		require.NoError(t, server.Close())
+	})
+}
+
+// pipeListener accepts the far ends of pipes.
+type pipeListener chan net.Conn
+
+func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+func (l pipeListener) Close() error   { close(l); return nil }
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if conn, ok := <-l; ok {
+		return conn, nil
 	}
-	assert.EqualValues(t, rounds*callers*calls, requests.Load())
-	assert.EqualValues(t, callers, accepted.Load(), "connections for %d calls", requests.Load())
+	return nil, net.ErrClosed
 }
 
 // Run with -race. Every caller knows its own answers by their ids, so that nothing of another's can be in them.
 func TestClientIsSafeForConcurrentUse(t *testing.T) {
-	base, _ := newCountingServer(t, func(w http.ResponseWriter, r *http.Request) {
+	base := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		var sent struct {
@@ -969,7 +896,7 @@ func TestClientIsSafeForConcurrentUse(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, signature, r.Header.Get("Signature"))
 		fmt.Fprintf(w, `{"order_id":"order of %s","status":%d,"status_code":2}`, sent.UserData, sent.ProjectID)
-	})
+	}))
 	clients := inAllProjects(t, base)
 	webhook := newHook(t)
 

@@ -125,7 +125,7 @@ func TestErrorFields(t *testing.T) {
 }
 
 func TestErrorDecoderSeesEveryAnswer(t *testing.T) {
-	decode := func(cfg *paymentsvc.Config) { cfg.DecodeError = paymentsvc.ErrorFields("error.code", "error.message") }
+	decode := decoding(paymentsvc.ErrorFields("error.code", "error.message"))
 	reported := `{"error":{"code":17,"message":"limit"},` + paymentAnswer[1:]
 	for _, status := range []int{200, 302, 400, 409, 500} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestErrorDecoderSeesEveryAnswer(t *testing.T) {
 
 func TestErrorRetryAfter(t *testing.T) {
 	answered := func(header http.Header) *paymentsvc.Error {
-		c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 },
+		c := newClient(t, "http://127.0.0.1", attempts(1),
 			over(roundTripFunc(func(*http.Request) (*http.Response, error) {
 				return canned(http.StatusTooManyRequests, header, ""), nil
 			})))

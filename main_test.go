@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -30,6 +31,16 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var children = flag.Bool("children", false, "run the tests that start processes: this test binary, sh and openssl")
+
+// startsProcesses skips a test that starts processes unless it is told to.
+func startsProcesses(t testing.TB) {
+	t.Helper()
+	if !*children {
+		t.Skip("it starts processes: run it with go test . -children")
+	}
+}
 
 const (
 	testSecret  paymentsvc.Secret = "project-secret-key-of-these-tests"
@@ -58,16 +69,18 @@ func quick() paymentsvc.Retry {
 	return paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond}
 }
 
-// newClient makes a client for the service at base, changed by options, whose connections end with the test.
+// testConfig is a valid Config. Its patience is no limit of a slow machine's.
+func testConfig(t testing.TB, base string) paymentsvc.Config {
+	t.Helper()
+	return paymentsvc.Config{
+		BaseURL: base, PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t), Retry: quick(), Timeout: time.Hour,
+	}
+}
+
+// newClient returns a client for the service at base, changed by options, whose connections end with the test.
 func newClient(t testing.TB, base string, options ...func(*paymentsvc.Config)) *paymentsvc.Client {
 	t.Helper()
-	cfg := paymentsvc.Config{
-		BaseURL:   base,
-		PartnerID: testPartner,
-		ProjectID: testProject,
-		Signer:    testSigner(t),
-		Retry:     quick(),
-	}
+	cfg := testConfig(t, base)
 	for _, option := range options {
 		option(&cfg)
 	}
@@ -80,6 +93,30 @@ func newClient(t testing.TB, base string, options ...func(*paymentsvc.Config)) *
 // over makes the client send through rt.
 func over(rt http.RoundTripper) func(*paymentsvc.Config) {
 	return func(cfg *paymentsvc.Config) { cfg.HTTPClient = &http.Client{Transport: rt} }
+}
+
+func signedBy(signer paymentsvc.Signer) func(*paymentsvc.Config) {
+	return func(cfg *paymentsvc.Config) { cfg.Signer = signer }
+}
+
+// meddling signs after change has changed the request.
+func meddling(change func(*http.Request)) func(*paymentsvc.Config) {
+	return func(cfg *paymentsvc.Config) {
+		signer := cfg.Signer
+		cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
+			change(r)
+			return signer.Sign(r, body)
+		})
+	}
+}
+
+func decoding(decode paymentsvc.ErrorDecoder) func(*paymentsvc.Config) {
+	return func(cfg *paymentsvc.Config) { cfg.DecodeError = decode }
+}
+
+// attempts sets how often a call is tried.
+func attempts(n int) func(*paymentsvc.Config) {
+	return func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = n }
 }
 
 func trusted(cfg *paymentsvc.Config) { cfg.TrustTransport = true }

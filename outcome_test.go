@@ -145,15 +145,14 @@ func TestOutcomeMatrix(t *testing.T) {
 			for _, op := range operations() {
 				body := row.body(op)
 				want := row.want(op)
-				for _, status := range allStatuses() {
-					sent := 0
-					c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) {
-						cfg.DecodeError = row.decoder
-						cfg.Retry.MaxAttempts = 2
-					}, over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+				var status, sent int
+				c := newClient(t, "http://127.0.0.1", decoding(row.decoder), attempts(2),
+					over(roundTripFunc(func(*http.Request) (*http.Response, error) {
 						sent++
 						return canned(status, nil, body), nil
 					})))
+				for _, status = range allStatuses() {
+					sent = 0
 					response, err := op.call(t, c)
 					if want(status) == success {
 						assert.NoError(t, err, "%s %d", op.name, status)
@@ -205,7 +204,7 @@ func TestOutcomeOfAProxysAnswerIsUnknown(t *testing.T) {
 		for decoder, decode := range map[string]paymentsvc.ErrorDecoder{"none": nil, "fields": paymentsvc.ErrorFields("code", "message")} {
 			t.Run(name+", decoder "+decoder, func(t *testing.T) {
 				s := newService(t, answering(answer.status, answer.body))
-				c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.DecodeError = decode })
+				c := newClient(t, s.base(), decoding(decode))
 				response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 				failed(t, response, err, paymentsvc.OutcomeUnknown)
 				assert.False(t, paymentsvc.SafeToRetry(err))
@@ -224,7 +223,7 @@ func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
 		for _, decode := range []paymentsvc.ErrorDecoder{nil, paymentsvc.ErrorFields("error_code", "")} {
 			t.Run(fmt.Sprintf("%s, decoder %t", name, decode != nil), func(t *testing.T) {
 				s := newRawServer(t, func(c *net.TCPConn, _ int) bool { write(c, behave); return false })
-				c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.DecodeError = decode })
+				c := newClient(t, s.base(), decoding(decode))
 				response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 				failed(t, response, err, paymentsvc.OutcomeUnknown)
 			})
@@ -251,7 +250,7 @@ func TestOutcomeText(t *testing.T) {
 		{600, "", nil, "outcome unknown, the request may have been carried out: HTTP 600: unexpected response: no such status"},
 	} {
 		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.DecodeError = test.decoder },
+			c := newClient(t, "http://127.0.0.1", decoding(test.decoder),
 				over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(test.status, nil, test.body), nil })))
 			_, err := c.InitPayout(t.Context(), payoutRequest())
 			require.EqualError(t, err, "paymentsvc: init_payout: "+test.want)
@@ -281,7 +280,7 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 		{"a page", 502, `<html>`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.DecodeError = paymentsvc.ErrorFields("error_code", "") },
+			c := newClient(t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")),
 				over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(test.status, nil, test.body), nil })))
 			response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
@@ -438,7 +437,7 @@ func TestOutcomeStartOnABrokenKeptConnectionIsSentAtMostOnce(t *testing.T) {
 			r.Header.Set("Idempotency-Key", "k") // with it, net/http takes a POST for one that it may send again
 			return nil
 		})
-		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.Signer = meddles; cfg.Retry.MaxAttempts = 1 })
+		c := newClient(t, s.base(), signedBy(meddles), attempts(1))
 		_, err := op.call(t, c)
 		require.NoError(t, err)
 		response, err := op.call(t, c)
@@ -606,7 +605,7 @@ func TestNotSentIsNotProvedByASignersRequests(t *testing.T) {
 		return nil
 	})
 	sent := 0
-	c := newClient(t, "http://127.0.0.1", trusted, func(cfg *paymentsvc.Config) { cfg.Signer = asks },
+	c := newClient(t, "http://127.0.0.1", trusted, signedBy(asks),
 		over(roundTripFunc(func(*http.Request) (*http.Response, error) {
 			sent++
 			return nil, io.ErrUnexpectedEOF
@@ -643,14 +642,7 @@ func TestNotSentAfterTheContextIsDone(t *testing.T) {
 func TestNotSentIfTheContextEndsWhileSigning(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	ctx, cancel := context.WithCancel(t.Context())
-	signer := testSigner(t)
-	c := newClient(t, s.base(), func(cfg *paymentsvc.Config) {
-		cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
-			cancel()
-			return signer.Sign(r, body)
-		})
-	})
-	response, err := pay(ctx, c)
+	response, err := pay(ctx, newClient(t, s.base(), meddling(func(*http.Request) { cancel() })))
 	failed(t, response, err, paymentsvc.OutcomeNotSent)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Empty(t, s.received())
@@ -715,7 +707,7 @@ func (l seenListener) Accept() (net.Conn, error) {
 	return seenConn{conn, l.arrived}, nil
 }
 
-var cancels = flag.Int64("cancels", 10_000, "random cancellations over each protocol")
+var cancels = flag.Int64("cancels", 2_000, "random cancellations over each protocol, at least")
 
 func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 	const callers = 16
@@ -766,7 +758,8 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 				group.Go(func() {
 					for {
 						n := id.Add(1)
-						if n > *cancels {
+						seen := outcomes[paymentsvc.OutcomeNotSent].Load() > 0 && outcomes[paymentsvc.OutcomeUnknown].Load() > 0
+						if n > *cancels && seen {
 							return
 						}
 						name := strconv.FormatInt(n, 10)
@@ -774,7 +767,9 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 						if rand.N(500) == 0 && http2 {
 							transport.CloseIdleConnections() // so that calls dial, too
 						}
-						timer := time.AfterFunc(rand.N(patience<<rand.N(6)), cancel) // for machines of any speed
+						// A patience that grows finds the moments between sending and answer on machines of any speed.
+						longer := 6 + min(n / *cancels, 10)
+						timer := time.AfterFunc(rand.N(patience<<rand.N(longer)), cancel)
 						_, err := pay(ctx, c)
 						timer.Stop()
 						cancel()
@@ -803,8 +798,6 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 			})
 			t.Logf("%d cancelled: %d not sent, %d unknown", cancelled.Load(),
 				outcomes[paymentsvc.OutcomeNotSent].Load(), outcomes[paymentsvc.OutcomeUnknown].Load())
-			assert.Positive(t, outcomes[paymentsvc.OutcomeNotSent].Load(), "the test saw no such case")
-			assert.Positive(t, outcomes[paymentsvc.OutcomeUnknown].Load(), "the test saw no such case")
 		})
 	}
 }
@@ -864,7 +857,7 @@ func TestTransportGetsNothingThatRepeatsAStart(t *testing.T) {
 		r.ContentLength = 5
 		return signer.Sign(r, body)
 	})
-	c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.Signer = meddles },
+	c := newClient(t, "http://127.0.0.1", signedBy(meddles),
 		over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
 			assert.Nil(t, r.GetBody)
 			for name := range r.Header {
@@ -994,7 +987,7 @@ func newBreakingServer(t testing.TB, http2 bool) *breakingServer {
 	return s
 }
 
-var repeats = flag.Int64("repeats", 50, "calls through each transport that repeats")
+var repeats = flag.Int64("repeats", 16, "calls through each transport that repeats")
 
 func TestTransportThatRepeatsIsStopped(t *testing.T) {
 	const callers = 8
@@ -1099,7 +1092,7 @@ func TestTransportThatSendsLaterHasNothingToSend(t *testing.T) {
 			return new(http.Transport).RoundTrip(asked)
 		})
 		transport.RegisterProtocol("http", later)
-		options := []func(*paymentsvc.Config){over(transport), func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 }}
+		options := []func(*paymentsvc.Config){over(transport), attempts(1)}
 		if trust {
 			options = append(options, over(later), trusted)
 		}

@@ -101,7 +101,7 @@ func holdsNothing(t testing.TB, name, text string) {
 func keepers(t *testing.T) map[string]any {
 	t.Helper()
 	signer := canarySigner(t, hookScheme())
-	client := newClient(t, "https://pay.example.com", func(cfg *paymentsvc.Config) { cfg.Signer = signer })
+	client := newClient(t, "https://pay.example.com", signedBy(signer))
 	project, err := client.ForProject(3, signer)
 	require.NoError(t, err)
 	webhook := newHook(t, withSecrets(canary, canary+"2"))
@@ -293,7 +293,7 @@ func canaryCalls(t *testing.T) (release func()) {
 		<-answer
 		answering(http.StatusOK, paymentAnswer)(w, r)
 	}))
-	c := newClient(t, base, func(cfg *paymentsvc.Config) { cfg.Signer = canarySigner(t, testScheme()) })
+	c := newClient(t, base, signedBy(canarySigner(t, testScheme())))
 	done := make(chan error)
 	go func() {
 		_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
@@ -368,7 +368,7 @@ func panics(t *testing.T) map[string]func() {
 	good := canarySigner(t, testScheme())
 	call := func(option func(*paymentsvc.Config)) func() {
 		return func() {
-			c := newClient(t, base, func(cfg *paymentsvc.Config) { cfg.Signer = good }, option)
+			c := newClient(t, base, signedBy(good), option)
 			_, _ = c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
 			_, _ = c.InitPayout(t.Context(), canaryPayout())
 		}
@@ -433,7 +433,7 @@ func TestSecurityCrashInForeignCodeShowsNothing(t *testing.T) {
 			close(asked)
 			<-release
 		}))
-		c := newClient(t, base, func(cfg *paymentsvc.Config) { cfg.Signer = canarySigner(t, testScheme()) })
+		c := newClient(t, base, signedBy(canarySigner(t, testScheme())))
 		go func() { _, _ = c.InitPayout(t.Context(), canaryPayout()) }()
 		<-asked
 		dies := panics(t)[place]
@@ -445,6 +445,7 @@ func TestSecurityCrashInForeignCodeShowsNothing(t *testing.T) {
 		<-survived
 		return
 	}
+	startsProcesses(t)
 	for place := range panics(t) {
 		t.Run(place, func(t *testing.T) {
 			output, err := runChild(t, place, "GOTRACEBACK=all")
@@ -462,6 +463,7 @@ func TestSecurityPanicWithASecretShowsNothing(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		panic(paymentsvc.Secret(canary))
 	}
+	startsProcesses(t)
 	output, err := runChild(t, "panic")
 	require.Error(t, err)
 	assert.Contains(t, output, "panic: ")
@@ -596,6 +598,7 @@ func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 		payOnce(t, base)
 		return
 	}
+	startsProcesses(t)
 	needsRootsOfItsOwn(t)
 	a := newAuthority(t)
 	good := a.issue(t, time.Now().Add(time.Hour), "127.0.0.1", "localhost")
@@ -767,6 +770,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 		payOnce(t, base)
 		return
 	}
+	startsProcesses(t)
 	needsRootsOfItsOwn(t)
 	a := newAuthority(t)
 	service := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
