@@ -28,6 +28,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -343,7 +344,7 @@ const childVariable = "PAYMENTSVC_TEST_CHILD"
 func runChild(t *testing.T, task string, environment ...string) (string, error) {
 	t.Helper()
 	test, _, _ := strings.Cut(t.Name(), "/")
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=10m")
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); !strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
 			child.Env = append(child.Env, variable)
@@ -476,6 +477,23 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	a := &authority{key: key}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	a.certificate, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return a
+}
+
 // issue makes a certificate for the names and addresses given.
 func (a *authority) issue(t testing.TB, notAfter time.Time, hosts ...string) tls.Certificate {
 	t.Helper()
@@ -507,28 +525,14 @@ func (a *authority) file(t testing.TB) string {
 	return name
 }
 
-// trusting makes an http.Client of the caller's own that trusts the authority.
-func (a *authority) trusting(config *tls.Config) *http.Client {
-	config.RootCAs = x509.NewCertPool()
-	config.RootCAs.AddCert(a.certificate)
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
-}
-
-func newAuthority(t testing.TB) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	a := &authority{key: key}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+// trustedBy makes transport trust the authority and nobody else.
+func (a *authority) trustedBy(transport *http.Transport) *http.Transport {
+	if transport.TLSClientConfig == nil {
+		transport.TLSClientConfig = &tls.Config{}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	a.certificate, err = x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return a
+	transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+	transport.TLSClientConfig.RootCAs.AddCert(a.certificate)
+	return transport
 }
 
 // secureServer counts and records the requests that get through to it.
@@ -561,29 +565,51 @@ func versions(certificate tls.Certificate, least, most uint16) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: least, MaxVersion: most}
 }
 
-// payOnce is what a process of its own does: a payment over the client that the SDK makes itself, whose roots and proxy
-// come from the environment. It prints what became of it.
-func payOnce(t *testing.T, base string) {
-	c := newClient(t, base)
-	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
-	if err == nil {
-		fmt.Println("RESULT: paid")
-		return
-	}
-	e := failed(t, nil, err, paymentsvc.OutcomeOf(err))
-	fmt.Printf("RESULT: %s after %d attempts: %v\n", e.Outcome, e.Attempts, err)
+// surroundings are the authority and the proxy of a client, if it has them.
+type surroundings struct {
+	roots *authority
+	proxy string
 }
 
-// needsRootsOfItsOwn skips a test where a process takes its trusted authorities from the system alone.
-func needsRootsOfItsOwn(t testing.TB) {
-	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
-		t.Skip(runtime.GOOS + " has no SSL_CERT_FILE, so that a process cannot be given an authority of the test's")
-	}
+// paysIn makes a payment in surroundings to the service at base and returns what became of it.
+type paysIn func(t *testing.T, in surroundings, base string) string
+
+// bothWays runs test with payments of this process and with those of processes of their own.
+func bothWays(t *testing.T, test func(t *testing.T, pay paysIn)) {
+	t.Run("here", func(t *testing.T) { test(t, payHere) })
+	t.Run("in a process of its own", func(t *testing.T) { test(t, payInAProcess) })
 }
 
-// resultOf gives the line that payOnce printed.
-func resultOf(t testing.TB, output string, err error) string {
+// payHere pays over the SDK's transport, set up for the surroundings.
+func payHere(t *testing.T, in surroundings, base string) string {
 	t.Helper()
+	transport := paymentsvc.NewTransport()
+	if in.roots != nil {
+		in.roots.trustedBy(transport)
+	}
+	if in.proxy != "" {
+		address, err := url.Parse(in.proxy)
+		require.NoError(t, err)
+		transport.Proxy = http.ProxyURL(address)
+	}
+	return payOnce(t, newClient(t, base, over(transport)))
+}
+
+// payInAProcess pays with the client that the SDK makes itself, whose surroundings are those of the environment.
+func payInAProcess(t *testing.T, in surroundings, base string) string {
+	t.Helper()
+	startsProcesses(t)
+	var environment []string
+	if in.roots != nil {
+		if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
+			t.Skip(runtime.GOOS + " has no SSL_CERT_FILE, so that a process cannot be given an authority of the test's")
+		}
+		environment = append(environment, "SSL_CERT_FILE="+in.roots.file(t), "SSL_CERT_DIR="+t.TempDir())
+	}
+	if in.proxy != "" {
+		environment = append(environment, "HTTPS_PROXY="+in.proxy)
+	}
+	output, err := runChild(t, base, environment...)
 	require.NoError(t, err, output)
 	_, result, found := strings.Cut(output, "RESULT: ")
 	require.True(t, found, output)
@@ -591,15 +617,31 @@ func resultOf(t testing.TB, output string, err error) string {
 	return result
 }
 
+// inChild reports whether this is a process of payInAProcess, where it makes the payment and prints what became of it.
+func inChild(t *testing.T) bool {
+	base := os.Getenv(childVariable)
+	if base != "" {
+		fmt.Println("RESULT: " + payOnce(t, newClient(t, base)))
+	}
+	return base != ""
+}
+
+func payOnce(t *testing.T, c *paymentsvc.Client) string {
+	t.Helper()
+	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
+	if err == nil {
+		return "paid"
+	}
+	e := failed(t, nil, err, paymentsvc.OutcomeOf(err))
+	return fmt.Sprintf("%s after %d attempts: %v", e.Outcome, e.Attempts, err)
+}
+
 // A handshake that fails is proved to have sent nothing: the request goes out on a connection that is secure, or not at
 // all.
 func TestSecurityTLS12AndNewerOnly(t *testing.T) {
-	if base := os.Getenv(childVariable); base != "" {
-		payOnce(t, base)
+	if inChild(t) {
 		return
 	}
-	startsProcesses(t)
-	needsRootsOfItsOwn(t)
 	a := newAuthority(t)
 	good := a.issue(t, time.Now().Add(time.Hour), "127.0.0.1", "localhost")
 	stranger := newAuthority(t).issue(t, time.Now().Add(time.Hour), "127.0.0.1")
@@ -617,26 +659,27 @@ func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 		{"a stranger's certificate", versions(stranger, 0, 0), "unknown authority"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSecureServer(t, test.config)
-			output, err := runChild(t, s.URL, "SSL_CERT_FILE="+a.file(t), "SSL_CERT_DIR="+t.TempDir())
-			result := resultOf(t, output, err)
-			if test.want == "paid" {
-				assert.Equal(t, "paid", result)
-				assert.EqualValues(t, 1, s.requests.Load())
-				return
-			}
-			assert.Contains(t, result, "not sent after 3 attempts")
-			assert.Contains(t, result, test.want)
-			assert.Zero(t, s.requests.Load())
-			holdsNothing(t, "the error", result)
+			bothWays(t, func(t *testing.T, pay paysIn) {
+				s := newSecureServer(t, test.config)
+				result := pay(t, surroundings{roots: a}, s.URL)
+				if test.want == "paid" {
+					assert.Equal(t, "paid", result)
+					assert.EqualValues(t, 1, s.requests.Load())
+					return
+				}
+				assert.Contains(t, result, "not sent after 3 attempts")
+				assert.Contains(t, result, test.want)
+				assert.Zero(t, s.requests.Load())
+				holdsNothing(t, "the error", result)
+			})
 		})
 	}
 	t.Run("an old server speaks to whom it is told to", func(t *testing.T) {
 		// A client of the caller's keeps what it was set to, and these servers are reachable at all.
 		for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11} {
 			s := newSecureServer(t, versions(good, version, version))
-			given := a.trusting(&tls.Config{MinVersion: version})
-			_, err := pay(t.Context(), newClient(t, s.URL, func(cfg *paymentsvc.Config) { cfg.HTTPClient = given }))
+			given := a.trustedBy(&http.Transport{TLSClientConfig: &tls.Config{MinVersion: version}})
+			_, err := pay(t.Context(), newClient(t, s.URL, over(given)))
 			require.NoError(t, err)
 			assert.EqualValues(t, 1, s.requests.Load())
 		}
@@ -707,8 +750,8 @@ func TestSecurityCertificateWritesNoLogLine(t *testing.T) {
 	a := newAuthority(t)
 	certificate := a.issue(t, time.Now().Add(time.Hour), "a\n2026-01-01 INFO order-1 is paid\r\x1b[2J\x7f")
 	s := newSecureServer(t, versions(certificate, tls.VersionTLS12, 0))
-	given := a.trusting(&tls.Config{ServerName: "b"})
-	response, err := pay(t.Context(), newClient(t, s.URL, func(cfg *paymentsvc.Config) { cfg.HTTPClient = given }))
+	given := a.trustedBy(&http.Transport{TLSClientConfig: &tls.Config{ServerName: "b"}})
+	response, err := pay(t.Context(), newClient(t, s.URL, over(given)))
 	failed(t, response, err, paymentsvc.OutcomeNotSent)
 	var wrongHost x509.HostnameError
 	require.ErrorAs(t, err, &wrongHost, "for its names, so that they are in the text")
@@ -766,12 +809,9 @@ const proxyPassword = "password-of-the-proxy"
 
 // The proxy that the environment names carries the client's requests and learns of them only where they go.
 func TestSecurityProxySeesNoRequest(t *testing.T) {
-	if base := os.Getenv(childVariable); base != "" {
-		payOnce(t, base)
+	if inChild(t) {
 		return
 	}
-	startsProcesses(t)
-	needsRootsOfItsOwn(t)
 	a := newAuthority(t)
 	service := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
 	stranger := newSecureServer(t, versions(newAuthority(t).issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
@@ -811,51 +851,51 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 		}, "HTTP response to HTTPS client"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := service.requests.Load()
-			p := newConnectProxy(t, test.behave)
-			output, err := runChild(t, "https://"+serviceName, "SSL_CERT_FILE="+a.file(t), "SSL_CERT_DIR="+t.TempDir(),
-				"HTTPS_PROXY=http://user:"+proxyPassword+"@"+p.Addr().String())
-			result := resultOf(t, output, err)
+			bothWays(t, func(t *testing.T, pay paysIn) {
+				before := service.requests.Load()
+				p := newConnectProxy(t, test.behave)
+				result := pay(t, surroundings{a, "http://user:" + proxyPassword + "@" + p.Addr().String()}, "https://"+serviceName)
 
-			seen := p.seen.received()
-			assert.True(t, strings.HasPrefix(seen, "CONNECT "+serviceName+":443 HTTP/1.1\r\n"), "%.100q", seen)
-			holdsNothing(t, "what the proxy saw", seen)
-			for _, word := range []string{"init_payment", "signature", "timestamp:", "partner_id", "order_id", "application/json", "paid"} {
-				assert.NotContains(t, strings.ToLower(seen), word)
-			}
-			assert.Zero(t, stranger.requests.Load())
+				seen := p.seen.received()
+				assert.True(t, strings.HasPrefix(seen, "CONNECT "+serviceName+":443 HTTP/1.1\r\n"), "%.100q", seen)
+				holdsNothing(t, "what the proxy saw", seen)
+				for _, word := range []string{"init_payment", "signature", "timestamp:", "partner_id", "order_id", "application/json", "paid"} {
+					assert.NotContains(t, strings.ToLower(seen), word)
+				}
+				assert.Zero(t, stranger.requests.Load())
 
-			if test.want == "paid" {
-				assert.Equal(t, "paid", result)
-				assert.EqualValues(t, 1, p.taken.Load())
-				assert.Equal(t, before+1, service.requests.Load())
-				assert.Contains(t, service.last.Load().Body, canary, "it did go through the proxy")
-				assert.Contains(t, seen, "\x16\x03", "as a TLS handshake")
-				return
-			}
-			assert.Equal(t, before, service.requests.Load())
-			assert.Contains(t, result, "not sent after 3 attempts")
-			assert.Contains(t, result, test.want)
-			assert.EqualValues(t, 3, p.taken.Load())
-			for _, secret := range []string{proxyPassword, "dXNlcjpwYXNzd29yZ", "ECHO", serviceName, "evil.example"} {
-				assert.NotContains(t, result, secret, "the error repeats nothing of the proxy's address or answer")
-			}
+				if test.want == "paid" {
+					assert.Equal(t, "paid", result)
+					assert.EqualValues(t, 1, p.taken.Load())
+					assert.Equal(t, before+1, service.requests.Load())
+					assert.Contains(t, service.last.Load().Body, canary, "it did go through the proxy")
+					assert.Contains(t, seen, "\x16\x03", "as a TLS handshake")
+					return
+				}
+				assert.Equal(t, before, service.requests.Load())
+				assert.Contains(t, result, "not sent after 3 attempts")
+				assert.Contains(t, result, test.want)
+				assert.EqualValues(t, 3, p.taken.Load())
+				for _, secret := range []string{proxyPassword, "dXNlcjpwYXNzd29yZ", "ECHO", serviceName, "evil.example"} {
+					assert.NotContains(t, result, secret, "the error repeats nothing of the proxy's address or answer")
+				}
+			})
 		})
 	}
 	t.Run("nobody is there", func(t *testing.T) {
 		closed := strings.TrimPrefix(refusingPort(t), "http://")
 		for _, scheme := range []string{"http", "https", "socks5", "ftp"} {
-			output, err := runChild(t, "https://"+serviceName, "HTTPS_PROXY="+scheme+"://user:"+proxyPassword+"@"+closed)
-			result := resultOf(t, output, err)
-			assert.Contains(t, result, "not sent after 3 attempts")
-			assert.NotContains(t, result, proxyPassword)
+			bothWays(t, func(t *testing.T, pay paysIn) {
+				result := pay(t, surroundings{proxy: scheme + "://user:" + proxyPassword + "@" + closed}, "https://"+serviceName)
+				assert.Contains(t, result, "not sent after 3 attempts")
+				assert.NotContains(t, result, proxyPassword)
+			})
 		}
 	})
-	t.Run("a loopback address is not asked for through it", func(t *testing.T) {
+	t.Run("a loopback address is not asked for through that of the environment", func(t *testing.T) {
 		p := newConnectProxy(t, leadsTo(service))
 		local := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), "127.0.0.1"), tls.VersionTLS12, 0))
-		output, err := runChild(t, local.URL, "SSL_CERT_FILE="+a.file(t), "HTTPS_PROXY=http://"+p.Addr().String())
-		require.Equal(t, "paid", resultOf(t, output, err))
+		require.Equal(t, "paid", payInAProcess(t, surroundings{a, "http://" + p.Addr().String()}, local.URL))
 		assert.Zero(t, p.taken.Load())
 	})
 }
