@@ -311,7 +311,7 @@ func call[T any, A interface {
 		}
 		if err := transport.Wait(ctx, wait); err != nil {
 			interrupted := *failure // which OnAttempt may have kept
-			interrupted.Err = fmt.Errorf("%w, waiting to try again after: %w", err, failure.Err)
+			interrupted.Err = fmt.Errorf("%w, waiting to retry after: %w", err, failure.Err)
 			return nil, &interrupted
 		}
 	}

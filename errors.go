@@ -18,6 +18,9 @@ import (
 var (
 	// ErrInvalidRequest is a request or a configuration that cannot be used. The text names the field. Nothing was sent.
 	ErrInvalidRequest = errors.New("invalid request")
+	// ErrSensitive is encoding/json of a [PaymentRequest] or a [PayoutRequest], which may contain card data: loggers use
+	// encoding/json. To store a request or to queue it, use its JSON method.
+	ErrSensitive = errors.New("a request may hold card data: use its JSON method to store it")
 	// ErrUnexpectedResponse is an answer that is not what the interface document shows for the endpoint: one JSON object
 	// with the endpoint's fields. The bytes are in [Error].Body.
 	ErrUnexpectedResponse = errors.New("unexpected response")
@@ -153,6 +156,9 @@ func (e *Error) Is(target error) bool {
 // receiver so that an Error that was copied is as safe.
 func (e Error) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
+// String returns the text of Error, for printers that ask a copied Error for it.
+func (e Error) String() string { return e.Error() }
+
 // MarshalJSON writes the text of Error with the fields that a log wants, and neither Header nor Body.
 func (e Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
@@ -211,6 +217,14 @@ func (e *ServiceError) Error() string {
 
 // Format writes the text of Error under every verb, so that %+v and %#v do not repeat Code and Message either.
 func (e ServiceError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// String returns the text of Error, for printers that ask a copied ServiceError for it.
+func (e ServiceError) String() string { return e.Error() }
+
+// MarshalJSON writes the text of Error, and neither Code nor Message. It returns an error only if encoding/json does.
+func (e ServiceError) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"error": e.Error()})
+}
 
 // ErrorDecoder finds the service's error in an answer, or returns nil when the answer holds none. It sees every whole
 // answer first, with any HTTP status: section 7 of the interface document gives success and error one shape, and shows

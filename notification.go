@@ -133,6 +133,9 @@ func (e *NotificationError) Unwrap() []error { return []error{ErrMalformedNotifi
 // Format writes the text of Error under every verb: %#v and %x would otherwise spell out Raw.
 func (e NotificationError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
+// String returns the text of Error, for printers that look for no other method of a copied error.
+func (e NotificationError) String() string { return e.Error() }
+
 // MarshalJSON writes the text of Error and not Raw.
 func (e NotificationError) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"error": e.Error()})

@@ -28,10 +28,10 @@ func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutRe
 // PayoutRequest is the body of init_payout (section 4.3), but for partner_id and project_id, which the Client
 // adds.
 //
-// fmt and slog hide Destination, but for a request in an unexported field, where fmt calls no method. encoding/json
-// is faithful, with the document's field names, so that a request can be queued and stored and comes back as it was:
-// whoever stores one stores its card number. Keep it in a named field of a struct of yours: embedded, its JSON would
-// stand for the whole struct.
+// Loggers do not show Destination: fmt and slog hide it, except for a request in an unexported field, where fmt calls
+// no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and UnmarshalJSON
+// to read it back: what is stored then holds the destination. Do not embed a request in a struct of yours: its methods
+// would be promoted.
 type PayoutRequest struct {
 	// Amount is required. Its bounds are not shown.
 	Amount Amount `json:"amount"`
@@ -61,9 +61,10 @@ func (r PayoutRequest) body(id ids) (*payoutBody, error) {
 	return &payoutBody{id, payoutFields(r)}, err
 }
 
-// MarshalJSON writes the request with the document's field names, complete or not. It refuses with
-// ErrInvalidRequest text that is not valid UTF-8, which would not come back as it was.
-func (r PayoutRequest) MarshalJSON() ([]byte, error) {
+// JSON returns the whole request, Destination included, with the document's field names, for queues and databases. The
+// request need not be complete. It returns an error that wraps [ErrInvalidRequest] for text that is not valid UTF-8,
+// which could not be read back as it was.
+func (r PayoutRequest) JSON() (json.RawMessage, error) {
 	if err := firstError(
 		checkUTF8("Destination (destination)", r.Destination),
 		checkUTF8("UserData (user_data)", r.UserData),
@@ -73,11 +74,28 @@ func (r PayoutRequest) MarshalJSON() ([]byte, error) {
 	return jsonobject.Encode(payoutFields(r))
 }
 
+// MarshalJSON always returns [ErrSensitive]: loggers use encoding/json. See JSON.
+func (r PayoutRequest) MarshalJSON() ([]byte, error) { return nil, ErrSensitive }
+
+// UnmarshalJSON reads what JSON returned. Errors are those of encoding/json and of Amount; whether the request is
+// complete is not checked.
+func (r *PayoutRequest) UnmarshalJSON(b []byte) error {
+	var f payoutFields
+	if err := json.Unmarshal(b, &f); err != nil {
+		return err
+	}
+	*r = PayoutRequest(f)
+	return nil
+}
+
 // Format shows Amount and UserData, and of Destination only whether it is given.
 func (r PayoutRequest) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "PayoutRequest{Amount: %s, Destination: %s, UserData: %q}",
 		r.Amount, hidden(r.Destination), r.UserData)
 }
+
+// String returns what Format shows, for loggers that do not use package fmt.
+func (r PayoutRequest) String() string { return fmt.Sprint(r) }
 
 // LogValue shows what Format shows.
 func (r PayoutRequest) LogValue() slog.Value {

@@ -288,6 +288,9 @@ type HMACConfig struct {
 	Now func() time.Time
 }
 
+// Format shows that a secret is there, and nothing of it.
+func (c HMACConfig) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "HMACConfig{"+redacted+"}") }
+
 // HMACSigner signs requests with HMAC-SHA256 (section 5). Create it with [NewHMACSigner]; it is safe for concurrent use.
 type HMACSigner struct {
 	// The key is reachable only through a function, which fmt and reflect cannot look into.

@@ -13,8 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// NewUserData gives a new random UUID, fit as the unique user_data of a payment or payout (section 2.1).
-// Store it before the call that uses it: it is how a payment with an unknown outcome is found again.
+// NewUserData returns a new random UUID, for the unique user_data of a payment or payout (section 2.1).
+// Store it before the call that uses it: it identifies a payment whose outcome is unknown.
 func NewUserData() string { return uuid.NewString() }
 
 // PaymentType is the type in the path of init_payment (section 4.1).
@@ -48,19 +48,20 @@ const (
 	StatusFailure StatusName = "FAILURE"
 )
 
-// Known says whether s is a name that the document shows.
+// Known reports whether s is a name that the document shows.
 func (s StatusName) Known() bool { return s == StatusPending || s.Final() }
 
-// Final says whether the document shows no way out of s: SUCCESS and FAILURE are final, an unknown name never.
+// Final reports whether the document shows no transition from s: SUCCESS and FAILURE are final, an unknown name never is.
+// It does so for payments only, see [Notification.Final].
 func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailure }
 
 // PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6), but for
 // partner_id and project_id, which the Client adds.
 //
-// fmt and slog hide the four objects, but for a request in an unexported field, where fmt calls no method.
-// encoding/json is faithful, with the document's field names, so that a request can be queued and stored and comes
-// back as it was: whoever stores one with card data in it stores card data. Keep it in a named field of a struct of
-// yours: embedded, its JSON would stand for the whole struct.
+// Loggers do not show the four objects: fmt and slog hide them, except for a request in an unexported field, where fmt
+// calls no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and
+// UnmarshalJSON to read it back: what is stored then holds the card data. Do not embed a request in a struct of yours:
+// its methods would be promoted.
 type PaymentRequest struct {
 	// Amount is required. Its bounds are not shown.
 	Amount Amount `json:"amount"`
@@ -92,7 +93,7 @@ type paymentBody struct {
 	paymentFields
 }
 
-// body validates the request and gives what is sent.
+// body validates the request and returns what is sent.
 func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	if err := firstError(
 		checkAmount(r.Amount),
@@ -104,7 +105,7 @@ func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	return &paymentBody{id, fields}, err
 }
 
-// fields gives the request as JSON will have it, or says what JSON would change or cannot hold.
+// fields returns the request as JSON will have it, or an error for what JSON would change or cannot represent.
 func (r PaymentRequest) fields() (paymentFields, error) {
 	f := paymentFields{Amount: r.Amount, UserData: r.UserData}
 	if err := checkUTF8("UserData (user_data)", r.UserData); err != nil {
@@ -129,9 +130,10 @@ func (r PaymentRequest) fields() (paymentFields, error) {
 	return f, nil
 }
 
-// MarshalJSON writes the request with the document's field names, complete or not. It refuses with
-// ErrInvalidRequest what would not come back as it was: text that is not valid UTF-8, and objects that are none.
-func (r PaymentRequest) MarshalJSON() ([]byte, error) {
+// JSON returns the whole request, card data included, with the document's field names, for queues and databases. The
+// request need not be complete. It returns an error that wraps [ErrInvalidRequest] for what could not be read back as
+// it was: text that is not valid UTF-8, and one of the four objects that does not encode as a JSON object.
+func (r PaymentRequest) JSON() (json.RawMessage, error) {
 	f, err := r.fields()
 	if err != nil {
 		return nil, err
@@ -139,7 +141,10 @@ func (r PaymentRequest) MarshalJSON() ([]byte, error) {
 	return jsonobject.Encode(f)
 }
 
-// UnmarshalJSON reads what MarshalJSON made of a request. The four objects come back as map[string]any where that
+// MarshalJSON always returns [ErrSensitive]: loggers use encoding/json. See JSON.
+func (r PaymentRequest) MarshalJSON() ([]byte, error) { return nil, ErrSensitive }
+
+// UnmarshalJSON reads what JSON returned. The four objects come back as map[string]any where that
 // encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit. Errors are those
 // of encoding/json and of Amount; whether the request is complete is not looked at.
 func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
@@ -163,6 +168,9 @@ func (r PaymentRequest) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "PaymentRequest{Amount: %s, UserData: %q, CardData: %s, Browser: %s, Payer: %s, Payee: %s}",
 		r.Amount, r.UserData, hidden(r.CardData), hidden(r.Browser), hidden(r.Payer), hidden(r.Payee))
 }
+
+// String returns what Format shows, for loggers that do not use package fmt.
+func (r PaymentRequest) String() string { return fmt.Sprint(r) }
 
 // LogValue shows what Format shows.
 func (r PaymentRequest) LogValue() slog.Value {
@@ -227,7 +235,7 @@ func checkRequired(field, text string) error {
 	return nil
 }
 
-// checkUTF8 refuses text that JSON would change in silence.
+// checkUTF8 rejects text that JSON would silently change.
 func checkUTF8(field, text string) error {
 	if !utf8.ValidString(text) {
 		return invalid(field, "not valid UTF-8")
@@ -235,7 +243,7 @@ func checkUTF8(field, text string) error {
 	return nil
 }
 
-// checkText refuses text that is not set or that JSON would change.
+// checkText rejects text that is not set or that JSON would change.
 func checkText(field, text string) error {
 	return firstError(checkRequired(field, text), checkUTF8(field, text))
 }
@@ -266,7 +274,7 @@ func (e *hiddenError) Unwrap() []error { return []error{e.shown, e.hidden} }
 
 const redacted = "[redacted]"
 
-// hidden says only whether a value is there.
+// hidden shows only whether a value is set.
 func hidden(v any) string {
 	if jsonobject.IsNil(v) || v == "" {
 		return "none"
@@ -274,5 +282,5 @@ func hidden(v any) string {
 	return redacted
 }
 
-// redact writes what stands in for something secret.
+// redact writes the placeholder of a secret.
 func redact(f fmt.State) { _, _ = io.WriteString(f, redacted) }

@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/big"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -692,37 +693,60 @@ func (w *wire) payout(t require.TestingT, r paymentsvc.PayoutRequest) string {
 	return string(w.body)
 }
 
+// storable is either type of request.
+type storable interface {
+	paymentsvc.PaymentRequest | paymentsvc.PayoutRequest
+	JSON() (json.RawMessage, error)
+}
+
 // queues are ways in which partners store a request and read it back.
-func queues[T any]() map[string]func(T) (T, error) {
+func queues[T storable]() map[string]func(T) (T, error) {
 	return map[string]func(T) (T, error){
-		"json.Marshal": queued[T],
-		"json.MarshalIndent": func(in T) (T, error) {
-			data, err := json.MarshalIndent(in, "", "\t")
-			return unqueued[T](data, err)
-		},
-		"json.Encoder without HTML escapes": func(in T) (T, error) {
-			var buf bytes.Buffer
-			enc := json.NewEncoder(&buf)
-			enc.SetEscapeHTML(false)
-			err := enc.Encode(in)
-			return unqueued[T](buf.Bytes(), err)
-		},
-		"a job around it": func(in T) (T, error) {
-			type job struct {
-				ID      int
-				Request *T
-			}
-			out, err := queued(job{1, &in})
+		"JSON": queued[T],
+		"JSON, indented": func(in T) (T, error) {
+			data, err := in.JSON()
 			if err != nil {
 				return in, err
 			}
-			return *out.Request, nil
+			var buf bytes.Buffer
+			err = json.Indent(&buf, data, "", "\t")
+			return unqueued[T](buf.Bytes(), err)
+		},
+		"a job around it": func(in T) (out T, err error) {
+			type job struct {
+				ID      int
+				Request json.RawMessage
+			}
+			var made, got job
+			if made.Request, err = in.JSON(); err != nil {
+				return out, err
+			}
+			data, err := json.Marshal(made) // which escapes what HTML needs escaped
+			if err != nil {
+				return out, err
+			}
+			if err = json.Unmarshal(data, &got); err != nil {
+				return out, err
+			}
+			return unqueued[T](got.Request, nil)
+		},
+		"a job that is read whole": func(in T) (out T, err error) {
+			data, err := in.JSON()
+			if err != nil {
+				return out, err
+			}
+			var got struct{ Request *T }
+			err = json.Unmarshal(slices.Concat([]byte(`{"Request":`), data, []byte("}")), &got)
+			if err != nil {
+				return out, err
+			}
+			return *got.Request, nil
 		},
 	}
 }
 
-func queued[T any](in T) (T, error) {
-	data, err := json.Marshal(in)
+func queued[T storable](in T) (T, error) {
+	data, err := in.JSON()
 	return unqueued[T](data, err)
 }
 
@@ -746,7 +770,7 @@ type cardData struct {
 func TestAPaymentRequestIsStoredWithTheDocumentsNames(t *testing.T) {
 	r := paymentRequest()
 	want := `{"amount":10.50,"user_data":"order-1"}`
-	data, err := json.Marshal(r)
+	data, err := r.JSON()
 	require.NoError(t, err)
 	require.Equal(t, want, string(data), "to the byte: 10.5 would be another number")
 
@@ -757,9 +781,34 @@ func TestAPaymentRequestIsStoredWithTheDocumentsNames(t *testing.T) {
 	want = `{"amount":10.50,"user_data":"order-1",` +
 		`"card_data":{"number":"4111111111111111","limit":1234567890123456789,"fee":1.10,"note":""},` +
 		`"browser":{"width":1280},"payer":{"b":1.10,"a":2},"payee":{"number":"","limit":0,"note":""}}`
-	data, err = json.Marshal(r)
+	data, err = r.JSON()
 	require.NoError(t, err)
 	require.Equal(t, want, string(data))
+}
+
+// A logger that writes JSON must not show a card number, and a redacted copy in a queue would lose it without an error.
+func TestEncodingJSONOfARequestFails(t *testing.T) {
+	payment, payout := canaryPayment(), canaryPayout()
+	type embedded struct {
+		paymentsvc.PayoutRequest
+		ID int
+	}
+	for name, v := range map[string]any{
+		"PaymentRequest": payment, "*PaymentRequest": &payment, "PayoutRequest": payout, "*PayoutRequest": &payout,
+		"the zero PaymentRequest": paymentsvc.PaymentRequest{}, "the zero PayoutRequest": paymentsvc.PayoutRequest{},
+		"slice": []paymentsvc.PaymentRequest{payment}, "array": [1]*paymentsvc.PayoutRequest{&payout},
+		"map": map[string]any{"request": payout}, "struct": struct{ Request *paymentsvc.PaymentRequest }{&payment},
+		"embedded": embedded{payout, 1},
+	} {
+		data, err := json.Marshal(v)
+		require.ErrorIs(t, err, paymentsvc.ErrSensitive, name)
+		require.NotErrorIs(t, err, paymentsvc.ErrInvalidRequest, name)
+		require.Empty(t, data, name)
+		errorShowsNothing(t, name, err)
+	}
+	data, err := json.Marshal([]any{(*paymentsvc.PaymentRequest)(nil), (*paymentsvc.PayoutRequest)(nil)})
+	require.NoError(t, err)
+	require.Equal(t, "[null,null]", string(data), "which is nothing")
 }
 
 func TestAPaymentRequestComesBackAsItWas(t *testing.T) {
@@ -770,7 +819,7 @@ func TestAPaymentRequestComesBackAsItWas(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, r, got, "without objects")
 
-			if name == "json.MarshalIndent" {
+			if name == "JSON, indented" {
 				return // its objects come back as json.RawMessage, with the space that it writes
 			}
 			r.CardData = map[string]any{"number": pan, "note": "<a&b>\uFFFD", "list": []any{1.5, true, nil, "x", map[string]any{}}}
@@ -847,7 +896,7 @@ func TestAValueThatIsNoObjectIsRefusedByTheQueueAndAfterItAsWell(t *testing.T) {
 	for _, object := range []any{pan, 5, false, []string{pan}, []any{}, json.RawMessage(`"` + pan + `"`)} {
 		r := paymentRequest()
 		r.CardData = object
-		_, err := json.Marshal(r)
+		_, err := r.JSON()
 		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
 		require.NotContains(t, err.Error(), pan)
 
@@ -870,18 +919,28 @@ func TestTextThatJSONWouldChangeIsRefusedByTheQueue(t *testing.T) {
 	destination, payoutUser := payoutRequest(), payoutRequest()
 	destination.Destination = invalid
 	payoutUser.UserData = invalid
-	for _, request := range []any{card, user, destination, payoutUser, &destination, []any{user}} {
-		_, err := json.Marshal(request)
+	for _, request := range []interface {
+		JSON() (json.RawMessage, error)
+	}{card, user, destination, payoutUser, &destination} {
+		_, err := request.JSON()
 		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
 	}
 }
 
 func TestARequestThatIsNotCompleteYetCanBeQueued(t *testing.T) {
-	for want, request := range map[string]any{
+	for want, request := range map[string]interface {
+		JSON() (json.RawMessage, error)
+	}{
 		`{"amount":null,"user_data":""}`:                  paymentsvc.PaymentRequest{},
 		`{"amount":null,"destination":"","user_data":""}`: paymentsvc.PayoutRequest{},
-		`{"user_data":"u"}`:                               paymentsvc.StatusPaymentRequest{UserData: "u"},
-		`{"order_id":"o"}`:                                paymentsvc.StatusPayoutRequest{OrderID: "o"},
+	} {
+		got, err := request.JSON()
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+	}
+	for want, request := range map[string]any{
+		`{"user_data":"u"}`: paymentsvc.StatusPaymentRequest{UserData: "u"},
+		`{"order_id":"o"}`:  paymentsvc.StatusPayoutRequest{OrderID: "o"},
 	} {
 		got, err := json.Marshal(request)
 		require.NoError(t, err)
@@ -893,6 +952,10 @@ func TestAStoredRequestMayHaveFieldsBesides(t *testing.T) {
 	var r paymentsvc.PaymentRequest
 	require.NoError(t, json.Unmarshal([]byte(`{"partner_id":"shop-7","amount":1.50,"user_data":"u"}`), &r))
 	require.Equal(t, paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("1.50"), UserData: "u"}, r)
+
+	var payout paymentsvc.PayoutRequest
+	require.NoError(t, json.Unmarshal([]byte(`{"partner_id":"shop-7","amount":1.50,"user_data":"u"}`), &payout))
+	require.Equal(t, paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1.50"), UserData: "u"}, payout)
 }
 
 func TestAPaymentRequestIsNotReadFromWhatIsNone(t *testing.T) {
@@ -911,16 +974,35 @@ func TestAPaymentRequestIsNotReadFromWhatIsNone(t *testing.T) {
 	}
 }
 
+func TestAPayoutRequestIsNotReadFromWhatIsNone(t *testing.T) {
+	for _, data := range []string{
+		``, `[]`, `"` + pan + `"`, `5`, `true`, `{`, `{"amount":"` + pan + `x"}`, `{"user_data":4111111111111111}`,
+		`{"amount":1,"destination":["` + pan + `"]}`, `{"amount":1,"destination":4111111111111111}`,
+	} {
+		want := payoutRequest()
+		got := want
+		require.Error(t, got.UnmarshalJSON([]byte(data)), data)
+		err := json.Unmarshal([]byte(data), &got)
+		require.Error(t, err, data)
+		require.NotContains(t, err.Error(), "4111")
+		require.Equal(t, want, got, "an error leaves the request as it was")
+	}
+}
+
 func TestAStoredRequestReplacesTheOneItIsReadInto(t *testing.T) {
 	got := paymentRequest()
 	got.CardData = map[string]any{"number": pan}
 	require.NoError(t, json.Unmarshal([]byte(`{"amount":"1e1","user_data":"order-2","added":{"later":1}}`), &got))
 	require.Equal(t, paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10"), UserData: "order-2"}, got)
+
+	payout := payoutRequest()
+	require.NoError(t, json.Unmarshal([]byte(`{"amount":"1e1","user_data":"payout-2"}`), &payout))
+	require.Equal(t, paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("10"), UserData: "payout-2"}, payout)
 }
 
 func TestAPayoutRequestIsSentAfterAQueueAsBeforeIt(t *testing.T) {
 	want := `{"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`
-	data, err := json.Marshal(payoutRequest())
+	data, err := payoutRequest().JSON()
 	require.NoError(t, err)
 	require.Equal(t, want, string(data))
 

@@ -46,6 +46,11 @@ type WebhookConfig struct {
 	Respond func(w http.ResponseWriter, r *http.Request, err error)
 }
 
+// Format shows that secrets are there, and nothing of them.
+func (c WebhookConfig) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "WebhookConfig{"+redacted+"}")
+}
+
 // Webhook verifies and parses the notifications of section 6. Create it with [NewWebhook]; it is safe for concurrent use.
 type Webhook struct {
 	// The keys are reachable only through a function, which fmt and reflect cannot look into.
@@ -275,15 +280,8 @@ func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (
 func notificationError(err error) error { return fmt.Errorf("paymentsvc: notification: %w", err) }
 
 // onlyValues returns the one value of either header. A name counts in any letter case, for headers that did not come
-// through net/http, and so does a second value under another spelling of it. One walk looks for both names, since a walk
-// takes longer than all other checks of a header.
+// through net/http, and so does a second value under another spelling of it.
 func onlyValues(h http.Header) (timestamp, signature string, err error) {
-	if len(h) == 2 { // there is no room for another spelling, so none has to be looked for
-		timestamp, signature = usualValue(h, headerTimestamp), usualValue(h, headerSignature)
-		if timestamp != "" && signature != "" {
-			return timestamp, signature, nil
-		}
-	}
 	var timestamps, signatures found
 	for key, values := range h {
 		switch {
@@ -298,14 +296,6 @@ func onlyValues(h http.Header) (timestamp, signature string, err error) {
 		return "", "", err
 	}
 	return timestamps.value, signatures.value, signatures.check(headerSignature)
-}
-
-// usualValue returns the one value under the usual spelling of a name, or "".
-func usualValue(h http.Header, name string) string {
-	if values := h[name]; len(values) == 1 {
-		return values[0]
-	}
-	return ""
 }
 
 func isName(key, name string) bool {

@@ -2,6 +2,7 @@ package paymentsvc_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +17,14 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// exampleWebhook is made as the example of Webhook.Handler makes its own. The interface document shows no canonical
-// string, no encoding and no tolerance: these are the examples' choice, and each says so. Ask the service for yours.
-func exampleWebhook() *paymentsvc.Webhook {
+// exampleWebhook is configured as in the example of Webhook.Handler. The interface document shows no canonical string,
+// no encoding and no tolerance: these are the examples' choice. Ask the service for yours.
+func exampleWebhook(tolerance time.Duration) *paymentsvc.Webhook {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    exampleScheme(),
 		Secrets:   []paymentsvc.Secret{"new-project-secret-key"},
-		Tolerance: 5 * time.Minute,
+		Tolerance: tolerance,
+		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // else rejected notifications are silent
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -34,7 +36,7 @@ func exampleScheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
 }
 
-// signedNow plays the service: the headers of a notification.
+// signedNow plays the service: it returns the headers of a notification.
 func signedNow(secret paymentsvc.Secret, body string) http.Header {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	signature, err := exampleScheme().Signature(secret, &paymentsvc.Message{
@@ -46,7 +48,7 @@ func signedNow(secret paymentsvc.Secret, body string) http.Header {
 	return http.Header{"Timestamp": {timestamp}, "Signature": {signature}}
 }
 
-// deliver plays the service: it sends a notification to h, and gives the status of the answer.
+// deliver plays the service: it sends a notification to h and returns the status of the response.
 func deliver(h http.Handler, secret paymentsvc.Secret, body string) int {
 	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body))
 	r.Header = signedNow(secret, body)
@@ -61,7 +63,7 @@ func notice(event paymentsvc.EventType, orderID string, status paymentsvc.Status
 		event, orderID, status, amount)
 }
 
-// What the interface document does not show has no default: a webhook is not made without it.
+// What the interface document does not show has no default, so NewWebhook returns an error without it.
 func ExampleNewWebhook() {
 	cfg := paymentsvc.WebhookConfig{Secrets: []paymentsvc.Secret{"the-project-secret-key"}}
 	_, err := paymentsvc.NewWebhook(cfg)
@@ -89,6 +91,7 @@ func ExampleWebhook_Handler() {
 		Scheme:    paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex},
 		Secrets:   []paymentsvc.Secret{"new-project-secret-key", "old-project-secret-key"}, // both during a rotation
 		Tolerance: 5 * time.Minute,
+		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // else rejected notifications are silent
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -96,10 +99,10 @@ func ExampleWebhook_Handler() {
 	mux := http.NewServeMux()
 	mux.Handle("/notifications", webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
 		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.Amount)
-		return nil // store it before that: an error is answered with 500
+		return nil // store it first; the response to an error is 500
 	}))
 
-	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
 	payment := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
 	refund := notice(paymentsvc.EventRefundStatusChanged, "o-1", "IN_REVIEW", "3")
 	fmt.Println(deliver(mux, "new-project-secret-key", payment))
@@ -107,26 +110,35 @@ func ExampleWebhook_Handler() {
 	fmt.Println(deliver(mux, "a-key-of-somebody-else", payment))
 	fmt.Println(deliver(mux, "new-project-secret-key", `{"event":"payment.status_changed"}`))
 	// Output:
-	// the canonical string, the encoding and the answers are this example's choice
+	// the canonical string, the encoding and the responses are this example's choice
 	// payment.status_changed o-1 SUCCESS 10.50
 	// 200
 	// refund.status_changed o-1 IN_REVIEW 3
 	// 200
+	// paymentsvc: notification: signature mismatch
 	// 401
+	// paymentsvc: malformed notification: order_id: missing
 	// 400
 }
 
-// webContext stands for the context that a web framework gives to its handlers.
+// webContext stands for the context that a web framework passes to its handlers.
 type webContext interface {
 	Header() http.Header
 	Body() ([]byte, error)
 	Answer(status int) error
 }
 
-// A handler of a web framework verifies a notification, queues the bytes as they came, and answers at once. Take
-// the body from the framework before it binds it to a struct: the signature is one of its very bytes.
+// queuedNotification is a message of a queue. Its body is base64 in JSON, so that every byte survives; encoding/json
+// compacts Notification.Raw.
+type queuedNotification struct {
+	Header http.Header
+	Body   []byte
+}
+
+// A handler of a web framework verifies a notification, queues header and body, and responds at once. Take the raw body
+// before the framework binds it to a struct. The worker uses AnyAge, since messages wait and their age was checked.
 func ExampleWebhook_Verify() {
-	webhook := exampleWebhook() // see the example of Webhook.Handler
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
 	queue := make(chan []byte, 10)
 	notifications := func(c webContext) error {
 		body, err := c.Body()
@@ -137,24 +149,45 @@ func ExampleWebhook_Verify() {
 			fmt.Println(errors.Is(err, paymentsvc.ErrSignatureMismatch), err)
 			return c.Answer(http.StatusUnauthorized)
 		}
-		queue <- body
+		message, err := json.Marshal(queuedNotification{c.Header(), body})
+		if err != nil {
+			return err
+		}
+		queue <- message
 		return c.Answer(http.StatusOK)
 	}
+	work := func(message []byte) error {
+		var q queuedNotification
+		if err := json.Unmarshal(message, &q); err != nil {
+			return err
+		}
+		n, err := exampleWebhook(paymentsvc.AnyAge).Parse(q.Header, q.Body)
+		if err != nil {
+			return err
+		}
+		fmt.Println("from the queue:", n.Event, n.OrderID, n.StatusDescription)
+		return nil
+	}
 
-	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
 	body := notice(paymentsvc.EventPayoutStatusChanged, "po-1", paymentsvc.StatusFailure, "99.90")
 	for _, sent := range []string{body, strings.Replace(body, "99.90", "99.9", 1)} {
 		if err := notifications(&memoryContext{header: signedNow("new-project-secret-key", body), body: sent}); err != nil {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println("queued:", len(queue))
+	close(queue)
+	for message := range queue {
+		if err := work(message); err != nil {
+			log.Fatal(err)
+		}
+	}
 	// Output:
-	// the canonical string, the encoding and the answers are this example's choice
+	// the canonical string, the encoding and the responses are this example's choice
 	// answered 200
 	// true paymentsvc: notification: signature mismatch
 	// answered 401
-	// queued: 1
+	// from the queue: payout.status_changed po-1 FAILURE
 }
 
 // memoryContext is a webContext without a framework.
@@ -171,10 +204,10 @@ func (c *memoryContext) Answer(status int) error {
 	return err
 }
 
-// A handler of your own reads the notification, and the body is there for whatever comes next, such as a proxy to
-// another service.
+// A handler of your own parses the notification and leaves the body for the next handler, such as a proxy to another
+// service.
 func ExampleWebhook_ParseRequest() {
-	webhook := exampleWebhook() // see the example of Webhook.Handler
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Println("passed on:", len(body), "bytes", err)
@@ -191,12 +224,12 @@ func ExampleWebhook_ParseRequest() {
 		next.ServeHTTP(w, r)
 	})
 
-	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
 	body := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
 	fmt.Println(deliver(handler, "new-project-secret-key", body))
 	fmt.Println(deliver(handler, "a-key-of-somebody-else", body))
 	// Output:
-	// the canonical string, the encoding and the answers are this example's choice
+	// the canonical string, the encoding and the responses are this example's choice
 	// payment.status_changed o-1 SUCCESS mine-1
 	// passed on: 145 bytes <nil>
 	// 202
@@ -204,16 +237,16 @@ func ExampleWebhook_ParseRequest() {
 	// 400
 }
 
-// gatewayEvent is a request as gateways hand it to a function: no http.Request, but a map and a text.
+// gatewayEvent is a request as API gateways pass it to a function: no http.Request, but a map and a text.
 type gatewayEvent struct {
 	Headers map[string]string
 	Body    string
 }
 
-// A function behind an API gateway gets a map of headers and the body as text. Gateways change the case of header
-// names, which does no harm. Where one encodes the body as base64, decode it first.
+// A function behind an API gateway gets a map of headers and the body as text. Gateways change the letter case of
+// header names, which does no harm. If yours encodes the body as base64, decode it first.
 func ExampleWebhook_Parse() {
-	webhook := exampleWebhook() // see the example of Webhook.Handler
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
 	function := func(event gatewayEvent) (status int) {
 		header := http.Header{}
 		for name, value := range event.Headers {
@@ -222,18 +255,18 @@ func ExampleWebhook_Parse() {
 		n, err := webhook.Parse(header, []byte(event.Body))
 		var malformed *paymentsvc.NotificationError
 		switch {
-		case errors.As(err, &malformed): // from the service, and yet no notification: keep malformed.Raw and look
+		case errors.As(err, &malformed): // the service sent it, but it is no notification: review malformed.Raw
 			fmt.Println(err)
 			return http.StatusBadRequest
 		case err != nil:
 			fmt.Println(err)
 			return http.StatusUnauthorized
 		}
-		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.StatusDescription.Final())
+		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.Final())
 		return http.StatusOK
 	}
 
-	fmt.Println("the canonical string, the encoding and the answers are this example's choice")
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
 	whole := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusPending, "10.50")
 	for _, body := range []string{whole, `{"event":"payment.status_changed","order_id":null}`} {
 		header := signedNow("new-project-secret-key", body)
@@ -244,7 +277,7 @@ func ExampleWebhook_Parse() {
 	}
 	fmt.Println(function(gatewayEvent{Body: whole}))
 	// Output:
-	// the canonical string, the encoding and the answers are this example's choice
+	// the canonical string, the encoding and the responses are this example's choice
 	// payment.status_changed o-1 PENDING false
 	// 200
 	// paymentsvc: malformed notification: order_id: null
@@ -253,14 +286,14 @@ func ExampleWebhook_Parse() {
 	// 401
 }
 
-// table stands for a table with a unique index. It is not a database: handling is one transaction in one.
+// table stands for a table with a unique index. In a database, use one transaction for all of a notification.
 type table map[string]paymentsvc.StatusName
 
 // insert is
 //
 //	INSERT INTO notifications (key) VALUES ($1) ON CONFLICT DO NOTHING
 //
-// and says whether a row was inserted.
+// and reports whether a row was inserted.
 func (t table) insert(key string) bool {
 	_, conflict := t[key]
 	if !conflict {
@@ -273,30 +306,33 @@ func (t table) insert(key string) bool {
 //
 //	INSERT INTO states (event, order_id, status) VALUES ($1, $2, $3)
 //	ON CONFLICT (event, order_id) DO UPDATE SET status = excluded.status
-//	WHERE states.status NOT IN ('SUCCESS', 'FAILURE')
+//	WHERE states.event <> 'payment.status_changed' OR states.status NOT IN ('SUCCESS', 'FAILURE')
 //
-// and says whether a row was written. StatusName.Final is that condition. The event belongs to the index, for a
-// refund may carry the order_id of its payment.
+// and reports whether a row was written. Notification.Final is that condition. The event belongs to the index, since a
+// refund carries the order_id of its payment.
 func (t table) advance(n *paymentsvc.Notification) bool {
 	order := string(n.Event) + " " + n.OrderID
-	if t[order].Final() {
+	before := paymentsvc.Notification{Event: n.Event, StatusDescription: t[order]}
+	if before.Final() {
 		return false
 	}
 	t[order] = n.StatusDescription
 	return true
 }
 
-// Notifications come more than once and out of order, as far as the interface document tells. A unique index over
-// Key makes a repetition nothing, and a final state is not overwritten by one that comes late.
+// Expect duplicates and late notifications. A unique index on Key makes a duplicate do nothing, and a late state does
+// not overwrite a final one. Look at the event first: a refund carries the order_id of its payment.
 func ExampleNotification_Key() {
 	notifications, states := table{}, table{}
-	webhook := exampleWebhook() // see the example of Webhook.Handler
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
 	handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
 		switch {
 		case !notifications.insert(n.Key()):
-			fmt.Println(n.StatusDescription, "seen before, nothing to do")
+			fmt.Println(n.StatusDescription, "is a duplicate: nothing to do")
+		case n.Event == paymentsvc.EventRefundStatusChanged:
+			fmt.Println(n.StatusDescription, "is a refund's: the payment stays as it is")
 		case !states.advance(n):
-			fmt.Println(n.StatusDescription, "late, the state stays as it is")
+			fmt.Println(n.StatusDescription, "is late: the state stays as it is")
 		default:
 			fmt.Println(n.StatusDescription, "is the new state")
 		}
@@ -307,7 +343,8 @@ func ExampleNotification_Key() {
 	pending := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusPending, "10.50")
 	held := notice(paymentsvc.EventPaymentStatusChanged, "o-1", "HELD", "10.50")
 	success := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
-	for _, body := range []string{held, success, success, pending, strings.Replace(success, "10.50", "10.5", 1)} {
+	refund := notice(paymentsvc.EventRefundStatusChanged, "o-1", paymentsvc.StatusFailure, "3")
+	for _, body := range []string{held, success, success, pending, refund, strings.Replace(success, "10.50", "10.5", 1)} {
 		deliver(handler, "new-project-secret-key", body)
 	}
 	fmt.Println("payment o-1:", states["payment.status_changed o-1"])
@@ -315,14 +352,30 @@ func ExampleNotification_Key() {
 	// the canonical string and the encoding are this example's choice
 	// HELD is the new state
 	// SUCCESS is the new state
-	// SUCCESS seen before, nothing to do
-	// PENDING late, the state stays as it is
-	// SUCCESS seen before, nothing to do
+	// SUCCESS is a duplicate: nothing to do
+	// PENDING is late: the state stays as it is
+	// FAILURE is a refund's: the payment stays as it is
+	// SUCCESS is a duplicate: nothing to do
 	// payment o-1: SUCCESS
 }
 
-// SUCCESS and FAILURE are final. A name that the interface document does not show never is: there may be more to
-// come.
+// Final is true only for a payment's SUCCESS and FAILURE. A refund carries the order_id of its payment, and its FAILURE
+// says nothing about the payment.
+func ExampleNotification_Final() {
+	for _, n := range []paymentsvc.Notification{
+		{Event: paymentsvc.EventPaymentStatusChanged, StatusDescription: paymentsvc.StatusSuccess},
+		{Event: paymentsvc.EventRefundStatusChanged, StatusDescription: paymentsvc.StatusFailure},
+		{Event: paymentsvc.EventPayoutStatusChanged, StatusDescription: paymentsvc.StatusSuccess},
+	} {
+		fmt.Println(n.Event, n.StatusDescription, n.Final())
+	}
+	// Output:
+	// payment.status_changed SUCCESS true
+	// refund.status_changed FAILURE false
+	// payout.status_changed SUCCESS false
+}
+
+// SUCCESS and FAILURE are final. A name that the interface document does not show is never final: more may follow.
 func ExampleStatusName_Final() {
 	for _, status := range []paymentsvc.StatusName{"PENDING", "SUCCESS", "FAILURE", "IN_REVIEW", "success"} {
 		fmt.Println(status, status.Known(), status.Final())

@@ -24,7 +24,7 @@ type shop struct {
 
 var errAgain = errors.New("the payment was not started, try again")
 
-// Checkout starts a payment, and finds out what became of it where the call does not tell.
+// Checkout starts a payment, and reconciles an unknown outcome.
 func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.Amount) (orderID string, err error) {
 	p, err := s.client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount, UserData: userData})
 	switch {
@@ -32,15 +32,16 @@ func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.
 		return p.OrderID, nil
 	case paymentsvc.SafeToRetry(err):
 		return "", errAgain
-	case paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown:
-		return "", err // rejected for good
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
+		// It may have been started, so it is reconciled and never started again.
+		status, err := s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
+		if err != nil {
+			return "", err
+		}
+		return status.OrderID, nil
+	default:
+		return "", err // rejected for good, or never valid
 	}
-	// It may have been started, so it is reconciled and never started again.
-	status, err := s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
-	if err != nil {
-		return "", err
-	}
-	return status.OrderID, nil
 }
 
 // Notified ships what is paid, once.
@@ -57,8 +58,8 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	return nil
 }
 
-// A shop is tested against an answer that is lost on its way, and against a notification that comes three times
-// with a forged one before it. In a test of your own, Start takes the place of New, Listen and Close.
+// A shop is tested against a lost answer, a forged notification, and a notification with two duplicates. In a test of
+// your own, Start replaces New, Listen and Close.
 func Example() {
 	secret := paymentsvc.Secret("secret-of-this-example")
 	scheme := paymentsvc.Scheme{ // this example's choice: the document shows none
@@ -87,6 +88,7 @@ func Example() {
 	}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+		OnError: func(_ *http.Request, err error) { fmt.Println(err) }, // else rejected notifications are silent
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -116,6 +118,7 @@ func Example() {
 	// answers lost: 1
 	// checkout: 00000000-0000-4000-8000-000000000001 <nil>
 	// payments started for order-1: 1
+	// paymentsvc: notification: signature mismatch
 	// notification, forged true: 401 Unauthorized
 	// notification, forged false: 200 OK
 	// notification, forged false: 200 OK

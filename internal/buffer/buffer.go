@@ -1,7 +1,7 @@
 // Package buffer keeps memory that is used again apart from memory that belongs to somebody else.
 package buffer
 
-// Own gives made, which a function was to append to own, in memory that may be written to and kept: own's, or new
+// Own returns made, the result of appending to own, in memory that may be written to and kept: own's, or new
 // memory that grew out of it. A function that does not append may return a slice of its caller's, such as a body that
 // is still to be sent, and the next use must not be written over that.
 func Own(own, made []byte) []byte {

@@ -11,17 +11,17 @@ import (
 )
 
 // MaxDigits bounds the digits of a parsed number once its exponent is written out. The zero that only
-// stands in front of a decimal point does not count.
+// precedes a decimal point does not count.
 const MaxDigits = 64
 
 var (
-	// ErrSyntax says that a text is not a number in JSON's grammar.
+	// ErrSyntax is returned when a text is not a number in JSON's grammar.
 	ErrSyntax = errors.New("not a decimal number")
-	// ErrTooLong says that a number has more than MaxDigits digits.
+	// ErrTooLong is returned when a number has more than MaxDigits digits.
 	ErrTooLong = errors.New("more than 64 digits")
-	// ErrInexact says that a number has digits below the scale asked for.
+	// ErrInexact is returned when a number has digits below the scale asked for.
 	ErrInexact = errors.New("more decimals than the scale holds")
-	// ErrOverflow says that a number does not fit in an int64 at the scale asked for.
+	// ErrOverflow is returned when a number does not fit in an int64 at the scale asked for.
 	ErrOverflow = errors.New("too large for an int64")
 )
 
@@ -48,7 +48,7 @@ type number struct {
 	zero        bool
 }
 
-// split reads sign, integer, decimals and exponent, and says whether the whole text is a number.
+// split reads sign, integer, decimals and exponent, and reports whether the whole text is a number.
 func split[T string | []byte](s T) (n number, ok bool) {
 	i := 0
 	n.zero = true
@@ -112,7 +112,7 @@ func exponent[T string | []byte](s T) (value int64, ok bool) {
 
 // expand writes the number out; it makes no digit before it knows that there will not be too many.
 func (n number) expand(mantissa string) (string, error) {
-	decimals := int64(n.decimals) - n.exponent // below zero: as many zeros stand before the point
+	decimals := int64(n.decimals) - n.exponent // below zero: as many zeros before the point
 	if decimals > MaxDigits {
 		return "", ErrTooLong
 	}
@@ -156,7 +156,7 @@ func FromMinor(units int64, scale uint8) string {
 	return FromDigits(negative, digits, int(scale))
 }
 
-// Minor gives the number in units of 10^-scale, or ErrInexact or ErrOverflow.
+// Minor returns the number in units of 10^-scale, or ErrInexact or ErrOverflow.
 func Minor(text string, scale uint8) (int64, error) {
 	negative, integer, decimals := parts(text)
 	decimals = strings.TrimRight(decimals, "0")
@@ -176,6 +176,30 @@ func Minor(text string, scale uint8) (int64, error) {
 		return 0, ErrOverflow
 	}
 	return units, nil
+}
+
+// Round returns the number with exactly scale decimals, rounded half away from zero, or ErrTooLong.
+func Round(text string, scale uint8) (string, error) {
+	negative, integer, decimals := parts(text)
+	kept := min(len(decimals), int(scale))
+	digits := []byte(integer + decimals[:kept])
+	if kept < len(decimals) && decimals[kept] >= '5' {
+		digits = increment(digits)
+	}
+	digits = append(digits, strings.Repeat("0", int(scale)-kept)...)
+	return Parse(FromDigits(negative, string(digits), int(scale))) // which bounds it and takes the sign off zero
+}
+
+// increment adds 1 to a number of decimal digits, in place where no digit is added.
+func increment(digits []byte) []byte {
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] != '9' {
+			digits[i]++
+			return digits
+		}
+		digits[i] = '0'
+	}
+	return append([]byte{'1'}, digits...)
 }
 
 // Sign is -1, 0 or 1.

@@ -447,3 +447,64 @@ func ratOf(t require.TestingT, number string) *big.Rat {
 	require.True(t, ok, "%s is no number to math/big", number)
 	return value
 }
+
+func TestRound(t *testing.T) {
+	nines := strings.Repeat("9", decimal.MaxDigits)
+	for _, tt := range []struct {
+		name, in string
+		scale    uint8
+		want     string
+	}{
+		{"what a float made of 29.95", "29.949999999999999", 2, "29.95"},
+		{"what a float made of 0.3", "0.30000000000000004", 2, "0.30"},
+		{"a half goes up", "0.005", 2, "0.01"},
+		{"a half of a negative number goes away from zero", "-0.005", 2, "-0.01"},
+		{"less than a half", "0.00499999", 2, "0.00"},
+		{"a negative number that becomes zero has no sign", "-0.004", 2, "0.00"},
+		{"only the next digit counts", "1.4499", 1, "1.4"},
+		{"a carry", "1.995", 2, "2.00"},
+		{"a carry into a new digit", "99.95", 1, "100.0"},
+		{"to an integer", "9.5", 0, "10"},
+		{"a half below one, to an integer", "0.5", 0, "1"},
+		{"zeros are added", "7", 2, "7.00"},
+		{"the scale it has", "10.50", 2, "10.50"},
+		{"zero", "0", 2, "0.00"},
+		{"64 digits", "0." + nines, 63, "1." + strings.Repeat("0", 63)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := decimal.Round(tt.in, tt.scale)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+	for _, tt := range []struct {
+		in    string
+		scale uint8
+	}{{"1", 64}, {"1", 255}, {"0", 65}, {nines, 1}, {"0." + nines, 65}} {
+		got, err := decimal.Round(tt.in, tt.scale)
+		require.Equal(t, decimal.ErrTooLong, err, "%.10s at %d", tt.in, tt.scale)
+		require.Empty(t, got)
+	}
+}
+
+// math/big rounds halves away from zero as well.
+func TestRoundAgreesWithMathBig(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,20})?`).Draw(t, "number")
+		text, err := decimal.Parse(text)
+		require.NoError(t, err)
+		scale := rapid.Uint8Range(0, 22).Draw(t, "scale")
+		exact, ok := new(big.Rat).SetString(text)
+		require.True(t, ok)
+		want := exact.FloatString(int(scale))
+		if decimal.Sign(strings.TrimPrefix(want, "-")) == 0 {
+			want = strings.TrimPrefix(want, "-")
+		}
+		got, err := decimal.Round(text, scale)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		again, err := decimal.Round(got, scale)
+		require.NoError(t, err)
+		require.Equal(t, got, again, "what is rounded stays")
+	})
+}

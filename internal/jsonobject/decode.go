@@ -295,7 +295,7 @@ func find(fields []Field, quoted []byte, strict bool) (int, error) {
 	return -1, nil
 }
 
-// unquote reads a JSON string, and refuses what encoding/json would replace in silence.
+// unquote reads a JSON string, and rejects what encoding/json would silently replace.
 func unquote(value []byte) (string, error) {
 	if value[0] != '"' {
 		return "", errText

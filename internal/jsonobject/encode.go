@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// ErrNotObject says that a value encodes as something other than a JSON object.
+	// ErrNotObject is returned when a value encodes as something other than a JSON object.
 	ErrNotObject = errors.New("does not encode as a JSON object")
-	// ErrInvalidText says that a value holds text which is not valid UTF-8, and which JSON would change.
+	// ErrInvalidText is returned when a value holds text which is not valid UTF-8, and which JSON would change.
 	ErrInvalidText = errors.New("holds text that is not valid UTF-8")
 )
 
@@ -27,7 +27,7 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// EncodeOpen writes v, whose members are not known, as a JSON object. What encodes as null gives nil.
+// EncodeOpen writes v, whose members are not known, as a JSON object. What encodes as null returns nil.
 // Otherwise the error is ErrNotObject, ErrInvalidText or what the encoder said, which may quote v.
 func EncodeOpen(v any) (json.RawMessage, error) {
 	if IsNil(v) {
@@ -67,7 +67,7 @@ func DecodeOpen(data json.RawMessage) any {
 	return json.RawMessage(bytes.Clone(data))
 }
 
-// IsNil says whether v is nil or a nil pointer, map, slice, function, channel or interface.
+// IsNil reports whether v is nil or a nil pointer, map, slice, function, channel or interface.
 func IsNil(v any) bool {
 	if v == nil {
 		return true
@@ -80,13 +80,13 @@ func IsNil(v any) bool {
 	}
 }
 
-// changed says whether the encoder may have replaced invalid text: it writes U+FFFD for it, as a character
+// changed reports whether the encoder may have replaced invalid text: it writes U+FFFD for it, as a character
 // or escaped. Text may also hold that character rightfully, so only then is the value itself looked at.
 func changed(data []byte) bool {
 	return bytes.Contains(data, []byte("\uFFFD")) || bytes.Contains(data, []byte(`\ufffd`))
 }
 
-// invalidText walks a value that encoding/json has just encoded, and says whether any text that was encoded is not
+// invalidText walks a value that encoding/json has just encoded, and reports whether any text that was encoded is not
 // valid UTF-8. What a json.Marshaler writes arrives as it is and needs no walk. Types that embed each other can lead
 // in a circle that encoding/json does not walk; beyond any depth that JSON has, the answer is the safe one.
 func invalidText(v reflect.Value, depth int) bool {
@@ -130,7 +130,7 @@ func invalidText(v reflect.Value, depth int) bool {
 	return false
 }
 
-// invalidKey says whether a map's key is encoded from text that is not valid UTF-8. Unlike a value, a key that
+// invalidKey reports whether a map's key is encoded from text that is not valid UTF-8. Unlike a value, a key that
 // is a string is taken as it is whatever methods it has, and no key is asked for MarshalJSON.
 func invalidKey(k reflect.Value) bool {
 	if k.Kind() == reflect.String {
@@ -145,7 +145,7 @@ func marshalsInvalid(m encoding.TextMarshaler) bool {
 	return err == nil && !utf8.Valid(text)
 }
 
-// withMethods gives v with the methods that encoding/json finds: those of its pointer too where v has an
+// withMethods returns v with the methods that encoding/json finds: those of its pointer too where v has an
 // address. It is nil for an interface, whose value is what counts.
 func withMethods(v reflect.Value) any {
 	switch {
@@ -160,7 +160,7 @@ func withMethods(v reflect.Value) any {
 	return v.Interface()
 }
 
-// encoded says whether encoding/json writes this field, or the fields of this embedded struct.
+// encoded reports whether encoding/json writes this field, or the fields of this embedded struct.
 func encoded(f reflect.StructField) bool {
 	t := f.Type
 	if t.Kind() == reflect.Pointer {

@@ -6,11 +6,11 @@ import (
 	"math/bits"
 )
 
-// maxDepth is how deep objects and arrays may stand in each other, as in encoding/json.
+// maxDepth is how deep objects and arrays may be nested, as in encoding/json.
 const maxDepth = 10_000
 
 // The functions below know the grammar of JSON (RFC 8259) and accept what json.Valid accepts, in one pass and
-// with the ends of the members on the way. They take the index where something starts and give the index behind
+// with the ends of the members on the way. They take the index where something starts and return the index after
 // it, or -1 where it is not JSON.
 
 // endOfObject walks the object at i, which stands in depth others, and calls member, when it is not nil, with
@@ -81,7 +81,7 @@ func endOfArray(data []byte, i, depth int) int {
 	}
 }
 
-// EndOfValue takes the index where a value starts and gives the index behind it, or -1 where it is not JSON.
+// EndOfValue takes the index where a value starts and returns the index after it, or -1 where it is not JSON.
 func EndOfValue(data []byte, i int) int { return endOfValue(data, i, 0) }
 
 func endOfValue(data []byte, i, depth int) int {
@@ -113,7 +113,7 @@ func endOfWord(data []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// EndOfString takes the index where a string starts and gives the index behind it, or -1 where it is not JSON.
+// EndOfString takes the index where a string starts and returns the index after it, or -1 where it is not JSON.
 func EndOfString(data []byte, i int) int {
 	for i = skipPlain(data, i+1); i < len(data); i = skipPlain(data, i+1) {
 		switch c := data[i]; {
@@ -146,7 +146,7 @@ func skipPlain(data []byte, i int) int {
 	return i
 }
 
-// lastOfEscape gives the index of the last character of the escape at i.
+// lastOfEscape returns the index of the last character of the escape at i.
 func lastOfEscape(data []byte, i int) int {
 	if i++; i == len(data) {
 		return -1
@@ -204,7 +204,7 @@ func skipDigits(data []byte, i int) int {
 	return i
 }
 
-// SkipSpace gives the index of the first byte from i on that is not white space.
+// SkipSpace returns the index of the first byte from i on that is not white space.
 func SkipSpace(data []byte, i int) int {
 	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
 		i++

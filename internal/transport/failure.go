@@ -10,10 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
-	"os"
 	"reflect"
 	"strings"
-	"syscall"
 	"unicode"
 )
 
@@ -34,16 +32,17 @@ func shown(err error) string {
 		without := *e
 		without.Err = errors.New(shown(e.Err))
 		return without.Error()
-	case *os.SyscallError:
-		return e.Syscall + ": " + shown(e.Err)
 	case *tls.CertificateVerificationError:
 		return "tls: failed to verify certificate: " + shown(e.Err)
 	case textproto.ProtocolError:
 		return "malformed header in the answer" // its text is the header itself, without quotes
-	case *net.DNSError, syscall.Errno, tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError, x509.HostnameError,
+	case *net.DNSError, tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError, x509.HostnameError,
 		x509.CertificateInvalidError, *http.MaxBytesError, proxyError:
 		return unquoted(e.Error())
 	case interface{ Unwrap() error }:
+		if packageOf(err) == "os" { // a failed system call, which names itself
+			return unquoted(err.Error())
+		}
 		return shown(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		return shownAll(e.Unwrap())
@@ -67,21 +66,27 @@ func shownAll(errs []error) string {
 func isKnown(err error) bool {
 	for _, known := range []error{
 		ErrTooLarge, ErrRepeated, context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
-		net.ErrClosed, os.ErrDeadlineExceeded, http.ErrSchemeMismatch,
+		net.ErrClosed, http.ErrSchemeMismatch,
 	} {
 		if err == known { //nolint:errorlint // its own text, not that of one below
 			return true
 		}
 	}
+	switch packageOf(err) {
+	case "net", "net/http", "net/http/internal", "net/http/internal/http2", "internal/poll", "syscall",
+		"crypto/tls", "crypto/x509", "compress/flate":
+		return true
+	}
+	return false
+}
+
+// packageOf returns the path of the package that declares err's type.
+func packageOf(err error) string {
 	kind := reflect.TypeOf(err)
 	if kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}
-	switch kind.PkgPath() {
-	case "net", "net/http", "net/http/internal", "net/http/internal/http2", "internal/poll", "crypto/tls", "crypto/x509", "compress/flate", "compress/gzip":
-		return true
-	}
-	return false
+	return kind.PkgPath()
 }
 
 // knownText reports whether a text without its quoted parts is one of net/http's, which makes most of its errors from a

@@ -26,9 +26,9 @@ const (
 )
 
 var (
-	// ErrTooLarge says that an answer has more bytes than it may have.
+	// ErrTooLarge is returned when an answer has more bytes than it may have.
 	ErrTooLarge = errors.New("response too large")
-	// ErrRepeated says that the transport was stopped as it was about to send a request again.
+	// ErrRepeated is returned when the transport was stopped as it was about to send a request again.
 	ErrRepeated = errors.New("the transport tried to send the request again")
 )
 

@@ -19,7 +19,7 @@ import (
 )
 
 func sameFields(request paymentsvc.PaymentRequest, oldBody []byte) (bool, error) {
-	newBody, err := json.Marshal(request)
+	newBody, err := request.JSON()
 	if err != nil {
 		return false, err
 	}
@@ -32,6 +32,18 @@ func sameFields(request paymentsvc.PaymentRequest, oldBody []byte) (bool, error)
 	return maps.EqualFunc(was, is, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
 }
 
+func TestTheOldBodyIsComparedWithTheNewOne(t *testing.T) {
+	request := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1"}
+	for old, want := range map[string]bool{
+		`{"user_data":"order-1","amount":10.50,"project_id":42,"partner_id":7}`: true,
+		`{"user_data":"order-1","amount":10.5,"project_id":42,"partner_id":7}`:  false,
+	} {
+		if same, err := sameFields(request, []byte(old)); err != nil || same != want {
+			t.Errorf("%s: %t, %v", old, same, err)
+		}
+	}
+}
+
 func payBefore(ctx context.Context, key []byte, orderID string, amount float64) error {
 	body, err := json.Marshal(map[string]any{ // 0.1+0.2 is sent as 0.30000000000000004
 		"partner_id": 7, "project_id": 42, "amount": amount, "user_data": orderID,
@@ -39,7 +51,7 @@ func payBefore(ctx context.Context, key []byte, orderID string, amount float64) 
 	if err != nil {
 		return err
 	}
-	for range 3 { // a lost answer is paid three times
+	for range 3 { // a lost answer is paid up to three times
 		timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(timestamp + "\n" + string(body)))
@@ -50,7 +62,7 @@ func payBefore(ctx context.Context, key []byte, orderID string, amount float64) 
 		}
 		req.Header.Set("Timestamp", timestamp)
 		req.Header.Set("Signature", hex.EncodeToString(mac.Sum(nil)))
-		req.Header.Set("Idempotency-Key", orderID) // makes net/http send the request again on its own
+		req.Header.Set("Idempotency-Key", orderID) // lets net/http send the request again by itself
 		resp, err := http.DefaultClient.Do(req)    // no timeout, and a redirect takes the signature along
 		if err != nil {
 			continue
@@ -70,25 +82,19 @@ func pay(ctx context.Context, client *paymentsvc.Client, userData string, amount
 	switch {
 	case err == nil:
 		return nil
-	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
-		if errors.Is(err, paymentsvc.ErrInvalidRequest) {
-			return err // the same again tomorrow: correct it
-		}
-		return retryLater(userData)
-	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeRejected:
-		return showRefusal(userData)
+	case paymentsvc.SafeToRetry(err):
+		return retryLater(userData) // with the same user_data, after a back-off
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
+		return reconcile(ctx, client, userData) // StatusPayment by user_data, never a second start
+	default:
+		return showRejection(userData) // rejected for good, or never valid
 	}
-	status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
-	if err != nil || status.UserData != userData {
-		return retryLater(userData) // to ask again, not to start again
-	}
-	return settleOrder(userData, status)
 }
 
 func TestTheSchemeSignsAsTheOldCodeDid(t *testing.T) {
 	for _, body := range []string{`{"partner_id":7,"amount":10.50}`, `{"user_data":"<é>"}`, `{}`} {
 		mac := hmac.New(sha256.New, []byte(secret))
-		mac.Write([]byte("1700000000\n" + body)) // as the old code does it
+		mac.Write([]byte("1700000000\n" + body)) // as in the old code
 		want := hex.EncodeToString(mac.Sum(nil))
 		got, err := scheme.Signature(secret, &paymentsvc.Message{
 			Method: http.MethodPost, Timestamp: "1700000000", Body: []byte(body),
@@ -103,23 +109,8 @@ func shadow(webhook *paymentsvc.Webhook, old func(h http.Header, body []byte) bo
 	return func(r *http.Request, body []byte) bool {
 		accepted := old(r.Header, body)
 		if err := webhook.Verify(r.Header, body); (err == nil) != accepted {
-			slog.WarnContext(r.Context(), "the two verifications do not agree", "old", accepted, "new", err)
+			slog.WarnContext(r.Context(), "the two verifications disagree", "old", accepted, "new", err)
 		}
 		return accepted
 	}
-}
-
-func aDecoder() paymentsvc.Config {
-	decode := func(_ int, body []byte) *paymentsvc.ServiceError {
-		var answer struct {
-			Code    json.Number `json:"error_code"` // the names and the 0 are examples: ask the service
-			Message string      `json:"error_message"`
-		}
-		if json.Unmarshal(body, &answer) != nil || answer.Code == "" || answer.Code == "0" {
-			return nil
-		}
-		return &paymentsvc.ServiceError{Code: answer.Code.String(), Message: answer.Message}
-	}
-	config := paymentsvc.Config{DecodeError: decode} // and the rest
-	return config
 }

@@ -55,7 +55,9 @@ func aKeyInHex(client *paymentsvc.Client) error {
 	if err != nil {
 		return err
 	}
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: key})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: scheme, Secret: key, SecretEndsInLineBreak: true, // decoded bytes may end in any byte
+	})
 	if err != nil {
 		return err
 	}
@@ -69,15 +71,18 @@ func rotation(mux *http.ServeMux) error {
 		Scheme:    scheme,
 		Secrets:   []paymentsvc.Secret{"the new key", "the old key"},
 		Tolerance: 5 * time.Minute,
+		OnError: func(r *http.Request, err error) {
+			slog.WarnContext(r.Context(), "notification rejected or not handled", "error", err)
+		},
 	})
 	if err != nil {
 		return err
 	}
 	mux.Handle("/notifications", webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
 		if n.SecretIndex == 1 {
-			slog.InfoContext(ctx, "a notification signed with the old key", "order_id", n.OrderID)
+			slog.InfoContext(ctx, "the service still signs with the old key", "order_id", n.OrderID)
 		}
-		return orders.Apply(ctx, n.Key(), n.OrderID, n.StatusDescription)
+		return orders.Apply(ctx, n.Key(), n.Event, n.OrderID, n.StatusDescription)
 	}))
 	return nil
 }

@@ -11,17 +11,19 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// checkout is the code under test: it asks before it starts a payment again.
+// checkout is the code under test: it reconciles an unknown outcome and starts nothing again.
 func checkout(client *paymentsvc.Client, userData string) {
 	_, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
 	})
-	if err != nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {
+	switch {
+	case err == nil, paymentsvc.SafeToRetry(err):
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 		_, _ = client.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: userData})
 	}
 }
 
-// shop takes the notifications of a test.
+// shop receives the notifications of a test.
 func shop(t *testing.T) http.Handler {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
@@ -53,7 +55,7 @@ func TestALostAnswerIsNotPaidTwice(t *testing.T) {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,                  // yours: there is no default
-		Repeated:  paymentsvctest.NewOrder, // or a second start is refused, and stays unseen
+		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
 	})
 	cfg := srv.ClientConfig(42)
 	cfg.Retry.BaseDelay = time.Millisecond
@@ -85,7 +87,7 @@ func TestEachFaultStartsOnePaymentAtMost(t *testing.T) {
 				t.Errorf("%d payments were started", n)
 			}
 			if rule.Hits() == 0 {
-				t.Error("the fault never came")
+				t.Error("the fault never happened")
 			}
 		})
 	}

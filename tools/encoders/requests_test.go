@@ -1,0 +1,57 @@
+package encoders
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Encoders that no logger uses write a request as it is. What they read back is the request, or they return an error.
+func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
+	for _, e := range encoders() {
+		t.Run(e.name, func(t *testing.T) {
+			want := canaryPayout()
+			var got paymentsvc.PayoutRequest
+			err := e.trip(want, &got)
+			switch e.name {
+			case "encoding/json":
+				require.ErrorIs(t, err, paymentsvc.ErrSensitive)
+			case "DynamoDB", "BSON, driver v1":
+				require.Error(t, err, "as Amount is")
+			default:
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+
+			payment := paymentsvc.PaymentRequest{Amount: want.Amount, UserData: "u", CardData: map[string]any{"number": canary}}
+			var read paymentsvc.PaymentRequest
+			if err := e.trip(payment, &read); err != nil {
+				t.Log(err)
+				return
+			}
+			require.Equal(t, payment.Amount, read.Amount)
+			require.Equal(t, payment.UserData, read.UserData)
+			require.Contains(t, fmt.Sprint(read.CardData), canary)
+		})
+	}
+}
+
+func TestJSONKeepsRequests(t *testing.T) {
+	payment, payout := canaryPayment(), canaryPayout()
+	payment.Payer, payment.Payee = nil, nil // which come back as maps
+	payment.Browser = map[string]any{"n": 1.5}
+	var readPayment paymentsvc.PaymentRequest
+	var readPayout paymentsvc.PayoutRequest
+	data, err := payment.JSON()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &readPayment))
+	require.Equal(t, payment, readPayment)
+	data, err = payout.JSON()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &readPayout))
+	require.Equal(t, payout, readPayout)
+}
