@@ -7,6 +7,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -158,6 +159,23 @@ func failed(t testing.TB, response any, err error, outcome paymentsvc.Outcome) *
 	assert.Equal(t, e.Outcome, paymentsvc.OutcomeOf(err))
 	require.Error(t, e.Err, "the reason is never nil")
 	return e
+}
+
+// pan stands for what may be given in place of an amount by mistake, and may stand in no error.
+const pan = "4111111111111111"
+
+const canary = "CANARY-4000056655665556"
+
+func canaryPayment() paymentsvc.PaymentRequest {
+	return paymentsvc.PaymentRequest{
+		Amount: paymentsvc.MustParseAmount("1"), UserData: "u",
+		CardData: map[string]any{"number": canary}, Browser: json.RawMessage(`{"agent":"` + canary + `"}`),
+		Payer: struct{ Name string }{canary}, Payee: &struct{ Name string }{canary},
+	}
+}
+
+func canaryPayout() paymentsvc.PayoutRequest {
+	return paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), UserData: "u", Destination: canary}
 }
 
 // operation is one of the seven endpoints with a request that is valid and an answer that is whole.
