@@ -825,7 +825,7 @@ func TestClientReusesConnections(t *testing.T) {
 			together[i] = make(chan struct{})
 		}
 		var requests, opened atomic.Int64
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			before := requests.Add(1) - 1
 			round, inRound := before/(callers*calls), before%(callers*calls)

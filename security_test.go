@@ -56,11 +56,12 @@ import (
 func TestSecurityThreatModelNamesTestsThatExist(t *testing.T) {
 	existing := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
-	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+	tree := os.DirFS(".")
+	require.NoError(t, fs.WalkDir(tree, ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		source, err := os.ReadFile(path)
+		source, err := fs.ReadFile(tree, path)
 		for _, test := range declared.FindAllSubmatch(source, -1) {
 			existing[string(test[1])] = true
 		}
