@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector keeps memory of its own and makes sync.Pool forget, so that under it there is nothing to measure.
+
 package paymentsvc_test
 
 import (
@@ -6,6 +10,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,10 +27,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // The benchmarks set this package beside what is written by hand for the same work with net/http, encoding/json
@@ -153,20 +158,6 @@ type handWritten struct {
 	base string
 }
 
-type handWrittenRequest struct {
-	PartnerID int64       `json:"partner_id"`
-	ProjectID int64       `json:"project_id"`
-	Amount    json.Number `json:"amount"`
-	UserData  string      `json:"user_data"`
-}
-
-type handWrittenResponse struct {
-	OrderID     string `json:"order_id"`
-	Status      int64  `json:"status"`
-	StatusCode  int64  `json:"status_code"`
-	RedirectURL string `json:"redirect_url"`
-}
-
 func (c handWritten) initPayment(ctx context.Context, paymentType, amount, userData string) (*handWrittenResponse, error) {
 	body, err := json.Marshal(handWrittenRequest{testPartner, testProject, json.Number(amount), userData})
 	if err != nil {
@@ -201,6 +192,20 @@ func (c handWritten) initPayment(ctx context.Context, paymentType, amount, userD
 	return out, nil
 }
 
+type handWrittenRequest struct {
+	PartnerID int64       `json:"partner_id"`
+	ProjectID int64       `json:"project_id"`
+	Amount    json.Number `json:"amount"`
+	UserData  string      `json:"user_data"`
+}
+
+type handWrittenResponse struct {
+	OrderID     string `json:"order_id"`
+	Status      int64  `json:"status"`
+	StatusCode  int64  `json:"status_code"`
+	RedirectURL string `json:"redirect_url"`
+}
+
 func signByHand(req *http.Request, body []byte) {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(testSecret))
@@ -226,8 +231,8 @@ func BenchmarkSign(b *testing.B) {
 	})
 }
 
-// TestHandWrittenSendsTheSame keeps the comparison fair: the service checks both and sees no difference.
-func TestHandWrittenSendsTheSame(t *testing.T) {
+// TestBenchmarkHandWrittenSendsTheSame keeps the comparison fair: the service checks both and sees no difference.
+func TestBenchmarkHandWrittenSendsTheSame(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	client := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = "byhand/1.0" })
 	sdk, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentRequest())
@@ -301,7 +306,7 @@ var notificationSizes = []int{220, 4 << 10, 64 << 10}
 func BenchmarkVerify(b *testing.B) {
 	for _, size := range notificationSizes {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
-			webhook, byHand := newWebhook(b, notificationScheme()), newHandWrittenWebhook()
+			webhook, byHand := newHook(b), newHandWrittenWebhook()
 			header, body := signedNotification(b, size)
 			sideBySide(b, 1+200_000/size,
 				repeatedly(func() error { return webhook.Verify(header, body) }),
@@ -315,7 +320,7 @@ func BenchmarkVerify(b *testing.B) {
 func BenchmarkParse(b *testing.B) {
 	for _, size := range notificationSizes {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
-			webhook, byHand := newWebhook(b, notificationScheme()), newHandWrittenWebhook()
+			webhook, byHand := newHook(b), newHandWrittenWebhook()
 			header, body := signedNotification(b, size)
 			parse := repeatedly(func() error {
 				_, err := webhook.Parse(header, body)
@@ -339,14 +344,11 @@ func BenchmarkParse(b *testing.B) {
 func BenchmarkVerifySecrets(b *testing.B) {
 	const size = 220
 	header, body := signedNotification(b, size)
-	alone := newWebhook(b, notificationScheme())
+	alone := newHook(b)
 	for _, count := range []int{2, 8} {
 		b.Run(fmt.Sprintf("secrets=%d", count), func(b *testing.B) {
 			secrets := slices.Repeat([]paymentsvc.Secret{"an older key"}, count-1)
-			webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-				Scheme: notificationScheme(), Secrets: append(secrets, testSecret), Tolerance: paymentsvc.AnyAge,
-			})
-			require.NoError(b, err)
+			webhook := newHook(b, withSecrets(append(secrets, testSecret)...))
 			b.Run("ratio", func(b *testing.B) {
 				inTurns(b, 1+200_000/size,
 					repeatedly(func() error { return webhook.Verify(header, body) }),
@@ -366,29 +368,6 @@ func repeatedly(f func() error) work {
 	}
 }
 
-// notificationScheme is these benchmarks' choice; the document shows none.
-func notificationScheme() paymentsvc.Scheme {
-	return paymentsvc.Scheme{
-		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
-		Encoding:  paymentsvc.Hex,
-	}
-}
-
-// benchTime is when notifications are signed and checked: the bare check reads no clock, so neither is one read
-// for the other.
-const benchTime = 1_700_000_000
-
-func newWebhook(t testing.TB, scheme paymentsvc.Scheme) *paymentsvc.Webhook {
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme:    scheme,
-		Secrets:   []paymentsvc.Secret{testSecret},
-		Tolerance: time.Hour,
-		Now:       func() time.Time { return time.Unix(benchTime, 0) },
-	})
-	require.NoError(t, err)
-	return webhook
-}
-
 // signedNotification gives a notification of size bytes with its headers.
 func signedNotification(t testing.TB, size int) (http.Header, []byte) {
 	const fields = `{"event":"payment.status_changed","order_id":"6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11","status":1,` +
@@ -398,12 +377,12 @@ func signedNotification(t testing.TB, size int) (http.Header, []byte) {
 	body := fmt.Appendf(nil, fields, userData)
 	require.Len(t, body, size)
 
-	return signedHeader(t, notificationScheme(), body), body
+	return signedHeader(t, hookScheme(), body), body
 }
 
 // signedHeader gives the headers that a server sees around a notification.
 func signedHeader(t testing.TB, scheme paymentsvc.Scheme, body []byte) http.Header {
-	timestamp := strconv.FormatInt(benchTime, 10)
+	timestamp := hookClockShown
 	signature, err := scheme.Signature(testSecret, &paymentsvc.Message{Timestamp: timestamp, Body: body})
 	require.NoError(t, err)
 	return http.Header{
@@ -418,6 +397,31 @@ func signedHeader(t testing.TB, scheme paymentsvc.Scheme, body []byte) http.Head
 
 // handWrittenWebhook is a program's own check of a signature: a pooled HMAC state, compared in constant time.
 type handWrittenWebhook struct{ pool *sync.Pool }
+
+func (w handWrittenWebhook) verify(h http.Header, body []byte) error {
+	s := w.pool.Get().(*handWrittenState)
+	defer w.pool.Put(s)
+	s.mac.Reset()
+	s.canonical = append(append(s.canonical[:0], h.Get("Timestamp")...), '\n')
+	s.mac.Write(s.canonical)
+	s.mac.Write(body)
+	hex.Encode(s.hex[:], s.mac.Sum(s.sum[:0]))
+	if !hmac.Equal(s.hex[:], []byte(h.Get("Signature"))) {
+		return errMismatch
+	}
+	return nil
+}
+
+func (w handWrittenWebhook) parse(h http.Header, body []byte) (*handWrittenNotification, error) {
+	if err := w.verify(h, body); err != nil {
+		return nil, err
+	}
+	n := new(handWrittenNotification)
+	if err := json.Unmarshal(body, n); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
 
 type handWrittenState struct {
 	mac       hash.Hash
@@ -434,20 +438,6 @@ func newHandWrittenWebhook() handWrittenWebhook {
 
 var errMismatch = errors.New("mismatch")
 
-func (w handWrittenWebhook) verify(h http.Header, body []byte) error {
-	s := w.pool.Get().(*handWrittenState)
-	defer w.pool.Put(s)
-	s.mac.Reset()
-	s.canonical = append(append(s.canonical[:0], h.Get("Timestamp")...), '\n')
-	s.mac.Write(s.canonical)
-	s.mac.Write(body)
-	hex.Encode(s.hex[:], s.mac.Sum(s.sum[:0]))
-	if !hmac.Equal(s.hex[:], []byte(h.Get("Signature"))) {
-		return errMismatch
-	}
-	return nil
-}
-
 type handWrittenNotification struct {
 	Event             string      `json:"event"`
 	OrderID           string      `json:"order_id"`
@@ -458,13 +448,104 @@ type handWrittenNotification struct {
 	UserData          string      `json:"user_data"`
 }
 
-func (w handWrittenWebhook) parse(h http.Header, body []byte) (*handWrittenNotification, error) {
-	if err := w.verify(h, body); err != nil {
-		return nil, err
+// allocations counts the allocations of f once the pools are filled.
+func allocations(f func()) int { return int(testing.AllocsPerRun(500, f)) }
+
+func encodings() map[string]paymentsvc.Encoding {
+	return map[string]paymentsvc.Encoding{
+		"Hex": paymentsvc.Hex, "HexUpper": paymentsvc.HexUpper, "base64": base64.StdEncoding,
 	}
-	n := new(handWrittenNotification)
-	if err := json.Unmarshal(body, n); err != nil {
-		return nil, err
+}
+
+func TestAllocationsOfSign(t *testing.T) {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+testBase, nil)
+	require.NoError(t, err)
+	body := []byte(operations()[0].sent)
+	for name, encoding := range encodings() {
+		scheme := testScheme()
+		scheme.Encoding = encoding
+		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
+		require.NoError(t, err)
+		assert.LessOrEqual(t, allocations(func() { err = signer.Sign(req, body) }), 4, "%s: a text and a slice each", name)
+		require.NoError(t, err)
 	}
-	return n, nil
+}
+
+func TestAllocationsOfVerify(t *testing.T) {
+	for name, encoding := range encodings() {
+		scheme := hookScheme()
+		scheme.Encoding = encoding
+		webhook := newHook(t, withScheme(scheme))
+		for _, size := range notificationSizes {
+			_, body := signedNotification(t, size)
+			header := signedHeader(t, scheme, body)
+			var err error
+			assert.Zero(t, allocations(func() { err = webhook.Verify(header, body) }), "%s, %d bytes", name, size)
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestAllocationsOfParse(t *testing.T) {
+	webhook := newHook(t)
+	for _, size := range notificationSizes {
+		header, body := signedNotification(t, size)
+		var err error
+		sdk := allocations(func() { _, err = webhook.Parse(header, body) })
+		require.NoError(t, err)
+		assert.LessOrEqual(t, sdk, 7, "%d bytes: the notification, its body, its four texts and the amount", size)
+	}
+}
+
+// kept gives the bytes that do leaves on the heap behind it.
+func kept(do func()) int64 {
+	before, after := new(runtime.MemStats), new(runtime.MemStats)
+	collect := func(into *runtime.MemStats) {
+		runtime.GC() // the second takes what pools have kept for one more round
+		runtime.GC()
+		runtime.ReadMemStats(into)
+	}
+	collect(before)
+	do()
+	collect(after)
+	return int64(after.HeapAlloc) - int64(before.HeapAlloc)
+}
+
+func TestMemoryOfSequentialCalls(t *testing.T) {
+	const calls = 20_000
+	c := newClient(t, "http://127.0.0.1", over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+		return balanced(), nil
+	})))
+	call := func(n int) func() {
+		return func() {
+			for range n {
+				_, err := c.GetBalance(t.Context())
+				require.NoError(t, err)
+			}
+		}
+	}
+	call(100)()
+	assert.Less(t, kept(call(calls)), int64(calls)*4, "no call leaves anything: the smallest object has 8 bytes")
+}
+
+func TestMemoryOfConcurrentNotifications(t *testing.T) {
+	const notifications = 10_000
+	webhook := newHook(t)
+	_, body := signedNotification(t, 220)
+	header := signedHeader(t, hookScheme(), body)
+	deliver := func() {
+		start := make(chan struct{})
+		var all sync.WaitGroup
+		for range notifications {
+			all.Go(func() {
+				<-start // so that all of them run at once
+				_, err := webhook.Parse(header, body)
+				assert.NoError(t, err)
+			})
+		}
+		close(start)
+		all.Wait()
+	}
+	deliver()
+	assert.Less(t, kept(deliver), int64(notifications)*64, "far less than the 220 bytes of each")
 }

@@ -1,11 +1,22 @@
 package paymentsvc_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,28 +27,11 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestNewClientNamesTheFieldThatIsWrong(t *testing.T) {
+func TestClientConfigNamesTheInvalidField(t *testing.T) {
 	for _, test := range []struct {
 		name, field string
 		change      func(*paymentsvc.Config)
 	}{
-		{"no address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "" }},
-		{"a relative address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "/api" }},
-		{"an address without scheme", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "pay.example.com/api" }},
-		{"an address without host", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https:///api" }},
-		{"an address with nothing but a port", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://:443" }},
-		{"an opaque address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https:pay.example.com" }},
-		{"another scheme", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "ftp://pay.example.com" }},
-		{"http to a host that is not loopback", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "http://pay.example.com" }},
-		{"http to a host that begins like loopback", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "http://127.0.0.1.example.com" }},
-		{"http to a host that ends like loopback", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "http://localhost.example.com" }},
-		{"a user in the address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://u:canary@pay.example.com" }},
-		{"a password that breaks the address", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://u:canary/x@pay.example.com" }},
-		{"a query", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/api?a=1" }},
-		{"an empty query", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/api?" }},
-		{"a fragment", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/#a" }},
-		{"an empty fragment", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/#" }},
-		{"a line end", "BaseURL", func(c *paymentsvc.Config) { c.BaseURL = "https://pay.example.com/\n" }},
 		{"no partner", "PartnerID", func(c *paymentsvc.Config) { c.PartnerID = 0 }},
 		{"no project", "ProjectID", func(c *paymentsvc.Config) { c.ProjectID = 0 }},
 		{"no signer", "Signer", func(c *paymentsvc.Config) { c.Signer = nil }},
@@ -51,67 +45,117 @@ func TestNewClientNamesTheFieldThatIsWrong(t *testing.T) {
 		{"a negative BaseDelay", "Retry.BaseDelay", func(c *paymentsvc.Config) { c.Retry.BaseDelay = -1 }},
 		{"a negative MaxDelay", "Retry.MaxDelay", func(c *paymentsvc.Config) { c.Retry.MaxDelay = -1 }},
 		{"a negative MaxResponseBytes", "MaxResponseBytes", func(c *paymentsvc.Config) { c.MaxResponseBytes = -1 }},
-		{"a header in the UserAgent", "UserAgent", func(c *paymentsvc.Config) { c.UserAgent = "a\r\nX-Other: 1" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := paymentsvc.Config{
-				BaseURL: "https://pay.example.com/api", PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t),
-			}
-			test.change(&cfg)
-			c, err := paymentsvc.NewClient(cfg)
-			assert.Nil(t, c)
-			require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
-			assert.Contains(t, err.Error(), test.field+":")
-			assert.NotContains(t, err.Error(), "canary", "an address may hold a password by mistake")
+			invalidConfig(t, test.field, test.change)
 		})
 	}
 }
 
-func TestNewClientTakesTheseAddresses(t *testing.T) {
+// invalidConfig asserts that NewClient names the field that change makes invalid.
+func invalidConfig(t *testing.T, field string, change func(*paymentsvc.Config)) {
+	t.Helper()
+	cfg := testConfig(t, "https://pay.example.com/api")
+	change(&cfg)
+	c, err := paymentsvc.NewClient(cfg)
+	assert.Nil(t, c)
+	require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest, "%q %q", cfg.BaseURL, cfg.UserAgent)
+	assert.Contains(t, err.Error(), field+":")
+	assert.NotRegexp(t, "example|canary", err.Error(), "an address is not repeated: it may hold a password by mistake")
+}
+
+func baseURL(base string, plain bool) func(*paymentsvc.Config) {
+	return func(cfg *paymentsvc.Config) { cfg.BaseURL, cfg.AllowPlainHTTP = base, plain }
+}
+
+func TestClientAcceptsBaseURLs(t *testing.T) {
 	for _, base := range []string{
 		"https://pay.example.com", "https://pay.example.com/", "https://pay.example.com:8443/a/b//", "HTTPS://pay.example.com",
 		"http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://127.9.9.9/x",
 	} {
-		cfg := paymentsvc.Config{BaseURL: base, PartnerID: -1, ProjectID: 1, Signer: testSigner(t)}
-		_, err := paymentsvc.NewClient(cfg)
-		require.NoError(t, err, base)
+		newClient(t, base, func(cfg *paymentsvc.Config) { cfg.PartnerID = -1 })
 	}
-	plain := paymentsvc.Config{BaseURL: "http://pay.internal", PartnerID: 1, ProjectID: 1, Signer: testSigner(t), AllowPlainHTTP: true}
-	_, err := paymentsvc.NewClient(plain)
-	require.NoError(t, err)
 }
 
-func TestEndpointsAreBelowTheBasePath(t *testing.T) {
-	for base, want := range map[string]string{
-		"":              "/get_balance",
-		"/":             "/get_balance",
-		"/api":          "/api/get_balance",
-		"/api/v1//":     "/api/v1/get_balance",
-		"/a%2Fb":        "/a%2Fb/get_balance",
-		"/with%20space": "/with%20space/get_balance",
+func TestClientRejectsBaseURLs(t *testing.T) {
+	for _, base := range []string{
+		"", "/api", "pay.example.com/api", "//pay.example.com", "https://", "https:///pay.example.com", "https:///api", "https://:443",
+		"https:/pay.example.com", "https:pay.example.com", "HTTPS:pay.example.com", "ftp://pay.example.com", "file:///etc/passwd",
+		"unix:///run/pay.sock", "javascript://pay.example.com/%0aalert(1)",
+		"https://u:canary@pay.example.com", "https://u:canary/x@pay.example.com", "https://pay.example.com@evil.example",
+		"https://pay.example.com:443@evil.example/", "https://:@evil.example", "https://@evil.example",
+		`https://pay.example.com\@evil.example`, `https://evil.example\.pay.example.com`, `https:\\evil.example`,
+		"https://pay.example.com/api?a=1", "https://pay.example.com/api?", "https://pay.example.com?@evil.example",
+		"https://pay.example.com/#a", "https://pay.example.com/#", "https://pay.example.com#@evil.example",
+		"https://pay.example.com/\n", "https://pay.example.com/\r\n", "https://pay.example.com" + injected, "https://pay.example.com/\x00",
+		"https://pay.example.com/\x7f", "https://a%0d%0ab.example", "https://a%00.example", "https://a b.example",
+		"https://\tpay.example.com", " https://pay.example.com", "https://pay.example.com ",
+		"https://pay.example.com:-1", "https://pay.example.com:a",
+		"https://[::1", "https://::1]/", "https://[::1]a", "https://[fe80::1%25%0d%0aa]", "https://[fe80::1%25 a]",
 	} {
-		var asked string
-		c := newClient(t, "http://127.0.0.1"+base, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-			asked = r.URL.RequestURI()
-			return balanced(), nil
-		})))
-		_, err := c.GetBalance(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, want, asked)
+		invalidConfig(t, "BaseURL", baseURL(base, false))
+		invalidConfig(t, "BaseURL", baseURL(base, true))
 	}
 }
 
-func TestUserAgentNamesTheSDKUnlessTheCallerNamesItself(t *testing.T) {
-	for given, want := range map[string]string{"": "paymentsvc-go/" + paymentsvc.InterfaceVersion, "shop/2": "shop/2"} {
-		s := newService(t, answering(http.StatusOK, balanceAnswer))
-		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = given })
-		_, err := c.GetBalance(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, want, s.received()[0].Header.Get("User-Agent"))
+func TestClientRejectsPlainHTTPBeyondLoopback(t *testing.T) {
+	for _, base := range []string{
+		"http://pay.example.com", "http://localhost.", "http://localhost.example.com", "http://localhost.localdomain", "http://127.1",
+		"http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://127.0.0.1.example.com", "http://127.0.0.1。example.com",
+		"http://ⓛocalhost", "http://loc\u0430lhost", "http://0.0.0.0", "http://[::]", "http://[::ffff:10.0.0.1]", "http://[fe80::1%25lo]",
+		"http://10.0.0.1", "http://[::2]", "http://128.0.0.1",
+	} {
+		invalidConfig(t, "BaseURL", baseURL(base, false))
+		newClient(t, base, baseURL(base, true))
 	}
 }
 
-func TestTheCallersHTTPClientIsNotChanged(t *testing.T) {
+// What a path may hold goes out escaped, as one target in one line.
+func TestClientSendsBelowTheBasePath(t *testing.T) {
+	for path, want := range map[string]string{
+		"":                       "",
+		"/":                      "",
+		"/api":                   "/api",
+		"/api/v1//":              "/api/v1",
+		"/a%2Fb":                 "/a%2Fb",
+		"/with%20space":          "/with%20space",
+		"/%0d%0aX-Injected:%201": "/%0d%0aX-Injected:%201",
+		"/a b":                   "/a%20b",
+		`/\evil.example`:         "/%5Cevil.example",
+		"//evil.example":         "//evil.example",
+		"/@evil.example":         "/@evil.example",
+		"/ü\u2028":               "/%C3%BC%E2%80%A8",
+		"/%2e%2e/":               "/%2e%2e",
+		"/HTTP/1.1":              "/HTTP/1.1",
+	} {
+		w := newTap(t)
+		_, err := pay(t.Context(), newClient(t, "http://"+w.Addr().String()+path))
+		require.NoError(t, err, path)
+		line, names := w.head(t)
+		assert.Equal(t, "POST "+want+"/init_payment/card HTTP/1.1", line)
+		assert.Equal(t, usualHeaders(), names)
+		assert.Contains(t, w.received(), "\r\nHost: "+w.Addr().String()+"\r\n")
+	}
+}
+
+func TestClientUserAgent(t *testing.T) {
+	for given, want := range map[string]string{
+		"": "paymentsvc-go/" + paymentsvc.InterfaceVersion, "shop/2": "shop/2", "shop/2 (a; b)": "shop/2 (a; b)", "Straße\t1": "Straße\t1",
+		"\u560a\u560d": "\u560a\u560d", "a: b": "a: b",
+	} {
+		w := newTap(t)
+		_, err := pay(t.Context(), newClient(t, w.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = given }))
+		require.NoError(t, err)
+		_, names := w.head(t)
+		assert.Equal(t, usualHeaders(), names, "%q", given)
+		assert.Contains(t, w.received(), "\r\nUser-Agent: "+want+"\r\n")
+	}
+	for _, agent := range []string{"a" + injected, "\n", "\r", "a\r", "a\x00b", "\x7f", "\x1b[2J", "a\n b", "a\v", "a\f"} {
+		invalidConfig(t, "UserAgent", func(cfg *paymentsvc.Config) { cfg.UserAgent = agent })
+	}
+}
+
+func TestClientDoesNotChangeTheHTTPClient(t *testing.T) {
 	transport := &http.Transport{}
 	given := http.Client{Transport: transport, Timeout: time.Minute}
 	copied := given
@@ -121,7 +165,16 @@ func TestTheCallersHTTPClientIsNotChanged(t *testing.T) {
 	assert.NotNil(t, c)
 }
 
-func TestForProjectSignsForTheOtherProjectOverTheSameConnections(t *testing.T) {
+func TestClientRunsTheCallersTrace(t *testing.T) {
+	s := newService(t, answering(http.StatusOK, paymentAnswer))
+	got := false
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { got = true }})
+	_, err := pay(ctx, newClient(t, s.base()))
+	require.NoError(t, err)
+	assert.True(t, got)
+}
+
+func TestClientForProjectSharesConnections(t *testing.T) {
 	conns := map[string]bool{}
 	var bodies []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -138,7 +191,7 @@ func TestForProjectSignsForTheOtherProjectOverTheSameConnections(t *testing.T) {
 			return nil
 		})
 	}
-	first := newClient(t, server.URL, func(cfg *paymentsvc.Config) { cfg.Signer = signed("first") })
+	first := newClient(t, server.URL, signedBy(signed("first")))
 	second, err := first.ForProject(33, signed("second"))
 	require.NoError(t, err)
 	for _, c := range []*paymentsvc.Client{first, second, first} {
@@ -153,7 +206,7 @@ func TestForProjectSignsForTheOtherProjectOverTheSameConnections(t *testing.T) {
 	assert.Len(t, conns, 1)
 }
 
-func TestForProjectNamesTheArgumentThatIsWrong(t *testing.T) {
+func TestClientForProjectNamesTheInvalidArgument(t *testing.T) {
 	c := newClient(t, "https://pay.example.com")
 	for name, make := range map[string]func() (*paymentsvc.Client, error){
 		"projectID": func() (*paymentsvc.Client, error) { return c.ForProject(0, testSigner(t)) },
@@ -167,59 +220,711 @@ func TestForProjectNamesTheArgumentThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestErrorTextTellsWhetherMoneyMayHaveMoved(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		err  paymentsvc.Error
-		want string
-	}{
-		{"unknown start", paymentsvc.Error{Endpoint: "init_payout", Attempts: 1, HTTPStatus: 502, Err: io.ErrUnexpectedEOF},
-			"paymentsvc: init_payout: outcome unknown, the request may have been carried out: HTTP 502: unexpected EOF"},
-		{"unknown read", paymentsvc.Error{Endpoint: "get_balance", Attempts: 3, Err: io.ErrUnexpectedEOF},
-			"paymentsvc: get_balance: unexpected EOF (after 3 attempts)"},
-		{"not sent", paymentsvc.Error{Endpoint: "init_payment/card", Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF},
-			"paymentsvc: init_payment/card: not sent: EOF"},
-		{"rejected", paymentsvc.Error{Endpoint: "init_form", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 200, Attempts: 1, Err: io.EOF},
-			"paymentsvc: init_form: rejected: HTTP 200: EOF"},
-		{"the zero value", paymentsvc.Error{}, "paymentsvc: : "},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, test.err.Error())
-			assert.Equal(t, test.want, fmt.Sprintf("%v", test.err), "a copy reads like the pointer")
-		})
-	}
-	assert.Equal(t, "unknown, not sent, rejected", strings.Join([]string{
-		paymentsvc.OutcomeUnknown.String(), paymentsvc.OutcomeNotSent.String(), paymentsvc.OutcomeRejected.String(),
-	}, ", "))
+// usualHeaders are those of every request.
+func usualHeaders() []string {
+	return []string{"Accept-Encoding", "Content-Length", "Content-Type", "Host", "Signature", "Timestamp", "User-Agent"}
 }
 
-func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		status int
-		date   time.Duration // of the service's clock, less the local one
-		waits  time.Duration // before the request leaves, for a connection or a rate limiter
-		want   string
-	}{
-		{"the clock is right", 401, 0, 0, "unauthorized; the timestamp was 0s old when the answer came"},
-		{"the clock is behind", 401, 90 * time.Second, 0,
-			"unauthorized; the timestamp was 0s old when the answer came; the local clock is 1m30s behind the service's"},
-		{"the clock is ahead", 403, -time.Hour, 0, "forbidden: without Config.DecodeError this may be a proxy's answer" +
-			"; the timestamp was 0s old when the answer came; the local clock is 1h0m0s ahead of the service's"},
-		{"the request left late", 401, 0, 20 * time.Second, "unauthorized; the timestamp was 20s old when the answer came"},
-		{"not about a signature", 404, 0, 0, "not found: without Config.DecodeError this may be a proxy's answer"},
+const injected = "\r\nX-Injected: 1"
+
+// Identifiers travel in the body, where JSON escapes what would end a line, and never in the head.
+func TestClientSendsIdentifiersInTheBodyOnly(t *testing.T) {
+	for _, id := range []string{"a" + injected, "\r\n\r\nPOST / HTTP/1.1", "../../x", "\x00", "\u2028", `"},"amount":1,"x":{"`} {
+		for name, call := range map[string]func(*paymentsvc.Client) error{
+			"user_data of a payment": func(c *paymentsvc.Client) error {
+				_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
+					paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("1"), UserData: id})
+				return err
+			},
+			"destination of a payout": func(c *paymentsvc.Client) error {
+				_, err := c.InitPayout(t.Context(),
+					paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), UserData: id, Destination: id})
+				return err
+			},
+			"order_id of a status call": func(c *paymentsvc.Client) error {
+				_, err := c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{OrderID: id})
+				return err
+			},
+		} {
+			w := newTap(t)
+			require.NoError(t, call(newClient(t, w.base())), name)
+			_, names := w.head(t)
+			assert.Equal(t, usualHeaders(), names, name)
+			_, body, _ := strings.Cut(w.received(), "\r\n\r\n")
+			assert.NotContains(t, body, "\n", name)
+			assert.Equal(t, 1, strings.Count(body, `"partner_id":`), name)
+		}
+	}
+}
+
+func TestClientSendsNoInjectedHeader(t *testing.T) {
+	set := func(name, value string) paymentsvc.Signer {
+		return paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
+			r.Header[name] = []string{value}
+			return nil
+		})
+	}
+	encodedAs := func(signature string) paymentsvc.Signer {
+		scheme := testScheme()
+		scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return append(dst, signature...) })
+		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
+		require.NoError(t, err)
+		return signer
+	}
+	for name, signer := range map[string]paymentsvc.Signer{
+		"a header":                  encodedAs("00" + injected),
+		"a line feed":               encodedAs("00\nX-Injected: 1"),
+		"a return":                  encodedAs("00\rX-Injected: 1"),
+		"a whole body":              encodedAs("00\r\n\r\n{}"),
+		"a request":                 encodedAs("00\r\nContent-Length: 0\r\n\r\nPOST /init_payout HTTP/1.1\r\nHost: a"),
+		"a zero byte":               encodedAs("00\x00"),
+		"a delete":                  encodedAs("\x7f"),
+		"an escape":                 encodedAs("\x1b[2J"),
+		"a header in the Signature": set("Signature", "a"+injected),
+		"a line end":                set("Timestamp", "a\n"),
+		"a zero byte in a header":   set("X-Nul", "a\x00"),
+		"a delete in a header":      set("X-Delete", "\x7f"),
+		"a name of two words":       set("two words", "a"),
+		"a header in a name":        set("X-Injected: 1\r\nX", "a"),
+		"no name":                   set("", "a"),
+		"a name beyond ASCII":       set("Straße", "a"),
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			w := newTap(t)
+			c := newClient(t, w.base(), signedBy(signer))
+			for _, op := range operations() {
+				response, err := op.call(t, c)
+				e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+				assert.Zero(t, e.Attempts)
+				assert.NotContains(t, err.Error(), "X-Injected")
+			}
+			assert.Empty(t, w.received())
+		})
+	}
+	t.Run("bytes beyond ASCII stay within their line", func(t *testing.T) {
+		w := newTap(t)
+		// U+560D and U+560A end in the bytes of a line end where each rune is cut to one byte.
+		_, err := pay(t.Context(), newClient(t, w.base(), signedBy(encodedAs("0\u560d\u560aX-Injected: 1\x85\u2028"))))
+		require.NoError(t, err)
+		_, names := w.head(t)
+		assert.Equal(t, usualHeaders(), names)
+	})
+}
+
+// What says where a request ends is net/http's to say, whatever a signer sets.
+func TestClientSignerCannotFrameTheRequest(t *testing.T) {
+	changes := map[string]func(*http.Request){
+		"fields of the request": func(r *http.Request) {
+			r.TransferEncoding = []string{"chunked"}
+			r.Trailer = http.Header{"X-Trailer": {"1"}}
+		},
+	}
+	for _, name := range []string{"transfer-encoding", "TRANSFER-ENCODING", "content-length", "Content-length", "trailer", "host", "Transfer-Encoding"} {
+		changes[name] = func(r *http.Request) { r.Header[name] = []string{"chunked"} }
+	}
+	for name, change := range changes {
+		w := newTap(t)
+		_, err := pay(t.Context(), newClient(t, w.base(), meddling(change)))
+		require.NoError(t, err, name)
+		_, names := w.head(t)
+		assert.Equal(t, usualHeaders(), names, name)
+	}
+
+	response, err := pay(t.Context(), newClient(t, newTap(t).base(), meddling(func(r *http.Request) { r.Method = http.MethodGet })))
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
+	require.ErrorContains(t, err, "signing: the Signer changed the method")
+}
+
+func TestClientDoesNotFollowRedirects(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the signature went to another host")
+	}))
+	defer elsewhere.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, location := range []string{elsewhere.URL, "/status_payment", "", "::bad::"} {
+			s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Location"] = []string{location}
+				w.WriteHeader(status)
+			})
+			follows := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}
+			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.HTTPClient = follows })
+			response, err := pay(t.Context(), c)
+			failed(t, response, err, paymentsvc.OutcomeUnknown)
+			assert.Len(t, s.received(), 1)
+			assert.NoError(t, follows.CheckRedirect(nil, nil), "the caller's client is not changed")
+			assert.Nil(t, follows.Transport)
+		}
+	}
+}
+
+func TestClientBoundsAnswers(t *testing.T) {
+	const limit = 1 << 10
+	long := `{"order_id":"` + strings.Repeat("x", limit) + `"`
+	packed := gzipped(t, make([]byte, 16<<20))
+	bomb := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed)
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"with a length":    answering(http.StatusOK, long),
+		"without a length": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, long); w.(http.Flusher).Flush() },
+		"a gzip bomb":      bomb,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, answer)
+			for _, op := range operations() {
+				response, err := op.call(t, newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit }))
+				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+				assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
+				assert.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
+				assert.Len(t, e.Body, limit)
+				assert.Equal(t, 1, e.Attempts, "a longer answer will not be shorter next time")
+			}
+		})
+	}
+	t.Run("an answer of the limit passes", func(t *testing.T) {
+		s := newService(t, answering(http.StatusOK, payoutAnswer))
+		for _, limit := range []int64{int64(len(payoutAnswer)), 1<<63 - 1} {
+			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit })
+			_, err := c.InitPayout(t.Context(), payoutRequest())
+			require.NoError(t, err)
+		}
+	})
+	t.Run("an oversized rejection is not whole, and proves nothing", func(t *testing.T) {
+		s := newService(t, answering(http.StatusBadRequest, long))
+		response, err := pay(t.Context(), newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit }))
+		failed(t, response, err, paymentsvc.OutcomeUnknown)
+		assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
+	})
+}
+
+func gzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, err := z.Write(data)
+	require.NoError(t, errors.Join(err, z.Close()))
+	return out.Bytes()
+}
+
+func TestClientReadsCompressedAnswers(t *testing.T) {
+	s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(gzipped(t, []byte(payoutAnswer)))
+	})
+	payout, err := newClient(t, s.base()).InitPayout(t.Context(), payoutRequest())
+	require.NoError(t, err)
+	assert.Equal(t, payoutAnswer, string(payout.Raw))
+}
+
+// 16 MiB that are packed into 16 KiB, and those again into less than 1 KiB. The client unpacks once, and only as far as
+// it reads.
+func TestClientUnpacksAnAnswerOnceAndNotToItsEnd(t *testing.T) {
+	inner := gzipped(t, make([]byte, 16<<20))
+	outer := gzipped(t, inner)
+	for name, test := range map[string]struct {
+		encoding string
+		body     []byte
+		want     error
+	}{
+		"one":                        {"gzip", inner, paymentsvc.ErrResponseTooLarge},
+		"one in another":             {"gzip", outer, paymentsvc.ErrUnexpectedResponse},
+		"a list of encodings":        {"gzip, gzip", outer, paymentsvc.ErrUnexpectedResponse},
+		"an encoding nobody offered": {"br", inner, paymentsvc.ErrUnexpectedResponse},
+		"no gzip at all":             {"gzip", []byte(paymentAnswer), nil},
+		"half of one":                {"gzip", inner[:len(inner)/2], paymentsvc.ErrResponseTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", test.encoding)
+				_, _ = w.Write(test.body)
+			}))
+			response, err := pay(t.Context(), newClient(t, base))
+			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+			if test.want != nil {
+				require.ErrorIs(t, err, test.want)
+			}
+			assert.LessOrEqual(t, len(e.Body), 1<<20)
+		})
+	}
+}
+
+// TestClientBoundsAnswers is about bodies. These are the other ways in which an answer can go on for ever: the client
+// ends each of them itself, long before its patience would.
+func TestClientAbandonsAnEndlessHeader(t *testing.T) {
+	repeated := func(first, piece string) func(*net.TCPConn, *atomic.Int64) {
+		return func(c *net.TCPConn, sent *atomic.Int64) {
+			write(c, first)
+			for chunk := strings.Repeat(piece, 1+(32<<10)/len(piece)); ; {
+				n, err := io.WriteString(c, chunk)
+				sent.Add(int64(n))
+				if err != nil || sent.Load() > 256<<20 { // or a client that reads on would fill this machine
+					return
+				}
+			}
+		}
+	}
+	for name, answer := range map[string]func(*net.TCPConn, *atomic.Int64){
+		"a status line":         repeated("HTTP/1.1 200 O", "K"),
+		"one header":            repeated("HTTP/1.1 200 OK\r\nX-Long: ", "a"),
+		"many headers":          repeated("HTTP/1.1 200 OK\r\n", "X-Many: a\r\n"),
+		"a continued header":    repeated("HTTP/1.1 200 OK\r\nX-Folded: a\r\n", " a\r\n"),
+		"100 Continue":          repeated("", "HTTP/1.1 100 Continue\r\n\r\n"),
+		"103 Early Hints":       repeated("", "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"),
+		"empty lines":           repeated("", "\r\n"),
+		"zeros":                 repeated("", "\x00"),
+		"trailers of an answer": repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "X-Many: a\r\n"),
+		"a chunk's extension":   repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "a"),
+		"chunks of one byte":    repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int64
+			ended := make(chan struct{}, 3) // one an attempt, of which there should be one
+			s := newRawServer(t, func(c *net.TCPConn, _ int) bool {
+				answer(c, &sent)
+				ended <- struct{}{}
+				return false
+			})
+			response, err := pay(t.Context(), newClient(t, s.base()))
+			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+			assert.Equal(t, 1, e.Attempts)
+			assert.EqualValues(t, 1, s.taken.Load())
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			<-ended
+			assert.Less(t, sent.Load(), int64(64<<20), "what a client takes and the network holds")
+		})
+	}
+}
+
+func TestClientDoesNotHangAfterAnswer101(t *testing.T) {
+	left := make(chan struct{})
+	s := newRawServer(t, func(c *net.TCPConn, _ int) bool {
+		write(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c) // until the client closes the connection
+		close(left)
+		return false
+	})
+	response, err := pay(t.Context(), newClient(t, s.base()))
+	e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+	assert.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
+	assert.Equal(t, http.StatusSwitchingProtocols, e.HTTPStatus)
+	<-left
+}
+
+func TestClientTimeoutLimitsOneAttempt(t *testing.T) {
+	for _, op := range operations() {
+		synctest.Test(t, func(t *testing.T) {
+			silent, taken := stalling(t, "")
+			c := newClient(t, "http://127.0.0.1", over(silent), func(cfg *paymentsvc.Config) { cfg.Timeout = 0 }) // 30 s
+			start := time.Now()
+			response, err := op.call(t, c)
+			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, map[bool]int{true: 1, false: 3}[op.starts], e.Attempts)
+			assert.EqualValues(t, e.Attempts, taken.Load())
+			assert.GreaterOrEqual(t, time.Since(start), time.Duration(e.Attempts)*30*time.Second)
+		})
+	}
+}
+
+// An answer that comes ever so slowly ends with the attempt.
+func TestClientTimeoutEndsAStalledAnswer(t *testing.T) {
+	for name, first := range map[string]string{
+		"at once":             "",
+		"in the status line":  "HTTP/1.1 2",
+		"after a 100":         "HTTP/1.1 100 Continue\r\n\r\n",
+		"in a header":         "HTTP/1.1 200 OK\r\nContent-Le",
+		"between the headers": "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n",
+		"before the body":     fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(paymentAnswer)),
+		"in the body":         fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(paymentAnswer), paymentAnswer[:50]),
+		"before a last chunk": fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer),
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t, "http://127.0.0.1", over(roundTripFunc(func(*http.Request) (*http.Response, error) {
-					time.Sleep(test.waits)
-					date := time.Now().Add(test.date).UTC().Format(http.TimeFormat)
-					return canned(test.status, http.Header{"Date": {date}}, ""), nil
-				})))
-				_, err := c.GetBalance(t.Context())
-				require.EqualError(t, err, fmt.Sprintf("paymentsvc: get_balance: %sHTTP %d: %s",
-					map[bool]string{true: "rejected: "}[test.status == 401], test.status, test.want))
+				transport, taken := stalling(t, first)
+				response, err := pay(t.Context(), newClient(t, "http://127.0.0.1", over(transport)))
+				failed(t, response, err, paymentsvc.OutcomeUnknown)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.EqualValues(t, 1, taken.Load())
 			})
 		})
 	}
+}
+
+func TestClientRetriesReadsByStatus(t *testing.T) {
+	const once, thrice = 1, 3
+	for _, test := range []struct {
+		status  int
+		outcome paymentsvc.Outcome
+		reads   int
+	}{
+		{201, paymentsvc.OutcomeUnknown, once}, // the body is no answer
+		{204, paymentsvc.OutcomeUnknown, thrice},
+		{301, paymentsvc.OutcomeUnknown, once},
+		{400, paymentsvc.OutcomeRejected, once},
+		{401, paymentsvc.OutcomeRejected, once},
+		{403, paymentsvc.OutcomeUnknown, once},
+		{404, paymentsvc.OutcomeUnknown, once},
+		{408, paymentsvc.OutcomeUnknown, once},
+		{409, paymentsvc.OutcomeUnknown, once},
+		{422, paymentsvc.OutcomeRejected, once},
+		{429, paymentsvc.OutcomeUnknown, thrice},
+		{499, paymentsvc.OutcomeUnknown, once},
+		{500, paymentsvc.OutcomeUnknown, thrice},
+		{502, paymentsvc.OutcomeUnknown, thrice},
+		{503, paymentsvc.OutcomeUnknown, thrice},
+		{599, paymentsvc.OutcomeUnknown, thrice},
+		{600, paymentsvc.OutcomeUnknown, once},
+	} {
+		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
+			body := `{"no":"answer"}`
+			if test.status == http.StatusNoContent {
+				body = ""
+			}
+			for _, op := range operations() {
+				s := newService(t, answering(test.status, body))
+				if strings.HasPrefix(op.name, "status_") && test.status == 201 {
+					continue // all fields of a status answer are optional, so that body is one
+				}
+				response, err := op.call(t, newClient(t, s.base()))
+				e := failed(t, response, err, test.outcome)
+				want := test.reads
+				if op.starts {
+					want = once
+				}
+				assert.Len(t, s.received(), want, op.name)
+				assert.Equal(t, want, e.Attempts, op.name)
+				assert.Equal(t, test.status, e.HTTPStatus)
+				assert.Equal(t, op.path, e.Endpoint)
+				assert.Equal(t, body, string(e.Body))
+				assert.NotEmpty(t, e.Header.Get("Date"))
+			}
+		})
+	}
+}
+
+// sequence answers one response after the other, and the last one for ever.
+func sequence(responses ...func() *http.Response) roundTripFunc {
+	calls := 0
+	return func(*http.Request) (*http.Response, error) {
+		respond := responses[min(calls, len(responses)-1)]
+		calls++
+		return respond(), nil
+	}
+}
+
+func busy(header ...string) func() *http.Response {
+	return func() *http.Response {
+		h := http.Header{}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return canned(http.StatusServiceUnavailable, h, "")
+	}
+}
+
+func balanced() *http.Response { return canned(http.StatusOK, nil, balanceAnswer) }
+
+func TestClientKeepsRetryAfterUpToMaxDelay(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		header func(now time.Time) []string
+		want   time.Duration
+	}{
+		{"seconds", func(time.Time) []string { return []string{"Retry-After", "3"} }, 3 * time.Second},
+		{"seconds beyond MaxDelay", func(time.Time) []string { return []string{"Retry-After", "3600"} }, 5 * time.Second},
+		{"seconds beyond every duration", func(time.Time) []string { return []string{"Retry-After", "99999999999999999999"} }, 5 * time.Second},
+		{"a date", func(now time.Time) []string {
+			return []string{"Retry-After", now.Add(4 * time.Second).UTC().Format(http.TimeFormat)}
+		}, 4 * time.Second},
+		{"a date of a clock that is an hour ahead", func(now time.Time) []string {
+			ahead := now.Add(time.Hour).UTC()
+			return []string{"Retry-After", ahead.Add(2 * time.Second).Format(http.TimeFormat), "Date", ahead.Format(http.TimeFormat)}
+		}, 2 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				var seen []paymentsvc.Attempt
+				c := newClient(t, "http://127.0.0.1", over(sequence(busy(test.header(start)...), balanced)), func(cfg *paymentsvc.Config) {
+					cfg.Retry = paymentsvc.Retry{}
+					cfg.OnAttempt = onEach(func(a paymentsvc.Attempt) { seen = append(seen, a) })
+				})
+				_, err := c.GetBalance(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, test.want, time.Since(start))
+				require.Len(t, seen, 2)
+				assert.Equal(t, test.want, seen[0].RetryIn)
+				assert.Zero(t, seen[1].RetryIn)
+			})
+		})
+	}
+}
+
+func TestClientIgnoresInvalidRetryAfter(t *testing.T) {
+	for _, value := range []string{"0", "-1", "soon", "", "1.5", "Thu, 01 Jan 1970 00:00:00 GMT"} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			c := newClient(t, "http://127.0.0.1", over(sequence(busy("Retry-After", value), balanced)), func(cfg *paymentsvc.Config) {
+				cfg.Retry = paymentsvc.Retry{BaseDelay: 100 * time.Millisecond}
+			})
+			_, err := c.GetBalance(t.Context())
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond, value)
+			assert.LessOrEqual(t, time.Since(start), 100*time.Millisecond, value)
+		})
+	}
+}
+
+func TestClientBackOffDoublesWithJitterUpToMaxDelay(t *testing.T) {
+	first := map[time.Duration]bool{}
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			var waits []time.Duration
+			c := newClient(t, "http://127.0.0.1", over(sequence(busy())), func(cfg *paymentsvc.Config) {
+				cfg.Retry = paymentsvc.Retry{MaxAttempts: 6, BaseDelay: time.Second, MaxDelay: 5 * time.Second}
+				cfg.OnAttempt = onEach(func(a paymentsvc.Attempt) { waits = append(waits, a.RetryIn) })
+			})
+			start := time.Now()
+			response, err := nilOr(c.GetBalance(t.Context()))
+			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+			assert.Equal(t, 6, e.Attempts)
+			require.Len(t, waits, 6)
+			total := time.Duration(0)
+			for i, most := range []time.Duration{1, 2, 4, 5, 5} {
+				assert.LessOrEqual(t, waits[i], most*time.Second)
+				assert.GreaterOrEqual(t, waits[i], most*time.Second/2)
+				total += waits[i]
+			}
+			assert.Zero(t, waits[5])
+			assert.Equal(t, total, time.Since(start), "each wait is as long as it was said to be")
+			first[waits[0]] = true
+		})
+	}
+	assert.Greater(t, len(first), 10, "callers who failed together do not come back together")
+}
+
+func TestClientBackOffEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newClient(t, "http://127.0.0.1", over(sequence(busy("Retry-After", "60"))), func(cfg *paymentsvc.Config) {
+			cfg.Retry = paymentsvc.Retry{MaxDelay: time.Hour}
+		})
+		start := time.Now()
+		time.AfterFunc(7*time.Second, cancel)
+		response, err := nilOr(c.GetBalance(ctx))
+		e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+		assert.Equal(t, 7*time.Second, time.Since(start))
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, http.StatusServiceUnavailable, e.HTTPStatus, "what was known before stays known")
+		assert.Equal(t, 1, e.Attempts)
+	})
+}
+
+func TestClientDoesNotWaitPastTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		c := newClient(t, "http://127.0.0.1", over(sequence(busy("Retry-After", "3"))), func(cfg *paymentsvc.Config) {
+			cfg.Retry = paymentsvc.Retry{}
+		})
+		start := time.Now()
+		response, err := nilOr(c.GetBalance(ctx))
+		e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, 1, e.Attempts)
+		assert.Equal(t, http.StatusServiceUnavailable, e.HTTPStatus)
+	})
+}
+
+func TestClientSignsEveryAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var timestamps, signatures []string
+		c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.Retry = paymentsvc.Retry{BaseDelay: 4 * time.Second} },
+			over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				timestamps = append(timestamps, r.Header.Get("Timestamp"))
+				signatures = append(signatures, r.Header.Get("Signature"))
+				assert.Equal(t, strconv.FormatInt(time.Now().Unix(), 10), r.Header.Get("Timestamp"))
+				return busy()(), nil
+			})))
+		_, err := c.GetBalance(t.Context())
+		require.Error(t, err)
+		require.Len(t, timestamps, 3)
+		assert.NotEqual(t, timestamps[0], timestamps[1])
+		assert.NotEqual(t, signatures[0], signatures[1])
+		assert.NotEqual(t, signatures[1], signatures[2])
+	})
+}
+
+func TestClientOnAttemptSeesEveryAttempt(t *testing.T) {
+	type key struct{}
+	var seen []paymentsvc.Attempt
+	c := newClient(t, "http://127.0.0.1", over(sequence(busy(), func() *http.Response {
+		return canned(http.StatusOK, nil, balanceAnswer[:20])
+	}, balanced)), func(cfg *paymentsvc.Config) {
+		cfg.OnAttempt = func(ctx context.Context, a paymentsvc.Attempt) {
+			assert.Equal(t, "caller", ctx.Value(key{}))
+			assert.NoError(t, ctx.Err())
+			seen = append(seen, a)
+		}
+	})
+	_, err := c.GetBalance(context.WithValue(t.Context(), key{}, "caller"))
+	require.NoError(t, err)
+	require.Len(t, seen, 3)
+	for i, a := range seen {
+		assert.Equal(t, "get_balance", a.Endpoint)
+		assert.Equal(t, i+1, a.Number)
+		assert.Equal(t, i < 2, a.RetryIn > 0)
+		assert.Equal(t, i < 2, a.Err != nil)
+		assert.Positive(t, a.Duration)
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, seen[0].HTTPStatus)
+	assert.Equal(t, http.StatusOK, seen[1].HTTPStatus)
+	assert.ErrorIs(t, seen[1].Err, paymentsvc.ErrUnexpectedResponse, "half an object is no answer")
+}
+
+func TestClientAttemptResult(t *testing.T) {
+	for want, a := range map[string]paymentsvc.Attempt{
+		"success":  {},
+		"not sent": {Err: io.EOF, Outcome: paymentsvc.OutcomeNotSent},
+		"rejected": {Err: io.EOF, Outcome: paymentsvc.OutcomeRejected},
+		"unknown":  {Err: io.EOF},
+	} {
+		assert.Equal(t, want, a.Result())
+	}
+}
+
+// inAllProjects returns a client and two for other projects, which share its connections.
+func inAllProjects(t testing.TB, base string, options ...func(*paymentsvc.Config)) []*paymentsvc.Client {
+	t.Helper()
+	clients := []*paymentsvc.Client{newClient(t, base, options...)}
+	for project := testProject + 1; project <= testProject+2; project++ {
+		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: secretOf(project)})
+		require.NoError(t, err)
+		client, err := clients[0].ForProject(project, signer)
+		require.NoError(t, err)
+		clients = append(clients, client)
+	}
+	return clients
+}
+
+func secretOf(project int64) paymentsvc.Secret {
+	if project == testProject {
+		return testSecret
+	}
+	return testSecret + paymentsvc.Secret(strconv.FormatInt(project, 10))
+}
+
+// Each round begins with a call of every caller at once, which takes a connection for each. That is all there ever
+// need be: what follows finds one idle, also after a moment in which all of them were.
+func TestClientReusesConnections(t *testing.T) {
+	const rounds, callers, calls = 3, 64, 10
+	synctest.Test(t, func(t *testing.T) {
+		var together [rounds]chan struct{}
+		for i := range together {
+			together[i] = make(chan struct{})
+		}
+		var requests, opened atomic.Int64
+		server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			before := requests.Add(1) - 1
+			round, inRound := before/(callers*calls), before%(callers*calls)
+			if inRound == callers-1 {
+				close(together[round])
+			}
+			if inRound < callers {
+				<-together[round]
+			}
+			time.Sleep(rand.N(2 * time.Millisecond)) // of the bubble's time, so that callers overtake one another
+			answering(http.StatusOK, paymentAnswer)(w, r)
+		})}
+		pipes := make(pipeListener)
+		go func() { _ = server.Serve(pipes) }()
+		transport := paymentsvc.NewTransport()
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			opened.Add(1)
+			pipes <- far
+			return near, nil
+		}
+		clients := inAllProjects(t, "http://127.0.0.1", over(transport))
+
+		for range rounds {
+			var wg sync.WaitGroup
+			for caller := range callers {
+				wg.Go(func() {
+					for call := range calls {
+						_, err := pay(t.Context(), clients[(caller+call)%len(clients)])
+						assert.NoError(t, err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		assert.EqualValues(t, rounds*callers*calls, requests.Load())
+		assert.EqualValues(t, callers, opened.Load(), "connections for %d calls", requests.Load())
+		require.NoError(t, server.Close())
+	})
+}
+
+// pipeListener accepts the far ends of pipes.
+type pipeListener chan net.Conn
+
+func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+func (l pipeListener) Close() error   { close(l); return nil }
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if conn, ok := <-l; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Run with -race. Every caller knows its own answers by their ids, so that nothing of another's can be in them.
+func TestClientIsSafeForConcurrentUse(t *testing.T) {
+	base := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		var sent struct {
+			ProjectID int64  `json:"project_id"`
+			UserData  string `json:"user_data"`
+		}
+		assert.NoError(t, json.Unmarshal(body, &sent))
+		signature, err := testScheme().Signature(secretOf(sent.ProjectID), &paymentsvc.Message{
+			Method: r.Method, URL: r.URL, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: body,
+		})
+		assert.NoError(t, err)
+		assert.Equal(t, signature, r.Header.Get("Signature"))
+		fmt.Fprintf(w, `{"order_id":"order of %s","status":%d,"status_code":2}`, sent.UserData, sent.ProjectID)
+	}))
+	clients := inAllProjects(t, base)
+	webhook := newHook(t)
+
+	var wg sync.WaitGroup
+	for caller := range 50 {
+		project := caller % len(clients)
+		wg.Go(func() {
+			for call := range 20 {
+				userData := fmt.Sprintf("user %d, call %d", caller, call)
+				started, err := clients[project].InitPayment(t.Context(), paymentsvc.PaymentTypeSBP,
+					paymentsvc.PaymentRequest{Amount: paymentsvc.AmountFromMinor(int64(call+1), 2), UserData: userData})
+				if assert.NoError(t, err) {
+					assert.Equal(t, "order of "+userData, started.OrderID)
+					assert.Equal(t, testProject+int64(project), started.Status)
+				}
+
+				body := fmt.Appendf(nil, `{"event":"payment.status_changed","order_id":%q,"status":1,`+
+					`"status_description":"SUCCESS","status_code":2,"amount":%d}`, userData, call)
+				header := hookHeader(hookClockShown, string(body))
+				n, err := webhook.Parse(header, body)
+				if assert.NoError(t, err) {
+					assert.Equal(t, userData, n.OrderID)
+					assert.Equal(t, strconv.Itoa(call), n.Amount.String())
+				}
+				body[len(body)-2] ^= 1 // another amount
+				assert.ErrorIs(t, webhook.Verify(header, body), paymentsvc.ErrSignatureMismatch)
+			}
+		})
+	}
+	wg.Wait()
 }

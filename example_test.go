@@ -2,9 +2,16 @@ package paymentsvc_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -18,10 +25,7 @@ func exampleService() (*paymentsvctest.Server, *paymentsvc.Client) {
 	service, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: 1,
 		Projects:  []paymentsvctest.Project{{ID: 2, Secret: secret, Balance: paymentsvc.MustParseAmount("100.00")}},
-		Scheme: paymentsvc.Scheme{ // these examples' choice: the document shows none
-			Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
-			Encoding:  paymentsvc.Hex,
-		},
+		Scheme:    exampleScheme(),
 	})
 	if err != nil {
 		panic(err)
@@ -34,6 +38,11 @@ func exampleService() (*paymentsvctest.Server, *paymentsvc.Client) {
 		panic(err)
 	}
 	return service, client
+}
+
+// exampleScheme is these examples' choice: the interface document shows none. Ask the service for yours.
+func exampleScheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
 }
 
 func ExampleNewClient() {
@@ -307,4 +316,372 @@ func ExampleScheme_Signature() {
 	fmt.Println(signature, err)
 	// Output:
 	// f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8 <nil>
+}
+
+// exampleWebhook is configured as in the example of Webhook.Handler. The interface document shows no canonical string,
+// no encoding and no tolerance: these are the examples' choice. Ask the service for yours.
+func exampleWebhook(tolerance time.Duration) *paymentsvc.Webhook {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme:    exampleScheme(),
+		Secrets:   []paymentsvc.Secret{"new-project-secret-key"},
+		Tolerance: tolerance,
+		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // else rejected notifications are silent
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return webhook
+}
+
+// signedNow plays the service: it returns the headers of a notification.
+func signedNow(secret paymentsvc.Secret, body string) http.Header {
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	signature, err := exampleScheme().Signature(secret, &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Method: http.MethodPost, Timestamp: timestamp, Body: []byte(body),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return http.Header{"Timestamp": {timestamp}, "Signature": {signature}}
+}
+
+// deliver plays the service: it sends a notification to h and returns the status of the response.
+func deliver(h http.Handler, secret paymentsvc.Secret, body string) int {
+	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body))
+	r.Header = signedNow(secret, body)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+// notice is the body of a notification.
+func notice(event paymentsvc.EventType, orderID string, status paymentsvc.StatusName, amount string) string {
+	return fmt.Sprintf(`{"event":%q,"order_id":%q,"status":1,"status_description":%q,"status_code":2,"amount":%s,"user_data":"mine-1"}`,
+		event, orderID, status, amount)
+}
+
+// What the interface document does not show has no default, so NewWebhook returns an error without it.
+func ExampleNewWebhook() {
+	cfg := paymentsvc.WebhookConfig{Secrets: []paymentsvc.Secret{"the-project-secret-key"}}
+	_, err := paymentsvc.NewWebhook(cfg)
+	fmt.Println(err)
+
+	cfg.Scheme = paymentsvc.Scheme{ // an example: ask the service for yours
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		Encoding:  paymentsvc.Hex,
+	}
+	_, err = paymentsvc.NewWebhook(cfg)
+	fmt.Println(err)
+
+	cfg.Tolerance = 5 * time.Minute // your choice
+	webhook, err := paymentsvc.NewWebhook(cfg)
+	fmt.Println(webhook != nil, err)
+	// Output:
+	// paymentsvc: WebhookConfig: invalid request: Scheme.Canonical: not set; the interface document does not show the canonical string, so it has no default
+	// paymentsvc: WebhookConfig: invalid request: Tolerance: not set; the interface document does not show it, so choose one, or AnyAge
+	// true <nil>
+}
+
+// A handler for net/http. The function is called only for notifications that the service signed.
+func ExampleWebhook_Handler() {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme:    paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex},
+		Secrets:   []paymentsvc.Secret{"new-project-secret-key", "old-project-secret-key"}, // both during a rotation
+		Tolerance: 5 * time.Minute,
+		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // else rejected notifications are silent
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/notifications", webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
+		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.Amount)
+		return nil // store it first; the response to an error is 500
+	}))
+
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
+	payment := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
+	refund := notice(paymentsvc.EventRefundStatusChanged, "o-1", "IN_REVIEW", "3")
+	fmt.Println(deliver(mux, "new-project-secret-key", payment))
+	fmt.Println(deliver(mux, "old-project-secret-key", refund))
+	fmt.Println(deliver(mux, "a-key-of-somebody-else", payment))
+	fmt.Println(deliver(mux, "new-project-secret-key", `{"event":"payment.status_changed"}`))
+	// Output:
+	// the canonical string, the encoding and the responses are this example's choice
+	// payment.status_changed o-1 SUCCESS 10.50
+	// 200
+	// refund.status_changed o-1 IN_REVIEW 3
+	// 200
+	// paymentsvc: notification: signature mismatch
+	// 401
+	// paymentsvc: malformed notification: order_id: missing
+	// 400
+}
+
+// webContext stands for the context that a web framework passes to its handlers.
+type webContext interface {
+	Header() http.Header
+	Body() ([]byte, error)
+	Answer(status int) error
+}
+
+// queuedNotification is a message of a queue. Its body is base64 in JSON, so that every byte survives; encoding/json
+// compacts Notification.Raw.
+type queuedNotification struct {
+	Header http.Header
+	Body   []byte
+}
+
+// A handler of a web framework verifies a notification, queues header and body, and responds at once. Take the raw body
+// before the framework binds it to a struct. The worker uses AnyAge, since messages wait and their age was checked.
+func ExampleWebhook_Verify() {
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
+	queue := make(chan []byte, 10)
+	notifications := func(c webContext) error {
+		body, err := c.Body()
+		if err != nil {
+			return c.Answer(http.StatusBadRequest)
+		}
+		if err := webhook.Verify(c.Header(), body); err != nil {
+			fmt.Println(errors.Is(err, paymentsvc.ErrSignatureMismatch), err)
+			return c.Answer(http.StatusUnauthorized)
+		}
+		message, err := json.Marshal(queuedNotification{c.Header(), body})
+		if err != nil {
+			return err
+		}
+		queue <- message
+		return c.Answer(http.StatusOK)
+	}
+	work := func(message []byte) error {
+		var q queuedNotification
+		if err := json.Unmarshal(message, &q); err != nil {
+			return err
+		}
+		n, err := exampleWebhook(paymentsvc.AnyAge).Parse(q.Header, q.Body)
+		if err != nil {
+			return err
+		}
+		fmt.Println("from the queue:", n.Event, n.OrderID, n.StatusDescription)
+		return nil
+	}
+
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
+	body := notice(paymentsvc.EventPayoutStatusChanged, "po-1", paymentsvc.StatusFailure, "99.90")
+	for _, sent := range []string{body, strings.Replace(body, "99.90", "99.9", 1)} {
+		if err := notifications(&memoryContext{header: signedNow("new-project-secret-key", body), body: sent}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	close(queue)
+	for message := range queue {
+		if err := work(message); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// the canonical string, the encoding and the responses are this example's choice
+	// answered 200
+	// true paymentsvc: notification: signature mismatch
+	// answered 401
+	// from the queue: payout.status_changed po-1 FAILURE
+}
+
+// memoryContext is a webContext without a framework.
+type memoryContext struct {
+	header http.Header
+	body   string
+}
+
+func (c *memoryContext) Header() http.Header { return c.header }
+
+func (c *memoryContext) Body() ([]byte, error) { return io.ReadAll(strings.NewReader(c.body)) }
+
+func (c *memoryContext) Answer(status int) error {
+	_, err := fmt.Println("answered", status)
+	return err
+}
+
+// A handler of your own parses the notification and leaves the body for the next handler, such as a proxy to another
+// service.
+func ExampleWebhook_ParseRequest() {
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		fmt.Println("passed on:", len(body), "bytes", err)
+		w.WriteHeader(http.StatusAccepted)
+	})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := webhook.ParseRequest(r)
+		if err != nil {
+			fmt.Println(err)
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.UserData)
+		next.ServeHTTP(w, r)
+	})
+
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
+	body := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
+	fmt.Println(deliver(handler, "new-project-secret-key", body))
+	fmt.Println(deliver(handler, "a-key-of-somebody-else", body))
+	// Output:
+	// the canonical string, the encoding and the responses are this example's choice
+	// payment.status_changed o-1 SUCCESS mine-1
+	// passed on: 145 bytes <nil>
+	// 202
+	// paymentsvc: notification: signature mismatch
+	// 400
+}
+
+// gatewayEvent is a request as API gateways pass it to a function: no http.Request, but a map and a text.
+type gatewayEvent struct {
+	Headers map[string]string
+	Body    string
+}
+
+// A function behind an API gateway gets a map of headers and the body as text. Gateways change the letter case of
+// header names, which does no harm. If yours encodes the body as base64, decode it first.
+func ExampleWebhook_Parse() {
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
+	function := func(event gatewayEvent) (status int) {
+		header := http.Header{}
+		for name, value := range event.Headers {
+			header.Add(name, value)
+		}
+		n, err := webhook.Parse(header, []byte(event.Body))
+		var malformed *paymentsvc.NotificationError
+		switch {
+		case errors.As(err, &malformed): // the service sent it, but it is no notification: review malformed.Raw
+			fmt.Println(err)
+			return http.StatusBadRequest
+		case err != nil:
+			fmt.Println(err)
+			return http.StatusUnauthorized
+		}
+		fmt.Println(n.Event, n.OrderID, n.StatusDescription, n.Final())
+		return http.StatusOK
+	}
+
+	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
+	whole := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusPending, "10.50")
+	for _, body := range []string{whole, `{"event":"payment.status_changed","order_id":null}`} {
+		header := signedNow("new-project-secret-key", body)
+		fmt.Println(function(gatewayEvent{
+			Headers: map[string]string{"timestamp": header.Get("timestamp"), "signature": header.Get("signature")},
+			Body:    body,
+		}))
+	}
+	fmt.Println(function(gatewayEvent{Body: whole}))
+	// Output:
+	// the canonical string, the encoding and the responses are this example's choice
+	// payment.status_changed o-1 PENDING false
+	// 200
+	// paymentsvc: malformed notification: order_id: null
+	// 400
+	// paymentsvc: notification: missing header: timestamp
+	// 401
+}
+
+// table stands for a table with a unique index. In a database, use one transaction for all of a notification.
+type table map[string]paymentsvc.StatusName
+
+// insert is
+//
+//	INSERT INTO notifications (key) VALUES ($1) ON CONFLICT DO NOTHING
+//
+// and reports whether a row was inserted.
+func (t table) insert(key string) bool {
+	_, conflict := t[key]
+	if !conflict {
+		t[key] = ""
+	}
+	return !conflict
+}
+
+// advance is
+//
+//	INSERT INTO states (event, order_id, status) VALUES ($1, $2, $3)
+//	ON CONFLICT (event, order_id) DO UPDATE SET status = excluded.status
+//	WHERE states.event <> 'payment.status_changed' OR states.status NOT IN ('SUCCESS', 'FAILURE')
+//
+// and reports whether a row was written. Notification.Final is that condition. The event belongs to the index, since a
+// refund carries the order_id of its payment.
+func (t table) advance(n *paymentsvc.Notification) bool {
+	order := string(n.Event) + " " + n.OrderID
+	before := paymentsvc.Notification{Event: n.Event, StatusDescription: t[order]}
+	if before.Final() {
+		return false
+	}
+	t[order] = n.StatusDescription
+	return true
+}
+
+// Expect duplicates and late notifications. A unique index on Key makes a duplicate do nothing, and a late state does
+// not overwrite a final one. Look at the event first: a refund carries the order_id of its payment.
+func ExampleNotification_Key() {
+	notifications, states := table{}, table{}
+	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
+	handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+		switch {
+		case !notifications.insert(n.Key()):
+			fmt.Println(n.StatusDescription, "is a duplicate: nothing to do")
+		case n.Event == paymentsvc.EventRefundStatusChanged:
+			fmt.Println(n.StatusDescription, "is a refund's: the payment stays as it is")
+		case !states.advance(n):
+			fmt.Println(n.StatusDescription, "is late: the state stays as it is")
+		default:
+			fmt.Println(n.StatusDescription, "is the new state")
+		}
+		return nil
+	})
+
+	fmt.Println("the canonical string and the encoding are this example's choice")
+	pending := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusPending, "10.50")
+	held := notice(paymentsvc.EventPaymentStatusChanged, "o-1", "HELD", "10.50")
+	success := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
+	refund := notice(paymentsvc.EventRefundStatusChanged, "o-1", paymentsvc.StatusFailure, "3")
+	for _, body := range []string{held, success, success, pending, refund, strings.Replace(success, "10.50", "10.5", 1)} {
+		deliver(handler, "new-project-secret-key", body)
+	}
+	fmt.Println("payment o-1:", states["payment.status_changed o-1"])
+	// Output:
+	// the canonical string and the encoding are this example's choice
+	// HELD is the new state
+	// SUCCESS is the new state
+	// SUCCESS is a duplicate: nothing to do
+	// PENDING is late: the state stays as it is
+	// FAILURE is a refund's: the payment stays as it is
+	// SUCCESS is a duplicate: nothing to do
+	// payment o-1: SUCCESS
+}
+
+// Final is true only for a payment's SUCCESS and FAILURE. A refund carries the order_id of its payment, and its FAILURE
+// says nothing about the payment.
+func ExampleNotification_Final() {
+	for _, n := range []paymentsvc.Notification{
+		{Event: paymentsvc.EventPaymentStatusChanged, StatusDescription: paymentsvc.StatusSuccess},
+		{Event: paymentsvc.EventRefundStatusChanged, StatusDescription: paymentsvc.StatusFailure},
+		{Event: paymentsvc.EventPayoutStatusChanged, StatusDescription: paymentsvc.StatusSuccess},
+	} {
+		fmt.Println(n.Event, n.StatusDescription, n.Final())
+	}
+	// Output:
+	// payment.status_changed SUCCESS true
+	// refund.status_changed FAILURE false
+	// payout.status_changed SUCCESS false
+}
+
+// SUCCESS and FAILURE are final. A name that the interface document does not show is never final: more may follow.
+func ExampleStatusName_Final() {
+	for _, status := range []paymentsvc.StatusName{"PENDING", "SUCCESS", "FAILURE", "IN_REVIEW", "success"} {
+		fmt.Println(status, status.Known(), status.Final())
+	}
+	// Output:
+	// PENDING true false
+	// SUCCESS true true
+	// FAILURE true true
+	// IN_REVIEW false false
+	// success false false
 }

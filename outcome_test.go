@@ -1,16 +1,27 @@
 package paymentsvc_test
 
 import (
-	"cmp"
-	"encoding/json"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,15 +145,14 @@ func TestOutcomeMatrix(t *testing.T) {
 			for _, op := range operations() {
 				body := row.body(op)
 				want := row.want(op)
-				for _, status := range allStatuses() {
-					sent := 0
-					c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) {
-						cfg.DecodeError = row.decoder
-						cfg.Retry.MaxAttempts = 2
-					}, over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+				var status, sent int
+				c := newClient(t, "http://127.0.0.1", decoding(row.decoder), attempts(2),
+					over(roundTripFunc(func(*http.Request) (*http.Response, error) {
 						sent++
 						return canned(status, nil, body), nil
 					})))
+				for _, status = range allStatuses() {
+					sent = 0
 					response, err := op.call(t, c)
 					if want(status) == success {
 						assert.NoError(t, err, "%s %d", op.name, status)
@@ -194,7 +204,7 @@ func TestOutcomeOfAProxysAnswerIsUnknown(t *testing.T) {
 		for decoder, decode := range map[string]paymentsvc.ErrorDecoder{"none": nil, "fields": paymentsvc.ErrorFields("code", "message")} {
 			t.Run(name+", decoder "+decoder, func(t *testing.T) {
 				s := newService(t, answering(answer.status, answer.body))
-				c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.DecodeError = decode })
+				c := newClient(t, s.base(), decoding(decode))
 				response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 				failed(t, response, err, paymentsvc.OutcomeUnknown)
 				assert.False(t, paymentsvc.SafeToRetry(err))
@@ -213,7 +223,7 @@ func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
 		for _, decode := range []paymentsvc.ErrorDecoder{nil, paymentsvc.ErrorFields("error_code", "")} {
 			t.Run(fmt.Sprintf("%s, decoder %t", name, decode != nil), func(t *testing.T) {
 				s := newRawServer(t, func(c *net.TCPConn, _ int) bool { write(c, behave); return false })
-				c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.DecodeError = decode })
+				c := newClient(t, s.base(), decoding(decode))
 				response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 				failed(t, response, err, paymentsvc.OutcomeUnknown)
 			})
@@ -240,7 +250,7 @@ func TestOutcomeText(t *testing.T) {
 		{600, "", nil, "outcome unknown, the request may have been carried out: HTTP 600: unexpected response: no such status"},
 	} {
 		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.DecodeError = test.decoder },
+			c := newClient(t, "http://127.0.0.1", decoding(test.decoder),
 				over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(test.status, nil, test.body), nil })))
 			_, err := c.InitPayout(t.Context(), payoutRequest())
 			require.EqualError(t, err, "paymentsvc: init_payout: "+test.want)
@@ -270,7 +280,7 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 		{"a page", 502, `<html>`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.DecodeError = paymentsvc.ErrorFields("error_code", "") },
+			c := newClient(t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")),
 				over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(test.status, nil, test.body), nil })))
 			response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
@@ -324,96 +334,8 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
-func TestErrorFields(t *testing.T) {
-	type found = paymentsvc.ServiceError
-	for _, test := range []struct {
-		name, code, message, body string
-		want                      *found
-	}{
-		{"flat", "code", "message", `{"code":"E1","message":"no"}`, &found{Code: "E1", Message: "no"}},
-		{"nested", "error.code", "error.text", `{"error":{"code":"E1","text":"no"}}`, &found{Code: "E1", Message: "no"}},
-		{"three deep", "a.b.c", "", `{"a":{"b":{"c":7}}}`, &found{Code: "7"}},
-		{"a number keeps its text", "code", "message", `{"code":1.50}`, &found{Code: "1.50"}},
-		{"a long number keeps its digits", "code", "message", `{"code":12345678901234567890}`, &found{Code: "12345678901234567890"}},
-		{"an empty message", "code", "message", `{"code":7,"message":""}`, &found{Code: "7"}},
-		{"a message alone, where no code is named", "", "message", `{"message":"no"}`, &found{Message: "no"}},
-		{"what is neither string nor number is JSON", "error", "", `{"error":{"a":[1]}}`, &found{Code: `{"a":[1]}`}},
-		{"true", "error", "", `{"error":true}`, &found{Code: "true"}},
-		{"escapes are read", "code", "", `{"code":"\u0041"}`, &found{Code: "A"}},
-		{"a byte order mark", "code", "", "\ufeff" + `{"code":"A"}`, &found{Code: "A"}},
-		{"a second code that is not empty", "code", "", `{"code":0,"code":"A"}`, &found{Code: "A"}},
-		{"two zeros are a code", "code", "", `{"code":"00"}`, &found{Code: "00"}},
-
-		{"a message alone", "code", "message", `{"message":"no"}`, nil},
-		{"a message beside an empty code", "code", "message", `{"code":0,"message":"OK"}`, nil},
-		{"an empty message alone, where no code is named", "", "message", `{"message":""}`, nil},
-		{"zero", "code", "message", `{"code":0}`, nil},
-		{"zero with decimals", "code", "message", `{"code":-0.00e5}`, nil},
-		{"zero as text", "code", "message", `{"code":"0"}`, nil},
-		{"empty text", "code", "message", `{"code":""}`, nil},
-		{"false", "code", "message", `{"code":false}`, nil},
-		{"an empty object", "code", "message", `{"code":{ }}`, nil},
-		{"an empty list", "code", "message", `{"code":[]}`, nil},
-		{"both absent", "code", "message", `{"order_id":"1"}`, nil},
-		{"both null", "code", "message", `{"code":null,"message":null}`, nil},
-		{"the way there is null", "error.code", "error.message", `{"error":null}`, nil},
-		{"the way there is text", "error.code", "error.message", `{"error":"x"}`, nil},
-		{"another letter case", "code", "message", `{"Code":"E1"}`, nil},
-		{"no field is named", "", "", `{"":"E1"}`, nil},
-		{"a name that ends in a dot", "code.", "", `{"code":{"":"E1"}}`, nil},
-		{"no JSON", "code", "message", `<html>`, nil},
-		{"half of it", "code", "message", `{"code":"E1"`, nil},
-		{"two values", "code", "message", `{"code":"E1"}{}`, nil},
-		{"a list", "code", "message", `[{"code":"E1"}]`, nil},
-		{"nothing", "code", "message", ``, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, paymentsvc.ErrorFields(test.code, test.message)(http.StatusOK, []byte(test.body)))
-		})
-	}
-}
-
-func TestErrorRetryAfter(t *testing.T) {
-	answered := func(header http.Header) *paymentsvc.Error {
-		c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 },
-			over(roundTripFunc(func(*http.Request) (*http.Response, error) {
-				return canned(http.StatusTooManyRequests, header, ""), nil
-			})))
-		_, err := c.InitPayout(t.Context(), payoutRequest())
-		var e *paymentsvc.Error
-		require.ErrorAs(t, err, &e)
-		return e
-	}
-	date := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, test := range []struct {
-		name   string
-		header http.Header
-		want   time.Duration
-	}{
-		{"seconds", http.Header{"Retry-After": {"3600"}}, time.Hour},
-		{"a date, by the service's clock", http.Header{
-			"Retry-After": {date.Add(time.Minute).Format(http.TimeFormat)}, "Date": {date.Format(http.TimeFormat)},
-		}, time.Minute},
-		{"a date that has passed", http.Header{"Retry-After": {date.Format(http.TimeFormat)}, "Date": {date.Add(1).Format(http.TimeFormat)}}, 0},
-		{"zero", http.Header{"Retry-After": {"0"}}, 0},
-		{"nonsense", http.Header{"Retry-After": {"soon"}}, 0},
-		{"no header", nil, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			wait, ok := answered(test.header).RetryAfter()
-			assert.Equal(t, test.want, wait)
-			assert.Equal(t, test.want > 0, ok)
-		})
-	}
-	t.Run("a date without any clock to measure it by", func(t *testing.T) {
-		e := paymentsvc.Error{Header: http.Header{"Retry-After": {date.Format(http.TimeFormat)}}}
-		_, ok := e.RetryAfter()
-		assert.False(t, ok)
-	})
-}
-
 // The documented switch: a success first, and nothing but what is proved.
-func TestTheDocumentedSwitchTellsTheFourCasesApart(t *testing.T) {
+func TestOutcomeSwitchTellsTheFourCasesApart(t *testing.T) {
 	what := func(err error) string {
 		switch {
 		case err == nil:
@@ -453,77 +375,769 @@ func TestTheDocumentedSwitchTellsTheFourCasesApart(t *testing.T) {
 	assert.Equal(t, "rejected for good", what(err), "it would be rejected again tomorrow")
 }
 
-func TestResultNamesWhatBecameOfAnAttempt(t *testing.T) {
-	for want, a := range map[string]paymentsvc.Attempt{
-		"success":  {},
-		"not sent": {Err: io.EOF, Outcome: paymentsvc.OutcomeNotSent},
-		"rejected": {Err: io.EOF, Outcome: paymentsvc.OutcomeRejected},
-		"unknown":  {Err: io.EOF},
-	} {
-		assert.Equal(t, want, a.Result())
-	}
+func TestOutcomeIsDecidedAfterTheAttemptsContextEnded(t *testing.T) {
+	var attempt context.Context
+	c := newClient(t, "http://127.0.0.1", trusted, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		attempt = r.Context()
+		return nil, io.ErrClosedPipe
+	})), func(cfg *paymentsvc.Config) {
+		cfg.OnAttempt = onEach(func(paymentsvc.Attempt) { assert.Error(t, attempt.Err()) })
+	})
+	response, err := pay(t.Context(), c)
+	failed(t, response, err, paymentsvc.OutcomeUnknown)
+	assert.NotEqual(t, t.Context(), attempt, "the attempt has a context of its own")
 }
 
-// What the document requires decides, and what it does not is named: a payment that was started must not look lost
-// because of a description.
-func TestMalformed(t *testing.T) {
-	for _, test := range []struct {
-		name, path, body string
-		malformed        []string
-	}{
-		{"redirect_url: false", "init_payment/card", `{"order_id":"o","status":1,"status_code":2,"redirect_url":false}`, []string{"redirect_url"}},
-		{"redirect_url twice", "init_payment/card", `{"order_id":"o","redirect_url":"a","status":1,"status_code":2,"redirect_url":"b"}`, []string{"redirect_url"}},
-		{"Status beside status", "init_payment/card", `{"order_id":"o","Status":"x","status":1,"status_code":2}`, nil},
-		{"integers with decimals and exponents", "init_payout", `{"order_id":"o","status":1.0,"status_code":1e0}`, nil},
-		{"a byte order mark", "init_payout", "\ufeff" + payoutAnswer, nil},
-		{"order_id is no field of a form", "init_form", `{"redirect_url":"u","order_id":1}`, nil},
-		{"partner_id as text", "status_payment", `{"partner_id":"7","project_id":2.0}`, []string{"partner_id"}},
-		{"an empty amount", "status_payout", `{"amount":"","order_id":"o"}`, []string{"amount"}},
-		{"half a surrogate pair", "status_payment", `{"order_id":"o","description":"\ud83d"}`, []string{"description"}},
-		{"all of them", "status_payment", `{"order_id":1,"user_data":{},"description":[],"amount":true,"project_id":1.5,"partner_id":"x"}`,
-			[]string{"partner_id", "project_id", "amount", "description", "user_data", "order_id"}},
-		{"one balance", "get_balance", `{"payout_balance":1,"expected_balance":"x","currency":"EUR"}`, []string{"expected_balance"}},
-		{"the other balance", "get_balance", `{"payout_balance":null,"expected_balance":1,"currency":"EUR"}`, nil},
+func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
+	for name, behave := range map[string]func(*net.TCPConn){
+		"the connection is closed":    func(*net.TCPConn) {},
+		"the connection is reset":     func(c *net.TCPConn) { _ = c.SetLinger(0) },
+		"half a status line":          func(c *net.TCPConn) { write(c, "HTTP/1.1 20") },
+		"half a header":               func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Type: appl") },
+		"something that is not HTTP":  func(c *net.TCPConn) { write(c, "SSH-2.0-OpenSSH_9.2\r\n") },
+		"a header without a colon":    func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n") },
+		"a body shorter than it says": func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"+paymentAnswer) },
+		"a body cut, without a length": func(c *net.TCPConn) {
+			write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"+paymentAnswer[:30])
+		},
+		"a chunked body without its end": func(c *net.TCPConn) {
+			write(c, fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer))
+		},
+		"no body at all":             func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
+		"100 and then the end":       func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
+		"103 and then the end":       func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
+		"408, as proxies close with": func(c *net.TCPConn) { write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n") },
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := newService(t, answering(http.StatusOK, test.body))
+		t.Run(name, func(t *testing.T) {
 			for _, op := range operations() {
-				if op.path != test.path {
-					continue
-				}
+				s := newRawServer(t, func(c *net.TCPConn, _ int) bool { behave(c); return false })
 				response, err := op.call(t, newClient(t, s.base()))
-				require.NoError(t, err)
-				var got struct {
-					Malformed []string
-					Raw       json.RawMessage
+				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+				want := int32(3)
+				if op.starts || name == "408, as proxies close with" {
+					want = 1
 				}
-				switch r := response.(type) {
-				case *paymentsvc.InitPaymentResponse:
-					got.Malformed, got.Raw = r.Malformed, r.Raw
-				case *paymentsvc.InitPayoutResponse:
-					got.Malformed, got.Raw = r.Malformed, r.Raw
-				case *paymentsvc.InitFormResponse:
-					got.Malformed, got.Raw = r.Malformed, r.Raw
-				case *paymentsvc.InitInvoiceResponse:
-					got.Malformed, got.Raw = r.Malformed, r.Raw
-				case *paymentsvc.StatusResponse:
-					got.Malformed, got.Raw = r.Malformed, r.Raw
-				case *paymentsvc.Balance:
-					got.Malformed, got.Raw = r.Malformed, r.Raw
-				}
-				assert.Equal(t, test.malformed, got.Malformed)
-				assert.Equal(t, test.body, string(got.Raw))
+				assert.Equal(t, want, s.taken.Load(), op.name)
+				assert.EqualValues(t, want, e.Attempts, op.name)
 			}
-			assert.Len(t, s.received(), 1, cmp.Or(test.path, "no such endpoint"))
 		})
 	}
 }
 
-func TestPaymentTypeKnown(t *testing.T) {
-	for _, known := range []paymentsvc.PaymentType{"card", "sbp", "crypto", "mc"} {
-		assert.True(t, known.Known())
+func TestOutcomeStartOnABrokenKeptConnectionIsSentAtMostOnce(t *testing.T) {
+	for _, op := range operations() {
+		s := newRawServer(t, func(c *net.TCPConn, nth int) bool {
+			if nth > 1 {
+				return false
+			}
+			write(c, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(op.answer), op.answer))
+			return true
+		})
+		meddles := paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
+			r.Header.Set("Idempotency-Key", "k") // with it, net/http takes a POST for one that it may send again
+			return nil
+		})
+		c := newClient(t, s.base(), signedBy(meddles), attempts(1))
+		_, err := op.call(t, c)
+		require.NoError(t, err)
+		response, err := op.call(t, c)
+		failed(t, response, err, paymentsvc.OutcomeUnknown)
+		assert.EqualValues(t, 2, s.taken.Load(), op.name)
 	}
-	for _, other := range []paymentsvc.PaymentType{"", "Card", "card ", "wire"} {
-		assert.False(t, other.Known())
+}
+
+func TestOutcomeStartRefusedOverHTTP2IsSentAtMostOnce(t *testing.T) {
+	// REFUSED_STREAM invites the client to send again, which net/http does when it has the body once more.
+	s := newListener(t)
+	s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.HTTPClient = &http.Client{Transport: transport} })
+	response, err := pay(t.Context(), c)
+	failed(t, response, err, paymentsvc.OutcomeUnknown)
+	assert.EqualValues(t, 1, s.taken.Load())
+}
+
+// refuseStreams speaks as much HTTP/2 as it takes to receive whole requests, count them, and refuse each.
+func refuseStreams(conn net.Conn, taken *atomic.Int32) {
+	const (
+		data, headers, resetStream, settings = 0x0, 0x1, 0x3, 0x4
+		endStream, ack                       = 0x1, 0x1
+		refusedStream                        = 0x7
+	)
+	frame := func(kind, flags byte, stream uint32, payload []byte) {
+		head := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
+		_, _ = conn.Write(append(binary.BigEndian.AppendUint32(head, stream), payload...))
 	}
+	preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	if _, err := io.ReadFull(conn, preface); err != nil {
+		return
+	}
+	frame(settings, 0, 0, nil)
+	for {
+		head := make([]byte, 9)
+		if _, err := io.ReadFull(conn, head); err != nil {
+			return
+		}
+		length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
+		if _, err := io.CopyN(io.Discard, conn, length); err != nil {
+			return
+		}
+		kind, flags, stream := head[3], head[4], binary.BigEndian.Uint32(head[5:])
+		switch {
+		case kind == settings && flags&ack == 0:
+			frame(settings, ack, 0, nil)
+		case (kind == data || kind == headers) && flags&endStream != 0:
+			taken.Add(1)
+			frame(resetStream, 0, stream, binary.BigEndian.AppendUint32(nil, refusedStream))
+		}
+	}
+}
+
+func TestOutcomeOfAConnectionClosedUnreadIsUnknown(t *testing.T) {
+	s := newListener(t)
+	s.serve(func(*net.TCPConn) {})
+	response, err := pay(t.Context(), newClient(t, s.base()))
+	e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+	assert.Equal(t, 1, e.Attempts)
+}
+
+func TestNotSentNeedsProof(t *testing.T) {
+	refused := func(testing.TB) func(*paymentsvc.Config) { return func(*paymentsvc.Config) {} }
+	foreignProtocol := func(testing.TB) func(*paymentsvc.Config) {
+		return over(&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{
+			"other": func(string, *tls.Conn) http.RoundTripper { return nil },
+		}})
+	}
+	for _, test := range []struct {
+		name     string
+		option   func(testing.TB) func(*paymentsvc.Config)
+		trust    bool
+		outcome  paymentsvc.Outcome
+		attempts int
+	}{
+		{"its own transport", refused, false, paymentsvc.OutcomeNotSent, 3},
+		{"a plain *http.Transport", func(testing.TB) func(*paymentsvc.Config) { return over(&http.Transport{}) }, false, paymentsvc.OutcomeNotSent, 3},
+		{"a copy of http.DefaultTransport", func(testing.TB) func(*paymentsvc.Config) {
+			return over(http.DefaultTransport.(*http.Transport).Clone())
+		}, false, paymentsvc.OutcomeNotSent, 3},
+		{"a transport without HTTP/2", func(testing.TB) func(*paymentsvc.Config) {
+			return over(&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}})
+		}, false, paymentsvc.OutcomeNotSent, 3},
+		{"an http.Client without a transport", func(testing.TB) func(*paymentsvc.Config) {
+			return over(nil)
+		}, false, paymentsvc.OutcomeNotSent, 3},
+		{"a foreign entry in TLSNextProto", foreignProtocol, false, paymentsvc.OutcomeUnknown, 1},
+		{"a foreign RoundTripper", func(testing.TB) func(*paymentsvc.Config) {
+			return over(roundTripFunc(http.DefaultTransport.RoundTrip))
+		}, false, paymentsvc.OutcomeUnknown, 1},
+		{"a foreign RoundTripper that is trusted", func(testing.TB) func(*paymentsvc.Config) {
+			return over(roundTripFunc(http.DefaultTransport.RoundTrip))
+		}, true, paymentsvc.OutcomeNotSent, 3},
+		{"a foreign protocol registered with it", func(testing.TB) func(*paymentsvc.Config) {
+			transport := &http.Transport{}
+			transport.RegisterProtocol("http", sendsThenAsks{})
+			return over(transport)
+		}, false, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that reads the body before it asks for a connection", func(testing.TB) func(*paymentsvc.Config) {
+			return over(sendsThenAsks{})
+		}, true, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that never asked for a connection", func(testing.TB) func(*paymentsvc.Config) {
+			return over(roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }))
+		}, true, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that had a connection before it asked for the next", func(testing.TB) func(*paymentsvc.Config) {
+			return over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				trace := httptrace.ContextClientTrace(r.Context())
+				trace.GetConn("first")
+				trace.GotConn(httptrace.GotConnInfo{})
+				trace.GetConn("second")
+				return nil, syscall.ECONNREFUSED
+			}))
+		}, true, paymentsvc.OutcomeUnknown, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newClient(t, refusingPort(t), test.option(t), func(cfg *paymentsvc.Config) { cfg.TrustTransport = test.trust })
+			response, err := pay(t.Context(), c)
+			e := failed(t, response, err, test.outcome)
+			assert.Equal(t, test.attempts, e.Attempts)
+			assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+		})
+	}
+}
+
+// sendsThenAsks sends a request on a way of its own, and then tries net/http's, which gets no connection.
+type sendsThenAsks struct{}
+
+func (sendsThenAsks) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return nil, err
+	}
+	fallback, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return new(http.Transport).RoundTrip(fallback)
+}
+
+func TestNotSentNeedsProofFromEveryAttempt(t *testing.T) {
+	calls := 0
+	c := newClient(t, "http://127.0.0.1", trusted, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		calls++
+		trace := httptrace.ContextClientTrace(r.Context())
+		trace.GetConn("")
+		if calls == 1 {
+			trace.GotConn(httptrace.GotConnInfo{})
+		}
+		return nil, syscall.ECONNRESET
+	})))
+	response, err := nilOr(c.GetBalance(t.Context()))
+	failed(t, response, err, paymentsvc.OutcomeUnknown)
+	assert.Equal(t, 3, calls)
+}
+
+func TestNotSentIsNotProvedByASignersRequests(t *testing.T) {
+	asks := paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
+		// A signer that asks a key server, and gets no connection, may still sign with what it has.
+		if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
+			trace.GetConn("keys")
+		}
+		return nil
+	})
+	sent := 0
+	c := newClient(t, "http://127.0.0.1", trusted, signedBy(asks),
+		over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+			sent++
+			return nil, io.ErrUnexpectedEOF
+		})))
+	response, err := pay(t.Context(), c)
+	failed(t, response, err, paymentsvc.OutcomeUnknown)
+	assert.Equal(t, 1, sent)
+}
+
+func TestNotSentToAServerWithAnUntrustedCertificate(t *testing.T) {
+	var requests atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	response, err := pay(t.Context(), newClient(t, s.URL))
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
+	var unverified *tls.CertificateVerificationError
+	assert.ErrorAs(t, err, &unverified)
+	assert.Zero(t, requests.Load())
+}
+
+func TestNotSentAfterTheContextIsDone(t *testing.T) {
+	s := newService(t, answering(http.StatusOK, paymentAnswer))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	response, err := pay(ctx, newClient(t, s.base()))
+	e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Zero(t, e.Attempts)
+	assert.Empty(t, s.received())
+}
+
+func TestNotSentIfTheContextEndsWhileSigning(t *testing.T) {
+	s := newService(t, answering(http.StatusOK, paymentAnswer))
+	ctx, cancel := context.WithCancel(t.Context())
+	response, err := pay(ctx, newClient(t, s.base(), meddling(func(*http.Request) { cancel() })))
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Empty(t, s.received())
+}
+
+func TestNotSentAfterASignersError(t *testing.T) {
+	s := newService(t, answering(http.StatusOK, paymentAnswer))
+	broken := errors.New("key server away")
+	for _, op := range operations() {
+		calls := 0
+		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) {
+			cfg.Signer = paymentsvc.SignerFunc(func(*http.Request, []byte) error { calls++; return broken })
+		})
+		response, err := op.call(t, c)
+		e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+		assert.ErrorIs(t, err, broken)
+		assert.Zero(t, e.Attempts)
+		assert.Equal(t, 1, calls)
+	}
+	assert.Empty(t, s.received())
+}
+
+func TestNotSentStaysSoIfTheBackOffIsCancelled(t *testing.T) {
+	refusing := refusingPort(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := newClient(t, refusing, func(cfg *paymentsvc.Config) {
+		cfg.Retry = paymentsvc.Retry{BaseDelay: time.Hour, MaxDelay: time.Hour}
+		cfg.OnAttempt = onEach(func(paymentsvc.Attempt) { cancel() })
+	})
+	response, err := pay(ctx, c)
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+// seenConn notes the ids of the requests whose bytes come in over it.
+type seenConn struct {
+	net.Conn
+	arrived *sync.Map
+}
+
+func (c seenConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	for _, match := range idHeader.FindAllSubmatch(p[:n], -1) {
+		c.arrived.Store(string(match[1]), true)
+	}
+	return n, err
+}
+
+var idHeader = regexp.MustCompile(`X-Test-Id: (\d+)\r\n`)
+
+type seenListener struct {
+	net.Listener
+	arrived *sync.Map
+}
+
+func (l seenListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return seenConn{conn, l.arrived}, nil
+}
+
+var cancels = flag.Int64("cancels", 2_000, "random cancellations over each protocol, at least")
+
+func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
+	const callers = 16
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "h2c"} {
+		t.Run(protocol, func(t *testing.T) {
+			var arrived sync.Map
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				arrived.Store(r.Header.Get("X-Test-Id"), true)
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, paymentAnswer)
+			}))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that were cancelled
+			patience, http2 := 2*time.Millisecond, true
+			switch protocol {
+			case "HTTP/1.1":
+				server.Listener = seenListener{server.Listener, &arrived}
+				server.Start()
+				patience, http2 = 600*time.Microsecond, false
+			case "HTTP/2":
+				server.EnableHTTP2 = true
+				server.StartTLS()
+			case "h2c":
+				server.Config.Protocols = new(http.Protocols)
+				server.Config.Protocols.SetUnencryptedHTTP2(true)
+				server.Start()
+			}
+			defer server.Close()
+			transport := server.Client().Transport.(*http.Transport)
+			if protocol == "h2c" {
+				transport.Protocols = server.Config.Protocols
+			}
+			if !http2 {
+				transport.MaxConnsPerHost = callers / 4 // so that calls wait for a connection, too
+			}
+
+			var id, cancelled atomic.Int64
+			c := newClient(t, server.URL, over(transport), func(cfg *paymentsvc.Config) {
+				cfg.Retry.MaxAttempts = 1
+				cfg.Signer = paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
+					r.Header.Set("X-Test-Id", r.Context().Value(idHeader).(string))
+					return nil
+				})
+			})
+			var notSent sync.Map
+			var outcomes [3]atomic.Int64
+			var group sync.WaitGroup
+			for range callers {
+				group.Go(func() {
+					for {
+						n := id.Add(1)
+						seen := outcomes[paymentsvc.OutcomeNotSent].Load() > 0 && outcomes[paymentsvc.OutcomeUnknown].Load() > 0
+						if n > *cancels && seen {
+							return
+						}
+						name := strconv.FormatInt(n, 10)
+						ctx, cancel := context.WithCancel(context.WithValue(t.Context(), idHeader, name))
+						if rand.N(500) == 0 && http2 {
+							transport.CloseIdleConnections() // so that calls dial, too
+						}
+						// A patience that grows finds the moments between sending and answer on machines of any speed.
+						longer := 6 + min(n / *cancels, 10)
+						timer := time.AfterFunc(rand.N(patience<<rand.N(longer)), cancel)
+						_, err := pay(ctx, c)
+						timer.Stop()
+						cancel()
+						if err == nil {
+							continue
+						}
+						cancelled.Add(1)
+						outcome := paymentsvc.OutcomeOf(err)
+						outcomes[outcome].Add(1)
+						if outcome == paymentsvc.OutcomeNotSent {
+							notSent.Store(name, true)
+						}
+						if !errors.Is(err, context.Canceled) && !http2 { // there an idle connection may be closed as it is taken
+							t.Errorf("another error: %v", err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			transport.CloseIdleConnections()
+			server.Close() // waits for the handlers
+
+			notSent.Range(func(name, _ any) bool {
+				_, wrong := arrived.Load(name)
+				return assert.False(t, wrong, "request %s arrived and was called not sent", name)
+			})
+			t.Logf("%d cancelled: %d not sent, %d unknown", cancelled.Load(),
+				outcomes[paymentsvc.OutcomeNotSent].Load(), outcomes[paymentsvc.OutcomeUnknown].Load())
+		})
+	}
+}
+
+func TestTransportSpeaksHTTP1Only(t *testing.T) {
+	transport := paymentsvc.NewTransport()
+	assert.NotSame(t, transport, paymentsvc.NewTransport(), "so that it can be changed")
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("X-Protocol", r.Proto)
+		_, _ = io.WriteString(w, payoutAnswer)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	transport.TLSClientConfig.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	var protocol string
+	c := newClient(t, s.URL, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		resp, err := transport.RoundTrip(r)
+		if err == nil {
+			protocol = resp.Header.Get("X-Protocol")
+		}
+		return resp, err
+	})))
+	_, err := c.InitPayout(t.Context(), payoutRequest())
+	require.NoError(t, err)
+	assert.Equal(t, "HTTP/1.1", protocol)
+	transport.CloseIdleConnections()
+	_, err = newClient(t, refusingPort(t), over(paymentsvc.NewTransport())).InitPayout(t.Context(), payoutRequest())
+	assert.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err), "it proves what it has not sent")
+}
+
+func TestTransportThatHasSpokenHTTP2StillProvesNotSent(t *testing.T) {
+	s := httptest.NewUnstartedServer(answering(http.StatusOK, paymentAnswer))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	transport := s.Client().Transport.(*http.Transport)
+	defer transport.CloseIdleConnections()
+	c := newClient(t, s.URL, over(transport))
+	_, err := pay(t.Context(), c)
+	require.NoError(t, err)
+	s.Close()
+	transport.CloseIdleConnections()
+
+	response, err := pay(t.Context(), c)
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
+}
+
+func TestTransportGetsNothingThatRepeatsAStart(t *testing.T) {
+	signer := testSigner(t)
+	meddles := paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
+		r.Header.Set("Idempotency-Key", "k")
+		r.Header.Set("X-Idempotency-Key", "k")
+		r.Header["idempotency-key"] = []string{"k"}
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		r.Body = io.NopCloser(strings.NewReader("something else"))
+		r.ContentLength = 5
+		return signer.Sign(r, body)
+	})
+	c := newClient(t, "http://127.0.0.1", signedBy(meddles),
+		over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			assert.Nil(t, r.GetBody)
+			for name := range r.Header {
+				assert.NotContains(t, strings.ToLower(name), "idempotency")
+			}
+			body, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			assert.Equal(t, operations()[0].sent, string(body), "the bytes signed are the bytes sent")
+			assert.Equal(t, int64(len(body)), r.ContentLength)
+			return canned(http.StatusOK, nil, paymentAnswer), nil
+		})))
+	_, err := pay(t.Context(), c)
+	require.NoError(t, err)
+}
+
+// Transports that send a request again, each in a way that partners' programs have. base is net/http's own.
+func repeatingTransports() map[string]func(base http.RoundTripper) http.RoundTripper {
+	buffered := func(r *http.Request) func(ctx context.Context) *http.Request {
+		body, _ := io.ReadAll(r.Body)
+		return func(ctx context.Context) *http.Request {
+			again, _ := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), bytes.NewReader(body))
+			again.Header = r.Header.Clone()
+			return again
+		}
+	}
+	// until sends again until an answer is no 5xx.
+	until := func(base http.RoundTripper, times int, next func() *http.Request) (resp *http.Response, err error) {
+		for range times {
+			if resp, err = base.RoundTrip(next()); err == nil && resp.StatusCode < 500 {
+				return resp, nil
+			}
+			if resp != nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+		}
+		return nil, errors.Join(errors.New("giving up"), err)
+	}
+	return map[string]func(http.RoundTripper) http.RoundTripper{
+		"one that buffers the body and sends it again": func(base http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				next := buffered(r)
+				return until(base, 5, func() *http.Request { return next(r.Context()) })
+			})
+		},
+		"one that rebuilds the request, GetBody included": func(base http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				return until(base, 1, func() *http.Request { return buffered(r)(r.Context()) })
+			})
+		},
+		"one that adds Idempotency-Key": func(base http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				next := buffered(r)
+				return until(base, 3, func() *http.Request {
+					again := next(r.Context())
+					again.Header.Set("Idempotency-Key", "k")
+					return again
+				})
+			})
+		},
+		"one that sends it under a context without cancellation": func(base http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				next := buffered(r)
+				return until(base, 3, func() *http.Request { return next(context.WithoutCancel(r.Context())) })
+			})
+		},
+		"one that sends it to another name of the host": func(base http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				next := buffered(r)
+				return until(base, 3, func() *http.Request {
+					again := next(r.Context())
+					again.URL.Host = strings.Replace(again.URL.Host, "127.0.0.1", "localhost", 1)
+					return again
+				})
+			})
+		},
+		"one that hedges": func(base http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				next := buffered(r)
+				var group sync.WaitGroup
+				for range 3 {
+					again := next(r.Context())
+					group.Go(func() {
+						if resp, err := base.RoundTrip(again); err == nil {
+							_ = resp.Body.Close()
+						}
+					})
+				}
+				group.Wait()
+				return nil, errors.New("giving up")
+			})
+		},
+	}
+}
+
+// breakingServer takes whole requests, counts them by user_data, and answers none: half of its connections break, and
+// half get a 503.
+type breakingServer struct {
+	*httptest.Server
+	mu    sync.Mutex
+	taken map[string]int
+}
+
+func newBreakingServer(t testing.TB, http2 bool) *breakingServer {
+	t.Helper()
+	s := &breakingServer{taken: map[string]int{}}
+	var requests atomic.Int64
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && len(body) > 0 {
+			s.mu.Lock()
+			s.taken[string(body)]++
+			s.mu.Unlock()
+		}
+		if requests.Add(1)%2 == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if http2 {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+var repeats = flag.Int64("repeats", 16, "calls through each transport that repeats")
+
+func TestTransportThatRepeatsIsStopped(t *testing.T) {
+	const callers = 8
+	calls := *repeats
+	for name, wrap := range repeatingTransports() {
+		for _, http2 := range []bool{false, true} {
+			for _, trust := range []bool{false, true} {
+				protocol := map[bool]string{false: "HTTP/1.1", true: "HTTP/2"}[http2]
+				t.Run(name+", "+protocol+map[bool]string{true: ", trusted"}[trust], func(t *testing.T) {
+					t.Parallel()
+					s := newBreakingServer(t, http2)
+					base := s.Client().Transport.(*http.Transport)
+					if http2 {
+						base.TLSClientConfig.ServerName = "example.com" // whatever the host is called
+					}
+					c := newClient(t, s.URL, over(wrap(base)), func(cfg *paymentsvc.Config) { cfg.TrustTransport = trust })
+					var n, stopped atomic.Int64
+					var group sync.WaitGroup
+					for range callers {
+						group.Go(func() {
+							for n.Add(1) <= calls {
+								r := payoutRequest()
+								r.UserData = paymentsvc.NewUserData()
+								_, err := c.InitPayout(t.Context(), r)
+								if assert.Error(t, err) {
+									assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), err)
+									assert.NotErrorIs(t, err, context.Canceled, "the caller has not left")
+									if strings.Contains(err.Error(), "the transport tried to send the request again") {
+										stopped.Add(1)
+									}
+								}
+							}
+						})
+					}
+					group.Wait()
+					base.CloseIdleConnections()
+					s.Close()
+					for body, times := range s.taken {
+						assert.Equal(t, 1, times, body)
+					}
+					assert.LessOrEqual(t, len(s.taken), int(calls))
+					if name != "one that hedges" { // whose first delivery may be stopped with its second
+						assert.NotEmpty(t, s.taken, "requests arrived")
+					}
+					if !strings.Contains(name, "rebuilds") { // which leaves the repeating to net/http
+						assert.Positive(t, stopped.Load())
+					}
+				})
+			}
+		}
+	}
+}
+
+// With the body once more, net/http sends a request again by itself: over HTTP/2 when its stream is refused, which a
+// server may do having read it whole.
+func TestTransportThatGivesNetHTTPTheBodyAgainIsStopped(t *testing.T) {
+	for name, wrap := range repeatingTransports() {
+		t.Run(name, func(t *testing.T) {
+			s := newListener(t)
+			s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
+			protocols := new(http.Protocols)
+			protocols.SetUnencryptedHTTP2(true)
+			base := &http.Transport{Protocols: protocols}
+			t.Cleanup(base.CloseIdleConnections)
+			c := newClient(t, s.base(), over(wrap(base)))
+			for calls := int32(1); calls <= 20; calls++ {
+				response, err := pay(t.Context(), c)
+				failed(t, response, err, paymentsvc.OutcomeUnknown)
+				require.LessOrEqual(t, s.taken.Load(), calls)
+			}
+			if name != "one that hedges" { // whose first delivery may be stopped with its second
+				assert.Positive(t, s.taken.Load())
+			}
+		})
+	}
+}
+
+// What a transport answers after it was stopped proves nothing about the delivery before.
+func TestTransportThatRepeatsProvesNoRejection(t *testing.T) {
+	s := newBreakingServer(t, false)
+	base := s.Client().Transport.(*http.Transport)
+	wrap := repeatingTransports()["one that buffers the body and sends it again"](base)
+	c := newClient(t, s.URL, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		if _, err := wrap.RoundTrip(r); err == nil {
+			t.Error("the server answers nothing")
+		}
+		return canned(http.StatusBadRequest, nil, ""), nil
+	})))
+	response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
+	failed(t, response, err, paymentsvc.OutcomeUnknown)
+}
+
+// Once a request was called not sent, nobody can send it any more.
+func TestTransportThatSendsLaterHasNothingToSend(t *testing.T) {
+	for _, trust := range []bool{false, true} {
+		var kept *http.Request
+		transport := &http.Transport{}
+		later := roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			kept = r
+			asked, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.String(), nil)
+			require.NoError(t, err)
+			return new(http.Transport).RoundTrip(asked)
+		})
+		transport.RegisterProtocol("http", later)
+		options := []func(*paymentsvc.Config){over(transport), attempts(1)}
+		if trust {
+			options = append(options, over(later), trusted)
+		}
+		_, err := newClient(t, refusingPort(t), options...).InitPayout(t.Context(), payoutRequest())
+		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+		body, err := io.ReadAll(kept.Body)
+		require.NoError(t, err)
+		assert.Empty(t, body)
+	}
+}
+
+// A wrapper may use the request's context for requests of its own: for a token before it, and for a report after it.
+func TestTransportMayAskAnotherHost(t *testing.T) {
+	var tokens, reports atomic.Int64
+	other := newServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/token":
+			tokens.Add(1)
+		case "/report":
+			reports.Add(1)
+		}
+	}))
+	s := newService(t, answering(http.StatusOK, payoutAnswer))
+	base := s.Client().Transport
+	ask := func(r *http.Request, path string) {
+		own, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other+path, strings.NewReader("{}"))
+		require.NoError(t, err)
+		resp, err := base.RoundTrip(own)
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, resp.Body.Close())
+	}
+	c := newClient(t, s.base(), over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		ask(r, "/token")
+		ask(r, "/token")
+		resp, err := base.RoundTrip(r)
+		ask(r, "/report")
+		ask(r, "/report")
+		return resp, err
+	})))
+	for range 3 {
+		_, err := c.InitPayout(t.Context(), payoutRequest())
+		require.NoError(t, err)
+	}
+	assert.EqualValues(t, 6, tokens.Load())
+	assert.EqualValues(t, 6, reports.Load())
+	assert.Len(t, s.received(), 3)
 }

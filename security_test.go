@@ -1,117 +1,1195 @@
 package paymentsvc_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/gob"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"encoding/xml"
+	"errors"
+	"expvar"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"io/fs"
+	"log"
+	"log/slog"
 	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
-	"slices"
+	"runtime"
+	"runtime/pprof"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"text/template"
+	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
 )
 
-// threat is a line of the table in SECURITY.md.
-type threat struct {
-	who, can string
-	shownBy  map[string][]string // names of tests by file
+// Every claim of the table in SECURITY.md names tests, and each test that the page names is one of this repository.
+func TestSecurityThreatModelNamesTestsThatExist(t *testing.T) {
+	existing := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
+	tree := os.DirFS(".")
+	require.NoError(t, fs.WalkDir(tree, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := fs.ReadFile(tree, path)
+		for _, test := range declared.FindAllSubmatch(source, -1) {
+			existing[string(test[1])] = true
+		}
+		return err
+	}))
+
+	document, err := os.ReadFile("SECURITY.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile("`(Test\\w+)`")
+	for _, test := range named.FindAllSubmatch(document, -1) {
+		assert.True(t, existing[string(test[1])], "SECURITY.md names %s, which does not exist", test[1])
+	}
+	_, table, _ := strings.Cut(string(document), "| --- |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")[1:]
+	require.Greater(t, len(rows), 20, "the table was found")
+	for _, row := range rows {
+		assert.Regexp(t, named, row, "no test shows what holds")
+	}
 }
 
-var (
-	shownIn   = regexp.MustCompile("`([a-z0-9_/]+_test\\.go)`: ((?:`Test\\w+`(?:, )?)+)")
-	shownTest = regexp.MustCompile("`(Test\\w+)`")
+// holdsNothing searches text for the canary as it stands, in hexadecimal, in base64 and as a list of numbers.
+func holdsNothing(t testing.TB, name, text string) {
+	t.Helper()
+	number := strings.TrimPrefix(canary, "CANARY-")
+	spelled := []string{canary, number, base64.RawStdEncoding.EncodeToString([]byte(canary))[:28]}
+	for _, s := range []string{canary, number} {
+		numbers := strings.Trim(fmt.Sprintf("%d", []byte(s)), "[]")
+		spelled = append(spelled, numbers, hex.EncodeToString([]byte(s)), fmt.Sprintf("% x", s))
+	}
+	for _, s := range spelled {
+		if at := strings.Index(strings.ToLower(text), strings.ToLower(s)); at >= 0 {
+			t.Errorf("%s shows the canary as %q: …%s", name, s, text[max(0, at-200):min(len(text), at+100)])
+			return
+		}
+	}
+}
+
+// keepers are the values that keep the secret key, for as long as a program runs. The signer and the webhook have used
+// it, so that whatever they keep for next time is there.
+func keepers(t *testing.T) map[string]any {
+	t.Helper()
+	signer := canarySigner(t, hookScheme())
+	client := newClient(t, "https://pay.example.com", signedBy(signer))
+	project, err := client.ForProject(3, signer)
+	require.NoError(t, err)
+	webhook := newHook(t, withSecrets(canary, canary+"2"))
+	require.NoError(t, signer.Sign(hookRequest(hookBody), []byte(hookBody)))
+	require.Error(t, webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)))
+	config := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: signer}
+	return map[string]any{
+		"*HMACSigner": signer, "HMACSigner": *signer, "*Webhook": webhook, "Webhook": *webhook, "*Client": client,
+		"Client": *client, "ForProject": project, "Config": config, "*Config": &config,
+	}
+}
+
+// reachable collects all text and bytes that lead from v through pointers, interfaces, containers and fields, exported
+// or not, as a debugger or a printer that asks nobody finds them.
+func reachable(v any) string {
+	var found strings.Builder
+	seen := map[[2]any]bool{}
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			found.WriteString(v.String() + "\n")
+		case reflect.Pointer, reflect.Map:
+			if place := [2]any{v.Pointer(), v.Type()}; v.IsNil() || seen[place] {
+				return
+			} else {
+				seen[place] = true
+			}
+			if v.Kind() == reflect.Pointer {
+				walk(v.Elem())
+				return
+			}
+			for members := v.MapRange(); members.Next(); {
+				walk(members.Key())
+				walk(members.Value())
+			}
+		case reflect.Interface:
+			walk(v.Elem())
+		case reflect.Slice, reflect.Array:
+			for i := range v.Len() {
+				if v.Type().Elem().Kind() == reflect.Uint8 {
+					found.WriteByte(byte(v.Index(i).Uint()))
+				} else {
+					walk(v.Index(i))
+				}
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				walk(v.Field(i))
+			}
+		default: // no text, or a function, into which reflection does not look
+		}
+	}
+	walk(reflect.ValueOf(v))
+	return found.String()
+}
+
+// spellings are the ways in which a formatter can spell the canary out under one format.
+func spellings(format string) []string {
+	found := []string{canary}
+	for _, v := range []any{canary, []byte(canary), []rune(canary)} {
+		spelled := fmt.Sprintf(format, v)
+		spelled = strings.TrimPrefix(strings.TrimPrefix(spelled, "[]byte"), "[]int32")
+		found = append(found, strings.Trim(spelled, `[]{}"`))
+	}
+	return found
+}
+
+// Verbs of fmt: all but %p and %T, which never call a method, and those that make sense of an error.
+const (
+	allVerbs   = "vtbcdoOqxXUeEfFgGs"
+	errorVerbs = "vsqxX"
 )
 
-// threats reads the table.
-func threats(t *testing.T, document string) []threat {
-	t.Helper()
-	_, section, found := strings.Cut(document, "\n## Threats\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-	var all []threat
-	who := ""
-	for line := range strings.Lines(section) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		if !strings.HasPrefix(line, "| ") || cells[0] == " Who" || strings.HasPrefix(cells[0], " ---") {
-			continue
+func formats(verbs string) []string {
+	var all []string
+	for _, verb := range verbs {
+		for _, flags := range []string{"", "+", "#", " ", "-", "0", "+#", "# ", "20.10", ".3"} {
+			all = append(all, "%"+flags+string(verb))
 		}
-		require.Len(t, cells, 4, line)
-		if name := strings.TrimSpace(cells[0]); name != "" {
-			who = name
-		}
-		line := threat{who, cells[1], map[string][]string{}}
-		for _, file := range shownIn.FindAllStringSubmatch(cells[3], -1) {
-			for _, test := range shownTest.FindAllStringSubmatch(file[2], -1) {
-				line.shownBy[file[1]] = append(line.shownBy[file[1]], test[1])
-			}
-		}
-		named := strings.Count(cells[3], "`Test")
-		for _, tests := range line.shownBy {
-			named -= len(tests)
-		}
-		require.Zero(t, named, "every test stands behind its file: %s", line.can)
-		all = append(all, line)
 	}
 	return all
 }
 
-// testsOf gives the names of the tests in a file: functions that go test runs.
-func testsOf(t *testing.T, file string) []string {
+// showsNothing searches all that fmt, log/slog and, where told, encoding/json make of v for the canary.
+func showsNothing(t *testing.T, name string, v any, verbs string, asJSON bool) {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash(file), nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Errorf("SECURITY.md names a file that cannot be read: %v", err)
-		return nil
-	}
-	var names []string
-	for _, declaration := range parsed.Decls {
-		f, ok := declaration.(*ast.FuncDecl)
-		if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") || len(f.Type.Params.List) != 1 {
-			continue
-		}
-		if pointer, ok := f.Type.Params.List[0].Type.(*ast.StarExpr); ok {
-			if of, ok := pointer.X.(*ast.SelectorExpr); ok && of.Sel.Name == "T" {
-				names = append(names, f.Name.Name)
+	for _, format := range formats(verbs) {
+		text := fmt.Sprintf(format, v)
+		for _, spelled := range spellings(format) {
+			if strings.Contains(text, spelled) && len(spelled) > 3 {
+				t.Errorf("%s shows the canary under %s as %q: %s", name, format, spelled, text)
+				return
 			}
 		}
 	}
-	return names
+	var out bytes.Buffer
+	handlers := []slog.Handler{slog.NewTextHandler(&out, nil)}
+	if asJSON {
+		handlers = append(handlers, slog.NewJSONHandler(&out, nil))
+	}
+	for _, handler := range handlers {
+		slog.New(handler).With("with", v).Info("message", "value", v, slog.Group("group", "value", v))
+	}
+	if asJSON {
+		data, err := json.Marshal(v)
+		if err != nil {
+			data = []byte(err.Error()) // functions have no JSON
+		}
+		out.Write(data)
+	}
+	for _, spelled := range append(spellings("%s"), spellings("%x")...) {
+		assert.NotContains(t, out.String(), spelled, name)
+	}
+	assert.NotContains(t, out.String(), base64Of(canary), name)
 }
 
-func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
-	document, err := os.ReadFile("SECURITY.md")
-	require.NoError(t, err)
-	lines := threats(t, string(document))
-	require.Greater(t, len(lines), 20, "the table was found")
+func base64Of(s string) string {
+	data, _ := json.Marshal([]byte(s))
+	return strings.Trim(string(data), `"=`)[:len(s)] // as far as it does not depend on what follows
+}
 
-	named := map[string]map[string]bool{}
-	for _, line := range lines {
-		assert.NotEmpty(t, line.shownBy, "%s, who can %s: no test shows what holds", line.who, line.can)
-		for file, tests := range line.shownBy {
-			if named[file] == nil {
-				named[file] = map[string]bool{}
+// errorShowsNothing looks at an error, at a copy of it, and at the text of all that it wraps within this module.
+func errorShowsNothing(t *testing.T, name string, v any) {
+	t.Helper()
+	err, _ := v.(error)
+	showsNothing(t, name, v, allVerbs, true)
+	// Of what stands inside another error or an unexported field, a verb that makes no sense prints the fields
+	// without asking, so no method can help there.
+	showsNothing(t, name+", wrapped", fmt.Errorf("wrapped: %w", asError(v)), errorVerbs, true)
+	showsNothing(t, name+", in a struct", struct{ Err error }{err}, errorVerbs, true)
+	showsNothing(t, name+", in an unexported field", struct {
+		err  error
+		errs []error
+	}{err, []error{err}}, "v", true)
+	var e *paymentsvc.Error
+	if errors.As(err, &e) {
+		showsNothing(t, name+", copied", *e, allVerbs, true)
+		showsNothing(t, name+", its reason", e.Err.Error(), errorVerbs, true)
+	}
+	var service *paymentsvc.ServiceError
+	if errors.As(err, &service) {
+		showsNothing(t, name+", reported", service, allVerbs, true)
+		showsNothing(t, name+", reported and copied", *service, allVerbs, true)
+	}
+}
+
+func asError(v any) error {
+	if err, ok := v.(error); ok {
+		return err
+	}
+	return errors.New("no error")
+}
+
+func TestSecurityNoFormatterShowsASecret(t *testing.T) {
+	all := keepers(t)
+	signer, webhook := all["*HMACSigner"].(*paymentsvc.HMACSigner), all["*Webhook"].(*paymentsvc.Webhook)
+	client, project := all["*Client"].(*paymentsvc.Client), all["ForProject"].(*paymentsvc.Client)
+	config, secret := all["Config"].(paymentsvc.Config), paymentsvc.Secret(canary)
+	hmacConfig := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: secret}
+	webhookConfig := paymentsvc.WebhookConfig{Scheme: testScheme(), Secrets: []paymentsvc.Secret{canary, canary + "2"}, Tolerance: time.Minute}
+
+	maps.Copy(all, map[string]any{
+		"Secret": secret, "*Secret": &secret, "[]Secret": []paymentsvc.Secret{secret}, "[]Config": []paymentsvc.Config{config},
+		"HMACConfig": hmacConfig, "*HMACConfig": &hmacConfig, "WebhookConfig": webhookConfig, "*WebhookConfig": &webhookConfig,
+		"Handler": webhook.Handler(nil),
+		"in exported fields": struct {
+			Secret  paymentsvc.Secret
+			Pointer *paymentsvc.Secret
+			Any     any
+			Config  paymentsvc.Config
+			Client  *paymentsvc.Client
+			Signer  paymentsvc.Signer
+			Webhook *paymentsvc.Webhook
+		}{secret, &secret, secret, config, client, signer, webhook},
+		"in unexported fields, where fmt calls no method": struct {
+			config    paymentsvc.Config
+			pointer   *paymentsvc.Config
+			client    paymentsvc.Client
+			clients   []*paymentsvc.Client
+			signer    paymentsvc.HMACSigner
+			signers   []paymentsvc.Signer
+			webhook   paymentsvc.Webhook
+			byPointer *paymentsvc.Webhook
+			any       []any
+		}{
+			config, &config, *client, []*paymentsvc.Client{client, project}, *signer, []paymentsvc.Signer{signer}, *webhook, webhook,
+			[]any{client, *client, signer, *signer, webhook, *webhook, config},
+		},
+	})
+	for name, v := range all {
+		showsNothing(t, name, v, allVerbs, true)
+	}
+}
+
+func TestSecurityRequestsShowNoCardData(t *testing.T) {
+	payment, payout := canaryPayment(), canaryPayout()
+	for name, v := range map[string]any{
+		"PaymentRequest": payment, "*PaymentRequest": &payment, "[]PaymentRequest": []paymentsvc.PaymentRequest{payment},
+		"PayoutRequest": payout, "*PayoutRequest": &payout, "[]*PayoutRequest": map[string]paymentsvc.PayoutRequest{"a": payout},
+		"in exported fields": struct {
+			Payment paymentsvc.PaymentRequest
+			Payout  paymentsvc.PayoutRequest
+			Any     any
+		}{payment, payout, payout},
+	} {
+		showsNothing(t, name, v, allVerbs, true)
+	}
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("message", "payment", payment, "payout", &payout)
+	assert.Contains(t, out.String(), `"card_data":"[redacted]"`)
+	assert.Contains(t, out.String(), `"destination":"[redacted]"`, "an own value of slog is still useful")
+	assert.Equal(t, fmt.Sprint(payment), payment.String())
+	assert.Equal(t, fmt.Sprint(payout), payout.String())
+
+	assert.Equal(t, `PaymentRequest{Amount: 10.50, UserData: "order-1", CardData: none, Browser: none, Payer: none, Payee: none}`,
+		fmt.Sprint(paymentRequest()))
+	assert.Equal(t, `PayoutRequest{Amount: 10.50, Destination: [redacted], UserData: "payout-1"}`, fmt.Sprint(payoutRequest()))
+}
+
+// complainer is a json.Marshaler whose error quotes what it holds.
+type complainer struct{}
+
+func (complainer) MarshalJSON() ([]byte, error) { return nil, errors.New("bad card " + canary) }
+
+func TestSecurityErrorsShowNothingOfRequestsAndAnswers(t *testing.T) {
+	echo := func(status int, header ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			for i := 0; i < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
 			}
-			existing := testsOf(t, file)
-			for _, test := range tests {
-				assert.Contains(t, existing, test, "%s, who can %s: shown by a test that is not in %s", line.who, line.can, file)
-				named[file][test] = true
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"code":"`+canary+`","message":"`+canary+`","order_id":"`+canary+`"}`)
+		}
+	}
+	raw := func(answer string) string {
+		return newRawServer(t, func(c *net.TCPConn, _ int) bool { write(c, answer); return false }).base()
+	}
+	served := func(h http.HandlerFunc) string {
+		mux := http.NewServeMux()
+		mux.Handle("/", h)
+		return newServer(t, mux)
+	}
+	decodes := decoding(paymentsvc.ErrorFields("code", "message"))
+	short := func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = 40 }
+
+	type fault struct {
+		base   string
+		option func(*paymentsvc.Config)
+	}
+	none := func(*paymentsvc.Config) {}
+	for name, f := range map[string]fault{
+		"200 of another shape":         {served(echo(200)), none},
+		"400":                          {served(echo(400)), none},
+		"401":                          {served(echo(401)), none},
+		"500":                          {served(echo(500)), none},
+		"a reported error":             {served(echo(200)), decodes},
+		"an oversized answer":          {served(echo(200)), short},
+		"a redirect":                   {served(echo(307, "Location", "https://"+canary+".example.com/"+canary)), none},
+		"a redirect to nowhere":        {served(echo(307, "Location", "::"+canary)), none},
+		"a refused connection":         {refusingPort(t), none},
+		"an answer that is not HTTP":   {raw(canary + " " + canary + "\r\n\r\n"), none},
+		"a status that is none":        {raw("HTTP/1.1 " + canary + "\r\n\r\n"), none},
+		"a header that is none":        {raw("HTTP/1.1 200 OK\r\n" + canary + "\r\n\r\n"), none},
+		"a length that is none":        {raw("HTTP/1.1 200 OK\r\nContent-Length: " + canary + "\r\n\r\n"), none},
+		"an encoding that is none":     {raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary + "\r\n\r\n"), none},
+		"an echo cut off":              {raw("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + canary), none},
+		"a signer's refusal to encode": {"http://127.0.0.1", signedBy(paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errors.New("no key") }))},
+	} {
+		c := newClient(t, f.base, f.option)
+		_, payment := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
+		_, payout := c.InitPayout(t.Context(), canaryPayout())
+		_, form := c.InitForm(t.Context(), canaryPayment())
+		_, invoice := c.InitInvoice(t.Context(), canaryPayment())
+		_, status := c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o"})
+		for _, err := range []error{payment, payout, form, invoice, status} {
+			if err == nil {
+				assert.Equal(t, "200 of another shape", name, "any object answers a status call")
+				continue
+			}
+			errorShowsNothing(t, name, err)
+		}
+	}
+}
+
+func TestSecurityValidationErrorsShowNothing(t *testing.T) {
+	c := newClient(t, "http://127.0.0.1")
+	for name, card := range map[string]any{
+		"text":                         canary,
+		"a list":                       []string{canary},
+		"text that is not UTF-8":       map[string]any{"holder": canary + "\xff"},
+		"a number that is none":        map[string]any{"number": json.Number(canary)},
+		"JSON that is none":            json.RawMessage(`{"number":` + canary + `}`),
+		"a marshaler that complains":   complainer{},
+		"something that has no JSON":   map[string]any{canary: func() {}},
+		"a field that has no JSON":     struct{ CANARY func() }{},
+		"text of a marshaler, invalid": map[string]any{"a": json.RawMessage("\"" + canary + "\xff\"")},
+	} {
+		r := canaryPayment()
+		r.CardData = card
+		_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, r)
+		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest, name)
+		errorShowsNothing(t, name, err)
+	}
+	payout := canaryPayout()
+	payout.UserData = canary + "\xff"
+	_, err := c.InitPayout(t.Context(), payout)
+	errorShowsNothing(t, "user_data", err)
+	_, err = c.InitPayment(t.Context(), canary, canaryPayment())
+	errorShowsNothing(t, "a payment type", err)
+	_, err = paymentsvc.ParseAmount(canary)
+	errorShowsNothing(t, "an amount", err)
+	var amount paymentsvc.Amount
+	errorShowsNothing(t, "an amount in JSON", amount.UnmarshalJSON([]byte(`"`+canary+`"`)))
+	errorShowsNothing(t, "an amount in a column", amount.Scan(canary))
+	var request paymentsvc.PaymentRequest
+	errorShowsNothing(t, "a request in JSON", json.Unmarshal([]byte(`{"amount":"`+canary+`"}`), &request))
+}
+
+func TestSecurityNotificationErrorsShowNothing(t *testing.T) {
+	webhook := newHook(t)
+	for name, body := range map[string]string{
+		"not JSON":     canary,
+		"another type": `{"event":["` + canary + `"]}`,
+		"another name": `{"` + canary + `":1}`,
+		"an amount":    `{"amount":"` + canary + `"}`,
+	} {
+		_, err := webhook.Parse(hookHeader(hookClockShown, body), []byte(body))
+		require.ErrorIs(t, err, paymentsvc.ErrMalformedNotification, name)
+		errorShowsNothing(t, name, err)
+		var malformed *paymentsvc.NotificationError
+		require.ErrorAs(t, err, &malformed)
+		errorShowsNothing(t, name+", copied", *malformed)
+
+		_, err = webhook.Parse(http.Header{"Timestamp": {canary}, "Signature": {canary}}, []byte(body))
+		errorShowsNothing(t, name+", forged", err)
+	}
+}
+
+func TestSecurityPanicReachesTheCallerAsItIs(t *testing.T) {
+	scheme := paymentsvc.Scheme{
+		Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { panic("canonical") }, Encoding: paymentsvc.Hex,
+	}
+	defer func() { assert.Equal(t, "canonical", recover(), "the caller's own panic reaches the caller as it is") }()
+	c := newClient(t, "http://127.0.0.1", signedBy(canarySigner(t, scheme)))
+	_, _ = c.GetBalance(context.Background())
+}
+
+func TestSecurityFieldsLeadToNoSecret(t *testing.T) {
+	for name, v := range keepers(t) {
+		holdsNothing(t, name, reachable(v))
+	}
+	// What is found where there is something to be found.
+	for name, v := range map[string]any{
+		"a Secret": paymentsvc.Secret(canary), "an HMACConfig": &paymentsvc.HMACConfig{Secret: canary},
+		"bytes":    struct{ in []any }{[]any{map[string]*[]byte{"a": new([]byte(canary))}}},
+		"an array": struct{ key [len(canary)]byte }{[len(canary)]byte([]byte(canary))},
+	} {
+		assert.Contains(t, reachable(v), canary, name)
+	}
+}
+
+// failure records what an assertion would print.
+type failure struct{ strings.Builder }
+
+func (f *failure) Errorf(format string, args ...any) { fmt.Fprintf(f, format, args...) }
+
+// The differences that testify prints come from a printer that asks no value for its own text and looks into unexported
+// fields.
+func TestSecurityFailedAssertionShowsNoSecret(t *testing.T) {
+	for name, v := range keepers(t) {
+		other := reflect.Zero(reflect.TypeOf(v)).Interface()
+		if of := reflect.TypeOf(v); of.Kind() == reflect.Pointer {
+			other = reflect.New(of.Elem()).Interface()
+		}
+		var printed failure
+		assert.Equal(&printed, other, v)
+		assert.EqualExportedValues(&printed, []any{other}, []any{v})
+		assert.ElementsMatch(&printed, []any{other}, []any{v})
+		assert.Contains(&printed, []any{v}, other)
+		assert.Nil(&printed, v)
+		assert.Empty(&printed, v)
+		assert.IsType(&printed, 0, v)
+		require.Contains(t, printed.String(), "Error:")
+		holdsNothing(t, name, printed.String())
+	}
+}
+
+func TestSecurityOtherFormatsShowNoSecret(t *testing.T) {
+	all := keepers(t)
+	all["Secret"], all["[]Secret"] = paymentsvc.Secret(canary), []paymentsvc.Secret{canary}
+	all["a struct with a Secret"] = struct{ Key paymentsvc.Secret }{canary}
+	all["an attribute"] = struct {
+		Key paymentsvc.Secret `xml:"key,attr"`
+	}{canary}
+	var out bytes.Buffer
+	printed := func(name string, err error) {
+		if err != nil {
+			out.WriteString(err.Error())
+		}
+		holdsNothing(t, name, out.String())
+		out.Reset()
+	}
+	for name, v := range all {
+		printed(name+" in XML", xml.NewEncoder(&out).Encode(v))
+		log.New(&out, "", 0).Printf("%v %+v %#v %s %x %q", v, v, v, v, v, v)
+		printed(name+" in a log", nil)
+		out.WriteString(expvar.Func(func() any { return v }).String())
+		printed(name+" in expvar", nil)
+		for _, page := range []string{
+			`{{.}} {{print .}} {{printf "%s %x" . .}} {{html .}} {{js .}} {{urlquery .}}`,
+			`<a title="{{.}}" href="/?q={{.}}" onclick="f({{.}})" style="color: {{.}}">{{.}}</a><script>f({{.}})</script>`,
+		} {
+			printed(name+" in a template", template.Must(template.New("").Parse(page)).Execute(&out, v))
+			printed(name+" in a page", htmltemplate.Must(htmltemplate.New("").Parse(page)).Execute(&out, v))
+		}
+	}
+	for name, v := range keepers(t) { // a Secret alone is text for what stores values, as string(secret) is
+		printed(name+" in gob", gob.NewEncoder(&out).Encode(v))
+		for _, format := range []string{"%w", "%!", "%[2]v", "%z"} { // what does not fit is printed past all methods
+			fmt.Fprintf(&out, format, v)
+			printed(name+" under "+format, nil)
+		}
+	}
+}
+
+// A request that was queued in a struct of the partner's, an attempt and an error that are logged whole.
+func TestSecurityLogOfACallShowsNothing(t *testing.T) {
+	var attempts []paymentsvc.Attempt
+	echo := `{"error":"` + canary + `"}`
+	for _, status := range []int{200, 302, 401, 500} {
+		base := newServer(t, answering(status, echo))
+		c := newClient(t, base, func(cfg *paymentsvc.Config) {
+			cfg.DecodeError = paymentsvc.ErrorFields("error", "")
+			cfg.OnAttempt = onEach(func(a paymentsvc.Attempt) { attempts = append(attempts, a) })
+		})
+		_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
+		require.Error(t, err)
+		_, err = c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "u"})
+		require.Error(t, err)
+	}
+	require.GreaterOrEqual(t, len(attempts), 8)
+	for _, a := range attempts {
+		showsNothing(t, "an attempt", a, errorVerbs, true)
+		showsNothing(t, "a pointer to one", &a, errorVerbs, true)
+		data, err := json.Marshal(map[string]any{"attempt": a, "took": time.Second})
+		require.NoError(t, err)
+		holdsNothing(t, "an attempt in JSON", string(data))
+	}
+}
+
+// An idle connection still holds in its buffer what was sent over it last: a signature and a card number.
+func TestSecurityFieldsDoNotLeadToWhatWasSent(t *testing.T) {
+	base := newServer(t, answering(http.StatusOK, paymentAnswer))
+	c := newClient(t, base)
+	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
+	require.NoError(t, err)
+	for name, v := range map[string]any{"*Client": c, "Client": *c} {
+		holdsNothing(t, name, reachable(v))
+		var printed failure
+		assert.ElementsMatch(&printed, []any{v}, []any{nil})
+		require.Contains(t, printed.String(), "Error:")
+		holdsNothing(t, "testify's "+name, printed.String())
+	}
+}
+
+func canarySigner(t testing.TB, scheme paymentsvc.Scheme) *paymentsvc.HMACSigner {
+	t.Helper()
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: canary})
+	require.NoError(t, err)
+	return signer
+}
+
+// canaryCalls has a payment and a payout wait for their answers, their card numbers in memory, until release is called.
+func canaryCalls(t *testing.T) (release func()) {
+	t.Helper()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	base := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		answering(http.StatusOK, paymentAnswer)(w, r)
+	}))
+	c := newClient(t, base, signedBy(canarySigner(t, testScheme())))
+	done := make(chan error)
+	go func() {
+		_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
+		done <- err
+	}()
+	go func() {
+		_, err := c.InitPayout(t.Context(), canaryPayout())
+		done <- err
+	}()
+	<-asked
+	<-asked
+	return func() {
+		close(answer)
+		require.NoError(t, errors.Join(<-done, <-done))
+	}
+}
+
+func TestSecurityProfilesShowNothing(t *testing.T) {
+	release := canaryCalls(t)
+	defer release()
+	for _, profile := range pprof.Profiles() {
+		for debug := range 3 {
+			var out bytes.Buffer
+			require.NoError(t, profile.WriteTo(&out, debug))
+			text := out.String()
+			if debug == 0 {
+				z, err := gzip.NewReader(&out)
+				require.NoError(t, err)
+				data, err := io.ReadAll(z)
+				require.NoError(t, err)
+				text = string(data)
+			}
+			holdsNothing(t, fmt.Sprintf("profile %s, debug=%d", profile.Name(), debug), text)
+			if profile.Name() == "goroutine" {
+				assert.Contains(t, text, "InitPayout", "the calls are in the profile")
+				assert.NotContains(t, text, "labels:", "the SDK sets no labels")
 			}
 		}
 	}
+}
 
-	// What these files test is a claim about security, so it has a line.
-	files, err := filepath.Glob("security_*_test.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		for _, test := range testsOf(t, file) {
-			assert.True(t, named[file][test], "no line of SECURITY.md is about %s in %s, only %q",
-				test, file, slices.Sorted(maps.Keys(named[file])))
+// childVariable says to a test which this binary runs in a process of its own what to do there.
+const childVariable = "PAYMENTSVC_TEST_CHILD"
+
+// runChild runs the test of this name alone in a process of its own, where childVariable is task, and gives what it
+// prints and how it ends.
+func runChild(t *testing.T, task string, environment ...string) (string, error) {
+	t.Helper()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=10m")
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); !strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
+			child.Env = append(child.Env, variable)
 		}
 	}
+	child.Env = append(child.Env, childVariable+"="+task, "GORACE=atexit_sleep_ms=0") // or each would take a second
+	child.Env = append(child.Env, environment...)
+	output, err := child.CombinedOutput()
+	return string(output), err
+}
+
+// panicking is a card that panics as it is encoded.
+type panicking struct{ Number string }
+
+func (panicking) MarshalJSON() ([]byte, error) { panic("MarshalJSON") }
+
+// panics are the places where code that is not this package's runs inside a call or a notification. Each panics with
+// its own name, while the secret and the card number are in memory.
+func panics(t *testing.T) map[string]func() {
+	t.Helper()
+	base := newServer(t, answering(http.StatusOK, paymentAnswer))
+	good := canarySigner(t, testScheme())
+	call := func(option func(*paymentsvc.Config)) func() {
+		return func() {
+			c := newClient(t, base, signedBy(good), option)
+			_, _ = c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
+			_, _ = c.InitPayout(t.Context(), canaryPayout())
+		}
+	}
+	deliver := func(option func(*paymentsvc.WebhookConfig)) func() {
+		return func() {
+			body := strings.Replace(hookBody, "order-1", canary, 1)
+			webhook := newHook(t, option, withSecrets(canary))
+			header := http.Header{"Timestamp": {hookClockShown}, "Signature": {plainSignature(canary, hookClockShown, body)}}
+			r := hookRequest(body)
+			r.Header = header
+			answerOf(webhook.Handler(func(context.Context, *paymentsvc.Notification) error { panic("webhook function") }), r)
+		}
+	}
+	broken := func(place string) paymentsvc.CanonicalFunc {
+		return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			_ = append(dst, m.Body...)
+			panic(place)
+		}
+	}
+	return map[string]func(){
+		"CanonicalFunc": call(func(cfg *paymentsvc.Config) {
+			scheme := testScheme()
+			scheme.Canonical = broken("CanonicalFunc")
+			cfg.Signer = canarySigner(t, scheme)
+		}),
+		"Encoding": call(func(cfg *paymentsvc.Config) {
+			scheme := testScheme()
+			scheme.Encoding = encodingFunc(func([]byte, []byte) []byte { panic("Encoding") })
+			cfg.Signer = canarySigner(t, scheme)
+		}),
+		"Signer": call(func(cfg *paymentsvc.Config) {
+			cfg.Signer = paymentsvc.SignerFunc(func(*http.Request, []byte) error { panic("Signer") })
+		}),
+		"RoundTripper": call(over(roundTripFunc(func(*http.Request) (*http.Response, error) { panic("RoundTripper") }))),
+		"DecodeError": call(func(cfg *paymentsvc.Config) {
+			cfg.DecodeError = func(int, []byte) *paymentsvc.ServiceError { panic("DecodeError") }
+		}),
+		"OnAttempt": call(func(cfg *paymentsvc.Config) {
+			cfg.OnAttempt = func(context.Context, paymentsvc.Attempt) { panic("OnAttempt") }
+		}),
+		"MarshalJSON": func() {
+			r := canaryPayment()
+			r.CardData = panicking{canary}
+			_, _ = newClient(t, base).InitPayment(t.Context(), paymentsvc.PaymentTypeCard, r)
+		},
+		"CanonicalFunc of a notification": deliver(func(c *paymentsvc.WebhookConfig) {
+			c.Scheme.Canonical = broken("CanonicalFunc of a notification")
+		}),
+		"webhook function": deliver(func(*paymentsvc.WebhookConfig) {}),
+	}
+}
+
+// A process that dies of a panic prints the panic's value and, with GOTRACEBACK=all, the stacks of all goroutines with
+// the words of their arguments. What is printed must hold neither the secret nor the card number, also not of a call
+// that waits for its answer meanwhile.
+func TestSecurityCrashInForeignCodeShowsNothing(t *testing.T) {
+	if place := os.Getenv(childVariable); place != "" {
+		asked, release := make(chan struct{}), make(chan struct{})
+		defer close(release)
+		base := newServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(asked)
+			<-release
+		}))
+		c := newClient(t, base, signedBy(canarySigner(t, testScheme())))
+		go func() { _, _ = c.InitPayout(t.Context(), canaryPayout()) }()
+		<-asked
+		dies := panics(t)[place]
+		survived := make(chan struct{})
+		go func() { // not in the test's own goroutine, whose deferred functions would end the call that waits
+			dies()
+			close(survived)
+		}()
+		<-survived
+		return
+	}
+	startsProcesses(t)
+	for place := range panics(t) {
+		t.Run(place, func(t *testing.T) {
+			output, err := runChild(t, place, "GOTRACEBACK=all")
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, "the process dies: %s", output)
+			assert.Contains(t, output, "panic: "+place, "of this panic")
+			assert.Contains(t, output, "paymentsvc.(*Client).InitPayout", "the stack of the call that waits is there")
+			holdsNothing(t, place, output)
+		})
+	}
+}
+
+// The runtime prints a panic's value without package fmt.
+func TestSecurityPanicWithASecretShowsNothing(t *testing.T) {
+	if os.Getenv(childVariable) != "" {
+		panic(paymentsvc.Secret(canary))
+	}
+	startsProcesses(t)
+	output, err := runChild(t, "panic")
+	require.Error(t, err)
+	assert.Contains(t, output, "panic: ")
+	holdsNothing(t, "a panic", output)
+}
+
+// authority is a certificate authority of a test's own.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	a := &authority{key: key}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	a.certificate, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return a
+}
+
+// issue makes a certificate for the names and addresses given.
+func (a *authority) issue(t testing.TB, notAfter time.Time, hosts ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server of a test"},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: notAfter,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// file writes the authority's certificate as SSL_CERT_FILE wants it.
+func (a *authority) file(t testing.TB) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "authority.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+	require.NoError(t, os.WriteFile(name, text, 0o600))
+	return name
+}
+
+// trustedBy makes transport trust the authority and nobody else.
+func (a *authority) trustedBy(transport *http.Transport) *http.Transport {
+	if transport.TLSClientConfig == nil {
+		transport.TLSClientConfig = &tls.Config{}
+	}
+	transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+	transport.TLSClientConfig.RootCAs.AddCert(a.certificate)
+	return transport
+}
+
+// secureServer counts and records the requests that get through to it.
+type secureServer struct {
+	*httptest.Server
+	requests atomic.Int64
+	last     atomic.Pointer[request]
+}
+
+func newSecureServer(t testing.TB, config *tls.Config) *secureServer {
+	t.Helper()
+	s := &secureServer{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		s.last.Store(&request{r.URL.Path, r.Header.Clone(), string(body)})
+		s.requests.Add(1)
+		_, _ = io.WriteString(w, paymentAnswer)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail on purpose
+	s.TLS = config
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// versions gives a server's configuration that speaks no other than these versions of TLS.
+func versions(certificate tls.Certificate, least, most uint16) *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: least, MaxVersion: most}
+}
+
+// surroundings are the authority and the proxy of a client, if it has them.
+type surroundings struct {
+	roots *authority
+	proxy string
+}
+
+// paysIn makes a payment in surroundings to the service at base and returns what became of it.
+type paysIn func(t *testing.T, in surroundings, base string) string
+
+// bothWays runs test with payments of this process and with those of processes of their own.
+func bothWays(t *testing.T, test func(t *testing.T, pay paysIn)) {
+	t.Run("here", func(t *testing.T) { test(t, payHere) })
+	t.Run("in a process of its own", func(t *testing.T) { test(t, payInAProcess) })
+}
+
+// payHere pays over the SDK's transport, set up for the surroundings.
+func payHere(t *testing.T, in surroundings, base string) string {
+	t.Helper()
+	transport := paymentsvc.NewTransport()
+	if in.roots != nil {
+		in.roots.trustedBy(transport)
+	}
+	if in.proxy != "" {
+		address, err := url.Parse(in.proxy)
+		require.NoError(t, err)
+		transport.Proxy = http.ProxyURL(address)
+	}
+	return payOnce(t, newClient(t, base, over(transport)))
+}
+
+// payInAProcess pays with the client that the SDK makes itself, whose surroundings are those of the environment.
+func payInAProcess(t *testing.T, in surroundings, base string) string {
+	t.Helper()
+	startsProcesses(t)
+	var environment []string
+	if in.roots != nil {
+		if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
+			t.Skip(runtime.GOOS + " has no SSL_CERT_FILE, so that a process cannot be given an authority of the test's")
+		}
+		environment = append(environment, "SSL_CERT_FILE="+in.roots.file(t), "SSL_CERT_DIR="+t.TempDir())
+	}
+	if in.proxy != "" {
+		environment = append(environment, "HTTPS_PROXY="+in.proxy)
+	}
+	output, err := runChild(t, base, environment...)
+	require.NoError(t, err, output)
+	_, result, found := strings.Cut(output, "RESULT: ")
+	require.True(t, found, output)
+	result, _, _ = strings.Cut(result, "\n")
+	return result
+}
+
+// inChild reports whether this is a process of payInAProcess, where it makes the payment and prints what became of it.
+func inChild(t *testing.T) bool {
+	base := os.Getenv(childVariable)
+	if base != "" {
+		fmt.Println("RESULT: " + payOnce(t, newClient(t, base)))
+	}
+	return base != ""
+}
+
+func payOnce(t *testing.T, c *paymentsvc.Client) string {
+	t.Helper()
+	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
+	if err == nil {
+		return "paid"
+	}
+	e := failed(t, nil, err, paymentsvc.OutcomeOf(err))
+	return fmt.Sprintf("%s after %d attempts: %v", e.Outcome, e.Attempts, err)
+}
+
+// A handshake that fails is proved to have sent nothing: the request goes out on a connection that is secure, or not at
+// all.
+func TestSecurityTLS12AndNewerOnly(t *testing.T) {
+	if inChild(t) {
+		return
+	}
+	a := newAuthority(t)
+	good := a.issue(t, time.Now().Add(time.Hour), "127.0.0.1", "localhost")
+	stranger := newAuthority(t).issue(t, time.Now().Add(time.Hour), "127.0.0.1")
+	for _, test := range []struct {
+		name   string
+		config *tls.Config
+		want   string
+	}{
+		{"TLS 1.3", versions(good, tls.VersionTLS13, tls.VersionTLS13), "paid"},
+		{"TLS 1.2", versions(good, tls.VersionTLS12, tls.VersionTLS12), "paid"},
+		{"TLS 1.1", versions(good, tls.VersionTLS10, tls.VersionTLS11), "protocol version"},
+		{"TLS 1.0", versions(good, tls.VersionTLS10, tls.VersionTLS10), "protocol version"},
+		{"another host's certificate", versions(a.issue(t, time.Now().Add(time.Hour), "evil.example"), 0, 0), "certificate"},
+		{"an expired certificate", versions(a.issue(t, time.Now().Add(-time.Hour), "127.0.0.1"), 0, 0), "expired"},
+		{"a stranger's certificate", versions(stranger, 0, 0), "unknown authority"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, pay paysIn) {
+				s := newSecureServer(t, test.config)
+				result := pay(t, surroundings{roots: a}, s.URL)
+				if test.want == "paid" {
+					assert.Equal(t, "paid", result)
+					assert.EqualValues(t, 1, s.requests.Load())
+					return
+				}
+				assert.Contains(t, result, "not sent after 3 attempts")
+				assert.Contains(t, result, test.want)
+				assert.Zero(t, s.requests.Load())
+				holdsNothing(t, "the error", result)
+			})
+		})
+	}
+	t.Run("an old server speaks to whom it is told to", func(t *testing.T) {
+		// A client of the caller's keeps what it was set to, and these servers are reachable at all.
+		for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11} {
+			s := newSecureServer(t, versions(good, version, version))
+			given := a.trustedBy(&http.Transport{TLSClientConfig: &tls.Config{MinVersion: version}})
+			_, err := pay(t.Context(), newClient(t, s.URL, over(given)))
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, s.requests.Load())
+		}
+	})
+}
+
+// Who stands between the client and the service, without a certificate, can refuse, cut and stall the handshake.
+func TestSecurityFailedHandshakeSendsNothing(t *testing.T) {
+	stay := func(text string) func(*net.TCPConn) bool {
+		return func(c *net.TCPConn) bool { write(c, text); return true }
+	}
+	for name, meddle := range map[string]func(*net.TCPConn) (stay bool){
+		"closed":     func(*net.TCPConn) bool { return false },
+		"reset":      func(c *net.TCPConn) bool { _ = c.SetLinger(0); return false },
+		"cut":        func(c *net.TCPConn) bool { write(c, "\x16\x03\x03\x40\x00\x02"); return false },
+		"plain HTTP": stay("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"),
+		"an alert":   stay("\x15\x03\x03\x00\x02\x02\x28"),
+		"noise":      stay(strings.Repeat("\x16\x03\x03\xff\xff", 100)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var seen tap
+			s := newListener(t)
+			s.serve(func(c *net.TCPConn) {
+				hello := make([]byte, 4096)
+				n, _ := c.Read(hello)
+				_, _ = seen.Write(hello[:n])
+				if meddle(c) {
+					_, _ = io.Copy(&seen, c)
+				}
+			})
+			c := newClient(t, "https://"+s.Addr().String())
+			response, err := nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment()))
+			e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+			assert.Equal(t, 3, e.Attempts)
+			holdsNothing(t, "the connection", seen.received())
+			assert.NotContains(t, strings.ToLower(seen.received()), "signature:")
+			assert.NotContains(t, seen.received(), "init_payment")
+			assert.NotEmpty(t, seen.received(), "a handshake was begun")
+		})
+	}
+	t.Run("silence", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var seen tap
+			silent := piped(t, func(conn net.Conn) { _, _ = io.Copy(&seen, conn) })
+			response, err := pay(t.Context(), newClient(t, "https://127.0.0.1", over(silent)))
+			e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+			assert.Equal(t, 3, e.Attempts)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.NotEmpty(t, seen.received(), "a handshake was begun")
+		})
+	})
+	t.Run("the caller leaves during it", func(t *testing.T) {
+		s := newListener(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		s.serve(func(c *net.TCPConn) {
+			cancel()
+			_, _ = io.Copy(io.Discard, c)
+		})
+		response, err := pay(ctx, newClient(t, "https://"+s.Addr().String()))
+		failed(t, response, err, paymentsvc.OutcomeNotSent)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// Anybody on the way can show a certificate, with names that hold the ends of lines, and the error that refuses it is
+// logged.
+func TestSecurityCertificateWritesNoLogLine(t *testing.T) {
+	a := newAuthority(t)
+	certificate := a.issue(t, time.Now().Add(time.Hour), "a\n2026-01-01 INFO order-1 is paid\r\x1b[2J\x7f")
+	s := newSecureServer(t, versions(certificate, tls.VersionTLS12, 0))
+	given := a.trustedBy(&http.Transport{TLSClientConfig: &tls.Config{ServerName: "b"}})
+	response, err := pay(t.Context(), newClient(t, s.URL, over(given)))
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
+	var wrongHost x509.HostnameError
+	require.ErrorAs(t, err, &wrongHost, "for its names, so that they are in the text")
+	assert.Contains(t, err.Error(), "order-1 is paid")
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	assert.Negative(t, strings.IndexFunc(err.Error(), unprintable), "%q", err.Error())
+}
+
+// connectProxy is a proxy that sees what it is sent and leaves the rest to behave.
+type connectProxy struct {
+	*rawServer
+	seen tap
+}
+
+// tunnel answers 200 and carries bytes to address and back, where it sees them too.
+func (p *connectProxy) tunnel(conn *net.TCPConn, in io.Reader, address string) {
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	write(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(io.MultiWriter(conn, &p.seen), server)
+		_ = conn.CloseWrite()
+	}()
+	_, _ = io.Copy(server, in)
+	_ = server.(*net.TCPConn).CloseWrite()
+	<-done
+}
+
+// newConnectProxy calls behave with every connection and the CONNECT request that came over it.
+func newConnectProxy(t testing.TB, behave func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request)) *connectProxy {
+	t.Helper()
+	p := &connectProxy{rawServer: newListener(t)}
+	p.serve(func(conn *net.TCPConn) {
+		in := bufio.NewReader(io.TeeReader(conn, &p.seen))
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		p.taken.Add(1)
+		behave(p, conn, in, r)
+	})
+	return p
+}
+
+// serviceName is not a loopback's, to which net/http uses no proxy. Nothing but these tests' proxy knows where it is.
+const serviceName = "pay.example.com"
+
+// proxyPassword is in the address of the proxy, which is the environment's secret.
+const proxyPassword = "password-of-the-proxy"
+
+// The proxy that the environment names carries the client's requests and learns of them only where they go.
+func TestSecurityProxySeesNoRequest(t *testing.T) {
+	if inChild(t) {
+		return
+	}
+	a := newAuthority(t)
+	service := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
+	stranger := newSecureServer(t, versions(newAuthority(t).issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
+	answers := func(head string) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
+		return func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
+			write(conn, strings.ReplaceAll(head, "ECHO", r.Header.Get("Proxy-Authorization")+" "+r.Host)+"\r\n\r\n")
+			_, _ = io.Copy(io.Discard, in) // until the client leaves, so that it is not a reset that ends it
+		}
+	}
+	leadsTo := func(s *secureServer) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
+		return func(p *connectProxy, conn *net.TCPConn, in io.Reader, _ *http.Request) {
+			p.tunnel(conn, in, s.Listener.Addr().String())
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		behave func(*connectProxy, *net.TCPConn, io.Reader, *http.Request)
+		want   string
+	}{
+		{"it makes a tunnel", leadsTo(service), "paid"},
+		{"its tunnel leads to a stranger", leadsTo(stranger), "unknown authority"},
+		{"it wants to know who asks", answers("HTTP/1.1 407 ECHO\r\nContent-Length: 0"), "the proxy answered CONNECT with HTTP 407"},
+		{"it reaches nothing", answers("HTTP/1.1 502 ECHO\r\nContent-Length: 4\r\n\r\nECHO"), "the proxy answered CONNECT with HTTP 502"},
+		{"it sends elsewhere", answers("HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0"),
+			"the proxy answered CONNECT with HTTP 302"},
+		{"it is no proxy", answers("SSH-2.0-ECHO"), "malformed HTTP"},
+		{"it closes the tunnel", func(_ *connectProxy, conn *net.TCPConn, in io.Reader, _ *http.Request) {
+			write(conn, "HTTP/1.1 200 OK\r\n\r\n")
+			_ = conn.CloseWrite()
+			_, _ = io.Copy(io.Discard, in)
+		}, "EOF"},
+		{"it answers in the service's place", func(_ *connectProxy, conn *net.TCPConn, in io.Reader, _ *http.Request) {
+			write(conn, "HTTP/1.1 200 OK\r\n\r\n")
+			_, _ = in.Read(make([]byte, 1))
+			write(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+			_, _ = io.Copy(io.Discard, in)
+		}, "HTTP response to HTTPS client"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, pay paysIn) {
+				before := service.requests.Load()
+				p := newConnectProxy(t, test.behave)
+				result := pay(t, surroundings{a, "http://user:" + proxyPassword + "@" + p.Addr().String()}, "https://"+serviceName)
+
+				seen := p.seen.received()
+				assert.True(t, strings.HasPrefix(seen, "CONNECT "+serviceName+":443 HTTP/1.1\r\n"), "%.100q", seen)
+				holdsNothing(t, "what the proxy saw", seen)
+				for _, word := range []string{"init_payment", "signature", "timestamp:", "partner_id", "order_id", "application/json", "paid"} {
+					assert.NotContains(t, strings.ToLower(seen), word)
+				}
+				assert.Zero(t, stranger.requests.Load())
+
+				if test.want == "paid" {
+					assert.Equal(t, "paid", result)
+					assert.EqualValues(t, 1, p.taken.Load())
+					assert.Equal(t, before+1, service.requests.Load())
+					assert.Contains(t, service.last.Load().Body, canary, "it did go through the proxy")
+					assert.Contains(t, seen, "\x16\x03", "as a TLS handshake")
+					return
+				}
+				assert.Equal(t, before, service.requests.Load())
+				assert.Contains(t, result, "not sent after 3 attempts")
+				assert.Contains(t, result, test.want)
+				assert.EqualValues(t, 3, p.taken.Load())
+				for _, secret := range []string{proxyPassword, "dXNlcjpwYXNzd29yZ", "ECHO", serviceName, "evil.example"} {
+					assert.NotContains(t, result, secret, "the error repeats nothing of the proxy's address or answer")
+				}
+			})
+		})
+	}
+	t.Run("nobody is there", func(t *testing.T) {
+		closed := strings.TrimPrefix(refusingPort(t), "http://")
+		for _, scheme := range []string{"http", "https", "socks5", "ftp"} {
+			bothWays(t, func(t *testing.T, pay paysIn) {
+				result := pay(t, surroundings{proxy: scheme + "://user:" + proxyPassword + "@" + closed}, "https://"+serviceName)
+				assert.Contains(t, result, "not sent after 3 attempts")
+				assert.NotContains(t, result, proxyPassword)
+			})
+		}
+	})
+	t.Run("a loopback address is not asked for through that of the environment", func(t *testing.T) {
+		p := newConnectProxy(t, leadsTo(service))
+		local := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), "127.0.0.1"), tls.VersionTLS12, 0))
+		require.Equal(t, "paid", payInAProcess(t, surroundings{a, "http://" + p.Addr().String()}, local.URL))
+		assert.Zero(t, p.taken.Load())
+	})
 }

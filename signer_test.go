@@ -75,7 +75,7 @@ func vectors(t testing.TB, file string) []vector {
 	return list
 }
 
-func TestSignaturesAreThoseThatOpensslMakes(t *testing.T) {
+func TestSignerMakesOpensslsSignatures(t *testing.T) {
 	for _, file := range []string{"signatures.json", "notifications.json"} {
 		for _, v := range vectors(t, file) {
 			t.Run(v.Name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestSignaturesAreThoseThatOpensslMakes(t *testing.T) {
 	}
 }
 
-func TestNotificationsThatOpensslSignedPass(t *testing.T) {
+func TestSignerVectorsPassTheWebhook(t *testing.T) {
 	events := map[paymentsvc.EventType]int{}
 	for _, v := range vectors(t, "notifications.json") {
 		t.Run(v.Name, func(t *testing.T) {
@@ -147,7 +147,8 @@ func TestNotificationsThatOpensslSignedPass(t *testing.T) {
 	assert.Len(t, events, 3, "all three events")
 }
 
-func TestTheVectorsAreWhatTheScriptMakesNow(t *testing.T) {
+func TestSignerVectorsMatchTheirScript(t *testing.T) {
+	startsProcesses(t)
 	for _, tool := range []string{"sh", "openssl", "awk", "sed", "tr", "cut"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("the vectors were not made again: this machine has no %s", tool)
@@ -165,7 +166,7 @@ func TestTheVectorsAreWhatTheScriptMakesNow(t *testing.T) {
 	}
 }
 
-func TestNewHMACSignerNamesTheFieldThatIsWrong(t *testing.T) {
+func TestSignerConfigNamesTheInvalidField(t *testing.T) {
 	for _, test := range []struct {
 		name, field string
 		change      func(*paymentsvc.HMACConfig)
@@ -231,7 +232,7 @@ func TestSecretMustNotEndInALineBreak(t *testing.T) {
 	require.NoError(t, err, "bytes that are no text end in a line break by chance")
 }
 
-func TestASignerThatNobodyMadeFailsAndDoesNotPanic(t *testing.T) {
+func TestSignerZeroValueFails(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	for _, signer := range []paymentsvc.Signer{(*paymentsvc.HMACSigner)(nil), &paymentsvc.HMACSigner{}} {
 		require.ErrorContains(t, signer.Sign(r, nil), "nil or zero value: use New")
@@ -241,7 +242,36 @@ func TestASignerThatNobodyMadeFailsAndDoesNotPanic(t *testing.T) {
 	require.Equal(t, errOfMine, paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errOfMine }).Sign(r, nil))
 }
 
-func TestCanonicalSeesTheRequest(t *testing.T) {
+func TestSignerUsesTheMachinesTime(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	before := time.Now().Unix()
+	require.NoError(t, testSigner(t).Sign(r, nil))
+	seconds, err := strconv.ParseInt(r.Header.Get("Timestamp"), 10, 64)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, seconds, before)
+	assert.LessOrEqual(t, seconds, time.Now().Unix())
+}
+
+func TestSignerIsSafeForConcurrentUse(t *testing.T) {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: hookScheme(), Secret: testSecret, Now: func() time.Time { return time.Unix(hookNow, 0) },
+	})
+	require.NoError(t, err)
+	var wait sync.WaitGroup
+	for worker := range 8 {
+		wait.Go(func() {
+			for i := range 200 {
+				body := strings.Repeat(strconv.Itoa(worker), 1+i)
+				r := &http.Request{Method: http.MethodPost}
+				assert.NoError(t, signer.Sign(r, []byte(body)))
+				assert.Equal(t, plainSignature(testSecret, hookClockShown, body), r.Header.Get("Signature"))
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestSchemeCanonicalSeesTheRequest(t *testing.T) {
 	var seen paymentsvc.Message
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -273,17 +303,7 @@ func TestCanonicalSeesTheRequest(t *testing.T) {
 	assert.Equal(t, `{"a":1}`, string(body))
 }
 
-func TestWithoutNowRequestsCarryTheMachinesTime(t *testing.T) {
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	before := time.Now().Unix()
-	require.NoError(t, testSigner(t).Sign(r, nil))
-	seconds, err := strconv.ParseInt(r.Header.Get("Timestamp"), 10, 64)
-	require.NoError(t, err)
-	assert.GreaterOrEqual(t, seconds, before)
-	assert.LessOrEqual(t, seconds, time.Now().Unix())
-}
-
-func TestARequestThatHasNoCanonicalStringIsNotSigned(t *testing.T) {
+func TestSchemeCanonicalErrorLeavesTheRequestUnsigned(t *testing.T) {
 	errOfMine := errors.New("no header X-Project")
 	scheme := paymentsvc.Scheme{
 		Encoding: paymentsvc.Hex, Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
@@ -297,37 +317,9 @@ func TestARequestThatHasNoCanonicalStringIsNotSigned(t *testing.T) {
 	require.ErrorIs(t, err, errOfMine)
 }
 
-func TestEncodingsAppend(t *testing.T) {
-	for encoding, want := range map[paymentsvc.Encoding]string{
-		paymentsvc.Hex: "Before:00ff7e", paymentsvc.HexUpper: "Before:00FF7E", base64.StdEncoding: "Before:AP9+",
-	} {
-		assert.Equal(t, want, string(encoding.AppendEncode([]byte("Before:"), []byte{0x00, 0xff, 0x7e})))
-		assert.Equal(t, want[len("Before:"):], string(encoding.AppendEncode(nil, []byte{0x00, 0xff, 0x7e})))
-	}
-}
-
-func TestConcurrentRequestsAreSignedEachOnItsOwn(t *testing.T) {
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: hookScheme(), Secret: testSecret, Now: func() time.Time { return time.Unix(hookNow, 0) },
-	})
-	require.NoError(t, err)
-	var wait sync.WaitGroup
-	for worker := range 8 {
-		wait.Go(func() {
-			for i := range 200 {
-				body := strings.Repeat(strconv.Itoa(worker), 1+i)
-				r := &http.Request{Method: http.MethodPost}
-				assert.NoError(t, signer.Sign(r, []byte(body)))
-				assert.Equal(t, plainSignature(testSecret, hookClockShown, body), r.Header.Get("Signature"))
-			}
-		})
-	}
-	wait.Wait()
-}
-
 // A function that returns the body itself where it should append it breaks CanonicalFunc's contract. Its bytes must
 // not be written over all the same: they are what is sent, or what was verified and is about to be read.
-func TestACanonicalThatDoesNotAppendHarmsNoBody(t *testing.T) {
+func TestSchemeCanonicalThatDoesNotAppendHarmsNoBody(t *testing.T) {
 	fixed := []byte("a text that the function keeps")
 	for name, lazy := range map[string]paymentsvc.CanonicalFunc{
 		"the body itself":   func(_ []byte, m *paymentsvc.Message) ([]byte, error) { return m.Body, nil },
@@ -357,5 +349,14 @@ func TestACanonicalThatDoesNotAppendHarmsNoBody(t *testing.T) {
 				require.Equal(t, "a text that the function keeps", string(fixed))
 			}
 		})
+	}
+}
+
+func TestSchemeEncodingsAppend(t *testing.T) {
+	for encoding, want := range map[paymentsvc.Encoding]string{
+		paymentsvc.Hex: "Before:00ff7e", paymentsvc.HexUpper: "Before:00FF7E", base64.StdEncoding: "Before:AP9+",
+	} {
+		assert.Equal(t, want, string(encoding.AppendEncode([]byte("Before:"), []byte{0x00, 0xff, 0x7e})))
+		assert.Equal(t, want[len("Before:"):], string(encoding.AppendEncode(nil, []byte{0x00, 0xff, 0x7e})))
 	}
 }

@@ -1,133 +1,39 @@
 package paymentsvc_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-const (
-	hookNow                          = 1_700_000_000 // what these tests' clock shows
-	hookTolerance                    = 5 * time.Minute
-	hookOther      paymentsvc.Secret = "another-project-secret-key"
-	hookBody                         = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50,"user_data":"order-1"}`
-	hookBodyLimit                    = 64 << 10
-	hookClockShown                   = "1700000000"
-)
-
-// hookScheme is these tests' choice; the document shows none. It is what plainSignature makes.
-func hookScheme() paymentsvc.Scheme {
-	return paymentsvc.Scheme{
-		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
-		Encoding:  paymentsvc.Hex,
-	}
-}
-
-// plainSignature is hookScheme's signature, made without this module.
-func plainSignature(secret paymentsvc.Secret, timestamp, body string) string {
-	mac := hmac.New(sha256.New, []byte(string(secret)))
-	_, _ = io.WriteString(mac, timestamp+"\n"+body)
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
-// hookHeader signs a body with testSecret under hookScheme.
-func hookHeader(timestamp, body string) http.Header {
-	return http.Header{
-		"Timestamp": {timestamp},
-		"Signature": {plainSignature(testSecret, timestamp, body)},
-	}
-}
-
-// newHook makes a Webhook of hookScheme and testSecret whose clock shows hookNow, changed by options.
-func newHook(t testing.TB, options ...func(*paymentsvc.WebhookConfig)) *paymentsvc.Webhook {
-	t.Helper()
-	c := paymentsvc.WebhookConfig{
-		Scheme:    hookScheme(),
-		Secrets:   []paymentsvc.Secret{testSecret},
-		Tolerance: hookTolerance,
-		Now:       func() time.Time { return time.Unix(hookNow, 0) },
-	}
-	for _, option := range options {
-		option(&c)
-	}
-	webhook, err := paymentsvc.NewWebhook(c)
-	require.NoError(t, err)
-	return webhook
-}
-
-func anyAge(c *paymentsvc.WebhookConfig) { c.Tolerance = paymentsvc.AnyAge }
-
-func withSecrets(secrets ...paymentsvc.Secret) func(*paymentsvc.WebhookConfig) {
-	return func(c *paymentsvc.WebhookConfig) { c.Secrets = secrets }
-}
-
-func withScheme(s paymentsvc.Scheme) func(*paymentsvc.WebhookConfig) {
-	return func(c *paymentsvc.WebhookConfig) { c.Scheme = s }
-}
-
-// hookRequest is a request as a server has read it, with the header for the body that hookHeader makes.
-func hookRequest(body string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body))
-	r.Header = hookHeader(hookClockShown, body)
-	return r
-}
-
-// answerOf is what h answers to r.
-func answerOf(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
-
-// neverCalled is a function for a Handler that must refuse.
-func neverCalled(t testing.TB) func(context.Context, *paymentsvc.Notification) error {
-	return func(context.Context, *paymentsvc.Notification) error {
-		assert.Fail(t, "the function was called")
-		return nil
-	}
-}
-
-func accept(context.Context, *paymentsvc.Notification) error { return nil }
-
-// isOnly asserts that of all the sentinels err is want and nothing else, so that no fault is taken for another.
-func isOnly(t testing.TB, err, want error) {
-	t.Helper()
-	for _, sentinel := range []error{
-		paymentsvc.ErrInvalidRequest, paymentsvc.ErrUnexpectedResponse, paymentsvc.ErrResponseTooLarge,
-		paymentsvc.ErrMissingHeader, paymentsvc.ErrMalformedHeader, paymentsvc.ErrSignatureMismatch,
-		paymentsvc.ErrTimestampTooOld, paymentsvc.ErrTimestampTooNew, paymentsvc.ErrBodyTooLarge,
-		paymentsvc.ErrEmptyBody, paymentsvc.ErrMethodNotAllowed, paymentsvc.ErrMalformedNotification,
-	} {
-		assert.Equal(t, sentinel == want, errors.Is(err, sentinel), "is %q %q?", err, sentinel) //nolint:errorlint // the sentinels themselves are compared
-	}
-	var malformed *paymentsvc.NotificationError
-	isMalformed := errors.As(err, &malformed)
-	assert.Equal(t, want == paymentsvc.ErrMalformedNotification, isMalformed, "%v", err) //nolint:errorlint // as above
-}
-
-func TestNewWebhookNamesTheFieldThatIsWrong(t *testing.T) {
+func TestWebhookConfigNamesTheInvalidField(t *testing.T) {
 	for _, test := range []struct {
 		name, field string
 		change      func(*paymentsvc.WebhookConfig)
@@ -165,7 +71,7 @@ func TestNewWebhookNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestAWebhookThatNobodyMadeFailsAndDoesNotPanic(t *testing.T) {
+func TestWebhookZeroValueFails(t *testing.T) {
 	for name, webhook := range map[string]*paymentsvc.Webhook{"nil": nil, "zero": {}} {
 		t.Run(name, func(t *testing.T) {
 			header := hookHeader(hookClockShown, hookBody)
@@ -203,7 +109,7 @@ func unread(t testing.TB, r *http.Request, want string) {
 	assert.True(t, want == string(body), "the body reads as %d bytes, where %d were sent", len(body), len(want)) //nolint:testifylint // 70 KB are not to be printed
 }
 
-func TestANotificationIsReadWhole(t *testing.T) {
+func TestWebhookReadsTheWholeNotification(t *testing.T) {
 	want := paymentsvc.Notification{
 		Event:             paymentsvc.EventPaymentStatusChanged,
 		OrderID:           "o-1",
@@ -226,7 +132,7 @@ func TestANotificationIsReadWhole(t *testing.T) {
 	assert.Equal(t, want, *n)
 }
 
-func TestEverySecretIsTriedAndSecretIndexSaysWhichMatched(t *testing.T) {
+func TestWebhookTriesEverySecret(t *testing.T) {
 	secrets := []paymentsvc.Secret{testSecret, hookOther, "a third key"}
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		listed := []paymentsvc.Secret{secrets[order[0]], secrets[order[1]], secrets[order[2]]}
@@ -248,14 +154,14 @@ func TestEverySecretIsTriedAndSecretIndexSaysWhichMatched(t *testing.T) {
 	assert.Equal(t, 1, n.SecretIndex, "the first that matches")
 }
 
-func TestChangingTheListOfSecretsAfterwardsChangesNothing(t *testing.T) {
+func TestWebhookCopiesTheSecrets(t *testing.T) {
 	list := []paymentsvc.Secret{testSecret}
 	webhook := newHook(t, withSecrets(list...))
 	list[0] = hookOther
 	require.NoError(t, webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)))
 }
 
-func TestConcurrentMessagesDoNotMeet(t *testing.T) {
+func TestWebhookIsSafeForConcurrentUse(t *testing.T) {
 	webhook := newHook(t, withSecrets(testSecret, hookOther))
 	var wait sync.WaitGroup
 	for worker := range 8 {
@@ -281,7 +187,7 @@ func TestConcurrentMessagesDoNotMeet(t *testing.T) {
 	wait.Wait()
 }
 
-func TestExactlyOneValueStandsInEachHeader(t *testing.T) {
+func TestWebhookNeedsExactlyOneValueInEachHeader(t *testing.T) {
 	right := hookHeader(hookClockShown, hookBody)
 	for _, name := range []string{"Timestamp", "Signature"} {
 		value := right.Get(name)
@@ -326,7 +232,7 @@ func TestExactlyOneValueStandsInEachHeader(t *testing.T) {
 	isOnly(t, newHook(t).Verify(nil, []byte(hookBody)), paymentsvc.ErrMissingHeader)
 }
 
-func TestTimestampsAreDigits(t *testing.T) {
+func TestWebhookTimestampsAreDigits(t *testing.T) {
 	for name, timestamp := range map[string]string{
 		"empty":                          "",
 		"a plus":                         "+5",
@@ -365,7 +271,46 @@ func TestTimestampsAreDigits(t *testing.T) {
 	}
 }
 
-func TestTheAgeIsJudgedToTheSecond(t *testing.T) {
+func TestWebhookRejectsHugeOrBrokenHeaders(t *testing.T) {
+	right := hookHeader(hookClockShown, hookBody)
+	const mebibyte = 1 << 20
+	for name, change := range map[string]func(http.Header){
+		"a million digits":             func(h http.Header) { maps.Copy(h, hookHeader(strings.Repeat("9", mebibyte), hookBody)) },
+		"a million zeros behind":       func(h http.Header) { maps.Copy(h, hookHeader(hookClockShown+strings.Repeat("0", mebibyte), hookBody)) },
+		"a digit more than fits":       func(h http.Header) { maps.Copy(h, hookHeader("9223372036854775808", hookBody)) },
+		"one that wraps to now":        func(h http.Header) { maps.Copy(h, hookHeader("18446744075409551616", hookBody)) }, // 2^64 + now
+		"a signature of a mebibyte":    func(h http.Header) { h.Set("Signature", strings.Repeat("a", mebibyte)) },
+		"the signature and a mebibyte": func(h http.Header) { h.Set("Signature", right.Get("Signature")+strings.Repeat("\x00", mebibyte)) },
+		"zero bytes":                   func(h http.Header) { h.Set("Signature", strings.Repeat("\x00", 64)) },
+		"a zero byte before":           func(h http.Header) { h.Set("Signature", "\x00"+right.Get("Signature")) },
+		"a million values":             func(h http.Header) { h["Signature"] = make([]string, mebibyte) },
+		"a list in one value":          func(h http.Header) { h.Set("Signature", right.Get("Signature")+", "+right.Get("Signature")) },
+		"a long s for an s": func(h http.Header) {
+			h["\u017fignature"] = h["Signature"]
+			delete(h, "Signature")
+		},
+		"a name with a space behind": func(h http.Header) {
+			h["Signature "] = h["Signature"]
+			delete(h, "Signature")
+		},
+		"a name with a zero byte": func(h http.Header) {
+			h["Timestamp\x00"] = h["Timestamp"]
+			delete(h, "Timestamp")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header := right.Clone()
+			change(header)
+			n, err := newHook(t).Parse(header, []byte(hookBody))
+			require.Error(t, err)
+			assert.True(t, isRefusal(err) || errors.Is(err, paymentsvc.ErrMissingHeader), "%v", err)
+			assert.Nil(t, n)
+			assert.Less(t, len(err.Error()), 300, "an error does not repeat what was sent")
+		})
+	}
+}
+
+func TestWebhookToleranceIsExactToTheSecond(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		tolerance time.Duration
@@ -407,14 +352,14 @@ func TestTheAgeIsJudgedToTheSecond(t *testing.T) {
 	}
 }
 
-func TestWithoutNowTheClockIsTheMachines(t *testing.T) {
+func TestWebhookUsesTheMachinesClock(t *testing.T) {
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = nil })
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	require.NoError(t, webhook.Verify(hookHeader(now, hookBody), []byte(hookBody)))
 	isOnly(t, webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)), paymentsvc.ErrTimestampTooOld)
 }
 
-func TestTheSignatureIsCheckedBeforeTheAge(t *testing.T) {
+func TestWebhookChecksTheSignatureBeforeTheAge(t *testing.T) {
 	for _, timestamp := range []string{"0", "1800000000"} {
 		header := hookHeader(timestamp, hookBody)
 		header.Set("Signature", plainSignature(hookOther, timestamp, hookBody))
@@ -422,7 +367,7 @@ func TestTheSignatureIsCheckedBeforeTheAge(t *testing.T) {
 	}
 }
 
-func TestTheSignatureIsCheckedBeforeTheBodyIsRead(t *testing.T) {
+func TestWebhookChecksTheSignatureBeforeTheBody(t *testing.T) {
 	for _, body := range []string{"not JSON", "{}", hookBody + hookBody} {
 		header := http.Header{"Timestamp": {hookClockShown}, "Signature": {plainSignature(hookOther, hookClockShown, body)}}
 		_, err := newHook(t).Parse(header, []byte(body))
@@ -432,7 +377,7 @@ func TestTheSignatureIsCheckedBeforeTheBodyIsRead(t *testing.T) {
 	}
 }
 
-func TestTheSameBytesPassAndTheSameJSONWrittenAnewFails(t *testing.T) {
+func TestWebhookRejectsReencodedJSON(t *testing.T) {
 	header := hookHeader(hookClockShown, hookBody)
 	require.NoError(t, newHook(t).Verify(header, []byte(hookBody)))
 
@@ -456,7 +401,7 @@ func TestTheSameBytesPassAndTheSameJSONWrittenAnewFails(t *testing.T) {
 }
 
 // A signature is compared as text: what a lenient decoder reads as the same bytes is not the same.
-func TestOtherSpellingsOfASignatureFail(t *testing.T) {
+func TestWebhookRejectsOtherSpellingsOfASignature(t *testing.T) {
 	encodings := map[string]paymentsvc.Encoding{
 		"Hex": paymentsvc.Hex, "HexUpper": paymentsvc.HexUpper,
 		"StdEncoding": base64.StdEncoding, "RawStdEncoding": base64.RawStdEncoding,
@@ -513,7 +458,190 @@ func TestOtherSpellingsOfASignatureFail(t *testing.T) {
 	}
 }
 
-func TestCanonicalSeesTheNotification(t *testing.T) {
+// altered is a message of which something was changed after it was signed.
+type altered struct {
+	timestamp, signature string
+	body                 []byte
+}
+
+// alterations change a message in one way each, and always into another message.
+func alterations() map[string]func(r *rand.Rand, m altered) altered {
+	bit := func(r *rand.Rand, text []byte) []byte {
+		text = bytes.Clone(text)
+		text[r.IntN(len(text))] ^= 1 << r.IntN(8)
+		return text
+	}
+	other := func(r *rand.Rand, text []byte) []byte {
+		text = bytes.Clone(text)
+		text[r.IntN(len(text))] += byte(1 + r.IntN(255))
+		return text
+	}
+	extended := func(r *rand.Rand, text []byte) []byte {
+		return slices.Insert(bytes.Clone(text), r.IntN(len(text)+1), byte(r.IntN(256)))
+	}
+	truncated := func(r *rand.Rand, text []byte) []byte { return bytes.Clone(text[:r.IntN(len(text))]) }
+	in := map[string]func(*rand.Rand, []byte) []byte{"bit": bit, "byte": other, "extended": extended, "truncated": truncated}
+
+	all := map[string]func(r *rand.Rand, m altered) altered{
+		"swapped headers": func(_ *rand.Rand, m altered) altered {
+			m.timestamp, m.signature = m.signature, m.timestamp
+			return m
+		},
+		"another secret": func(r *rand.Rand, m altered) altered {
+			m.signature = plainSignature(paymentsvc.Secret(fmt.Sprintf("key %d", r.Uint64())), m.timestamp, string(m.body))
+			return m
+		},
+		"a secret with one bit changed": func(r *rand.Rand, m altered) altered {
+			m.signature = plainSignature(paymentsvc.Secret(bit(r, []byte(string(testSecret)))), m.timestamp, string(m.body))
+			return m
+		},
+		"shifted timestamp": func(r *rand.Rand, m altered) altered {
+			shift := 1 + r.IntN(hookNow/2)
+			if r.IntN(2) == 0 {
+				shift = -shift
+			}
+			m.timestamp = strconv.Itoa(hookNow + shift)
+			return m
+		},
+		"the signature of another body": func(r *rand.Rand, m altered) altered {
+			m.signature = plainSignature(testSecret, m.timestamp, string(other(r, m.body)))
+			return m
+		},
+		"a signature by chance": func(r *rand.Rand, m altered) altered {
+			m.signature = fmt.Sprintf("%016x%016x%016x%016x", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
+			return m
+		},
+	}
+	for how, change := range in {
+		all["body: "+how] = func(r *rand.Rand, m altered) altered { m.body = change(r, m.body); return m }
+		all["signature: "+how] = func(r *rand.Rand, m altered) altered {
+			m.signature = string(change(r, []byte(m.signature)))
+			return m
+		}
+		all["timestamp: "+how] = func(r *rand.Rand, m altered) altered {
+			m.timestamp = string(change(r, []byte(m.timestamp)))
+			return m
+		}
+	}
+	return all
+}
+
+var alteredMessages = flag.Int("altered", 50_000, "messages that are altered after they were signed")
+
+func TestWebhookNeverAcceptsAnAlteredMessage(t *testing.T) {
+	webhook := newHook(t, anyAge, withSecrets(testSecret, hookOther)) // so that nothing but the signature protects
+	all := alterations()
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+
+	tries := *alteredMessages
+	var wait sync.WaitGroup
+	const workers = 4
+	counts := make([]map[string]int, workers)
+	for worker := range workers {
+		wait.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(worker)))
+			count := map[string]int{}
+			counts[worker] = count
+			header := http.Header{"Timestamp": {""}, "Signature": {""}}
+			for i := range tries / workers {
+				body := []byte(hookBody)
+				if i%2 == 1 {
+					body = []byte(`{"event":"refund.status_changed","order_id":"` + strconv.Itoa(i) + `","status":1,"status_description":"PENDING","status_code":0,"amount":1}`)
+				}
+				original := altered{hookClockShown, plainSignature(testSecret, hookClockShown, string(body)), body}
+				name := names[i%len(names)]
+				m := all[name](r, original)
+				if m.timestamp == original.timestamp && m.signature == original.signature && bytes.Equal(m.body, original.body) {
+					t.Errorf("%s changed nothing", name)
+					return
+				}
+				header["Timestamp"][0], header["Signature"][0] = m.timestamp, m.signature
+				n, err := webhook.Parse(header, m.body)
+				if n != nil || !isRefusal(err) {
+					t.Errorf("%s, message %d of worker %d: %v", name, i, worker, err)
+					return
+				}
+				count[name]++
+				if i%1000 == 0 { // the message itself passes, so that it is the change that fails
+					header["Timestamp"][0], header["Signature"][0] = original.timestamp, original.signature
+					if _, err := webhook.Parse(header, body); err != nil {
+						t.Errorf("the unaltered message: %v", err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	total := 0
+	for _, count := range counts {
+		for _, n := range count {
+			total += n
+		}
+	}
+	assert.Equal(t, tries/workers*workers, total)
+	t.Logf("%d altered messages in %d ways, none accepted", total, len(names))
+}
+
+// isRefusal says whether err refuses a message for its headers or signature: as no notification that was verified.
+func isRefusal(err error) bool {
+	return errors.Is(err, paymentsvc.ErrSignatureMismatch) || errors.Is(err, paymentsvc.ErrMalformedHeader) ||
+		errors.Is(err, paymentsvc.ErrEmptyBody)
+}
+
+// An attacker who sees the partner's own requests, in a log say, has right signatures under the same key. Under a Scheme
+// that ignores Message.Kind such a request verifies as a notification, and must still be none.
+func TestWebhookRejectsTheClientsOwnRequests(t *testing.T) {
+	var requests []*http.Request
+	var bodies []string
+	c := newClient(t, "https://pay.example.com", func(cfg *paymentsvc.Config) {
+		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: hookScheme(), Secret: testSecret})
+		require.NoError(t, err)
+		cfg.Signer = signer
+	}, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		requests, bodies = append(requests, r), append(bodies, string(body))
+		return canned(http.StatusBadRequest, nil, ""), err
+	})))
+	for _, op := range operations() {
+		_, err := op.call(t, c)
+		require.Error(t, err)
+	}
+	// The most that a buyer can write into a request: text that looks like a notification.
+	forged := paymentRequest()
+	forged.UserData = hookBody
+	forged.CardData, forged.Payer = map[string]any{"event": "payment.status_changed"}, map[string]any{"order_id": "o-1"}
+	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, forged)
+	require.Error(t, err)
+
+	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = time.Now })
+	require.Len(t, requests, len(operations())+1)
+	for i, r := range requests {
+		require.NoError(t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is right, so that only the body can tell")
+		n, err := webhook.Parse(r.Header, []byte(bodies[i]))
+		isOnly(t, err, paymentsvc.ErrMalformedNotification)
+		assert.Nil(t, n)
+	}
+}
+
+// An encoding that writes nothing, or always the same, makes every signature equal. Nobody can pass for that without
+// knowing what it writes; with nothing, nobody can at all.
+func TestWebhookEncodingThatWritesNothingAcceptsNothing(t *testing.T) {
+	scheme := hookScheme()
+	scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return dst })
+	webhook := newHook(t, withScheme(scheme))
+	for _, signature := range []string{"", " ", "0", "\x00", plainSignature(testSecret, hookClockShown, hookBody)} {
+		err := webhook.Verify(http.Header{"Timestamp": {hookClockShown}, "Signature": {signature}}, []byte(hookBody))
+		require.Error(t, err, "%q", signature)
+		assert.True(t, isRefusal(err), "%q: %v", signature, err)
+	}
+}
+
+func TestWebhookCanonicalSeesTheNotification(t *testing.T) {
 	var seen paymentsvc.Message
 	scheme := paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		seen = *m
@@ -542,7 +670,55 @@ func TestCanonicalSeesTheNotification(t *testing.T) {
 	assert.Equal(t, want, seen)
 }
 
-func TestTheAddressIsTheWholeOneWhicheverRouterCutIt(t *testing.T) {
+func TestWebhookReturnsTheErrorOfCanonical(t *testing.T) {
+	errOfMine := errors.New("no header X-Project")
+	webhook := newHook(t, withScheme(paymentsvc.Scheme{
+		Encoding: paymentsvc.Hex, Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
+	}))
+	err := webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody))
+	require.ErrorIs(t, err, errOfMine)
+	isOnly(t, err, nil)
+	_, err = webhook.ParseRequest(hookRequest(hookBody))
+	require.ErrorIs(t, err, errOfMine)
+}
+
+// A Message.Body that a Canonical extends must not be written behind: another notification may stand there.
+func TestWebhookBodyIsClippedForCanonical(t *testing.T) {
+	buffer := []byte(hookBody + "the next request in the same buffer")
+	kept := bytes.Clone(buffer)
+	scheme := hookScheme()
+	canonical := scheme.Canonical
+	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		_ = append(m.Body, "written behind the body"...)
+		return canonical(dst, m)
+	}
+	require.NoError(t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]))
+	assert.Equal(t, string(kept), string(buffer))
+}
+
+func TestWebhookCopiesTheBody(t *testing.T) {
+	header, buffer := hookHeader(hookClockShown, hookBody), []byte(hookBody)
+	n, err := newHook(t).Parse(header, buffer)
+	require.NoError(t, err)
+	key := n.Key()
+	broken := []byte(`{"order_id":"o-1"}`)
+	_, err = newHook(t).Parse(hookHeader(hookClockShown, string(broken)), broken)
+	var malformed *paymentsvc.NotificationError
+	require.ErrorAs(t, err, &malformed)
+
+	for i := range buffer {
+		buffer[i] = 'x'
+	}
+	for i := range broken {
+		broken[i] = 'x'
+	}
+	header.Set("Timestamp", "x")
+	assert.Equal(t, hookBody, string(n.Raw))
+	assert.Equal(t, key, n.Key())
+	assert.Equal(t, `{"order_id":"o-1"}`, string(malformed.Raw))
+}
+
+func TestWebhookAddressIsWholeBehindAnyRouter(t *testing.T) {
 	const path = "/hooks/in/v1%2F2/notifications"
 	webhook := newHook(t, withScheme(testScheme()))
 	handled := 0
@@ -626,7 +802,7 @@ func post(t testing.TB, server *httptest.Server, path string, header http.Header
 	return answer.StatusCode
 }
 
-func TestAPartThatNeedsTheAddressFailsClearlyWithoutOne(t *testing.T) {
+func TestWebhookNamesThePartThatNeedsTheAddress(t *testing.T) {
 	webhook := newHook(t, withScheme(testScheme()))
 	header := hookHeader(hookClockShown, hookBody)
 	_, parseErr := webhook.Parse(header, []byte(hookBody))
@@ -638,36 +814,800 @@ func TestAPartThatNeedsTheAddressFailsClearlyWithoutOne(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfCanonicalIsReached(t *testing.T) {
-	errOfMine := errors.New("no header X-Project")
-	webhook := newHook(t, withScheme(paymentsvc.Scheme{
-		Encoding: paymentsvc.Hex, Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
-	}))
-	err := webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody))
-	require.ErrorIs(t, err, errOfMine)
-	isOnly(t, err, nil)
-	_, err = webhook.ParseRequest(hookRequest(hookBody))
-	require.ErrorIs(t, err, errOfMine)
+// hookFault is a delivery that is refused: which sentinel it is, and how Handler answers.
+type hookFault struct {
+	name   string
+	want   error
+	status int
+	make   func() *http.Request
+	body   string // what the body reads as afterwards
 }
 
-func TestRawIsACopyOfABufferThatIsUsedAgain(t *testing.T) {
-	header, buffer := hookHeader(hookClockShown, hookBody), []byte(hookBody)
-	n, err := newHook(t).Parse(header, buffer)
-	require.NoError(t, err)
-	key := n.Key()
-	broken := []byte(`{"order_id":"o-1"}`)
-	_, err = newHook(t).Parse(hookHeader(hookClockShown, string(broken)), broken)
-	var malformed *paymentsvc.NotificationError
-	require.ErrorAs(t, err, &malformed)
+// hookFaults are all the ways in which a delivery is refused, for a Webhook that newHook made.
+func hookFaults() []hookFault {
+	changed := func(body string, change func(*http.Request)) func() *http.Request {
+		return func() *http.Request {
+			r := hookRequest(body)
+			change(r)
+			return r
+		}
+	}
+	large := strings.Replace(hookBody, "o-1", strings.Repeat("o", hookBodyLimit), 1)
+	return []hookFault{
+		{"no timestamp", paymentsvc.ErrMissingHeader, http.StatusUnauthorized,
+			changed(hookBody, func(r *http.Request) { r.Header.Del("Timestamp") }), hookBody},
+		{"no signature", paymentsvc.ErrMissingHeader, http.StatusUnauthorized,
+			changed(hookBody, func(r *http.Request) { r.Header.Del("Signature") }), hookBody},
+		{"two signatures", paymentsvc.ErrMalformedHeader, http.StatusUnauthorized,
+			changed(hookBody, func(r *http.Request) { r.Header.Add("Signature", "a") }), hookBody},
+		{"a timestamp that is none", paymentsvc.ErrMalformedHeader, http.StatusUnauthorized,
+			changed(hookBody, func(r *http.Request) { r.Header = hookHeader("1e9", hookBody) }), hookBody},
+		{"a forged signature", paymentsvc.ErrSignatureMismatch, http.StatusUnauthorized,
+			changed(hookBody, func(r *http.Request) {
+				r.Header.Set("Signature", plainSignature(hookOther, hookClockShown, hookBody))
+			}), hookBody},
+		{"a forged signature over no notification", paymentsvc.ErrSignatureMismatch, http.StatusUnauthorized,
+			changed("no JSON", func(r *http.Request) { r.Header.Set("Signature", "a") }), "no JSON"},
+		{"too old", paymentsvc.ErrTimestampTooOld, http.StatusUnauthorized,
+			changed(hookBody, func(r *http.Request) { r.Header = hookHeader("1699999699", hookBody) }), hookBody},
+		{"too new", paymentsvc.ErrTimestampTooNew, http.StatusUnauthorized,
+			changed(hookBody, func(r *http.Request) { r.Header = hookHeader("1700000301", hookBody) }), hookBody},
+		{"an empty body", paymentsvc.ErrEmptyBody, http.StatusBadRequest,
+			changed("", func(*http.Request) {}), ""},
+		{"a body that had been read", paymentsvc.ErrEmptyBody, http.StatusBadRequest,
+			changed(hookBody, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }), ""},
+		{"a right signature over no JSON", paymentsvc.ErrMalformedNotification, http.StatusBadRequest,
+			changed("no JSON", func(*http.Request) {}), "no JSON"},
+		{"a right signature over an object that lacks fields", paymentsvc.ErrMalformedNotification, http.StatusBadRequest,
+			changed("{}", func(*http.Request) {}), "{}"},
+		{"a body that is declared too large", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
+			changed(large, func(*http.Request) {}), large},
+		{"a body that is too large without being declared", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
+			changed(large, func(r *http.Request) { r.ContentLength = -1 }), large},
+		{"a small body that is declared too large", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
+			changed(hookBody, func(r *http.Request) { r.ContentLength = hookBodyLimit + 1 }), hookBody},
+	}
+}
 
-	for i := range buffer {
-		buffer[i] = 'x'
+func TestWebhookTellsFaultsApart(t *testing.T) {
+	for _, fault := range hookFaults() {
+		t.Run(fault.name, func(t *testing.T) {
+			n, err := newHook(t).ParseRequest(fault.make())
+			isOnly(t, err, fault.want)
+			assert.Nil(t, n)
+			answer := answerOf(newHook(t).Handler(neverCalled(t)), fault.make())
+			assert.Equal(t, fault.status, answer.Code)
+			assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "an answer tells a forger nothing")
+		})
 	}
-	for i := range broken {
-		broken[i] = 'x'
+}
+
+func TestWebhookLeavesTheBodyReadable(t *testing.T) {
+	faults := append(hookFaults(), hookFault{"success", nil, http.StatusOK, func() *http.Request { return hookRequest(hookBody) }, hookBody})
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			r := fault.make()
+			closer := &closeCounter{ReadCloser: r.Body}
+			r.Body = closer
+			_, err := newHook(t).ParseRequest(r)
+			require.Equal(t, fault.want == nil, err == nil)
+			unread(t, r, fault.body)
+			require.NoError(t, r.Body.Close())
+			assert.Equal(t, 1, closer.closed, "closing closes the request's own body")
+		})
 	}
-	header.Set("Timestamp", "x")
+	t.Run("twice through ParseRequest", func(t *testing.T) {
+		r := hookRequest(hookBody)
+		for range 2 {
+			n, err := newHook(t).ParseRequest(r)
+			require.NoError(t, err)
+			assert.Equal(t, hookBody, string(n.Raw))
+			r.Body = io.NopCloser(bytes.NewReader(n.Raw))
+		}
+	})
+	t.Run("a body that broke off breaks off again", func(t *testing.T) {
+		r := hookRequest(hookBody)
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(hookBody[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		_, err := newHook(t).ParseRequest(r)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		isOnly(t, err, nil)
+		body, err := io.ReadAll(r.Body)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Equal(t, hookBody[:40], string(body))
+	})
+	t.Run("no body at all", func(t *testing.T) {
+		r := hookRequest(hookBody)
+		r.Body = nil
+		_, err := newHook(t).ParseRequest(r)
+		isOnly(t, err, paymentsvc.ErrEmptyBody)
+		r.Body = http.NoBody
+		_, err = newHook(t).ParseRequest(r)
+		isOnly(t, err, paymentsvc.ErrEmptyBody)
+	})
+}
+
+type closeCounter struct {
+	io.ReadCloser
+	closed int
+}
+
+func (c *closeCounter) Close() error {
+	c.closed++
+	return c.ReadCloser.Close()
+}
+
+func TestWebhookNamesAnEmptyBody(t *testing.T) {
+	for _, body := range [][]byte{nil, {}} {
+		isOnly(t, newHook(t).Verify(hookHeader(hookClockShown, ""), body), paymentsvc.ErrEmptyBody)
+		_, err := newHook(t).Parse(hookHeader(hookClockShown, ""), body)
+		isOnly(t, err, paymentsvc.ErrEmptyBody)
+	}
+	logged := func(h http.Handler) http.Handler { // as middleware does that forgets to put the body back
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			h.ServeHTTP(w, r)
+		})
+	}
+	var reason error
+	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { reason = err }
+	})
+	server := httptest.NewServer(logged(webhook.Handler(neverCalled(t))))
+	defer server.Close()
+	post(t, server, "/", hookHeader(hookClockShown, hookBody), strings.NewReader(hookBody))
+	isOnly(t, reason, paymentsvc.ErrEmptyBody)
+	assert.Contains(t, reason.Error(), "already read", "it says what may have happened")
+}
+
+// endless is a body that counts what is read of it. It ends after 16 MiB all the same, for the sake of a machine on
+// which nobody stops reading.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.read > 16<<20 {
+		return 0, io.EOF
+	}
+	for i := range p {
+		p[i] = 'a'
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+func TestWebhookBoundsTheBody(t *testing.T) {
+	padded := func(size int) string { return hookBody + strings.Repeat(" ", size-len(hookBody)) }
+	for _, test := range []struct {
+		name  string
+		limit int64
+		size  int
+		want  error
+	}{
+		{"64 KiB pass", 0, 64 << 10, nil},
+		{"a byte more does not", 0, 64<<10 + 1, paymentsvc.ErrBodyTooLarge},
+		{"a limit of its own is kept", 1000, 1000, nil},
+		{"a byte more than that", 1000, 1001, paymentsvc.ErrBodyTooLarge},
+		{"a higher limit", 1 << 20, 1 << 20, nil},
+		{"a byte more than the higher limit", 1 << 20, 1<<20 + 1, paymentsvc.ErrBodyTooLarge},
+		{"the highest limit", math.MaxInt64, 1 << 20, nil},
+		{"a limit of one byte", 1, 200, paymentsvc.ErrBodyTooLarge},
+	} {
+		for _, declared := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, declared: %t", test.name, declared), func(t *testing.T) {
+				webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = test.limit })
+				r := hookRequest(padded(test.size))
+				if !declared {
+					r.ContentLength = -1
+				}
+				n, err := webhook.ParseRequest(r)
+				if test.want == nil {
+					require.NoError(t, err)
+					assert.Len(t, n.Raw, test.size)
+					return
+				}
+				isOnly(t, err, test.want)
+			})
+		}
+	}
+	t.Run("of an endless body one byte over the limit is read", func(t *testing.T) {
+		body := &endless{}
+		r := hookRequest(hookBody)
+		r.Body, r.ContentLength = io.NopCloser(body), -1
+		_, err := newHook(t).ParseRequest(r)
+		isOnly(t, err, paymentsvc.ErrBodyTooLarge)
+		assert.Equal(t, hookBodyLimit+1, body.read)
+	})
+	t.Run("of a body that is declared too large nothing is read", func(t *testing.T) {
+		body := &endless{}
+		r := hookRequest(hookBody)
+		r.Body, r.ContentLength = io.NopCloser(body), hookBodyLimit+1
+		_, err := newHook(t).ParseRequest(r)
+		isOnly(t, err, paymentsvc.ErrBodyTooLarge)
+		assert.Zero(t, body.read)
+	})
+	t.Run("Verify and Parse take what they are given", func(t *testing.T) {
+		body := padded(1 << 20)
+		require.NoError(t, newHook(t).Verify(hookHeader(hookClockShown, body), []byte(body)))
+	})
+}
+
+func TestWebhookBodyCutByMaxBytesHandlerIsTooLarge(t *testing.T) {
+	limited := http.MaxBytesHandler(newHook(t).Handler(accept), int64(len(hookBody)-1))
+	assert.Equal(t, http.StatusRequestEntityTooLarge, answerOf(limited, hookRequest(hookBody)).Code)
+}
+
+func TestWebhookContentLengthIsOnlyAHint(t *testing.T) {
+	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = math.MaxInt64 })
+	for _, declared := range []int64{-1, 0, 1, int64(len(hookBody)) - 1, int64(len(hookBody)) + 1, 1 << 20, math.MaxInt64} {
+		r := hookRequest(hookBody)
+		r.ContentLength = declared
+		n, err := webhook.ParseRequest(r)
+		require.NoError(t, err, declared)
+		assert.Equal(t, hookBody, string(n.Raw))
+		unread(t, r, hookBody)
+	}
+}
+
+func TestWebhookReadsABodyInPieces(t *testing.T) {
+	server := httptest.NewServer(newHook(t).Handler(accept))
+	defer server.Close()
+	for _, size := range []int{0, hookBodyLimit - len(hookBody)} {
+		body := hookBody + strings.Repeat(" ", size)
+		chunked := struct{ io.Reader }{strings.NewReader(body)} // of unknown length
+		assert.Equal(t, http.StatusOK, post(t, server, "/", hookHeader(hookClockShown, body), chunked))
+	}
+	tooLarge := struct{ io.Reader }{strings.NewReader(strings.Repeat("a", 2*hookBodyLimit))}
+	assert.Equal(t, http.StatusRequestEntityTooLarge, post(t, server, "/", hookHeader(hookClockShown, hookBody), tooLarge))
+
+	r := hookRequest(hookBody)
+	r.Body, r.ContentLength = io.NopCloser(iotest.OneByteReader(strings.NewReader(hookBody))), -1
+	n, err := newHook(t).ParseRequest(r)
+	require.NoError(t, err)
 	assert.Equal(t, hookBody, string(n.Raw))
-	assert.Equal(t, key, n.Key())
-	assert.Equal(t, `{"order_id":"o-1"}`, string(malformed.Raw))
+}
+
+// hookServer is a server of net/http that counts the bytes which it takes off its connections.
+type hookServer struct {
+	*httptest.Server
+	taken atomic.Int64
+}
+
+// dial opens a connection and sends the head of a notification whose signature is right for hookBody.
+func (w *hookServer) dial(t testing.TB, header ...string) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", w.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: partner.example\r\nTimestamp: %s\r\nSignature: %s\r\n%s\r\n\r\n",
+		hookClockShown, plainSignature(testSecret, hookClockShown, hookBody), strings.Join(header, "\r\n"))
+	require.NoError(t, err)
+	return conn.(*net.TCPConn)
+}
+
+func newHookServer(t testing.TB, h http.Handler) *hookServer {
+	t.Helper()
+	w := &hookServer{}
+	w.Server = httptest.NewUnstartedServer(h)
+	w.Listener = countedListener{w.Listener, &w.taken}
+	w.Start()
+	t.Cleanup(w.Close)
+	return w
+}
+
+type countedListener struct {
+	net.Listener
+	taken *atomic.Int64
+}
+
+func (l countedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return countedConn{conn, l.taken}, err
+}
+
+type countedConn struct {
+	net.Conn
+	taken *atomic.Int64
+}
+
+func (c countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.taken.Add(int64(n))
+	return n, err
+}
+
+// statusOn reads the status of the answer on conn.
+func statusOn(t testing.TB, conn net.Conn) int {
+	t.Helper()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusRequestEntityTooLarge {
+		assert.True(t, answer.Close, "what is left of the body is not to be taken for a next request")
+	}
+	return answer.StatusCode
+}
+
+func TestWebhookAnswersAnOversizeBodyUnread(t *testing.T) {
+	server := newHookServer(t, newHook(t).Handler(neverCalled(t)))
+
+	t.Run("1 GB that is announced and never sent", func(t *testing.T) {
+		conn := server.dial(t, "Content-Length: 1000000000")
+		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
+	})
+	t.Run("1 GB that waits to be asked for", func(t *testing.T) {
+		conn := server.dial(t, "Content-Length: 1000000000", "Expect: 100-continue")
+		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn), "and not 100 Continue")
+	})
+	t.Run("chunks without end", func(t *testing.T) {
+		server.taken.Store(0)
+		conn := server.dial(t, "Transfer-Encoding: chunked")
+		done := make(chan struct{})
+		go func() { // sends for as long as anybody reads
+			defer close(done)
+			chunk := "8000\r\n" + strings.Repeat("a", 0x8000) + "\r\n"
+			for {
+				if _, err := io.WriteString(conn, chunk); err != nil {
+					return
+				}
+			}
+		}()
+		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
+		require.NoError(t, conn.Close())
+		<-done
+		// net/http itself may take up to 256 KiB more, behind the answer, before it gives the connection up.
+		assert.LessOrEqual(t, server.taken.Load(), int64(hookBodyLimit+256<<10+32<<10))
+	})
+}
+
+func TestWebhookContentLengthThatLies(t *testing.T) {
+	var reason error
+	arrived := make(chan struct{}, 1)
+	server := newHookServer(t, newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(w http.ResponseWriter, _ *http.Request, err error) {
+			reason = err
+			w.WriteHeader(http.StatusTeapot)
+			arrived <- struct{}{}
+		}
+	}).Handler(neverCalled(t)))
+	plain := newHookServer(t, newHook(t).Handler(neverCalled(t)))
+	length := func(off int) string { return "Content-Length: " + strconv.Itoa(len(hookBody)+off) }
+	send := func(t *testing.T, to *hookServer, off int) *net.TCPConn {
+		conn := to.dial(t, length(off), "Connection: close")
+		_, err := io.WriteString(conn, hookBody)
+		require.NoError(t, err)
+		require.NoError(t, conn.CloseWrite())
+		return conn
+	}
+	t.Run("more is announced than sent", func(t *testing.T) {
+		assert.Equal(t, http.StatusBadRequest, statusOn(t, send(t, plain, 10)))
+		send(t, server, 10)
+		<-arrived
+		isOnly(t, reason, nil)
+		require.ErrorIs(t, reason, io.ErrUnexpectedEOF)
+	})
+	t.Run("less is announced than sent", func(t *testing.T) {
+		assert.Equal(t, http.StatusUnauthorized, statusOn(t, send(t, plain, -10)))
+		send(t, server, -10)
+		<-arrived
+		isOnly(t, reason, paymentsvc.ErrSignatureMismatch)
+	})
+	t.Run("the length is right", func(t *testing.T) {
+		right := newHookServer(t, newHook(t).Handler(accept))
+		assert.Equal(t, http.StatusOK, statusOn(t, send(t, right, 0)))
+	})
+}
+
+func TestWebhookRejectsASecondHeaderOnTheWire(t *testing.T) {
+	server := newHookServer(t, newHook(t).Handler(neverCalled(t)))
+	for _, second := range []string{"signature: a", "TIMESTAMP: 1700000000", "Timestamp:"} {
+		conn := server.dial(t, second, "Content-Length: "+strconv.Itoa(len(hookBody)), "Connection: close")
+		_, err := io.WriteString(conn, hookBody)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusUnauthorized, statusOn(t, conn), second)
+	}
+}
+
+// What is not a request that every hop understands in the same way must not reach the function, or only as the one
+// notification that was signed.
+func TestWebhookHandlesOnlyOneSignedRequestOnTheWire(t *testing.T) {
+	length := "Content-Length: " + strconv.Itoa(len(hookBody))
+	signature := plainSignature(testSecret, hookClockShown, hookBody)
+	signed := "Timestamp: " + hookClockShown + "\r\nSignature: " + signature + "\r\n"
+	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n", len(hookBody), hookBody)
+	for _, test := range []struct {
+		name, head, body string
+		handled          int64
+	}{
+		{"as it should be", signed + length, hookBody, 1},
+		{"chunked", signed + "Transfer-Encoding: chunked", chunked + "\r\n", 1},
+		{"chunked, and a length as well", signed + length + "\r\nTransfer-Encoding: chunked", chunked + "\r\n", 1}, // chunked wins
+		{"two lengths that differ", signed + length + "\r\nContent-Length: 2", hookBody, 0},
+		{"a list of lengths", signed + length + ", 2", hookBody, 0},
+		{"a length with a sign", signed + "Content-Length: +" + strconv.Itoa(len(hookBody)), hookBody, 0},
+		{"a length beyond 64 bits", signed + "Content-Length: 18446744073709551615", hookBody, 0},
+		{"an unknown encoding", signed + "Transfer-Encoding: xchunked", chunked + "\r\n", 0},
+		{"two encodings", signed + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", chunked + "\r\n", 0},
+		{"headers behind the body", "Transfer-Encoding: chunked\r\nTrailer: Signature, Timestamp", chunked + signed + "\r\n", 0},
+		{"a signature behind the body", "Timestamp: " + hookClockShown + "\r\nTransfer-Encoding: chunked\r\nTrailer: Signature",
+			chunked + "Signature: " + signature + "\r\n\r\n", 0},
+		{"a second signature behind the body", signed + "Transfer-Encoding: chunked\r\nTrailer: Signature",
+			chunked + "Signature: " + signature + "\r\n\r\n", 1}, // a trailer is no header
+		{"a space before the colon", "Timestamp: " + hookClockShown + "\r\nSignature : " + signature + "\r\n" + length, hookBody, 0},
+		{"a folded signature", "Timestamp: " + hookClockShown + "\r\nSignature: " + signature[:32] + "\r\n " + signature[32:] + "\r\n" + length, hookBody, 0},
+		{"a zero byte in a header", signed + "X-Zero: a\x00b\r\n" + length, hookBody, 0},
+		{"a return within a header", signed + "X-Return: a\rSignature: b\r\n" + length, hookBody, 0},
+		{"no length at all", signed + "X-None: a", hookBody, 0},
+		{"another request in the body", signed + "Content-Length: " + strconv.Itoa(2*len(hookBody)),
+			"0\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\n" + signed + length + "\r\n\r\n" + hookBody, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var handled atomic.Int64
+			server := newHookServer(t, newHook(t).Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+				handled.Add(1)
+				assert.Equal(t, hookBody, string(n.Raw))
+				return nil
+			}))
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			defer func() { _ = conn.Close() }()
+			write(conn, "POST / HTTP/1.1\r\nHost: partner.example\r\n"+test.head+"\r\n\r\n"+test.body)
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			defer func() { _ = answer.Body.Close() }()
+			assert.Equal(t, test.handled == 1, answer.StatusCode == http.StatusOK, "answered %d", answer.StatusCode)
+			_ = conn.Close()
+			server.Close() // waits for whatever is still being handled
+			assert.Equal(t, test.handled, handled.Load())
+		})
+	}
+}
+
+func TestWebhookHandlerPassesNotificationAndContext(t *testing.T) {
+	type key struct{}
+	var given *paymentsvc.Notification
+	handler := newHook(t).Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
+		given = n
+		assert.Equal(t, "of the request", ctx.Value(key{}))
+		return nil
+	})
+	r := hookRequest(hookBody)
+	answer := answerOf(handler, r.WithContext(context.WithValue(t.Context(), key{}, "of the request")))
+	assert.Equal(t, http.StatusOK, answer.Code)
+	assert.Empty(t, answer.Body.String())
+	require.NotNil(t, given)
+	assert.Equal(t, "o-1", given.OrderID)
+	assert.Equal(t, hookBody, string(given.Raw))
+}
+
+func TestWebhookHandlerOverHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(newHook(t).Handler(accept))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	assert.Equal(t, http.StatusOK, post(t, server, "/", hookHeader(hookClockShown, hookBody), strings.NewReader(hookBody)))
+	forged := hookHeader(hookClockShown, hookBody)
+	forged.Set("Signature", "a")
+	assert.Equal(t, http.StatusUnauthorized, post(t, server, "/", forged, strings.NewReader(hookBody)))
+	assert.Equal(t, http.StatusRequestEntityTooLarge,
+		post(t, server, "/", hookHeader(hookClockShown, hookBody), strings.NewReader(strings.Repeat("a", 2*hookBodyLimit))))
+}
+
+func TestWebhookHandlerAllowsOnlyPOST(t *testing.T) {
+	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "post", ""} {
+		t.Run(method, func(t *testing.T) {
+			r := hookRequest(hookBody)
+			r.Method = method
+			body := &endless{}
+			r.Body = io.NopCloser(body)
+			answer := answerOf(newHook(t).Handler(neverCalled(t)), r)
+			assert.Equal(t, http.StatusMethodNotAllowed, answer.Code)
+			assert.Equal(t, []string{"POST"}, answer.Header().Values("Allow"))
+			assert.Zero(t, body.read)
+		})
+	}
+	var reason error
+	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { reason = err }
+	})
+	answerOf(webhook.Handler(neverCalled(t)), httptest.NewRequest(http.MethodGet, "/", nil))
+	isOnly(t, reason, paymentsvc.ErrMethodNotAllowed)
+}
+
+// functionErrors are errors of a function that look like a refusal and are none.
+func functionErrors() map[string]error {
+	return map[string]error{
+		"an error of its own":                  errors.New("the database is away"),
+		"one that wraps ErrSignatureMismatch":  fmt.Errorf("other service: %w", paymentsvc.ErrSignatureMismatch),
+		"one that wraps ErrBodyTooLarge":       fmt.Errorf("other service: %w", paymentsvc.ErrBodyTooLarge),
+		"one that wraps ErrMethodNotAllowed":   paymentsvc.ErrMethodNotAllowed,
+		"one that wraps ErrEmptyBody":          paymentsvc.ErrEmptyBody,
+		"a *NotificationError":                 &paymentsvc.NotificationError{Err: errors.New("of another notification")},
+		"the error of a context":               context.Canceled,
+		"one that wraps ErrTimestampTooOld":    paymentsvc.ErrTimestampTooOld,
+		"one that wraps ErrUnexpectedResponse": paymentsvc.ErrUnexpectedResponse,
+	}
+}
+
+func TestWebhookHandlerAnswers500ForEveryErrorOfTheFunction(t *testing.T) {
+	for name, err := range functionErrors() {
+		t.Run(name, func(t *testing.T) {
+			failing := func(context.Context, *paymentsvc.Notification) error { return err }
+			answer := answerOf(newHook(t).Handler(failing), hookRequest(hookBody))
+			assert.Equal(t, http.StatusInternalServerError, answer.Code)
+			assert.NotContains(t, answer.Body.String(), err.Error(), "the reason is not the service's to know")
+			assert.Empty(t, answer.Header().Get("Connection"))
+
+			var reason error
+			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+				c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { reason = err }
+			})
+			answerOf(webhook.Handler(failing), hookRequest(hookBody))
+			assert.Same(t, err, reason, "Respond gets the very error")
+		})
+	}
+}
+
+func TestWebhookHandlerLeavesPanicsToNetHTTP(t *testing.T) {
+	responded := false
+	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(http.ResponseWriter, *http.Request, error) { responded = true }
+	})
+	panicking := webhook.Handler(func(context.Context, *paymentsvc.Notification) error { panic(http.ErrAbortHandler) })
+	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { answerOf(panicking, hookRequest(hookBody)) })
+	assert.False(t, responded, "nobody can know what to answer")
+
+	server := httptest.NewServer(panicking)
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(hookBody))
+	require.NoError(t, err)
+	r.Header = hookHeader(hookClockShown, hookBody)
+	_, err = server.Client().Do(r)
+	require.ErrorIs(t, err, io.EOF, "net/http ends the connection without an answer")
+}
+
+func TestWebhookRespondReplacesEveryAnswer(t *testing.T) {
+	type call struct {
+		request *http.Request
+		err     error
+	}
+	var calls []call
+	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(w http.ResponseWriter, r *http.Request, err error) {
+			calls = append(calls, call{r, err})
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, `{"taken":true}`)
+		}
+	})
+	faults := append(hookFaults(),
+		hookFault{"success", nil, http.StatusOK, func() *http.Request { return hookRequest(hookBody) }, ""},
+		hookFault{"another method", paymentsvc.ErrMethodNotAllowed, 405, func() *http.Request {
+			return httptest.NewRequest(http.MethodGet, "/", nil)
+		}, ""},
+	)
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			calls = nil
+			r := fault.make()
+			answer := answerOf(webhook.Handler(accept), r)
+			assert.Equal(t, http.StatusAccepted, answer.Code)
+			assert.Equal(t, `{"taken":true}`, answer.Body.String(), "and nothing else")
+			assert.Equal(t, "application/json", answer.Header().Get("Content-Type"))
+			require.Len(t, calls, 1)
+			assert.Same(t, r, calls[0].request)
+			if fault.want == nil {
+				require.NoError(t, calls[0].err)
+				return
+			}
+			isOnly(t, calls[0].err, fault.want)
+		})
+	}
+}
+
+func TestWebhookOnErrorSeesWhatWasNotHandled(t *testing.T) {
+	type call struct {
+		request *http.Request
+		err     error
+	}
+	var calls []call
+	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.OnError = func(r *http.Request, err error) { calls = append(calls, call{r, err}) }
+	})
+	for _, fault := range hookFaults() {
+		t.Run(fault.name, func(t *testing.T) {
+			calls = nil
+			r := fault.make()
+			assert.Equal(t, fault.status, answerOf(webhook.Handler(accept), r).Code)
+			require.Len(t, calls, 1)
+			assert.Same(t, r, calls[0].request)
+			isOnly(t, calls[0].err, fault.want)
+		})
+	}
+	t.Run("an error of the function", func(t *testing.T) {
+		calls = nil
+		failing := func(context.Context, *paymentsvc.Notification) error { return io.ErrClosedPipe }
+		assert.Equal(t, http.StatusInternalServerError, answerOf(webhook.Handler(failing), hookRequest(hookBody)).Code)
+		require.Len(t, calls, 1)
+		assert.Same(t, io.ErrClosedPipe, calls[0].err)
+	})
+	t.Run("a success is no error", func(t *testing.T) {
+		calls = nil
+		assert.Equal(t, http.StatusOK, answerOf(webhook.Handler(accept), hookRequest(hookBody)).Code)
+		assert.Empty(t, calls)
+	})
+}
+
+// Who signs a fuzzed message, so that the fuzzer gets behind the signature, which it could never make itself.
+const (
+	signedByNobody = iota
+	signedByFirst
+	signedBySecond
+	signedByOther
+	signers
+)
+
+// fuzzedSignature gives the signature of a message, and the index of the secret that makes it or -1.
+func fuzzedSignature(signer uint8, timestamp, signature, body string) (given string, index int) {
+	switch signer % signers {
+	case signedByFirst:
+		signature = plainSignature(testSecret, timestamp, body)
+	case signedBySecond:
+		signature = plainSignature(hookOther, timestamp, body)
+	case signedByOther:
+		signature = plainSignature("a key that nobody accepts", timestamp, body)
+	}
+	for i, secret := range []paymentsvc.Secret{testSecret, hookOther} {
+		if signature == plainSignature(secret, timestamp, body) {
+			return signature, i
+		}
+	}
+	return signature, -1
+}
+
+// fuzzedHook accepts two secrets and, of the timestamps, those that are five minutes or less from hookNow.
+func fuzzedHook(t testing.TB) *paymentsvc.Webhook {
+	return newHook(t, withSecrets(testSecret, hookOther))
+}
+
+// secondsFromNow gives the distance of a timestamp of plain digits, false for every other text.
+func secondsFromNow(timestamp string) (int64, bool) {
+	if timestamp == "" || strings.Trim(timestamp, "0123456789") != "" {
+		return 0, false
+	}
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil || seconds >= time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).Unix() {
+		return 0, false
+	}
+	return max(seconds-hookNow, hookNow-seconds), true
+}
+
+func addSeeds(add func(signer uint8, timestamp, signature, body string)) {
+	bodies := []string{hookBody, "", "{}", "null", hookBody + hookBody, " " + hookBody + "\n", "\x00", `{"event":"\ud800"}`}
+	for _, fault := range notificationFaults() {
+		bodies = append(bodies, fault.body)
+	}
+	for _, body := range bodies {
+		add(signedByFirst, hookClockShown, "", body)
+	}
+	for signer := range uint8(signers) {
+		for _, timestamp := range []string{hookClockShown, "1699999700", "1699999699", "1700000301", "", "+5", "253402300799", "٤"} {
+			add(signer, timestamp, plainSignature(testSecret, timestamp, hookBody), hookBody)
+		}
+	}
+	add(signedByNobody, hookClockShown, strings.ToUpper(plainSignature(testSecret, hookClockShown, hookBody)), hookBody)
+}
+
+func FuzzWebhookParse(f *testing.F) {
+	addSeeds(func(signer uint8, timestamp, signature, body string) {
+		f.Add(signer, timestamp, signature, "X-Other", "", []byte(body))
+	})
+	f.Add(uint8(signedByFirst), hookClockShown, "", "signature", "a", []byte(hookBody))
+	f.Add(uint8(signedByFirst), hookClockShown, "", "TIMESTAMP", hookClockShown, []byte(hookBody))
+	f.Add(uint8(signedByFirst), hookClockShown, "", "time\u017ftamp", hookClockShown, []byte(hookBody))
+	webhook := fuzzedHook(f)
+
+	f.Fuzz(func(t *testing.T, signer uint8, timestamp, signature, name, value string, body []byte) {
+		given, index := fuzzedSignature(signer, timestamp, signature, string(body))
+		header := http.Header{"Timestamp": {timestamp}, "Signature": {given}}
+		header[name] = append(header[name], value)
+		again := len(name) == 9 && (strings.EqualFold(name, "timestamp") || strings.EqualFold(name, "signature"))
+		before := bytes.Clone(body)
+
+		verifyErr := webhook.Verify(header, body)
+		n, parseErr := webhook.Parse(header, body)
+		require.Equal(t, before, body, "the body was changed")
+
+		age, digits := secondsFromNow(timestamp)
+		acceptable := index >= 0 && digits && age <= 300 && len(body) > 0 && !again
+		require.Equal(t, acceptable, verifyErr == nil, "Verify: %v", verifyErr)
+		if !acceptable {
+			require.Nil(t, n)
+			require.EqualError(t, parseErr, verifyErr.Error())
+			require.NotErrorIs(t, parseErr, paymentsvc.ErrMalformedNotification)
+			return
+		}
+		if parseErr != nil {
+			var malformed *paymentsvc.NotificationError
+			require.ErrorAs(t, parseErr, &malformed)
+			require.Equal(t, body, malformed.Raw)
+			return
+		}
+		require.Equal(t, index, n.SecretIndex)
+		require.Equal(t, body, []byte(n.Raw))
+		require.True(t, n.Amount.IsSet())
+		require.NotEmpty(t, n.Event)
+		require.NotEmpty(t, n.OrderID)
+		require.NotEmpty(t, n.StatusDescription)
+		require.Len(t, n.Key(), 64)
+	})
+}
+
+func FuzzWebhookHandler(f *testing.F) {
+	addSeeds(func(signer uint8, timestamp, signature, body string) {
+		f.Add(signer, "POST", timestamp, signature, body, int64(len(body)), uint8(0))
+	})
+	f.Add(uint8(signedByFirst), "GET", hookClockShown, "", hookBody, int64(len(hookBody)), uint8(0))
+	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody, int64(-1), uint8(1))
+	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody, int64(1<<40), uint8(2))
+	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody+strings.Repeat(" ", hookBodyLimit), int64(0), uint8(3))
+	webhook := fuzzedHook(f)
+	errBroken := errors.New("broken")
+
+	f.Fuzz(func(t *testing.T, signer uint8, method, timestamp, signature, body string, length int64, how uint8) {
+		given, index := fuzzedSignature(signer, timestamp, signature, body)
+		var handled *paymentsvc.Notification
+		failing := how&4 != 0
+		handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+			handled = n
+			if failing {
+				return paymentsvc.ErrSignatureMismatch // of another message
+			}
+			return nil
+		})
+		var reader io.Reader = strings.NewReader(body)
+		broken := false
+		switch how % 4 {
+		case 1:
+			reader = iotest.OneByteReader(reader)
+		case 2:
+			reader = iotest.DataErrReader(reader)
+		case 3:
+			reader, broken = io.MultiReader(reader, iotest.ErrReader(errBroken)), true
+		}
+		r := httptest.NewRequest(http.MethodPost, "/notifications", nil)
+		r.Method, r.ContentLength, r.Body = method, length, io.NopCloser(reader)
+		r.Header = http.Header{"Timestamp": {timestamp}, "Signature": {given}}
+		answer := answerOf(handler, r)
+
+		age, digits := secondsFromNow(timestamp)
+		tooLarge := len(body) > hookBodyLimit || length > hookBodyLimit
+		verified := index >= 0 && digits && age <= 300 && body != "" && !tooLarge && !broken && method == http.MethodPost
+		if handled != nil {
+			require.True(t, verified, "handled, and nobody signed it")
+			require.Equal(t, body, string(handled.Raw))
+			require.Equal(t, index, handled.SecretIndex)
+		}
+		var allowed []int
+		switch {
+		case method != http.MethodPost:
+			allowed = []int{http.StatusMethodNotAllowed}
+		case tooLarge:
+			allowed = []int{http.StatusRequestEntityTooLarge}
+		case broken:
+			allowed = []int{http.StatusBadRequest}
+		case handled != nil && failing:
+			allowed = []int{http.StatusInternalServerError}
+		case handled != nil:
+			allowed = []int{http.StatusOK}
+		case verified:
+			allowed = []int{http.StatusBadRequest} // signed, and no notification
+		case body == "":
+			allowed = []int{http.StatusBadRequest, http.StatusUnauthorized} // whichever is seen first
+		default:
+			allowed = []int{http.StatusUnauthorized}
+		}
+		require.Contains(t, allowed, answer.Code)
+		if handled == nil || failing {
+			require.NotEqual(t, http.StatusOK, answer.Code)
+		}
+	})
 }

@@ -1,0 +1,247 @@
+package paymentsvc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func TestErrorTextSaysWhetherMoneyMayHaveMoved(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  paymentsvc.Error
+		want string
+	}{
+		{"unknown start", paymentsvc.Error{Endpoint: "init_payout", Attempts: 1, HTTPStatus: 502, Err: io.ErrUnexpectedEOF},
+			"paymentsvc: init_payout: outcome unknown, the request may have been carried out: HTTP 502: unexpected EOF"},
+		{"unknown read", paymentsvc.Error{Endpoint: "get_balance", Attempts: 3, Err: io.ErrUnexpectedEOF},
+			"paymentsvc: get_balance: unexpected EOF (after 3 attempts)"},
+		{"not sent", paymentsvc.Error{Endpoint: "init_payment/card", Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF},
+			"paymentsvc: init_payment/card: not sent: EOF"},
+		{"rejected", paymentsvc.Error{Endpoint: "init_form", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 200, Attempts: 1, Err: io.EOF},
+			"paymentsvc: init_form: rejected: HTTP 200: EOF"},
+		{"the zero value", paymentsvc.Error{}, "paymentsvc: : "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, test.err.Error())
+			assert.Equal(t, test.want, fmt.Sprintf("%v", test.err), "a copy reads like the pointer")
+		})
+	}
+	assert.Equal(t, "unknown, not sent, rejected", strings.Join([]string{
+		paymentsvc.OutcomeUnknown.String(), paymentsvc.OutcomeNotSent.String(), paymentsvc.OutcomeRejected.String(),
+	}, ", "))
+}
+
+func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		date   time.Duration // of the service's clock, less the local one
+		waits  time.Duration // before the request leaves, for a connection or a rate limiter
+		want   string
+	}{
+		{"the clock is right", 401, 0, 0, "unauthorized; the timestamp was 0s old when the answer came"},
+		{"the clock is behind", 401, 90 * time.Second, 0,
+			"unauthorized; the timestamp was 0s old when the answer came; the local clock is 1m30s behind the service's"},
+		{"the clock is ahead", 403, -time.Hour, 0, "forbidden: without Config.DecodeError this may be a proxy's answer" +
+			"; the timestamp was 0s old when the answer came; the local clock is 1h0m0s ahead of the service's"},
+		{"the request left late", 401, 0, 20 * time.Second, "unauthorized; the timestamp was 20s old when the answer came"},
+		{"not about a signature", 404, 0, 0, "not found: without Config.DecodeError this may be a proxy's answer"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, "http://127.0.0.1", over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+					time.Sleep(test.waits)
+					date := time.Now().Add(test.date).UTC().Format(http.TimeFormat)
+					return canned(test.status, http.Header{"Date": {date}}, ""), nil
+				})))
+				_, err := c.GetBalance(t.Context())
+				require.EqualError(t, err, fmt.Sprintf("paymentsvc: get_balance: %sHTTP %d: %s",
+					map[bool]string{true: "rejected: "}[test.status == 401], test.status, test.want))
+			})
+		})
+	}
+}
+
+func TestErrorFields(t *testing.T) {
+	type found = paymentsvc.ServiceError
+	for _, test := range []struct {
+		name, code, message, body string
+		want                      *found
+	}{
+		{"flat", "code", "message", `{"code":"E1","message":"no"}`, &found{Code: "E1", Message: "no"}},
+		{"nested", "error.code", "error.text", `{"error":{"code":"E1","text":"no"}}`, &found{Code: "E1", Message: "no"}},
+		{"three deep", "a.b.c", "", `{"a":{"b":{"c":7}}}`, &found{Code: "7"}},
+		{"a number keeps its text", "code", "message", `{"code":1.50}`, &found{Code: "1.50"}},
+		{"a long number keeps its digits", "code", "message", `{"code":12345678901234567890}`, &found{Code: "12345678901234567890"}},
+		{"an empty message", "code", "message", `{"code":7,"message":""}`, &found{Code: "7"}},
+		{"a message alone, where no code is named", "", "message", `{"message":"no"}`, &found{Message: "no"}},
+		{"what is neither string nor number is JSON", "error", "", `{"error":{"a":[1]}}`, &found{Code: `{"a":[1]}`}},
+		{"true", "error", "", `{"error":true}`, &found{Code: "true"}},
+		{"escapes are read", "code", "", `{"code":"\u0041"}`, &found{Code: "A"}},
+		{"a byte order mark", "code", "", "\ufeff" + `{"code":"A"}`, &found{Code: "A"}},
+		{"a second code that is not empty", "code", "", `{"code":0,"code":"A"}`, &found{Code: "A"}},
+		{"two zeros are a code", "code", "", `{"code":"00"}`, &found{Code: "00"}},
+
+		{"a message alone", "code", "message", `{"message":"no"}`, nil},
+		{"a message beside an empty code", "code", "message", `{"code":0,"message":"OK"}`, nil},
+		{"an empty message alone, where no code is named", "", "message", `{"message":""}`, nil},
+		{"zero", "code", "message", `{"code":0}`, nil},
+		{"zero with decimals", "code", "message", `{"code":-0.00e5}`, nil},
+		{"zero as text", "code", "message", `{"code":"0"}`, nil},
+		{"empty text", "code", "message", `{"code":""}`, nil},
+		{"false", "code", "message", `{"code":false}`, nil},
+		{"an empty object", "code", "message", `{"code":{ }}`, nil},
+		{"an empty list", "code", "message", `{"code":[]}`, nil},
+		{"both absent", "code", "message", `{"order_id":"1"}`, nil},
+		{"both null", "code", "message", `{"code":null,"message":null}`, nil},
+		{"the way there is null", "error.code", "error.message", `{"error":null}`, nil},
+		{"the way there is text", "error.code", "error.message", `{"error":"x"}`, nil},
+		{"another letter case", "code", "message", `{"Code":"E1"}`, nil},
+		{"no field is named", "", "", `{"":"E1"}`, nil},
+		{"a name that ends in a dot", "code.", "", `{"code":{"":"E1"}}`, nil},
+		{"no JSON", "code", "message", `<html>`, nil},
+		{"half of it", "code", "message", `{"code":"E1"`, nil},
+		{"two values", "code", "message", `{"code":"E1"}{}`, nil},
+		{"a list", "code", "message", `[{"code":"E1"}]`, nil},
+		{"nothing", "code", "message", ``, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, paymentsvc.ErrorFields(test.code, test.message)(http.StatusOK, []byte(test.body)))
+		})
+	}
+}
+
+func TestErrorDecoderSeesEveryAnswer(t *testing.T) {
+	decode := decoding(paymentsvc.ErrorFields("error.code", "error.message"))
+	reported := `{"error":{"code":17,"message":"limit"},` + paymentAnswer[1:]
+	for _, status := range []int{200, 302, 400, 409, 500} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			s := newService(t, answering(status, reported))
+			_, err := pay(t.Context(), newClient(t, s.base(), decode))
+			var service *paymentsvc.ServiceError
+			require.ErrorAs(t, err, &service)
+			assert.Equal(t, paymentsvc.ServiceError{Code: "17", Message: "limit"}, *service)
+			assert.NotContains(t, err.Error(), "limit", "the text of an answer stays out of the error's")
+		})
+	}
+}
+
+func TestErrorRetryAfter(t *testing.T) {
+	answered := func(header http.Header) *paymentsvc.Error {
+		c := newClient(t, "http://127.0.0.1", attempts(1),
+			over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+				return canned(http.StatusTooManyRequests, header, ""), nil
+			})))
+		_, err := c.InitPayout(t.Context(), payoutRequest())
+		var e *paymentsvc.Error
+		require.ErrorAs(t, err, &e)
+		return e
+	}
+	date := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, test := range []struct {
+		name   string
+		header http.Header
+		want   time.Duration
+	}{
+		{"seconds", http.Header{"Retry-After": {"3600"}}, time.Hour},
+		{"a date, by the service's clock", http.Header{
+			"Retry-After": {date.Add(time.Minute).Format(http.TimeFormat)}, "Date": {date.Format(http.TimeFormat)},
+		}, time.Minute},
+		{"a date that has passed", http.Header{"Retry-After": {date.Format(http.TimeFormat)}, "Date": {date.Add(1).Format(http.TimeFormat)}}, 0},
+		{"zero", http.Header{"Retry-After": {"0"}}, 0},
+		{"nonsense", http.Header{"Retry-After": {"soon"}}, 0},
+		{"no header", nil, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			wait, ok := answered(test.header).RetryAfter()
+			assert.Equal(t, test.want, wait)
+			assert.Equal(t, test.want > 0, ok)
+		})
+	}
+	t.Run("a date without any clock to measure it by", func(t *testing.T) {
+		e := paymentsvc.Error{Header: http.Header{"Retry-After": {date.Format(http.TimeFormat)}}}
+		_, ok := e.RetryAfter()
+		assert.False(t, ok)
+	})
+}
+
+func TestErrorClockSkew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		date := time.Now().Add(-90 * time.Second).UTC().Format(http.TimeFormat)
+		for _, test := range []struct {
+			header http.Header
+			want   time.Duration
+			known  bool
+		}{
+			{http.Header{"Date": {date}}, -90 * time.Second, true},
+			{http.Header{"Date": {"yesterday"}}, 0, false},
+			{nil, 0, false},
+		} {
+			c := newClient(t, "http://127.0.0.1", over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+				return canned(http.StatusUnauthorized, test.header, ""), nil
+			})))
+			response, err := pay(t.Context(), c)
+			skew, known := failed(t, response, err, paymentsvc.OutcomeRejected).ClockSkew()
+			assert.Equal(t, test.want, skew)
+			assert.Equal(t, test.known, known)
+		}
+	})
+	t.Run("and nothing without an answer", func(t *testing.T) {
+		_, err := pay(t.Context(), newClient(t, refusingPort(t)))
+		var e *paymentsvc.Error
+		require.ErrorAs(t, err, &e)
+		_, known := e.ClockSkew()
+		assert.False(t, known)
+	})
+}
+
+func TestErrorOfACancellationKeepsItsCause(t *testing.T) {
+	cause := errors.New("the buyer left")
+	asked := make(chan struct{})
+	release := make(chan struct{})
+	s := newService(t, func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-release
+	})
+	defer close(release)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-asked
+		cancel(cause)
+	}()
+	response, err := pay(ctx, newClient(t, s.base()))
+	failed(t, response, err, paymentsvc.OutcomeUnknown)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, err, cause)
+}
+
+func TestErrorOfAnAttemptDoesNotChangeLater(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var reported *paymentsvc.Error
+	var text string
+	c := newClient(t, "http://127.0.0.1", over(sequence(busy("Retry-After", "60"))), func(cfg *paymentsvc.Config) {
+		cfg.Retry = paymentsvc.Retry{MaxDelay: time.Hour}
+		cfg.OnAttempt = onEach(func(a paymentsvc.Attempt) {
+			require.ErrorAs(t, a.Err, &reported)
+			text = a.Err.Error()
+			cancel()
+		})
+	})
+	_, err := c.GetBalance(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.NotSame(t, reported, err)
+	assert.Equal(t, text, reported.Error())
+}
