@@ -145,7 +145,7 @@ func (c *Client) read(result transport.Result, out answer) (reported *ServiceErr
 		return nil, err
 	}
 	if c.decodeError != nil {
-		if reported := c.decodeError(result.Status, result.Body); reported != nil {
+		if reported = c.decodeError(result.Status, result.Body); reported != nil {
 			return reported, reported
 		}
 	}
@@ -157,7 +157,7 @@ func (c *Client) read(result transport.Result, out answer) (reported *ServiceErr
 		return nil, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err)
 	}
 	*raw = result.Body
-	return nil, nil
+	return reported, nil
 }
 
 // orderID returns the order_id of an answer that was no success, as far as it arrived.

@@ -258,7 +258,7 @@ func (a *alterer) record(n note, sep, equals string) recorded {
 	seen := map[sent]bool{}
 	for i := range len(list) + len(bodies) {
 		altered := n
-		body := ""
+		var body string
 		if i < len(list) {
 			altered = list[i]
 			body = altered.body()

@@ -144,7 +144,17 @@ func (r run) beginsAfter(previous run) bool {
 
 // stopsAt reports whether a fixed text has a byte that r cannot have.
 func (r run) stopsAt(fixed string) bool {
-	return r.shape.has != nil && strings.ContainsFunc(fixed, func(c rune) bool { return c >= 0x80 || !r.shape.has(byte(c)) })
+	return r.shape.has != nil && hasOther(fixed, r.shape.has)
+}
+
+// hasOther reports whether text has a byte that is none of a set.
+func hasOther(text string, set func(c byte) bool) bool {
+	for i := range len(text) {
+		if !set(text[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s shape) ownEnds() bool { return s.form == jsonObject || s.form == encoded || s.form == digest }
@@ -176,9 +186,7 @@ func disjoint(a, b func(byte) bool) bool {
 // listCut says how a list of fields can be cut in two ways, or returns "". Only names and values that are escaped stay
 // between their separators.
 func listCut(l *canonical.FieldList) string {
-	separates := func(text string) bool {
-		return strings.ContainsFunc(text, func(c rune) bool { return c >= 0x80 || !isFormText(byte(c)) })
-	}
+	separates := func(text string) bool { return hasOther(text, isFormText) }
 	switch {
 	case l.Between == "" && !l.Names:
 		return "the values of the fields run into each other"
