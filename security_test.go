@@ -1193,3 +1193,22 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 		assert.Zero(t, p.taken.Load())
 	})
 }
+
+// A caller's own transport lacks this package's OnProxyConnectResponse, so net/http makes the error of the proxy's words.
+func TestSecurityProxysWordsAreHiddenInACallersClient(t *testing.T) {
+	for _, head := range []string{"HTTP/1.1 407 %s", "HTTP/1.1 502 http: server closed idle connection %s", "%s HTTP/1.1"} {
+		p := newConnectProxy(t, func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
+			write(conn, fmt.Sprintf(head, canary+" "+r.Header.Get("Proxy-Authorization"))+"\r\nContent-Length: 0\r\n\r\n")
+			_, _ = io.Copy(io.Discard, in)
+		})
+		address, err := url.Parse("http://user:" + proxyPassword + "@" + p.Addr().String())
+		require.NoError(t, err)
+		c := newClient(t, "https://"+serviceName, over(&http.Transport{Proxy: http.ProxyURL(address)}))
+		_, err = c.InitPayout(t.Context(), payoutRequest())
+		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+		for _, hidden := range []string{canary, proxyPassword, "dXNlcjpwYXNzd29yZ"} {
+			assert.NotContains(t, err.Error(), hidden)
+			assert.NotContains(t, fmt.Sprintf("%+v %#v", err, err), hidden)
+		}
+	}
+}
