@@ -138,14 +138,16 @@ func ExampleClient_InitPayout() {
 	})
 	switch {
 	case err == nil:
-		fmt.Println("keep", payout.OrderID, "to ask for it with StatusPayout")
+		fmt.Println("store", payout.OrderID, "for StatusPayout")
+	case paymentsvc.SafeToRetry(err):
+		fmt.Println("retry with the same user_data, after a back-off:", err)
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 		fmt.Println("wait for its notification, or ask the service; do not start it again:", err)
 	default:
-		fmt.Println(err)
+		fmt.Println("rejected for good:", err)
 	}
 	// Output:
-	// keep 00000000-0000-4000-8000-000000000001 to ask for it with StatusPayout
+	// store 00000000-0000-4000-8000-000000000001 for StatusPayout
 }
 
 func ExampleClient_StatusPayout() {
@@ -213,26 +215,33 @@ func ExampleClient_GetBalance() {
 	// 100.00 XTS
 }
 
-// The three outcomes, each from a fault that makes it.
-func ExampleOutcomeOf() {
+// The four cases of a start, each from a fault that causes it.
+func ExampleSafeToRetry() {
 	service, client := exampleService()
 	defer service.Close()
 	start := func(userData string) {
 		_, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 			Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
 		})
-		switch paymentsvc.OutcomeOf(err) {
-		case paymentsvc.OutcomeNotSent:
-			fmt.Println(userData, "may be started again")
-		case paymentsvc.OutcomeRejected:
-			fmt.Println(userData, "was refused")
+		switch {
+		case err == nil:
+			fmt.Println(userData, "is started")
+		case paymentsvc.SafeToRetry(err):
+			fmt.Println(userData, "can be retried:", paymentsvc.OutcomeOf(err))
+		case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
+			fmt.Println(userData, "may have been started: query StatusPayment")
 		default:
-			fmt.Println(userData, "may have been started: ask StatusPayment")
+			fmt.Println(userData, "is rejected for good")
 		}
 	}
+	start("order-17")
+
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(3), paymentsvctest.Refuse())
-	start("not-connected") // tried three times
+	start("not-connected") // after three attempts
 	service.ClearFaults()
+
+	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Minute))
+	start("too-soon")
 
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"))
 	start("over-the-limit")
@@ -240,9 +249,11 @@ func ExampleOutcomeOf() {
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Cut(10))
 	start("cut-off")
 	// Output:
-	// not-connected may be started again
-	// over-the-limit was refused
-	// cut-off may have been started: ask StatusPayment
+	// order-17 is started
+	// not-connected can be retried: not sent
+	// too-soon can be retried: rejected
+	// over-the-limit is rejected for good
+	// cut-off may have been started: query StatusPayment
 }
 
 // A payout whose answer was lost may have been paid. What the error holds says so, and how far the call came.
