@@ -355,7 +355,7 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	assert.NotPanics(t, func() { _ = (&paymentsvc.Notification{Event: paymentsvc.EventRefundStatusChanged}).Key() })
 }
 
-// Keys are kept in partners' tables: one that changes makes every repetition look new. The sums were made by
+// Keys are kept in partners' tables: one that changes makes every duplicate look new. The sums were made by
 // sha256sum of the text beside each.
 func TestNotificationKeyNeverChanges(t *testing.T) {
 	full := paymentsvc.Notification{

@@ -272,7 +272,7 @@ func TestEndpointAnswerOfAnotherShapeIsUnknown(t *testing.T) {
 	}
 }
 
-// withValue gives answer with another value of field.
+// withValue returns answer with another value of field.
 func withValue(answer, field, value string) string {
 	before, after, _ := strings.Cut(answer, `"`+field+`":`)
 	end := strings.IndexAny(after, ",}")
