@@ -111,6 +111,10 @@ func (e *Error) outcome() Outcome {
 
 // judge reads the result of an attempt into out, or returns what is wrong with it and what that proves for the call.
 func (c *Client) judge(e endpoint, attempts int, result transport.Result, out answer) *Error {
+	reported, err := c.read(result, out)
+	if err == nil {
+		return nil
+	}
 	failure := &Error{
 		Endpoint:   e.path,
 		Attempts:   attempts,
@@ -118,43 +122,42 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out an
 		OrderID:    orderID(result.Body),
 		Header:     result.Header,
 		Body:       result.Body,
+		Err:        err,
 		signedAt:   result.SignedAt,
 		answeredAt: result.At,
 	}
-	if result.Err != nil {
-		failure.Err = result.Err
-		if result.NotSent {
-			failure.Outcome = OutcomeNotSent
-		}
-		if result.Status/100 == 2 && (errors.Is(result.Err, io.ErrUnexpectedEOF) || errors.Is(result.Err, ErrResponseTooLarge)) {
-			failure.Err = fmt.Errorf("%w: %w", ErrUnexpectedResponse, result.Err)
-		}
-		return failure
-	}
-
-	var reported *ServiceError
-	if c.decodeError != nil {
-		reported = c.decodeError(result.Status, result.Body)
-	}
-	if reported == nil && result.Status/100 == 2 {
-		fields, raw, malformed := out.fields()
-		names, err := jsonobject.DecodeLenient(result.Body, fields)
-		if err == nil {
-			*raw, *malformed = result.Body, names
-			return nil
-		}
-		failure.Err = fmt.Errorf("%w: %w", ErrUnexpectedResponse, err)
-		return failure
-	}
-	if c.rejects(e, result, reported) {
+	switch {
+	case result.NotSent:
+		failure.Outcome = OutcomeNotSent
+	case result.Err == nil && c.rejects(e, result, reported):
 		failure.Outcome = OutcomeRejected
 	}
-	if reported != nil {
-		failure.Err = reported
-	} else {
-		failure.Err = c.statusError(result.Status)
-	}
 	return failure
+}
+
+// read reads a success into out, or returns what is wrong with the result, and the error in it that DecodeError reported.
+func (c *Client) read(result transport.Result, out answer) (reported *ServiceError, err error) {
+	success := result.Status/100 == 2
+	if err := result.Err; err != nil {
+		if success && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrResponseTooLarge)) {
+			return nil, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err)
+		}
+		return nil, err
+	}
+	if c.decodeError != nil {
+		if reported = c.decodeError(result.Status, result.Body); reported != nil {
+			return reported, reported
+		}
+	}
+	if !success {
+		return nil, c.statusError(result.Status)
+	}
+	fields, raw, malformed := out.fields()
+	if *malformed, err = jsonobject.DecodeLenient(result.Body, fields); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err)
+	}
+	*raw = result.Body
+	return reported, nil
 }
 
 // orderID returns the order_id of an answer that was no success, as far as it arrived.

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc/internal/buffer"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
@@ -268,9 +269,11 @@ func (s Secret) check(field string) error {
 	return nil
 }
 
-// checkEnd rejects a secret that ends in a line break.
+// checkEnd rejects text that ends in a line break. A key of other bytes may end in any of them by chance.
 func (s Secret) checkEnd(field string, lineBreak bool) error {
-	if !lineBreak && strings.TrimRight(string(s), "\r\n") != string(s) {
+	text := strings.TrimRight(string(s), "\r\n")
+	isText := utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
+	if text != string(s) && isText && !lineBreak {
 		return invalid(field, "ends in a line break, as a key read from a file often does: trim it, or set SecretEndsInLineBreak")
 	}
 	return nil
@@ -280,9 +283,9 @@ func (s Secret) checkEnd(field string, lineBreak bool) error {
 type HMACConfig struct {
 	// Scheme is required.
 	Scheme Scheme
-	// Secret is the project secret key. It is required, and must not end in a line break.
+	// Secret is the project secret key. It is required. Text must not end in a line break.
 	Secret Secret
-	// SecretEndsInLineBreak accepts a Secret that ends in a line break, for a service whose key really does.
+	// SecretEndsInLineBreak accepts text that ends in a line break, for a service whose key really does.
 	SecretEndsInLineBreak bool
 	// Now returns the time for the timestamp header; nil means time.Now.
 	Now func() time.Time

@@ -221,6 +221,8 @@ func TestSecretMustNotEndInALineBreak(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Header.Get("Signature"), "the line break is part of the key")
 	}
+	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\x8f\x00 decoded bytes \r\n"})
+	require.NoError(t, err, "bytes that are no text end in a line break by chance")
 }
 
 func TestSignerZeroValueFails(t *testing.T) {

@@ -25,9 +25,9 @@ type WebhookConfig struct {
 	// Scheme is required. Its Canonical receives messages of [KindNotification].
 	Scheme Scheme
 	// Secrets are the project secret keys that are accepted, at least one: during a key rotation the new and the old
-	// one. None may end in a line break.
+	// one. Text must not end in a line break.
 	Secrets []Secret
-	// SecretEndsInLineBreak accepts Secrets that end in a line break, for a service whose key really does.
+	// SecretEndsInLineBreak accepts text that ends in a line break, for a service whose key really does.
 	SecretEndsInLineBreak bool
 	// Tolerance is how far the timestamp may be from the local clock, into the past and the future, in whole seconds, at
 	// least one. The interface document does not show it (section 5), so it has no default: choose one, or [AnyAge].
@@ -257,9 +257,9 @@ func (w *Webhook) checkAge(at time.Time) error {
 	tolerated := int64(w.tolerance / time.Second)
 	switch age := now - at.Unix(); {
 	case age > tolerated:
-		return fmt.Errorf("%w: %s, where %s is tolerated", ErrTimestampTooOld, time.Unix(now, 0).Sub(at), w.tolerance)
+		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, time.Unix(now, 0).Sub(at), w.tolerance)
 	case -age > tolerated:
-		return fmt.Errorf("%w: %s ahead, where %s is tolerated", ErrTimestampTooNew, at.Sub(time.Unix(now, 0)), w.tolerance)
+		return fmt.Errorf("%w: %s ahead, tolerance %s", ErrTimestampTooNew, at.Sub(time.Unix(now, 0)), w.tolerance)
 	}
 	return nil
 }

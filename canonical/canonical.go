@@ -73,7 +73,8 @@ func Secret(s paymentsvc.Secret) paymentsvc.CanonicalFunc {
 }
 
 // Join is the parts in their order, with sep between them. It returns the first error of a part. Literal("") as the
-// last part puts sep at the end too.
+// last part puts sep at the end too. Choose sep as the service does: with "", or a sep that values can contain, two
+// messages can have the same text, see SECURITY.md. A timestamp and the body need none.
 func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		for i, part := range parts {

@@ -12,7 +12,7 @@ import (
 )
 
 // Field is the value of a field of the body: text without quotes and escapes, numbers, true, false and null as they are
-// written, objects and arrays as JSON without white space. Further names lead into nested objects: Field("payer",
+// written, objects and arrays as JSON without white space. So null and the text "null" look alike. Further names lead into nested objects: Field("payer",
 // "email"). It returns an error if the field is absent, or if the body is not a JSON object without duplicate fields.
 func Field(names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -53,16 +53,20 @@ const (
 	NestedFlat
 )
 
-// FieldList says how [Fields] writes the fields of a body. Its zero value writes the values, sorted by the names of
-// their fields, with nothing between them.
+// FieldList says how [Fields] writes the fields of a body. Its zero value is an error: values with nothing between them
+// can be cut in two ways, so a recorded signature of order "1" with status 2 would fit order "12". Only a list with
+// Names, Equals, Between and Escape can be cut in one way; package discover warns of the others.
 type FieldList struct {
 	// AsSent keeps the order of the body. By default the names are sorted by their bytes, on each level.
 	AsSent bool
 	// Names writes name, Equals and value instead of the value alone.
 	Names  bool
 	Equals string
-	// Between is the text between two fields.
+	// Between is the text between two fields. It is required without Names, unless Unseparated is set.
 	Between string
+	// Unseparated accepts an empty Between without Names: the values run into one another, see SECURITY.md. It is for
+	// a service that really signs them so.
+	Unseparated bool
 	// Nested says what to do with objects and arrays.
 	Nested Nested
 	// Path is the text between the names of a nested field: "." for payer.email; "[]" means payer[email]. It is used
@@ -77,10 +81,13 @@ type FieldList struct {
 }
 
 // Fields is all fields of the body, with values as [Field] writes them. It returns an error if the body is not a JSON
-// object without duplicate fields. With [NestedFlat] it also does so for a body nested more than 64 deep, or whose
-// names would make a text many times its length.
+// object without duplicate fields, and for a list that has neither Names nor Between nor Unseparated. With [NestedFlat]
+// it also does so for a body nested more than 64 deep, or whose names would make a text many times its length.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		if !l.Names && l.Between == "" && !l.Unseparated {
+			return nil, errNoBetween
+		}
 		var space [32]member
 		list, err := membersOfBody(space[:0], m.Body)
 		if err != nil {
@@ -108,7 +115,9 @@ type listWriter struct {
 const maxNesting = 64
 
 var (
-	errTooDeep = errors.New("canonical: objects and arrays of the body stand too deep in each other")
+	errNoBetween = errors.New("canonical: FieldList: Between is empty: the values would run into one another, want Between, Names or Unseparated")
+
+	errTooDeep = errors.New("canonical: objects and arrays of the body are nested too deep")
 	errTooLong = errors.New("canonical: the names of the body's nested fields make too long a text")
 )
 

@@ -8,40 +8,43 @@ import (
 )
 
 func (c *catalogue) addAddress() {
-	address := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
-		c.add(piece{kind: ofAddress, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
+	path, below := shape{label: "/", has: isPathByte}, shape{has: isPathByte}
+	target, whole := shape{label: "/", has: isTargetByte}, shape{label: "http", has: isTargetByte}
+	host := shape{has: isTargetByte}
+	address := func(s shape, rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
+		c.add(piece{kind: ofAddress, shape: s, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
 	}
-	address(common, 1, canonical.Path, "canonical.Path", "path")
-	address(common, 2, canonical.RequestURI, "canonical.RequestURI", "path with the query", needsQuery)
-	address(common, 3, canonical.PathBelow("/"), `canonical.PathBelow("/")`, "the path without its first slash")
-	address(common, 3, canonical.URL, "canonical.URL", "address", needsQuery)
-	address(uncommon, 5, canonical.Join("", canonical.Host, canonical.Path), `canonical.Join("", canonical.Host, canonical.Path)`, "the host and path")
-	address(uncommon, 6, canonical.Join("", canonical.Host, canonical.RequestURI), `canonical.Join("", canonical.Host, canonical.RequestURI)`, "the host, path and query", needsQuery)
+	address(path, common, 1, canonical.Path, "canonical.Path", "path")
+	address(target, common, 2, canonical.RequestURI, "canonical.RequestURI", "path with the query", needsQuery)
+	address(below, common, 3, canonical.PathBelow("/"), `canonical.PathBelow("/")`, "the path without its first slash")
+	address(whole, common, 3, canonical.URL, "canonical.URL", "address", needsQuery)
+	address(host, uncommon, 5, canonical.Join("", canonical.Host, canonical.Path), `canonical.Join("", canonical.Host, canonical.Path)`, "the host and path")
+	address(host, uncommon, 6, canonical.Join("", canonical.Host, canonical.RequestURI), `canonical.Join("", canonical.Host, canonical.RequestURI)`, "the host, path and query", needsQuery)
 	for _, scheme := range []string{"https://", "http://"} {
-		address(uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.RequestURI),
+		address(whole, uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.RequestURI),
 			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.RequestURI)`, scheme),
 			fmt.Sprintf("%s, host, path and query", scheme), needsQuery)
-		address(uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.Path),
+		address(whole, uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.Path),
 			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.Path)`, scheme),
 			fmt.Sprintf("%s, host and path", scheme))
 	}
 	for _, base := range c.basesOfPath() {
-		address(uncommon, 3, canonical.PathBelow(base), fmt.Sprintf("canonical.PathBelow(%q)", base),
+		address(below, uncommon, 3, canonical.PathBelow(base), fmt.Sprintf("canonical.PathBelow(%q)", base),
 			"path below "+base, needsBase)
-		address(uncommon, 4, canonical.PathBelow(base+"/"), fmt.Sprintf("canonical.PathBelow(%q)", base+"/"),
+		address(below, uncommon, 4, canonical.PathBelow(base+"/"), fmt.Sprintf("canonical.PathBelow(%q)", base+"/"),
 			"path below "+base+"/", needsBase)
 	}
-	address(rare, 3, canonical.DecodedPath, "canonical.DecodedPath", "path with its escapes decoded", needsEscape)
-	address(rare, 4, canonical.Lower(canonical.Path), "canonical.Lower(canonical.Path)", "path in lower case", needsUpperPath)
-	address(rare, 4, canonical.Upper(canonical.Path), "canonical.Upper(canonical.Path)", "path in upper case", needsLowerPath)
-	address(rare, 5, canonical.Lower(canonical.URL), "canonical.Lower(canonical.URL)", "address in lower case", needsUpperPath, needsQuery)
+	address(shape{label: "/"}, rare, 3, canonical.DecodedPath, "canonical.DecodedPath", "path with its escapes decoded", needsEscape)
+	address(path, rare, 4, canonical.Lower(canonical.Path), "canonical.Lower(canonical.Path)", "path in lower case", needsUpperPath)
+	address(path, rare, 4, canonical.Upper(canonical.Path), "canonical.Upper(canonical.Path)", "path in upper case", needsLowerPath)
+	address(whole, rare, 5, canonical.Lower(canonical.URL), "canonical.Lower(canonical.URL)", "address in lower case", needsUpperPath, needsQuery)
 
 	query := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
-		c.add(piece{kind: ofQuery, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
+		c.add(piece{kind: ofQuery, shape: host, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
 	}
 	query(common, 2, canonical.Query, "canonical.Query", "query")
 	query(uncommon, 3, canonical.SortedQuery, "canonical.SortedQuery", "sorted query", "a query that is not sorted")
-	c.add(piece{kind: ofHost, rarity: common, cost: 2, part: canonical.Host, expr: "canonical.Host", desc: "host"})
+	c.add(piece{kind: ofHost, shape: host, rarity: common, cost: 2, part: canonical.Host, expr: "canonical.Host", desc: "host"})
 
 	for _, fixed := range []struct {
 		kind       kind
@@ -52,7 +55,7 @@ func (c *catalogue) addAddress() {
 			c.addFixed(fixed.kind, string(text), fixed.need)
 		}
 	}
-	c.add(piece{kind: ofNothing, cost: 5, part: canonical.Literal(""), expr: `canonical.Literal("")`, desc: "nothing", needs: []string{needsQuery}})
+	c.add(piece{kind: ofNothing, shape: shape{form: fixedText}, cost: 5, part: canonical.Literal(""), expr: `canonical.Literal("")`, desc: "nothing", needs: []string{needsQuery}})
 }
 
 // basesOfPath returns the paths above that of the first sample, such as /api and /api/v1 for /api/v1/get_balance.

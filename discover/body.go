@@ -10,17 +10,19 @@ import (
 )
 
 func (c *catalogue) addBody() {
-	body := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
-		c.add(piece{kind: ofBody, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
+	object, inText, hashed := shape{form: jsonObject}, shape{form: encoded}, shape{form: digest}
+	caseless := shape{form: jsonObject, loses: losesCase}
+	body := func(s shape, rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
+		c.add(piece{kind: ofBody, shape: s, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
 	}
-	body(common, 1, canonical.Body, "canonical.Body", "body")
-	body(common, 2, canonical.BodySHA256, "canonical.BodySHA256", "SHA-256 of the body in hexadecimal")
-	body(uncommon, 4, canonical.Encode(base64.StdEncoding, canonical.Body), "canonical.Encode(base64.StdEncoding, canonical.Body)", "body in base64")
-	body(rare, 5, canonical.Encode(base64.URLEncoding, canonical.Body), "canonical.Encode(base64.URLEncoding, canonical.Body)",
+	body(object, common, 1, canonical.Body, "canonical.Body", "body")
+	body(hashed, common, 2, canonical.BodySHA256, "canonical.BodySHA256", "SHA-256 of the body in hexadecimal")
+	body(inText, uncommon, 4, canonical.Encode(base64.StdEncoding, canonical.Body), "canonical.Encode(base64.StdEncoding, canonical.Body)", "body in base64")
+	body(inText, rare, 5, canonical.Encode(base64.URLEncoding, canonical.Body), "canonical.Encode(base64.URLEncoding, canonical.Body)",
 		"the body in base64 of the URL alphabet", "another body")
-	body(rare, 5, canonical.Encode(paymentsvc.Hex, canonical.Body), "canonical.Encode(paymentsvc.Hex, canonical.Body)", "body in hexadecimal")
-	body(rare, 5, canonical.Lower(canonical.Body), "canonical.Lower(canonical.Body)", "body in lower case", needsUpperBody)
-	body(rare, 5, canonical.Upper(canonical.Body), "canonical.Upper(canonical.Body)", "body in upper case", needsLowerBody)
+	body(inText, rare, 5, canonical.Encode(paymentsvc.Hex, canonical.Body), "canonical.Encode(paymentsvc.Hex, canonical.Body)", "body in hexadecimal")
+	body(caseless, rare, 5, canonical.Lower(canonical.Body), "canonical.Lower(canonical.Body)", "body in lower case", needsUpperBody)
+	body(caseless, rare, 5, canonical.Upper(canonical.Body), "canonical.Upper(canonical.Body)", "body in upper case", needsLowerBody)
 
 	type source struct {
 		rarity, cost int
@@ -57,7 +59,7 @@ func (c *catalogue) addBody() {
 				if e.encoding == canonical.Raw {
 					desc = fmt.Sprintf("bytes of the %s of the %s", d.desc, of.desc)
 				}
-				body(rarity, 3+of.cost+i, d.digest(e.encoding, of.part), fmt.Sprintf("canonical.%s(%s, %s)", d.name, e.expr, of.expr), desc, of.needs...)
+				body(hashed, rarity, 3+of.cost+i, d.digest(e.encoding, of.part), fmt.Sprintf("canonical.%s(%s, %s)", d.name, e.expr, of.expr), desc, of.needs...)
 			}
 		}
 	}
@@ -65,8 +67,8 @@ func (c *catalogue) addBody() {
 
 // addJSON adds the ways to write the JSON of the body anew.
 func (c *catalogue) addJSON() {
-	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: canonical.BodyCompact, expr: "canonical.BodyCompact", desc: "body without white space", needs: []string{needsSpace}})
-	c.add(piece{kind: ofBody, rarity: common, cost: 3, part: canonical.BodySorted, expr: "canonical.BodySorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}})
+	c.add(piece{kind: ofBody, shape: shape{form: jsonObject}, rarity: common, cost: 3, part: canonical.BodyCompact, expr: "canonical.BodyCompact", desc: "body without white space", needs: []string{needsSpace}})
+	c.add(piece{kind: ofBody, shape: shape{form: jsonObject}, rarity: common, cost: 3, part: canonical.BodySorted, expr: "canonical.BodySorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}})
 	type option struct {
 		field, desc, need string
 		set               func(*canonical.JSONForm)
@@ -96,8 +98,12 @@ func (c *catalogue) addJSON() {
 		if len(fields) > 3 {
 			rarity = rare
 		}
+		s := shape{form: jsonObject}
+		if form.ShortNumbers {
+			s.loses = losesDigits
+		}
 		c.add(piece{
-			kind: ofBody, rarity: rarity, cost: 4 + len(fields), needs: needs, part: canonical.BodyJSON(form),
+			kind: ofBody, shape: s, rarity: rarity, cost: 4 + len(fields), needs: needs, part: canonical.BodyJSON(form),
 			expr: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")),
 			desc: strings.TrimSuffix("body's JSON written anew, "+strings.Join(words, ", "), ", "),
 		})

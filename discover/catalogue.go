@@ -64,6 +64,7 @@ type piece struct {
 	expr, desc string
 	needs      []string // what a sample must have to tell the piece from a simpler one
 	part       paymentsvc.CanonicalFunc
+	shape      shape
 	texts      []string // by sample
 	key        string   // see id
 }
@@ -152,17 +153,18 @@ const (
 func (c *catalogue) addMessage() {
 	stamped := !slices.ContainsFunc(c.samples, func(s *sample) bool { return s.message.Timestamp == "" })
 	if stamped {
-		c.add(piece{kind: ofTimestamp, cost: 1, part: canonical.Timestamp, expr: "canonical.Timestamp", desc: "timestamp"})
+		c.add(piece{kind: ofTimestamp, shape: timestampShape(), cost: 1, part: canonical.Timestamp, expr: "canonical.Timestamp", desc: "timestamp"})
 	}
-	c.add(piece{kind: ofMethod, cost: 1, part: canonical.Method, expr: "canonical.Method", desc: "method"})
-	c.add(piece{kind: ofMethod, cost: 2, part: canonical.Lower(canonical.Method), expr: "canonical.Lower(canonical.Method)", desc: "method in lower case"})
+	method := shape{form: fixedText} // a notification comes by POST
+	c.add(piece{kind: ofMethod, shape: method, cost: 1, part: canonical.Method, expr: "canonical.Method", desc: "method"})
+	c.add(piece{kind: ofMethod, shape: method, cost: 2, part: canonical.Lower(canonical.Method), expr: "canonical.Lower(canonical.Method)", desc: "method in lower case"})
 	c.addFixed(ofMethod, c.samples[0].message.Method, needsMethod)
 }
 
 // addFixed adds a fixed text, which cannot be told from a part that makes the same text of every sample.
 func (c *catalogue) addFixed(k kind, text, need string) {
 	c.add(piece{
-		kind: k, rarity: onlyExplains, cost: 8, needs: []string{need}, part: canonical.Literal(text),
+		kind: k, shape: shape{form: fixedText}, rarity: onlyExplains, cost: 8, needs: []string{need}, part: canonical.Literal(text),
 		expr: fmt.Sprintf("canonical.Literal(%q)", text), desc: fmt.Sprintf("fixed text %q", text),
 	})
 }
@@ -191,17 +193,17 @@ func (c *catalogue) addHeaders() {
 		}
 		c.add(piece{
 			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: 2, part: canonical.Header(name),
-			names: []string{name},
-			expr:  fmt.Sprintf("canonical.Header(%q)", name), desc: "header " + name,
+			names: []string{name}, shape: shape{has: isHeaderByte},
+			expr: fmt.Sprintf("canonical.Header(%q)", name), desc: "header " + name,
 		})
 	}
 }
 
 func (c *catalogue) addSecret(secret paymentsvc.Secret) {
-	c.add(piece{kind: ofSecret, cost: 3, identity: true, part: canonical.Secret(secret), expr: "canonical.Secret(secret)", desc: "secret"})
+	c.add(piece{kind: ofSecret, shape: shape{form: fixedText}, cost: 3, identity: true, part: canonical.Secret(secret), expr: "canonical.Secret(secret)", desc: "secret"})
 	for _, label := range []string{"key=", "secret=", "secret_key="} {
 		c.add(piece{
-			kind: ofSecret, rarity: uncommon, cost: 4, part: canonical.Labelled(label, canonical.Secret(secret)),
+			kind: ofSecret, shape: shape{form: fixedText}, rarity: uncommon, cost: 4, part: canonical.Labelled(label, canonical.Secret(secret)),
 			expr: fmt.Sprintf("canonical.Labelled(%q, canonical.Secret(secret))", label), desc: label + " and secret",
 		})
 	}
@@ -210,13 +212,13 @@ func (c *catalogue) addSecret(secret paymentsvc.Secret) {
 func (c *catalogue) addWords(words []string) {
 	for _, word := range words {
 		c.add(piece{
-			kind: ofWord, group: c.group("word " + word), identity: true, cost: 4, part: canonical.Literal(word), needs: []string{"other values"},
+			kind: ofWord, shape: shape{form: fixedText}, group: c.group("word " + word), identity: true, cost: 4, part: canonical.Literal(word), needs: []string{"other values"},
 			expr: fmt.Sprintf("canonical.Literal(%q)", word), desc: fmt.Sprintf("text %q", word),
 		})
 	}
 	for _, mark := range []string{"v0", "v1", "v2", "1", "HMAC-SHA256", "hmac-sha256", "sha256"} {
 		c.add(piece{
-			kind: ofMark, rarity: uncommon, cost: 5, part: canonical.Literal(mark), needs: []string{"other values"},
+			kind: ofMark, shape: shape{form: fixedText}, rarity: uncommon, cost: 5, part: canonical.Literal(mark), needs: []string{"other values"},
 			expr: fmt.Sprintf("canonical.Literal(%q)", mark), desc: fmt.Sprintf("text %q", mark),
 		})
 	}
@@ -232,6 +234,7 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 			labelled := *p
 			labelled.shelf, labelled.texts = on, nil
 			labelled.rarity = max(p.rarity, min(i, uncommon))
+			labelled.shape.label = name + equals + p.shape.label
 			labelled.cost = p.cost + 1 + i
 			labelled.part = canonical.Labelled(name+equals, p.part)
 			labelled.expr = fmt.Sprintf("canonical.Labelled(%q, %s)", name+equals, p.expr)

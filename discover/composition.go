@@ -23,26 +23,27 @@ type composition struct {
 type wrapping struct {
 	expr, desc string // with %s for what is wrapped
 	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	loses      string // see shape
 }
 
 func wrappings() []*wrapping {
 	return []*wrapping{
 		{
 			"canonical.SHA256(paymentsvc.Hex, %s)", "SHA-256 in hexadecimal of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(paymentsvc.Hex, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(paymentsvc.Hex, p) }, "",
 		},
 		{
 			"canonical.SHA256(canonical.Raw, %s)", "bytes of the SHA-256 of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(canonical.Raw, p) },
+			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(canonical.Raw, p) }, "",
 		},
 		{
 			"canonical.Encode(base64.StdEncoding, %s)", "base64 of %s",
 			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 				return canonical.Encode(base64.StdEncoding, p)
-			},
+			}, "",
 		},
-		{"canonical.Lower(%s)", "%s, all in lower case", canonical.Lower},
-		{"canonical.Upper(%s)", "%s, all in upper case", canonical.Upper},
+		{"canonical.Lower(%s)", "%s, all in lower case", canonical.Lower, losesCase},
+		{"canonical.Upper(%s)", "%s, all in upper case", canonical.Upper, losesCase},
 	}
 }
 

@@ -166,6 +166,7 @@ func (f *finder) match(c *composition, h *hit, s spelling) Match {
 		SecretExpr:  "secret",
 		Expr:        fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", expr, s.expr),
 		Description: fmt.Sprintf("HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc),
+		Warnings:    c.warnings(f.catalogue.fieldNames()),
 	}
 	if h.key.form != canonical.SecretText {
 		m.SecretExpr = fmt.Sprintf("canonical.%s.Read(secret)", formName(h.key.form))

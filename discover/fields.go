@@ -86,7 +86,7 @@ func (c *catalogue) addField(path []string) {
 	}
 	last := path[len(path)-1]
 	p := piece{
-		kind: ofField, group: c.group("field " + strings.Join(path, "\x00")), rarity: rarity,
+		kind: ofField, group: c.group("field " + strings.Join(path, "\x00")), rarity: rarity, shape: fieldShape(path),
 		identity: strings.HasSuffix(last, "id") || strings.HasSuffix(last, "user_data"),
 		names:    path, cost: 1 + len(path), desc: "field " + strings.Join(path, "."),
 	}

@@ -50,6 +50,8 @@ type Options struct {
 // tried and what to vary next. If ctx ends, Find returns its error, wrapped, within milliseconds. A [*SampleError]
 // says what is wrong with a sample. No error holds the secret or a body.
 //
+// A composition that fits is not always a safe one: see [Match.Warnings].
+//
 // Not searched are signatures other than HMAC-SHA256, a part that appears twice, texts that are neither in a sample
 // nor in Options.Words, parts of a body that is not JSON, more than a few single fields in an order of their own, and
 // different separators in long compositions.

@@ -539,3 +539,11 @@ func TestFindIgnoresHeadersOfNetHTTP(t *testing.T) {
 	}
 	require.Equal(t, http.MethodPost, m.Method)
 }
+
+func TestFindWritesUnseparated(t *testing.T) {
+	part := canonical.Fields(canonical.FieldList{Unseparated: true})
+	result, err := find(t, signed(t, part, received("https://shop.example/hook", "1700000000", notifyBody)))
+	require.NoError(t, err)
+	require.Contains(t, result.Matches[0].Expr, "canonical.Fields(canonical.FieldList{Unseparated: true})")
+	require.Contains(t, result.Matches[0].Description, "run together")
+}

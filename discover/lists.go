@@ -23,6 +23,7 @@ func (c *catalogue) addLists() {
 			equals string
 		}{{false, ""}, {true, "="}, {true, ":"}, {true, ""}} {
 			base := canonical.FieldList{Names: pair.names, Equals: pair.equals, Between: between}
+			base.Unseparated = !pair.names && between == ""
 			c.addList(base)
 			c.addOrders(base)
 			if c.large() || len(names) > fieldsTried {
@@ -86,6 +87,9 @@ func (c *catalogue) addList(l canonical.FieldList) {
 	if l.Between != "" {
 		set(fmt.Sprintf("Between: %q", l.Between), 0, "")
 		desc += fmt.Sprintf(", %q between", l.Between)
+	} else if l.Unseparated {
+		set("Unseparated: true", 0, "")
+		desc += ", run together"
 	}
 	if l.AsSent {
 		set("AsSent: true", 1, needsOrder)
@@ -118,7 +122,7 @@ func (c *catalogue) addList(l canonical.FieldList) {
 		desc += fmt.Sprintf(", without %q", l.Omit[0])
 	}
 	c.add(piece{
-		kind: ofBody, shelf: lists, cost: cost, needs: needs, part: canonical.Fields(l), desc: desc,
+		kind: ofBody, shelf: lists, shape: listShape(l), cost: cost, needs: needs, part: canonical.Fields(l), desc: desc,
 		expr: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(fields, ", ")),
 	})
 }

@@ -95,6 +95,7 @@ func (r drawer) list() drawn {
 		AsSent: r.IntN(3) == 0, Names: r.IntN(2) == 0, Between: pick(r, "&", "|", "", ":", ";", ",", "\n", "."),
 		Nested: pick(r, canonical.NestedJSON, canonical.NestedOmitted, canonical.NestedFlat), OmitEmpty: r.IntN(3) == 0,
 	}
+	l.Unseparated = !l.Names && l.Between == ""
 	if l.Names {
 		l.Equals = pick(r, "=", ":", "")
 		if l.Nested == canonical.NestedFlat {

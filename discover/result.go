@@ -27,7 +27,7 @@ type Result struct {
 	Undecided []Undecided
 	// Partial explains some samples but not all; it is empty if there is a match.
 	Partial []Match
-	// Tried counts the compositions that were tried. Each is a text under one reading of the secret, and stands for all
+	// Tried counts the compositions that were tried. Each is a text under one reading of the secret, and represents all
 	// encodings and for all parts that make the same text.
 	Tried int64
 	// Elapsed is how long it took.
@@ -52,6 +52,9 @@ type Match struct {
 	Imports []string
 	// Description says the same in words.
 	Description string
+	// Warnings says, in one sentence each, what the scheme lets somebody change in a recorded message that they cannot
+	// sign: parts of its text run into each other, so that it fits another message too, or something is not signed.
+	Warnings []string
 	// Samples names the samples that the match explains: all, in [Result.Matches].
 	Samples []string
 }

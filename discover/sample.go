@@ -32,7 +32,7 @@ type sample struct {
 	encodings []reading
 }
 
-// reading is an encoding that a signature may be in, and the 32 bytes that it then stands for.
+// reading is an encoding that a signature may be in, and the 32 bytes that it then encodes.
 type reading struct {
 	spelling
 	sum string

@@ -11,7 +11,7 @@ type stage struct {
 	groups    []stageGroup
 	min, max  int      // pieces in a composition
 	extras    int      // most pieces that are not of a core kind
-	bodyAtEnd bool     // the body stands first or last
+	bodyAtEnd bool     // the body is first or last
 	gaps      []string // what may stand between two pieces
 	mixed     bool     // each gap is chosen by itself; otherwise all are alike
 	frames    frames

@@ -61,7 +61,7 @@ func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 func (s *Server) AssertAllSigned(t testing.TB) {
 	t.Helper()
 	if faults := s.SignatureFaults(); len(faults) > 0 {
-		t.Errorf("paymentsvctest: %d requests were signed wrongly%s", len(faults), lines(faults))
+		t.Errorf("paymentsvctest: %d requests have a wrong signature%s", len(faults), lines(faults))
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
 	if rejected := s.Rejected(); len(rejected) > 0 {
-		t.Errorf("paymentsvctest: %d requests were refused%s", len(rejected), lines(rejected))
+		t.Errorf("paymentsvctest: %d requests were rejected%s", len(rejected), lines(rejected))
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 // summary is what a failed test wants to see: what was started and what was refused.
 func (s *Server) summary() string {
 	orders, rejected, faults := s.Orders(), s.Rejected(), s.SignatureFaults()
-	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests refused%s\n%d signed wrongly%s",
+	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests rejected%s\n%d wrong signatures%s",
 		len(orders), lines(orders), len(rejected), lines(rejected), len(faults), lines(faults))
 }
 

@@ -151,7 +151,7 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 		case len(values) == 0:
 			return fail(ProblemHeader, "the "+name+" header is missing")
 		case len(values) > 1:
-			return fail(ProblemHeader, "the "+name+" header stands more than once")
+			return fail(ProblemHeader, "the "+name+" header appears more than once")
 		case values[0] == "":
 			return fail(ProblemHeader, "the "+name+" header is empty")
 		}
@@ -182,7 +182,7 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 	}
 	age := s.cfg.Now().Sub(time.Unix(int64(seconds), 0)).Abs()
 	if s.cfg.Tolerance > 0 && age.Truncate(time.Second) > s.cfg.Tolerance {
-		return fail(ProblemTimestamp, fmt.Sprintf("the timestamp is %s from the clock, where %s is tolerated", age.Truncate(time.Second), s.cfg.Tolerance))
+		return fail(ProblemTimestamp, fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", age.Truncate(time.Second), s.cfg.Tolerance))
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (s *Server) signedByOneOf(projects []Project, m *paymentsvc.Message, signat
 }
 
 // addressOf returns the address that the client signed. A router may have shortened r.URL, so it is read from the
-// request line; the host stands apart.
+// request line; the host is a separate field.
 func addressOf(r *http.Request) *url.URL {
 	u, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil { // a request that no server has read
@@ -214,7 +214,7 @@ func addressOf(r *http.Request) *url.URL {
 	return u
 }
 
-// object is a JSON object: its values by name, each as it stands in the text.
+// object is a JSON object: its values by name, each as it is in the text.
 type object map[string]json.RawMessage
 
 // parseObject reads one JSON object with nothing behind it and no name twice. What it could read is given with

@@ -78,7 +78,7 @@ func TestServerRejectsWhatTheDocumentForbids(t *testing.T) {
 		{"no timestamp", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Timestamp") }, 401, paymentsvctest.ProblemHeader, "the timestamp header is missing"},
 		{"no signature", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Signature") }, 401, paymentsvctest.ProblemHeader, "the signature header is missing"},
 		{"an empty signature", initPayment, paymentBody, set("Signature", ""), 401, paymentsvctest.ProblemHeader, "the signature header is empty"},
-		{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"), 401, paymentsvctest.ProblemHeader, "the signature header stands more than once"},
+		{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"), 401, paymentsvctest.ProblemHeader, "the signature header appears more than once"},
 		{"two timestamps", initPayment, paymentBody, set("Timestamp", "1764310000", "1764310000"), 401, paymentsvctest.ProblemHeader, ""},
 		{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"), 401, paymentsvctest.ProblemHeader, "the timestamp header is not Unix time in seconds"},
 		{"a fraction as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000.5"), 401, paymentsvctest.ProblemHeader, ""},
@@ -231,7 +231,7 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 			}
 			assert.Equal(t, 401, status)
 			require.Len(t, srv.SignatureFaults(), 1)
-			assert.Equal(t, "get_balance, request 1: the timestamp is 5m1s from the clock, where 5m0s is tolerated", srv.SignatureFaults()[0].String())
+			assert.Equal(t, "get_balance, request 1: the timestamp is 5m1s from the clock, tolerance 5m0s", srv.SignatureFaults()[0].String())
 		})
 	}
 }

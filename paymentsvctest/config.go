@@ -186,7 +186,7 @@ func (c *Config) completeErrors() error {
 	c.ErrorMessage = cmp.Or(c.ErrorMessage, "error_message")
 	if (c.ErrorCode+".") == (c.ErrorMessage+".") ||
 		strings.HasPrefix(c.ErrorCode, c.ErrorMessage+".") || strings.HasPrefix(c.ErrorMessage, c.ErrorCode+".") {
-		return invalid("ErrorCode and ErrorMessage", "one stands in the way of the other")
+		return invalid("ErrorCode and ErrorMessage", "one is inside the other")
 	}
 	answers := map[Problem]ErrorAnswer{}
 	for problem, status := range defaultStatuses() {

@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// The endpoints, for Server.Fault and Server.Requests. InitPayment stands for all four types; a path such as
+// The endpoints, for Server.Fault and Server.Requests. InitPayment matches all four types; a path such as
 // "init_payment/sbp" for one of them.
 const (
 	InitPayment   = "init_payment"
@@ -20,7 +20,7 @@ const (
 	InitForm      = "init_form"
 	InitInvoice   = "init_invoice"
 	GetBalance    = "get_balance"
-	// AnyEndpoint stands for all of them.
+	// AnyEndpoint matches all of them.
 	AnyEndpoint = ""
 )
 

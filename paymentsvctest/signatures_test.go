@@ -186,15 +186,15 @@ func TestAssertMessages(t *testing.T) {
 paymentsvctest: 2 orders
   payment 00000000-0000-4000-8000-000000000001 of 10.50 for user_data "order-1", PENDING
   payment 00000000-0000-4000-8000-000000000002 of 10.50 for user_data "order-1", PENDING
-0 requests refused
-0 signed wrongly`, test.errors[0])
+0 requests rejected
+0 wrong signatures`, test.errors[0])
 
 	signWrongly(t, srv, oldSecret, scheme(), nil)
 	srv.AssertAllSigned(test)
-	assert.Equal(t, `paymentsvctest: 1 requests were signed wrongly
+	assert.Equal(t, `paymentsvctest: 1 requests have a wrong signature
   init_payout, request 1: signed with Project.OldSecret`, test.errors[1])
 	srv.AssertNoneRejected(test)
-	assert.Equal(t, `paymentsvctest: 1 requests were refused
+	assert.Equal(t, `paymentsvctest: 1 requests were rejected
   init_payout, request 1, user_data "payout-1": signature: the signature is not that of this request`, test.errors[2])
 
 	n, err := srv.Compose(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)

@@ -213,6 +213,25 @@ func TestRunNamesTheSamplesThatFit(t *testing.T) {
 	require.Contains(t, out, "This explains "+good+" only:")
 }
 
+func TestRunPrintsWarnings(t *testing.T) {
+	part := canonical.Join("", canonical.Field("partner_id"), canonical.Field("amount"), canonical.Timestamp)
+	key := write(t, "key", string(secret))
+	code, out, errs := call(t, raw(t, part, "/v1/a", request, "\n"), "-secret-file", key)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "Warning: the text can be cut in two ways: field partner_id, field amount and timestamp run into each other, so a recorded message can be accepted as another one")
+	require.Contains(t, out, "Warning: fields that are not signed can be changed: ")
+
+	code, out, errs = call(t, raw(t, part, "/v1/a", request, "\n"), "-json", "-secret-file", key)
+	require.Zero(t, code, errs)
+	var list []foundJSON
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Len(t, list[0].Matches[0].Warnings, 2)
+
+	code, out, errs = call(t, raw(t, canonical.Join("", canonical.Timestamp, canonical.Body), "/v1/a", request, "\n"), "-secret-file", key)
+	require.Zero(t, code, errs)
+	require.NotContains(t, out, "Warning")
+}
+
 func TestDemoFindsWhatItHides(t *testing.T) {
 	code, out, errs := call(t, "", "-demo")
 	require.Zero(t, code, errs)

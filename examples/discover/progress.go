@@ -16,7 +16,7 @@ type progress struct {
 	terminal bool
 	quiet    bool
 	last     time.Duration
-	width    int // of what stands on the terminal's line
+	width    int // of the text on the terminal's line
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {

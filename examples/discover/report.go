@@ -55,6 +55,7 @@ func (r report) one(f found) {
 	r.printf("Found for %s, in %v after %d compositions.\n\n", f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried)
 	r.printf("%s\n\n", best.Description)
 	r.printf("%s\n", indent(code(best)))
+	r.warnings(best)
 	if len(f.result.Undecided) > 0 {
 		r.printf("What these samples cannot tell apart, and what would:\n\n")
 	}
@@ -72,10 +73,20 @@ func (r report) one(f found) {
 	}
 }
 
+func (r report) warnings(m discover.Match) {
+	for _, warning := range m.Warnings {
+		r.printf("Warning: %s.\n", warning)
+	}
+	if len(m.Warnings) > 0 {
+		r.printf("\n")
+	}
+}
+
 func (r report) nothing(f found) {
 	r.printf("Nothing found for %s: %v.\n", f.about, f.err)
 	for _, p := range f.result.Partial {
 		r.printf("\nThis explains %s only:\n\n%s\n", strings.Join(p.Samples, ", "), indent(code(p)))
+		r.warnings(p)
 	}
 	if len(f.result.Hints) > 0 {
 		r.printf("\nWhat to look at, in this order:\n\n")
@@ -106,7 +117,7 @@ func code(m discover.Match) string {
 	b.WriteString("import (\n")
 	for i, path := range m.Imports {
 		if i > 0 && strings.Contains(path, ".") && !strings.Contains(m.Imports[i-1], ".") {
-			b.WriteString("\n") // the standard library stands apart
+			b.WriteString("\n") // the standard library is a group of its own
 		}
 		fmt.Fprintf(&b, "\t%q\n", path)
 	}
@@ -178,6 +189,7 @@ type (
 		Scheme      string   `json:"scheme"`
 		Secret      string   `json:"secret"`
 		Imports     []string `json:"imports"`
+		Warnings    []string `json:"warnings,omitempty"`
 		Samples     []string `json:"samples"`
 	}
 	undecidedJSON struct {
@@ -226,7 +238,7 @@ func (r report) foundJSON(all []found, set *settings) {
 func matchesJSON(matches []discover.Match) []matchJSON {
 	list := make([]matchJSON, 0, len(matches))
 	for _, m := range matches {
-		list = append(list, matchJSON{m.Description, m.Expr, m.SecretExpr, m.Imports, m.Samples})
+		list = append(list, matchJSON{m.Description, m.Expr, m.SecretExpr, m.Imports, m.Warnings, m.Samples})
 	}
 	return list
 }

@@ -105,7 +105,7 @@ func (r *reader) headers(s *sample) error {
 		line, ok := r.next()
 		switch {
 		case !ok:
-			return r.fail("the file ends within the headers: a blank line stands between them and the body")
+			return r.fail("the file ends within the headers: want a blank line between them and the body")
 		case line == "":
 			return r.required(s)
 		case line[0] == ' ' || line[0] == '\t':

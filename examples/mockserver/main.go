@@ -1,6 +1,6 @@
 // Command mockserver is a mock server of the Payment Service, for tests in any language: it answers the seven
 // endpoints of the interface document, checks every signature, sends signed notifications, and injects faults. A web
-// page at /ui/ shows its orders, settles them, sends notifications and sets faults.
+// page at /ui/ shows its orders, settles them, sends notifications and injects faults.
 //
 //	go run ./examples/mockserver -addr 127.0.0.1:8080 -notify http://127.0.0.1:9000/notifications
 //
@@ -158,7 +158,7 @@ func reachable(addr net.Addr) string {
 
 func warn(set *settings, loopback bool, log *slog.Logger) {
 	if set.demo {
-		log.Warn("no -secret-file: requests are checked with the demo secret of this example, which stands in its source and protects nothing")
+		log.Warn("no -secret-file: requests are checked with the demo secret of this example, which is in its source and protects nothing")
 	}
 	if !loopback {
 		log.Warn("this is not a loopback address: whoever reaches it can use the page, which asks for no password")

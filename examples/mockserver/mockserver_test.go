@@ -360,7 +360,7 @@ func TestFlagErrors(t *testing.T) {
 		{"an unknown part of the canonical string", []string{"-canonical", "{nonce}"}, "-canonical: {nonce is no part"},
 		{"an unknown encoding", []string{"-encoding", "hexx"}, "-encoding is none of"},
 		{"one error field", []string{"-error-fields", "code"}, "-error-fields wants two names"},
-		{"error fields in each other's way", []string{"-error-fields", "a,a.b"}, "one stands in the way of the other"},
+		{"error fields in each other's way", []string{"-error-fields", "a,a.b"}, "one is inside the other"},
 		{"a secret file that is not there", []string{"-secret-file", "no-such-file"}, "-secret-file: open no-such-file"},
 		{"an old secret file that is not there", []string{"-old-secret-file", "no-such-file"}, "-old-secret-file: open no-such-file"},
 		{"an empty secret", []string{"-secret-file", fileWith(t, "\n")}, "Secret"},

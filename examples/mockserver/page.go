@@ -117,7 +117,7 @@ func (p *page) render(w http.ResponseWriter, r *http.Request, status int, said n
 	_, _ = w.Write(buf.Bytes()) // a reader that has left is not told
 }
 
-// done is what a form has done, as a word that stands in the address, and the number of the order that it is about.
+// done is what a form has done, as a word in the address, and the number of the order that it is about.
 type done struct {
 	word  string
 	order int

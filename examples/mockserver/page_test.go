@@ -153,7 +153,7 @@ func TestPageSendsNotifications(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			_, page := r.press("orders/"+id+"/notify", url.Values{"what": {test.what}})
 			require.Equal(t, test.got, receiver.taken())
-			require.Contains(t, row(t, page, "order-1"), "Sent. The answer stands under Notifications.")
+			require.Contains(t, row(t, page, "order-1"), "Sent. The answer is under Notifications.")
 			for _, text := range test.rows {
 				require.Equal(t, text, row(t, page, text))
 			}

@@ -203,8 +203,8 @@ func (p *page) offset(r paymentsvctest.Rejection) string {
 
 // note is what the page has to say about the last button that was pressed.
 type note struct {
-	Section string // where it stands, unless Order says more
-	Order   int    // the number of the order in whose row it stands
+	Section string // where it is, unless Order says more
+	Order   int    // the number of the order in whose row it is
 	Text    string
 	Bad     bool
 }
@@ -219,7 +219,7 @@ func doneNote(query url.Values) note {
 	case "refunded":
 		n.Text = "The refund is made."
 	case "sent":
-		n.Text = "Sent. The answer stands under Notifications."
+		n.Text = "Sent. The answer is under Notifications."
 	case "delivered":
 		n = note{Section: inNotifications, Text: "What was waiting has been tried once more."}
 	case "fault-set":
@@ -325,7 +325,7 @@ func (v *view) notificationFaultOptions() []option {
 		{"repeated 2", "it comes twice more"},
 		{"delayed 1", "it comes with the delivery after the next"},
 		{"reordered", "it comes behind the one that follows it"},
-		{"lost", "it does not come; the next delivery tries again"},
+		{"lost", "it does not come; the next delivery retries"},
 		{"forged", "somebody else's claim comes first"},
 		{"skewed -1h0m0s", "its timestamp is an hour old"},
 		{"skewed 1h0m0s", "its timestamp is an hour ahead"},

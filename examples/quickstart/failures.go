@@ -89,11 +89,11 @@ func unknown(ctx context.Context, cfg paymentsvc.Config, out report) error {
 		return err
 	}
 	if status.UserData != request.UserData {
-		out.line("StatusPayment by user_data", "settles nothing: the answer is for user_data %q, as of a mock that", status.UserData)
+		out.line("StatusPayment by user_data", "resolves nothing: the answer is for user_data %q, as from a mock that", status.UserData)
 		out.line("", "keeps no payments")
 		return nil
 	}
-	out.line("StatusPayment by user_data", "settled: it was started, as order %s;", status.OrderID)
+	out.line("StatusPayment by user_data", "resolved: it was started, as order %s;", status.OrderID)
 	out.line("", "starting it again would have charged the payer twice")
 	return nil
 }

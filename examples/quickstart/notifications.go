@@ -30,7 +30,7 @@ func notifications(ctx context.Context, set *settings, server *paymentsvctest.Se
 	if err != nil {
 		return err
 	}
-	// A program of your own gives the handler to http.Handle, under the path that the service knows.
+	// Your program passes the handler to http.Handle, under the path that the service knows.
 	server.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(inbox.apply), "/notifications"))
 
 	sent, err := send(ctx, server)
@@ -123,5 +123,5 @@ func (b *inbox) apply(_ context.Context, n *paymentsvc.Notification) error {
 func (b *inbox) refused(_ *http.Request, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.results = append(b.results, fmt.Sprintf("refused: %v", err))
+	b.results = append(b.results, fmt.Sprintf("rejected: %v", err))
 }

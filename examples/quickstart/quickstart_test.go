@@ -90,15 +90,15 @@ Calls made to fail, one for each outcome
   InitPayment, answer lost     paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: unexpected EOF
                                outcome: unknown; it may have been carried out
                                to do:   do not start it again; query StatusPayment by user_data
-  StatusPayment by user_data   settled: it was started, as order 00000000-0000-4000-8000-000000000005;
+  StatusPayment by user_data   resolved: it was started, as order 00000000-0000-4000-8000-000000000005;
                                starting it again would have charged the payer twice
 
 Notifications
-  payment FAILURE, forged      401  refused: paymentsvc: notification: signature mismatch
+  payment FAILURE, forged      401  rejected: paymentsvc: notification: signature mismatch
   payment SUCCESS              200  taken: 10.50, order 00000000-0000-4000-8000-000000000001
   payment SUCCESS, repeated    200  nothing to do: its Key has been seen
   payment PENDING, late        200  nothing to do: it is SUCCESS already, which is final
-  payout PENDING, an hour old  401  refused: paymentsvc: notification: timestamp too old: AGE, where 5m0s is tolerated
+  payout PENDING, an hour old  401  rejected: paymentsvc: notification: timestamp too old: AGE, tolerance 5m0s
   payout SUCCESS               200  taken: 10.50, order 00000000-0000-4000-8000-000000000004
   refund SUCCESS               200  taken: 10.50, order 00000000-0000-4000-8000-000000000001
   the answers                  200 and 401 are the choice of Webhook.Handler, the document shows none
@@ -208,7 +208,7 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 		{
 			name:   "a mock that keeps nothing settles nothing, which is no failure",
 			server: unlessSigned(answer(422, "{}")),
-			stdout: `settles nothing: the answer is for user_data "string"`,
+			stdout: `resolves nothing: the answer is for user_data "string"`,
 		},
 		{
 			name:   "a server that lets a call without a signature pass",

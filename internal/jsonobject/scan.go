@@ -13,7 +13,7 @@ const maxDepth = 10_000
 // with the ends of the members on the way. They take the index where something starts and return the index after
 // it, or -1 where it is not JSON.
 
-// endOfObject walks the object at i, which stands in depth others, and calls member, when it is not nil, with
+// endOfObject walks the object at i, which is nested depth deep, and calls member, if it is not nil, with
 // the quoted name and the value of each member.
 func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int {
 	if depth == maxDepth {

@@ -96,6 +96,7 @@ func knownText(text string) bool {
 	case "http: server closed idle connection", "http: HTTP/1.x transport connection broken",
 		"http: server gave HTTP response to HTTPS client", "http: server replied with more than declared Content-Length; truncated",
 		"net/http: cannot rewind body after connection loss", "net/http: request canceled while waiting for connection",
+		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error",
 		"net/http: HTTP/2 transport closed connection", "http2: server sent GOAWAY and closed the connection",
 		"http2: client connection lost", "http2: client connection force closed via ClientConn.Close", "http2: no cached connection was available",
 		`malformed HTTP response "…"`, `malformed HTTP status code "…"`, `malformed HTTP version "…"`, `bad Content-Length "…"`,

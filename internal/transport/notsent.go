@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,19 +22,20 @@ type evidence struct {
 	body       *bytes.Reader
 	asked, got atomic.Bool // for and of a connection, for any request
 
-	host         string // of the request, as GetConn names it
-	field, value string // the header field by which a delivery of the request is known
+	url          url.URL // of the request
+	field, value string  // the header field by which a delivery of the request is known
 	repeated     atomic.Bool
 
 	mu         sync.Mutex
 	deliveries int
 	conns      []net.Conn
+	first      [1]net.Conn // where conns begins
 }
 
 // know notes by what the signed request will be recognized: its signature, whichever way and host a wrapper sends it to.
 func (e *evidence) know(req *http.Request) {
-	port := cmp.Or(req.URL.Port(), map[string]string{"http": "80", "https": "443"}[req.URL.Scheme])
-	e.host = net.JoinHostPort(req.URL.Hostname(), port)
+	e.url = *req.URL
+	e.conns = e.first[:0]
 	e.field, e.value = "host", cmp.Or(req.Host, req.URL.Host)
 	for name, values := range req.Header {
 		if strings.EqualFold(name, "signature") && len(values) == 1 && values[0] != "" {
@@ -56,11 +58,17 @@ func (e *evidence) watch(ctx context.Context) context.Context {
 func (e *evidence) getConn(hostPort string) {
 	e.asked.Store(true)
 	e.mu.Lock()
-	again := hostPort == e.host && e.deliveries > 0
+	again := e.deliveries > 0
 	e.mu.Unlock()
-	if again {
+	if again && hostPort == e.hostPort() {
 		e.stop()
 	}
+}
+
+// hostPort is what getConn is told for the request, unless a proxy is on the way.
+func (e *evidence) hostPort() string {
+	port := cmp.Or(e.url.Port(), map[string]string{"http": "80", "https": "443"}[e.url.Scheme])
+	return net.JoinHostPort(e.url.Hostname(), port)
 }
 
 func (e *evidence) gotConn(info httptrace.GotConnInfo) {

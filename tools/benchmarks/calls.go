@@ -46,7 +46,7 @@ type client struct {
 	connect func(base string, h *http.Client) call
 }
 
-// call makes a call and gives the id in its answer.
+// call makes a call and returns the id in its answer.
 type call func(ctx context.Context) (id string, err error)
 
 // clients all start something with a POST and read the answer into a struct.

@@ -23,7 +23,7 @@ type candidate struct {
 	who  string // whose it is
 	// bound does less than the work. It shows what no candidate can undercut.
 	bound bool
-	// run does the work once and gives the id that it read, "" where it reads none.
+	// run does the work once and returns the id that it read, "" where it reads none.
 	run func() (id string, err error)
 }
 
@@ -39,7 +39,7 @@ type row struct {
 // batchTime is how long one turn of a candidate takes: long beside the clock, short beside what else a machine does.
 const batchTime = 2 * time.Millisecond
 
-// measure lets the candidates take turns, rounds times, in an order that is drawn anew each round, and gives medians.
+// measure lets the candidates take turns, rounds times, in an order that is drawn anew each round, and returns medians.
 // The ratios are made within a round and only then brought to a median, so that they stand on a noisy machine too.
 // The garbage collector runs before each turn, so that none pays for another's garbage.
 func measure(candidates []candidate, reference string, rounds, callers int, random *rand.Rand) ([]row, error) {
@@ -74,7 +74,7 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 	return rows, nil
 }
 
-// turn gives the nanoseconds that an operation takes.
+// turn returns the nanoseconds that an operation takes.
 func turn(c candidate, callers, batch int) (float64, error) {
 	runtime.GC()
 	if err := spread(callers, callers, c.run); err != nil { // brings back what the collector took from pools
@@ -108,7 +108,7 @@ func repeat(n int, f func() (string, error)) error {
 	return nil
 }
 
-// allocations gives the median of five batches, since a pool is emptied now and then.
+// allocations returns the median of five batches, since a pool is emptied now and then.
 func allocations(c candidate, callers, batch int) (allocs, bytes float64, err error) {
 	var counts, sizes []float64
 	for range 5 {

@@ -201,7 +201,7 @@ func idHeader(prefix string, at time.Time, body []byte) http.Header {
 	return h
 }
 
-// newPaddle gives a verifier, and a request whose body can be read again each time it is asked for: Verify takes a
+// newPaddle returns a verifier, and a request whose body can be read again each time it is asked for: Verify takes a
 // request and replaces its body. Nothing is allocated for that here, so what is counted is Verify's.
 func newPaddle(at time.Time, body, arrived []byte) (*paddle.WebhookVerifier, func() *http.Request) {
 	mac := hmac.New(sha256.New, []byte(secret))

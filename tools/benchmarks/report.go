@@ -20,7 +20,7 @@ type table struct {
 	rows      []row
 }
 
-// markdown gives the table, bounds first and then the best first. Every time stands beside its ratio.
+// markdown returns the table, bounds first and then the best first. Every time is beside its ratio.
 func (t table) markdown() string {
 	counted := slices.ContainsFunc(t.rows, func(r row) bool { return r.connections > 0 })
 	var b strings.Builder
@@ -63,7 +63,7 @@ func (t table) markdown() string {
 	return b.String() + "\n"
 }
 
-// builtMarkdown gives the table of hello programs of one kind.
+// builtMarkdown returns the table of hello programs of one kind.
 func builtMarkdown(title string, all []built) string {
 	smallest, quickest, least := all[0], all[0], all[0]
 	for _, b := range all {
@@ -94,7 +94,7 @@ func builtMarkdown(title string, all []built) string {
 	return b.String() + "\n"
 }
 
-// duration gives nanoseconds with three digits that count.
+// duration returns nanoseconds with three digits that count.
 func duration(nanoseconds float64) string {
 	for _, unit := range []struct {
 		size float64
@@ -138,7 +138,7 @@ func machine(now time.Time) string {
 	return b.String() + ".\n"
 }
 
-// fieldOf gives the first value under name in a file of lines "name : value".
+// fieldOf returns the first value under name in a file of lines "name : value".
 func fieldOf(file, name string) string {
 	f, err := os.Open(file) //nolint:gosec // a constant path
 	if err != nil {

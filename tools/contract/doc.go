@@ -5,5 +5,7 @@
 // Where they differ on purpose the tests keep tables, with the section of the interface document and the reason. An
 // entry that is no longer true fails as well.
 //
+// Prism, which serves the same document, judges the requests as well where npx can start it.
+//
 // It is a module of its own, so that the validator stays out of the SDK's requirements.
 package contract

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,22 +35,33 @@ func drawMembers(t *rapid.T, r *reader) []member {
 			members = append(members, member{p.name, drawValue(t, p, needs(r.id, p.name, true))})
 		}
 	}
+	for _, s := range stricterFields() { // one of two is enough
+		if s.id == r.id && s.or != "" && !hasMember(members, s.field) && !hasMember(members, s.or) {
+			name := rapid.SampledFrom([]string{s.field, s.or}).Draw(t, "the one of two")
+			members = append(members, member{name, drawValue(t, property{name, r.schema.property(name)}, false)})
+		}
+	}
 	foreign := rapid.OneOf(
 		rapid.SampledFrom([]string{
 			"", "error", "type", "status_name", "order", "order_ids", "_order_id", "amount ", "\x00amount",
 		}),
 		rapid.Custom(func(t *rapid.T) string { return drawText(t, "name") }),
-	).Filter(func(name string) bool { return !known(r.schema, name) })
+		rapid.Map(rapid.SampledFrom(r.schema.names()), strings.ToUpper), // some other key to an answer
+	).Filter(func(name string) bool { return !known(r, name) })
 	for _, name := range rapid.SliceOfNDistinct(foreign, 0, 3, rapid.ID).Draw(t, "further names") {
 		members = append(members, member{name, drawJSON(t, 2)})
 	}
 	return rapid.Permutation(members).Draw(t, "order")
 }
 
-// known says whether a name is one of the schema's in any case, which is a difference of its own.
-func known(s *schema, name string) bool {
-	for _, p := range s.Properties {
-		if strings.EqualFold(p.name, name) {
+func hasMember(members []member, name string) bool {
+	return slices.ContainsFunc(members, func(m member) bool { return m.name == name })
+}
+
+// known reports whether a name is one of the schema's. In a notification other case is a difference of its own.
+func known(r *reader, name string) bool {
+	for _, p := range r.schema.Properties {
+		if p.name == name || r.notification() && strings.EqualFold(p.name, name) {
 			return true
 		}
 	}
@@ -77,9 +89,11 @@ func drawValue(t *rapid.T, p property, filled bool) string {
 		}
 		return drawQuoted(t, drawText(t, p.name))
 	case p.Type == "integer":
-		return rapid.OneOf(rapid.Just("-0"), rapid.Custom(func(t *rapid.T) string {
-			return strconv.FormatInt(rapid.Int64().Draw(t, p.name), 10)
-		})).Draw(t, p.name)
+		return rapid.OneOf(
+			// JSON Schema's integers are numbers without a fraction, however they are written.
+			rapid.SampledFrom([]string{"-0", "1.0", "1e0", "-17.00", "1.7e1", "1700e-2", "0.0E+5", "-9.223372036854775808e18"}),
+			rapid.Custom(func(t *rapid.T) string { return strconv.FormatInt(rapid.Int64().Draw(t, p.name), 10) }),
+		).Draw(t, p.name)
 	case p.Type == "number":
 		return drawDecimal(t, p.name)
 	}

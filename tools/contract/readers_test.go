@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,18 +104,41 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// understood says whether the SDK read a body, and that it refuses one in no other way than it says.
-func (r *reader) understood(t require.TestingT, body string) bool {
+// verdict is what becomes of a body.
+type verdict string
+
+const (
+	taken    verdict = "taken"
+	rejected verdict = "rejected"
+)
+
+// takenBut is the verdict on a body that is taken although a field of it cannot be read.
+func takenBut(field string) verdict { return "taken but for " + verdict(field) }
+
+// notification reports whether r reads notifications, which are signed and so read strictly.
+func (r *reader) notification() bool { return r.into == reflect.TypeFor[paymentsvc.Notification]() }
+
+// judge has the SDK read a body, and checks that a rejection is what the SDK promises of it, and that a field that
+// cannot be read costs no other field.
+func (r *reader) judge(t require.TestingT, body string) verdict {
 	result, err := r.read(body)
 	if err == nil {
-		require.Equal(t, body, string(reflect.Indirect(reflect.ValueOf(result)).FieldByName("Raw").Bytes()))
-		return true
+		v := reflect.Indirect(reflect.ValueOf(result))
+		require.Equal(t, body, string(v.FieldByName("Raw").Bytes()))
+		lost := malformed(v)
+		for _, name := range lost {
+			require.True(t, fieldNamed(v, name).IsZero(), "%s is malformed and has a value", name)
+		}
+		if len(lost) > 0 {
+			return takenBut(strings.Join(lost, ", "))
+		}
+		return taken
 	}
-	if r.into == reflect.TypeFor[paymentsvc.Notification]() {
+	if r.notification() {
 		require.ErrorIs(t, err, paymentsvc.ErrMalformedNotification)
-		return false
+		return rejected
 	}
 	require.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
 	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), "an answer that is not understood")
-	return false
+	return rejected
 }

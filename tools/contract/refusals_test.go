@@ -28,7 +28,7 @@ func TestEveryRejectionHasTheShapeOfTheAnswer(t *testing.T) {
 					s.renew(t)
 					status := rapid.SampledFrom([]int{200, 202, 400, 401, 403, 404, 409, 422, 429, 499, 500, 503, 599}).
 						Draw(t, "status")
-					code, message := drawText(t, "code"), drawText(t, "message")
+					code, message := drawErrorText(t, "code"), drawErrorText(t, "message")
 					s.fake.Fault(strings.TrimPrefix(path, "/"), paymentsvctest.Every(),
 						paymentsvctest.Reject(status, code, message))
 					request, _ := drawRequest(t, o.OperationID)
@@ -45,6 +45,14 @@ func TestEveryRejectionHasTheShapeOfTheAnswer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// drawErrorText returns text other than "0", which services write where they have no error.
+func drawErrorText(t *rapid.T, label string) string {
+	if text := drawText(t, label); text != "0" {
+		return text
+	}
+	return "00"
 }
 
 // TestWhatTheFakeRefusesByItselfHasTheShapeOfTheAnswer provokes each Problem.

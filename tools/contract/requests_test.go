@@ -117,11 +117,24 @@ func requireHeaders(t require.TestingT, s *service, m *message) {
 func requireRefusal(t require.TestingT, s *service, m *message, err error) {
 	require.NoError(t, checkAnswer(s.refusal, m), "answer %d %s", m.status, m.answer)
 	require.ErrorContains(t, err, "the service reported an error")
-	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
+	require.Equal(t, proven(m.status), paymentsvc.OutcomeOf(err), "outcome of HTTP %d", m.status)
 	reported, ok := errors.AsType[*paymentsvc.ServiceError](err)
 	require.True(t, ok)
 	require.Equal(t, textAt(t, m.answer, s.errors.code), reported.Code)
 	require.Equal(t, textAt(t, m.answer, s.errors.message), reported.Message)
+}
+
+// proven is what an error of the service, in its format and without an order_id, proves with an HTTP status: that
+// nothing was started, unless the status is of another request (409), of how long it took, or of a failure inside.
+func proven(status int) paymentsvc.Outcome {
+	switch status {
+	case 202, 408, 409, 425, 499:
+		return paymentsvc.OutcomeUnknown
+	}
+	if status/100 == 2 || status/100 == 4 {
+		return paymentsvc.OutcomeRejected
+	}
+	return paymentsvc.OutcomeUnknown
 }
 
 // textAt gives the text under a dotted name.

@@ -56,7 +56,7 @@ func aKeyInHex(client *paymentsvc.Client) error {
 		return err
 	}
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: scheme, Secret: key, SecretEndsInLineBreak: true, // decoded bytes may end in any byte
+		Scheme: scheme, Secret: key,
 	})
 	if err != nil {
 		return err

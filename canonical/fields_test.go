@@ -1,0 +1,54 @@
+package canonical_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// TestFieldListNeedsBetween wants values alone with nothing between them to be an error at the first use, unless
+// Unseparated says that the service really signs them so.
+func TestFieldListNeedsBetween(t *testing.T) {
+	m := message(t, "", `{"order_id":"1","status":2}`)
+	for _, l := range []canonical.FieldList{
+		{},
+		{AsSent: true, OmitEmpty: true},
+		{Nested: canonical.NestedFlat, Path: "."},
+		{Equals: "="},
+		{Escape: true, Omit: []string{"status"}},
+	} {
+		got, err := canonical.Fields(l)([]byte("x"), m)
+		require.EqualError(t, err, "canonical: FieldList: Between is empty: the values would run into one another, want Between, Names or Unseparated", "%+v", l)
+		require.Nil(t, got)
+
+		l.Unseparated = true
+		got, err = canonical.Fields(l)([]byte("x"), m)
+		require.NoError(t, err, "%+v", l)
+		require.True(t, strings.HasPrefix(string(got), "x1"), "%s", got)
+	}
+	got, err := canonical.Fields(canonical.FieldList{Between: "|", Unseparated: true})(nil, m)
+	require.NoError(t, err)
+	require.Equal(t, "1|2", string(got), "Unseparated allows an empty Between, and changes nothing else")
+}
+
+// TestFieldListErrorIsReported wants the error of the zero value wherever a scheme is first used.
+func TestFieldListErrorIsReported(t *testing.T) {
+	const want = "FieldList: Between is empty"
+	scheme := paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Fields(canonical.FieldList{})), Encoding: paymentsvc.Hex}
+
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: "s3cret"})
+	require.NoError(t, err)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example.com/get_balance", strings.NewReader(`{}`))
+	require.NoError(t, err)
+	require.ErrorContains(t, signer.Sign(r, []byte(`{}`)), want)
+
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme, Secrets: []paymentsvc.Secret{"s3cret"}, Tolerance: paymentsvc.AnyAge})
+	require.NoError(t, err)
+	header := http.Header{"Timestamp": {"1700000000"}, "Signature": {strings.Repeat("ab", 32)}}
+	require.ErrorContains(t, webhook.Verify(header, []byte(`{"order_id":"1"}`)), want)
+}

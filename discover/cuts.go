@@ -1,0 +1,208 @@
+package discover
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// shape says which texts a piece can make of messages, as far as a receiver can rely on it.
+type shape struct {
+	form  form
+	label string               // fixed text that it begins with
+	has   func(c byte) bool    // the bytes of the rest; nil for every byte
+	loses string               // what the body has and the text does not, as a warning
+	list  *canonical.FieldList // of Fields
+}
+
+type form int
+
+const (
+	anyText    form = iota
+	fixedText       // the same for every message
+	number          // not empty, so that has holds for its first and last byte
+	jsonObject      // the body: no object is the beginning or the end of another, but for white space
+	encoded         // an object in hexadecimal or base64, of which the same is true
+	digest          // no other message can be made to have it at another place
+)
+
+func timestampShape() shape { return shape{form: number, has: isDigit} }
+
+// fieldShape is that of a field. The numbers of a notification are numbers, or Parse rejects it; a text may be any.
+func fieldShape(path []string) shape {
+	switch strings.Join(path, "\x00") {
+	case "status", "status_code":
+		return shape{form: number, has: func(c byte) bool { return isDigit(c) || c == '-' }}
+	case "amount":
+		return shape{form: number, has: func(c byte) bool { return isDigit(c) || strings.IndexByte("+-.eE", c) >= 0 }}
+	}
+	return shape{}
+}
+
+func listShape(l canonical.FieldList) shape {
+	s := shape{list: &l}
+	if l.Escape {
+		s.has = func(c byte) bool { return isFormText(c) || strings.IndexByte(l.Equals+l.Between, c) >= 0 }
+	}
+	return s
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isLetterOrDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// isFormText reports whether url.QueryEscape writes c.
+func isFormText(c byte) bool { return isLetterOrDigit(c) || strings.IndexByte("-_.~+%", c) >= 0 }
+
+// isPathByte reports whether an escaped path can have c.
+func isPathByte(c byte) bool {
+	return isLetterOrDigit(c) || strings.IndexByte("-_.~$&+,/:;=@!'()*[]%", c) >= 0
+}
+
+// isTargetByte reports whether the target of an HTTP request, or its host, can have c.
+func isTargetByte(c byte) bool { return c > ' ' && c != 0x7f }
+
+// isHeaderByte reports whether the value of a header can have c.
+func isHeaderByte(c byte) bool { return c >= ' ' && c != 0x7f || c == '\t' }
+
+// isObjectEdge reports whether a body can begin or end with c.
+func isObjectEdge(c byte) bool { return strings.IndexByte("{} \t\r\n", c) >= 0 }
+
+// run is a piece whose text varies, and the fixed text before it.
+type run struct {
+	*piece
+	before string
+	known  bool // its text follows from the body, which is signed as a whole elsewhere
+}
+
+// runs returns the pieces whose texts vary.
+func (c *composition) runs() (runs []run) {
+	before := c.lead
+	for i, p := range c.pieces {
+		if i > 0 {
+			before += c.gaps[i-1]
+		}
+		if p.shape.form == fixedText {
+			before += p.texts[0]
+			continue
+		}
+		runs = append(runs, run{piece: p, before: before + p.shape.label})
+		before = ""
+	}
+	return runs
+}
+
+// cuts returns the pieces that run into each other. Nil means that the text can be cut in one way only.
+func (c *composition) cuts() [][]run {
+	runs := c.runs()
+	open := openRuns(runs)
+	isBody := func(r run) bool { return r.kind == ofBody && r.shape.ownEnds() && r.shape.loses == "" }
+	if len(open) == 0 || !slices.ContainsFunc(runs, isBody) || slices.ContainsFunc(slices.Concat(open...), isBody) {
+		return open
+	}
+	for i := range runs { // the body has its place, and so the values of its fields are known
+		runs[i].known = runs[i].kind == ofField
+	}
+	return openRuns(runs)
+}
+
+// openRuns returns the runs whose ends cannot be told from the text, read from its beginning, nor their beginnings, read
+// from its end.
+func openRuns(rest []run) (open [][]run) {
+	for len(rest) > 0 {
+		end := slices.IndexFunc(rest, func(r run) bool { return r.shape.form == digest })
+		part := rest
+		if end >= 0 {
+			part, rest = rest[:end], rest[end+1:] // a digest stays where it is, so both sides are read by themselves
+		} else {
+			rest = nil
+		}
+		for len(part) > 1 && part[0].endsBefore(part[1]) {
+			part = part[1:]
+		}
+		for len(part) > 1 && part[len(part)-1].beginsAfter(part[len(part)-2]) {
+			part = part[:len(part)-1]
+		}
+		if len(part) > 1 {
+			open = append(open, part)
+		}
+	}
+	return open
+}
+
+// endsBefore reports whether the end of r, whose beginning is known, is seen in the text.
+func (r run) endsBefore(next run) bool {
+	return r.known || r.shape.ownEnds() || r.stopsAt(next.before) || r.shape.has != nil && disjoint(r.shape.has, next.shape.edge())
+}
+
+// beginsAfter reports whether the beginning of r, whose end is known, is seen in the text.
+func (r run) beginsAfter(previous run) bool {
+	return r.known || r.shape.ownEnds() || r.stopsAt(r.before) || r.shape.has != nil && disjoint(r.shape.has, previous.shape.edge())
+}
+
+// stopsAt reports whether a fixed text has a byte that r cannot have.
+func (r run) stopsAt(fixed string) bool {
+	return r.shape.has != nil && hasOther(fixed, r.shape.has)
+}
+
+// hasOther reports whether text has a byte that is none of a set.
+func hasOther(text string, set func(c byte) bool) bool {
+	for i := range len(text) {
+		if !set(text[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s shape) ownEnds() bool { return s.form == jsonObject || s.form == encoded || s.form == digest }
+
+// edge returns the bytes that a text can begin and end with, or nil if it can be empty or they are not known.
+func (s shape) edge() func(byte) bool {
+	switch s.form {
+	case jsonObject:
+		return isObjectEdge
+	case number:
+		return s.has
+	default:
+		return nil
+	}
+}
+
+func disjoint(a, b func(byte) bool) bool {
+	if b == nil {
+		return false
+	}
+	for c := range 256 {
+		if a(byte(c)) && b(byte(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// listCut says how a list of fields can be cut in two ways, or returns "". Only names and values that are escaped stay
+// between their separators.
+func listCut(l *canonical.FieldList) string {
+	separates := func(text string) bool { return hasOther(text, isFormText) }
+	switch {
+	case l.Between == "" && !l.Names:
+		return "the values of the fields run into each other"
+	case l.Between == "":
+		return "the names and values of the fields run into each other"
+	case !l.Names:
+		return fmt.Sprintf("the names of the fields are not signed, and a value can contain %q", l.Between)
+	case !l.Escape, !separates(l.Between), !separates(l.Equals):
+		return fmt.Sprintf("a value can contain %q", l.Between)
+	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(knownFields(), func(name string) bool { return strings.Contains(name, l.Path) }):
+		return fmt.Sprintf("a nested field is written like one whose name contains %q", l.Path)
+	}
+	return ""
+}
+
+// knownFields are the fields of a notification (section 6).
+func knownFields() []string {
+	return []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
+}

@@ -1,0 +1,152 @@
+package discover
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// What a warning says of parts that lose something.
+const (
+	losesCase   = "the case of letters is not signed: order \"a\" can be accepted as order \"A\""
+	losesDigits = "numbers are signed as float64: of a number with more than 16 digits the last ones can be changed"
+)
+
+// warnings says, in one sentence each, what a composition lets somebody change in a recorded message. fields are the
+// fields that the messages have. It looks at the structure alone.
+func (c *composition) warnings(fields []string) (list []string) {
+	if cut := c.cutInTwoWays(); cut != "" {
+		list = append(list, cut)
+	}
+	for _, p := range c.pieces {
+		if p.shape.loses != "" {
+			list = append(list, p.shape.loses)
+		}
+	}
+	if c.wrap != nil && c.wrap.loses != "" && slices.ContainsFunc(c.pieces, (*piece).hasText) {
+		list = append(list, c.wrap.loses)
+	}
+	return append(list, c.unsigned(fields)...)
+}
+
+// cutInTwoWays says what cannot be told apart in the text, and what follows, or returns "".
+func (c *composition) cutInTwoWays() string {
+	var ways []string
+	values, touching := false, false // whether fields are among it, and nothing is between two of its parts
+	for _, open := range c.cuts() {
+		names := make([]string, len(open))
+		for i, r := range open {
+			names[i] = r.name()
+			values = values || r.kind == ofField || r.shape.list != nil
+			touching = touching || i > 0 && r.before == ""
+		}
+		ways = append(ways, inWords(names)+" run into each other")
+	}
+	for _, p := range c.pieces {
+		if p.shape.list == nil {
+			continue
+		}
+		if how := listCut(p.shape.list); how != "" {
+			ways = append(ways, how)
+			values, touching = true, touching || p.shape.list.Between == ""
+		}
+	}
+	if len(ways) == 0 {
+		return ""
+	}
+	text := "the text can be cut in two ways: " + strings.Join(ways, ", and ")
+	if !values {
+		return text + ", so what is signed as the one can be read as the other"
+	}
+	text += ", so a recorded message can be accepted as another one"
+	if touching {
+		text += ", such as order \"1\" with status 2 as order \"12\""
+	}
+	return text
+}
+
+// name is what a warning calls a part: without its label, and a list of fields in short.
+func (r run) name() string {
+	switch r.shelf {
+	case lists:
+		return "the fields of the body"
+	case plain:
+		return r.desc
+	default:
+		_, name, _ := strings.Cut(r.desc, " and ")
+		return name
+	}
+}
+
+// hasText reports whether the case of letters means something in a piece.
+func (p *piece) hasText() bool {
+	switch p.shape.form {
+	case jsonObject, encoded:
+		return true
+	case anyText:
+		return p.kind == ofField || p.kind == ofHeader || p.shape.list != nil
+	default:
+		return false
+	}
+}
+
+// unsigned says what is not signed at all.
+func (c *composition) unsigned(fields []string) (list []string) {
+	signed := map[string]bool{}
+	whole, stamped := false, false
+	for _, p := range c.pieces {
+		stamped = stamped || strings.Contains(p.expr, "canonical.Timestamp")
+		switch {
+		case p.kind == ofField:
+			signed[strings.Join(p.names, ".")] = true
+		case p.shape.list != nil:
+			for _, name := range fields {
+				signed[name] = signed[name] || !slices.Contains(p.shape.list.Omit, name)
+			}
+			if p.shape.list.Nested == canonical.NestedOmitted {
+				list = append(list, "objects and arrays of the body are not signed, so they can be changed")
+			}
+		case p.kind == ofBody:
+			whole = true
+		}
+	}
+	left := slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return signed[name] })
+	switch {
+	case whole || len(left) == 0:
+	case len(signed) == 0:
+		list = append(list, "nothing of the body is signed, so it can be changed")
+	default:
+		list = append(list, fmt.Sprintf("fields that are not signed can be changed: %s", inWords(left)))
+	}
+	if !stamped {
+		list = append(list, "the timestamp is not signed, so an old message can be sent as a new one")
+	}
+	return list
+}
+
+// inWords returns "a, b and c".
+func inWords(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// fieldNames returns the names of the fields of all samples that hold neither an object nor an array, and not the secret
+// by mistake.
+func (c *catalogue) fieldNames() (names []string) {
+	for _, s := range c.samples {
+		list, _ := members(s.message.Body)
+		for _, path := range leaves(nil, nil, list) {
+			name := strings.Join(path, ".")
+			secret := len(c.secret) >= secretToFind && strings.Contains(name, c.secret)
+			if !secret && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,224 @@
+package wrappers
+
+import (
+	"context"
+	"flag"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+var calls = flag.Int64("calls", 100, "calls through each wrapper")
+
+// retrying is go-retryablehttp as its documentation wires it, with short waits.
+func retrying(base http.RoundTripper) http.RoundTripper {
+	client := retryablehttp.NewClient()
+	client.HTTPClient.Transport = base
+	client.Logger = nil
+	client.RetryWaitMin, client.RetryWaitMax = time.Millisecond, 2*time.Millisecond
+	return client.StandardClient().Transport
+}
+
+// tracing is OpenTelemetry's wrapper, which records each request and sends the trace's id with it.
+func tracing(t *testing.T, base http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	provider := trace.NewTracerProvider()
+	t.Cleanup(func() { assert.NoError(t, provider.Shutdown(context.WithoutCancel(t.Context()))) })
+	return otelhttp.NewTransport(base,
+		otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}))
+}
+
+// server takes whole requests and counts them by body.
+type server struct {
+	*httptest.Server
+	base *http.Transport // to it
+
+	mu     sync.Mutex
+	taken  map[string]int
+	traced int
+}
+
+// newServer starts a server whose requests end in respond. Over HTTP/1.1 its transport is [paymentsvc.NewTransport].
+func newServer(t *testing.T, http2 bool, respond http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{base: paymentsvc.NewTransport(), taken: map[string]int{}}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && len(body) > 0 {
+			s.mu.Lock()
+			s.taken[string(body)]++
+			if r.Header.Get("Traceparent") != "" {
+				s.traced++
+			}
+			s.mu.Unlock()
+		}
+		assert.Equal(t, http2, r.ProtoMajor == 2, r.Proto)
+		respond(w, r)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if http2 {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		s.base = s.Client().Transport.(*http.Transport)
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	t.Cleanup(s.base.CloseIdleConnections)
+	return s
+}
+
+// breaking answers nothing: half of the connections break, and half of the requests get a 503.
+func breaking() http.HandlerFunc {
+	var requests atomic.Int64
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1)%2 == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func newClient(t *testing.T, address string, transport http.RoundTripper, trust bool) *paymentsvc.Client {
+	t.Helper()
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: paymentsvc.Scheme{
+			Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), // made up, as the encoding is
+			Encoding:  paymentsvc.Hex,
+		},
+		Secret: "the-secret-of-the-wrapper-tests",
+	})
+	require.NoError(t, err)
+	client, err := paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: address, PartnerID: 1001, ProjectID: 2002, Signer: signer,
+		HTTPClient:     &http.Client{Transport: transport},
+		TrustTransport: trust,
+		Retry:          paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
+	})
+	require.NoError(t, err)
+	return client
+}
+
+// payOut makes one payout of its own user_data.
+func payOut(ctx context.Context, c *paymentsvc.Client) error {
+	_, err := c.InitPayout(ctx, paymentsvc.PayoutRequest{
+		Amount:      paymentsvc.MustParseAmount("10.50"),
+		Destination: "4111111111111111",
+		UserData:    paymentsvc.NewUserData(),
+	})
+	return err
+}
+
+// payOutAll makes the calls, eight at a time, and returns their errors.
+func payOutAll(ctx context.Context, c *paymentsvc.Client) []error {
+	errs := make([]error, *calls)
+	var n atomic.Int64
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for i := n.Add(1) - 1; i < *calls; i = n.Add(1) - 1 {
+				errs[i] = payOut(ctx, c)
+			}
+		})
+	}
+	group.Wait()
+	return errs
+}
+
+// forEachProtocol runs test over HTTP/1.1 and HTTP/2, with TrustTransport and without.
+func forEachProtocol(t *testing.T, test func(t *testing.T, http2, trust bool)) {
+	t.Helper()
+	for _, http2 := range []bool{false, true} {
+		for _, trust := range []bool{false, true} {
+			name := map[bool]string{false: "HTTP1", true: "HTTP2"}[http2] + map[bool]string{true: "Trusted"}[trust]
+			t.Run(name, func(t *testing.T) { test(t, http2, trust) })
+		}
+	}
+}
+
+// requireOneDelivery makes the calls against a server that breaks: none arrives twice, and none is called not sent.
+func requireOneDelivery(t *testing.T, s *server, transport http.RoundTripper, trust bool) {
+	t.Helper()
+	for _, err := range payOutAll(t.Context(), newClient(t, s.URL, transport, trust)) {
+		require.Error(t, err)
+		require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), err)
+		require.False(t, paymentsvc.SafeToRetry(err))
+		require.NotErrorIs(t, err, context.Canceled, "the caller has not left")
+	}
+	s.base.CloseIdleConnections()
+	s.Close() // waits for the requests that are still in flight
+	require.Len(t, s.taken, int(*calls), "payouts that arrived")
+	for body, times := range s.taken {
+		require.Equal(t, 1, times, "deliveries of %s", body)
+	}
+}
+
+// Retryablehttp buffers the body, rebuilds the request and sends it up to five times.
+func TestRetryablehttpDeliversOnce(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
+		s := newServer(t, http2, breaking())
+		requireOneDelivery(t, s, retrying(s.base), trust)
+	})
+}
+
+// The wrapper does send more than once: the test above would fail without the SDK's guard.
+func TestRetryablehttpSendsAgainByItself(t *testing.T) {
+	s := newServer(t, false, breaking())
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a payout"))
+	require.NoError(t, err)
+	_, err = retrying(s.base).RoundTrip(req)
+	require.Error(t, err)
+	s.Close()
+	require.Equal(t, map[string]int{"a payout": 5}, s.taken)
+}
+
+func TestOpenTelemetryDeliversOnce(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
+		s := newServer(t, http2, breaking())
+		requireOneDelivery(t, s, tracing(t, s.base), trust)
+		require.Equal(t, len(s.taken), s.traced, "requests with the trace's id")
+	})
+}
+
+func TestOpenTelemetrySucceeds(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
+		s := newServer(t, http2, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"order_id":"payout-1","status":1,"status_code":2}`)
+		})
+		for _, err := range payOutAll(t.Context(), newClient(t, s.URL, tracing(t, s.base), trust)) {
+			require.NoError(t, err)
+		}
+		require.Len(t, s.taken, int(*calls))
+		require.Equal(t, len(s.taken), s.traced, "requests with the trace's id")
+	})
+}
+
+// Trusted, it proves that a refused connection sent nothing.
+func TestOpenTelemetryProvesWhatWasNotSent(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
+		s := newServer(t, http2, breaking())
+		s.Close()
+		want := paymentsvc.OutcomeUnknown
+		if trust {
+			want = paymentsvc.OutcomeNotSent
+		}
+		err := payOut(t.Context(), newClient(t, s.URL, tracing(t, s.base), trust))
+		require.Equal(t, want, paymentsvc.OutcomeOf(err), err)
+		require.Equal(t, trust, paymentsvc.SafeToRetry(err))
+	})
+}
