@@ -318,7 +318,7 @@ func survives(t require.TestingT, want paymentsvc.Amount) {
 	require.Equal(t, want, fromColumn)
 }
 
-// amountText gives numbers that ParseAmount reads, with all scales and some exponents.
+// amountText returns numbers that ParseAmount reads, with all scales and some exponents.
 func amountText() *rapid.Generator[string] {
 	return rapid.StringMatching(`-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,10})?(e-?[0-9])?`)
 }
@@ -498,7 +498,7 @@ func TestAmountInADatabase(t *testing.T) {
 	})
 }
 
-// echoDB is a database whose every query gives its arguments back, one a row, as give hands them over.
+// echoDB is a database whose every query returns its arguments, one a row, as give hands them over.
 func echoDB(t *testing.T, give func(driver.Value) driver.Value) *sql.DB {
 	t.Helper()
 	db := sql.OpenDB(echo{give})
@@ -602,7 +602,7 @@ func FuzzAmountParse(f *testing.F) {
 			survives(t, a)
 		}
 
-		// Whatever stands in an answer, reading it does not panic, and an error changes nothing.
+		// Whatever is in an answer, reading it does not panic, and an error changes nothing.
 		before := paymentsvc.MustParseAmount("99")
 		for _, read := range []func(*paymentsvc.Amount) error{
 			func(a *paymentsvc.Amount) error { return a.UnmarshalJSON([]byte(s)) },

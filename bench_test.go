@@ -35,7 +35,7 @@ import (
 
 // The benchmarks set this package beside what is written by hand for the same work with net/http, encoding/json
 // and crypto/hmac: the same bytes, over connections of the same settings. The parts sdk and byhand run one of the
-// two, for profiles and benchstat. The part ratio runs them in turns, so that it stands on a noisy machine too,
+// two, for profiles and benchstat. The part ratio runs them in turns, so that it holds on a noisy machine too,
 // and reports
 //
 //	x-time    the median over all turns of sdk's time divided by byhand's
@@ -368,7 +368,7 @@ func repeatedly(f func() error) work {
 	}
 }
 
-// signedNotification gives a notification of size bytes with its headers.
+// signedNotification returns a notification of size bytes with its headers.
 func signedNotification(t testing.TB, size int) (http.Header, []byte) {
 	const fields = `{"event":"payment.status_changed","order_id":"6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11","status":1,` +
 		`"status_description":"SUCCESS","status_code":2,"amount":10.50,"user_data":"%s"}`
@@ -380,7 +380,7 @@ func signedNotification(t testing.TB, size int) (http.Header, []byte) {
 	return signedHeader(t, hookScheme(), body), body
 }
 
-// signedHeader gives the headers that a server sees around a notification.
+// signedHeader returns the headers that a server sees around a notification.
 func signedHeader(t testing.TB, scheme paymentsvc.Scheme, body []byte) http.Header {
 	timestamp := hookClockShown
 	signature, err := scheme.Signature(testSecret, &paymentsvc.Message{Timestamp: timestamp, Body: body})
@@ -497,7 +497,7 @@ func TestAllocationsOfParse(t *testing.T) {
 	}
 }
 
-// kept gives the bytes that do leaves on the heap behind it.
+// kept returns the bytes that do leaves on the heap behind it.
 func kept(do func()) int64 {
 	before, after := new(runtime.MemStats), new(runtime.MemStats)
 	collect := func(into *runtime.MemStats) {

@@ -142,9 +142,7 @@ func TestErrorDecoderSeesEveryAnswer(t *testing.T) {
 func TestErrorRetryAfter(t *testing.T) {
 	answered := func(header http.Header) *paymentsvc.Error {
 		c := newClient(t, "http://127.0.0.1", attempts(1),
-			over(roundTripFunc(func(*http.Request) (*http.Response, error) {
-				return canned(http.StatusTooManyRequests, header, ""), nil
-			})))
+			answers(http.StatusTooManyRequests, header, ""))
 		_, err := c.InitPayout(t.Context(), payoutRequest())
 		var e *paymentsvc.Error
 		require.ErrorAs(t, err, &e)
@@ -190,9 +188,7 @@ func TestErrorClockSkew(t *testing.T) {
 			{http.Header{"Date": {"yesterday"}}, 0, false},
 			{nil, 0, false},
 		} {
-			c := newClient(t, "http://127.0.0.1", over(roundTripFunc(func(*http.Request) (*http.Response, error) {
-				return canned(http.StatusUnauthorized, test.header, ""), nil
-			})))
+			c := newClient(t, "http://127.0.0.1", answers(http.StatusUnauthorized, test.header, ""))
 			response, err := pay(t.Context(), c)
 			skew, known := failed(t, response, err, paymentsvc.OutcomeRejected).ClockSkew()
 			assert.Equal(t, test.want, skew)

@@ -70,7 +70,7 @@ func quick() paymentsvc.Retry {
 	return paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond}
 }
 
-// testConfig is a valid Config. Its patience is no limit of a slow machine's.
+// testConfig is a valid Config. Its Timeout is far longer than a slow machine needs.
 func testConfig(t testing.TB, base string) paymentsvc.Config {
 	t.Helper()
 	return paymentsvc.Config{
@@ -122,7 +122,7 @@ func attempts(n int) func(*paymentsvc.Config) {
 
 func trusted(cfg *paymentsvc.Config) { cfg.TrustTransport = true }
 
-// onEach makes a Config.OnAttempt of a function of the attempt alone.
+// onEach returns a Config.OnAttempt from a function of the attempt alone.
 func onEach(f func(paymentsvc.Attempt)) func(context.Context, paymentsvc.Attempt) {
 	return func(_ context.Context, a paymentsvc.Attempt) { f(a) }
 }
@@ -132,16 +132,21 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// canned is an answer that a roundTripFunc gives.
+// canned is an answer for a roundTripFunc to return.
 func canned(status int, header http.Header, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+}
+
+// answers makes every request get one canned answer.
+func answers(status int, header http.Header, body string) func(*paymentsvc.Config) {
+	return over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(status, header, body), nil }))
 }
 
 func pay(ctx context.Context, c *paymentsvc.Client) (any, error) {
 	return nilOr(c.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentRequest()))
 }
 
-// nilOr makes a nil *T a nil any, so that a test sees whether a failed call gave a response.
+// nilOr makes a nil *T a nil any, so that a test sees whether a failed call returned a response.
 func nilOr[T any](v *T, err error) (any, error) {
 	if v == nil {
 		return nil, err
@@ -149,7 +154,7 @@ func nilOr[T any](v *T, err error) (any, error) {
 	return v, err
 }
 
-// failed asserts that a call failed with an *Error of this outcome and gave no response.
+// failed asserts that a call failed with an *Error of this outcome and returned no response.
 func failed(t testing.TB, response any, err error, outcome paymentsvc.Outcome) *paymentsvc.Error {
 	t.Helper()
 	assert.Nil(t, response)
@@ -161,7 +166,7 @@ func failed(t testing.TB, response any, err error, outcome paymentsvc.Outcome) *
 	return e
 }
 
-// pan stands for what may be given in place of an amount by mistake, and may stand in no error.
+// pan is what may be given in place of an amount by mistake, and must not be in an error.
 const pan = "4111111111111111"
 
 const canary = "CANARY-4000056655665556"
@@ -273,7 +278,7 @@ type request struct {
 	Body   string
 }
 
-// service is a server that refuses what the document forbids, records what it gets, and answers what it is told.
+// service is a server that fails the test for what the document forbids, records what it gets, and answers what it is told.
 type service struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -305,7 +310,7 @@ func (s *service) checked(t testing.TB, answer http.HandlerFunc) http.Handler {
 	})
 }
 
-// received gives the requests so far.
+// received returns the requests so far.
 func (s *service) received() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +326,7 @@ func newService(t testing.TB, answer http.HandlerFunc) *service {
 	return s
 }
 
-// newServer serves h and gives its address.
+// newServer serves h and returns its address.
 func newServer(t testing.TB, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -372,7 +377,7 @@ func (s *rawServer) serve(handle func(*net.TCPConn)) {
 	})
 }
 
-// newRawServer calls behave after each request of a connection; the connection is closed once it says false.
+// newRawServer calls behave after each request of a connection; the connection is closed once it returns false.
 func newRawServer(t testing.TB, behave func(conn *net.TCPConn, nth int) (goOn bool)) *rawServer {
 	t.Helper()
 	s := newListener(t)
@@ -421,7 +426,7 @@ func (w *tap) Write(p []byte) (int, error) {
 	return w.bytes.Write(p)
 }
 
-// received gives all bytes so far.
+// received returns all bytes so far.
 func (w *tap) received() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -529,7 +534,7 @@ func hookHeader(timestamp, body string) http.Header {
 	}
 }
 
-// newHook makes a Webhook of hookScheme and testSecret whose clock shows hookNow, changed by options.
+// newHook returns a Webhook of hookScheme and testSecret whose clock shows hookNow, changed by options.
 func newHook(t testing.TB, options ...func(*paymentsvc.WebhookConfig)) *paymentsvc.Webhook {
 	t.Helper()
 	c := paymentsvc.WebhookConfig{
@@ -570,7 +575,7 @@ func answerOf(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// neverCalled is a function for a Handler that must refuse.
+// neverCalled is a function for a Handler that must reject.
 func neverCalled(t testing.TB) func(context.Context, *paymentsvc.Notification) error {
 	return func(context.Context, *paymentsvc.Notification) error {
 		assert.Fail(t, "the function was called")

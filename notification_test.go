@@ -210,15 +210,12 @@ func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 	}
 }
 
+// What is a number is tested in internal/decimal.
 func TestNotificationAmountIsExact(t *testing.T) {
 	digits := strings.Repeat("9876543210", 6) + "9876" // 64 of them
 	for value, want := range map[string]string{
-		"10.50": "10.50", `"10.50"`: "10.50", "10": "10", "10.500": "10.500", "0": "0", "0.00": "0.00", "-0": "0", "-1.5": "-1.5",
-		"0.1": "0.1", "0.30000000000000004": "0.30000000000000004", "9007199254740993": "9007199254740993",
-		"1e2": "100", "1.05e1": "10.5", "1050E-2": "10.50", `"1.5e+3"`: "1500", "1e63": "1" + strings.Repeat("0", 63),
-		"1e-63": "0." + strings.Repeat("0", 62) + "1",
-		digits:  digits, `"` + digits + `"`: digits, "-" + digits: "-" + digits,
-		digits[:32] + "." + digits[32:]: digits[:32] + "." + digits[32:], "0." + digits: "0." + digits,
+		"10.50": "10.50", `"10.50"`: "10.50", "10.500": "10.500", "0": "0", "-0": "0", "-1.5": "-1.5", "1e2": "100", `"1.5e+3"`: "1500",
+		"0.30000000000000004": "0.30000000000000004", "9007199254740993": "9007199254740993", digits: digits, `"` + digits + `"`: digits,
 	} {
 		body := withMember("amount", value)
 		n, err := newHook(t).Parse(hookHeader(hookClockShown, body), []byte(body))
@@ -355,7 +352,7 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	assert.NotPanics(t, func() { _ = (&paymentsvc.Notification{Event: paymentsvc.EventRefundStatusChanged}).Key() })
 }
 
-// Keys are kept in partners' tables: one that changes makes every repetition look new. The sums were made by
+// Keys are kept in partners' tables: one that changes makes every duplicate look new. The sums were made by
 // sha256sum of the text beside each.
 func TestNotificationKeyNeverChanges(t *testing.T) {
 	full := paymentsvc.Notification{

@@ -250,8 +250,7 @@ func TestOutcomeText(t *testing.T) {
 		{600, "", nil, "outcome unknown, the request may have been carried out: HTTP 600: unexpected response: no such status"},
 	} {
 		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", decoding(test.decoder),
-				over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(test.status, nil, test.body), nil })))
+			c := newClient(t, "http://127.0.0.1", decoding(test.decoder), answers(test.status, nil, test.body))
 			_, err := c.InitPayout(t.Context(), payoutRequest())
 			require.EqualError(t, err, "paymentsvc: init_payout: "+test.want)
 		})
@@ -280,8 +279,7 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 		{"a page", 502, `<html>`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")),
-				over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(test.status, nil, test.body), nil })))
+			c := newClient(t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")), answers(test.status, nil, test.body))
 			response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 			assert.Equal(t, test.want, e.OrderID)
@@ -365,7 +363,7 @@ func TestOutcomeSwitchTellsTheFourCasesApart(t *testing.T) {
 			if test.status != 401 {
 				cfg.DecodeError = paymentsvc.ErrorFields("error_code", "")
 			}
-		}, over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(test.status, nil, test.body), nil })))
+		}, answers(test.status, nil, test.body))
 		_, err := c.InitPayout(t.Context(), payoutRequest())
 		assert.Equal(t, test.want, what(err), "%d %s", test.status, test.body)
 	}

@@ -630,10 +630,10 @@ func TestSecurityProfilesShowNothing(t *testing.T) {
 	}
 }
 
-// childVariable says to a test which this binary runs in a process of its own what to do there.
+// childVariable tells a test which this binary runs in a process of its own what to do there.
 const childVariable = "PAYMENTSVC_TEST_CHILD"
 
-// runChild runs the test of this name alone in a process of its own, where childVariable is task, and gives what it
+// runChild runs the test of this name alone in a process of its own, where childVariable is task, and returns what it
 // prints and how it ends.
 func runChild(t *testing.T, task string, environment ...string) (string, error) {
 	t.Helper()
@@ -788,7 +788,7 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// issue makes a certificate for the names and addresses given.
+// issue returns a certificate for the names and addresses given.
 func (a *authority) issue(t testing.TB, notAfter time.Time, hosts ...string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -854,7 +854,7 @@ func newSecureServer(t testing.TB, config *tls.Config) *secureServer {
 	return s
 }
 
-// versions gives a server's configuration that speaks no other than these versions of TLS.
+// versions returns a server's configuration that speaks no other than these versions of TLS.
 func versions(certificate tls.Certificate, least, most uint16) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: least, MaxVersion: most}
 }

@@ -424,7 +424,7 @@ func TestRequestObjectThatIsNotGivenStaysSo(t *testing.T) {
 	}
 }
 
-// What a client refuses must not become acceptable in a queue.
+// What a client rejects must not become acceptable in a queue.
 func TestRequestObjectsAreObjectsInAQueueToo(t *testing.T) {
 	c := newWire(t).client
 	for _, object := range []any{pan, 5, false, []string{pan}, []any{}, json.RawMessage(`"` + pan + `"`)} {
@@ -444,13 +444,13 @@ func TestRequestObjectsAreObjectsInAQueueToo(t *testing.T) {
 	}
 }
 
-// validText gives text with all that JSON escapes or might change.
+// validText returns text with all that JSON escapes or might change.
 func validText(least int) *rapid.Generator[string] {
 	special := rapid.SampledFrom([]rune("<>&\"\\/\u2028\u2029\uFFFD\x00\x1f\x7f\n\té😀"))
 	return rapid.StringOfN(rapid.OneOf(rapid.Rune(), special, rapid.RuneFrom([]rune("abc019"))), least, 12, -1)
 }
 
-// openObject gives everything that may stand for an object whose members are not shown.
+// openObject returns everything that may stand for an object whose members are not shown.
 func openObject() *rapid.Generator[any] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]any{nil, map[string]any(nil), (*cardData)(nil), json.RawMessage(nil), map[string]any{}, json.RawMessage(" {\n} ")}),
@@ -491,7 +491,7 @@ func jsonNumber() *rapid.Generator[string] {
 	)
 }
 
-// jsonObject gives the text of an object nested as deep as depth, whose members may stand in any order and twice.
+// jsonObject returns the text of an object nested as deep as depth, whose members may stand in any order and twice.
 func jsonObject(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		var b strings.Builder

@@ -587,7 +587,7 @@ func TestWebhookNeverAcceptsAnAlteredMessage(t *testing.T) {
 	t.Logf("%d altered messages in %d ways, none accepted", total, len(names))
 }
 
-// isRefusal says whether err refuses a message for its headers or signature: as no notification that was verified.
+// isRefusal reports whether err rejects a message for its headers or signature: as no notification that was verified.
 func isRefusal(err error) bool {
 	return errors.Is(err, paymentsvc.ErrSignatureMismatch) || errors.Is(err, paymentsvc.ErrMalformedHeader) ||
 		errors.Is(err, paymentsvc.ErrEmptyBody)
@@ -788,7 +788,7 @@ func mustUnescape(t testing.TB, path string) string {
 	return text
 }
 
-// post sends a notification to server and gives the answer's status.
+// post sends a notification to server and returns the answer's status.
 func post(t testing.TB, server *httptest.Server, path string, header http.Header, body io.Reader) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, body)
@@ -814,7 +814,7 @@ func TestWebhookNamesThePartThatNeedsTheAddress(t *testing.T) {
 	}
 }
 
-// hookFault is a delivery that is refused: which sentinel it is, and how Handler answers.
+// hookFault is a delivery that is rejected: which sentinel it is, and how Handler answers.
 type hookFault struct {
 	name   string
 	want   error
@@ -823,7 +823,7 @@ type hookFault struct {
 	body   string // what the body reads as afterwards
 }
 
-// hookFaults are all the ways in which a delivery is refused, for a Webhook that newHook made.
+// hookFaults are all the ways in which a delivery is rejected, for a Webhook that newHook made.
 func hookFaults() []hookFault {
 	changed := func(body string, change func(*http.Request)) func() *http.Request {
 		return func() *http.Request {
@@ -1445,7 +1445,7 @@ const (
 	signers
 )
 
-// fuzzedSignature gives the signature of a message, and the index of the secret that makes it or -1.
+// fuzzedSignature returns the signature of a message, and the index of the secret that makes it or -1.
 func fuzzedSignature(signer uint8, timestamp, signature, body string) (given string, index int) {
 	switch signer % signers {
 	case signedByFirst:
@@ -1468,7 +1468,7 @@ func fuzzedHook(t testing.TB) *paymentsvc.Webhook {
 	return newHook(t, withSecrets(testSecret, hookOther))
 }
 
-// secondsFromNow gives the distance of a timestamp of plain digits, false for every other text.
+// secondsFromNow returns the distance of a timestamp of plain digits, false for every other text.
 func secondsFromNow(timestamp string) (int64, bool) {
 	if timestamp == "" || strings.Trim(timestamp, "0123456789") != "" {
 		return 0, false
