@@ -85,7 +85,7 @@ func (s *shop) start() {
 // drain waits until the service has dealt with everything that a killed process has sent.
 func (s *shop) drain() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
 	require.NoError(s.t, s.service.Drain(ctx))
 }
@@ -98,7 +98,7 @@ type order struct {
 
 // buy makes an order; false when no answer comes.
 func buy(ctx context.Context, address, amount string) (o order, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	form := url.Values{"type": {"card"}, "amount": {amount}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/checkout", strings.NewReader(form.Encode()))
@@ -167,7 +167,7 @@ func (s *shop) settle(ctx context.Context) {
 // settleAll goes on until every order has ended on both sides.
 func (s *shop) settleAll() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

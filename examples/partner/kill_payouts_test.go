@@ -101,7 +101,7 @@ func atARate() []string { return []string{"-payouts-per-second", "40"} }
 // store: one that was never used looks like one whose request is still to come.
 func (p *paying) drain() {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Minute)
 	defer cancel()
 	require.NoError(p.t, p.service.Drain(ctx))
 }
@@ -120,7 +120,7 @@ func (p *paying) untilDone() {
 	select {
 	case status := <-ended:
 		assert.Equal(p.t, exitPerson, status, "%s", log)
-	case <-time.After(3 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		_ = cmd.Process.Kill()
 		p.t.Fatalf("it does not end: %v\n%s", p.counts().States, log)
 	}

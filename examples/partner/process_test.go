@@ -104,7 +104,7 @@ func (p *process) Kill() {
 func (p *process) Stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	select {
 	case <-p.ended:

@@ -153,7 +153,7 @@ func TestTheDemoLives(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	p := serveInside(t)
 	assert.Equal(t, "ok\n", read(t, p.Public+"/healthz"))
-	require.Eventually(t, func() bool { return read(t, p.Public+"/readyz") == "ready\n" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return read(t, p.Public+"/readyz") == "ready\n" }, 10*time.Minute, 10*time.Millisecond)
 	assert.Contains(t, read(t, p.Public+"/"), "the payment service is a fake")
 	order := buyInside(t, p.Public)
 	p.untilState(t, order.UserData, store.StateSucceeded)
@@ -183,7 +183,7 @@ func TestTheFakeNeverTouchesADatabaseThatIsInUse(t *testing.T) {
 		append(serviceFlags(t, service.URL), "-database", database, "-project", "2003"),
 	} {
 		var said everything
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // should it serve
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // should it serve
 		require.Equal(t, exitError, run(ctx, args, from(), &said, &said))
 		cancel()
 		require.Contains(t, said.String(), "this database belongs to "+service.URL)
@@ -205,7 +205,7 @@ func TestAnAddressOfAnotherDatabaseIsNoFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, database := range []string{"host=db password=hunter2", "mysql://me:hunter2@db/partner", "postgres://me:hunter2@db:x/"} {
 		var said everything
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // should it serve
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // should it serve
 		require.Equal(t, exitError, run(ctx, []string{"-database", database, "-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, from(), &said, &said))
 		cancel()
 		assert.NotContains(t, said.String(), "hunter2")
@@ -313,10 +313,10 @@ func TestWhatIsUnderWayWhileItStopsIsRecorded(t *testing.T) {
 			p := serveInside(t, append(serviceFlags(t, service.URL), "-database", database)...)
 			answered := make(chan string, 1)
 			test.begin(t, p, answered)
-			require.Eventually(t, func() bool { return rule.Hits() == 1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return rule.Hits() == 1 }, 10*time.Minute, time.Millisecond)
 
 			p.stop()
-			require.Eventually(t, func() bool { return strings.Contains(p.Said.String(), `"stopping"`) }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(p.Said.String(), `"stopping"`) }, 10*time.Minute, time.Millisecond)
 			close(release)
 			userData := <-answered
 			p.Stop(t)

@@ -74,7 +74,7 @@ func TestTheCommandsOfTheReadmeWork(t *testing.T) {
 // runScript runs commands, each of which has to succeed, and ends what they leave behind.
 func runScript(t *testing.T, dir, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-eu", "-c", script)
 	cmd.Dir = dir

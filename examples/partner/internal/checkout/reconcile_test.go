@@ -362,7 +362,7 @@ func TestRunGoesRoundUntilItIsStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
-	require.Eventually(t, func() bool { return s.order(o.UserData).State == store.StatePending }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.order(o.UserData).State == store.StatePending }, 10*time.Minute, time.Millisecond)
 	stop()
 	assert.NoError(t, <-ended)
 }

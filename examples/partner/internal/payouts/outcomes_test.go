@@ -141,7 +141,7 @@ func TestAnUnknownPayoutWithAnOrderIDIsAskedForAndNeedsNobody(t *testing.T) {
 		path := written(t, header+"a,1.00,4111111111111111\n")
 		go func() {
 			defer close(release)
-			assert.Eventually(t, func() bool { return b.fake.Requests(paymentsvctest.StatusPayout) == 2 }, 20*time.Second, time.Millisecond)
+			assert.Eventually(t, func() bool { return b.fake.Requests(paymentsvctest.StatusPayout) == 2 }, 10*time.Minute, time.Millisecond)
 			p := b.rows()[0]
 			assert.Equal(t, store.StateUnknown, p.State)
 			assert.Equal(t, orderID, p.OrderID)
@@ -176,7 +176,7 @@ func TestAWrongSecretRefusesNoPayout(t *testing.T) {
 
 		queue, stop := b.start(mistaken)
 		report := b.load(queue, 100)
-		require.Eventually(t, func() bool { return b.fake.Requests(paymentsvctest.InitPayout) >= 12 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return b.fake.Requests(paymentsvctest.InitPayout) >= 12 }, 10*time.Minute, time.Millisecond)
 		assert.Contains(t, queue.Pause().Reason, "signature")
 		stop()
 		counts := allCounts(t, b.store)
@@ -197,7 +197,7 @@ func TestAServiceThatIsDownGetsFewPayouts(t *testing.T) {
 		b.fake.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.BadGateway(paymentsvctest.AfterCommit))
 		queue, stop := b.start(long)
 		b.load(queue, 200)
-		require.Eventually(t, func() bool { return queue.Pause().Paused }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return queue.Pause().Paused }, 10*time.Minute, time.Millisecond)
 		assert.False(t, queue.Pause().Until.IsZero())
 		stop()
 		counts := allCounts(t, b.store)
@@ -216,13 +216,13 @@ func TestACallUnderWayIsRecordedBeforeTheQueueEnds(t *testing.T) {
 		b.fake.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
 		queue, stop := b.start(b.config)
 		b.load(queue, 10)
-		require.Eventually(t, func() bool { return len(b.fake.Orders()) == 3 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return len(b.fake.Orders()) == 3 }, 10*time.Minute, time.Millisecond)
 		stopped := make(chan struct{})
 		go func() {
 			stop()
 			close(stopped)
 		}()
-		require.Eventually(t, func() bool { return !queue.Running() }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return !queue.Running() }, 10*time.Minute, time.Millisecond)
 		select {
 		case <-stopped:
 			assert.Fail(t, "it ended with calls under way")
@@ -254,7 +254,7 @@ func TestAClaimWhoseProcessDiedIsParked(t *testing.T) {
 		_, err := past.Claim(t.Context(), store.Payouts, p.UserData, -2*time.Minute)
 		require.NoError(t, err)
 		_, stop := b.start(b.config)
-		require.Eventually(t, func() bool { return b.rows()[0].State == store.StateUnknown }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return b.rows()[0].State == store.StateUnknown }, 10*time.Minute, 10*time.Millisecond)
 		stop()
 		assert.NotEmpty(t, b.rows()[0].Attention)
 		assert.Zero(t, b.fake.Requests(paymentsvctest.InitPayout))
