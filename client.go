@@ -257,7 +257,7 @@ func (c *Client) ids() ids {
 	return c.id
 }
 
-// endpoint is one of section 4.
+// endpoint is one of the calls in section 4.
 type endpoint struct {
 	path  string // below BaseURL
 	read  bool   // calling it twice changes nothing
@@ -276,14 +276,14 @@ func call[T any, A interface {
 	answer
 }](ctx context.Context, c *Client, e endpoint, in any) (*T, error) {
 	if c == nil || c.transport == nil {
-		return nil, rejected(e.path, fmt.Errorf("%w: Client: %w: use NewClient", ErrInvalidRequest, errNotMade))
+		return nil, notSent(e.path, fmt.Errorf("%w: Client: %w: use NewClient", ErrInvalidRequest, errNotMade))
 	}
 	if ctx == nil {
-		return nil, rejected(e.path, invalid("ctx", "nil"))
+		return nil, notSent(e.path, invalid("ctx", "nil"))
 	}
 	body, err := jsonobject.Encode(in)
 	if err != nil {
-		return nil, rejected(e.path, err)
+		return nil, notSent(e.path, err)
 	}
 	req := &transport.Request{URL: c.baseURL + "/" + e.path, Body: body, Sign: c.sign, Repeatable: e.read}
 

@@ -18,18 +18,19 @@ import (
 var (
 	// ErrInvalidRequest is a request or a configuration that cannot be used. The text names the field. Nothing was sent.
 	ErrInvalidRequest = errors.New("invalid request")
-	// ErrSensitive is encoding/json of a [PaymentRequest] or a [PayoutRequest], which may contain card data: loggers use
-	// encoding/json. To store a request or to queue it, use its JSON method.
+	// ErrSensitive is returned when encoding/json encodes a [PaymentRequest] or a [PayoutRequest]: it may contain card
+	// data, and loggers use encoding/json. To store a request or to queue it, use its JSON method.
 	ErrSensitive = errors.New("a request may hold card data: use its JSON method to store it")
 	// ErrUnexpectedResponse is an answer that is not what the interface document shows for the endpoint: one JSON object
 	// with the endpoint's fields. The bytes are in [Error].Body.
 	ErrUnexpectedResponse = errors.New("unexpected response")
 	// ErrResponseTooLarge is an answer of more than [Config].MaxResponseBytes bytes, decompressed.
 	ErrResponseTooLarge = transport.ErrTooLarge
-	// ErrUnauthorized is an answer with HTTP status 401 or 403, whatever the [Outcome]. It is about the caller and not
-	// about the order: fix the key, the [Scheme] or the clock, then retry.
+	// ErrUnauthorized is an answer with HTTP status 401 or 403, whatever the [Outcome]: about the caller and not about the
+	// order. It does not make a retry safe, [SafeToRetry] does: then fix the key, the [Scheme] or the clock, and retry.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrRateLimited is an answer with HTTP status 429, whatever the [Outcome]. See [Error.RetryAfter].
+	// ErrRateLimited is an answer with HTTP status 429, whatever the [Outcome]. It does not make a retry safe, [SafeToRetry]
+	// does; see [Error.RetryAfter].
 	ErrRateLimited = errors.New("rate limited")
 
 	// ErrMissingHeader is a notification without a timestamp or signature header.
@@ -272,8 +273,8 @@ func textOf(value json.RawMessage) string {
 	return string(value)
 }
 
-// rejected is the error of a call that was rejected before anything was sent.
-func rejected(endpoint string, err error) *Error {
+// notSent is the error of a call that failed before anything was sent.
+func notSent(endpoint string, err error) *Error {
 	return &Error{Endpoint: endpoint, Outcome: OutcomeNotSent, Err: err}
 }
 

@@ -15,7 +15,7 @@ func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormRespo
 	e := endpoint{path: "init_form", proof: "redirect_url"}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, rejected(e.path, err)
+		return nil, notSent(e.path, err)
 	}
 	return call[InitFormResponse](ctx, c, e, body)
 }

@@ -15,7 +15,7 @@ func (c *Client) InitInvoice(ctx context.Context, r PaymentRequest) (*InitInvoic
 	e := endpoint{path: "init_invoice"}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, rejected(e.path, err)
+		return nil, notSent(e.path, err)
 	}
 	return call[InitInvoiceResponse](ctx, c, e, body)
 }

@@ -109,7 +109,7 @@ func (e *Error) outcome() Outcome {
 	return e.Outcome
 }
 
-// judge reads the result of an attempt into out, or returns what is wrong with it and what that proves for the call.
+// judge reads the result of an attempt into out, or returns an *Error with the outcome.
 func (c *Client) judge(e endpoint, attempts int, result transport.Result, out answer) *Error {
 	reported, err := c.read(result, out)
 	if err == nil {

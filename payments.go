@@ -17,12 +17,12 @@ import (
 // [OutcomeUnknown] with [Client.StatusPayment] by user_data. InitPayment itself retries only what was provably not sent.
 func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentRequest) (*InitPaymentResponse, error) {
 	if !t.Known() {
-		return nil, rejected("init_payment", invalid("PaymentType (type)", "not card, sbp, crypto or mc"))
+		return nil, notSent("init_payment", invalid("PaymentType (type)", "not card, sbp, crypto or mc"))
 	}
 	e := endpoint{path: "init_payment/" + string(t)}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, rejected(e.path, err)
+		return nil, notSent(e.path, err)
 	}
 	return call[InitPaymentResponse](ctx, c, e, body)
 }
@@ -71,7 +71,7 @@ func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*St
 	e := endpoint{path: "status_payment", read: true}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, rejected(e.path, err)
+		return nil, notSent(e.path, err)
 	}
 	return call[StatusResponse](ctx, c, e, body)
 }

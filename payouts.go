@@ -20,7 +20,7 @@ func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutRe
 	e := endpoint{path: "init_payout"}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, rejected(e.path, err)
+		return nil, notSent(e.path, err)
 	}
 	return call[InitPayoutResponse](ctx, c, e, body)
 }
@@ -135,7 +135,7 @@ func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*Stat
 	e := endpoint{path: "status_payout", read: true}
 	body, err := r.body(c.ids())
 	if err != nil {
-		return nil, rejected(e.path, err)
+		return nil, notSent(e.path, err)
 	}
 	return call[StatusResponse](ctx, c, e, body)
 }

@@ -52,7 +52,7 @@ const (
 func (s StatusName) Known() bool { return s == StatusPending || s.Final() }
 
 // Final reports whether the document shows no transition from s: SUCCESS and FAILURE are final, an unknown name never is.
-// It does so for payments only, see [Notification.Final].
+// This holds for payments only, see [Notification.Final].
 func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailure }
 
 // PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6), but for

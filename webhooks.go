@@ -302,7 +302,7 @@ func isName(key, name string) bool {
 	return key == name || strings.EqualFold(key, name)
 }
 
-// found is what a header has under one name.
+// found is the values of a header under one name.
 type found struct {
 	value string
 	count int

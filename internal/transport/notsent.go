@@ -32,8 +32,8 @@ type evidence struct {
 	first      [1]net.Conn // where conns begins
 }
 
-// know notes by what the signed request will be recognized: its signature, whichever way and host a wrapper sends it to.
-func (e *evidence) know(req *http.Request) {
+// remember stores what identifies the signed request later, whichever host a wrapper sends it to: its signature.
+func (e *evidence) remember(req *http.Request) {
 	e.url = *req.URL
 	e.conns = e.first[:0]
 	e.field, e.value = "host", cmp.Or(req.Host, req.URL.Host)
@@ -105,8 +105,8 @@ func (e *evidence) stop() {
 
 // notSent ends the attempt and reports whether a connection was asked for, none was got and nobody has read the body:
 // then no byte can have left, and since the body is then taken away, none will. That matters where a foreign transport,
-// or a protocol registered with net/http's own, sends on a way of its own. That headers were never reported as written
-// would prove nothing: over HTTP/2 whole requests arrive so.
+// or a protocol registered with net/http's own, sends by a way of its own. Missing header events prove nothing: over
+// HTTP/2 a whole request can arrive without them.
 func (e *evidence) notSent() bool {
 	e.end() // what is still in flight may get no connection once the evidence has been looked at
 	if !e.asked.Load() || e.got.Load() || int64(e.body.Len()) != e.body.Size() {

@@ -159,7 +159,7 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 	if err := cleanHeader(req.Header); err != nil {
 		return nil, err
 	}
-	seen.know(req)
+	seen.remember(req)
 	return req, nil
 }
 
