@@ -57,7 +57,7 @@ func (c *Checkout) Pass(ctx context.Context) error {
 	return errors.Join(c.each(ctx, store.StateUnknown, c.ask), c.each(ctx, store.StateCreated, c.restart))
 }
 
-// sweep moves on the orders of which that is due without a call.
+// sweep advances the orders that are due and need no call.
 func (c *Checkout) sweep(ctx context.Context) error {
 	n, err := c.Store.Abandoned(ctx, store.Orders, "")
 	if err != nil {

@@ -113,8 +113,7 @@ func (w *worker) admit(ctx context.Context) (*pass, time.Duration, error) {
 	return leave, again, err
 }
 
-// claim claims a payout. Nothing is sent under a claim of which it is not known whether it was committed, so it can be
-// given back.
+// claim claims a payout. If it is unclear whether the claim was committed, nothing is sent, so it can be returned.
 func (w *worker) claim(ctx context.Context, userData string) (store.Claim, error) {
 	timed, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(recordTimeout, w.Timeout))
 	defer cancel()
