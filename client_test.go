@@ -349,7 +349,10 @@ func TestClientDoesNotFollowRedirects(t *testing.T) {
 			follows := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}
 			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.HTTPClient = follows })
 			response, err := pay(t.Context(), c)
-			failed(t, response, err, paymentsvc.OutcomeUnknown)
+			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
+			if location != "::bad::" { // which net/http reports as an error
+				assert.Equal(t, status, e.HTTPStatus, "the redirect is the answer")
+			}
 			assert.Len(t, s.received(), 1)
 			assert.NoError(t, follows.CheckRedirect(nil, nil), "the caller's client is not changed")
 			assert.Nil(t, follows.Transport)

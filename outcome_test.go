@@ -803,6 +803,7 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 func TestTransportSpeaksHTTP1Only(t *testing.T) {
 	transport := paymentsvc.NewTransport()
 	assert.NotSame(t, transport, paymentsvc.NewTransport(), "so that it can be changed")
+	assert.Less(t, transport.IdleConnTimeout, 5*time.Second, "before Apache and Node end a connection")
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("X-Protocol", r.Proto)
@@ -928,6 +929,7 @@ func repeatingTransports() map[string]func(base http.RoundTripper) http.RoundTri
 				return until(base, 3, func() *http.Request {
 					again := next(r.Context())
 					again.URL.Host = strings.Replace(again.URL.Host, "127.0.0.1", "localhost", 1)
+					again.Host = again.URL.Host // so that only its signature tells what it is
 					return again
 				})
 			})
