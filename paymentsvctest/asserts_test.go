@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// startsAgainUnderANewName is a wrong partner: after an unknown outcome it starts the payment again, with a new user_data.
+// startsAgainUnderANewName is a wrong partner: it answers an unknown outcome with a second start, under a new user_data.
 func startsAgainUnderANewName(t *testing.T, client *paymentsvc.Client, userData string) {
 	t.Helper()
 	for _, name := range []string{userData, userData + "-again"} {
