@@ -21,7 +21,8 @@
 //	})
 //	switch {
 //	case err == nil: // send the payer to payment.RedirectURL
-//	case paymentsvc.SafeToRetry(err): // nothing was started: retry with the same userData, after a back-off
+//	case paymentsvc.SafeToRetry(err): // nothing was started: retry with the same userData, after a back-off;
+//		// 401, 403: alert, fix the key or the clock, then retry
 //	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown: // money may have moved: reconcile with StatusPayment
 //	default: // rejected for good, or never valid
 //	}
@@ -31,7 +32,7 @@
 //		OnError: func(_ *http.Request, err error) { slog.Error("notification", "error", err) },
 //	})
 //	mux.Handle("/notifications", webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
-//		return orders.Apply(ctx, n.Key(), n.Event, n.OrderID, n.StatusDescription) // expect duplicates and late ones
+//		return orders.Apply(ctx, n) // yours: expect duplicates and late ones, and look at n.Event first
 //	}))
 //
 // Every failed call returns an [*Error], whose [Outcome] says whether money may have moved: it was provably not sent,

@@ -139,7 +139,7 @@ func ExampleClient_InitPayout() {
 	switch {
 	case err == nil:
 		fmt.Println("store", payout.OrderID, "for StatusPayout")
-	case paymentsvc.SafeToRetry(err):
+	case paymentsvc.SafeToRetry(err): // 401, 403: alert, fix the key or the clock, then retry
 		fmt.Println("retry with the same user_data, after a back-off:", err)
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 		fmt.Println("wait for its notification, or ask the service; do not start it again:", err)
@@ -618,7 +618,7 @@ func (t table) insert(key string) bool {
 //	WHERE states.event <> 'payment.status_changed' OR states.status NOT IN ('SUCCESS', 'FAILURE')
 //
 // and reports whether a row was written. Notification.Final is that condition. The event belongs to the index, since a
-// refund carries the order_id of its payment.
+// refund carries the order_id of its payment, and may arrive first.
 func (t table) advance(n *paymentsvc.Notification) bool {
 	order := string(n.Event) + " " + n.OrderID
 	before := paymentsvc.Notification{Event: n.Event, StatusDescription: t[order]}
@@ -639,6 +639,7 @@ func ExampleNotification_Key() {
 		case !notifications.insert(n.Key()):
 			fmt.Println(n.StatusDescription, "is a duplicate: nothing to do")
 		case n.Event == paymentsvc.EventRefundStatusChanged:
+			states.advance(n) // under its own event: once money went back, nothing is shipped
 			fmt.Println(n.StatusDescription, "is a refund's: the payment stays as it is")
 		case !states.advance(n):
 			fmt.Println(n.StatusDescription, "is late: the state stays as it is")
@@ -657,6 +658,7 @@ func ExampleNotification_Key() {
 		deliver(handler, "new-project-secret-key", body)
 	}
 	fmt.Println("payment o-1:", states["payment.status_changed o-1"])
+	fmt.Println("refund o-1:", states["refund.status_changed o-1"])
 	// Output:
 	// the canonical string and the encoding are this example's choice
 	// HELD is the new state
@@ -666,6 +668,7 @@ func ExampleNotification_Key() {
 	// FAILURE is a refund's: the payment stays as it is
 	// SUCCESS is a duplicate: nothing to do
 	// payment o-1: SUCCESS
+	// refund o-1: FAILURE
 }
 
 // Final is true only for a payment's SUCCESS and FAILURE. A refund carries the order_id of its payment, and its FAILURE

@@ -49,11 +49,21 @@ func (s *Server) Rejected() []Rejection {
 	return slices.Clone(s.rejections)
 }
 
-// AssertStarted fails the test unless exactly times orders were started for a user_data, and prints what was started.
+// AssertStarted fails the test unless exactly times orders were started for a user_data. A server made by [Start] then
+// prints the books, once, at the end of the test. See also [Server.AssertOrders].
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
-		t.Errorf("paymentsvctest: %d orders were started for user_data %q, and not %d\n%s", got, userData, times, s.summary())
+		t.Errorf("paymentsvctest: %d orders were started for user_data %q, want %d", got, userData, times)
+	}
+}
+
+// AssertOrders fails the test unless exactly want orders exist, whatever their user_data: it sees a payment that was
+// started again under a new one. A server made by [Start] then prints the books, once, at the end of the test.
+func (s *Server) AssertOrders(t testing.TB, want int) {
+	t.Helper()
+	if got := len(s.Orders()); got != want {
+		t.Errorf("paymentsvctest: %d orders exist, want %d", got, want)
 	}
 }
 
@@ -84,7 +94,7 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	}
 }
 
-// summary is what a failed test wants to see: what was started and what was refused.
+// summary is the books, which Start prints if the test fails: what was started and what was rejected.
 func (s *Server) summary() string {
 	orders, rejected, faults := s.Orders(), s.Rejected(), s.SignatureFaults()
 	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests rejected%s\n%d wrong signatures%s",

@@ -17,9 +17,10 @@ import (
 type shop struct {
 	client *paymentsvc.Client
 
-	mu      sync.Mutex
-	seen    map[string]bool // Notification.Key, a unique index
-	shipped map[string]int  // user_data
+	mu       sync.Mutex
+	seen     map[string]bool // Notification.Key, a unique index
+	refunded map[string]bool // order_id
+	shipped  map[string]int  // user_data
 }
 
 var errAgain = errors.New("the payment was not started, try again")
@@ -44,7 +45,7 @@ func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.
 	}
 }
 
-// Notified ships what is paid, once.
+// Notified ships what is paid, once. A refund may arrive before its payment's SUCCESS, so it is remembered.
 func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +53,11 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 		return nil
 	}
 	s.seen[n.Key()] = true
-	if n.Event == paymentsvc.EventPaymentStatusChanged && n.StatusDescription == paymentsvc.StatusSuccess {
+	switch {
+	case n.StatusDescription != paymentsvc.StatusSuccess:
+	case n.Event == paymentsvc.EventRefundStatusChanged:
+		s.refunded[n.OrderID] = true
+	case n.Event == paymentsvc.EventPaymentStatusChanged && !s.refunded[n.OrderID]:
 		s.shipped[n.UserData]++
 	}
 	return nil
@@ -94,7 +99,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	s := &shop{client: client, seen: map[string]bool{}, shipped: map[string]int{}}
+	s := &shop{client: client, seen: map[string]bool{}, refunded: map[string]bool{}, shipped: map[string]int{}}
 	srv.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(s.Notified), "/notifications"))
 	ctx := context.Background()
 

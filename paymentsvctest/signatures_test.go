@@ -182,12 +182,7 @@ func TestAssertMessages(t *testing.T) {
 	require.Empty(t, test.errors)
 
 	srv.AssertStarted(test, "order-1", 1)
-	assert.Equal(t, `paymentsvctest: 2 orders were started for user_data "order-1", and not 1
-paymentsvctest: 2 orders
-  payment 00000000-0000-4000-8000-000000000001 of 10.50 for user_data "order-1", PENDING
-  payment 00000000-0000-4000-8000-000000000002 of 10.50 for user_data "order-1", PENDING
-0 requests rejected
-0 wrong signatures`, test.errors[0])
+	assert.Equal(t, `paymentsvctest: 2 orders were started for user_data "order-1", want 1`, test.errors[0])
 
 	signWrongly(t, srv, oldSecret, scheme(), nil)
 	srv.AssertAllSigned(test)
@@ -205,10 +200,4 @@ paymentsvctest: 2 orders
 	require.Len(t, test.errors, 4)
 	assert.Equal(t, `paymentsvctest: a forged notification was accepted: forged payment.status_changed `+
 		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`, test.errors[3])
-
-	for range 25 {
-		pay(t, client, "many")
-	}
-	srv.AssertStarted(test, "many", 0)
-	assert.Contains(t, test.errors[4], "\n  and 7 more\n")
 }

@@ -76,13 +76,13 @@ func payBefore(ctx context.Context, key []byte, orderID string, amount float64) 
 }
 
 func pay(ctx context.Context, client *paymentsvc.Client, userData string, amount paymentsvc.Amount) error {
-	_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+	payment, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount: amount, UserData: userData,
 	})
 	switch {
 	case err == nil:
-		return nil
-	case paymentsvc.SafeToRetry(err):
+		return sendPayerTo(payment.RedirectURL, payment.OrderID)
+	case paymentsvc.SafeToRetry(err): // 401, 403: alert, fix the key or the clock, then retry
 		return retryLater(userData) // with the same user_data, after a back-off
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 		return reconcile(ctx, client, userData) // StatusPayment by user_data, never a second start

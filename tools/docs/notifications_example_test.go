@@ -10,7 +10,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -27,9 +31,7 @@ func notifications(mux *http.ServeMux) error {
 	if err != nil {
 		return err
 	}
-	mux.Handle("/notifications", webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
-		return orders.Apply(ctx, n.Key(), n.Event, n.OrderID, n.StatusDescription)
-	}))
+	mux.Handle("/notifications", webhook.Handler(orders.Apply)) // your Apply(ctx, n)
 	return nil
 }
 
@@ -68,7 +70,7 @@ func function(
 	if err != nil {
 		return http.StatusUnauthorized, err
 	}
-	if err := orders.Apply(ctx, n.Key(), n.Event, n.OrderID, n.StatusDescription); err != nil {
+	if err := orders.Apply(ctx, n); err != nil {
 		return http.StatusInternalServerError, err // with 200 it would count as handled, and be lost
 	}
 	return http.StatusOK, nil
@@ -83,8 +85,10 @@ func parse(w *paymentsvc.Webhook, host, path string, h http.Header, body []byte)
 	return w.ParseRequest(r)
 }
 
-func apply(ctx context.Context, db *sql.DB, n *paymentsvc.Notification) error {
-	tx, err := db.BeginTx(ctx, nil)
+type ordersTable struct{ db *sql.DB }
+
+func (o ordersTable) Apply(ctx context.Context, n *paymentsvc.Notification) error {
+	tx, err := o.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -101,22 +105,27 @@ func apply(ctx context.Context, db *sql.DB, n *paymentsvc.Notification) error {
 	}
 	switch n.Event {
 	case paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged:
-		err = advance(ctx, tx, n)
-	default: // a refund, or an event that the document does not show: stored, and no payment's state
+		err = reconcileNotified(ctx, tx, n) // by order_id, or by user_data: a payout may have no order_id here yet
+	default: // a refund, or an event that the document does not show
 		slog.WarnContext(ctx, "notification needs review", "event", n.Event, "order_id", n.OrderID)
 	}
 	if err != nil {
+		return err
+	}
+	if err := advance(ctx, tx, n); err != nil { // under its own event
 		return err
 	}
 	return tx.Commit()
 }
 
 func advance(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
+	refunded := n.Event == paymentsvc.EventRefundStatusChanged && n.StatusDescription == paymentsvc.StatusSuccess
 	written, err := tx.ExecContext(ctx, `
-		INSERT INTO states (event, order_id, status, final) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (event, order_id) DO UPDATE SET status = excluded.status, final = excluded.final
-		WHERE NOT states.final`,
-		string(n.Event), n.OrderID, string(n.StatusDescription), n.Final())
+		INSERT INTO states (event, order_id, status, amount, final) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (event, order_id) DO UPDATE
+		SET status = excluded.status, amount = excluded.amount, final = excluded.final WHERE NOT states.final`,
+		string(n.Event), n.OrderID, string(n.StatusDescription), n.Amount,
+		n.Final() || refunded) // the order's next refund must not hide this one
 	if err != nil {
 		return err
 	}
@@ -125,6 +134,30 @@ func advance(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error 
 		slog.WarnContext(ctx, "a new state after a final one: needs review", "order_id", n.OrderID)
 	}
 	return err
+}
+
+func mayShip(ctx context.Context, db *sql.DB, orderID string, price paymentsvc.Amount) (bool, error) {
+	rows, err := db.QueryContext(ctx,
+		"SELECT event, amount FROM states WHERE order_id = $1 AND status = 'SUCCESS'", orderID)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	paid, refunded := false, false
+	for rows.Next() {
+		var event paymentsvc.EventType
+		var amount paymentsvc.Amount
+		if err := rows.Scan(&event, &amount); err != nil {
+			return false, err
+		}
+		switch event {
+		case paymentsvc.EventPaymentStatusChanged:
+			paid = amount.Equal(price)
+		case paymentsvc.EventRefundStatusChanged: // it may have arrived before the payment's SUCCESS
+			refunded = true
+		}
+	}
+	return paid && !refunded, rows.Err()
 }
 
 type notApplied struct{ error } // the notification is genuine, and should be sent again
@@ -151,7 +184,7 @@ func receive(mux *http.ServeMux) error {
 		return err
 	}
 	mux.Handle("/notifications", webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
-		if err := orders.Apply(ctx, n.Key(), n.Event, n.OrderID, n.StatusDescription); err != nil {
+		if err := orders.Apply(ctx, n); err != nil {
 			return notApplied{err}
 		}
 		return nil
@@ -173,5 +206,48 @@ func work(ctx context.Context, unhurried *paymentsvc.Webhook, message []byte) er
 	if err != nil {
 		return err
 	}
-	return orders.Apply(ctx, n.Key(), n.Event, n.OrderID, n.StatusDescription)
+	return orders.Apply(ctx, n)
+}
+
+// TestARefundIsRememberedInEveryOrderOfArrival applies the same notifications in different orders.
+func TestARefundIsRememberedInEveryOrderOfArrival(t *testing.T) {
+	payment := func(status paymentsvc.StatusName, amount string) *paymentsvc.Notification {
+		return &paymentsvc.Notification{
+			Event: paymentsvc.EventPaymentStatusChanged, OrderID: "o-1", StatusDescription: status,
+			Amount: paymentsvc.MustParseAmount(amount), UserData: "order-1",
+		}
+	}
+	refund := func(status paymentsvc.StatusName, body string) *paymentsvc.Notification {
+		n := payment(status, "10.50")
+		n.Event, n.Raw = paymentsvc.EventRefundStatusChanged, json.RawMessage(body)
+		return n
+	}
+	pending, paid := payment("PENDING", "10.50"), payment("SUCCESS", "10.50")
+	refunded, secondRefund := refund("SUCCESS", `{"id":1}`), refund("PENDING", `{"id":2}`)
+	for name, test := range map[string]struct {
+		arriving []*paymentsvc.Notification
+		want     bool
+	}{
+		"pending":                      {[]*paymentsvc.Notification{pending}, false},
+		"paid":                         {[]*paymentsvc.Notification{pending, paid}, true},
+		"paid twice, a late PENDING":   {[]*paymentsvc.Notification{paid, paid, pending}, true},
+		"refund after SUCCESS":         {[]*paymentsvc.Notification{pending, paid, refunded}, false},
+		"refund before SUCCESS":        {[]*paymentsvc.Notification{refunded, pending, paid}, false},
+		"two refunds before SUCCESS":   {[]*paymentsvc.Notification{refunded, secondRefund, paid}, false},
+		"a refund that did not happen": {[]*paymentsvc.Notification{refund("FAILURE", "{}"), paid}, true},
+		"another amount":               {[]*paymentsvc.Notification{payment("SUCCESS", "1.50")}, false},
+		"the same amount":              {[]*paymentsvc.Notification{payment("SUCCESS", "10.5")}, true},
+		"a failed payment":             {[]*paymentsvc.Notification{payment("FAILURE", "10.50")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, db := database(t)
+			table.starts["order-1"] = startRow{state: "open"}
+			for _, n := range test.arriving {
+				require.NoError(t, orders.Apply(t.Context(), n))
+			}
+			ship, err := mayShip(t.Context(), db, "o-1", paymentsvc.MustParseAmount("10.50"))
+			require.NoError(t, err)
+			assert.Equal(t, test.want, ship)
+		})
+	}
 }

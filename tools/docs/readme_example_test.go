@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -18,25 +17,11 @@ var scheme = paymentsvc.Scheme{ // these pages' choice: the document shows none
 
 const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
-func retryLater(string) error { return nil }
-
-func settleOrder(string, *paymentsvc.StatusResponse) error { return nil }
-
-var orders applier
-
-type applier struct{}
-
-func (applier) Apply(context.Context, string, paymentsvc.EventType, string, paymentsvc.StatusName) error {
-	return nil
-}
-
-func aScheme() paymentsvc.Scheme {
-	scheme := paymentsvc.Scheme{
-		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
-		Encoding:  paymentsvc.Hex,
-	}
-	return scheme
-}
+// starts and orders are the pages' tables: see database.
+var (
+	starts startsTable
+	orders ordersTable
+)
 
 func TestTheReadmesTest(t *testing.T) {
 	srv := paymentsvctest.Start(t, paymentsvctest.Config{
@@ -53,8 +38,8 @@ func TestTheReadmesTest(t *testing.T) {
 	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	checkout(client, "order-1") // your code
 
-	srv.AssertStarted(t, "order-1", 1) // and not twice
-	srv.AssertAllSigned(t)             // or it says why a signature is wrong
+	srv.AssertStarted(t, "order-1", 1) // and not twice,
+	srv.AssertOrders(t, 1)             // nor again under a new user_data
 	if lost.Hits() == 0 {
 		t.Error("the answer was never lost, so nothing was tested")
 	}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -68,7 +71,7 @@ func TestALostAnswerIsNotPaidTwice(t *testing.T) {
 	checkout(client, "order-1") // your code
 
 	srv.AssertStarted(t, "order-1", 1)
-	srv.AssertAllSigned(t)
+	srv.AssertOrders(t, 1) // nor again under a new user_data
 	srv.AssertNoneRejected(t)
 	if rule.Hits() == 0 {
 		t.Error("the answer was never lost, so nothing was tested")
@@ -114,6 +117,65 @@ func TestNotificationsThatAreForgedAndRepeated(t *testing.T) {
 	if rule.Hits() == 0 {
 		t.Error("nothing was forged, so nothing was tested")
 	}
+}
+
+func TestARefundArrivesBeforeItsPaymentsSuccess(t *testing.T) {
+	srv, client := service(t, time.Minute)
+	table, db := database(t)
+	table.starts["order-1"] = startRow{state: "open"}
+	if err := start(t.Context(), client, "order-1"); err != nil {
+		t.Fatal(err)
+	}
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := webhook.Handler(orders.Apply)
+	order := srv.Orders()[0]
+
+	srv.SetReceiver(paymentsvctest.ToHandler(handler, "/notifications"))
+	reordered := srv.FaultNotifications(
+		paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	if _, err := srv.Settle(order.OrderID, paymentsvc.StatusSuccess); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := srv.Refund(order.OrderID, order.Amount, paymentsvc.StatusSuccess); err != nil {
+		t.Fatal(err)
+	}
+	srv.Deliver(t.Context()) // the refund first
+	if reordered.Hits() == 0 {
+		t.Error("nothing was reordered, so nothing was tested")
+	}
+
+	deliveries := srv.Deliveries()
+	require.Len(t, deliveries, 2)
+	assert.Equal(t, paymentsvc.EventRefundStatusChanged, deliveries[0].Notification.Event)
+	assert.True(t, deliveries[0].Accepted() && deliveries[1].Accepted())
+	if ship, err := mayShip(t.Context(), db, order.OrderID, order.Amount); err != nil || ship {
+		t.Errorf("a refunded order may be shipped: %t, %v", ship, err)
+	}
+}
+
+func TestMySigner(t *testing.T) {
+	srv, _ := service(t, time.Minute)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decodeError := paymentsvc.ErrorFields("error_code", "error_message")
+
+	client, err := paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: srv.URL, HTTPClient: srv.HTTPClient(), PartnerID: 7, ProjectID: 42,
+		Signer: signer, DecodeError: decodeError, // your own, which go live
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkout(client, "order-1")
+	srv.AssertAllSigned(t)
+	srv.AssertStarted(t, "order-1", 1)
 }
 
 func TestUnderChaos(t *testing.T) {

@@ -1,0 +1,90 @@
+package paymentsvctest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// startsAgainUnderANewName is a wrong partner: it answers an unknown outcome with a second start, under a new user_data.
+func startsAgainUnderANewName(t *testing.T, client *paymentsvc.Client, userData string) {
+	t.Helper()
+	for _, name := range []string{userData, userData + "-again"} {
+		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+			Amount: paymentsvc.MustParseAmount("10.50"), UserData: name,
+		})
+		if err == nil {
+			return
+		}
+		require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	}
+}
+
+func TestAssertOrdersSeesASecondStartUnderANewName(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(everyStartCounts))
+	test := &spy{TB: t}
+	srv.AssertOrders(test, 0)
+	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	startsAgainUnderANewName(t, newClient(t, srv), "order-1")
+	require.Equal(t, 1, lost.Hits())
+
+	srv.AssertStarted(test, "order-1", 1)
+	srv.AssertOrders(test, 2)
+	require.Empty(t, test.errors, "AssertStarted sees one name only")
+
+	srv.AssertOrders(test, 1)
+	assert.Equal(t, []string{"paymentsvctest: 2 orders exist, want 1"}, test.errors)
+}
+
+// failing is a test that fails and whose end the test itself chooses.
+type failing struct {
+	spy
+	cleanups []func()
+	logs     []string
+}
+
+func (f *failing) Cleanup(cleanup func()) { f.cleanups = append(f.cleanups, cleanup) }
+
+func (f *failing) Failed() bool { return len(f.errors) > 0 }
+
+func (f *failing) Log(args ...any) { f.logs = append(f.logs, fmt.Sprint(args...)) }
+
+func (f *failing) end() {
+	for _, cleanup := range f.cleanups {
+		cleanup()
+	}
+}
+
+func TestStartPrintsTheBooksOnce(t *testing.T) {
+	test := &failing{spy: spy{TB: t}}
+	srv := paymentsvctest.Start(test, config(everyStartCounts))
+	client := newClient(t, srv)
+	for range 22 {
+		pay(t, client, "order-1")
+	}
+	srv.AssertStarted(test, "order-1", 1)
+	srv.AssertOrders(test, 1)
+	require.Len(t, test.errors, 2)
+	assert.Empty(t, test.logs)
+
+	test.end()
+	require.Len(t, test.logs, 1)
+	assert.Regexp(t, `^paymentsvctest: 22 orders
+  payment 00000000-0000-4000-8000-000000000001 of 10\.50 for user_data "order-1", PENDING
+(  payment .*\n){19}  and 2 more
+0 requests rejected
+0 wrong signatures$`, test.logs[0])
+}
+
+func TestStartPrintsNoBooksOfATestThatPasses(t *testing.T) {
+	test := &failing{spy: spy{TB: t}}
+	srv := paymentsvctest.Start(test, config())
+	srv.AssertOrders(test, 0)
+	test.end()
+	assert.Empty(t, test.logs)
+}
