@@ -14,6 +14,7 @@
 //		lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 //		... // your code, and a look at lost.Hits()
 //		srv.AssertStarted(t, userData, 1)
+//		srv.AssertOrders(t, 1) // nor a second one under another user_data
 //		srv.AssertAllSigned(t)
 //	}
 //

@@ -66,7 +66,7 @@ func aKeyInHex(client *paymentsvc.Client) error {
 	return err
 }
 
-func rotation(mux *http.ServeMux, orders separateFields) error {
+func rotation(mux *http.ServeMux) error {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    scheme,
 		Secrets:   []paymentsvc.Secret{"the new key", "the old key"},
@@ -82,12 +82,7 @@ func rotation(mux *http.ServeMux, orders separateFields) error {
 		if n.SecretIndex == 1 {
 			slog.InfoContext(ctx, "the service still signs with the old key", "order_id", n.OrderID)
 		}
-		return orders.Apply(ctx, n.Key(), n.Event, n.OrderID, n.StatusDescription)
+		return orders.Apply(ctx, n)
 	}))
 	return nil
-}
-
-// separateFields is what docs/signing.md still calls, before it passes the whole notification as the other pages do.
-type separateFields interface {
-	Apply(context.Context, string, paymentsvc.EventType, string, paymentsvc.StatusName) error
 }
