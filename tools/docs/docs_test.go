@@ -1,13 +1,23 @@
-// Package docs_test checks what the pages show: their Go code is a part of compiled code, their links and anchors
+// Package docs_test checks what the pages show: their Go code compiles and their tests pass, their links and anchors
 // resolve, their error texts are the SDK's, and .ci/run runs their commands.
 package docs_test
 
 import (
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -15,12 +25,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
+	markdown "github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/text"
 )
 
-const root = "../.."
+const (
+	root = "../.."
+	sdk  = "github.com/paymentsvc/paymentsvc"
+)
 
 // page is a Markdown file.
 type page struct {
@@ -55,27 +68,27 @@ func read(t *testing.T, source []byte) page {
 	t.Helper()
 	p := page{anchors: map[string]bool{}}
 	document := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
-	err := ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	err := markdown.Walk(document, func(n markdown.Node, entering bool) (markdown.WalkStatus, error) {
 		if !entering {
-			return ast.WalkContinue, nil
+			return markdown.WalkContinue, nil
 		}
 		switch n := n.(type) {
-		case *ast.FencedCodeBlock:
+		case *markdown.FencedCodeBlock:
 			p.blocks = append(p.blocks, block{string(n.Language(source)), string(n.Lines().Value(source))})
-		case *ast.CodeBlock:
+		case *markdown.CodeBlock:
 			p.blocks = append(p.blocks, block{"indented", string(n.Lines().Value(source))})
-		case *ast.Link:
+		case *markdown.Link:
 			p.links = append(p.links, string(n.Destination))
-		case *ast.Image:
+		case *markdown.Image:
 			p.links = append(p.links, string(n.Destination))
-		case *ast.Heading:
+		case *markdown.Heading:
 			name := anchor(string(n.Lines().Value(source)))
 			for i, first := 1, name; p.anchors[name]; i++ {
 				name = fmt.Sprintf("%s-%d", first, i)
 			}
 			p.anchors[name] = true
 		}
-		return ast.WalkContinue, nil
+		return markdown.WalkContinue, nil
 	})
 	require.NoError(t, err)
 	return p
@@ -120,33 +133,90 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 	assert.Greater(t, checked, 50)
 }
 
-// TestGoCodeIsCompiled finds each Go block of the pages, whatever its indentation and without its imports, in a Go file
-// of this repository. go test and go vet compile these.
-func TestGoCodeIsCompiled(t *testing.T) {
-	var compiled strings.Builder
-	for _, pattern := range []string{"*_test.go", "*/*.go", "examples/*/*.go", "tools/docs/*_test.go"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		require.NoError(t, err)
-		require.NotEmpty(t, files, pattern)
-		for _, file := range files {
-			source, err := os.ReadFile(file)
-			require.NoError(t, err)
-			compiled.WriteString("\n" + unindented(string(source)) + "\n")
-		}
-	}
-	checked := 0
+// TestGoCodeCompiles compiles the Go blocks of all pages as one package, with testdata/pages.go. What is no declaration
+// is put into a function. A variable that a page does not use is none of its errors.
+func TestGoCodeCompiles(t *testing.T) {
+	fset := token.NewFileSet()
+	preamble, err := os.ReadFile("testdata/pages.go")
+	require.NoError(t, err)
+	sources := map[string]string{"testdata/pages.go": string(preamble)}
 	for name, p := range pages(t) {
-		for _, b := range p.blocks {
+		for i, b := range p.blocks {
 			if b.lang == "go" {
-				checked++
-				code := unindented(regexp.MustCompile(`(?m)^import .*`).ReplaceAllString(b.text, ""))
-				if !strings.Contains(compiled.String(), "\n"+code+"\n") {
-					t.Errorf("%s: not in a Go file:\n%s", name, b.text)
-				}
+				where := fmt.Sprintf("%s, block %d", name, i+1)
+				sources[where] = source(where, b.text)
 			}
 		}
 	}
-	assert.Greater(t, checked, 20)
+	require.Greater(t, len(sources), 20)
+	var files []*ast.File
+	paths := map[string]bool{}
+	for name, source := range sources {
+		file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		files = append(files, file)
+		for _, i := range file.Imports {
+			paths[strings.Trim(i.Path.Value, `"`)] = true
+		}
+	}
+	config := types.Config{Importer: compiled(t, fset, slices.Collect(maps.Keys(paths))), Error: func(err error) {
+		if unused := new(types.Error); !errors.As(err, unused) || !unused.Soft {
+			t.Error(err)
+		}
+	}}
+	_, _ = config.Check("pages", fset, files, nil) // Error has its errors
+}
+
+// source makes a file of a block: with the imports that it uses, which pages leave out or show.
+func source(where, code string) string {
+	code = regexp.MustCompile(`(?m)^import .*`).ReplaceAllString(code, "")
+	file := "package pages\n"
+	for _, path := range []string{
+		"bytes", "context", "crypto/hmac", "crypto/sha256", "database/sql", "encoding/base64", "encoding/hex", "encoding/json",
+		"errors", "fmt", "io", "log/slog", "maps", "net/http", "strconv", "sync/atomic", "testing", "time", sdk,
+		sdk + "/canonical", sdk + "/paymentsvctest",
+	} {
+		if regexp.MustCompile(`\b` + filepath.Base(path) + `\.[A-Z]`).MatchString(code) {
+			file += fmt.Sprintf("import %q\n", path)
+		}
+	}
+	if regexp.MustCompile(`(?m)\A\s*(func \w|func \(|type )`).MatchString(code) {
+		return file + "//line " + where + ":1\n" + code
+	}
+	return file + "func _() error { {\n//line " + where + ":1\n" + code + "}\nreturn nil }"
+}
+
+// compiled imports what go build has compiled.
+func compiled(t *testing.T, fset *token.FileSet, paths []string) types.Importer {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-export", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)...)
+	list.Stderr = os.Stderr
+	output, err := list.Output()
+	require.NoError(t, err)
+	exports := map[string]string{}
+	for line := range strings.Lines(string(output)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+}
+
+// TestGoCodeOfTestsIsRun finds each block of a test, whatever its indentation, in a test of this directory.
+func TestGoCodeOfTestsIsRun(t *testing.T) {
+	tests, err := os.ReadFile("pages_test.go")
+	require.NoError(t, err)
+	run := "\n" + unindented(string(tests)) + "\n"
+	checked := 0
+	for name, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.lang == "go" && regexp.MustCompile(`\bsrv\b|\bfunc Test|\bsameFields\b`).MatchString(b.text) {
+				checked++
+				code := unindented(regexp.MustCompile(`(?m)^import .*`).ReplaceAllString(b.text, ""))
+				assert.Contains(t, run, "\n"+code+"\n", name)
+			}
+		}
+	}
+	assert.GreaterOrEqual(t, checked, 6)
 }
 
 // unindented returns the lines of code without the white space around them and without empty lines.

@@ -1,15 +1,32 @@
 package docs_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
+
+// The tests that the pages show, and what they leave out.
+
+var scheme = paymentsvc.Scheme{ // these pages' choice: the document shows none
+	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+	Encoding:  paymentsvc.Hex,
+}
+
+const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
 // checkout is the code under test: it reconciles an unknown outcome and starts nothing again.
 func checkout(client *paymentsvc.Client, userData string) {
@@ -133,5 +150,67 @@ func TestUnderChaos(t *testing.T) {
 	}
 	if len(srv.Orders()) == 0 {
 		t.Error("no order was started, so nothing was tested")
+	}
+}
+
+func TestTheReadmesTest(t *testing.T) {
+	srv := paymentsvctest.Start(t, paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
+		Scheme:    scheme,                  // yours: there is no default
+		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
+	})
+	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The payment is carried out, and its answer is lost.
+	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	checkout(client, "order-1") // your code
+
+	srv.AssertStarted(t, "order-1", 1) // and not twice
+	srv.AssertAllSigned(t)             // or it says why a signature is wrong
+	if lost.Hits() == 0 {
+		t.Error("the answer was never lost, so nothing was tested")
+	}
+}
+
+func TestTheSchemeSignsAsTheOldCodeDid(t *testing.T) {
+	for _, body := range []string{`{"partner_id":7,"amount":10.50}`, `{"user_data":"<é>"}`, `{}`} {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte("1700000000\n" + body)) // as in the old code
+		want := hex.EncodeToString(mac.Sum(nil))
+		got, err := scheme.Signature(secret, &paymentsvc.Message{
+			Method: http.MethodPost, Timestamp: "1700000000", Body: []byte(body),
+		})
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", body, got, err, want)
+		}
+	}
+}
+
+func sameFields(request paymentsvc.PaymentRequest, oldBody []byte) (bool, error) {
+	newBody, err := request.JSON()
+	if err != nil {
+		return false, err
+	}
+	var was, is map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(oldBody, &was), json.Unmarshal(newBody, &is)); err != nil {
+		return false, err
+	}
+	delete(was, "partner_id") // the Client adds the two
+	delete(was, "project_id")
+	return maps.EqualFunc(was, is, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
+}
+
+func TestTheOldBodyIsComparedWithTheNewOne(t *testing.T) {
+	request := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1"}
+	for old, want := range map[string]bool{
+		`{"user_data":"order-1","amount":10.50,"project_id":42,"partner_id":7}`: true,
+		`{"user_data":"order-1","amount":10.5,"project_id":42,"partner_id":7}`:  false,
+	} {
+		if same, err := sameFields(request, []byte(old)); err != nil || same != want {
+			t.Errorf("%s: %t, %v", old, same, err)
+		}
 	}
 }
