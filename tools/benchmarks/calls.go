@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -10,11 +11,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,57 +199,54 @@ func connectPaddle(base string, h *http.Client) call {
 	}
 }
 
-// callers are the clients as candidates, over connections of the same settings, with the function that ends what
-// they began.
-func callers(ctx context.Context) (made []candidate, end func()) {
-	all := clients()
-	ends := make([]func(), 0, len(all))
-	for _, c := range all {
+// calling are the clients as candidates, over connections of the same settings, with the function that ends what they
+// began.
+func calling(ctx context.Context) (made []candidate, end func()) {
+	transport := &http.Transport{MaxIdleConns: 1000, MaxIdleConnsPerHost: 100}
+	services := make([]*bareService, 0, 5)
+	for _, c := range clients() {
 		service := newBareService(answer(c.who))
-		transport := &http.Transport{MaxIdleConns: 100, MaxIdleConnsPerHost: 100}
+		services = append(services, service)
 		call := c.connect(service.base, &http.Client{Transport: transport, Timeout: 30 * time.Second})
 		made = append(made, candidate{name: c.name, who: c.who, run: func() (string, error) { return call(ctx) }})
-		ends = append(ends, func() {
-			transport.CloseIdleConnections()
-			service.close()
-		})
 	}
 	return made, func() {
-		for _, end := range ends {
-			end()
+		transport.CloseIdleConnections()
+		for _, service := range services {
+			service.close()
 		}
 	}
 }
 
-// measureConnections counts the connections that the clients open as they come, for so many callers and calls of
-// each. Every round begins anew.
-func measureConnections(ctx context.Context, rounds, callers, calls int, random *rand.Rand) ([]row, error) {
-	all := clients()
-	times := make([][]float64, len(all))
-	opened := make([][]int64, len(all))
-	for range rounds {
-		for _, i := range random.Perm(len(all)) {
-			service := newBareService(answer(all[i].who))
-			call := all[i].connect(service.base, nil)
-			start := time.Now()
+// countConnections counts, as a table, the connections that the clients open as they come, for so many callers and calls
+// of each. Every round begins anew.
+func countConnections(ctx context.Context, rounds, callers, calls int) (string, error) {
+	type count struct {
+		*candidate
+		opened int64
+	}
+	var counts []count
+	for _, c := range clients() {
+		var opened []int64
+		for range rounds {
+			service := newBareService(answer(c.who))
+			call := c.connect(service.base, nil)
 			err := spread(callers, callers*calls, func() (string, error) { return call(ctx) })
-			times[i] = append(times[i], float64(time.Since(start))/float64(callers*calls))
-			opened[i] = append(opened[i], service.opened.Load())
+			opened = append(opened, service.opened.Load())
 			service.close()
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", all[i].name, err)
+				return "", fmt.Errorf("%s: %w", c.name, err)
 			}
 		}
+		counts = append(counts, count{&candidate{name: c.name, who: c.who}, median(opened)})
 	}
-	candidates := make([]candidate, len(all))
-	for i, c := range all {
-		candidates[i] = candidate{name: c.name, who: c.who}
+	slices.SortFunc(counts, func(a, b count) int { return cmp.Compare(a.opened, b.opened) })
+	text := fmt.Sprintf("### Connections that %d callers open, %d calls each, with the client as it comes\n\n"+
+		"| | connections | × fewest |\n|---|--:|--:|\n", callers, calls)
+	for _, c := range counts {
+		text += fmt.Sprintf("| %s | %d | %.1f |\n", c.title(), c.opened, float64(c.opened)/float64(counts[0].opened))
 	}
-	rows := summarise(candidates, times, byHand)
-	for i := range rows {
-		rows[i].connections = median(opened[i])
-	}
-	return rows, nil
+	return text, nil
 }
 
 // bareService answers every request with the same bytes and allocates nothing for it, so that what is counted is the
@@ -318,26 +315,14 @@ func skipRequest(r *bufio.Reader) error {
 		if len(line) > len("\r\n") {
 			continue
 		}
-		if chunked {
-			return skipChunks(r)
+		for chunked {
+			if line, err = r.ReadSlice('\n'); err != nil {
+				return err
+			}
+			chunked = !bytes.Equal(line, []byte("0\r\n")) // the last one; no body here has such a line
+			length = len("\r\n")
 		}
 		_, err = r.Discard(length)
 		return err
-	}
-}
-
-func skipChunks(r *bufio.Reader) error {
-	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		size, err := strconv.ParseInt(strings.TrimSpace(string(line)), 16, 32)
-		if err != nil {
-			return err
-		}
-		if _, err := r.Discard(int(size) + len("\r\n")); err != nil || size == 0 {
-			return err
-		}
 	}
 }

@@ -1,101 +1,42 @@
-// Command benchmarks sets the SDK beside its peers and beside the same work by hand, in one run and on the same
-// bytes. It is a module of its own, so that the peers stay out of the SDK's requirements.
+// Command benchmarks sets the SDK beside its peers and beside the same work by hand, in one run and on bodies of the
+// same size. It is a module of its own, so that the peers stay out of the SDK's requirements.
 //
-//	go run .                       print the tables as Markdown: about two minutes
-//	go run . -o ../../docs         and put them into performance.md there
-//	go run . -o ../../docs -builds also build each hello program with an empty cache: some ten minutes more
+//	go run .               print the tables as Markdown: about three minutes
+//	go run . -o ../../docs and put them into performance.md there
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	out := flag.String("o", "", "the directory of performance.md, which is changed")
+	rounds := flag.Int("rounds", 201, "how often each candidate has its turn")
+	flag.Parse()
+	text, err := compare(context.Background(), max(1, *rounds))
+	if err == nil {
+		fmt.Print(text)
+		err = publish(*out, text)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string, stdout, progress io.Writer) error {
-	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
-	flags.SetOutput(progress)
-	out := flags.String("o", "", "the directory of performance.md, which is changed")
-	rounds := flags.Int("rounds", 201, "how often each candidate has its turn")
-	builds := flags.Bool("builds", false, "also build each hello program with an empty cache")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	text, err := compare(ctx, max(1, *rounds), progress)
-	if err != nil {
-		return err
-	}
-	sections := map[string]string{"measured": text}
-	if *builds {
-		if sections["built"], err = compareBuilds(ctx, progress); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{"measured", "built"} {
-		if _, err := io.WriteString(stdout, sections[name]); err != nil {
-			return err
-		}
-	}
-	if *out == "" {
-		return nil
-	}
-	return publish(*out, sections)
-}
-
 // sizes are a notification as it comes, and one that some field has blown up to what Handler reads.
 func sizes() []int { return []int{220, 4 << 10, 64 << 10} }
-
-// compare measures everything but builds.
-func compare(ctx context.Context, rounds int, progress io.Writer) (text string, err error) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns guards nothing
-	text = machine(time.Now()) + "\n" + versions() + fmt.Sprintf("\nEach candidate had %d turns.\n\n", rounds)
-	add := func(t table) { text += t.markdown() }
-	for _, work := range []struct {
-		title string
-		made  func(int, delivery) []candidate
-	}{{"Verify", verifiers}, {"Verify and parse", parsers}} {
-		for _, size := range sizes() {
-			title := fmt.Sprintf("%s, %s", work.title, sizeName(size))
-			_, _ = fmt.Fprintln(progress, title)
-			rows, err := measure(work.made(size, untouched), pooledHMACName, rounds, 1, random)
-			if err != nil {
-				return "", err
-			}
-			add(table{title: title, reference: "pooled HMAC", rows: rows})
-		}
-	}
-	for _, n := range []int{1, 64} {
-		title := map[int]string{1: "A call, one caller", 64: "A call, 64 callers"}[n]
-		_, _ = fmt.Fprintln(progress, title)
-		candidates, end := callers(ctx)
-		rows, err := measure(candidates, byHand, rounds, n, random)
-		end()
-		if err != nil {
-			return "", err
-		}
-		add(table{title: title, reference: byHand, rows: rows})
-	}
-	title := "Connections that 64 callers open, 20 calls each, with the client as it comes"
-	_, _ = fmt.Fprintln(progress, title)
-	rows, err := measureConnections(ctx, min(rounds, 21), 64, 20, random)
-	if err != nil {
-		return "", err
-	}
-	add(table{title: title, reference: byHand, rows: rows})
-	return text, nil
-}
 
 func sizeName(bytes int) string {
 	if bytes < 1<<10 {
@@ -104,36 +45,72 @@ func sizeName(bytes int) string {
 	return fmt.Sprintf("%d KiB", bytes>>10)
 }
 
-func compareBuilds(ctx context.Context, progress io.Writer) (text string, err error) {
-	text = machine(time.Now()) + "\n"
-	for _, kind := range []struct{ name, title string }{
-		{"call", "A program that makes a call"},
-		{"verify", "A program that verifies and reads a notification"},
-	} {
-		_, _ = fmt.Fprintln(progress, kind.title)
-		all, err := build(ctx, kind.name)
+func compare(ctx context.Context, rounds int) (string, error) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns guards nothing
+	text := machine() + fmt.Sprintf("\nTurns of each candidate: %d.\n\n", rounds)
+	add := func(title, reference string, candidates []candidate, callers int) error {
+		fmt.Fprintln(os.Stderr, title)
+		rows, err := measure(candidates, reference, rounds, callers, random)
+		text += markdown(title, reference, rows)
+		return err
+	}
+	for _, work := range []string{"Verify", "Verify and parse"} {
+		for _, size := range sizes() {
+			if err := add(work+", "+sizeName(size), pooledHMACName, webhooks(size, untouched)[work], 1); err != nil {
+				return "", err
+			}
+		}
+	}
+	for i, title := range []string{"A call, one caller", "A call, 64 callers"} {
+		candidates, end := calling(ctx)
+		err := add(title, byHand, candidates, []int{1, 64}[i])
+		end()
 		if err != nil {
 			return "", err
 		}
-		text += builtMarkdown(kind.title, all)
 	}
-	return text, nil
+	connections, err := countConnections(ctx, min(rounds, 21), 64, 20)
+	return text + connections, err
 }
 
-// publish puts the sections into the document.
-func publish(dir string, sections map[string]string) error {
+// machine says where and when the run is made, and lists the peers as they were built into this program.
+func machine() string {
+	read := func(file, pattern string) string {
+		content, _ := os.ReadFile(file) //nolint:gosec // a constant path; other systems have none
+		return string(regexp.MustCompile(pattern).Find(content))
+	}
+	text := fmt.Sprintf("Run on %s with %s, on %d processors (%s) under %s/%s. The load average at its start was %s, "+
+		"where an idle machine has 0.\n\nPeers: ", time.Now().UTC().Format("2 January 2006"), runtime.Version(), runtime.NumCPU(),
+		strings.TrimPrefix(read("/proc/cpuinfo", `model name\s*: .*`), "model name\t: "), runtime.GOOS, runtime.GOARCH,
+		read("/proc/loadavg", `^\S+`))
+	info, _ := debug.ReadBuildInfo()
+	var peers []string
+	for _, m := range info.Deps {
+		if regexp.MustCompile(`/(stripe-go|standard-webhooks|svix-webhooks|paddle-go-sdk|resty)(/|$)`).MatchString(m.Path) {
+			peers = append(peers, m.Path+" "+m.Version)
+		}
+	}
+	return text + strings.Join(peers, ", ") + ".\n"
+}
+
+// publish puts text between the markers in the document.
+func publish(dir, text string) error {
+	if dir == "" {
+		return nil
+	}
 	file := filepath.Join(dir, "performance.md")
 	content, err := os.ReadFile(file) //nolint:gosec // the user's own choice
 	if err != nil {
 		return err
 	}
-	document := string(content)
-	for name, text := range sections {
-		if document, err = replaceBetween(document, name, text); err != nil {
-			return err
-		}
+	const begin, end = "<!-- measured -->\n", "<!-- end of measured -->"
+	head, rest, found := strings.Cut(string(content), begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return fmt.Errorf("%s does not have %s and %s", file, begin, end)
 	}
-	return os.WriteFile(file, []byte(document), 0o644) //nolint:gosec // a document, where the user wants it
+	content = slices.Concat([]byte(head), []byte(begin+"\n"+strings.TrimSpace(text)+"\n\n"+end), []byte(tail))
+	return os.WriteFile(file, content, 0o644) //nolint:gosec // a document, where the user wants it
 }
 
 // must is for what fails only where this program is wrong.

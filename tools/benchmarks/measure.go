@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,7 +34,6 @@ type row struct {
 	time                float64 // the median of the nanoseconds per operation
 	toBest, toReference float64 // medians of the ratios within a round
 	allocs, bytes       float64 // per operation
-	connections         int64
 }
 
 // batchTime is how long one turn of a candidate takes: long beside the clock, short beside what else a machine does.
@@ -53,36 +53,40 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 		perOperation := time.Since(start) / time.Duration(warm*callers)
 		batches[i] = max(int(batchTime/max(perOperation, 1)), 4*callers)
 	}
-	times := make([][]float64, len(candidates))
+	times, allocs, bytes := make([][]float64, len(candidates)), make([][]float64, len(candidates)), make([][]float64, len(candidates))
 	for range rounds {
 		for _, i := range random.Perm(len(candidates)) {
-			each, err := turn(candidates[i], callers, batches[i])
+			t, err := takeTurn(candidates[i], callers, batches[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", candidates[i].name, err)
 			}
-			times[i] = append(times[i], each)
+			times[i], allocs[i], bytes[i] = append(times[i], t.time), append(allocs[i], t.allocs), append(bytes[i], t.bytes)
 		}
 	}
 	rows := summarise(candidates, times, reference)
-	for i, c := range candidates {
-		var err error
-		rows[i].allocs, rows[i].bytes, err = allocations(c, callers, batches[i])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
-		}
+	for i := range rows {
+		rows[i].allocs, rows[i].bytes = median(allocs[i]), median(bytes[i])
 	}
 	return rows, nil
 }
 
-// turn returns the nanoseconds that an operation takes.
-func turn(c candidate, callers, batch int) (float64, error) {
+// turn is what an operation takes: nanoseconds, and what it allocates.
+type turn struct{ time, allocs, bytes float64 }
+
+func takeTurn(c candidate, callers, batch int) (turn, error) {
 	runtime.GC()
 	if err := spread(callers, callers, c.run); err != nil { // brings back what the collector took from pools
-		return 0, err
+		return turn{}, err
 	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	start := time.Now()
 	err := spread(callers, batch, c.run)
-	return float64(time.Since(start)) / float64(batch), err
+	t := turn{time: float64(time.Since(start)) / float64(batch)}
+	runtime.ReadMemStats(&after)
+	t.allocs = float64(after.Mallocs-before.Mallocs) / float64(batch)
+	t.bytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(batch)
+	return t, err
 }
 
 // spread runs f n times in all in callers goroutines; a caller that alone needs none of its own.
@@ -106,22 +110,6 @@ func repeat(n int, f func() (string, error)) error {
 		}
 	}
 	return nil
-}
-
-// allocations returns the median of five batches, since a pool is emptied now and then.
-func allocations(c candidate, callers, batch int) (allocs, bytes float64, err error) {
-	var counts, sizes []float64
-	for range 5 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		if err := spread(callers, batch, c.run); err != nil {
-			return 0, 0, err
-		}
-		runtime.ReadMemStats(&after)
-		counts = append(counts, float64(after.Mallocs-before.Mallocs)/float64(batch))
-		sizes = append(sizes, float64(after.TotalAlloc-before.TotalAlloc)/float64(batch))
-	}
-	return median(counts), median(sizes), nil
 }
 
 // summarise makes rows of the times of each candidate in each round. reference names a candidate, or whose it is.
@@ -152,4 +140,39 @@ func ratios(a, b []float64) []float64 {
 func median[T cmp.Ordered](values []T) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
+}
+
+// markdown returns a table, bounds first and then the best first.
+func markdown(title, reference string, rows []row) string {
+	slices.SortStableFunc(rows, func(x, y row) int {
+		if x.bound != y.bound {
+			return map[bool]int{true: -1, false: 1}[x.bound]
+		}
+		return cmp.Compare(x.toBest, y.toBest)
+	})
+	reference, _, _ = strings.Cut(reference, " and ")
+	text := fmt.Sprintf("### %s\n\n| | time | × best | × %s | allocations | bytes |\n|---|--:|--:|--:|--:|--:|\n", title, reference)
+	for _, r := range rows {
+		text += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.0f | %.0f |\n", r.title(), duration(r.time), r.toBest, r.toReference, r.allocs, r.bytes)
+	}
+	return text + "\n"
+}
+
+func (c *candidate) title() string {
+	switch {
+	case c.bound:
+		return "*bound:* " + c.name
+	case c.who == ours:
+		return "**" + c.name + "**"
+	}
+	return c.name
+}
+
+// duration returns nanoseconds with three digits that count.
+func duration(nanoseconds float64) string {
+	d, unit := time.Duration(nanoseconds), time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }

@@ -2,272 +2,292 @@ package contract
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/config"
+	validation "github.com/pb33f/libopenapi-validator/errors"
+	"github.com/pb33f/libopenapi/datamodel/high/base"
+	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
+	"github.com/pb33f/libopenapi/orderedmap"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
 
 const documentFile = "../../testdata/openapi.yaml"
 
-// document is openapi.yaml with its references followed. It is read strictly: a keyword that these types do not have
-// is one that no test looks at, and so an error.
+// webhookPath is where a notification is received in these tests. The document shows no path for it (section 6).
+const webhookPath = "/webhooks/status_changed"
+
+// document is what these tests need of openapi.yaml.
 type document struct {
-	OpenAPI    string              `yaml:"openapi"`
-	Info       info                `yaml:"info"`
-	Servers    []server            `yaml:"servers"`
-	Paths      map[string]pathItem `yaml:"paths"`
-	Webhooks   map[string]pathItem `yaml:"webhooks"`
-	Components any                 `yaml:"components"` // stands where it is referred to
+	version      string
+	operations   []*operation // the endpoints
+	notification *operation   // the only webhook
 }
 
-type info struct {
-	Title       string `yaml:"title"`
-	Version     string `yaml:"version"`
-	Description string `yaml:"description"`
-}
-
-type server struct {
-	URL       string `yaml:"url"`
-	Variables any    `yaml:"variables"`
-}
-
-type pathItem struct {
-	Post *operation `yaml:"post"`
-}
-
+// operation is an endpoint, or the webhook, which has no answer.
 type operation struct {
-	OperationID string              `yaml:"operationId"`
-	Parameters  []parameter         `yaml:"parameters"`
-	RequestBody requestBody         `yaml:"requestBody"`
-	Responses   map[string]response `yaml:"responses"`
-
-	path string
+	id, path        string
+	request, answer *schema
+	parameters      []*v3.Parameter
+	types           []string // payment types, the values of {type} in the path
 }
 
-type parameter struct {
-	Name        string  `yaml:"name"`
-	In          string  `yaml:"in"`
-	Required    bool    `yaml:"required"`
-	Description string  `yaml:"description"`
-	Schema      *schema `yaml:"schema"`
-}
-
-type requestBody struct {
-	Required bool    `yaml:"required"`
-	Content  content `yaml:"content"`
-}
-
-type response struct {
-	Description string  `yaml:"description"`
-	Content     content `yaml:"content"`
-}
-
-type content struct {
-	JSON struct {
-		Schema *schema `yaml:"schema"`
-	} `yaml:"application/json"`
-}
-
+// schema is an object's.
 type schema struct {
-	Description string     `yaml:"description"`
-	Type        string     `yaml:"type"`
-	Format      string     `yaml:"format"`
-	Enum        []string   `yaml:"enum"`
-	MinLength   int        `yaml:"minLength"`
-	Required    []string   `yaml:"required"`
-	Properties  properties `yaml:"properties"`
-	AnyOf       []*schema  `yaml:"anyOf"`
+	properties []property // in the document's order
+	required   []string
+	choices    []string // of which one is required
 }
-
-// properties keeps the document's order.
-type properties []property
 
 type property struct {
-	name string
-	*schema
+	name, typ, format string
+	enum              []string
 }
 
-func (p *properties) UnmarshalYAML(node *yaml.Node) error {
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		var s schema
-		if err := decodeStrictly(node.Content[i+1], &s); err != nil {
-			return err
-		}
-		*p = append(*p, property{node.Content[i].Value, &s})
-	}
-	return nil
-}
+func (s *schema) requires(name string) bool { return slices.Contains(s.required, name) }
 
 func (s *schema) names() []string {
 	var names []string
-	for _, p := range s.Properties {
+	for _, p := range s.properties {
 		names = append(names, p.name)
 	}
 	return names
 }
 
-func (s *schema) property(name string) *schema {
-	for _, p := range s.Properties {
-		if p.name == name {
-			return p.schema
-		}
+// paths are the operation's paths, one for each payment type, which are the values.
+func (o *operation) paths() map[string]string {
+	if o.types == nil {
+		return map[string]string{o.path: ""}
 	}
-	return nil
-}
-
-func (s *schema) requires(name string) bool { return slices.Contains(s.Required, name) }
-
-// request is the schema of what is sent.
-func (o *operation) request() *schema { return o.RequestBody.Content.JSON.Schema }
-
-// answer is the schema of the only answer that the document promises.
-func (o *operation) answer() *schema { return o.Responses["200"].Content.JSON.Schema }
-
-// paymentTypes are the values of {type} in the operation's path, none where it has no such part.
-func (o *operation) paymentTypes() []string {
-	for _, p := range o.Parameters {
-		if p.In == "path" && p.Name == "type" {
-			return p.Schema.Enum
-		}
-	}
-	return nil
-}
-
-// paymentType is the one in the ith path, "" where there is none.
-func (o *operation) paymentType(i int) string {
-	if types := o.paymentTypes(); types != nil {
-		return types[i]
-	}
-	return ""
-}
-
-// paths are the operation's paths, one a payment type.
-func (o *operation) paths() []string {
-	types := o.paymentTypes()
-	if types == nil {
-		return []string{o.path}
-	}
-	var paths []string
-	for _, name := range types {
-		paths = append(paths, strings.ReplaceAll(o.path, "{type}", name))
+	paths := map[string]string{}
+	for _, name := range o.types {
+		paths[strings.ReplaceAll(o.path, "{type}", name)] = name
 	}
 	return paths
 }
 
-// operations are the endpoints, in the order of their paths.
-func (d *document) operations() []*operation { return operationsOf(d.Paths) }
-
-// notification is the only webhook.
-func (d *document) notification(t testing.TB) *operation {
-	t.Helper()
-	webhooks := operationsOf(d.Webhooks)
-	require.Len(t, webhooks, 1, "webhooks of the document")
-	return webhooks[0]
-}
-
-func (d *document) operation(t testing.TB, id string) *operation {
-	t.Helper()
-	for _, o := range d.operations() {
-		if o.OperationID == id {
-			return o
-		}
+// firstPath is one of paths.
+func (o *operation) firstPath() (path, paymentType string) {
+	if o.types == nil {
+		return o.path, ""
 	}
-	t.Fatalf("the document has no operation %s", id)
-	return nil
+	return strings.ReplaceAll(o.path, "{type}", o.types[0]), o.types[0]
 }
 
-func operationsOf(items map[string]pathItem) []*operation {
-	var list []*operation
-	for _, path := range slices.Sorted(maps.Keys(items)) {
-		o := *items[path].Post
-		o.path = path
-		list = append(list, &o)
-	}
-	return list
-}
-
-// readDocument gives openapi.yaml.
 func readDocument(t testing.TB) *document {
 	t.Helper()
 	data, err := os.ReadFile(documentFile)
 	require.NoError(t, err)
-	d, _, err := parseDocument(data)
+	parsed, err := libopenapi.NewDocument(data)
 	require.NoError(t, err)
-	return d
+	built, err := parsed.BuildV3Model()
+	require.NoError(t, err)
+	webhooks := operationsOf(t, built.Model.Webhooks)
+	require.Len(t, webhooks, 1, "webhooks of the document")
+	return &document{built.Model.Info.Version, operationsOf(t, built.Model.Paths.PathItems), webhooks[0]}
 }
 
-// parseDocument gives a document as these tests read it, and as a tree for what is derived from it.
-func parseDocument(data []byte) (*document, map[string]any, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(data, &root); err != nil {
-		return nil, nil, err
-	}
-	top := root.Content[0]
-	if err := follow(top, top); err != nil {
-		return nil, nil, err
-	}
-	d := &document{}
-	if err := decodeStrictly(top, d); err != nil {
-		return nil, nil, err
-	}
-	tree := map[string]any{}
-	return d, tree, top.Decode(&tree)
-}
-
-// decodeStrictly refuses keywords that the type does not have, which Node.Decode would pass over.
-func decodeStrictly(node *yaml.Node, into any) error {
-	data, err := yaml.Marshal(node)
-	if err != nil {
-		return err
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	return dec.Decode(into)
-}
-
-// follow puts what a $ref refers to in its place.
-func follow(node, root *yaml.Node) error {
-	if node.Kind == yaml.MappingNode && len(node.Content) > 0 && node.Content[0].Value == "$ref" {
-		target, err := lookUp(root, node.Content[1].Value)
-		if err != nil {
-			return err
+func operationsOf(t testing.TB, items *orderedmap.Map[string, *v3.PathItem]) (list []*operation) {
+	t.Helper()
+	for path, item := range items.FromOldest() {
+		require.NotNil(t, item.Post, path)
+		o := &operation{id: item.Post.OperationId, path: path, parameters: item.Post.Parameters}
+		o.request = schemaOf(item.Post.RequestBody.Content)
+		require.True(t, *item.Post.RequestBody.Required, path)
+		if ok := item.Post.Responses.Codes.GetOrZero("200"); ok != nil {
+			require.Equal(t, 1, item.Post.Responses.Codes.Len(), path)
+			o.answer = schemaOf(ok.Content)
 		}
-		if len(node.Content) > 2 {
-			return fmt.Errorf("%s: something stands beside the reference", node.Content[1].Value)
-		}
-		*node = *target
-	}
-	for _, child := range node.Content {
-		if err := follow(child, root); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func lookUp(root *yaml.Node, reference string) (*yaml.Node, error) {
-	path, local := strings.CutPrefix(reference, "#/")
-	if !local {
-		return nil, fmt.Errorf("%s: not in this document", reference)
-	}
-	node := root
-	for name := range strings.SplitSeq(path, "/") {
-		var next *yaml.Node
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if node.Content[i].Value == name {
-				next = node.Content[i+1]
+		for _, p := range o.parameters {
+			if p.In == "path" {
+				o.types = texts(p.Schema.Schema())
 			}
 		}
-		if next == nil {
-			return nil, fmt.Errorf("%s: not found", reference)
-		}
-		node = next
+		list = append(list, o)
 	}
-	return node, nil
+	return list
+}
+
+func schemaOf(content *orderedmap.Map[string, *v3.MediaType]) *schema {
+	object := content.GetOrZero("application/json").Schema.Schema()
+	s := &schema{required: object.Required}
+	for name, proxy := range object.Properties.FromOldest() {
+		p := proxy.Schema()
+		s.properties = append(s.properties, property{name, p.Type[0], p.Format, texts(p)})
+	}
+	for _, choice := range object.AnyOf {
+		s.choices = append(s.choices, choice.Schema().Required...)
+	}
+	return s
+}
+
+// texts are the values of an enumeration.
+func texts(s *base.Schema) (values []string) {
+	for _, node := range s.Enum {
+		values = append(values, node.Value)
+	}
+	return values
+}
+
+// message is one HTTP exchange as it was on the wire; the answer's part is empty for a notification.
+type message struct {
+	method string
+	url    string
+	header http.Header
+	body   []byte
+
+	status       int
+	answerHeader http.Header
+	answer       []byte
+}
+
+func (m *message) request() *http.Request {
+	req, err := http.NewRequest(m.method, m.url, bytes.NewReader(m.body))
+	if err != nil {
+		panic(err) // it came from net/http
+	}
+	req.Header = m.header.Clone()
+	return req
+}
+
+// answered is m with an answer as a service gives it.
+func (m *message) answered(body string) *message {
+	m.status, m.answerHeader, m.answer = http.StatusOK, http.Header{"Content-Type": {"application/json"}}, []byte(body)
+	return m
+}
+
+func (m *message) response() *http.Response {
+	return &http.Response{
+		StatusCode:    m.status,
+		Header:        m.answerHeader.Clone(),
+		Body:          io.NopCloser(bytes.NewReader(m.answer)),
+		ContentLength: int64(len(m.answer)),
+	}
+}
+
+// contract is the document at one base address, in three readings.
+type contract struct {
+	// closed refuses what the document does not name: for what the SDK and the fake send.
+	closed validator.Validator
+	// open is JSON Schema as it is, where an object may have more members: for what a service may answer.
+	open validator.Validator
+	// refusal is closed, with an error in place of the answer.
+	refusal validator.Validator
+}
+
+// newContract reads the document for a service at base, such as "http://127.0.0.1:4010/partner/v1".
+func newContract(t testing.TB, base string, fields errorFields) *contract {
+	t.Helper()
+	strict := []config.Option{
+		config.WithStrictMode(),
+		// What these hold is not shown (section 2.7).
+		config.WithStrictIgnorePaths("$.body.card_data", "$.body.browser", "$.body.payer", "$.body.payee"),
+		config.WithStrictIgnoredHeaders("content-type", "content-length", "user-agent", "accept-encoding", "date"),
+	}
+	return &contract{
+		closed:  newValidator(t, base, nil, strict...),
+		open:    newValidator(t, base, nil),
+		refusal: newValidator(t, base, &fields, strict...),
+	}
+}
+
+// newValidator changes three things in the document: its address; the webhooks, of which the validator looks at paths
+// only; and, with fields, the answers.
+func newValidator(t testing.TB, base string, fields *errorFields, options ...config.Option) validator.Validator {
+	t.Helper()
+	data, err := os.ReadFile(documentFile)
+	require.NoError(t, err)
+	tree := map[string]any{}
+	require.NoError(t, yaml.Unmarshal(data, &tree))
+	tree["servers"] = []any{map[string]any{"url": base}}
+	paths := tree["paths"].(map[string]any)
+	for _, o := range readDocument(t).operations {
+		if fields != nil {
+			paths[o.path].(map[string]any)["post"].(map[string]any)["responses"] = fields.responses(o.answer)
+		}
+	}
+	paths[webhookPath] = tree["webhooks"].(map[string]any)["status_changed"]
+	delete(tree, "webhooks")
+	derived, err := json.Marshal(tree)
+	require.NoError(t, err)
+	parsed, err := libopenapi.NewDocument(derived)
+	require.NoError(t, err)
+	v, errs := validator.NewValidator(parsed, append(options,
+		config.WithFormatAssertions(), // uuid and uri are part of the types
+		config.WithStrictServerMatching(),
+		config.WithRejectUnsupportedBodyContent(),
+	)...)
+	require.Empty(t, errs)
+	return v
+}
+
+// errorFields are the fields that an error has in the fake's configuration, below parent if it is not "".
+type errorFields struct{ parent, code, message string }
+
+// responses are those of an error in place of an answer. Section 7 gives both one shape, and shows neither the names of
+// the error's two fields, nor the HTTP status, nor which other fields an error has: those that appear in it must have
+// the document's types, and none is required.
+func (f *errorFields) responses(answer *schema) map[string]any {
+	text := map[string]any{"type": "string"}
+	object := map[string]any{
+		"type": "object", "required": []string{f.code, f.message}, "properties": map[string]any{f.code: text, f.message: text},
+	}
+	if f.parent != "" {
+		object = map[string]any{"type": "object", "required": []string{f.parent}, "properties": map[string]any{f.parent: object}}
+	}
+	for _, p := range answer.properties {
+		shape := map[string]any{"type": p.typ}
+		if p.format != "" {
+			shape["format"] = p.format
+		}
+		object["properties"].(map[string]any)[p.name] = shape
+	}
+	return map[string]any{"default": map[string]any{
+		"description": "an error", "content": map[string]any{"application/json": map[string]any{"schema": object}},
+	}}
+}
+
+// names are the dotted names of the two fields.
+func (f *errorFields) names() (code, message string) {
+	if f.parent == "" {
+		return f.code, f.message
+	}
+	return f.parent + "." + f.code, f.parent + "." + f.message
+}
+
+func checkRequest(v validator.Validator, m *message) error {
+	_, errs := v.ValidateHttpRequestSync(m.request())
+	return joined(m.body, errs)
+}
+
+func checkAnswer(v validator.Validator, m *message) error {
+	_, errs := v.ValidateHttpResponse(m.request(), m.response())
+	return joined(m.answer, errs)
+}
+
+// joined returns what a validator found wrong with a body as one error. It does not look at two kinds of bodies.
+func joined(body []byte, found []*validation.ValidationError) error {
+	if text := string(bytes.TrimSpace(body)); text == "" || text == "null" {
+		return fmt.Errorf("the body is %q", text)
+	}
+	var all []error
+	for _, e := range found {
+		text := e.Message + ": " + e.Reason
+		for _, s := range e.SchemaValidationErrors {
+			text += fmt.Sprintf("; %s: %s", s.FieldPath, s.Reason)
+		}
+		all = append(all, errors.New(text))
+	}
+	return errors.Join(all...)
 }

@@ -22,27 +22,23 @@ const prism = "@stoplight/prism-cli@5.14.2"
 // TestPrismTakesEveryCallAndRejectsWhatIsBroken runs the SDK against Prism, which serves the document and has a
 // validator of its own. It knows no secret, so a request is altered here to one that breaks the document.
 func TestPrismTakesEveryCallAndRejectsWhatIsBroken(t *testing.T) {
-	s := &service{place: places()[0], base: startPrism(t), http: http.DefaultClient}
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: s.scheme(), Secret: secret, Now: now})
+	base, p := startPrism(t), places()[0]
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: p.scheme(), Secret: secret, Now: now})
 	require.NoError(t, err)
-	cfg := paymentsvc.Config{BaseURL: s.base, PartnerID: partnerID, ProjectID: projectID, Signer: signer, HTTPClient: s.http}
-	for _, o := range readDocument(t).operations() {
-		var request any
-		if requestType(t, o.OperationID) != nil {
-			request = minimalRequest(t, o).Interface()
-		}
-		_, err := invoke(t, newClient(t, cfg), o.OperationID, o.paymentType(0), request)
-		require.NoError(t, err, o.OperationID)
+	cfg := paymentsvc.Config{BaseURL: base, PartnerID: partnerID, ProjectID: projectID, Signer: signer}
+	for _, o := range readDocument(t).operations {
+		path, paymentType := o.firstPath()
+		_, err := invoke(t, newClient(t, cfg), o.id, paymentType, minimal(t, o))
+		require.NoError(t, err, o.id)
 
-		full := fullBody(t, o.request())
-		unsigned := s.post(o.paths()[0], objectOf(full))
+		full := fullBody(t, o.request)
+		unsigned := p.post(base+path, objectOf(full))
 		unsigned.header.Del("Signature")
-		altered := s.post(o.paths()[0], objectOf(with(full, "partner_id", `"text"`)))
-		for _, m := range []*message{unsigned, altered} {
-			resp, err := s.http.Do(m.request())
+		for _, m := range []*message{unsigned, p.post(base+path, objectOf(with(full, "partner_id", `"text"`)))} {
+			resp, err := http.DefaultClient.Do(m.request())
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
-			require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode, "%s: %s", o.OperationID, m.body)
+			require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode, "%s: %s", o.id, m.body)
 		}
 	}
 }

@@ -1,0 +1,301 @@
+package contract
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// reader is one kind of object that the SDK reads: an endpoint's answer, or a notification, which is signed and so read
+// strictly.
+type reader struct {
+	id           string // the operationId
+	notification bool
+	schema       *schema
+	allowed      func(body string) error // what the document, as JSON Schema, finds wrong
+	read         func(body string) (any, error)
+}
+
+// readers are all of them. An answer is read as if it had come with HTTP 200.
+func readers(t testing.TB) (list []reader) {
+	t.Helper()
+	const base = "http://127.0.0.1:4010"
+	p := places()[0]
+	c := newContract(t, base, p.errors)
+	d := readDocument(t)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: p.scheme(), Secret: secret, Now: now})
+	require.NoError(t, err)
+	for _, o := range d.operations {
+		path, paymentType := o.firstPath()
+		answered := func(body string) *message { return p.post(base+path, "{}").answered(body) }
+		list = append(list, reader{
+			id:      o.id,
+			schema:  o.answer,
+			allowed: func(body string) error { return checkAnswer(c.open, answered(body)) },
+			read: func(body string) (any, error) {
+				client := newClient(t, paymentsvc.Config{
+					BaseURL: base, PartnerID: partnerID, ProjectID: projectID, Signer: signer,
+					HTTPClient: &http.Client{Transport: answering{answered(body)}},
+					Retry:      paymentsvc.Retry{MaxAttempts: 1},
+				})
+				return invoke(t, client, o.id, paymentType, minimal(t, o))
+			},
+		})
+	}
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: p.scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: paymentsvc.AnyAge,
+	})
+	require.NoError(t, err)
+	return append(list, reader{
+		id:           d.notification.id,
+		notification: true,
+		schema:       d.notification.request,
+		allowed:      func(body string) error { return checkRequest(c.open, p.post(base+webhookPath, body)) },
+		read:         func(body string) (any, error) { return webhook.Parse(p.post("", body).header, []byte(body)) },
+	})
+}
+
+// answering answers every request with the same.
+type answering struct{ *message }
+
+func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
+	_, err := io.Copy(io.Discard, req.Body)
+	resp := a.response()
+	resp.Request = req
+	return resp, err
+}
+
+// verdict is what becomes of a body: taken, rejected, or taken but for a field, which cannot be read.
+type verdict string
+
+const (
+	taken    verdict = "taken"
+	rejected verdict = "rejected"
+)
+
+func takenBut(field string) verdict { return "taken but for " + verdict(field) }
+
+// judge has the SDK read a body, and checks that a rejection is what the SDK promises of it, and that a field that
+// cannot be read costs no other field.
+func (r *reader) judge(t require.TestingT, body string) verdict {
+	result, err := r.read(body)
+	switch {
+	case err == nil:
+		v := reflect.Indirect(reflect.ValueOf(result))
+		require.Equal(t, body, string(v.FieldByName("Raw").Bytes()))
+		lost := malformed(v)
+		if lost == nil {
+			return taken
+		}
+		for _, name := range lost {
+			require.True(t, fieldNamed(v, name).IsZero(), "%s is malformed and has a value", name)
+		}
+		return takenBut(strings.Join(lost, ", "))
+	case r.notification:
+		require.ErrorIs(t, err, paymentsvc.ErrMalformedNotification)
+	default:
+		require.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
+		require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), "an answer that is not understood")
+	}
+	return rejected
+}
+
+// stricter is a field that the SDK wants in an answer or a notification where the document does not. The SDK differs
+// from the document on purpose in these and in widerValues, and in nothing else that a single value shows.
+type stricter struct {
+	id, field string
+	empty     bool // it must not be empty; otherwise it must be there
+	section   string
+	reason    string
+}
+
+func stricterFields() []stricter {
+	const (
+		noForm    = "without the address there is no form: whether one was made is unknown"
+		noInvoice = "without it there is no invoice to show or to find: whether one was made is unknown"
+		noOrder   = "nothing can be found by an empty identifier"
+	)
+	return []stricter{
+		{"InitForm", "redirect_url", false, "4.5", noForm},
+		{"InitInvoice", "invoice_url", false, "4.6", noInvoice},
+		{"InitInvoice", "order_id", false, "4.6", noInvoice},
+		{"InitInvoice", "order_id", true, "4.6", noOrder},
+		{"GetBalance", "currency", false, "4.7", "an amount without its currency is none"},
+		{"InitPayout", "order_id", true, "4.3", noOrder},
+		{"StatusChanged", "order_id", true, "6", noOrder},
+		{"StatusChanged", "status_description", true, "6", "the only status whose values are shown is this name"},
+	}
+}
+
+// needs reports whether the SDK wants a field to be there, or not to be empty, beyond what the document says.
+func needs(id, field string, empty bool) bool {
+	return slices.ContainsFunc(stricterFields(), func(s stricter) bool { return s.id == id && s.field == field && s.empty == empty })
+}
+
+// wider is a value that the SDK takes where the document does not have it.
+type wider struct {
+	name    string
+	section string
+	reason  string
+	lost    bool // it is not read: the field stays unset and is named in Malformed
+	is      func(r *reader, p property, value string) bool
+}
+
+// widerValues are tried in their order.
+func widerValues() []wider {
+	optional := func(r *reader, p property) bool { return !r.schema.requires(p.name) && !needs(r.id, p.name, false) }
+	isText := func(value string) bool { return len(value) > 2 && value[0] == '"' }
+	const written = "programs write out so what they do not have"
+	return []wider{
+		{"null for a field that may be absent", "4", written, false,
+			func(r *reader, p property, value string) bool { return value == "null" && optional(r, p) }},
+		{"a number in quotes", "2.1", "it is as exact, and services write amounts so to keep them exact", false,
+			func(_ *reader, p property, value string) bool { return p.typ == "number" && value == `"10.50"` }},
+		{"text of another form", "2.2", "what was started was started, whatever its order_id or address looks like", false,
+			func(_ *reader, p property, value string) bool { return p.format != "" && isText(value) }},
+		{"an empty address that may be absent", "4.1", written, false,
+			func(r *reader, p property, value string) bool {
+				return p.format == "uri" && value == `""` && optional(r, p)
+			}},
+		{"a name that the document does not have", "6", "the service may gain events", false,
+			func(_ *reader, p property, value string) bool { return len(p.enum) > 0 && isText(value) }},
+		{"any other value of an answer's field that may be absent", "4",
+			"a payment that was started must not look lost because of a description", true,
+			func(r *reader, p property, _ string) bool { return optional(r, p) && !r.notification }},
+	}
+}
+
+// differenceAt returns which difference a value of a field is, and what becomes of a body with it; "" for none. The
+// value "" is no value at all, and allowed says whether the document has it there.
+func differenceAt(r *reader, p property, value string, allowed bool) (string, verdict) {
+	if value == "" && needs(r.id, p.name, false) || value == `""` && needs(r.id, p.name, true) {
+		return fmt.Sprintf("%s.%s is %q", r.id, p.name, value), rejected
+	}
+	for _, w := range widerValues() {
+		if !allowed && w.is(r, p, value) {
+			if w.lost {
+				return w.name, takenBut(p.name)
+			}
+			return w.name, taken
+		}
+	}
+	return "", ""
+}
+
+// TestEveryFieldThatIsReadIsJudgedAsTheDocumentDoes goes through every field of every answer and notification: absent,
+// null, empty, of another form and of every other type. The SDK takes what the document allows and rejects the rest,
+// but for the differences, each of which must show here. So whatever is wrong with a field that the document requires,
+// the answer is rejected; and what is wrong with another field costs that field only.
+func TestEveryFieldThatIsReadIsJudgedAsTheDocumentDoes(t *testing.T) {
+	shown := map[string]bool{}
+	for _, r := range readers(t) {
+		full := fullBody(t, r.schema)
+		require.Equal(t, taken, r.judge(t, objectOf(full)), r.id)
+		for _, p := range r.schema.properties {
+			for _, value := range append(ofOtherTypes(p), "", `""`) {
+				body := objectOf(with(full, p.name, value))
+				if value == "" {
+					body = objectOf(without(full, p.name))
+				}
+				allowed := r.allowed(body) == nil
+				difference, want := differenceAt(&r, p, value, allowed)
+				shown[difference] = true
+				if difference == "" {
+					want = map[bool]verdict{true: taken, false: rejected}[allowed]
+				}
+				require.Equal(t, want, r.judge(t, body), "%s: %s as %s: the document allows it: %t; difference on purpose: %s",
+					r.id, p.name, value, allowed, difference)
+				if want == takenBut(p.name) {
+					result, err := r.read(body)
+					require.NoError(t, err)
+					requireFields(t, r.schema, []byte(objectOf(without(full, p.name))), result)
+				}
+			}
+		}
+		if r.id == "GetBalance" { // section 4.7: one of the two is enough, and an answer without a balance is none
+			require.Equal(t, rejected, r.judge(t, objectOf(without(full, "payout_balance", "expected_balance"))))
+		}
+	}
+	require.Len(t, shown, 1+len(stricterFields())+len(widerValues()), "differences that showed, and none")
+}
+
+// TestEveryAnswerThatTheDocumentAllowsIsRead makes answers and notifications from the document's schemas, with and
+// without what is optional and with members that it does not show, and has the SDK read them field by field.
+func TestEveryAnswerThatTheDocumentAllowsIsRead(t *testing.T) {
+	for _, r := range readers(t) {
+		t.Run(r.id, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				body := objectOf(drawMembers(t, &r))
+				require.NoError(t, r.allowed(body), "what was made is not what the document allows")
+				result, err := r.read(body)
+				require.NoError(t, err)
+				requireRead(t, r.schema, []byte(body), result)
+			})
+		})
+	}
+}
+
+// drawMembers returns the members of an object that both the document and the SDK take.
+func drawMembers(t *rapid.T, r *reader) (members []member) {
+	oneOf := ""
+	if r.id == "GetBalance" {
+		oneOf = rapid.SampledFrom([]string{"payout_balance", "expected_balance"}).Draw(t, "the one of two")
+	}
+	for _, p := range r.schema.properties {
+		must := r.schema.requires(p.name) || needs(r.id, p.name, false) || p.name == oneOf
+		if must || rapid.Bool().Draw(t, p.name+" is there") {
+			members = append(members, member{p.name, drawValue(t, p, needs(r.id, p.name, true))})
+		}
+	}
+	foreign := rapid.OneOf(
+		rapid.SampledFrom([]string{"", "error", "type", "status_name", "order", "order_ids", "_order_id", "amount ", "\x00amount"}),
+		anyText(),
+		rapid.Map(rapid.SampledFrom(r.schema.names()), strings.ToUpper), // some other key to an answer
+	).Filter(func(name string) bool { // in a notification another letter case is malformed
+		return !slices.ContainsFunc(r.schema.names(), func(known string) bool {
+			return name == known || r.notification && strings.EqualFold(name, known)
+		})
+	})
+	for _, name := range rapid.SliceOfNDistinct(foreign, 0, 3, rapid.ID).Draw(t, "further names") {
+		members = append(members, member{name, drawJSON(t, 2)})
+	}
+	return rapid.Permutation(members).Draw(t, "order")
+}
+
+// drawValue returns a value of a property's type, as JSON.
+func drawValue(t *rapid.T, p property, filled bool) string {
+	switch {
+	case len(p.enum) > 0:
+		return quoted(rapid.SampledFrom(p.enum).Draw(t, p.name))
+	case p.format == "uuid":
+		return quoted(rapid.StringMatching(`[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`).Draw(t, p.name))
+	case p.format == "uri":
+		return quoted(rapid.OneOf(
+			rapid.SampledFrom([]string{"https://pay.example", "bank://pay?order=1&a=b#c", "http://[::1]:8080/%D0%BF/", "urn:order:17"}),
+			rapid.StringMatching(`https://[a-z]{1,10}\.example(:[1-9][0-9]{1,3})?`+
+				`(/[a-zA-Z0-9._~!$&'()*+,;=:@-]{0,10}){0,3}(\?[a-z=&]{0,20})?`),
+		).Draw(t, p.name))
+	case p.typ == "string":
+		if !filled && rapid.IntRange(0, 9).Draw(t, p.name+" is empty") == 0 {
+			return `""`
+		}
+		return quoted(drawText(t, p.name))
+	case p.typ == "integer":
+		return rapid.OneOf(
+			// JSON Schema's integers are numbers without a fraction, however they are written.
+			rapid.SampledFrom([]string{"-0", "1.0", "1e0", "-17.00", "1.7e1", "1700e-2", "0.0E+5", "-9.223372036854775808e18"}),
+			rapid.Map(rapid.Int64(), func(n int64) string { return strconv.FormatInt(n, 10) }),
+		).Draw(t, p.name)
+	}
+	return drawDecimal(t, p.name)
+}
