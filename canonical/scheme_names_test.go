@@ -15,6 +15,12 @@ func TestSchemeNamesAreDocumentedAndTested(t *testing.T) {
 	_, section, found := strings.Cut(string(page), "## The text form")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
+	_, examples, _ := strings.Cut(section, "```scheme\n")
+	examples, _, _ = strings.Cut(examples, "```")
+	for example := range strings.Lines(examples) {
+		_, _, err := ParseSchemeWith(example, "a2V5")
+		require.NoError(t, err, example)
+	}
 	tests, err := os.ReadFile("scheme_test.go")
 	require.NoError(t, err)
 	var names []string

@@ -124,6 +124,9 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	f := &finder{options: o, samples: samples, keys: newKeys(o.Secret), check: newChecker(nil)}
 	f.search.workers = o.Workers
 	f.catalogue = newCatalogue(ctx, samples, o.Secret, o.Words)
+	if f.catalogue.err != nil {
+		return nil, f.catalogue.err
+	}
 	f.primary = f.catalogue.mostTelling()
 	f.stages = f.catalogue.stages(f.primary, f.keys, o.Effort)
 	return f, nil
