@@ -83,11 +83,11 @@ func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *co
 	slices.SortStableFunc(list, func(a, b *composition) int { return cmp.Compare(a.cost(), b.cost()) })
 	seen := map[string]bool{}
 	for _, c := range list {
-		if id := c.id(); seen[id] {
+		id := c.id()
+		if seen[id] {
 			continue
-		} else {
-			seen[id] = true
 		}
+		seen[id] = true
 		for _, e := range f.samples[0].encodings {
 			if len(result.Matches) == f.options.MaxMatches {
 				result.More++

@@ -1,6 +1,7 @@
 // Package discover finds out how a signature is composed from one message that carries a correct one, since the
 // interface document does not show it (section 5). [Find] searches the compositions of the parts of package canonical.
-// examples/discover is Find on the command line.
+// [Match.Text] is what was found, in one line that [canonical.ParseSchemeWith] reads. examples/discover is Find on the
+// command line.
 package discover
 
 import (

@@ -7,10 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"maps"
 	"math/big"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -32,7 +30,7 @@ func newDemo(ctx context.Context) (*demo, error) {
 	_, _ = rand.Read(key) // never fails
 	d := &demo{secret: paymentsvc.Secret("demo-" + hex.EncodeToString(key)), raw: map[string]string{}}
 
-	hidden := slices.Sorted(maps.Keys(compositions()))
+	hidden := compositions()
 	drawn, err := rand.Int(rand.Reader, big.NewInt(int64(len(hidden))))
 	if err != nil {
 		return nil, err
@@ -40,21 +38,21 @@ func newDemo(ctx context.Context) (*demo, error) {
 	return d, d.capture(ctx, hidden[drawn.Int64()])
 }
 
-// compositions returns those that the demo chooses from, and what each is in words.
-func compositions() map[string]string {
-	return map[string]string{
-		`hex(timestamp "." body)`: "timestamp and body, with a full stop between, in hexadecimal",
-		`base64(method "\n" path "\n" timestamp "\n" hex(sha256(body)))`: "method, path, timestamp and the body's SHA-256, with a line end between, in base64",
-		`HEX(fields(sorted, "=", "&") "&key=" secret)`:                   "all fields sorted as name=value with ampersands between, then key= and the secret, in upper-case hexadecimal",
-		`base64url-raw(timestamp "|" lower(method) "|" body-sorted)`:     "timestamp, method in lower case and the body with sorted fields, with bars between, in base64 of the URL alphabet without padding",
-		`prefixed("sha256=", hex)(hex(sha256(timestamp path body)))`:     "the SHA-256 of timestamp, path and body run together, in hexadecimal behind sha256=",
-		`hex(timestamp "." method path "\n" body)`:                       "timestamp, full stop, method and path run together, line end, body, in hexadecimal",
+// compositions returns the schemes that the demo chooses from.
+func compositions() []string {
+	return []string{
+		`hex(timestamp "." body)`,
+		`base64(method "\n" path "\n" timestamp "\n" hex(sha256(body)))`,
+		`HEX(fields(sorted, "=", "&") "&key=" secret)`,
+		`base64url-raw(timestamp "|" lower(method) "|" body-sorted)`,
+		`prefixed("sha256=", hex)(hex(sha256(timestamp path body)))`,
+		`hex(timestamp "." method path "\n" body)`,
 	}
 }
 
-// capture signs the samples with a scheme in its text form, whose key is the secret.
+// capture signs the samples with a scheme, whose key is the secret.
 func (d *demo) capture(ctx context.Context, text string) error {
-	d.hidden = fmt.Sprintf("%s: %s", text, compositions()[text])
+	d.hidden = text
 	scheme, _, err := canonical.ParseSchemeWith(text, d.secret)
 	if err != nil {
 		return err

@@ -252,7 +252,7 @@ func TestDemoFindsWhatItHides(t *testing.T) {
 }
 
 func TestDemoCompositionsAreAllFound(t *testing.T) {
-	for text := range compositions() {
+	for _, text := range compositions() {
 		t.Run(text, func(t *testing.T) {
 			d := &demo{secret: secret, raw: map[string]string{}}
 			require.NoError(t, d.capture(context.Background(), text))
