@@ -4,6 +4,10 @@
 //
 //	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
 //
+// A scheme is also one line of text, for a settings file: see [ParseScheme].
+//
+//	hex(timestamp '\n' body)
+//
 // If nobody can tell you, package discover finds the composition of one message that carries a correct signature.
 //
 // Parts append to dst. Parts of the message, its address and its JSON fields allocate nothing; those that write a

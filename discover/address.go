@@ -2,8 +2,8 @@ package discover
 
 import (
 	"fmt"
+	"strings"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -11,51 +11,41 @@ func (c *catalogue) addAddress() {
 	path, below := shape{label: "/", has: isPathByte}, shape{has: isPathByte}
 	target, whole := shape{label: "/", has: isTargetByte}, shape{label: "http", has: isTargetByte}
 	host := shape{has: isTargetByte}
-	address := func(s shape, rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
-		c.add(piece{kind: ofAddress, shape: s, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
+	address := func(s shape, rarity, cost int, text, desc string, needs ...string) {
+		c.add(piece{kind: ofAddress, shape: s, rarity: rarity, cost: cost, text: text, desc: desc, needs: needs})
 	}
-	address(path, common, 1, canonical.Path, "canonical.Path", "path")
-	address(target, common, 2, canonical.RequestURI, "canonical.RequestURI", "path with the query", needsQuery)
-	address(below, common, 3, canonical.PathBelow("/"), `canonical.PathBelow("/")`, "the path without its first slash")
-	address(whole, common, 3, canonical.URL, "canonical.URL", "address", needsQuery)
-	address(host, uncommon, 5, canonical.Join("", canonical.Host, canonical.Path), `canonical.Join("", canonical.Host, canonical.Path)`, "the host and path")
-	address(host, uncommon, 6, canonical.Join("", canonical.Host, canonical.RequestURI), `canonical.Join("", canonical.Host, canonical.RequestURI)`, "the host, path and query", needsQuery)
+	address(path, common, 1, "path", "path")
+	address(target, common, 2, "uri", "path with the query", needsQuery)
+	address(below, common, 3, `path-below("/")`, "the path without its first slash")
+	address(whole, common, 3, "url", "address", needsQuery)
+	address(host, uncommon, 5, "host path", "the host and path")
+	address(host, uncommon, 6, "host uri", "the host, path and query", needsQuery)
 	for _, scheme := range []string{"https://", "http://"} {
-		address(whole, uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.RequestURI),
-			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.RequestURI)`, scheme),
-			fmt.Sprintf("%s, host, path and query", scheme), needsQuery)
-		address(whole, uncommon, 6, canonical.Join("", canonical.Literal(scheme), canonical.Host, canonical.Path),
-			fmt.Sprintf(`canonical.Join("", canonical.Literal(%q), canonical.Host, canonical.Path)`, scheme),
-			fmt.Sprintf("%s, host and path", scheme))
+		address(whole, uncommon, 6, fmt.Sprintf("%q host uri", scheme), scheme+", host, path and query", needsQuery)
+		address(whole, uncommon, 6, fmt.Sprintf("%q host path", scheme), scheme+", host and path")
 	}
 	for _, base := range c.basesOfPath() {
-		address(below, uncommon, 3, canonical.PathBelow(base), fmt.Sprintf("canonical.PathBelow(%q)", base),
-			"path below "+base, needsBase)
-		address(below, uncommon, 4, canonical.PathBelow(base+"/"), fmt.Sprintf("canonical.PathBelow(%q)", base+"/"),
-			"path below "+base+"/", needsBase)
+		address(below, uncommon, 3, fmt.Sprintf("path-below(%q)", base), "path below "+base, needsBase)
+		address(below, uncommon, 4, fmt.Sprintf("path-below(%q)", base+"/"), "path below "+base+"/", needsBase)
 	}
-	address(shape{label: "/"}, rare, 3, canonical.DecodedPath, "canonical.DecodedPath", "path with its escapes decoded", needsEscape)
-	address(path, rare, 4, canonical.Lower(canonical.Path), "canonical.Lower(canonical.Path)", "path in lower case", needsUpperPath)
-	address(path, rare, 4, canonical.Upper(canonical.Path), "canonical.Upper(canonical.Path)", "path in upper case", needsLowerPath)
-	address(whole, rare, 5, canonical.Lower(canonical.URL), "canonical.Lower(canonical.URL)", "address in lower case", needsUpperPath, needsQuery)
+	address(shape{label: "/"}, rare, 3, "decoded-path", "path with its escapes decoded", needsEscape)
+	address(path, rare, 4, "lower(path)", "path in lower case", needsUpperPath)
+	address(path, rare, 4, "upper(path)", "path in upper case", needsLowerPath)
+	address(whole, rare, 5, "lower(url)", "address in lower case", needsUpperPath, needsQuery)
 
-	query := func(rarity, cost int, part paymentsvc.CanonicalFunc, expr, desc string, needs ...string) {
-		c.add(piece{kind: ofQuery, shape: host, rarity: rarity, cost: cost, part: part, expr: expr, desc: desc, needs: needs})
-	}
-	query(common, 2, canonical.Query, "canonical.Query", "query")
-	query(uncommon, 3, canonical.SortedQuery, "canonical.SortedQuery", "sorted query", "a query that is not sorted")
-	c.add(piece{kind: ofHost, shape: host, rarity: common, cost: 2, part: canonical.Host, expr: "canonical.Host", desc: "host"})
+	c.add(piece{kind: ofQuery, shape: host, cost: 2, text: "query", desc: "query"})
+	c.add(piece{kind: ofQuery, shape: host, rarity: uncommon, cost: 3, text: "sorted-query", desc: "sorted query", needs: []string{"a query that is not sorted"}})
+	c.add(piece{kind: ofHost, shape: host, cost: 2, text: "host", desc: "host"})
 
-	for _, fixed := range []struct {
-		kind       kind
-		part       paymentsvc.CanonicalFunc
-		text, need string
-	}{{ofAddress, canonical.Path, "", needsEndpoint}, {ofAddress, canonical.PathBelow("/"), "", needsEndpoint}, {ofHost, canonical.Host, "", "another host"}} {
-		if text, err := fixed.part(nil, &c.samples[0].message); err == nil && len(text) > 0 {
-			c.addFixed(fixed.kind, string(text), fixed.need)
-		}
+	m := &c.samples[0].message
+	if path, err := canonical.Path(nil, m); err == nil {
+		c.addFixed(ofAddress, string(path), needsEndpoint)
+		c.addFixed(ofAddress, strings.TrimPrefix(string(path), "/"), needsEndpoint)
 	}
-	c.add(piece{kind: ofNothing, shape: shape{form: fixedText}, cost: 5, part: canonical.Literal(""), expr: `canonical.Literal("")`, desc: "nothing", needs: []string{needsQuery}})
+	if host, err := canonical.Host(nil, m); err == nil {
+		c.addFixed(ofHost, string(host), "another host")
+	}
+	c.add(piece{kind: ofNothing, shape: shape{form: fixedText}, cost: 5, text: `""`, desc: "nothing", needs: []string{needsQuery}})
 }
 
 // basesOfPath returns the paths above that of the first sample, such as /api and /api/v1 for /api/v1/get_balance.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -33,6 +34,9 @@ const (
 // core reports whether nearly every service signs something of this kind.
 func (k kind) core() bool { return k <= ofBody }
 
+// ofBody reports whether the body or a field of it is signed.
+func (k kind) ofBody() bool { return k == ofBody || k == ofField }
+
 // The rarity of a piece: common ones are tried in longer compositions. Pieces that only explain make no text of their
 // own; they are named when a match is explained.
 const (
@@ -52,7 +56,7 @@ const (
 	colon            // labelled, as in timestamp:1700000000
 )
 
-// piece is a part with its Go expression and the text that it makes of every sample.
+// piece is a part, written as in the text form of a scheme, and the text that it makes of every sample.
 type piece struct {
 	group      int
 	kind       kind
@@ -61,7 +65,8 @@ type piece struct {
 	identity   bool     // names the caller or the call, as long compositions do
 	names      []string // of a header or field
 	cost       int      // how far from simple
-	expr, desc string
+	text, desc string
+	stamped    bool     // the timestamp is in it, though it is not of its kind
 	needs      []string // what a sample must have to tell the piece from a simpler one
 	part       paymentsvc.CanonicalFunc
 	shape      shape
@@ -73,14 +78,15 @@ type piece struct {
 type catalogue struct {
 	ctx     context.Context // of Find; nothing is added after its end
 	samples []*sample
-	secret  string
+	secret  paymentsvc.Secret
 	pieces  []*piece
 	groups  map[string]int // header, field and word groups by name
 	next    int
+	err     error // of a piece that the text form cannot say, which is a mistake in the catalogue
 }
 
 func newCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret, words []string) *catalogue {
-	c := &catalogue{ctx: ctx, samples: samples, secret: string(secret), groups: map[string]int{}, next: int(ofHeader)}
+	c := &catalogue{ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader)}
 	c.addMessage()
 	c.addAddress()
 	c.addBody()
@@ -88,7 +94,7 @@ func newCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secr
 	c.addLists()
 	c.addHeaders()
 	c.addFields()
-	c.addSecret(secret)
+	c.addSecret()
 	c.addWords(words)
 	c.addLabelled(equalsSign, "=")
 	c.addLabelled(colon, ":")
@@ -100,9 +106,15 @@ func (c *catalogue) add(p piece) bool {
 	if c.ctx.Err() != nil {
 		return false
 	}
-	if len(c.secret) >= secretToFind && strings.Contains(p.expr, c.secret) {
-		return false // the results must not hold the secret
+	if c.showsSecret(p.text) {
+		return false // the results must not hold it
 	}
+	scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody()), c.secret)
+	if err != nil {
+		c.err = err
+		return false
+	}
+	p.part = scheme.Canonical
 	for _, s := range c.samples {
 		text, err := p.part(nil, &s.message)
 		if err != nil {
@@ -117,8 +129,10 @@ func (c *catalogue) add(p piece) bool {
 	return true
 }
 
-// secretToFind is the length from which a text that equals the secret is no coincidence.
-const secretToFind = 8
+// showsSecret reports whether the secret is in a text. A secret of a few letters may be there by chance.
+func (c *catalogue) showsSecret(text string) bool {
+	return len(c.secret) >= 8 && strings.Contains(text, string(c.secret))
+}
 
 // group returns the group of a header, field or word.
 func (c *catalogue) group(name string) int {
@@ -153,19 +167,22 @@ const (
 func (c *catalogue) addMessage() {
 	stamped := !slices.ContainsFunc(c.samples, func(s *sample) bool { return s.message.Timestamp == "" })
 	if stamped {
-		c.add(piece{kind: ofTimestamp, shape: timestampShape(), cost: 1, part: canonical.Timestamp, expr: "canonical.Timestamp", desc: "timestamp"})
+		c.add(piece{kind: ofTimestamp, shape: timestampShape(), cost: 1, text: "timestamp", desc: "timestamp"})
 	}
 	method := shape{form: fixedText} // a notification comes by POST
-	c.add(piece{kind: ofMethod, shape: method, cost: 1, part: canonical.Method, expr: "canonical.Method", desc: "method"})
-	c.add(piece{kind: ofMethod, shape: method, cost: 2, part: canonical.Lower(canonical.Method), expr: "canonical.Lower(canonical.Method)", desc: "method in lower case"})
+	c.add(piece{kind: ofMethod, shape: method, cost: 1, text: "method", desc: "method"})
+	c.add(piece{kind: ofMethod, shape: method, cost: 2, text: "lower(method)", desc: "method in lower case"})
 	c.addFixed(ofMethod, c.samples[0].message.Method, needsMethod)
 }
 
 // addFixed adds a fixed text, which cannot be told from a part that makes the same text of every sample.
 func (c *catalogue) addFixed(k kind, text, need string) {
+	if text == "" {
+		return
+	}
 	c.add(piece{
-		kind: k, shape: shape{form: fixedText}, rarity: onlyExplains, cost: 8, needs: []string{need}, part: canonical.Literal(text),
-		expr: fmt.Sprintf("canonical.Literal(%q)", text), desc: fmt.Sprintf("fixed text %q", text),
+		kind: k, shape: shape{form: fixedText}, rarity: onlyExplains, cost: 8, needs: []string{need},
+		text: strconv.Quote(text), desc: fmt.Sprintf("fixed text %q", text),
 	})
 }
 
@@ -192,35 +209,32 @@ func (c *catalogue) addHeaders() {
 			rarity, identity = rare, false
 		}
 		c.add(piece{
-			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: 2, part: canonical.Header(name),
+			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: 2,
 			names: []string{name}, shape: shape{has: isHeaderByte},
-			expr: fmt.Sprintf("canonical.Header(%q)", name), desc: "header " + name,
+			text: fmt.Sprintf("header(%q)", name), desc: "header " + name,
 		})
 	}
 }
 
-func (c *catalogue) addSecret(secret paymentsvc.Secret) {
-	c.add(piece{kind: ofSecret, shape: shape{form: fixedText}, cost: 3, identity: true, part: canonical.Secret(secret), expr: "canonical.Secret(secret)", desc: "secret"})
+func (c *catalogue) addSecret() {
+	fixed := shape{form: fixedText}
+	c.add(piece{kind: ofSecret, shape: fixed, cost: 3, identity: true, text: "secret", desc: "secret"})
 	for _, label := range []string{"key=", "secret=", "secret_key="} {
-		c.add(piece{
-			kind: ofSecret, shape: shape{form: fixedText}, rarity: uncommon, cost: 4, part: canonical.Labelled(label, canonical.Secret(secret)),
-			expr: fmt.Sprintf("canonical.Labelled(%q, canonical.Secret(secret))", label), desc: label + " and secret",
-		})
+		c.add(piece{kind: ofSecret, shape: fixed, rarity: uncommon, cost: 4, text: fmt.Sprintf("%q secret", label), desc: label + " and secret"})
 	}
 }
 
 func (c *catalogue) addWords(words []string) {
-	for _, word := range words {
-		c.add(piece{
-			kind: ofWord, shape: shape{form: fixedText}, group: c.group("word " + word), identity: true, cost: 4, part: canonical.Literal(word), needs: []string{"other values"},
-			expr: fmt.Sprintf("canonical.Literal(%q)", word), desc: fmt.Sprintf("text %q", word),
-		})
+	word := func(p piece, text string) {
+		p.shape, p.needs = shape{form: fixedText}, []string{"other values"}
+		p.text, p.desc = strconv.Quote(text), fmt.Sprintf("text %q", text)
+		c.add(p)
+	}
+	for _, text := range words {
+		word(piece{kind: ofWord, group: c.group("word " + text), identity: true, cost: 4}, text)
 	}
 	for _, mark := range []string{"v0", "v1", "v2", "1", "HMAC-SHA256", "hmac-sha256", "sha256"} {
-		c.add(piece{
-			kind: ofMark, shape: shape{form: fixedText}, rarity: uncommon, cost: 5, part: canonical.Literal(mark), needs: []string{"other values"},
-			expr: fmt.Sprintf("canonical.Literal(%q)", mark), desc: fmt.Sprintf("text %q", mark),
-		})
+		word(piece{kind: ofMark, rarity: uncommon, cost: 5}, mark)
 	}
 }
 
@@ -236,8 +250,7 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 			labelled.rarity = max(p.rarity, min(i, uncommon))
 			labelled.shape.label = name + equals + p.shape.label
 			labelled.cost = p.cost + 1 + i
-			labelled.part = canonical.Labelled(name+equals, p.part)
-			labelled.expr = fmt.Sprintf("canonical.Labelled(%q, %s)", name+equals, p.expr)
+			labelled.text = fmt.Sprintf("%q %s", name+equals, p.text)
 			labelled.desc = name + equals + " and " + p.desc
 			c.add(labelled)
 		}

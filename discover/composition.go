@@ -21,29 +21,23 @@ type composition struct {
 
 // wrapping is what some services do with the whole text before they sign it.
 type wrapping struct {
-	expr, desc string // with %s for what is wrapped
+	text, desc string // with %s for what is wrapped
 	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
 	loses      string // see shape
 }
 
 func wrappings() []*wrapping {
+	hashed := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(paymentsvc.Hex, p) }
+	raw := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(canonical.Raw, p) }
+	encoded := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+		return canonical.Encode(base64.StdEncoding, p)
+	}
 	return []*wrapping{
-		{
-			"canonical.SHA256(paymentsvc.Hex, %s)", "SHA-256 in hexadecimal of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(paymentsvc.Hex, p) }, "",
-		},
-		{
-			"canonical.SHA256(canonical.Raw, %s)", "bytes of the SHA-256 of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(canonical.Raw, p) }, "",
-		},
-		{
-			"canonical.Encode(base64.StdEncoding, %s)", "base64 of %s",
-			func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-				return canonical.Encode(base64.StdEncoding, p)
-			}, "",
-		},
-		{"canonical.Lower(%s)", "%s, all in lower case", canonical.Lower, losesCase},
-		{"canonical.Upper(%s)", "%s, all in upper case", canonical.Upper, losesCase},
+		{"hex(sha256(%s))", "SHA-256 in hexadecimal of %s", hashed, ""},
+		{"sha256(%s)", "bytes of the SHA-256 of %s", raw, ""},
+		{"base64(%s)", "base64 of %s", encoded, ""},
+		{"lower(%s)", "%s, all in lower case", canonical.Lower, losesCase},
+		{"upper(%s)", "%s, all in upper case", canonical.Upper, losesCase},
 	}
 }
 
@@ -103,26 +97,48 @@ func (c *composition) walk(piece func(*piece), text func(string)) (separator str
 	return separator, alike
 }
 
-// build returns the part and its Go expression.
-func (c *composition) build() (part paymentsvc.CanonicalFunc, expr string) {
-	var parts []paymentsvc.CanonicalFunc
-	var exprs []string
-	add := func(p paymentsvc.CanonicalFunc, e string) {
-		parts, exprs = append(parts, p), append(exprs, e)
+// scheme returns the text form of the composition, in an encoding and for a reading of the secret.
+func (c *composition) scheme(encoding string, form canonical.SecretForm) string {
+	var texts []string
+	fixed := func(text string) {
+		if text != "" {
+			texts = append(texts, strconv.Quote(text))
+		}
 	}
-	separator, _ := c.walk(
-		func(p *piece) { add(p.part, p.expr) },
-		func(text string) { add(canonical.Literal(text), fmt.Sprintf("canonical.Literal(%q)", text)) },
-	)
-	part, expr = parts[0], exprs[0]
-	if len(parts) > 1 {
-		part = canonical.Join(separator, parts...)
-		expr = fmt.Sprintf("canonical.Join(%q, %s)", separator, strings.Join(exprs, ", "))
+	fixed(c.lead)
+	for i, p := range c.pieces {
+		if i > 0 {
+			fixed(c.gaps[i-1])
+		}
+		texts = append(texts, p.text)
 	}
+	fixed(c.trail)
+	inner := strings.Join(texts, " ")
 	if c.wrap != nil {
-		part, expr = c.wrap.part(part), fmt.Sprintf(c.wrap.expr, expr)
+		inner = fmt.Sprintf(c.wrap.text, inner)
 	}
-	return part, expr
+	return schemeText(encoding, inner, form, slices.ContainsFunc(c.pieces, func(p *piece) bool { return p.kind.ofBody() }))
+}
+
+// schemeText writes a scheme.
+func schemeText(encoding, inner string, form canonical.SecretForm, ofBody bool) string {
+	text := encoding + "(" + inner + ")"
+	if form != canonical.SecretText {
+		text += ", key " + form.Name()
+	}
+	if !ofBody {
+		text += ", body unsigned"
+	}
+	return text
+}
+
+// id tells compositions apart.
+func (c *composition) id() string { return c.scheme("hex", canonical.SecretText) }
+
+// expr returns the Go expression of the canonical string.
+func (c *composition) expr() string {
+	code, _ := canonical.GoCode(c.id()) // the text is right
+	return code.Canonical
 }
 
 // describe returns the composition in words.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,7 +58,7 @@ func TestCheckerAgreesWithCryptoHMAC(t *testing.T) {
 // What a stage says it counts must be what its worker tries, each text once.
 func TestStageTriesWhatItCounts(t *testing.T) {
 	piece := func(k kind, text string) *piece {
-		return &piece{kind: k, texts: []string{text}, expr: text, part: canonical.Literal(text)}
+		return &piece{kind: k, texts: []string{text}, text: text, part: canonical.Literal(text)}
 	}
 	group := func(k kind, texts ...string) stageGroup {
 		g := stageGroup{kind: k, texts: texts}
@@ -223,7 +224,7 @@ func TestStageHasEachTextOnce(t *testing.T) {
 	same := (&finder{catalogue: c}).sameTexts()
 	var exprs []string
 	for _, p := range same[`["{\"a\":1}"]`] {
-		exprs = append(exprs, p.expr)
+		exprs = append(exprs, p.expr())
 	}
 	require.Contains(t, exprs, "canonical.BodyCompact")
 	require.Equal(t, "canonical.Body", exprs[0], "the simplest comes first")
@@ -237,7 +238,7 @@ func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	for text, want := range map[string]int{"text": 1, "another text": 0} {
 		f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: signature}}, Options{Secret: "secret-of-the-test"})
 		require.NoError(t, err)
-		p := &piece{texts: []string{"text"}, part: canonical.Literal(text), expr: "part"}
+		p := &piece{texts: []string{"text"}, text: strconv.Quote(text)}
 		f.catalogue.pieces = []*piece{p}
 		var result Result
 		f.explain(&hit{composition: composition{pieces: []*piece{p}}, key: f.keys[0]}, &result)

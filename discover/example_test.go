@@ -41,6 +41,7 @@ func ExampleFind() {
 		return
 	}
 	best := result.Matches[0]
+	fmt.Println(best.Text) // for a settings file: canonical.ParseScheme reads it
 	fmt.Println(best.Description)
 	fmt.Println(best.Expr)
 	for _, open := range result.Undecided {
@@ -52,6 +53,7 @@ func ExampleFind() {
 	_, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: best.Scheme, Secret: best.Secret})
 	fmt.Println("signer:", err)
 	// Output:
+	// hex(timestamp "." method "." path "." hex(sha256(body)))
 	// HMAC-SHA256, keyed with the secret as text, of timestamp + method + path + SHA-256 of the body in hexadecimal, with "." between; written in hexadecimal in lower case
 	// paymentsvc.Scheme{
 	// 	Canonical: canonical.Join(".", canonical.Timestamp, canonical.Method, canonical.Path, canonical.BodySHA256),

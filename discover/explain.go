@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -38,12 +36,11 @@ func (f *finder) readings(h *hit) []*composition {
 		r.mixed()
 	}
 	list := []*composition{&h.composition}
-	_, expr := h.composition.build()
-	seen := map[string]bool{expr: true}
+	seen := map[string]bool{h.composition.id(): true}
 	for _, c := range r.found {
 		c = f.wrapped(c, h)
-		if _, expr := c.build(); !seen[expr] {
-			seen[expr] = true
+		if id := c.id(); !seen[id] {
+			seen[id] = true
 			list = append(list, c)
 		}
 	}
@@ -86,11 +83,11 @@ func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *co
 	slices.SortStableFunc(list, func(a, b *composition) int { return cmp.Compare(a.cost(), b.cost()) })
 	seen := map[string]bool{}
 	for _, c := range list {
-		_, expr := c.build()
-		if seen[expr] {
+		id := c.id()
+		if seen[id] {
 			continue
 		}
-		seen[expr] = true
+		seen[id] = true
 		for _, e := range f.samples[0].encodings {
 			if len(result.Matches) == f.options.MaxMatches {
 				result.More++
@@ -156,31 +153,23 @@ func (f *finder) sameTexts() map[string][]*piece {
 	return same
 }
 
-// match makes a match, and finds out with its Scheme which samples it explains.
+// match makes a match, and finds out with its Scheme which samples it explains: none if its text is wrong.
 func (f *finder) match(c *composition, h *hit, s spelling) Match {
-	part, expr := c.build()
 	m := Match{
-		Scheme:      paymentsvc.Scheme{Canonical: part, Encoding: s.encoding},
-		Secret:      h.key.secret,
+		Text:        c.scheme(s.text, h.key.form),
 		SecretForm:  h.key.form,
-		SecretExpr:  "secret",
-		Expr:        fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", expr, s.expr),
 		Description: fmt.Sprintf("HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc),
 		Warnings:    c.warnings(f.catalogue.fieldNames()),
 	}
-	if h.key.form != canonical.SecretText {
-		m.SecretExpr = fmt.Sprintf("canonical.%s.Read(secret)", formName(h.key.form))
+	code, err := canonical.GoCode(m.Text)
+	if err == nil {
+		m.Scheme, m.Secret, err = canonical.ParseSchemeWith(m.Text, f.options.Secret)
 	}
-	for name, path := range map[string]string{
-		"base64.":     "encoding/base64",
-		"paymentsvc.": "github.com/paymentsvc/paymentsvc",
-		"canonical.":  "github.com/paymentsvc/paymentsvc/canonical",
-	} {
-		if strings.Contains(m.Expr+m.SecretExpr, name) {
-			m.Imports = append(m.Imports, path)
-		}
+	if err != nil {
+		return Match{}
 	}
-	slices.Sort(m.Imports)
+	m.Expr = fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", code.Canonical, code.Encoding)
+	m.SecretExpr, m.Imports = code.Key, code.Imports
 	for _, sample := range f.samples {
 		signature, err := m.Scheme.Signature(m.Secret, &sample.message)
 		if err == nil && signature == sample.signature {
@@ -207,16 +196,4 @@ func (f *finder) partial(all []*composition, h *hit, result *Result) {
 			}
 		}
 	}
-}
-
-// formName returns the Go name of a form, below package canonical.
-func formName(f canonical.SecretForm) string {
-	return [...]string{
-		canonical.SecretText:       "SecretText",
-		canonical.SecretHex:        "SecretHex",
-		canonical.SecretBase64:     "SecretBase64",
-		canonical.SecretBase64Tail: "SecretBase64Tail",
-		canonical.SecretSHA256:     "SecretSHA256",
-		canonical.SecretSHA256Hex:  "SecretSHA256Hex",
-	}[f]
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // member is one field of a JSON object.
@@ -91,11 +89,11 @@ func (c *catalogue) addField(path []string) {
 		names:    path, cost: 1 + len(path), desc: "field " + strings.Join(path, "."),
 	}
 	names := quoted(path)
-	p.part, p.expr = canonical.Field(path...), fmt.Sprintf("canonical.Field(%s)", names)
+	p.text = fmt.Sprintf("field(%s)", names)
 	if c.add(p) {
 		return
 	}
-	p.part, p.expr, p.cost = canonical.FieldOr("", path...), fmt.Sprintf(`canonical.FieldOr("", %s)`, names), p.cost+2
+	p.text, p.cost = fmt.Sprintf(`field-or("", %s)`, names), p.cost+2
 	p.desc += ", or nothing where it is absent"
 	c.add(p)
 }

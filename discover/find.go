@@ -1,6 +1,7 @@
 // Package discover finds out how a signature is composed from one message that carries a correct one, since the
 // interface document does not show it (section 5). [Find] searches the compositions of the parts of package canonical.
-// examples/discover is Find on the command line.
+// [Match.Text] is what was found, in one line that [canonical.ParseSchemeWith] reads. examples/discover is Find on the
+// command line.
 package discover
 
 import (
@@ -124,6 +125,9 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	f := &finder{options: o, samples: samples, keys: newKeys(o.Secret), check: newChecker(nil)}
 	f.search.workers = o.Workers
 	f.catalogue = newCatalogue(ctx, samples, o.Secret, o.Words)
+	if f.catalogue.err != nil {
+		return nil, f.catalogue.err
+	}
 	f.primary = f.catalogue.mostTelling()
 	f.stages = f.catalogue.stages(f.primary, f.keys, o.Effort)
 	return f, nil

@@ -51,6 +51,28 @@ func find(t testing.TB, samples ...discover.Sample) (discover.Result, error) {
 	return discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: 0.02})
 }
 
+// requireTexts wants the text of each match to read back to the scheme and the key of the match.
+func requireTexts(t testing.TB, secret paymentsvc.Secret, result discover.Result, messages ...paymentsvc.Message) {
+	t.Helper()
+	for _, m := range slices.Concat(result.Matches, result.Partial) {
+		scheme, key, err := canonical.ParseSchemeWith(m.Text, secret)
+		require.NoError(t, err, m.Text)
+		require.Equal(t, string(m.Secret), string(key), m.Text)
+		for _, message := range messages {
+			want, err := m.Scheme.Signature(m.Secret, &message)
+			if err != nil {
+				continue // it needs what the message lacks
+			}
+			got, err := scheme.Signature(key, &message)
+			require.NoError(t, err, m.Text)
+			require.Equal(t, want, got, m.Text)
+		}
+		code, err := canonical.GoCode(m.Text)
+		require.NoError(t, err)
+		require.Contains(t, m.Expr, "Canonical: "+code.Canonical)
+	}
+}
+
 func exprs(matches []discover.Match) (list []string) {
 	for _, m := range matches {
 		list = append(list, m.Expr)
@@ -65,6 +87,7 @@ func TestFindReturnsTheSimplestFirst(t *testing.T) {
 	require.Equal(t, "paymentsvc.Scheme{\n"+
 		"\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Method, canonical.Path, canonical.Body),\n"+
 		"\tEncoding:  paymentsvc.Hex,\n}", first.Expr)
+	require.Equal(t, `hex(timestamp "\n" method "\n" path "\n" body)`, first.Text)
 	require.Equal(t, "secret", first.SecretExpr)
 	require.Equal(t, canonical.SecretText, first.SecretForm)
 	require.Equal(t, []string{"github.com/paymentsvc/paymentsvc", "github.com/paymentsvc/paymentsvc/canonical"}, first.Imports)
@@ -487,6 +510,7 @@ func generated(t *testing.T) (program string, want []string) {
 		result, err := findSigned(discover.Sample{Message: m, Signature: signature}, discover.Options{Secret: hexSecret, MaxMatches: 12},
 			string(text), "1700000000|/v1/init_payment/card|"+string(m.Body)) // the latter is hashed in one of them
 		require.NoError(t, err, "secret as %s", tt.form)
+		requireTexts(t, hexSecret, result, m, received("https://shop.example/hook", "1700000001", notifyBody))
 		for _, match := range result.Matches {
 			for _, path := range match.Imports {
 				imports[path] = true

@@ -3,6 +3,7 @@ package discover
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -68,62 +69,59 @@ func (c *catalogue) addOrders(base canonical.FieldList) {
 }
 
 func (c *catalogue) addList(l canonical.FieldList) {
-	var fields, needs []string
+	var options, needs []string
 	cost, desc := 4, "values of all fields of the body"
-	set := func(text string, extra int, need string) {
-		fields = append(fields, text)
+	set := func(option string, extra int, need, words string) {
+		options = append(options, option)
 		cost += extra
+		desc += words
 		if need != "" {
 			needs = append(needs, need)
 		}
 	}
+	if l.AsSent {
+		set("as-sent", 1, needsOrder, "")
+	} else {
+		set("sorted", 0, "", "")
+	}
 	if l.Names {
-		set("Names: true", 0, "")
 		desc = fmt.Sprintf("all fields of the body as name%svalue", l.Equals)
+		set(strconv.Quote(l.Equals), 0, "", "")
 	}
-	if l.Equals != "" {
-		set(fmt.Sprintf("Equals: %q", l.Equals), 0, "")
-	}
+	between := ""
 	if l.Between != "" {
-		set(fmt.Sprintf("Between: %q", l.Between), 0, "")
-		desc += fmt.Sprintf(", %q between", l.Between)
-	} else if l.Unseparated {
-		set("Unseparated: true", 0, "")
-		desc += ", run together"
+		between = fmt.Sprintf(", %q between", l.Between)
+	}
+	if l.Unseparated {
+		set("unseparated", 0, "", ", run together")
+	} else {
+		set(strconv.Quote(l.Between), 0, "", between)
 	}
 	if l.AsSent {
-		set("AsSent: true", 1, needsOrder)
 		desc += ", in the order of the body"
 	} else {
 		desc += ", sorted by name"
 	}
-	switch l.Nested {
-	case canonical.NestedJSON:
-	case canonical.NestedOmitted:
-		set("Nested: canonical.NestedOmitted", 2, needsNested)
-		desc += ", no nested ones"
-	case canonical.NestedFlat:
-		set("Nested: canonical.NestedFlat", 2, needsNested)
-		desc += ", nested ones level by level"
-		if l.Path != "" {
-			set(fmt.Sprintf("Path: %q", l.Path), 1, "")
-		}
+	switch {
+	case l.Nested == canonical.NestedOmitted:
+		set("omit-nested", 2, needsNested, ", no nested ones")
+	case l.Nested == canonical.NestedFlat && l.Path != "":
+		set(fmt.Sprintf("flat(%q)", l.Path), 3, needsNested, ", nested ones level by level")
+	case l.Nested == canonical.NestedFlat:
+		set("flat", 2, needsNested, ", nested ones level by level")
 	}
 	if l.OmitEmpty {
-		set("OmitEmpty: true", 2, needsEmpty)
-		desc += ", no empty ones"
+		set("omit-empty", 2, needsEmpty, ", no empty ones")
 	}
 	if l.Escape {
-		set("Escape: true", 2, needsFormEscape)
-		desc += ", escaped as in a form"
+		set("escape", 2, needsFormEscape, ", escaped as in a form")
 	}
 	if len(l.Omit) > 0 {
-		set(fmt.Sprintf("Omit: []string{%q}", l.Omit[0]), 4, "")
-		desc += fmt.Sprintf(", without %q", l.Omit[0])
+		set(fmt.Sprintf("omit(%q)", l.Omit[0]), 4, "", fmt.Sprintf(", without %q", l.Omit[0]))
 	}
 	c.add(piece{
-		kind: ofBody, shelf: lists, shape: listShape(l), cost: cost, needs: needs, part: canonical.Fields(l), desc: desc,
-		expr: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(fields, ", ")),
+		kind: ofBody, shelf: lists, shape: listShape(l), cost: cost, needs: needs, desc: desc,
+		text: fmt.Sprintf("fields(%s)", strings.Join(options, ", ")),
 	})
 }
 

@@ -269,6 +269,7 @@ func TestFindRandomCompositions(t *testing.T) {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 			t.Logf("%s: %d tried in %v", how, result.Tried, result.Elapsed.Round(time.Millisecond))
 			requireExplains(t, result, sign(r.sample(true)))
+			requireTexts(t, secret, result, sample.Message, r.sample(true))
 		})
 	}
 }

@@ -40,6 +40,8 @@ type Result struct {
 
 // Match is a composition that explains samples.
 type Match struct {
+	// Text is the scheme and the form of the secret in one line, as [canonical.ParseSchemeWith] reads it.
+	Text string
 	// Scheme is ready to use, with Secret. JSON leaves it out, since it is functions.
 	Scheme paymentsvc.Scheme `json:"-"`
 	// Secret is [Options.Secret] read in SecretForm, as the scheme needs it.

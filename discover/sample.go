@@ -2,6 +2,7 @@ package discover
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -38,10 +39,14 @@ type reading struct {
 	sum string
 }
 
-// spelling is an encoding, its Go expression and its name in words.
-type spelling struct {
-	encoding   paymentsvc.Encoding
-	expr, desc string
+// spelling is an encoding as in the text form of a scheme, and in words.
+type spelling struct{ text, desc string }
+
+// parts returns the encoding and its Go expression.
+func (s spelling) parts() (paymentsvc.Encoding, string) {
+	scheme, _ := canonical.ParseScheme(s.text + "(body)")
+	code, _ := canonical.GoCode(s.text + "(body)") // the text is right
+	return scheme.Encoding, code.Encoding
 }
 
 // SampleError says what is wrong with a sample. Its text holds neither the signature nor the body.
@@ -95,10 +100,8 @@ func encodingsOf(signature string) []reading {
 	found := plainEncodingsOf(signature)
 	for at := range labelsBefore(signature) {
 		for _, e := range plainEncodingsOf(signature[at:]) {
-			prefix := signature[:at]
-			e.encoding = canonical.Prefixed(prefix, e.encoding)
-			e.expr = fmt.Sprintf("canonical.Prefixed(%q, %s)", prefix, e.expr)
-			e.desc = fmt.Sprintf("%s behind %q", e.desc, prefix)
+			e.text = fmt.Sprintf("prefixed(%q, %s)", signature[:at], e.text)
+			e.desc = fmt.Sprintf("%s behind %q", e.desc, signature[:at])
 			found = append(found, e)
 		}
 	}
@@ -126,36 +129,35 @@ func labelsBefore(signature string) iter.Seq[int] {
 	}
 }
 
-func plainEncodingsOf(text string) (found []reading) {
-	add := func(sum []byte, s spelling) {
-		if len(sum) == 32 && string(s.encoding.AppendEncode(nil, sum)) == text {
-			found = append(found, reading{s, string(sum)})
+// spellings are the encodings that a signature can be in.
+func spellings() []spelling {
+	hexes := []spelling{{"hex", "hexadecimal in lower case"}, {"HEX", "hexadecimal in upper case"}}
+	all := hexes
+	for _, b := range []spelling{
+		{"base64", "base64"}, {"base64-raw", "base64 without padding"},
+		{"base64url", "base64 in the URL alphabet"}, {"base64url-raw", "base64 in the URL alphabet without padding"},
+	} {
+		all = append(all, b)
+		for _, h := range hexes {
+			all = append(all, spelling{fmt.Sprintf("chain(%s, %s)", h.text, b.text), fmt.Sprintf("%s of the %s", b.desc, h.desc)})
 		}
 	}
-	sum, _ := hex.DecodeString(text) // what does not decode is too short or does not read the same
-	add(sum, spelling{paymentsvc.Hex, "paymentsvc.Hex", "hexadecimal in lower case"})
-	add(sum, spelling{paymentsvc.HexUpper, "paymentsvc.HexUpper", "hexadecimal in upper case"})
-	for _, b := range []struct {
-		*base64.Encoding
-		expr, desc string
-	}{
-		{base64.StdEncoding, "base64.StdEncoding", "base64"},
-		{base64.RawStdEncoding, "base64.RawStdEncoding", "base64 without padding"},
-		{base64.URLEncoding, "base64.URLEncoding", "base64 in the URL alphabet"},
-		{base64.RawURLEncoding, "base64.RawURLEncoding", "base64 in the URL alphabet without padding"},
-	} {
-		decoded, _ := b.DecodeString(text)
-		add(decoded, spelling{b.Encoding, b.expr, b.desc})
-		digits, _ := hex.DecodeString(string(decoded))
-		for _, inner := range []spelling{
-			{paymentsvc.Hex, "paymentsvc.Hex", "hexadecimal in lower case"},
-			{paymentsvc.HexUpper, "paymentsvc.HexUpper", "hexadecimal in upper case"},
-		} {
-			add(digits, spelling{
-				encoding: canonical.Chain(inner.encoding, b.Encoding),
-				expr:     fmt.Sprintf("canonical.Chain(%s, %s)", inner.expr, b.expr),
-				desc:     fmt.Sprintf("%s of the %s", b.desc, inner.desc),
-			})
+	return all
+}
+
+func plainEncodingsOf(text string) (found []reading) {
+	inHex, _ := hex.DecodeString(text) // what does not decode is too short or does not read the same
+	alphabet := strings.NewReplacer("-", "+", "_", "/")
+	inBase64, _ := base64.RawStdEncoding.DecodeString(alphabet.Replace(strings.TrimRight(text, "=")))
+	inBoth, _ := hex.DecodeString(string(inBase64))
+	for _, sum := range [][]byte{inHex, inBase64, inBoth} {
+		if len(sum) != sha256.Size {
+			continue
+		}
+		for _, s := range spellings() {
+			if encoding, _ := s.parts(); string(encoding.AppendEncode(nil, sum)) == text {
+				found = append(found, reading{s, string(sum)})
+			}
 		}
 	}
 	return found
@@ -202,7 +204,7 @@ func newSamples(in []Sample) ([]*sample, error) {
 	}
 	var shared []string
 	for _, e := range samples[0].encodings {
-		shared = append(shared, e.expr)
+		shared = append(shared, e.text)
 	}
 	for _, s := range samples[1:] {
 		shared = intersect(shared, s.encodings)
@@ -217,19 +219,19 @@ func newSamples(in []Sample) ([]*sample, error) {
 	return samples, nil
 }
 
-func intersect(exprs []string, encodings []reading) (both []string) {
-	for _, expr := range exprs {
-		if len(only(encodings, []string{expr})) > 0 {
-			both = append(both, expr)
+func intersect(texts []string, encodings []reading) (both []string) {
+	for _, text := range texts {
+		if len(only(encodings, []string{text})) > 0 {
+			both = append(both, text)
 		}
 	}
 	return both
 }
 
-func only(encodings []reading, exprs []string) (kept []reading) {
-	for _, expr := range exprs {
+func only(encodings []reading, texts []string) (kept []reading) {
+	for _, text := range texts {
 		for _, e := range encodings {
-			if e.expr == expr {
+			if e.text == text {
 				kept = append(kept, e)
 			}
 		}

@@ -258,6 +258,7 @@ func TestFindServices(t *testing.T) {
 			t.Logf("%d tried in %v: %s", result.Tried, result.Elapsed, result.Matches[0].Description)
 			other, _ := s.sample(2)
 			requireExplains(t, result, other)
+			requireTexts(t, paymentsvc.Secret(s.secret), result, other.Message)
 		})
 	}
 }

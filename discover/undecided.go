@@ -13,9 +13,9 @@ import (
 func (f *finder) undecided(best *composition, whole []*composition, result *Result) {
 	classes := f.sameTexts()
 	for i, p := range best.pieces {
-		u := Undecided{Chosen: p.expr}
+		u := Undecided{Chosen: p.expr()}
 		for _, other := range alternatives(best, i, classes[p.id()]) {
-			u.Others = append(u.Others, Alternative{other.expr, "a sample with " + needsToTell(p, other)})
+			u.Others = append(u.Others, Alternative{other.expr(), "a sample with " + needsToTell(p, other)})
 		}
 		if len(u.Others) > 0 {
 			result.Undecided = append(result.Undecided, u)
@@ -23,9 +23,11 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 	}
 	f.undecidedWhole(best, whole, result)
 	if encodings := f.samples[0].encodings; len(encodings) > 1 {
-		u := Undecided{Chosen: encodings[0].expr}
+		_, chosen := encodings[0].parts()
+		u := Undecided{Chosen: chosen}
 		for _, e := range encodings[1:] {
-			u.Others = append(u.Others, Alternative{e.expr, "a sample whose signature shows the difference, as most do"})
+			_, other := e.parts()
+			u.Others = append(u.Others, Alternative{other, "a sample whose signature shows the difference, as most do"})
 		}
 		result.Undecided = append(result.Undecided, u)
 	}
@@ -34,11 +36,10 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 // undecidedWhole lists other compositions of the same text that differ in more than single pieces.
 func (f *finder) undecidedWhole(best *composition, whole []*composition, result *Result) {
 	const most = 3
-	_, expr := best.build()
-	u := Undecided{Chosen: expr}
+	u := Undecided{Chosen: best.expr()}
 	for _, c := range whole {
-		if _, other := c.build(); len(u.Others) < most && !sameShape(best, c) {
-			u.Others = append(u.Others, Alternative{other, "a sample with other values in its fields, or with more fields"})
+		if len(u.Others) < most && !sameShape(best, c) {
+			u.Others = append(u.Others, Alternative{c.expr(), "a sample with other values in its fields, or with more fields"})
 		}
 	}
 	if len(u.Others) > 0 {
@@ -51,6 +52,9 @@ func sameShape(a, b *composition) bool {
 	return slices.EqualFunc(a.pieces, b.pieces, func(p, q *piece) bool { return p.id() == q.id() }) &&
 		slices.Equal(a.gaps, b.gaps) && a.lead == b.lead && a.trail == b.trail
 }
+
+// expr returns the Go expression of a piece alone.
+func (p *piece) expr() string { return (&composition{pieces: []*piece{p}}).expr() }
 
 // needsToTell describes a sample in which two pieces differ: what only one of them depends on.
 func needsToTell(a, b *piece) string {
@@ -71,7 +75,7 @@ func needsToTell(a, b *piece) string {
 func alternatives(c *composition, at int, same []*piece) (list []*piece) {
 	chosen := c.pieces[at]
 	for _, p := range same { // the simplest first
-		if p == chosen || p.expr == chosen.expr || c.has(p.group, at) || p.kind == chosen.kind && equalNeeds(p, chosen) {
+		if p == chosen || p.text == chosen.text || c.has(p.group, at) || p.kind == chosen.kind && equalNeeds(p, chosen) {
 			continue
 		}
 		if !slices.ContainsFunc(list, func(simpler *piece) bool { return simpler.kind == p.kind && covers(simpler, p) }) {

@@ -97,7 +97,7 @@ func (c *composition) unsigned(fields []string) (list []string) {
 	signed := map[string]bool{}
 	whole, stamped := false, false
 	for _, p := range c.pieces {
-		stamped = stamped || strings.Contains(p.expr, "canonical.Timestamp")
+		stamped = stamped || p.kind == ofTimestamp || p.stamped
 		switch {
 		case p.kind == ofField:
 			signed[strings.Join(p.names, ".")] = true
@@ -142,8 +142,7 @@ func (c *catalogue) fieldNames() (names []string) {
 		list, _ := members(s.message.Body)
 		for _, path := range leaves(nil, nil, list) {
 			name := strings.Join(path, ".")
-			secret := len(c.secret) >= secretToFind && strings.Contains(name, c.secret)
-			if !secret && !slices.Contains(names, name) {
+			if !c.showsSecret(name) && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}

@@ -14,37 +14,37 @@ func TestWarnings(t *testing.T) {
 	const stale = "the timestamp is not signed, so an old message can be sent as a new one"
 	for name, tt := range map[string]struct {
 		sep   string
-		exprs []string
+		texts []string
 		want  []string
 	}{
-		"a timestamp is digits, and a body begins with a brace": {"", []string{"Timestamp", "Body"}, nil},
-		"no body is the end of another one":                     {"", []string{"Timestamp", "Method", "RequestURI", "Body"}, nil},
-		"a digest stays in its place":                           {"", []string{"Method", "Timestamp", "BodySHA256", "RequestURI"}, nil},
-		"an escaped path has no line's end":                     {"\n", []string{"Path", "Timestamp", "Body"}, nil},
-		"a header has no line's end":                            {"\n", []string{`Header("X-Request-Id")`, "Timestamp", "Body"}, nil},
-		"a header may have a colon, and a timestamp has none":   {":", []string{"Timestamp", `Header("X-Request-Id")`, "Body"}, nil},
-		"the body says what the field is":                       {"", []string{"Timestamp", `Field("status")`, "BodySHA256"}, nil},
-		"two fields": {"", []string{`Field("order_id")`, `Field("status")`}, []string{
+		"a timestamp is digits, and a body begins with a brace": {"", []string{"timestamp", "body"}, nil},
+		"no body is the end of another one":                     {"", []string{"timestamp", "method", "uri", "body"}, nil},
+		"a digest stays in its place":                           {"", []string{"method", "timestamp", "hex(sha256(body))", "uri"}, nil},
+		"an escaped path has no line's end":                     {"\n", []string{"path", "timestamp", "body"}, nil},
+		"a header has no line's end":                            {"\n", []string{`header("X-Request-Id")`, "timestamp", "body"}, nil},
+		"a header may have a colon, and a timestamp has none":   {":", []string{"timestamp", `header("X-Request-Id")`, "body"}, nil},
+		"the body says what the field is":                       {"", []string{"timestamp", `field("status")`, "hex(sha256(body))"}, nil},
+		"two fields": {"", []string{`field("order_id")`, `field("status")`}, []string{
 			`the text can be cut in two ways: field order_id and field status run into each other, so a recorded message can be accepted as another one, such as order "1" with status 2 as order "12"`, stale,
 		}},
-		"a number ends before a full stop": {".", []string{`Field("status")`, "Timestamp", `Field("order_id")`}, nil},
-		"an amount has a full stop": {".", []string{`Field("amount")`, `Field("status")`, `Field("order_id")`}, []string{
+		"a number ends before a full stop": {".", []string{`field("status")`, "timestamp", `field("order_id")`}, nil},
+		"an amount has a full stop": {".", []string{`field("amount")`, `field("status")`, `field("order_id")`}, []string{
 			"the text can be cut in two ways: field amount, field status and field order_id run into each other, so a recorded message can be accepted as another one", stale,
 		}},
-		"one header after the other": {".", []string{`Header("X-Request-Id")`, "Query", "Timestamp", "Body"}, []string{
+		"one header after the other": {".", []string{`header("X-Request-Id")`, "query", "timestamp", "body"}, []string{
 			"the text can be cut in two ways: header X-Request-Id and query run into each other, so what is signed as the one can be read as the other",
 		}},
-		"all values, nothing between": {".", []string{"Timestamp", "Fields(canonical.FieldList{Unseparated: true})"}, []string{
+		"all values, nothing between": {".", []string{"timestamp", "fields(sorted, unseparated)"}, []string{
 			`the text can be cut in two ways: the values of the fields run into each other, so a recorded message can be accepted as another one, such as order "1" with status 2 as order "12"`,
 		}},
-		"one field left out": {".", []string{"Timestamp", `Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Omit: []string{"status"}})`}, []string{
+		"one field left out": {".", []string{"timestamp", `fields(sorted, "=", "&", omit("status"))`}, []string{
 			`the text can be cut in two ways: a value can contain "&", so a recorded message can be accepted as another one`, "fields that are not signed can be changed: status",
 		}},
-		"no field of the body": {".", []string{"Timestamp", "Path"}, []string{"nothing of the body is signed, so it can be changed"}},
-		"one field of two":     {".", []string{"Timestamp", `Field("status")`}, []string{"fields that are not signed can be changed: order_id"}},
+		"no field of the body": {".", []string{"timestamp", "path"}, []string{"nothing of the body is signed, so it can be changed"}},
+		"one field of two":     {".", []string{"timestamp", `field("status")`}, []string{"fields that are not signed can be changed: order_id"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tt.want, c.composition(t, tt.sep, tt.exprs...).warnings(fields))
+			require.Equal(t, tt.want, c.composition(t, tt.sep, tt.texts...).warnings(fields))
 		})
 	}
 }
@@ -52,7 +52,7 @@ func TestWarnings(t *testing.T) {
 func TestWarningsOfWrappings(t *testing.T) {
 	c := alteredCatalogue(t)
 	for _, w := range wrappings() {
-		whole, hashed := c.composition(t, ".", "Timestamp", "Body"), c.composition(t, ".", "Timestamp", "BodySHA256")
+		whole, hashed := c.composition(t, ".", "timestamp", "body"), c.composition(t, ".", "timestamp", "hex(sha256(body))")
 		whole.wrap, hashed.wrap = w, w
 		require.Empty(t, hashed.warnings(nil), w.desc)
 		require.Equal(t, w.loses != "", len(whole.warnings(nil)) > 0, w.desc)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/base64"
 	"fmt"
 	"io"
 	"regexp"
@@ -17,20 +16,20 @@ type checked struct {
 	Sample string   `json:"sample"`
 	Lines  []string `json:"canonical_string,omitempty"` // quoted, so that invisible characters show
 	Bytes  int      `json:"bytes"`
-	Fits   string   `json:"fits,omitempty"` // how the secret and the encoding have to be for it
+	Fits   bool     `json:"fits"`
 	Error  string   `json:"error,omitempty"`
 }
 
-// check prints what the expression makes of each sample, and whether that fits its signature.
+// check prints what the scheme makes of each sample, and whether that fits its signature.
 func check(set *settings, out report, stderr io.Writer) int {
-	scheme, err := evaluate(set.check, set.secret)
+	scheme, key, err := canonical.ParseSchemeWith(set.check, set.secret)
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "discover: -check:", err)
+		_, _ = fmt.Fprintln(stderr, "discover: -check:", strings.TrimPrefix(err.Error(), "scheme: "))
 		return 2
 	}
 	// The printed text is made with a placeholder for the secret, so hashes of the secret differ in it. Whether the
 	// scheme fits is decided with the secret itself.
-	shown, err := evaluate(set.check, standIn)
+	shown, _, err := canonical.ParseSchemeWith(withoutKey(set.check), standIn)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "discover: -check:", err)
 		return 2
@@ -43,11 +42,12 @@ func check(set *settings, out report, stderr io.Writer) int {
 		if err != nil {
 			c.Error = err.Error()
 		} else {
+			signature, err := scheme.Signature(key, &s.message)
 			c.Bytes = len(text)
 			c.Lines = visible(hide(string(text), set.secret))
-			c.Fits = fits(scheme, set.secret, &s.message)
+			c.Fits = err == nil && signature == s.message.Header.Get("Signature")
 		}
-		if c.Fits == "" {
+		if !c.Fits {
 			code = 1
 		}
 		list = append(list, c)
@@ -58,39 +58,10 @@ func check(set *settings, out report, stderr io.Writer) int {
 
 const standIn paymentsvc.Secret = "«secret»"
 
-// fits says how a scheme fits the signature of a sample: with which reading of the secret and, if the scheme leaves it
-// open, in which encoding. It returns "" if it does not fit.
-func fits(scheme paymentsvc.Scheme, secret paymentsvc.Secret, m *paymentsvc.Message) string {
-	encodings := []struct {
-		encoding paymentsvc.Encoding
-		name     string
-	}{{scheme.Encoding, ""}}
-	if scheme.Encoding == nil {
-		encodings[0].encoding, encodings[0].name = paymentsvc.Hex, ", in paymentsvc.Hex"
-		for name, encoding := range map[string]paymentsvc.Encoding{
-			"paymentsvc.HexUpper": paymentsvc.HexUpper, "base64.StdEncoding": base64.StdEncoding, "base64.RawStdEncoding": base64.RawStdEncoding,
-			"base64.URLEncoding": base64.URLEncoding, "base64.RawURLEncoding": base64.RawURLEncoding,
-		} {
-			encodings = append(encodings, struct {
-				encoding paymentsvc.Encoding
-				name     string
-			}{encoding, ", in " + name})
-		}
-	}
-	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
-		key, err := form.Read(secret)
-		if err != nil {
-			continue
-		}
-		for _, e := range encodings {
-			scheme.Encoding = e.encoding
-			signature, err := scheme.Signature(key, m)
-			if err == nil && signature == m.Header.Get("Signature") {
-				return fmt.Sprintf("with the secret as %s%s", form, e.name)
-			}
-		}
-	}
-	return ""
+// withoutKey returns a scheme without the form of its key, which the stand-in is not in.
+func withoutKey(text string) string {
+	scheme, clauses := cutClauses(text)
+	return scheme + regexp.MustCompile(`,\s*key\s+[\w-]+`).ReplaceAllString(clauses, "")
 }
 
 // hide replaces the secret and card numbers in what is printed.

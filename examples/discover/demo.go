@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -31,53 +30,33 @@ func newDemo(ctx context.Context) (*demo, error) {
 	_, _ = rand.Read(key) // never fails
 	d := &demo{secret: paymentsvc.Secret("demo-" + hex.EncodeToString(key)), raw: map[string]string{}}
 
-	hidden := compositions(d.secret)
+	hidden := compositions()
 	drawn, err := rand.Int(rand.Reader, big.NewInt(int64(len(hidden))))
 	if err != nil {
 		return nil, err
 	}
-	scheme := hidden[drawn.Int64()]
-	d.hidden = scheme.text
-	return d, d.capture(ctx, scheme.Scheme)
+	return d, d.capture(ctx, hidden[drawn.Int64()])
 }
 
-type composition struct {
-	paymentsvc.Scheme
-	text string
-}
-
-// compositions returns those that the demo chooses from.
-func compositions(secret paymentsvc.Secret) []composition {
-	pairs := canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"})
-	return []composition{
-		{
-			paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex},
-			"timestamp and body, with a full stop between, in hexadecimal",
-		},
-		{
-			paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.BodySHA256), Encoding: base64.StdEncoding},
-			"method, path, timestamp and the body's SHA-256, with a line end between, in base64",
-		},
-		{
-			paymentsvc.Scheme{Canonical: canonical.Join("&", pairs, canonical.Labelled("key=", canonical.Secret(secret))), Encoding: paymentsvc.HexUpper},
-			"all fields sorted as name=value with ampersands between, then key= and the secret, in upper-case hexadecimal",
-		},
-		{
-			paymentsvc.Scheme{Canonical: canonical.Join("|", canonical.Timestamp, canonical.Lower(canonical.Method), canonical.BodySorted), Encoding: base64.RawURLEncoding},
-			"timestamp, method in lower case and the body with sorted fields, with bars between, in base64 of the URL alphabet without padding",
-		},
-		{
-			paymentsvc.Scheme{Canonical: canonical.SHA256(paymentsvc.Hex, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body)), Encoding: canonical.Prefixed("sha256=", paymentsvc.Hex)},
-			"the SHA-256 of timestamp, path and body run together, in hexadecimal behind sha256=",
-		},
-		{
-			paymentsvc.Scheme{Canonical: canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Method, canonical.Path, canonical.Literal("\n"), canonical.Body), Encoding: paymentsvc.Hex},
-			"timestamp, full stop, method and path run together, line end, body, in hexadecimal",
-		},
+// compositions returns the schemes that the demo chooses from.
+func compositions() []string {
+	return []string{
+		`hex(timestamp "." body)`,
+		`base64(method "\n" path "\n" timestamp "\n" hex(sha256(body)))`,
+		`HEX(fields(sorted, "=", "&") "&key=" secret)`,
+		`base64url-raw(timestamp "|" lower(method) "|" body-sorted)`,
+		`prefixed("sha256=", hex)(hex(sha256(timestamp path body)))`,
+		`hex(timestamp "." method path "\n" body)`,
 	}
 }
 
-func (d *demo) capture(ctx context.Context, scheme paymentsvc.Scheme) error {
+// capture signs the samples with a scheme, whose key is the secret.
+func (d *demo) capture(ctx context.Context, text string) error {
+	d.hidden = text
+	scheme, _, err := canonical.ParseSchemeWith(text, d.secret)
+	if err != nil {
+		return err
+	}
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: d.secret})
 	if err != nil {
 		return err

@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +66,7 @@ func TestRunPrintsTheCode(t *testing.T) {
 			code, out, errs := call(t, "", "-secret-file", key, file)
 			require.Zero(t, code, errs)
 			require.Contains(t, out, "Found for requests, in ")
+			require.Contains(t, out, "compositions.\n\n    hex(timestamp \"\\n\" path \"\\n\" body)\n\nHMAC-SHA256, keyed with")
 			require.Contains(t, out, `    import (
     	"github.com/paymentsvc/paymentsvc"
     	"github.com/paymentsvc/paymentsvc/canonical"
@@ -141,6 +138,7 @@ func TestRunRequestsAndNotifications(t *testing.T) {
 		require.Contains(t, out, "Found for requests, ")
 		require.Contains(t, out, "Found for notifications, ")
 		require.Contains(t, out, "canonical.ByKind")
+		require.Contains(t, out, `    request hex(path "\n" body), notification hex(timestamp "." body)`)
 	})
 	t.Run("are told apart by the flag where that is given", func(t *testing.T) {
 		code, out, errs := call(t, "", append([]string{"-kind", "notification"}, of(
@@ -187,6 +185,7 @@ func TestJSON(t *testing.T) {
 	require.Len(t, list, 1)
 	require.True(t, list[0].Found)
 	require.Equal(t, "requests", list[0].About)
+	require.Equal(t, `hex(timestamp "\n" path "\n" body)`, list[0].Matches[0].Text)
 	require.Contains(t, list[0].Matches[0].Scheme, `canonical.Join("\n", canonical.Timestamp, canonical.Path, canonical.Body)`)
 	require.Equal(t, "secret", list[0].Matches[0].Secret)
 	require.Equal(t, []string{"standard input"}, list[0].Matches[0].Samples)
@@ -253,29 +252,21 @@ func TestDemoFindsWhatItHides(t *testing.T) {
 }
 
 func TestDemoCompositionsAreAllFound(t *testing.T) {
-	for _, c := range compositions(secret) {
-		t.Run(c.text, func(t *testing.T) {
-			d := &demo{secret: secret, hidden: c.text, raw: map[string]string{}}
-			require.NoError(t, d.capture(context.Background(), c.Scheme))
+	for _, text := range compositions() {
+		t.Run(text, func(t *testing.T) {
+			d := &demo{secret: secret, raw: map[string]string{}}
+			require.NoError(t, d.capture(context.Background(), text))
 			require.Len(t, d.samples, 3)
 			result, err := discover.Find(context.Background(), canonicalSamples(d.samples), discover.Options{Secret: secret})
 			require.NoError(t, err)
-
-			// What is printed must be what -check understands, and fit.
-			for _, m := range result.Matches {
-				scheme, err := evaluate(m.Expr, secret)
-				require.NoError(t, err, m.Expr)
-				for _, s := range d.samples {
-					require.Equal(t, "with the secret as text", fits(scheme, secret, &s.message))
-				}
+			var files []string
+			for name, sample := range d.raw {
+				files = append(files, write(t, name, sample))
 			}
-			for _, u := range result.Undecided {
-				for _, other := range u.Others {
-					if strings.HasPrefix(other.Expr, "canonical.") {
-						_, err := evaluate(other.Expr, secret)
-						require.NoError(t, err, other.Expr)
-					}
-				}
+			for _, m := range result.Matches { // what is printed must be what -check reads, and fit
+				code, out, errs := call(t, "", append([]string{"-secret-file", write(t, "key", string(secret)), "-check", m.Text}, files...)...)
+				require.Zero(t, code, errs)
+				require.Equal(t, 3, strings.Count(out, "fits the signature."), m.Text)
 			}
 		})
 	}
@@ -288,36 +279,36 @@ func TestCheckShowsTheCanonicalString(t *testing.T) {
 	sample := raw(t, part, "/v1/a", body, "\n")
 
 	t.Run("that fits", func(t *testing.T) {
-		code, out, errs := call(t, sample, "-secret-file", key, "-check", `canonical.Join("\n", canonical.Timestamp, canonical.Path, canonical.Body)`)
+		code, out, errs := call(t, sample, "-secret-file", key, "-check", `hex(timestamp '\n' path '\n' body)`)
 		require.Zero(t, code, errs)
-		require.Contains(t, out, "standard input: fits the signature, with the secret as text, in paymentsvc.Hex.")
+		require.Contains(t, out, "standard input: fits the signature. The canonical string, of ")
 		require.Contains(t, out, `     1  "1700000000\n"`+"\n"+`     2  "/v1/a\n"`+"\n"+
 			`     3  "{\"a\":\"x\\ty\",\t\"card\":\"«card number»\",\"id\":\"4111111111111112\",\"s\":\"«secret»\",\"n\":\"\u00a0\"}"`+"\n")
 	})
 	t.Run("that does not fit", func(t *testing.T) {
 		code, out, errs := call(t, sample, "-secret-file", key, "-check",
-			`paymentsvc.Scheme{Canonical: canonical.Join("\r\n", canonical.Secret(secret), canonical.Literal("")), Encoding: base64.StdEncoding}`)
+			`base64(secret "\r\n"), key sha256, body unsigned`)
 		require.Equal(t, 1, code, errs)
 		require.Contains(t, out, "does not fit the signature. The canonical string, of ")
 		require.Contains(t, out, `     1  "«secret»\r\n"`)
 	})
 	t.Run("with a stand-in where the secret is changed before it is shown", func(t *testing.T) {
-		_, out, _ := call(t, sample, "-secret-file", key, "-check", `canonical.Upper(canonical.Secret(secret))`)
+		_, out, _ := call(t, sample, "-secret-file", key, "-check", `hex(upper(secret)), body unsigned`)
 		require.Contains(t, out, `"«SECRET»"`)
 		require.NotContains(t, out, strings.ToUpper(string(secret)))
 	})
 	t.Run("that is empty", func(t *testing.T) {
-		code, out, _ := call(t, sample, "-secret-file", key, "-check", `canonical.Literal("")`)
+		code, out, _ := call(t, sample, "-secret-file", key, "-check", `hex(""), body unsigned`)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "of 0 bytes:\n\n     1  \"\"\n")
 	})
 	t.Run("that the sample lacks a part for", func(t *testing.T) {
-		code, out, _ := call(t, sample, "-secret-file", key, "-check", `canonical.Header("X-None")`)
+		code, out, _ := call(t, sample, "-secret-file", key, "-check", `hex(header("X-None") body)`)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "standard input: canonical: header X-None: 0 values, want exactly 1.\n")
 	})
 	t.Run("as JSON", func(t *testing.T) {
-		code, out, _ := call(t, sample, "-json", "-secret-file", key, "-check", `canonical.Path`)
+		code, out, _ := call(t, sample, "-json", "-secret-file", key, "-check", `hex(path), body unsigned`)
 		require.Equal(t, 1, code)
 		var list []checked
 		require.NoError(t, json.Unmarshal([]byte(out), &list))
@@ -325,75 +316,19 @@ func TestCheckShowsTheCanonicalString(t *testing.T) {
 	})
 }
 
-func TestEvaluateErrors(t *testing.T) {
+func TestCheckErrors(t *testing.T) {
+	key := write(t, "key", string(secret))
 	for text, want := range map[string]string{
-		`canonical.Join(`:             "not a Go expression",
-		`canonical.Nonce`:             "column 1: canonical.Nonce is not known",
-		`os.Getenv`:                   "os.Getenv is not known",
-		`a.b.c`:                       " is not known",
-		`nonce`:                       "nonce is not known",
-		`canonical.Literal(7)`:        "column 19: only texts are understood",
-		`canonical.Literal("a", "b")`: "called with 2 values rather than 1",
-		`canonical.Join()`:            "called with 0 values rather than 2",
-		`canonical.Timestamp()`:       "this cannot be called",
-		`canonical.Join("", list...)`: "this cannot be called",
-		`canonical.Lower("x")`:        "column 17: not a paymentsvc.CanonicalFunc",
-		`canonical.Lower(nonce)`:      "nonce is not known",
-		`"text"`:                      "not a paymentsvc.CanonicalFunc",
-		`1 + 2`:                       "this is not understood",
-		`paymentsvc.Hex`:              "not a paymentsvc.CanonicalFunc",
-		`paymentsvc.Scheme{Encoding: paymentsvc.Hex}`:                  "has no Canonical",
-		`paymentsvc.Scheme{canonical.Body, paymentsvc.Hex}`:            "name the fields",
-		`paymentsvc.Scheme{Canonicl: canonical.Body}`:                  "has no such field",
-		`paymentsvc.Scheme{Canonical: "x"}`:                            "not a paymentsvc.CanonicalFunc",
-		`paymentsvc.Scheme{Canonical: nonce}`:                          "nonce is not known",
-		`canonical.Fields(canonical.FieldList{Omit: []string{true}})`:  "not a string",
-		`canonical.Fields(canonical.FieldList{Omit: []string{nonce}})`: "nonce is not known",
-		`http.Client{}`: "values of this type are not understood",
+		`canonical.Join(".", canonical.Body)`: `discover: -check: column 1: unknown encoding "canonical", want an encoding such as hex`,
+		`hex(bdy)`:                            `discover: -check: column 5: unknown part "bdy", did you mean body?`,
+		`hex(timestamp)`:                      `discover: -check: column 5: signs neither body nor fields`,
+		`hex(body), key hex`:                  `discover: -check: column 16: key hex: the secret is not hexadecimal`,
 	} {
-		t.Run(text, func(t *testing.T) {
-			_, err := evaluate(text, secret)
-			require.ErrorContains(t, err, want)
-			code, _, errs := call(t, raw(t, canonical.Body, "/a", "{}", "\n"), "-secret-file", write(t, "key", string(secret)), "-check", text)
-			require.Equal(t, 2, code)
-			require.Contains(t, errs, "discover: -check: ")
-		})
+		code, out, errs := call(t, raw(t, canonical.Body, "/a", "{}", "\n"), "-secret-file", key, "-check", text)
+		require.Equal(t, 2, code)
+		require.Empty(t, out)
+		require.Equal(t, want+"\n", errs)
 	}
-}
-
-func TestEvaluateKnowsEveryPart(t *testing.T) {
-	known := names()
-	packages, err := parser.ParseDir(token.NewFileSet(), filepath.Join("..", "..", "canonical"), nil, 0) //nolint:staticcheck // build tags do not matter here
-	require.NoError(t, err)
-	parts := 0
-	for _, file := range packages["canonical"].Files {
-		for _, decl := range file.Decls {
-			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Recv != nil || !f.Name.IsExported() ||
-				strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Benchmark") {
-				continue
-			}
-			parts++
-			require.Contains(t, known, "canonical."+f.Name.Name)
-		}
-	}
-	require.Greater(t, parts, 25)
-
-	m := &paymentsvc.Message{Method: "POST", Timestamp: "7", Body: []byte(`{"b":1,"a":"x"}`)}
-	for text, want := range map[string]string{
-		`(canonical.Method)`: "POST",
-		`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Omit: []string{"b"}, Nested: canonical.NestedFlat})`: "a=x",
-		`canonical.BodyJSON(canonical.JSONForm{Sort: true})`:                                                                               `{"a":"x","b":1}`,
-		"canonical.ByKind(canonical.Join(`|`, canonical.Timestamp, canonical.Secret(secret)), canonical.Body)":                             "7|" + string(secret),
-		`canonical.SHA1(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Literal("abc"))`:                                    "YTk5OTNlMzY0NzA2ODE2YWJhM2UyNTcxNzg1MGMyNmM5Y2QwZDg5ZA==",
-	} {
-		scheme, err := evaluate(text, secret)
-		require.NoError(t, err, text)
-		got, err := scheme.Canonical(nil, m)
-		require.NoError(t, err)
-		require.Equal(t, want, string(got), text)
-	}
-	require.Equal(t, reflect.TypeFor[paymentsvc.Scheme](), structs()["paymentsvc.Scheme"])
 }
 
 func TestSampleErrors(t *testing.T) {

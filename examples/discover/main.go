@@ -1,5 +1,5 @@
 // Command discover finds out how the Payment Service signs, which the interface document does not show (section 5). It
-// takes one message with a correct signature and the project's secret key, and prints the Go code of the Scheme.
+// takes one message with a correct signature and the project's secret key, and prints the scheme as text and as Go code.
 //
 //	go run ./examples/discover -secret-file project.key accepted-request.http notification.http
 //
@@ -165,7 +165,7 @@ func readFlags(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 	secretEnv := flags.String("secret-env", "", "`name` of the environment variable with the project secret key")
 	makeDemo := flags.Bool("demo", false, "make samples with a hidden composition, and find it")
 	kind := flags.String("kind", "", "`kind` of all samples, request or notification; without it, a body with an event is a notification")
-	flags.StringVar(&set.check, "check", "", "Go `expression` of a Scheme or a canonical string to try: shows the text that it makes of each sample")
+	flags.StringVar(&set.check, "check", "", "scheme to try, as `text` such as hex(timestamp \".\" body): shows the canonical string that it makes of each sample")
 	flags.BoolVar(&set.json, "json", false, "write JSON")
 	flags.Float64Var(&set.options.Effort, "effort", 1, "`factor` to the number of compositions tried; 10 takes ten times as long")
 	flags.Func("word", "`text` that the canonical string may hold and no sample does, such as an API key's name; may be repeated", func(word string) error {
@@ -204,11 +204,7 @@ func readSecret(file, env string) (paymentsvc.Secret, error) {
 		return "", errors.New("give the secret by one of -secret-file and -secret-env; -help says more")
 	}
 	if file != "" {
-		secret, err := schemeflag.ReadSecret("-secret-file", file)
-		if err == nil && secret == "" {
-			return "", errors.New("-secret-file: the file is empty")
-		}
-		return secret, err
+		return schemeflag.ReadSecret("-secret-file", file)
 	}
 	secret := os.Getenv(env)
 	if secret == "" {

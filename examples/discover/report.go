@@ -39,7 +39,12 @@ func (r report) found(all []found, set *settings) {
 		r.one(f)
 	}
 	if len(all) == 2 && all[0].fits() && all[1].fits() {
-		r.printf("Requests and notifications share no scheme. canonical.ByKind joins two canonical strings of one encoding.\n")
+		r.printf("Requests and notifications share no scheme. canonical.ByKind joins two canonical strings of one encoding")
+		if both := pair(all[0].result.Matches[0].Text, all[1].result.Matches[0].Text); both != "" {
+			r.printf(":\n\n    %s\n\n", both)
+		} else {
+			r.printf(".\n")
+		}
 	}
 	if set.demo != nil {
 		r.printf("Hidden was: %s\n", set.demo.hidden)
@@ -53,7 +58,7 @@ func (r report) one(f found) {
 	}
 	best := f.result.Matches[0]
 	r.printf("Found for %s, in %v after %d compositions.\n\n", f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried)
-	r.printf("%s\n\n", best.Description)
+	r.printf("    %s\n\n%s\n\n", best.Text, best.Description)
 	r.printf("%s\n", indent(code(best)))
 	r.warnings(best)
 	if len(f.result.Undecided) > 0 {
@@ -73,6 +78,23 @@ func (r report) one(f found) {
 	}
 }
 
+// pair returns the scheme of requests and notifications, or "" if there is none because their encodings or keys differ.
+func pair(request, notification string) string {
+	scheme, clauses := cutClauses(request)
+	other, otherClauses := cutClauses(notification)
+	text := fmt.Sprintf("request %s, notification %s%s", scheme, other, clauses)
+	if _, err := canonical.GoCode(text); err != nil || clauses != otherClauses {
+		return ""
+	}
+	return text
+}
+
+// cutClauses cuts a scheme behind its last bracket. What follows has no quotes.
+func cutClauses(text string) (scheme, clauses string) {
+	end := strings.LastIndexByte(text, ')') + 1
+	return text[:end], text[end:]
+}
+
 func (r report) warnings(m discover.Match) {
 	for _, warning := range m.Warnings {
 		r.printf("Warning: %s.\n", warning)
@@ -85,7 +107,7 @@ func (r report) warnings(m discover.Match) {
 func (r report) nothing(f found) {
 	r.printf("Nothing found for %s: %v.\n", f.about, f.err)
 	for _, p := range f.result.Partial {
-		r.printf("\nThis explains %s only:\n\n%s\n", strings.Join(p.Samples, ", "), indent(code(p)))
+		r.printf("\nThis explains %s only:\n\n    %s\n\n%s\n", strings.Join(p.Samples, ", "), p.Text, indent(code(p)))
 		r.warnings(p)
 	}
 	if len(f.result.Hints) > 0 {
@@ -151,8 +173,8 @@ func (r report) checked(list []checked) {
 			continue
 		}
 		verdict := "does not fit the signature"
-		if c.Fits != "" {
-			verdict = "fits the signature, " + c.Fits
+		if c.Fits {
+			verdict = "fits the signature"
 		}
 		r.printf("%s: %s. The canonical string, of %d bytes:\n\n", c.Sample, verdict, c.Bytes)
 		for i, line := range c.Lines {
@@ -185,6 +207,7 @@ type (
 		Done         bool   `json:"done"`
 	}
 	matchJSON struct {
+		Text        string   `json:"text"`
 		Description string   `json:"description"`
 		Scheme      string   `json:"scheme"`
 		Secret      string   `json:"secret"`
@@ -238,7 +261,7 @@ func (r report) foundJSON(all []found, set *settings) {
 func matchesJSON(matches []discover.Match) []matchJSON {
 	list := make([]matchJSON, 0, len(matches))
 	for _, m := range matches {
-		list = append(list, matchJSON{m.Description, m.Expr, m.SecretExpr, m.Imports, m.Warnings, m.Samples})
+		list = append(list, matchJSON{m.Text, m.Description, m.Expr, m.SecretExpr, m.Imports, m.Warnings, m.Samples})
 	}
 	return list
 }

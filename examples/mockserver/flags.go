@@ -19,8 +19,7 @@ const (
 	demoSecret      = "secret-of-the-mockserver-example"
 	demoPartnerID   = 1001
 	demoProjectID   = 2002
-	demoCanonical   = "{timestamp}.{body}"
-	demoEncoding    = "hex"
+	demoScheme      = `hex(timestamp "." body)`
 	demoErrorFields = "error_code,error_message"
 )
 
@@ -35,12 +34,12 @@ type settings struct {
 	Addr, BasePath       string
 	Notify               string
 	PartnerID, ProjectID int64
-	Canonical, Encoding  string
+	Scheme               string
 	ErrorFields          string
 	Balance              paymentsvc.Amount
 	Tolerance, Grace     time.Duration
 	// Who chose it: mockChoice or yourChoice.
-	CanonicalBy, EncodingBy, ErrorFieldsBy, ToleranceBy string
+	SchemeBy, ErrorFieldsBy, ToleranceBy string
 
 	scheme                  paymentsvc.Scheme
 	secret, oldSecret       paymentsvc.Secret
@@ -51,7 +50,7 @@ type settings struct {
 const usage = `Usage: mockserver [flags]
 
 Serves the Payment Service Partner Interface for tests, and a page for people at /ui/. What the interface document
-does not show has a default that is this mock's choice: say with -canonical and -encoding how your service signs.
+does not show has a default that is this mock's choice: say with -scheme how your service signs.
 
 `
 
@@ -71,8 +70,7 @@ func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	flags.Int64Var(&set.ProjectID, "project", demoProjectID, "project `id`")
 	secretFile := flags.String("secret-file", "", schemeflag.SecretFileUsage+"\n(without it: a demo secret, which is in this example's source)")
 	oldSecretFile := flags.String("old-secret-file", "", "`file` with the key before a rotation: what is signed with it is rejected, with that reason")
-	flags.StringVar(&set.Canonical, "canonical", demoCanonical, schemeflag.CanonicalUsage)
-	flags.StringVar(&set.Encoding, "encoding", demoEncoding, schemeflag.EncodingUsage)
+	flags.StringVar(&set.Scheme, "scheme", demoScheme, schemeflag.SchemeUsage)
 	flags.StringVar(&set.ErrorFields, "error-fields", demoErrorFields, schemeflag.ErrorFieldsUsage)
 	flags.TextVar(&set.Balance, "balance", paymentsvc.MustParseAmount("0"), "`amount` of the payout balance to begin with")
 	flags.DurationVar(&set.Tolerance, "tolerance", 0, "how far a request's timestamp may be from the clock; 0 accepts every age")
@@ -92,8 +90,7 @@ func readFlags(args []string, stderr io.Writer) (*settings, int) {
 		})
 		return choice
 	}
-	set.CanonicalBy, set.EncodingBy = by("canonical"), by("encoding")
-	set.ErrorFieldsBy, set.ToleranceBy = by("error-fields"), by("tolerance")
+	set.SchemeBy, set.ErrorFieldsBy, set.ToleranceBy = by("scheme"), by("error-fields"), by("tolerance")
 	if err := set.complete(flags.Args(), *secretFile, *oldSecretFile); err != nil {
 		_, _ = fmt.Fprintln(stderr, "mockserver:", err)
 		return nil, 2
@@ -116,22 +113,25 @@ func (set *settings) complete(rest []string, secretFile, oldSecretFile string) e
 		return fmt.Errorf("-notify: %w", err)
 	}
 	var err error
-	if set.scheme, err = schemeflag.Scheme(set.Canonical, set.Encoding); err != nil {
-		return err
-	}
 	if set.errorCode, set.errorMessage, err = schemeflag.ErrorFields(set.ErrorFields); err != nil {
 		return err
 	}
-	if oldSecretFile != "" {
-		if set.oldSecret, err = schemeflag.ReadSecret("-old-secret-file", oldSecretFile); err != nil {
+	secret := paymentsvc.Secret(demoSecret)
+	if set.demo = secretFile == ""; !set.demo {
+		if secret, err = schemeflag.ReadSecret("-secret-file", secretFile); err != nil {
 			return err
 		}
 	}
-	if secretFile == "" {
-		set.secret, set.demo = demoSecret, true
-		return nil
+	if oldSecretFile != "" {
+		old, err := schemeflag.ReadSecret("-old-secret-file", oldSecretFile)
+		if err != nil {
+			return err
+		}
+		if _, set.oldSecret, err = schemeflag.Scheme(set.Scheme, old); err != nil {
+			return fmt.Errorf("-old-secret-file: %w", err)
+		}
 	}
-	set.secret, err = schemeflag.ReadSecret("-secret-file", secretFile)
+	set.scheme, set.secret, err = schemeflag.Scheme(set.Scheme, secret)
 	return err
 }
 

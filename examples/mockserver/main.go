@@ -137,8 +137,7 @@ func introduce(set *settings, addr net.Addr, stdout io.Writer) {
 	line("interface", base+set.BasePath)
 	line("page", base+"/ui/")
 	line("caller", fmt.Sprintf("partner %d, project %d", set.PartnerID, set.ProjectID))
-	line("canonical string", fmt.Sprintf("%q (%s)", set.Canonical, set.CanonicalBy))
-	line("signature", fmt.Sprintf("its HMAC-SHA256 as %s (%s)", set.Encoding, set.EncodingBy))
+	line("scheme", fmt.Sprintf("%s (%s)", set.Scheme, set.SchemeBy))
 	if set.Notify != "" {
 		line("notifications", "to "+set.receiver())
 	} else {

@@ -22,7 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -215,8 +215,8 @@ func (r *running) do(method, path string, form url.Values, change func(*http.Req
 func TestInterfaceIsServedBelowItsPath(t *testing.T) {
 	for _, basePath := range []string{"/", "/partner/v1", "/uix/"} {
 		t.Run(basePath, func(t *testing.T) {
-			r := start(t, "-base-path", basePath, "-partner", "7", "-project", "8", "-canonical", `{method}\n{path}\n{timestamp}\n{body-sha256}`,
-				"-encoding", "base64", "-error-fields", "error.code,error.text", "-balance", "100.00")
+			r := start(t, "-base-path", basePath, "-partner", "7", "-project", "8", "-scheme",
+				`base64(method '\n' path '\n' timestamp '\n' hex(sha256(body)))`, "-error-fields", "error.code,error.text", "-balance", "100.00")
 			client := r.client(testSecret)
 			orderID := r.pay("order-1")
 			_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: orderID})
@@ -313,17 +313,17 @@ func TestRunIntroducesItself(t *testing.T) {
 		{
 			name:   "the defaults are the mock's choice, and so is the secret",
 			args:   []string{"-addr", "127.0.0.1:0"},
-			stdout: []string{`"{timestamp}.{body}" (this mock's choice)`, "as hex (this mock's choice)", "to nobody; -notify says to whom"},
+			stdout: []string{`scheme            hex(timestamp "." body) (this mock's choice)`, "to nobody; -notify says to whom"},
 			stderr: []string{"no -secret-file: requests are checked with the demo secret of this example"},
 			not:    "not a loopback address",
 		},
 		{
 			name: "flags are the caller's choice",
 			args: []string{
-				"-addr", "127.0.0.1:0", "-canonical", "{body}", "-encoding", "base64", "-secret-file", fileWith(t, testSecret),
+				"-addr", "127.0.0.1:0", "-scheme", "base64(body), key sha256", "-secret-file", fileWith(t, testSecret),
 				"-notify", "http://127.0.0.1:1/n?token=tok-7",
 			},
-			stdout: []string{`"{body}" (your choice)`, "as base64 (your choice)", "to http://127.0.0.1:1/n?..."},
+			stdout: []string{"base64(body), key sha256 (your choice)", "to http://127.0.0.1:1/n?..."},
 			not:    "level=WARN",
 		},
 		{
@@ -357,13 +357,14 @@ func TestFlagErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"an unknown part of the canonical string", []string{"-canonical", "{nonce}"}, "-canonical: {nonce is no part"},
-		{"an unknown encoding", []string{"-encoding", "hexx"}, "-encoding is none of"},
+		{"an unknown part of the scheme", []string{"-scheme", "hex(nonce body)"}, `-scheme: column 5: unknown part "nonce"`},
+		{"an unknown encoding", []string{"-scheme", "hexx(body)"}, `-scheme: column 1: unknown encoding "hexx", did you mean hex?`},
+		{"an old secret of another form", []string{"-scheme", "hex(body), key hex", "-secret-file", fileWith(t, "00ff"), "-old-secret-file", fileWith(t, "text")}, "-old-secret-file: -scheme: column 16: key hex: the secret is not hexadecimal"},
 		{"one error field", []string{"-error-fields", "code"}, "-error-fields wants two names"},
 		{"error fields in each other's way", []string{"-error-fields", "a,a.b"}, "one is inside the other"},
 		{"a secret file that is not there", []string{"-secret-file", "no-such-file"}, "-secret-file: open no-such-file"},
 		{"an old secret file that is not there", []string{"-old-secret-file", "no-such-file"}, "-old-secret-file: open no-such-file"},
-		{"an empty secret", []string{"-secret-file", fileWith(t, "\n")}, "Secret"},
+		{"an empty secret", []string{"-secret-file", fileWith(t, "\n")}, "-secret-file: the file is empty"},
 		{"the page's path", []string{"-base-path", "/ui/"}, "-base-path: /ui is the page"},
 		{"a path below the page's", []string{"-base-path", "/ui/v1"}, "-base-path: /ui is the page"},
 		{"a path without a slash", []string{"-base-path", "v1"}, "BasePath"},
@@ -482,7 +483,7 @@ func TestShutdownDoesNotWaitForAnUnfinishedRequest(t *testing.T) {
 
 func mustScheme(t *testing.T) paymentsvc.Scheme {
 	t.Helper()
-	scheme, err := schemeflag.Scheme(demoCanonical, demoEncoding)
+	scheme, err := canonical.ParseScheme(demoScheme)
 	require.NoError(t, err)
 	return scheme
 }

@@ -499,7 +499,7 @@ func TestPageAnswersToLoopbackNames(t *testing.T) {
 }
 
 func TestPageEscapesMarkup(t *testing.T) {
-	r := start(t, "-canonical", `{timestamp}<i>"'{body}`)
+	r := start(t, "-scheme", `hex(timestamp "<i>\"'" body)`)
 	const user = `"'><script>alert(1)</script>&amp;`
 	r.pay(user)
 	_, err := r.client("another").InitForm(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("1"), UserData: user})

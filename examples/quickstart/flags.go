@@ -17,8 +17,7 @@ const (
 	demoSecret      = "secret-of-the-in-process-server"
 	demoPartnerID   = 1001
 	demoProjectID   = 2002
-	demoCanonical   = `{timestamp}.{body}`
-	demoEncoding    = "hex"
+	demoScheme      = `hex(timestamp "." body)`
 	demoErrorFields = "error_code,error_message"
 	tolerance       = 5 * time.Minute // of timestamps, in requests and in notifications
 )
@@ -29,7 +28,7 @@ type settings struct {
 	BaseURL              string
 	PartnerID, ProjectID int64
 	Secret               paymentsvc.Secret
-	Canonical, Encoding  string
+	SchemeText           string
 	Scheme               paymentsvc.Scheme
 	DecodeError          paymentsvc.ErrorDecoder
 }
@@ -37,8 +36,8 @@ type settings struct {
 const usage = `Usage: quickstart [flags]
 
 Without flags it calls a fake of the service in this process. With -base-url it STARTS TWO PAYMENTS, A FORM, AN INVOICE
-AND A PAYOUT at the server given, so use a test or mock server; -partner, -project, -secret-file, -canonical and
--encoding are then required, since the interface document shows no canonical string and no encoding.
+AND A PAYOUT at the server given, so use a test or mock server; -partner, -project, -secret-file and -scheme are then
+required, since the interface document shows no canonical string and no encoding.
 
 `
 
@@ -55,8 +54,7 @@ func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	flags.Int64Var(&set.PartnerID, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.ProjectID, "project", 0, "project `id`")
 	secretFile := flags.String("secret-file", "", schemeflag.SecretFileUsage)
-	flags.StringVar(&set.Canonical, "canonical", "", schemeflag.CanonicalUsage+" (in-process: "+demoCanonical+")")
-	flags.StringVar(&set.Encoding, "encoding", "", schemeflag.EncodingUsage+" (in-process: "+demoEncoding+")")
+	flags.StringVar(&set.SchemeText, "scheme", "", schemeflag.SchemeUsage+" (in-process: "+demoScheme+")")
 	errorFields := flags.String("error-fields", "", schemeflag.ErrorFieldsUsage+", such as\n"+
 		demoErrorFields+", which is what the in-process server has")
 	switch err := flags.Parse(args); {
@@ -81,8 +79,7 @@ func (set *settings) complete(rest []string, secretFile, errorFields string) err
 	if set.InProcess {
 		set.PartnerID = cmp.Or(set.PartnerID, demoPartnerID)
 		set.ProjectID = cmp.Or(set.ProjectID, demoProjectID)
-		set.Canonical = cmp.Or(set.Canonical, demoCanonical)
-		set.Encoding = cmp.Or(set.Encoding, demoEncoding)
+		set.SchemeText = cmp.Or(set.SchemeText, demoScheme)
 		set.Secret = demoSecret
 		if errorFields != "" {
 			return errors.New("-error-fields is for -base-url; the in-process server has " + demoErrorFields)
@@ -96,8 +93,7 @@ func (set *settings) complete(rest []string, secretFile, errorFields string) err
 		{"-partner", set.PartnerID == 0},
 		{"-project", set.ProjectID == 0},
 		{"-secret-file", secretFile == "" && !set.InProcess},
-		{"-canonical", set.Canonical == ""},
-		{"-encoding", set.Encoding == ""},
+		{"-scheme", set.SchemeText == ""},
 	} {
 		if required.missing {
 			return errors.New(required.name + " is required with -base-url; -help says why")
@@ -117,6 +113,6 @@ func (set *settings) complete(rest []string, secretFile, errorFields string) err
 		}
 		set.DecodeError = paymentsvc.ErrorFields(code, message)
 	}
-	set.Scheme, err = schemeflag.Scheme(set.Canonical, set.Encoding)
+	set.Scheme, set.Secret, err = schemeflag.Scheme(set.SchemeText, set.Secret)
 	return err
 }

@@ -94,9 +94,9 @@ func introduce(set *settings, out report) {
 	out.section("Service")
 	out.line("address", "%s", set.BaseURL)
 	out.line("caller", "partner %d, project %d", set.PartnerID, set.ProjectID)
-	out.line("canonical string", "%q, its HMAC-SHA256 as %s", set.Canonical, set.Encoding)
+	out.line("scheme", "%s", set.SchemeText)
 	if !set.InProcess {
-		out.line("chosen by", "you, with -canonical and -encoding: the interface document shows neither")
+		out.line("chosen by", "you, with -scheme: the interface document does not show it")
 		return
 	}
 	out.line("chosen by", "this example, for the in-process server (package paymentsvctest), whose status numbers, HTTP statuses "+

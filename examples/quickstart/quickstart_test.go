@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -62,7 +61,7 @@ func TestRunWithoutFlagsShowsEverything(t *testing.T) {
 Service
   address                      URL
   caller                       partner 1001, project 2002
-  canonical string             "{timestamp}.{body}", its HMAC-SHA256 as hex
+  scheme                       hex(timestamp "." body)
   chosen by                    this example, for the in-process server (package paymentsvctest), whose status numbers, HTTP statuses and
                                error fields are made up too: the interface document shows none of these, so ask the service
 
@@ -105,25 +104,27 @@ Notifications
 `, steady(stdout))
 }
 
-func TestRunWithEveryTemplateAndEncoding(t *testing.T) {
-	for _, template := range []string{
-		"{body}",
-		`{timestamp}\n{body}`,
-		`{method}\n{path}\n{timestamp}\n{body-sha256}`,
-		"prefix {timestamp}{body} suffix }",
+func TestRunWithSchemes(t *testing.T) {
+	for _, scheme := range []string{
+		"hex(body)",
+		`HEX("prefix " timestamp body " suffix")`,
+		`base64(method '\n' path '\n' timestamp '\n' hex(sha256(body)))`,
+		`prefixed("sha256=", hex)(body '&key=' secret), key sha256`,
+		"request hex(timestamp body), notification hex(body)",
 	} {
-		for _, encoding := range []string{"hex", "hex-upper", "base64"} {
-			t.Run(template+" "+encoding, func(t *testing.T) {
-				code, stdout, stderr := runHere(t, demoSecret, "-canonical", template, "-encoding", encoding)
-				require.Empty(t, stderr)
-				require.Zero(t, code)
-				require.Contains(t, stdout, strconv.Quote(template)+", its HMAC-SHA256 as "+encoding)
-			})
-		}
+		t.Run(scheme, func(t *testing.T) {
+			code, stdout, stderr := runHere(t, demoSecret, "-scheme", scheme)
+			require.Empty(t, stderr)
+			require.Zero(t, code)
+			require.Contains(t, stdout, "scheme                       "+scheme)
+		})
 	}
 }
 
-const otherSecret = "the-secret-of-another-server"
+const (
+	otherSecret = "the-secret-of-another-server"
+	otherScheme = "HEX(timestamp '|' body)"
+)
 
 // secretFile holds otherSecret with a line end, as editors leave one.
 func secretFile(t *testing.T) string {
@@ -144,7 +145,7 @@ func otherServer(t *testing.T, set *settings) *paymentsvctest.Server {
 
 func otherSettings(t *testing.T) *settings {
 	t.Helper()
-	scheme, err := schemeflag.Scheme("{timestamp}|{body}", "hex-upper")
+	scheme, err := canonical.ParseScheme(otherScheme)
 	require.NoError(t, err)
 	return &settings{
 		PartnerID: 7,
@@ -158,7 +159,7 @@ func flagsFor(t *testing.T, baseURL string, more ...string) []string {
 	t.Helper()
 	return append([]string{
 		"-base-url", baseURL, "-partner", "7", "-project", "8", "-secret-file", secretFile(t),
-		"-canonical", "{timestamp}|{body}", "-encoding", "hex-upper",
+		"-scheme", otherScheme,
 	}, more...)
 }
 
@@ -169,7 +170,7 @@ func TestRunCallsAnotherServerTheSame(t *testing.T) {
 	require.Zero(t, code)
 	_, own, _ := runHere(t, demoSecret)
 	require.Equal(t, between(own, "\nCalls", "\nNotifications"), between(stdout, "\nCalls", "\nNotifications"))
-	require.Contains(t, stdout, "chosen by                    you, with -canonical and -encoding")
+	require.Contains(t, stdout, "chosen by                    you, with -scheme")
 	require.Contains(t, stdout, "none                         the interface document does not show where")
 }
 
@@ -370,12 +371,10 @@ func TestFlagErrors(t *testing.T) {
 		{"another server without a partner", without("-partner"), "-partner is required"},
 		{"another server without a project", without("-project"), "-project is required"},
 		{"another server without a secret", without("-secret-file"), "-secret-file is required"},
-		{"another server without a canonical string", without("-canonical"), "-canonical is required"},
-		{"another server without an encoding", without("-encoding"), "-encoding is required"},
+		{"another server without a scheme", without("-scheme"), "-scheme is required"},
 		{"a secret file that is not there", []string{"-secret-file", "no-such-file"}, "-secret-file: open no-such-file"},
-		{"an unknown part of the canonical string", []string{"-canonical", "{body}{nonce}"}, "{nonce is no part"},
-		{"a part that does not end", []string{"-canonical", "{body"}, "{body is no part"},
-		{"an unknown encoding", []string{"-encoding", "hexx"}, "-encoding is none of"},
+		{"an unknown part of the scheme", []string{"-scheme", "hex(bdy)"}, `-scheme: column 5: unknown part "bdy", did you mean body?`},
+		{"a scheme that signs nothing", []string{"-scheme", "hex('text')"}, "-scheme: column 5: signs neither body nor fields"},
 		{"one error field", flagsFor(t, "https://pay.example.com", "-error-fields", "code"), "-error-fields wants two names"},
 		{"error fields for the in-process server", []string{"-error-fields", "a,b"}, "-error-fields is for -base-url"},
 		{"an unknown flag", []string{"-secret", "x"}, "flag provided but not defined"},
@@ -394,8 +393,8 @@ func TestRunRejectsAnUnusableSecretOrAddress(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
 	code, _, stderr := runHere(t, demoSecret, "-secret-file", empty)
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "Secret: empty")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "-secret-file: the file is empty")
 
 	code, _, stderr = runHere(t, otherSecret, flagsFor(t, "http://pay.example.com")...)
 	require.Equal(t, 1, code)

@@ -181,7 +181,8 @@ func rejectedConfigurations(t *testing.T) []error {
 		})
 		list = append(list, err)
 	}
-	return list
+	_, err = canonical.ParseScheme(`hex(timestamp "." bdy)`)
+	return append(list, err)
 }
 
 // failedCalls are errors of calls that get no answer, or are not sent.

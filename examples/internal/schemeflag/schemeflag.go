@@ -1,9 +1,8 @@
-// Package schemeflag reads the flags of the examples for what the interface document does not show: the canonical
-// string, the encoding of the signature, and the names of the error fields.
+// Package schemeflag reads the flags of the examples for what the interface document does not show: the scheme, the
+// secret, and the names of the error fields.
 package schemeflag
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -15,63 +14,19 @@ import (
 
 // What the flags say of themselves.
 const (
-	CanonicalUsage = "canonical string as a `template` of {timestamp}, {method}, {path}, {body}, {body-sha256}\n" +
-		`and any text between them, \n being a line end`
-	EncodingUsage    = "`encoding` of the signature: hex, hex-upper or base64"
+	SchemeUsage = "how messages are signed, as `text` such as hex(timestamp \".\" body); docs/signing.md lists the names\n" +
+		"and package canonical reads it"
 	ErrorFieldsUsage = "`names` of the fields that hold an error's code and message in an answer"
 	SecretFileUsage  = "`file` with the project secret key; a line end after it is not part of it"
 )
 
-// Scheme returns the scheme of a template and the name of an encoding.
-func Scheme(template, encoding string) (paymentsvc.Scheme, error) {
-	text, err := canonicalString(template)
+// Scheme reads the text of -scheme. The key is the secret in the form that the text says.
+func Scheme(text string, secret paymentsvc.Secret) (_ paymentsvc.Scheme, key paymentsvc.Secret, err error) {
+	scheme, key, err := canonical.ParseSchemeWith(text, secret)
 	if err != nil {
-		return paymentsvc.Scheme{}, err
+		return paymentsvc.Scheme{}, "", fmt.Errorf("-scheme: %s", strings.TrimPrefix(err.Error(), "scheme: "))
 	}
-	enc, err := encodingNamed(encoding)
-	return paymentsvc.Scheme{Canonical: text, Encoding: enc}, err
-}
-
-// canonicalString parses a template. Your own program names the parts directly, as in canonical.Join(".",
-// canonical.Timestamp, canonical.Body).
-func canonicalString(template string) (paymentsvc.CanonicalFunc, error) {
-	template = strings.ReplaceAll(template, `\n`, "\n")
-	var parts []paymentsvc.CanonicalFunc
-	for template != "" {
-		text, rest, found := strings.Cut(template, "{")
-		if text != "" {
-			parts = append(parts, canonical.Literal(text))
-		}
-		if !found {
-			break
-		}
-		name, rest, closed := strings.Cut(rest, "}")
-		part, ok := map[string]paymentsvc.CanonicalFunc{
-			"timestamp":   canonical.Timestamp,
-			"method":      canonical.Method,
-			"path":        canonical.Path,
-			"body":        canonical.Body,
-			"body-sha256": canonical.BodySHA256,
-		}[name]
-		if !ok || !closed {
-			return nil, fmt.Errorf("-canonical: {%s is no part; -help lists them", name)
-		}
-		parts = append(parts, part)
-		template = rest
-	}
-	return canonical.Join("", parts...), nil
-}
-
-func encodingNamed(name string) (paymentsvc.Encoding, error) {
-	switch name {
-	case "hex":
-		return paymentsvc.Hex, nil
-	case "hex-upper":
-		return paymentsvc.HexUpper, nil
-	case "base64":
-		return base64.StdEncoding, nil
-	}
-	return nil, errors.New("-encoding is none of hex, hex-upper, base64")
+	return scheme, key, nil
 }
 
 // ErrorFields splits the two names of -error-fields.
@@ -89,5 +44,9 @@ func ReadSecret(flag, file string) (paymentsvc.Secret, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)
 	}
-	return paymentsvc.Secret(strings.TrimRight(string(secret), "\r\n")), nil
+	key := paymentsvc.Secret(strings.TrimRight(string(secret), "\r\n"))
+	if key == "" {
+		return "", fmt.Errorf("%s: the file is empty", flag)
+	}
+	return key, nil
 }

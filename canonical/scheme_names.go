@@ -1,0 +1,151 @@
+package canonical
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// word is a name of the text form. Code is its name in Go; one of the other fields says what it stands for.
+type word struct {
+	text, code string
+	signs      bool // the body or a field of it
+	part       paymentsvc.CanonicalFunc
+	texts      func(texts []string) paymentsvc.CanonicalFunc // a part with texts, as in header("X-Name")
+	least      int                                           // of these texts
+	many       bool                                          // there may be more of them
+	around     func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	encoding   paymentsvc.Encoding
+	read       func(*parser) made     // a part with a syntax of its own
+	combine    func(*parser) encoding // an encoding made of others
+}
+
+func (w word) isEncoding() bool { return w.encoding != nil || w.combine != nil }
+
+// words is the table of names that the parser, the Go code and the page docs/signing.md share.
+func words() []word {
+	return []word{
+		{text: "timestamp", code: "Timestamp", part: Timestamp},
+		{text: "method", code: "Method", part: Method},
+		{text: "body", code: "Body", part: Body, signs: true},
+		{text: "body-compact", code: "BodyCompact", part: BodyCompact, signs: true},
+		{text: "body-sorted", code: "BodySorted", part: BodySorted, signs: true},
+		{text: "path", code: "Path", part: Path},
+		{text: "decoded-path", code: "DecodedPath", part: DecodedPath},
+		{text: "uri", code: "RequestURI", part: RequestURI},
+		{text: "url", code: "URL", part: URL},
+		{text: "host", code: "Host", part: Host},
+		{text: "query", code: "Query", part: Query},
+		{text: "sorted-query", code: "SortedQuery", part: SortedQuery},
+		{text: "path-below", code: "PathBelow", least: 1, texts: func(t []string) paymentsvc.CanonicalFunc { return PathBelow(t[0]) }},
+		{text: "header", code: "Header", least: 1, texts: func(t []string) paymentsvc.CanonicalFunc { return Header(t[0]) }},
+		{text: "field", code: "Field", signs: true, least: 1, many: true, texts: func(t []string) paymentsvc.CanonicalFunc { return Field(t...) }},
+		{text: "field-or", code: "FieldOr", signs: true, least: 2, many: true, texts: func(t []string) paymentsvc.CanonicalFunc { return FieldOr(t[0], t[1:]...) }},
+		{text: "fields", code: "Fields", read: (*parser).fields},
+		{text: "json", code: "BodyJSON", read: (*parser).json},
+		{text: "secret", code: "Secret", read: (*parser).secretPart},
+		{text: "lower", code: "Lower", around: Lower},
+		{text: "upper", code: "Upper", around: Upper},
+		{text: "md5", code: "MD5", digest: MD5},
+		{text: "sha1", code: "SHA1", digest: SHA1},
+		{text: "sha256", code: "SHA256", digest: SHA256},
+		{text: "sha512", code: "SHA512", digest: SHA512},
+		{text: "hex", code: "paymentsvc.Hex", encoding: paymentsvc.Hex},
+		{text: "HEX", code: "paymentsvc.HexUpper", encoding: paymentsvc.HexUpper},
+		{text: "base64", code: "base64.StdEncoding", encoding: base64.StdEncoding},
+		{text: "base64-raw", code: "base64.RawStdEncoding", encoding: base64.RawStdEncoding},
+		{text: "base64url", code: "base64.URLEncoding", encoding: base64.URLEncoding},
+		{text: "base64url-raw", code: "base64.RawURLEncoding", encoding: base64.RawURLEncoding},
+		{text: "prefixed", code: "Prefixed", combine: (*parser).prefixed},
+		{text: "chain", code: "Chain", combine: (*parser).chain},
+	}
+}
+
+// option is a name in the brackets of fields or json. Group tells options that exclude each other.
+type option[T any] struct {
+	text, code, group string
+	set               func(*T)
+}
+
+func fieldOptions() []option[FieldList] {
+	return []option[FieldList]{
+		{"sorted", "", "order", func(*FieldList) {}},
+		{"as-sent", "AsSent", "order", func(l *FieldList) { l.AsSent = true }},
+		{"unseparated", "Unseparated", "unseparated", func(l *FieldList) { l.Unseparated = true }},
+		{"omit-nested", "Nested", "nested", func(l *FieldList) { l.Nested = NestedOmitted }},
+		{"flat", "Nested", "nested", func(l *FieldList) { l.Nested = NestedFlat }},
+		{"omit-empty", "OmitEmpty", "omit-empty", func(l *FieldList) { l.OmitEmpty = true }},
+		{"escape", "Escape", "escape", func(l *FieldList) { l.Escape = true }},
+		{"omit", "Omit", "omit", func(*FieldList) {}},
+	}
+}
+
+func jsonOptions() []option[JSONForm] {
+	return []option[JSONForm]{
+		{"sorted", "Sort", "sorted", func(f *JSONForm) { f.Sort = true }},
+		{"spaces", "Spaces", "spaces", func(f *JSONForm) { f.Spaces = true }},
+		{"escape-slash", "EscapeSlash", "escape-slash", func(f *JSONForm) { f.EscapeSlash = true }},
+		{"escape-unicode", "EscapeUnicode", "escape-unicode", func(f *JSONForm) { f.EscapeUnicode = true }},
+		{"escape-html", "EscapeHTML", "escape-html", func(f *JSONForm) { f.EscapeHTML = true }},
+		{"short-numbers", "ShortNumbers", "short-numbers", func(f *JSONForm) { f.ShortNumbers = true }},
+	}
+}
+
+// keyForm is a form of the secret in the text form, after the word key.
+type keyForm struct {
+	text, code string
+	form       SecretForm
+}
+
+func keyForms() []keyForm {
+	return []keyForm{
+		{"text", "SecretText", SecretText},
+		{"hex", "SecretHex", SecretHex},
+		{"base64", "SecretBase64", SecretBase64},
+		{"base64-tail", "SecretBase64Tail", SecretBase64Tail},
+		{"sha256", "SecretSHA256", SecretSHA256},
+		{"sha256-hex", "SecretSHA256Hex", SecretSHA256Hex},
+	}
+}
+
+// nearest returns the name that was probably meant, or "" if none is close.
+func nearest(name string, names []string) (best string) {
+	if len(name) > longestShown {
+		return ""
+	}
+	least := 1 + min(2, len(name)/2)
+	for _, other := range names {
+		if d := distance(name, other); d < least {
+			best, least = other, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete, replace or swap with the next, to make b of a, without regard to case.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	var before []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range b {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

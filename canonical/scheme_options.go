@@ -1,0 +1,198 @@
+package canonical
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// choose reads the name of an option. It fails if the option, or one that excludes it, was read before.
+func choose[T any](p *parser, what string, options []option[T], seen map[string]string) option[T] {
+	column := p.token.column
+	names := make([]string, len(options))
+	for i, o := range options {
+		names[i] = o.text
+		if !p.take(o.text) {
+			continue
+		}
+		switch seen[o.group] {
+		case "":
+		case o.text:
+			p.fail(column, "%q appears twice", o.text)
+		default:
+			p.fail(column, "%q excludes %q", o.text, seen[o.group])
+		}
+		seen[o.group] = o.text
+		return o
+	}
+	p.unknown("option of "+what, "want one of "+strings.Join(names, ", "), names)
+	return option[T]{set: func(*T) {}}
+}
+
+// json reads the options of BodyJSON, if there are any.
+func (p *parser) json() made {
+	var form JSONForm
+	var fields []string
+	seen := map[string]string{}
+	for more := p.takeMark("("); more; {
+		o := choose(p, "json", jsonOptions(), seen)
+		o.set(&form)
+		fields = append(fields, o.code+": true")
+		if more = p.takeMark(","); !more {
+			p.mark(")", `"," or ")"`)
+		}
+	}
+	return made{part: BodyJSON(form), code: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")), signs: true}
+}
+
+// fields reads the options of Fields. One text is between the values, two are between name and value and between pairs.
+func (p *parser) fields() made {
+	column := p.ended
+	var l FieldList
+	var texts []string
+	seen := map[string]string{}
+	p.mark("(", `"(" after fields`)
+	for more := true; more; more = p.takeMark(",") {
+		if p.token.kind == aText {
+			if len(texts) == 2 {
+				p.fail(p.token.column, "a third text: want at most one between name and value and one between fields")
+			}
+			texts = append(texts, p.literal("a text"))
+			continue
+		}
+		o := choose(p, "fields", fieldOptions(), seen)
+		o.set(&l)
+		switch {
+		case o.text == "omit":
+			l.Omit, _ = p.texts(1, true)
+		case o.text == "flat" && p.token.kind == aMark && p.token.text == "(":
+			path, _ := p.texts(1, false)
+			l.Path = strings.Join(path, "")
+		}
+	}
+	p.mark(")", `"," or ")"`)
+	if l.Names = len(texts) == 2; l.Names {
+		l.Equals = texts[0]
+	}
+	if len(texts) > 0 {
+		l.Between = texts[len(texts)-1]
+	}
+	switch {
+	case !l.Names && l.Between == "" && !l.Unseparated:
+		p.fail(column, `want a text between the fields, or "unseparated"`)
+	case l.Unseparated && (l.Names || l.Between != ""):
+		p.fail(column, `"unseparated" is for values with no text between them`)
+	case l.Path != "" && !l.Names:
+		p.fail(column, "flat(%q) is for fields with names", l.Path)
+	}
+	return made{part: Fields(l), code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", listCode(l)), signs: true}
+}
+
+// listCode returns the fields of l as Go code.
+func listCode(l FieldList) string {
+	var fields []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			fields = append(fields, fmt.Sprintf(format, args...))
+		}
+	}
+	add(l.Names, "Names: true")
+	add(l.Equals != "", "Equals: %q", l.Equals)
+	add(l.Between != "", "Between: %q", l.Between)
+	add(l.Unseparated, "Unseparated: true")
+	add(l.AsSent, "AsSent: true")
+	add(l.Nested == NestedOmitted, "Nested: canonical.NestedOmitted")
+	add(l.Nested == NestedFlat, "Nested: canonical.NestedFlat")
+	add(l.Path != "", "Path: %q", l.Path)
+	add(l.OmitEmpty, "OmitEmpty: true")
+	add(l.Escape, "Escape: true")
+	add(len(l.Omit) > 0, "Omit: %#v", l.Omit)
+	return strings.Join(fields, ", ")
+}
+
+// join returns parts in their order. Its code has Join's separator where one text without letters and digits is between
+// all of them.
+func join(list []made) made {
+	if len(list) == 1 {
+		return list[0]
+	}
+	parts := make([]paymentsvc.CanonicalFunc, len(list))
+	whole := made{}
+	for i, m := range list {
+		parts[i] = m.part
+		whole.signs = whole.signs || m.signs
+	}
+	whole.part = Join("", parts...)
+	whole.code = joinCode(list)
+	return whole
+}
+
+func joinCode(list []made) string {
+	wordless := func(m made) bool {
+		return m.isText && m.literal != "" && !strings.ContainsFunc(m.literal, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	}
+	for _, m := range list {
+		if !wordless(m) {
+			continue
+		}
+		if codes := separated(list, m.literal); codes != nil {
+			return fmt.Sprintf("canonical.Join(%q, %s)", m.literal, strings.Join(codes, ", "))
+		}
+	}
+	if code, ok := labelled(list); ok {
+		return code
+	}
+	codes := make([]string, len(list))
+	for i, m := range list {
+		codes[i] = m.code
+	}
+	return fmt.Sprintf("canonical.Join(\"\", %s)", strings.Join(codes, ", "))
+}
+
+// separated returns the code of what is between separators, or nil if there are not two parts or more with nothing but
+// the separator between them.
+func separated(list []made, separator string) (codes []string) {
+	filled := 0
+	for rest := list; ; {
+		end := slices.IndexFunc(rest, func(m made) bool { return m.isText && m.literal == separator })
+		group := rest
+		if end >= 0 {
+			group = rest[:end]
+		}
+		switch code, isLabelled := labelled(group); {
+		case len(group) == 0:
+			code = `canonical.Literal("")`
+			codes = append(codes, code)
+		case len(group) == 1:
+			filled++
+			codes = append(codes, group[0].code)
+		case isLabelled:
+			filled++
+			codes = append(codes, code)
+		case slices.ContainsFunc(group[1:], func(m made) bool { return m.isText }):
+			return nil
+		default:
+			filled++
+			codes = append(codes, joinCode(group))
+		}
+		if end < 0 {
+			break
+		}
+		rest = rest[end+1:]
+	}
+	if filled < 2 {
+		return nil
+	}
+	return codes
+}
+
+// labelled returns the code of a part with a label before it, such as "key=" and the secret.
+func labelled(list []made) (string, bool) {
+	if len(list) != 2 || !list[0].isText || list[1].isText {
+		return "", false
+	}
+	return fmt.Sprintf("canonical.Labelled(%q, %s)", list[0].literal, list[1].code), true
+}

@@ -1,0 +1,342 @@
+package canonical_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+const schemeSecret paymentsvc.Secret = "a2V5_b2YgdGhlIHRlc3Q="
+
+// schemeMessages are what every scheme of these tests can sign: a request and a notification.
+func schemeMessages(t testing.TB) [2]*paymentsvc.Message {
+	t.Helper()
+	request := message(t, "https://Pay.example:8443/v1/Init%2Fpayment?b=2&a=1", nestedBody)
+	notification := *request
+	notification.Kind, notification.Timestamp = paymentsvc.KindNotification, "1700000007"
+	return [2]*paymentsvc.Message{request, &notification}
+}
+
+// schemeCases has every name of the text form, with the part in Go. Where code is "", the part's code is not tested.
+func schemeCases() map[string]struct {
+	part paymentsvc.CanonicalFunc
+	code string
+} {
+	type c = struct {
+		part paymentsvc.CanonicalFunc
+		code string
+	}
+	list := func(l canonical.FieldList) paymentsvc.CanonicalFunc { return canonical.Fields(l) }
+	sep := func(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+		return canonical.Join(sep, parts...)
+	}
+	return map[string]c{
+		`body`:                    {canonical.Body, "canonical.Body"},
+		"\t( body\n)":             {canonical.Body, "canonical.Body"},
+		`timestamp "." body`:      {sep(".", canonical.Timestamp, canonical.Body), `canonical.Join(".", canonical.Timestamp, canonical.Body)`},
+		`timestamp'.'body'.'`:     {sep(".", canonical.Timestamp, canonical.Body, canonical.Literal("")), `canonical.Join(".", canonical.Timestamp, canonical.Body, canonical.Literal(""))`},
+		`method path body`:        {sep("", canonical.Method, canonical.Path, canonical.Body), `canonical.Join("", canonical.Method, canonical.Path, canonical.Body)`},
+		`timestamp "." path body`: {sep("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Body), `canonical.Join(".", canonical.Timestamp, canonical.Join("", canonical.Path, canonical.Body))`},
+		`timestamp "." path "\n" body`: {
+			sep("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Literal("\n"), canonical.Body),
+			`canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Literal("\n"), canonical.Body)`,
+		},
+		`"t=" timestamp "&" "v1" "&" body`: {
+			sep("&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), canonical.Body),
+			`canonical.Join("&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), canonical.Body)`,
+		},
+		`"https://" host uri body`: {sep("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body), `canonical.Join("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body)`},
+		`"-" "_" body`:             {canonical.Labelled("-_", canonical.Body), `canonical.Join("_", canonical.Literal("-"), canonical.Body)`},
+		`"k=" body`:                {canonical.Labelled("k=", canonical.Body), `canonical.Labelled("k=", canonical.Body)`},
+		`"\x00\xff\n\t\\\"\'\u00e9é" '"\'' body`: {
+			sep("", canonical.Literal("\x00\xff\n\t\\\"'éé\"'"), canonical.Body), "",
+		},
+		`body-compact decoded-path url query sorted-query host`: {
+			sep("", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, canonical.SortedQuery, canonical.Host),
+			`canonical.Join("", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, canonical.SortedQuery, canonical.Host)`,
+		},
+		`path-below("/v1") body-sorted`:         {sep("", canonical.PathBelow("/v1"), canonical.BodySorted), `canonical.Join("", canonical.PathBelow("/v1"), canonical.BodySorted)`},
+		`header("x-nonce") field("amount")`:     {sep("", canonical.Header("X-Nonce"), canonical.Field("amount")), `canonical.Join("", canonical.Header("x-nonce"), canonical.Field("amount"))`},
+		`field("payer", 'email')`:               {canonical.Field("payer", "email"), `canonical.Field("payer", "email")`},
+		`field-or("-", "payer", "phone")`:       {canonical.FieldOr("-", "payer", "phone"), `canonical.FieldOr("-", "payer", "phone")`},
+		`hex(sha256(body))`:                     {canonical.BodySHA256, "canonical.BodySHA256"},
+		`hex(sha256(timestamp body))`:           {canonical.SHA256(paymentsvc.Hex, sep("", canonical.Timestamp, canonical.Body)), `canonical.SHA256(paymentsvc.Hex, canonical.Join("", canonical.Timestamp, canonical.Body))`},
+		`sha256(body)`:                          {canonical.SHA256(canonical.Raw, canonical.Body), "canonical.SHA256(canonical.Raw, canonical.Body)"},
+		`base64(hex(sha1(body)))`:               {canonical.SHA1(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body), "canonical.Encode(base64.StdEncoding, canonical.SHA1(paymentsvc.Hex, canonical.Body))"},
+		`chain(hex, base64)(md5(body))`:         {canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body), "canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body)"},
+		`prefixed("x", HEX)(sha512(body) path)`: {canonical.Encode(canonical.Prefixed("x", paymentsvc.HexUpper), sep("", canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path)), `canonical.Encode(canonical.Prefixed("x", paymentsvc.HexUpper), canonical.Join("", canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path))`},
+		`lower(method) upper(body)`:             {sep("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body)), `canonical.Join("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body))`},
+		`base64url(body) base64-raw(body) base64url-raw(body)`: {
+			sep("", canonical.Encode(base64.URLEncoding, canonical.Body), canonical.Encode(base64.RawStdEncoding, canonical.Body), canonical.Encode(base64.RawURLEncoding, canonical.Body)), "",
+		},
+		`json`:                   {canonical.BodyJSON(canonical.JSONForm{}), "canonical.BodyJSON(canonical.JSONForm{})"},
+		`body "\n" "" "\n" path`: {sep("\n", canonical.Body, canonical.Literal(""), canonical.Path), `canonical.Join("\n", canonical.Body, canonical.Literal(""), canonical.Path)`},
+		`json(sorted, spaces, escape-slash, escape-unicode, escape-html, short-numbers)`: {
+			canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true, ShortNumbers: true}),
+			"canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true, ShortNumbers: true})",
+		},
+		`fields('|')`:                      {list(canonical.FieldList{Between: "|"}), `canonical.Fields(canonical.FieldList{Between: "|"})`},
+		`fields(unseparated)`:              {list(canonical.FieldList{Unseparated: true}), `canonical.Fields(canonical.FieldList{Unseparated: true})`},
+		`fields("", "")`:                   {list(canonical.FieldList{Names: true}), `canonical.Fields(canonical.FieldList{Names: true})`},
+		`fields(sorted, '=', '&')`:         {list(canonical.FieldList{Names: true, Equals: "=", Between: "&"}), `canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"})`},
+		`fields(as-sent, ",", omit-empty)`: {list(canonical.FieldList{AsSent: true, Between: ",", OmitEmpty: true}), `canonical.Fields(canonical.FieldList{Between: ",", AsSent: true, OmitEmpty: true})`},
+		`fields("=", "&", flat("[]"), escape, omit("amount", "ok"))`: {
+			list(canonical.FieldList{Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]", Escape: true, Omit: []string{"amount", "ok"}}),
+			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]", Escape: true, Omit: []string{"amount", "ok"}})`,
+		},
+		`fields(flat, ";")`:        {list(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat}), `canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat})`},
+		`fields(omit-nested, ";")`: {list(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted}), `canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted})`},
+		`body '&key=' secret`:      {sep("", canonical.Body, canonical.Literal("&key="), canonical.Secret(schemeSecret)), `canonical.Join("", canonical.Body, canonical.Literal("&key="), canonical.Secret(secret))`},
+	}
+}
+
+func TestSchemeParts(t *testing.T) {
+	for text, want := range schemeCases() {
+		t.Run(text, func(t *testing.T) {
+			whole := "hex(" + text + ")"
+			if strings.HasPrefix(text, "\t(") {
+				whole = "hex" + text
+			}
+			scheme, key, err := canonical.ParseSchemeWith(whole, schemeSecret)
+			require.NoError(t, err)
+			require.Equal(t, schemeSecret, key)
+			require.Equal(t, paymentsvc.Hex, scheme.Encoding)
+			for _, m := range schemeMessages(t) {
+				wanted, err := want.part(nil, m)
+				require.NoError(t, err)
+				got, err := scheme.Canonical([]byte("before "), m)
+				require.NoError(t, err)
+				require.Equal(t, "before "+string(wanted), string(got))
+			}
+			code, err := canonical.GoCode(whole)
+			require.NoError(t, err)
+			if want.code != "" {
+				require.Equal(t, want.code, code.Canonical)
+			}
+		})
+	}
+}
+
+func TestSchemeEncodings(t *testing.T) {
+	for text, want := range map[string]struct {
+		encoding paymentsvc.Encoding
+		code     string
+	}{
+		"hex":                           {paymentsvc.Hex, "paymentsvc.Hex"},
+		"HEX":                           {paymentsvc.HexUpper, "paymentsvc.HexUpper"},
+		"base64":                        {base64.StdEncoding, "base64.StdEncoding"},
+		"base64-raw":                    {base64.RawStdEncoding, "base64.RawStdEncoding"},
+		"base64url":                     {base64.URLEncoding, "base64.URLEncoding"},
+		"base64url-raw":                 {base64.RawURLEncoding, "base64.RawURLEncoding"},
+		`prefixed("sha256=", hex)`:      {canonical.Prefixed("sha256=", paymentsvc.Hex), `canonical.Prefixed("sha256=", paymentsvc.Hex)`},
+		`chain(HEX, base64, base64url)`: {canonical.Chain(paymentsvc.HexUpper, base64.StdEncoding, base64.URLEncoding), "canonical.Chain(paymentsvc.HexUpper, base64.StdEncoding, base64.URLEncoding)"},
+		`prefixed('v1,', chain(hex, base64))`: {
+			canonical.Prefixed("v1,", canonical.Chain(paymentsvc.Hex, base64.StdEncoding)), `canonical.Prefixed("v1,", canonical.Chain(paymentsvc.Hex, base64.StdEncoding))`,
+		},
+	} {
+		scheme, err := canonical.ParseScheme(text + "(body)")
+		require.NoError(t, err, text)
+		require.Equal(t, want.encoding.AppendEncode(nil, []byte{0xfb, 0xff}), scheme.Encoding.AppendEncode(nil, []byte{0xfb, 0xff}), text)
+		code, err := canonical.GoCode(text + "(body)")
+		require.NoError(t, err)
+		require.Equal(t, want.code, code.Encoding)
+		require.Equal(t, strings.Contains(want.code, "base64."), code.Imports[0] == "encoding/base64", text)
+	}
+}
+
+func TestSchemeKeys(t *testing.T) {
+	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
+		secret := schemeSecret
+		if form == canonical.SecretHex {
+			secret = "00ff"
+		}
+		want, err := form.Read(secret)
+		require.NoError(t, err)
+		text := "hex(body), key " + form.Name()
+		_, key, err := canonical.ParseSchemeWith(text, secret)
+		require.NoError(t, err, text)
+		require.Equal(t, string(want), string(key), text)
+
+		_, err = canonical.ParseScheme(text)
+		if form == canonical.SecretText {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, "scheme: column 16: needs the secret: use ParseSchemeWith")
+		}
+	}
+	require.Empty(t, canonical.SecretForm(99).Name())
+	code, err := canonical.GoCode("hex(body), key base64-tail")
+	require.NoError(t, err)
+	require.Equal(t, "canonical.SecretBase64Tail.Read(secret)", code.Key)
+
+	_, err = canonical.ParseScheme("hex(body '&key=' secret)")
+	require.EqualError(t, err, "scheme: column 18: needs the secret: use ParseSchemeWith")
+	_, _, err = canonical.ParseSchemeWith("hex(body)", "")
+	require.ErrorContains(t, err, "the secret is empty")
+}
+
+func TestSchemeByKind(t *testing.T) {
+	scheme, key, err := canonical.ParseSchemeWith(`request base64(timestamp body), notification base64(body secret), key sha256-hex`, schemeSecret)
+	require.NoError(t, err)
+	want, err := canonical.SecretSHA256Hex.Read(schemeSecret)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(key))
+	require.Equal(t, base64.StdEncoding, scheme.Encoding)
+	messages := schemeMessages(t)
+	for i, prefix := range []string{"1700000000", ""} {
+		got, err := scheme.Canonical(nil, messages[i])
+		require.NoError(t, err)
+		require.Equal(t, prefix+nestedBody+strings.Repeat(string(schemeSecret), i), string(got))
+	}
+	code, err := canonical.GoCode(`request hex(timestamp body), notification hex(body)`)
+	require.NoError(t, err)
+	require.Equal(t, `canonical.ByKind(canonical.Join("", canonical.Timestamp, canonical.Body), canonical.Body)`, code.Canonical)
+}
+
+func TestSchemeWithoutBody(t *testing.T) {
+	for _, text := range []string{"hex(timestamp '|' path), body unsigned", "request hex(path), notification hex(body), body unsigned, key text"} {
+		_, err := canonical.ParseScheme(text)
+		require.NoError(t, err, text)
+	}
+}
+
+func TestSchemeErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`hex(timestamp "." bdy)`:      `column 19: unknown part "bdy", did you mean body?`,
+		`hex("é" bdoy)`:               `column 9: unknown part "bdoy", did you mean body?`,
+		`hex(Body)`:                   `column 5: unknown part "Body", did you mean body?`,
+		`hex(nonce body)`:             `column 5: unknown part "nonce", want a part such as body, or ")"`,
+		`hex(canonical.Join(body))`:   `column 5: unknown part "canonical", want a part such as body, or ")"`,
+		`hexx(body)`:                  `column 1: unknown encoding "hexx", did you mean hex?`,
+		`sha256(body)`:                `column 1: unknown encoding "sha256", want an encoding such as hex`,
+		``:                            `column 1: want an encoding such as hex, not the end`,
+		`{timestamp}.{body}`:          `column 1: want an encoding such as hex, not "{"`,
+		`hex`:                         `column 4: want "(" after the encoding, not the end`,
+		`hex()`:                       `column 5: want a part before ")", such as body`,
+		`hex(sha256())`:               `column 12: want a part before ")", such as body`,
+		`hex(body`:                    `column 9: want a part such as body, or ")", not the end`,
+		`hex(timestamp, body)`:        `column 14: want a part such as body, or ")", not ","`,
+		`hex(timestamp + body)`:       `column 15: want a part such as body, or ")", not "+"`,
+		`hex(body) hex(body)`:         `column 11: want "," or the end, not "hex"`,
+		`hex(body),`:                  `column 11: want "key" or "body unsigned", not the end`,
+		`hex(body), keys base64`:      `column 12: want "key" or "body unsigned", not "keys"`,
+		`hex(body), key`:              `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, not the end`,
+		`hex(body), key base65`:       `column 16: unknown key form "base65", did you mean base64?`,
+		`hex(body), key hex, key hex`: `column 21: a second key`,
+		`hex(timestamp)`:              `column 5: signs neither body nor fields`,
+		`hex( "a constant" )`:         `column 6: signs neither body nor fields`,
+		`hex(hex(sha256("x" path)))`:  `column 5: signs neither body nor fields`,
+		`request hex(body), notification hex(timestamp)`: `column 37: signs neither body nor fields`,
+		`hex(body), body unsigned`:                       `column 12: "body unsigned" is for a text that signs neither body nor fields`,
+		`hex(path), body unsigned, body unsigned`:        `column 27: a second "body unsigned"`,
+		`hex(path), body`:                                `column 16: want "unsigned", not the end`,
+		`request hex(body)`:                              `column 18: want ", notification", not the end`,
+		`request hex(body), hex(body)`:                   `column 20: want "notification", not "hex"`,
+		`request hex(body), notification base64(body)`:   `column 33: want the encoding of the requests, since a scheme has one for both`,
+		`hex(header(X))`:                                 `column 12: want a text in quotes, not "X"`,
+		`hex(header "X")`:                                `column 12: want "(" with a text, not a text`,
+		`hex(header("X", "Y"))`:                          `column 17: want ")" after 1 texts`,
+		`hex(header("X" "Y"))`:                           `column 16: want ")", not a text`,
+		`hex(field())`:                                   `column 11: want a text in quotes, not ")"`,
+		`hex(field-or(""))`:                              `column 16: want "," and a text`,
+		`hex(lower body)`:                                `column 11: want "(" after lower, not "body"`,
+		`hex(base64 body)`:                               `column 12: want "(" after the encoding, not "body"`,
+		`hex("x)`:                                        `column 5: the text does not end, want "`,
+		"hex('x\n')":                                     `column 5: the text does not end, want '`,
+		`hex("a\q" body)`:                                `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
+		`hex("a\ud800" body)`:                            `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
+		"hex(\"a\xff\" body)":                            `column 7: not UTF-8`,
+		`prefixed(hex)(body)`:                            `column 10: want the text before the signature in quotes, not "hex"`,
+		`prefixed("a" hex)(body)`:                        `column 14: want ",", not "hex"`,
+		`prefixed("a", hex(body))`:                       `column 18: want ")", not "("`,
+		`chain()(body)`:                                  `column 7: want an encoding such as hex, not ")"`,
+		`chain(hex body)`:                                `column 11: want ")", not "body"`,
+		`hex(json(sortd))`:                               `column 10: unknown option of json "sortd", did you mean sorted?`,
+		`hex(json(sorted, spaces, sorted))`:              `column 26: "sorted" appears twice`,
+		`hex(json(sorted spaces))`:                       `column 17: want "," or ")", not "spaces"`,
+		`hex(json())`:                                    `column 10: want one of sorted, spaces, escape-slash, escape-unicode, escape-html, short-numbers, not ")"`,
+		`hex(fields)`:                                    `column 11: want "(" after fields, not ")"`,
+		`hex(fields())`:                                  `column 12: want one of sorted, as-sent, unseparated, omit-nested, flat, omit-empty, escape, omit, not ")"`,
+		`hex(fields(sorted))`:                            `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(''))`:                                `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(unseparated, '|'))`:                  `column 5: "unseparated" is for values with no text between them`,
+		`hex(fields('', '', ''))`:                        `column 20: a third text: want at most one between name and value and one between fields`,
+		`hex(fields(sorted, as-sent, '|'))`:              `column 20: "as-sent" excludes "sorted"`,
+		`hex(fields(omit-nested, flat("."), "=", "&"))`:  `column 25: "flat" excludes "omit-nested"`,
+		`hex(fields(escape, '|', escape))`:               `column 25: "escape" appears twice`,
+		`hex(fields(flat("."), '|'))`:                    `column 5: flat(".") is for fields with names`,
+		`hex(fields(omit, '|'))`:                         `column 16: want "(" with a text, not ","`,
+		`hex(` + strings.Repeat("hex(", 70) + `body`:     `column 261: more than 64 brackets inside each other`,
+		strings.Repeat("chain(", 70) + `hex`:             `column 391: more than 64 brackets inside each other`,
+		`hex(` + strings.Repeat("a", 1<<20) + `)`:        `column 5: unknown part "` + strings.Repeat("a", 40) + `…", want a part such as body, or ")"`,
+	} {
+		name := text[:min(len(text), 60)]
+		_, err := canonical.ParseScheme(text)
+		require.EqualError(t, err, "scheme: "+want, name)
+		_, _, err = canonical.ParseSchemeWith(text, "a secret")
+		require.Error(t, err, name)
+		_, err = canonical.GoCode(text)
+		require.Error(t, err, name)
+	}
+}
+
+func TestSchemeErrorsHoldNoSecret(t *testing.T) {
+	const secret = "sk-live-77f0"
+	for _, text := range []string{
+		"hex(body " + secret + ")", secret, "hex(body), key " + secret, "hex('" + secret + "' timestamp)", "hex(fields(" + secret + "))", "hex(body), key hex",
+		"hex(body), " + secret, "hex(field('" + secret + "' '" + secret + "'))",
+	} {
+		_, _, err := canonical.ParseSchemeWith(text, secret)
+		require.ErrorContains(t, err, "scheme: column ", text)
+		require.NotContains(t, err.Error(), secret)
+	}
+}
+
+func ExampleParseScheme() {
+	scheme, err := canonical.ParseScheme(`hex(timestamp "." body)`)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := scheme.Canonical(nil, &paymentsvc.Message{Timestamp: "1700000000", Body: []byte("{}")})
+	fmt.Printf("%s %v\n", text, err)
+
+	_, err = canonical.ParseScheme(`hex(timestamp "." bdy)`)
+	fmt.Println(err)
+	// Output:
+	// 1700000000.{} <nil>
+	// scheme: column 19: unknown part "bdy", did you mean body?
+}
+
+// FuzzParseScheme wants no panic, errors of one line with a column of the text, and parts that a message can pass through.
+func FuzzParseScheme(f *testing.F) {
+	for text := range schemeCases() {
+		f.Add("hex(" + text + ")")
+	}
+	f.Add(`request prefixed("a", hex)(body), notification chain(hex, base64)(body), key base64, body unsigned`)
+	messages := schemeMessages(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		scheme, _, err := canonical.ParseSchemeWith(text, schemeSecret)
+		if err != nil {
+			column := 0
+			_, scanErr := fmt.Sscanf(err.Error(), "scheme: column %d: ", &column)
+			require.NoError(t, scanErr, err.Error())
+			require.Positive(t, column)
+			require.LessOrEqual(t, column, utf8.RuneCountInString(text)+1)
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		_, err = canonical.GoCode(text)
+		require.NoError(t, err)
+		for _, m := range messages {
+			_, _ = scheme.Canonical(nil, m)
+		}
+	})
+}

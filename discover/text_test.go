@@ -1,0 +1,90 @@
+package discover
+
+import (
+	"flag"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+var textsPerPlan = flag.Int("discover.texts", 15, "compositions of each plan that TestTextReadsBack draws")
+
+// part returns the composition without its text form: piece by piece.
+func (c *composition) part() paymentsvc.CanonicalFunc {
+	parts := []paymentsvc.CanonicalFunc{canonical.Literal(c.lead)}
+	for i, p := range c.pieces {
+		if i > 0 {
+			parts = append(parts, canonical.Literal(c.gaps[i-1]))
+		}
+		parts = append(parts, p.part)
+	}
+	part := canonical.Join("", append(parts, canonical.Literal(c.trail))...)
+	if c.wrap != nil {
+		part = c.wrap.part(part)
+	}
+	return part
+}
+
+// TestTextReadsBack wants everything that the search can produce, in each encoding and for each form of the secret, to
+// sign the same when it is written as text and read again.
+func TestTextReadsBack(t *testing.T) {
+	request := paymentsvc.Message{
+		Method: http.MethodPost, Timestamp: "1700000000", URL: &url.URL{Scheme: "https", Host: "pay.example:8443", Path: "/base/v1/Init Payment", RawQuery: "b=2&a=1"},
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"r-1"}, "X-Quote\"": {"q"}, "X-Größe": {"g"}},
+		Body:   []byte(` {"partner_id":17, "amount":10.50, "user\"data":"o/1 <é>", "größe\n\u0000":"x", "note":null, "payer":{"e.mail":"a@b", "ids":[1,2]}}`),
+	}
+	notification := notes("&", "=")[3].message()
+	r := rand.New(rand.NewPCG(*alteredSeed, 7))
+	encodings := append(spellings(), spelling{text: `prefixed("v1=\"", chain(hex, base64))`})
+	forms := map[canonical.SecretForm]bool{}
+	for _, m := range []paymentsvc.Message{request, notification} {
+		for _, secret := range []paymentsvc.Secret{"whsec_a2V5LW9mLWEtdGVzdA", "00ff7f10"} { // read in all forms between them
+			samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("ab", 32)}})
+			require.NoError(t, err)
+			c := newCatalogue(t.Context(), samples, secret, []string{"word", "a\"b'\\\n\xff\u2028"})
+			require.NoError(t, c.err)
+			keys := newKeys(secret)
+			for _, st := range c.stages(0, keys, 1) {
+				for range *textsPerPlan {
+					drawn, key, encoding := drawComposition(r, st), keys[r.IntN(len(keys))], encodings[r.IntN(len(encodings))]
+					forms[key.form] = true
+					text := drawn.scheme(encoding.text, key.form)
+					scheme, gotKey, err := canonical.ParseSchemeWith(text, secret)
+					require.NoError(t, err, text)
+					require.Equal(t, string(key.secret), string(gotKey), text)
+					_, err = canonical.GoCode(text)
+					require.NoError(t, err, text)
+					want, _ := encoding.parts()
+					for _, other := range []paymentsvc.Message{request, notification, notes("|", ":")[0].message()} {
+						wanted, err := paymentsvc.Scheme{Canonical: drawn.part(), Encoding: want}.Signature(key.secret, &other)
+						got, gotErr := scheme.Signature(gotKey, &other)
+						require.Equal(t, err == nil, gotErr == nil, "%s: %v, %v", text, err, gotErr)
+						require.Equal(t, wanted, got, text)
+					}
+				}
+			}
+		}
+	}
+	require.Len(t, forms, int(canonical.SecretSHA256Hex)+1)
+}
+
+// A piece that appears twice would be tried and reported twice. Fixed texts only explain.
+func TestTextIsOneForEachPiece(t *testing.T) {
+	c := alteredCatalogue(t)
+	seen := map[string]bool{}
+	for _, p := range c.pieces {
+		if p.rarity == onlyExplains || p.shelf > lists { // labelled, as some pieces are by themselves
+			continue
+		}
+		require.False(t, seen[p.text], p.text)
+		seen[p.text] = true
+		require.NotEmpty(t, p.expr(), p.text)
+	}
+}
