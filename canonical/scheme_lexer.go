@@ -105,7 +105,7 @@ func (l *lexer) quoted() string {
 		case multibyte:
 			text = utf8.AppendRune(text, r)
 		default:
-			text = append(text, byte(r))
+			text = append(text, byte(r)) //nolint:gosec // UnquoteChar returns a byte where it is not multibyte
 		}
 		l.skip(len(l.rest) - len(tail))
 	}

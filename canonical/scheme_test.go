@@ -33,10 +33,7 @@ func schemeCases() map[string]struct {
 		part paymentsvc.CanonicalFunc
 		code string
 	}
-	list := func(l canonical.FieldList) paymentsvc.CanonicalFunc { return canonical.Fields(l) }
-	sep := func(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-		return canonical.Join(sep, parts...)
-	}
+	list, sep := canonical.Fields, canonical.Join
 	return map[string]c{
 		`body`:                    {canonical.Body, "canonical.Body"},
 		"\t( body\n)":             {canonical.Body, "canonical.Body"},
@@ -224,7 +221,7 @@ func TestSchemeErrors(t *testing.T) {
 		`hex(body`:                    `column 9: want a part such as body, or ")", not the end`,
 		`hex(timestamp, body)`:        `column 14: want a part such as body, or ")", not ","`,
 		`hex(timestamp + body)`:       `column 15: want a part such as body, or ")", not "+"`,
-		`hex(body) hex(body)`:         `column 11: want "," or the end, not "hex"`,
+		`hex(body) base64(body)`:      `column 11: want "," or the end, not "base64"`,
 		`hex(body),`:                  `column 11: want "key" or "body unsigned", not the end`,
 		`hex(body), keys base64`:      `column 12: want "key" or "body unsigned", not "keys"`,
 		`hex(body), key`:              `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, not the end`,

@@ -91,13 +91,7 @@ func webhooks(size int, deliver delivery) map[string][]candidate {
 		{byHand, "by hand: pooled HMAC, age", "by hand: pooled HMAC, age, `encoding/json`",
 			func() error { return bare.verify(own, arrived) }, nil},
 		{ours, "paymentsvc: `Verify`", "paymentsvc: `Parse`", func() error { return sdk.Verify(own, arrived) },
-			func() (string, error) {
-				n, err := sdk.Parse(own, arrived)
-				if err != nil {
-					return "", err
-				}
-				return n.OrderID, nil
-			}},
+			func() (string, error) { return idOf(sdk.Parse(own, arrived)) }},
 		{"stripe-go", "stripe-go: `ValidatePayload`", "stripe-go: `ConstructEvent`",
 			func() error { return webhook.ValidatePayload(stripeArrived, stripeSignature, secret) },
 			func() (string, error) {
@@ -110,19 +104,7 @@ func webhooks(size int, deliver delivery) map[string][]candidate {
 			func() error { return svixWebhook.Verify(arrived, svixHeader) }, nil},
 		{"paddle", "paddle: `Verify`", "paddle: `Verify`, `encoding/json` into its types",
 			func() error { _, err := paddleVerify(); return err },
-			func() (string, error) {
-				r, err := paddleVerify()
-				if err != nil {
-					return "", err
-				}
-				verified, err := io.ReadAll(r.Body)
-				if err != nil {
-					return "", err
-				}
-				var event paddlenotification.TransactionCompleted
-				err = json.Unmarshal(verified, &event)
-				return event.Data.ID, err
-			}},
+			func() (string, error) { return parsePaddle(paddleVerify()) }},
 	} {
 		if peer.parse == nil {
 			peer.parse = func() (string, error) { return parseByHand(peer.verify(), arrived) }
@@ -131,6 +113,26 @@ func webhooks(size int, deliver delivery) map[string][]candidate {
 		parse = append(parse, candidate{name: peer.parses, who: peer.who, run: peer.parse})
 	}
 	return map[string][]candidate{"Verify": verify, "Verify and parse": parse}
+}
+
+func idOf(n *paymentsvc.Notification, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return n.OrderID, nil
+}
+
+func parsePaddle(r *http.Request, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	verified, err := io.ReadAll(r.Body)
+	if err != nil {
+		return "", err
+	}
+	var event paddlenotification.TransactionCompleted
+	err = json.Unmarshal(verified, &event)
+	return event.Data.ID, err
 }
 
 // scheme is these benchmarks' choice; the interface document shows none.
