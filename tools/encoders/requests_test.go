@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -38,20 +37,4 @@ func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
 			require.Contains(t, fmt.Sprint(read.CardData), canary)
 		})
 	}
-}
-
-func TestJSONKeepsRequests(t *testing.T) {
-	payment, payout := canaryPayment(), canaryPayout()
-	payment.Payer, payment.Payee = nil, nil // which come back as maps
-	payment.Browser = map[string]any{"n": 1.5}
-	var readPayment paymentsvc.PaymentRequest
-	var readPayout paymentsvc.PayoutRequest
-	data, err := payment.JSON()
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &readPayment))
-	require.Equal(t, payment, readPayment)
-	data, err = payout.JSON()
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &readPayout))
-	require.Equal(t, payout, readPayout)
 }
