@@ -337,6 +337,8 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	first, second := fmt.Sprintf(refund, 1), fmt.Sprintf(refund, 2)
 	key := parsed(t, first).Key()
 	assert.NotEqual(t, key, parsed(t, second).Key(), "two refunds of one order and amount")
+	long := strings.Replace(first, `"r-1"`, "12345678901234567890", 1)
+	assert.NotEqual(t, parsed(t, long).Key(), parsed(t, strings.Replace(long, "890,", "891,", 1)).Key(), "every digit counts")
 	for name, same := range map[string]string{
 		"white space":           strings.ReplaceAll(first, ",", " ,\n "),
 		"another order":         strings.Replace(strings.Replace(first, `"order_id":"o-1",`, "", 1), "}}", `},"order_id":"o-1"}`, 1),

@@ -249,8 +249,8 @@ func TestEndpointAnswerOfAnotherShapeIsUnknown(t *testing.T) {
 		for _, field := range required[op.name] {
 			answers[field+" renamed"] = strings.Replace(op.answer, `"`+field+`"`, `"x_`+field+`"`, 1)
 			answers[field+" in other case"] = strings.Replace(op.answer, `"`+field+`"`, `"`+strings.ToUpper(field)+`"`, 1)
-			for _, wrong := range []string{"null", "true", "[]", "{}", `"\ud83d"`, "1.5"} {
-				if wrong == "1.5" && strings.HasSuffix(field, "balance") || wrong == `"\ud83d"` && !strings.HasPrefix(field, "status") {
+			for _, wrong := range []string{"null", "true", "[]", "{}", `"\ud83d"`, "1.5", `""`} {
+				if wrong == `""` && field == "currency" || wrong == "1.5" && strings.HasSuffix(field, "balance") || wrong == `"\ud83d"` && !strings.HasPrefix(field, "status") {
 					continue // right for this field
 				}
 				answers[field+" is "+wrong] = withValue(op.answer, field, wrong)
