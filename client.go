@@ -34,8 +34,9 @@ type Config struct {
 
 	// HTTPClient sends the requests; nil means one on [NewTransport]. It is copied and never changed, and it follows no
 	// redirect. A Transport that is not an *http.Transport proves nothing about what it sent, so its failures are
-	// [OutcomeUnknown]; see TrustTransport. One that sends a request again on its own is stopped before the second
-	// delivery, as long as it passes the request's context on; the outcome is then unknown too.
+	// [OutcomeUnknown]; see TrustTransport. One that sends a request again through an *http.Transport is stopped before the
+	// second delivery, as long as it passes on the values of the request's context and does not change both what is signed
+	// and where it goes; the outcome is then unknown too.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
 	// 30 seconds.

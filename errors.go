@@ -175,6 +175,9 @@ func (e Error) MarshalJSON() ([]byte, error) {
 // false without a header, for one that cannot be read and for a time that has passed. The wait is as the service says,
 // without the limit of [Retry].MaxDelay.
 func (e *Error) RetryAfter() (time.Duration, bool) {
+	if e == nil {
+		return 0, false
+	}
 	return transport.RetryAfter(e.Header, e.answeredAt)
 }
 
@@ -182,6 +185,9 @@ func (e *Error) RetryAfter() (time.Duration, bool) {
 // is false without an answer or without a Date in it. A Date has whole seconds, so a second or two is no skew. A clock
 // that is off is a common cause of rejected signatures.
 func (e *Error) ClockSkew() (time.Duration, bool) {
+	if e == nil {
+		return 0, false
+	}
 	date, err := http.ParseTime(e.Header.Get("Date"))
 	if err != nil || e.answeredAt.IsZero() {
 		return 0, false

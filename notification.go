@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,9 +80,10 @@ func (n *Notification) Final() bool {
 // whatever its timestamp, and another for another event, order, status, amount or user_data. It is 64 hexadecimal
 // characters, fit for a unique index, and stays the same in all releases of this major version.
 //
-// The document gives a refund no identifier of its own, so the Key of a refund includes a digest of the whole body,
-// Raw, whatever the order of its members and its white space. Two refunds of one order are told apart if any member of
-// theirs differs.
+// The document gives a refund no identifier of its own, so the Key of a refund, and of an event that the document does
+// not show, includes a digest of the whole body, Raw. Two refunds of one order are told apart if any member of theirs
+// differs. White space, the order of members, empty ones, and whether a value is written as a number or as a string do not
+// count: under a [Scheme] that signs the text of fields, whoever replays a notification can change these.
 func (n *Notification) Key() string {
 	amount := n.Amount.String()
 	if strings.Contains(amount, ".") {
@@ -90,27 +92,44 @@ func (n *Notification) Key() string {
 	// %+q writes ASCII only, so that no release of Go with newer tables of letters makes another key.
 	state := fmt.Appendf(nil, "%+q %+q %d %+q %d %s %+q",
 		n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, amount, n.UserData)
-	if n.Event == EventRefundStatusChanged {
-		state = append(state, sortedJSON(n.Raw)...)
+	if n.Event != EventPaymentStatusChanged && n.Event != EventPayoutStatusChanged {
+		state = append(state, textsOf(n.Raw)...)
 	}
 	sum := sha256.Sum256(state)
 	return hex.EncodeToString(sum[:])
 }
 
-// sortedJSON returns raw with sorted members and without white space, its numbers as they were written, or raw itself
-// where it is no JSON.
-func sortedJSON(raw json.RawMessage) []byte {
+// textsOf returns the texts of all members of raw with the names that lead to them, sorted, or raw itself where it is no
+// JSON.
+func textsOf(raw json.RawMessage) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
+	decoder.UseNumber() // every digit counts
 	var value any
 	if decoder.Decode(&value) != nil {
 		return raw
 	}
-	sorted, err := json.Marshal(value)
-	if err != nil {
-		return raw
+	texts := appendTexts(nil, "", value)
+	slices.Sort(texts)
+	return []byte(strings.Join(texts, ""))
+}
+
+func appendTexts(texts []string, path string, value any) []string {
+	switch value := value.(type) {
+	case nil:
+	case map[string]any:
+		for name, member := range value {
+			texts = appendTexts(texts, fmt.Sprintf("%s %+q", path, name), member)
+		}
+	case []any:
+		for i, element := range value {
+			texts = appendTexts(texts, fmt.Sprintf("%s %d", path, i), element)
+		}
+	default:
+		if text := fmt.Sprint(value); text != "" {
+			texts = append(texts, fmt.Sprintf("%s=%+q\n", path, text))
+		}
 	}
-	return sorted
+	return texts
 }
 
 // NotificationError is a body with a correct signature that is not what section 6 shows: the service sent it, so it is no

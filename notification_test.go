@@ -344,9 +344,15 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 		"another order":         strings.Replace(strings.Replace(first, `"order_id":"o-1",`, "", 1), "}}", `},"order_id":"o-1"}`, 1),
 		"another order, nested": strings.Replace(first, `"id":"r-1","note":"a<b"`, `"note":"a<b","id":"r-1"`, 1),
 		"escapes":               strings.Replace(first, "a<b", `a\u003cb`, 1),
+		// A list of fields signs the same text for each of these.
+		"empty members":         strings.Replace(first, "{", `{"a":{},"b":[],"c":null,"d":"","e":{"f":null},`, 1),
+		"an amount as a string": strings.Replace(first, `"amount":5.00`, `"amount":"5.00"`, 1),
 	} {
 		assert.Equal(t, key, parsed(t, same).Key(), name)
 	}
+
+	other := strings.Replace(first, "refund.status_changed", "chargeback.opened", 1)
+	assert.NotEqual(t, parsed(t, other).Key(), parsed(t, strings.Replace(other, `"r-1"`, `"r-2"`, 1)).Key(), "an event that the document does not show")
 
 	payment := strings.Replace(first, "refund.status", "payment.status", 1)
 	assert.Equal(t, parsed(t, payment).Key(), parsed(t, strings.Replace(payment, `"r-1"`, `"r-2"`, 1)).Key(),

@@ -2,7 +2,6 @@ package paymentsvc
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,8 @@ const (
 	//
 	// A status alone is rarely the service's word, since proxies and gateways answer in its place. So with
 	// [Config.DecodeError], a call is rejected when the decoder reports an error with HTTP status 4xx other than 408,
-	// 409, 425 and 499, or with 2xx other than 202 and no order_id (of a form, no redirect_url), or with [EffectNone].
+	// 409, 425 and 499, or with 2xx other than 202 and no order_id (of a form, no redirect_url) anywhere in it, or with
+	// [EffectNone].
 	// Without one, it is rejected only with a status that is about the request as it came in: 400, 401, 405, 411, 413,
 	// 414, 415, 417, 421, 422 and 431.
 	OutcomeRejected
@@ -162,8 +162,8 @@ func (c *Client) read(result transport.Result, out answer) (reported *ServiceErr
 
 // orderID returns the order_id of an answer that was no success, as far as it arrived.
 func orderID(body []byte) string {
-	var text string
-	if json.Unmarshal(jsonobject.Value(body, "order_id"), &text) != nil {
+	text, err := jsonobject.Text(jsonobject.Value(body, "order_id"))
+	if err != nil {
 		return ""
 	}
 	return text
@@ -185,7 +185,7 @@ func (c *Client) rejects(e endpoint, result transport.Result, reported *ServiceE
 		return true
 	case EffectByStatus:
 		if result.Status/100 == 2 {
-			return result.Status != http.StatusAccepted && jsonobject.Value(result.Body, cmp.Or(e.proof, "order_id")) == nil
+			return result.Status != http.StatusAccepted && !jsonobject.Mentions(result.Body, cmp.Or(e.proof, "order_id"))
 		}
 		return result.Status/100 == 4 && !aboutTime(result.Status)
 	default:

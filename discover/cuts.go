@@ -33,9 +33,7 @@ func timestampShape() shape { return shape{form: number, has: isDigit} }
 // fieldShape is that of a field. The numbers of a notification are numbers, or Parse rejects it; a text may be any.
 func fieldShape(path []string) shape {
 	switch strings.Join(path, "\x00") {
-	case "status", "status_code":
-		return shape{form: number, has: func(c byte) bool { return isDigit(c) || c == '-' }}
-	case "amount":
+	case "status", "status_code", "amount": // integers may be written as 1.0 and 1e0 too
 		return shape{form: number, has: func(c byte) bool { return isDigit(c) || strings.IndexByte("+-.eE", c) >= 0 }}
 	}
 	return shape{}

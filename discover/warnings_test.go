@@ -27,7 +27,10 @@ func TestWarnings(t *testing.T) {
 		"two fields": {"", []string{`field("order_id")`, `field("status")`}, []string{
 			`the text can be cut in two ways: field order_id and field status run into each other, so a recorded message can be accepted as another one, such as order "1" with status 2 as order "12"`, stale,
 		}},
-		"a number ends before a full stop": {".", []string{`field("status")`, "timestamp", `field("order_id")`}, nil},
+		"a number ends before a bar": {"|", []string{`field("status")`, "timestamp", `field("order_id")`}, nil},
+		"an integer may be written with a full stop": {".", []string{`field("status")`, "timestamp", `field("order_id")`}, []string{
+			"the text can be cut in two ways: field status, timestamp and field order_id run into each other, so a recorded message can be accepted as another one",
+		}},
 		"an amount has a full stop": {".", []string{`field("amount")`, `field("status")`, `field("order_id")`}, []string{
 			"the text can be cut in two ways: field amount, field status and field order_id run into each other, so a recorded message can be accepted as another one", stale,
 		}},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -78,6 +79,42 @@ func Value(data []byte, name string) json.RawMessage {
 		}
 	})
 	return found
+}
+
+// Mentions reports whether data has a member called name, in any letter case and however deep, that is not empty. Of what
+// is not one JSON value it reports whether the name is in it at all.
+func Mentions(data []byte, name string) bool {
+	if Value(data, name) != nil {
+		return true
+	}
+	var value any
+	if json.Unmarshal(TrimMark(data), &value) != nil {
+		return bytes.Contains(bytes.ToLower(data), []byte(name))
+	}
+	return mentions(value, name)
+}
+
+func mentions(value any, name string) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, member := range value {
+			raw, err := json.Marshal(member)
+			if err == nil && strings.EqualFold(key, name) && !empty(raw) || mentions(member, name) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, func(element any) bool { return mentions(element, name) })
+	}
+	return false
+}
+
+// Text reads a JSON string, with an error for what encoding/json would silently replace and for any other value.
+func Text(value json.RawMessage) (string, error) {
+	if len(value) == 0 {
+		return "", errText
+	}
+	return unquote(value)
 }
 
 // TrimMark returns data without the byte order mark that some encoders write before it.

@@ -34,9 +34,11 @@ func shown(err error) string {
 		return without.Error()
 	case *tls.CertificateVerificationError:
 		return "tls: failed to verify certificate: " + shown(e.Err)
+	case x509.HostnameError:
+		return "the certificate is not valid for " + e.Host // its own text lists the names of the certificate
 	case textproto.ProtocolError:
 		return "malformed header in the answer" // its text is the header itself, without quotes
-	case *net.DNSError, tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError, x509.HostnameError,
+	case *net.DNSError, tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError,
 		x509.CertificateInvalidError, *http.MaxBytesError, proxyError:
 		return unquoted(e.Error())
 	case interface{ Unwrap() error }:
@@ -65,7 +67,7 @@ func shownAll(errs []error) string {
 // packages below it, which quote whatever they repeat.
 func isKnown(err error) bool {
 	for _, known := range []error{
-		ErrTooLarge, ErrRepeated, context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
+		ErrTooLarge, ErrRepeated, errMalformedStatus, context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
 		net.ErrClosed, http.ErrSchemeMismatch,
 	} {
 		if err == known { //nolint:errorlint // its own text, not that of one below

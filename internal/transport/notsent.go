@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,28 +21,35 @@ import (
 // send it a second time. net/http may try several times within one attempt, and trace hooks run on any goroutine, so
 // what was once seen stays seen.
 type evidence struct {
-	end        context.CancelFunc // of the attempt
-	body       *bytes.Reader
-	asked, got atomic.Bool // for and of a connection, for any request
+	end      context.CancelFunc // of the attempt
+	seal     func() bool        // takes the body away, and reports whether nobody has read it
+	asked    atomic.Bool        // for a connection, for any request
+	repeated atomic.Bool
 
-	url          url.URL // of the request
-	field, value string  // the header field by which a delivery of the request is known
-	repeated     atomic.Bool
+	// What identifies the request: its address, host, length and signature, "" for none.
+	url                     url.URL
+	host, length, signature string
 
-	mu         sync.Mutex
-	deliveries int
-	conns      []net.Conn
-	first      [1]net.Conn // where conns begins
+	mu     sync.Mutex
+	got    bool // a connection, for any request
+	sealed bool
+	// How often a header with the signature was written, and one to the host, of whatever length and of the request's.
+	// A wrapper may sign again, or send the request to another host, but hardly both.
+	signed, hosted, sized int
+	toHost                bool // the header that is being written is to the host
+	conns                 []net.Conn
+	first                 [1]net.Conn // where conns begins
 }
 
-// remember stores what identifies the signed request later, whichever host a wrapper sends it to: its signature.
+// remember stores what identifies the signed request later.
 func (e *evidence) remember(req *http.Request) {
 	e.url = *req.URL
 	e.conns = e.first[:0]
-	e.field, e.value = "host", cmp.Or(req.Host, req.URL.Host)
+	e.host = cmp.Or(req.Host, req.URL.Host)
+	e.length = strconv.FormatInt(req.ContentLength, 10)
 	for name, values := range req.Header {
-		if strings.EqualFold(name, "signature") && len(values) == 1 && values[0] != "" {
-			e.field, e.value = "signature", values[0]
+		if strings.EqualFold(name, "signature") && len(values) == 1 {
+			e.signature = strings.TrimSpace(values[0]) // as it is written
 		}
 	}
 }
@@ -58,7 +68,7 @@ func (e *evidence) watch(ctx context.Context) context.Context {
 func (e *evidence) getConn(hostPort string) {
 	e.asked.Store(true)
 	e.mu.Lock()
-	again := e.deliveries > 0
+	again := e.deliveries() > 0
 	e.mu.Unlock()
 	if again && hostPort == e.hostPort() {
 		e.stop()
@@ -71,31 +81,53 @@ func (e *evidence) hostPort() string {
 	return net.JoinHostPort(e.url.Hostname(), port)
 }
 
+// gotConn closes a connection that comes after the request was called not sent.
 func (e *evidence) gotConn(info httptrace.GotConnInfo) {
-	e.got.Store(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.got = true
 	e.conns = append(e.conns, info.Conn)
+	if e.sealed {
+		_ = info.Conn.Close()
+	}
 }
 
-// wroteHeaderField sees every field before the body is written. As the request's own field is written a second time, it
-// closes the connections: whatever context the wrapper uses, the second request cannot be delivered whole.
+// wroteHeaderField sees every field before the body is written. As the request's own fields are written a second time, it
+// closes the connections: whether or not the wrapper can be cancelled, the second request cannot be delivered whole.
 func (e *evidence) wroteHeaderField(name string, values []string) {
-	if name == ":authority" { // as HTTP/2 calls the host
-		name = "host"
-	}
-	if len(values) == 0 || values[0] != e.value || !strings.EqualFold(name, e.field) {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.deliveries++; e.deliveries == 1 {
+	before := e.deliveries()
+	switch strings.ToLower(name) {
+	case "host", ":authority": // as HTTP/2 calls it
+		e.toHost = slices.Contains(values, e.host)
+		if e.toHost {
+			e.hosted++
+		}
+	case "content-length":
+		if e.toHost && slices.Contains(values, e.length) {
+			e.sized++
+		}
+	case "signature":
+		if e.signature != "" && slices.Contains(values, e.signature) {
+			e.signed++
+		}
+	}
+	if now := e.deliveries(); now == before || now < 2 {
 		return
 	}
 	e.stop()
 	for _, conn := range e.conns {
 		_ = conn.Close()
 	}
+}
+
+// deliveries counts how often the request was begun to be written, as far as can be told.
+func (e *evidence) deliveries() int {
+	if e.signature == "" {
+		return e.hosted
+	}
+	return max(e.signed, e.sized)
 }
 
 func (e *evidence) stop() {
@@ -109,11 +141,54 @@ func (e *evidence) stop() {
 // HTTP/2 a whole request can arrive without them.
 func (e *evidence) notSent() bool {
 	e.end() // what is still in flight may get no connection once the evidence has been looked at
-	if !e.asked.Load() || e.got.Load() || int64(e.body.Len()) != e.body.Size() {
-		return false
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sealed = e.asked.Load() && !e.got && e.seal()
+	return e.sealed
+}
+
+// sealable returns a body for a request, and a function that takes it away from whoever reads it later and reports
+// whether nobody has read it before. net/http's own transport gets a type that it knows, since any other costs a write
+// for the header; a foreign one may read on another goroutine, after it has returned.
+func sealable(data []byte, foreign bool) (body io.ReadCloser, seal func() bool) {
+	reader := bytes.NewReader(data)
+	if foreign {
+		b := &sealedBody{reader: reader}
+		return b, b.seal
 	}
-	_, _ = e.body.Seek(0, io.SeekEnd)
-	return true
+	return io.NopCloser(reader), func() bool {
+		unread := int64(reader.Len()) == reader.Size()
+		_, _ = reader.Seek(0, io.SeekEnd)
+		return unread
+	}
+}
+
+type sealedBody struct {
+	mu      sync.Mutex
+	reader  *bytes.Reader
+	touched bool
+	sealed  bool
+}
+
+var errSealed = errors.New("the attempt has ended")
+
+func (b *sealedBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sealed {
+		return 0, errSealed
+	}
+	b.touched = true
+	return b.reader.Read(p)
+}
+
+func (*sealedBody) Close() error { return nil }
+
+func (b *sealedBody) seal() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sealed = true
+	return !b.touched
 }
 
 // plain reports whether rt is net/http's own transport with nothing foreign behind it, whose trace can be relied on. It

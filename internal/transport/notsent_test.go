@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -26,7 +25,8 @@ func attempt(t *testing.T, address string, change func(*http.Request)) (*evidenc
 		change(req)
 	}
 	ctx, end := context.WithCancel(t.Context())
-	seen := &evidence{end: end, body: bytes.NewReader([]byte("{}"))}
+	seen := &evidence{end: end}
+	_, seen.seal = sealable([]byte("{}"), false)
 	seen.remember(req)
 	return seen, httptrace.ContextClientTrace(seen.watch(ctx)), ctx
 }

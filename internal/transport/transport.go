@@ -30,6 +30,8 @@ var (
 	ErrTooLarge = errors.New("response too large")
 	// ErrRepeated is returned when the transport was stopped as it was about to send a request again.
 	ErrRepeated = errors.New("the transport tried to send the request again")
+
+	errMalformedStatus = errors.New("malformed HTTP status")
 )
 
 // Config is what a Client works with; every field must be set, but for HTTP and Trust.
@@ -117,8 +119,13 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 			err = outer.Err // the rest repeats the method and the address
 		}
 	} else {
-		result.Status, result.Header, result.At = resp.StatusCode, resp.Header, time.Now()
+		result.At = time.Now()
 		result.Body, err = c.readBody(resp)
+		if resp.StatusCode < 100 || resp.StatusCode > 999 { // which only HTTP/2 lets through: it may be any number
+			result.Body, err = nil, errMalformedStatus
+		} else {
+			result.Status, result.Header = resp.StatusCode, resp.Header
+		}
 	}
 	result.Repeated = seen.repeated.Load()
 	switch {
@@ -127,7 +134,7 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 		result.Err = &failure{repeatedError(caller, err)}
 	default:
 		result.Err = &failure{contextError(ctx, err)}
-		result.NotSent = result.Status == 0 && seen.notSent() && (c.config.Trust || plain(c.http.Transport))
+		result.NotSent = result.At.IsZero() && seen.notSent() && (c.config.Trust || plain(c.http.Transport))
 	}
 	result.Duration = time.Since(start)
 	return result
@@ -147,8 +154,9 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 	// The signer may have read or replaced the body. With GetBody set, net/http would send a request again on its
 	// own after some failures of a connection. A reader of a type that net/http does not know would cost a write
 	// of its own for the header.
-	seen.body = bytes.NewReader(r.Body)
-	req.Body, req.ContentLength = io.NopCloser(seen.body), int64(len(r.Body))
+	_, own := c.http.Transport.(*http.Transport)
+	req.Body, seen.seal = sealable(r.Body, !own && c.http.Transport != nil)
+	req.ContentLength = int64(len(r.Body))
 	req.GetBody = nil
 	// What frames the request is not a signer's to choose: a trailer or another encoding would let the service read
 	// another body than the one that was signed.

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -26,7 +25,8 @@ import (
 )
 
 func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
-	seen := evidence{body: bytes.NewReader([]byte("{}"))}
+	var seen evidence
+	_, seen.seal = sealable([]byte("{}"), false)
 	hooks := httptrace.ContextClientTrace(seen.watch(t.Context()))
 	hooks.GetConn("service")
 	// A connection that comes at the last moment, as the attempt ends, must count.
@@ -79,7 +79,7 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: secret}, "proxyconnect tcp: " + unknown},
 		{errors.Join(io.EOF, secret), "EOF: " + unknown},
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "a"}},
-			"tls: failed to verify certificate: x509: certificate is not valid for any names, but wanted to match a"},
+			"tls: failed to verify certificate: the certificate is not valid for a"},
 		{own("4111111111111111"), "transport.own (text hidden: it may repeat the request)"},
 	} {
 		f := &failure{test.err}

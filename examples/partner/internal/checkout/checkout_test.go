@@ -208,12 +208,12 @@ func TestAFaultLeadsToItsState(t *testing.T) {
 		// It refuses the caller.
 		{json(before, http.StatusUnauthorized, `{"error_code":"signature"}`), created, pending, true},
 		{json(before, http.StatusForbidden, `{"error_code":"ids"}`), created, pending, true},
-		{json(before, http.StatusTooManyRequests, `{"error_code":"rate"}`), created, pending, true},
+		{paymentsvctest.TooManyRequests(before, time.Minute), created, pending, true},
 		// It says so and has started it all the same: the second start is refused, and that is not believed.
 		{json(after, http.StatusUnauthorized, `{"error_code":"signature"}`), created, pending, false},
 
 		// A 4xx that is not in the service's format is perhaps not its answer.
-		{paymentsvctest.TooManyRequests(before, time.Minute), unknown, pending, true},
+		{paymentsvctest.Answer(before, http.StatusTooManyRequests, "text/plain", "too many requests"), unknown, pending, true},
 		{paymentsvctest.TooManyRequests(after, time.Minute), unknown, pending, false},
 		{json(before, http.StatusForbidden, `{}`), unknown, pending, true},
 		{json(before, http.StatusNotFound, `not json`), unknown, pending, true},

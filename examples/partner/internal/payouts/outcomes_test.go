@@ -53,8 +53,8 @@ func TestWhatBecomesOfAPayout(t *testing.T) {
 		"an error without a code":      {paymentsvctest.Reject(403, "", ""), parked(0)},
 		"a proxy forbids it":           {forbidden(after), parked(1)},
 		"a proxy answers with a code":  {paymentsvctest.Reject(504, "upstream_timeout", ""), parked(0)},
-		"too many requests":            {paymentsvctest.Reject(429, "rate", ""), paid(2)},
-		"a proxy's rate limit":         {paymentsvctest.TooManyRequests(before, 0), parked(0)},
+		"too many requests":            {paymentsvctest.TooManyRequests(before, 0), paid(2)},
+		"a proxy's rate limit":         {paymentsvctest.Answer(before, 429, "text/plain", "too many requests"), parked(0)},
 		"too many requests and paid":   {paymentsvctest.TooManyRequests(after, 0), parked(1)},
 		"the balance is empty":         {paymentsvctest.Reject(422, "balance", ""), paid(2)},
 	}
