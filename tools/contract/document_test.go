@@ -65,24 +65,18 @@ func (s *schema) names() []string {
 	return names
 }
 
-// paths are the operation's paths, one for each payment type, which are the values.
-func (o *operation) paths() map[string]string {
-	if o.types == nil {
-		return map[string]string{o.path: ""}
-	}
-	paths := map[string]string{}
-	for _, name := range o.types {
-		paths[strings.ReplaceAll(o.path, "{type}", name)] = name
-	}
-	return paths
-}
+// route is a path of an operation, with the payment type in it.
+type route struct{ path, paymentType string }
 
-// firstPath is one of paths.
-func (o *operation) firstPath() (path, paymentType string) {
-	if o.types == nil {
-		return o.path, ""
+// routes are the operation's paths, one for each payment type.
+func (o *operation) routes() (all []route) {
+	for _, name := range o.types {
+		all = append(all, route{strings.ReplaceAll(o.path, "{type}", name), name})
 	}
-	return strings.ReplaceAll(o.path, "{type}", o.types[0]), o.types[0]
+	if all == nil {
+		return []route{{o.path, ""}}
+	}
+	return all
 }
 
 func readDocument(t testing.TB) *document {

@@ -27,14 +27,14 @@ func TestPrismTakesEveryCallAndRejectsWhatIsBroken(t *testing.T) {
 	require.NoError(t, err)
 	cfg := paymentsvc.Config{BaseURL: base, PartnerID: partnerID, ProjectID: projectID, Signer: signer}
 	for _, o := range readDocument(t).operations {
-		path, paymentType := o.firstPath()
-		_, err := invoke(t, newClient(t, cfg), o.id, paymentType, minimal(t, o))
+		route := o.routes()[0]
+		_, err := invoke(t, newClient(t, cfg), o.id, route.paymentType, minimal(t, o))
 		require.NoError(t, err, o.id)
 
 		full := fullBody(t, o.request)
-		unsigned := p.post(base+path, objectOf(full))
+		unsigned := p.post(base+route.path, objectOf(full))
 		unsigned.header.Del("Signature")
-		for _, m := range []*message{unsigned, p.post(base+path, objectOf(with(full, "partner_id", `"text"`)))} {
+		for _, m := range []*message{unsigned, p.post(base+route.path, objectOf(with(full, "partner_id", `"text"`)))} {
 			resp, err := http.DefaultClient.Do(m.request())
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())

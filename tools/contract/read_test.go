@@ -36,8 +36,8 @@ func readers(t testing.TB) (list []reader) {
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: p.scheme(), Secret: secret, Now: now})
 	require.NoError(t, err)
 	for _, o := range d.operations {
-		path, paymentType := o.firstPath()
-		answered := func(body string) *message { return p.post(base+path, "{}").answered(body) }
+		route := o.routes()[0]
+		answered := func(body string) *message { return p.post(base+route.path, "{}").answered(body) }
 		list = append(list, reader{
 			id:      o.id,
 			schema:  o.answer,
@@ -48,7 +48,7 @@ func readers(t testing.TB) (list []reader) {
 					HTTPClient: &http.Client{Transport: answering{answered(body)}},
 					Retry:      paymentsvc.Retry{MaxAttempts: 1},
 				})
-				return invoke(t, client, o.id, paymentType, minimal(t, o))
+				return invoke(t, client, o.id, route.paymentType, minimal(t, o))
 			},
 		})
 	}
