@@ -1,6 +1,7 @@
 package paymentsvc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,7 +54,7 @@ type payoutBody struct {
 }
 
 func (r PayoutRequest) body(id ids) (*payoutBody, error) {
-	err := firstError(
+	err := cmp.Or(
 		checkAmount(r.Amount),
 		checkText("Destination (destination)", r.Destination),
 		checkText("UserData (user_data)", r.UserData),
@@ -65,7 +66,7 @@ func (r PayoutRequest) body(id ids) (*payoutBody, error) {
 // request need not be complete. It returns an error that wraps [ErrInvalidRequest] for text that is not valid UTF-8,
 // which could not be read back as it was.
 func (r PayoutRequest) JSON() (json.RawMessage, error) {
-	if err := firstError(
+	if err := cmp.Or(
 		checkUTF8("Destination (destination)", r.Destination),
 		checkUTF8("UserData (user_data)", r.UserData),
 	); err != nil {

@@ -1,6 +1,7 @@
 package paymentsvc
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ type paymentBody struct {
 
 // body validates the request and returns what is sent.
 func (r PaymentRequest) body(id ids) (*paymentBody, error) {
-	if err := firstError(
+	if err := cmp.Or(
 		checkAmount(r.Amount),
 		checkRequired("UserData (user_data)", r.UserData),
 	); err != nil {
@@ -245,16 +246,7 @@ func checkUTF8(field, text string) error {
 
 // checkText rejects text that is not set or that JSON would change.
 func checkText(field, text string) error {
-	return firstError(checkRequired(field, text), checkUTF8(field, text))
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(checkRequired(field, text), checkUTF8(field, text))
 }
 
 // invalidObject keeps the text of an encoder's error out of sight: it may quote card data.
