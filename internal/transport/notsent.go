@@ -98,17 +98,17 @@ func (e *evidence) wroteHeaderField(name string, values []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.deliveries()
-	switch strings.ToLower(name) {
-	case "host", ":authority": // as HTTP/2 calls it
+	switch {
+	case strings.EqualFold(name, "host"), name == ":authority": // as HTTP/2 calls it
 		e.toHost = slices.Contains(values, e.host)
 		if e.toHost {
 			e.hosted++
 		}
-	case "content-length":
+	case strings.EqualFold(name, "content-length"):
 		if e.toHost && slices.Contains(values, e.length) {
 			e.sized++
 		}
-	case "signature":
+	case strings.EqualFold(name, "signature"):
 		if e.signature != "" && slices.Contains(values, e.signature) {
 			e.signed++
 		}
