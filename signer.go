@@ -117,7 +117,7 @@ func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
 // Signature returns the signature of m under secret, for tests and for servers of your own. It returns an error if the
 // scheme is incomplete, the secret empty or m nil. [HMACSigner] and [Webhook] do the same with less work per call.
 func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
-	a, err := newAuthenticator(s, []Secret{secret})
+	a, err := newAuthenticator(s, []Secret{secret}, true)
 	if err != nil {
 		return "", err
 	}
@@ -155,13 +155,18 @@ type scratch struct {
 	signature []byte
 }
 
-func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
+// newAuthenticator rejects secrets that are a mistake; lineBreak accepts text that ends in one.
+func newAuthenticator(s Scheme, secrets []Secret, lineBreak bool) (*authenticator, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	keys := make([][]byte, 0, len(secrets))
 	for i, secret := range secrets {
-		if err := secret.check(secretField(i, len(secrets))); err != nil {
+		field := "Secret"
+		if len(secrets) > 1 {
+			field = fmt.Sprintf("Secrets[%d]", i)
+		}
+		if err := secret.check(field, lineBreak); err != nil {
 			return nil, err
 		}
 		keys = append(keys, []byte(secret))
@@ -176,14 +181,6 @@ func newAuthenticator(s Scheme, secrets []Secret) (*authenticator, error) {
 	a := &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}
 	a.release(a.take()) // so that a key that crypto/hmac rejects fails here and not at the first message
 	return a, nil
-}
-
-// secretField names secret i of n.
-func secretField(i, n int) string {
-	if n > 1 {
-		return fmt.Sprintf("Secrets[%d]", i)
-	}
-	return "Secret"
 }
 
 func (a *authenticator) take() *scratch { return a.scratch.Get().(*scratch) }
@@ -255,8 +252,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // is always nil.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// check rejects secrets that are a mistake; field names the secret.
-func (s Secret) check(field string) error {
+// check rejects secrets that are a mistake; field names the secret, and lineBreak accepts text that ends in one.
+func (s Secret) check(field string, lineBreak bool) error {
 	blank := func(r rune) bool { return unicode.IsSpace(r) || r == 0 || r == '\ufeff' }
 	switch {
 	case s == "":
@@ -265,18 +262,16 @@ func (s Secret) check(field string) error {
 		return invalid(field, "nothing but white space or NUL") // HMAC takes NULs for the empty key, which anybody can sign with
 	case s == redacted:
 		return invalid(field, "the placeholder of a Secret that was written as text, not the key itself")
+	case !lineBreak && s.isLine():
+		return invalid(field, "ends in a line break, as a key read from a file often does: trim it, or set SecretEndsInLineBreak")
 	}
 	return nil
 }
 
-// checkEnd rejects text that ends in a line break. A key of other bytes may end in any of them by chance.
-func (s Secret) checkEnd(field string, lineBreak bool) error {
+// isLine reports whether s is text that ends in a line break. A key of other bytes may end in any of them by chance.
+func (s Secret) isLine() bool {
 	text := strings.TrimRight(string(s), "\r\n")
-	isText := utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
-	if text != string(s) && isText && !lineBreak {
-		return invalid(field, "ends in a line break, as a key read from a file often does: trim it, or set SecretEndsInLineBreak")
-	}
-	return nil
+	return text != string(s) && utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
 }
 
 // HMACConfig configures an [HMACSigner].
@@ -305,10 +300,7 @@ var errNotMade = errors.New("nil or zero value")
 
 // NewHMACSigner returns a signer for c. Errors wrap [ErrInvalidRequest] and name the field.
 func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
-	a, err := newAuthenticator(c.Scheme, []Secret{c.Secret})
-	if err == nil {
-		err = c.Secret.checkEnd("Secret", c.SecretEndsInLineBreak)
-	}
+	a, err := newAuthenticator(c.Scheme, []Secret{c.Secret}, c.SecretEndsInLineBreak)
 	if err != nil {
 		return nil, fmt.Errorf("paymentsvc: HMACConfig: %w", err)
 	}

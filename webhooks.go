@@ -64,10 +64,7 @@ type Webhook struct {
 
 // NewWebhook returns a [Webhook] for c. Errors wrap [ErrInvalidRequest] and name the field.
 func NewWebhook(c WebhookConfig) (*Webhook, error) {
-	a, err := newAuthenticator(c.Scheme, c.Secrets)
-	for i := 0; i < len(c.Secrets) && err == nil; i++ {
-		err = c.Secrets[i].checkEnd(secretField(i, len(c.Secrets)), c.SecretEndsInLineBreak)
-	}
+	a, err := newAuthenticator(c.Scheme, c.Secrets, c.SecretEndsInLineBreak)
 	switch {
 	case err != nil:
 	case len(c.Secrets) == 0:
