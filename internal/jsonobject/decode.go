@@ -98,8 +98,12 @@ func mentions(value any, name string) bool {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, member := range value {
-			raw, err := json.Marshal(member)
-			if err == nil && strings.EqualFold(key, name) && !empty(raw) || mentions(member, name) {
+			if strings.EqualFold(key, name) { // which ends the walk where it is not empty, so nothing is encoded twice
+				if raw, err := json.Marshal(member); err == nil && !empty(raw) {
+					return true
+				}
+			}
+			if mentions(member, name) {
 				return true
 			}
 		}

@@ -491,3 +491,23 @@ func wholeSurrogates(quoted string) bool {
 	}
 	return true
 }
+
+func TestMentions(t *testing.T) {
+	for data, want := range map[string]bool{
+		`{"id":"a"}`:                       true,
+		`{"ID":"a"}`:                       true,
+		`{"data":[{"x":{"Id":17}}]}`:       true,
+		"\ufeff" + `{"data":{"id":"a"}}`:   true,
+		`{"code":1}` + "\n" + `{"Id":"a"}`: true, // two values, and so as text
+		`<id>a</id>`:                       true,
+		`{"id":null,"data":{"id":""}}`:     false,
+		`{"id":{},"data":{"id":0}}`:        false,
+		`{"identity":"a","x":["id"]}`:      false,
+		`{}`:                               false,
+		``:                                 false,
+	} {
+		require.Equal(t, want, jsonobject.Mentions([]byte(data), "id"), data)
+	}
+	deep := strings.Repeat(`{"a":`, 9_000) + `{"id":"x"}` + strings.Repeat("}", 9_000)
+	require.True(t, jsonobject.Mentions([]byte(deep), "id"))
+}
