@@ -234,7 +234,7 @@ func (e ServiceError) MarshalJSON() ([]byte, error) {
 }
 
 // ErrorDecoder finds the service's error in an answer, or returns nil when the answer holds none. It sees every whole
-// answer first, with any HTTP status: section 7 of the interface document gives success and error one shape, and shows
+// answer first, with any HTTP status: section 7 of the interface document shows one shape for success and error, and
 // neither the names of the error fields nor the HTTP statuses. What it reports is taken for the service's own word, so
 // it must recognize the service's format and not whatever a proxy may answer.
 //

@@ -429,7 +429,7 @@ func ExampleWebhook_Handler() {
 	// 400
 }
 
-// webContext stands for the context that a web framework passes to its handlers.
+// webContext is the context that a web framework passes to its handlers.
 type webContext interface {
 	Header() http.Header
 	Body() ([]byte, error)
@@ -595,7 +595,7 @@ func ExampleWebhook_Parse() {
 	// 401
 }
 
-// table stands for a table with a unique index. In a database, use one transaction for all of a notification.
+// table represents a table with a unique index. In a database, use one transaction for all of a notification.
 type table map[string]paymentsvc.StatusName
 
 // insert is

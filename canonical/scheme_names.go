@@ -7,7 +7,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// word is a name of the text form. Code is its name in Go; one of the other fields says what it stands for.
+// word is a name of the text form. Code is its name in Go; one of the other fields says what it means.
 type word struct {
 	text, code string
 	signs      bool // the body or a field of it

@@ -37,7 +37,7 @@ const (
 
 func exceptions() []exception {
 	const (
-		noMethod  = "calls no method of what stands in an unexported field"
+		noMethod  = "calls no method of what is in an unexported field"
 		pointer   = "`%s` and `%d` of a pointer in an unexported field"
 		wraps     = "`%d` of an error that wraps or joins another"
 		misuse    = "`%w` outside `fmt.Errorf`"
