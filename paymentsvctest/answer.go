@@ -71,7 +71,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.leave()
 	endpoint := s.endpointOf(r.URL.Path)
-	n, e := s.arriving(endpoint, r.RemoteAddr)
+	n, e := s.arriving(endpoint, r)
 	if e.reset {
 		s.abandon(w, true)
 		return
@@ -115,11 +115,12 @@ func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) an
 		a, why = s.perform(call)
 	}
 	if why == nil {
+		s.checked(r, Verdict{})
 		return a
 	}
-	s.reject(r, endpoint, n, body, why)
+	s.checked(r, s.reject(r, endpoint, n, body, why))
 	how := s.cfg.Errors[why.problem]
-	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, why.message)
+	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, s.explanation(why))
 }
 
 // ends waits as a stage says, and reports whether the request ends there.
@@ -214,18 +215,21 @@ func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
 		draft.script = s.cfg.Script(draft.Order)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	before := len(s.books.orders)
 	o, why := s.books.start(draft, s.cfg.Repeated, s.cfg.RefuseOverdraft)
 	if why != nil {
+		s.mu.Unlock()
 		return answer{}, why
 	}
-	return startAnswer(o), nil
+	started, isNew := o.Order, len(s.books.orders) > before
+	s.mu.Unlock()
+	if isNew && s.cfg.OnStart != nil {
+		s.cfg.OnStart(started)
+	}
+	return startAnswer(started, s.cfg.Pages), nil
 }
 
-// pages is where the addresses of forms and invoices lead: nowhere, for .example is nobody's.
-const pages = "https://pay.example/"
-
-func startAnswer(o *order) answer {
+func startAnswer(o Order, pages string) answer {
 	switch o.Kind {
 	case KindForm:
 		return jsonAnswer(http.StatusOK, struct {

@@ -60,6 +60,7 @@ type order struct {
 	Order
 	script   []paymentsvc.StatusName // the statuses still to come
 	refunded money
+	restored bool // its destination is not known
 }
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
@@ -82,6 +83,7 @@ type account struct {
 type books struct {
 	numbers    map[paymentsvc.StatusName]Numbers
 	orders     []*order
+	last       int // the highest number of an order
 	byID       map[string]*order
 	byUserData map[userKey][]*order
 	started    map[string]int // orders by user_data
@@ -118,7 +120,8 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	key := userKey{o.ProjectID, o.payout(), o.UserData}
 	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
 		first := known[0]
-		same := first.Kind == o.Kind && first.Type == o.Type && first.Amount.Equal(o.Amount) && first.Destination == o.Destination
+		same := first.Kind == o.Kind && first.Type == o.Type && first.Amount.Equal(o.Amount) &&
+			(first.restored || first.Destination == o.Destination)
 		switch {
 		case repeated == RejectRepeated:
 			return nil, refuse(ProblemRepeated, "user_data was used before")
@@ -127,8 +130,8 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 		}
 		return first, nil
 	}
-	o.Number = len(b.orders) + 1
-	o.OrderID = fmt.Sprintf("00000000-0000-4000-8000-%012d", o.Number)
+	o.Number = b.last + 1
+	o.OrderID = orderID(o.Number)
 	o.Status = paymentsvc.StatusPending
 	o.Numbers = b.numbers[o.Status]
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
@@ -139,12 +142,18 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 		return nil, refuse(ProblemBalance, "the payout balance does not cover it")
 	}
 	b.accounts[o.ProjectID] = moved
-	entry := &o
+	return b.enter(o), nil
+}
+
+// enter adds an order that its account already counts.
+func (b *books) enter(o order) *order {
+	entry, key := &o, userKey{o.ProjectID, o.payout(), o.UserData}
 	b.orders = append(b.orders, entry)
 	b.byID[o.OrderID] = entry
 	b.byUserData[key] = append(b.byUserData[key], entry)
 	b.started[o.UserData]++
-	return entry, nil
+	b.last = max(b.last, o.Number)
+	return entry
 }
 
 // find returns the order that a status request means; both identifiers, if given, must lead to it.

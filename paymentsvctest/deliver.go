@@ -139,7 +139,7 @@ func (s *Server) due() ([]*letter, Receiver) {
 func (s *Server) decide(l *letter) {
 	var faults []NotificationFault
 	for _, r := range s.notifyRules {
-		if r.On != "" && r.On != string(l.Event) {
+		if r.On != "" && r.On != string(l.Event) || r.letters != nil && !r.letters(l.Notification) {
 			continue
 		}
 		r.arrivals++

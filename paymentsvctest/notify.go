@@ -32,12 +32,20 @@ func (n Notification) String() string {
 
 // Receiver is where notifications go. The zero value is nowhere.
 type Receiver struct {
-	address string
-	handler http.Handler
+	address   string
+	handler   http.Handler
+	transport http.RoundTripper // nil for the server's own
 }
 
 // ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for an answer.
 func ToURL(address string) Receiver { return Receiver{address: address} }
+
+// Via returns the receiver with a transport, such as one that records: Deliver and Send pass their context and signed
+// requests to it. It has no effect on [ToHandler].
+func (r Receiver) Via(transport http.RoundTripper) Receiver {
+	r.transport = transport
+	return r
+}
 
 // ToHandler passes notifications to h, as requests for a path such as "/notifications", on the goroutine of Deliver or
 // Send: when these return, h has returned. It does not recover a panic of h.

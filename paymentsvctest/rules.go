@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -74,6 +75,8 @@ type Rule struct {
 
 	server   *Server
 	which    Which
+	requests func(*http.Request) bool // which of them, nil for all
+	letters  func(Notification) bool
 	faults   []Fault             // of requests
 	notified []NotificationFault // of notifications
 	// The server's lock guards these.
@@ -110,24 +113,23 @@ func (r *Rule) String() string {
 // Fault makes a rule: the requests to endpoint that which selects get all of the faults. Faults of several rules
 // combine, in the order in which the rules were made.
 func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
-	r := &Rule{On: endpoint, Which: which.String(), Faults: texts(faults), server: s, which: which, faults: faults}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ruleCount++
-	r.ID = s.ruleCount
-	s.rules = append(s.rules, r)
-	return r
+	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), which: which, faults: faults})
 }
 
 // FaultNotifications makes a rule for the notifications of an event, or "" for all. It counts each time that
 // [Server.Deliver] is about to send one; [Server.Send] takes its faults as arguments instead.
 func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, faults ...NotificationFault) *Rule {
-	r := &Rule{On: string(event), Which: which.String(), Faults: texts(faults), server: s, which: which, notified: faults}
+	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), which: which, notified: faults})
+}
+
+// fault adds a rule to a list.
+func (s *Server) fault(list *[]*Rule, r *Rule) *Rule {
+	r.server, r.Which = s, r.which.String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ruleCount++
 	r.ID = s.ruleCount
-	s.notifyRules = append(s.notifyRules, r)
+	*list = append(*list, r)
 	return r
 }
 
@@ -236,14 +238,14 @@ func (s *Server) connecting(endpoint string) bool {
 }
 
 // arriving counts a request and decides on its faults.
-func (s *Server) arriving(endpoint, from string) (n int, e *effects) {
+func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.dialed[from] // its client asked connecting
+	known := s.dialed[req.RemoteAddr] // its client asked connecting
 	s.arrivals[endpoint]++
 	var faults []Fault
 	for _, r := range s.rules {
-		if !covers(r.On, endpoint) {
+		if !covers(r.On, endpoint) || r.requests != nil && !r.requests(req) {
 			continue
 		}
 		r.arrivals++
