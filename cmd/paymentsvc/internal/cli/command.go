@@ -210,3 +210,15 @@ func distance(a, b string) int {
 	}
 	return rows[len(a)][len(b)]
 }
+
+// Names returns the names of the command's flags, sorted.
+func (cmd Command) Names() []string {
+	var names []string
+	for _, f := range cmd.all() {
+		if f.Kind != JSON {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

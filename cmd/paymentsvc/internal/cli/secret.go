@@ -19,7 +19,7 @@ const (
 // ReadInput reads a file, or standard input for "-". what names it in errors, such as "-secret-file" or "FILE".
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
-		data, err := os.ReadFile(inDir(c.Dir, path)) //nolint:gosec // the file is the user's to name
+		data, err := os.ReadFile(inDir(c.Dir, path))
 		if err != nil {
 			return nil, Usagef("%s: %w", what, withoutPath(err))
 		}

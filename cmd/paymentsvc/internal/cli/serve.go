@@ -88,7 +88,7 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	}
 	_ = server.Close()
 	for range running {
-		<-ended
+		_ = <-ended // the server is closed
 	}
 	if died != nil && !errors.Is(died, http.ErrServerClosed) {
 		err = died
