@@ -86,8 +86,8 @@ func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 		panic(http.ErrAbortHandler) // HTTP/2: net/http then ends the stream
 	}
 	if hard {
-		if tcp, ok := plain(conn).(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // or else it is closed the soft way
+		if socket, ok := plain(conn).(interface{ SetLinger(sec int) error }); ok {
+			_ = socket.SetLinger(0) // or else it is closed the soft way
 		}
 	}
 	s.hangUp(conn)
