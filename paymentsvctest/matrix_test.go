@@ -183,8 +183,8 @@ func cell(t *testing.T, srv *paymentsvctest.Server, row row, o operation, kept b
 	if rule == nil {
 		return result
 	}
-	if rule.Hits() == 0 {
-		result += ", but the fault never came"
+	if rule.Hits() == 0 != (row.faults == "cut-unframed 1000") {
+		result += ", but the fault had no effect, or one where it can have none"
 	}
 	if got := srv.Requests(o.endpoint) - arrived; got != attempts && row.faults != "refuse" {
 		result += fmt.Sprintf(", but %d arrived", got)
@@ -251,7 +251,7 @@ func TestAnAnswerCutAtAnyByteIsNeverASuccess(t *testing.T) {
 					rule := srv.Fault(o.endpoint, paymentsvctest.Every(), cut(n))
 					err := o.call(t.Context(), client, fmt.Sprintf("%s %s", o.endpoint, cut(n)), paymentID, payoutID)
 					rule.Remove()
-					require.Equal(t, 1, rule.Hits())
+					require.Equal(t, err != nil, rule.Hits() == 1)
 					if err == nil {
 						whole++
 						continue

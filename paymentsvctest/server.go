@@ -45,6 +45,7 @@ type Server struct {
 	notifyRules []*Rule
 	receiver    Receiver
 	outbox      []*letter
+	posted      []*letter // all that were ever in the outbox
 	deliveries  []Delivery
 
 	http     *http.Server
