@@ -3,6 +3,7 @@ package paymentsvctest
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,7 @@ func (f NotificationFault) String() string { return f.text }
 
 // deliveryEffects is the combination of the faults of one notification.
 type deliveryEffects struct {
+	strikes
 	lost      bool
 	delay     int
 	reorder   bool
@@ -27,17 +29,21 @@ type deliveryEffects struct {
 	repeat    int
 }
 
-func combineNotified(faults []NotificationFault) *deliveryEffects {
-	e := &deliveryEffects{}
+// add adds the faults of a rule, nil for those of Chaos and of Send; of two of one kind the later one counts.
+func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
+	left := 0
 	for _, f := range faults {
-		if f.apply != nil {
-			f.apply(e)
+		if f.apply == nil {
+			continue
 		}
+		left++
+		f.apply(e)
+		kind, _, _ := strings.Cut(f.text, " ")
+		e.strikes.add(kind, f.text, r, &left)
 	}
-	return e
 }
 
-// Lost does not send the notification. It counts as a failed attempt.
+// Lost does not send the notification, although a forgery of it. It counts as a failed attempt.
 func Lost() NotificationFault {
 	return NotificationFault{"lost", func(e *deliveryEffects) { e.lost = true }}
 }
@@ -47,7 +53,7 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered sends it after the next one; the last one waits for the next Deliver.
+// Reordered sends it after the next one; the last one waits for the next Deliver, for one that comes by then.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
@@ -58,6 +64,7 @@ func Delayed(n int) NotificationFault {
 }
 
 // Forged first sends a forgery, which claims SUCCESS, or FAILURE instead of SUCCESS, and is signed with an unknown key.
+// Nothing else goes wrong with the forgery.
 func Forged() NotificationFault {
 	return NotificationFault{"forged", func(e *deliveryEffects) { e.forge = true }}
 }
