@@ -221,11 +221,13 @@ type expectation struct {
 	HoldsFor string `json:"holds_for"`
 }
 
+// unbounded is the most that there may be where nothing says otherwise.
+const unbounded = 1 << 30
+
 // bounds returns how many there may be.
 func (x *expectation) bounds() (least, most int, err error) {
-	const many = 1 << 60
 	given := 0
-	least, most = 1, many
+	least, most = 1, unbounded
 	for _, bound := range []*int{x.Count, x.AtLeast, x.AtMost} {
 		if bound != nil {
 			given++
@@ -329,7 +331,7 @@ func postExpect(c *call) (int, any, error) {
 	}
 	met := func() bool {
 		n, hole, _, err := c.actual(&x)
-		return err == nil && n >= least && n <= most && (!hole || most > n)
+		return err == nil && n >= least && n <= most && (!hole || most == unbounded) // what was evicted can only add
 	}
 	ok := c.journal.waitFor(c.r.Context(), within, met)
 	if ok && holds > 0 {
@@ -353,7 +355,7 @@ func notMet(x *expectation, n, least, most int, near []string) error {
 	switch {
 	case least == most:
 		want = fmt.Sprint(least)
-	case most > 1<<40:
+	case most == unbounded:
 		want = fmt.Sprintf("%d or more", least)
 	case least == 0:
 		want = fmt.Sprintf("%d at most", most)

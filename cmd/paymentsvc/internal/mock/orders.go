@@ -303,7 +303,7 @@ func sending(r *http.Request) context.Context { return context.WithoutCancel(r.C
 
 func getClock(c *call) (int, any, error) {
 	now, frozen, timestamps, events := c.clock.state()
-	return http.StatusOK, clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), nil}, nil
+	return http.StatusOK, clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), []event{}}, nil
 }
 
 type clockAnswer struct {
@@ -311,7 +311,7 @@ type clockAnswer struct {
 	Frozen     bool      `json:"frozen"`
 	Timestamps bool      `json:"timestamps"`
 	Scheduled  []event   `json:"scheduled"`
-	Due        []event   `json:"due,omitempty"`
+	Due        []event   `json:"due"`
 }
 
 func putClock(c *call) (int, any, error) {
