@@ -50,6 +50,8 @@ func program() cli.Program {
 	return cli.Program{Name: "paymentsvc", Commands: []cli.Command{
 		signCommand(),
 		verifyCommand(),
+		listenCommand(),
+		triggerCommand(),
 		settingsCommand(),
 		completionCommand(),
 		versionCommand(),
