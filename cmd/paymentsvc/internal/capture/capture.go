@@ -235,6 +235,9 @@ func (t *text) finish(m Message, err error) (Message, error) {
 	if m.Method == "" {
 		m.Method = http.MethodPost
 	}
+	if !isToken(m.Method) {
+		return Message{}, t.fail(0, "the method has a character that no method can have")
+	}
 	m.Notes = append(slices.Clone(t.notes), m.Notes...)
 	host := m.Header.Get("Host")
 	m.Header.Del("Host") // net/http keeps it apart from the other headers too
