@@ -39,6 +39,15 @@ type Value struct {
 
 	rank rank
 	dir  string // which a path is relative to
+	key  string // in the settings file
+}
+
+// Place returns the origin with the key that a settings file has there, for errors.
+func (v Value) Place() string {
+	if v.rank == byFile {
+		return v.Origin + ": " + v.key
+	}
+	return v.Origin
 }
 
 type rank int
@@ -60,7 +69,7 @@ func (c *Call) resolve(flags []Flag, given line, file settingsFile) (map[string]
 		}
 		for _, text := range v.Texts {
 			if wrong := f.wrong(text); wrong != "" {
-				return nil, Usagef("%s: %s", v.Origin, wrong)
+				return nil, Usagef("%s: %s", v.Place(), wrong)
 			}
 		}
 		values[f.Name] = v
@@ -84,10 +93,10 @@ func (c *Call) value(f Flag, given line, file settingsFile) (Value, error) {
 	case variable != "":
 		return Value{Texts: []string{variable}, Origin: f.Variable(), rank: byVariable, dir: c.Dir}, nil
 	case inFile && f.Kind == JSON:
-		return Value{Raw: set.raw, Origin: set.where, rank: byFile}, nil
+		return Value{Raw: set.raw, Origin: set.where, rank: byFile, key: f.Key()}, nil
 	case inFile:
 		texts, err := set.texts(f)
-		return Value{Texts: texts, Origin: set.where, rank: byFile, dir: file.dir}, err
+		return Value{Texts: texts, Origin: set.where, rank: byFile, dir: file.dir, key: f.Key()}, err
 	case f.Default != "":
 		return Value{Texts: []string{f.Default}, Origin: "default", dir: c.Dir}, nil
 	}
@@ -169,18 +178,18 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	dec := json.NewDecoder(bytes.NewReader(v.Raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return false, Usagef("%s: %s: %s", v.Origin, name, strings.TrimPrefix(err.Error(), "json: "))
+		return false, Usagef("%s: %s", v.Place(), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return true, nil
 }
 
 // Fail returns a usage error about a flag's value, with its origin: the flag, the variable, or file, line and column.
 func (c *Call) Fail(name, format string, args ...any) error {
-	origin := c.Value(name).Origin
-	if origin == "default" {
-		origin = "-" + name
+	place := c.Value(name).Place()
+	if !c.Set(name) {
+		place = "-" + name
 	}
-	return Usagef(origin+": "+format, args...)
+	return Usagef("%s: %w", place, fmt.Errorf(format, args...))
 }
 
 // Tolerance returns the value of -tolerance. It has no default: the interface document shows none.

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -137,4 +138,16 @@ func isCardNumber(number string) bool {
 		sum += digit
 	}
 	return sum%10 == 0
+}
+
+// PrintRaw is [Call.Print] for a text that is written byte for byte, such as HTTP.
+func (c *Call) PrintRaw(kind string, object any, text string) error {
+	if c.isJSON() {
+		c.Print(kind, object)
+		return nil
+	}
+	if _, err := io.WriteString(c.Stdout, text); err != nil {
+		return &ExitError{ExitMachine, err}
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
 	if path == "" {
 		return "", nil
 	}
-	return c.ReadSecret(c.Value(flag).Origin, path)
+	return c.ReadSecret(c.Value(flag).Place(), path)
 }
 
 // ReadSecret reads a key from a file, or from standard input for "-". A byte order mark and one line end after the key
@@ -126,18 +126,18 @@ func (c *Call) SchemeText() (text, origin string, err error) {
 	case len(scheme.Texts)+len(file.Texts) == 0:
 		return "", "", Usagef("-scheme: not set; the interface document shows no canonical string: paymentsvc discover finds it")
 	case scheme.rank == file.rank:
-		return "", "", Usagef("%s and %s: want one of them", scheme.Origin, file.Origin)
+		return "", "", Usagef("%s and %s: want one of them", scheme.Place(), file.Place())
 	case scheme.rank > file.rank:
-		return scheme.Texts[0], scheme.Origin, nil
+		return scheme.Texts[0], scheme.Place(), nil
 	}
-	data, err := c.ReadInput(file.Origin, c.Text("scheme-file"))
+	data, err := c.ReadInput(file.Place(), c.Text("scheme-file"))
 	if err != nil {
 		return "", "", err
 	}
 	if isUTF16(data) {
-		return "", "", Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", file.Origin)
+		return "", "", Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", file.Place())
 	}
-	return strings.TrimSpace(strings.TrimPrefix(string(data), byteOrderMark)), file.Origin, nil
+	return strings.TrimSpace(strings.TrimPrefix(string(data), byteOrderMark)), file.Place(), nil
 }
 
 // Key returns the scheme with the secret of -secret-file.
