@@ -50,6 +50,7 @@ func program() cli.Program {
 	return cli.Program{Name: "paymentsvc", Commands: []cli.Command{
 		signCommand(),
 		verifyCommand(),
+		discoverCommand(),
 		settingsCommand(),
 		completionCommand(),
 		versionCommand(),
