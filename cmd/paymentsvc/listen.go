@@ -41,8 +41,8 @@ func listenCommand() cli.Command {
 	}
 }
 
-// receiver is a running listen.
-type receiver struct {
+// inbox is a running listen.
+type inbox struct {
 	c        *cli.Call
 	verifier *verifier
 	forward  *forwarder // nil without -forward
@@ -79,7 +79,7 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	r := &receiver{c: c, verifier: verifier, all: c.Bool("forward-all"), save: c.Text("save"), count: c.Int("count"), stop: stop}
+	r := &inbox{c: c, verifier: verifier, all: c.Bool("forward-all"), save: c.Text("save"), count: c.Int("count"), stop: stop}
 	to := ""
 	if target != nil {
 		r.forward = newForwarder(target, c.Text("host"), c.Duration("forward-timeout"))
@@ -114,7 +114,7 @@ func arrow(to string) string {
 }
 
 // end prints the summary and decides the exit code.
-func (r *receiver) end(ctx context.Context, err error) error {
+func (r *inbox) end(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.counts
@@ -137,7 +137,7 @@ func (r *receiver) end(ctx context.Context, err error) error {
 }
 
 // arrive returns the number of a message, 0 once there are enough.
-func (r *receiver) arrive() int64 {
+func (r *inbox) arrive() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.count > 0 && r.counts.Received == r.count {
@@ -148,7 +148,7 @@ func (r *receiver) arrive() int64 {
 }
 
 // ServeHTTP receives one message.
-func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost { // such as a browser's or a health check's GET
 		r.c.Note("%s is not counted: a notification is a POST", req.Method)
 		w.Header().Set("Allow", http.MethodPost)
@@ -174,7 +174,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // read reads and verifies a message.
-func (r *receiver) read(w http.ResponseWriter, req *http.Request) ([]byte, verdict) {
+func (r *inbox) read(w http.ResponseWriter, req *http.Request) ([]byte, verdict) {
 	body, err := readAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	if err == nil {
 		return body, r.verifier.verify(paymentsvc.KindNotification, req, body)
@@ -187,7 +187,7 @@ func (r *receiver) read(w http.ResponseWriter, req *http.Request) ([]byte, verdi
 }
 
 // handle forwards a message, or decides the answer itself.
-func (r *receiver) handle(w http.ResponseWriter, req *http.Request, body []byte, v *verdict) answer {
+func (r *inbox) handle(w http.ResponseWriter, req *http.Request, body []byte, v *verdict) answer {
 	broken := v.Reason == "body_unreadable" || v.Reason == "body_too_large"
 	genuine := v.Valid || v.Reason == "malformed_notification" // the service has signed it, and recently
 	if r.forward != nil && !broken && (genuine || r.all) {
@@ -207,7 +207,7 @@ func (r *receiver) handle(w http.ResponseWriter, req *http.Request, body []byte,
 	return a
 }
 
-func (r *receiver) finish(v verdict, a answer, failed bool) {
+func (r *inbox) finish(v verdict, a answer, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts.answered++
@@ -225,7 +225,7 @@ func (r *receiver) finish(v verdict, a answer, failed bool) {
 	}
 }
 
-func (r *receiver) printReceived(n int64, v verdict) {
+func (r *inbox) printReceived(n int64, v verdict) {
 	lines := v.lines()
 	word := "valid"
 	if !v.Valid {
@@ -241,9 +241,9 @@ func (r *receiver) printReceived(n int64, v verdict) {
 	}{n, r.c.Now().UTC(), v}, lines...)
 }
 
-func (r *receiver) clock() string { return r.c.Now().Format(time.TimeOnly) }
+func (r *inbox) clock() string { return r.c.Now().Format(time.TimeOnly) }
 
-func (r *receiver) printAnswered(n int64, a answer) {
+func (r *inbox) printAnswered(n int64, a answer) {
 	line := fmt.Sprintf("%s #%d <-- %d", r.clock(), n, a.Status)
 	switch {
 	case a.Error != "":
@@ -270,7 +270,7 @@ func (r *receiver) printAnswered(n int64, a answer) {
 }
 
 // saveMessage writes a message to a file of its own and returns the file's name, "" after an error.
-func (r *receiver) saveMessage(n int64, req *http.Request, body []byte) string {
+func (r *inbox) saveMessage(n int64, req *http.Request, body []byte) string {
 	address := *req.URL
 	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
 		address = *asked
@@ -287,7 +287,7 @@ func (r *receiver) saveMessage(n int64, req *http.Request, body []byte) string {
 }
 
 // newFile never overwrites a file of an earlier run.
-func (r *receiver) newFile(n int64, m capture.Message) (string, error) {
+func (r *inbox) newFile(n int64, m capture.Message) (string, error) {
 	name := filepath.Join(r.save, fmt.Sprintf("%04d.http", n))
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	for again := 2; errors.Is(err, os.ErrExist); again++ {
