@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,7 +49,6 @@ type inbox struct {
 	verifier *verifier
 	forward  *forwarder // nil without -forward
 	all      bool
-	save     string
 	count    int64
 	stop     context.CancelFunc
 
@@ -66,7 +67,7 @@ type counts struct {
 }
 
 func runListen(ctx context.Context, c *cli.Call) error {
-	verifier, err := newVerifier(c)
+	verifier, err := newVerifier(c, paymentsvc.KindNotification)
 	if err != nil {
 		return err
 	}
@@ -79,14 +80,15 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	r := &inbox{c: c, verifier: verifier, all: c.Bool("forward-all"), save: c.Text("save"), count: c.Int("count"), stop: stop}
-	to := ""
+	r := &inbox{c: c, verifier: verifier, all: c.Bool("forward-all"), count: c.Int("count"), stop: stop}
+	to, arrow := "", ""
 	if target != nil {
-		r.forward = newForwarder(target, c.Text("host"), c.Duration("forward-timeout"))
+		r.forward = &forwarder{newClient(), target, c.Text("host"), c.Duration("forward-timeout")}
 		to = shownAddress(target)
+		arrow = " -> " + to
 	}
-	if r.save != "" {
-		if err := os.MkdirAll(r.save, 0o700); err != nil {
+	if c.Set("save") {
+		if err := os.MkdirAll(c.Text("save"), 0o700); err != nil {
 			return fmt.Errorf("-save: %w", err)
 		}
 	}
@@ -101,16 +103,9 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	c.Print("ready", struct {
 		Addresses []string `json:"addresses"`
 		Forward   string   `json:"forward"`
-	}{addresses, to}, "ready  "+strings.Join(addresses, ", ")+arrow(to))
+	}{addresses, to}, "ready  "+strings.Join(addresses, ", ")+arrow)
 	err = cli.Serve(serving, cli.NewServer(r), listeners, 0)
 	return r.end(ctx, err)
-}
-
-func arrow(to string) string {
-	if to == "" {
-		return ""
-	}
-	return " -> " + to
 }
 
 // end prints the summary and decides the exit code.
@@ -165,7 +160,7 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.printReceived(n, verdict)
 	a := r.handle(w, req, body, &verdict)
 	failed := !verdict.Valid || !accepted(a.Status)
-	if failed && r.save != "" {
+	if failed && r.c.Set("save") {
 		a.Saved = r.saveMessage(n, req, body)
 	}
 	r.printAnswered(n, a)
@@ -177,7 +172,7 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (r *inbox) read(w http.ResponseWriter, req *http.Request) ([]byte, verdict) {
 	body, err := readAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	if err == nil {
-		return body, r.verifier.verify(paymentsvc.KindNotification, req, body)
+		return body, r.verifier.verify(req, body)
 	}
 	v := verdict{Reason: "body_unreadable", Message: "the body broke off", summary: summary{Bytes: len(body)}}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -228,10 +223,11 @@ func (r *inbox) finish(v verdict, a answer, failed bool) {
 func (r *inbox) printReceived(n int64, v verdict) {
 	lines := v.lines()
 	word := "valid"
-	if !v.Valid {
+	switch {
+	case !v.Valid:
 		word = "wrong: " + v.Message
-	} else if v.OldSecret {
-		word = "valid, signed with the old secret"
+	case v.OldSecret:
+		word = "valid, with the old secret"
 	}
 	lines[0] = fmt.Sprintf("%s #%d --> %s  %s", r.clock(), n, v.summary, word)
 	r.c.Print("received", struct {
@@ -259,9 +255,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	lines := []string{line}
 	if r.c.Verbose() {
 		a.Response = r.verifier.keys[0].Mask(string(a.head))
-		for text := range strings.Lines(a.Response) {
-			lines = append(lines, "         "+strings.TrimRight(text, "\r\n"))
-		}
+		lines = append(lines, indented(a.Response)...)
 	}
 	r.c.Print("answered", struct {
 		N int64 `json:"n"`
@@ -269,40 +263,22 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	}{n, a}, lines...)
 }
 
-// saveMessage writes a message to a file of its own and returns the file's name, "" after an error.
+// saveMessage writes a message to a new file and returns the file's name, "" after an error.
 func (r *inbox) saveMessage(n int64, req *http.Request, body []byte) string {
-	address := *req.URL
-	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
-		address = *asked
+	var text bytes.Buffer
+	err := capture.Write(&text, received(req, body))
+	name := fmt.Sprintf("%04d.http", n)
+	for again := 2; err == nil; again++ {
+		if err = createFile(filepath.Join(r.c.Text("save"), name), text.Bytes()); err == nil {
+			return path.Join(filepath.ToSlash(r.c.Value("save").Texts[0]), name)
+		}
+		if errors.Is(err, fs.ErrExist) { // of an earlier run
+			name, err = fmt.Sprintf("%04d-%d.http", n, again), nil
+		}
 	}
-	address.Scheme, address.Host = "http", req.Host
-	name, err := r.newFile(n, capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body})
-	if err != nil {
-		r.c.Note("-save: %v", err)
-		r.mu.Lock()
-		r.saveErr = err
-		r.mu.Unlock()
-	}
-	return name
-}
-
-// newFile never overwrites a file of an earlier run.
-func (r *inbox) newFile(n int64, m capture.Message) (string, error) {
-	name := filepath.Join(r.save, fmt.Sprintf("%04d.http", n))
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	for again := 2; errors.Is(err, os.ErrExist); again++ {
-		name = filepath.Join(r.save, fmt.Sprintf("%04d-%d.http", n, again))
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	}
-	if err != nil {
-		return "", err
-	}
-	err = errors.Join(capture.Write(f, m), f.Close())
-	if err != nil {
-		return "", err
-	}
-	if short, err := filepath.Rel(r.c.Dir, name); err == nil && filepath.IsLocal(short) {
-		name = filepath.ToSlash(short)
-	}
-	return name, nil
+	r.c.Note("-save: %v", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.saveErr = err
+	return ""
 }

@@ -211,15 +211,16 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
 	case !errors.Is(err, errCut):
+		if dialled.loopback() {
+			c.Note("in a container, localhost is the container itself")
+		}
 		return fmt.Errorf("-to: %s", dialled.explain(err))
 	}
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
 	if c.Verbose() {
 		result.Response = d.key.Mask(string(shown))
-		for text := range strings.Lines(result.Response) {
-			lines = append(lines, "       "+strings.TrimRight(text, "\r\n"))
-		}
+		lines = append(lines, indented(result.Response)...)
 	}
 	c.Print("sent", result, lines...)
 	if !result.OK {
