@@ -76,23 +76,6 @@ func Read(data []byte, name string, o Options) (Message, error) {
 	return list[0].read()
 }
 
-// ReadAll reads all signed messages of a file, or the one that o.Entry chooses. It returns an [*Error] if there is none.
-func ReadAll(data []byte, name string, o Options) ([]Message, error) {
-	_, list, err := candidates(data, name, o)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Message, 0, len(list))
-	for _, e := range list {
-		m, err := e.read()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	return all, nil
-}
-
 // text is a file in UTF-8. Errors name its positions.
 type text struct {
 	name  string
@@ -234,6 +217,9 @@ func (t *text) finish(m Message, err error) (Message, error) {
 	}
 	if m.Method == "" {
 		m.Method = http.MethodPost
+	}
+	if !isToken(m.Method) {
+		return Message{}, t.fail(0, "the method has a character that no method can have")
 	}
 	m.Notes = append(slices.Clone(t.notes), m.Notes...)
 	host := m.Header.Get("Host")

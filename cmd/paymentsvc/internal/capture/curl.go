@@ -9,15 +9,15 @@ import (
 
 // commandStart returns where a curl command begins, after a prompt, or -1.
 func commandStart(data string) int {
-	found := regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`).FindStringIndex(data)
+	found := regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`).FindStringIndex(data)
 	if found == nil {
 		return -1
 	}
 	return found[0]
 }
 
-// split takes the command apart by the rules of the shell that it looks like.
-func (t *text) split(start int) (words []word, powershell bool, err error) {
+// arguments takes the command apart by the rules of the shell that it looks like.
+func (t *text) arguments(start int) (words []word, powershell bool, err error) {
 	s := &shell{text: t, pos: start}
 	command := t.data[start:]
 	first, _, _ := strings.Cut(command, "\n")
@@ -25,13 +25,13 @@ func (t *text) split(start int) (words []word, powershell bool, err error) {
 	prompt := t.data[start:s.pos]
 	switch {
 	case strings.Contains(prompt, "PS "), regexp.MustCompile("`\r?\n").MatchString(command):
-		err, powershell = s.powershell(), true
+		err, powershell = s.split('`'), true
 	case strings.Contains(prompt, ":"), regexp.MustCompile(`\^(\r?\n|")`).MatchString(command):
 		err = s.cmd()
 	case strings.HasPrefix(strings.ToLower(s.rest()), "curl.exe") && strings.Contains(command, "'"):
-		err, powershell = s.powershell(), true
+		err, powershell = s.split('`'), true
 	default:
-		err = s.posix()
+		err = s.split('\\')
 	}
 	return s.words, powershell, err
 }
@@ -51,7 +51,7 @@ type command struct {
 
 // curl reads a curl command.
 func (t *text) curl(o Options) (Message, error) {
-	words, powershell, err := t.split(commandStart(t.data))
+	words, powershell, err := t.arguments(commandStart(t.data))
 	if err != nil {
 		return Message{}, err
 	}

@@ -95,14 +95,15 @@ func isHead(first string) bool {
 	if method, rest, ok := strings.Cut(first, " "); ok && isToken(method) && strings.Contains(rest, " HTTP/") {
 		return true
 	}
-	name, _, ok := strings.Cut(strings.TrimPrefix(first, ":"), ":")
-	return ok && isToken(name) || strings.HasPrefix(first, "HTTP/")
+	name, value, ok := strings.Cut(strings.TrimPrefix(first, ":"), ":")
+	drive := len(name) == 1 && strings.HasPrefix(value, `\`) // of a prompt
+	return ok && isToken(name) && !drive || strings.HasPrefix(first, "HTTP/")
 }
 
 // head reads a request line, if there is one, and headers.
 func (t *text) head(lines []line) (Message, error) {
 	m := Message{Header: http.Header{}, lines: map[string]int{}}
-	if name, _, _ := strings.Cut(strings.TrimPrefix(lines[0].text, ":"), ":"); !isToken(name) {
+	if name, _, found := strings.Cut(strings.TrimPrefix(lines[0].text, ":"), ":"); !found || !isToken(name) {
 		if err := t.requestLine(&m, lines[0]); err != nil {
 			return m, err
 		}

@@ -53,10 +53,8 @@ func lineEnd(text string) int {
 	return 0
 }
 
-const unclosed = "this quote is not closed"
-
-// posix takes a command apart as sh does, up to its end.
-func (s *shell) posix() error {
+// split takes a command apart up to its end: as PowerShell does if the escape is its backtick, otherwise as sh does.
+func (s *shell) split(escape byte) error {
 	for s.pos < len(s.data) {
 		rest := s.rest()
 		switch c := rest[0]; {
@@ -66,26 +64,20 @@ func (s *shell) posix() error {
 		case strings.IndexByte("\r\n;|&<>", c) >= 0 || c == '#' && !s.in:
 			s.end()
 			return nil
-		case c == '\\' && lineEnd(rest[1:]) > 0:
+		case c == escape && lineEnd(rest[1:]) > 0:
 			s.pos += 1 + lineEnd(rest[1:])
-		case c == '\\' && len(rest) > 1:
+		case c == escape && len(rest) > 1:
 			s.put(rest[1:2], 2)
-		case c == '\'':
-			quoted, _, closed := strings.Cut(rest[1:], "'")
-			if !closed {
-				return s.fail(s.pos, unclosed)
+		case c == '\'' || c == '"':
+			if err := s.quoted(c, escape); err != nil {
+				return err
 			}
-			s.put(quoted, len(quoted)+2)
-		case strings.HasPrefix(rest, "$'"):
+		case escape == '\\' && strings.HasPrefix(rest, "$'"):
 			if err := s.ansi(); err != nil {
 				return err
 			}
-		case c == '"':
-			if err := s.double(); err != nil {
-				return err
-			}
 		case replaced(rest):
-			return s.fail(s.pos, "the shell replaces this: paste the command with what it stands for")
+			return s.fail(s.pos, stands)
 		default:
 			s.put(rest[:1], 1)
 		}
@@ -94,27 +86,37 @@ func (s *shell) posix() error {
 	return nil
 }
 
+const (
+	stands   = "the shell replaces this: paste the command with what it stands for"
+	unclosed = "this quote is not closed"
+)
+
 // replaced reports whether a shell puts something else in the place of text.
 func replaced(text string) bool {
 	return text[0] == '`' || regexp.MustCompile(`^\$[A-Za-z_0-9{(@*#?!$-]`).MatchString(text)
 }
 
-// double takes a text in double quotes.
-func (s *shell) double() error {
-	open := s.pos
+// quoted takes a text in quotes.
+func (s *shell) quoted(quote, escape byte) error {
+	open, powershell := s.pos, escape == '`'
 	s.put("", 1)
 	for s.pos < len(s.data) {
 		rest := s.rest()
+		escapes := quote == '"' && rest[0] == escape && len(rest) > 1
 		switch {
-		case rest[0] == '"':
+		case powershell && strings.HasPrefix(rest[1:], string(quote)) && rest[0] == quote:
+			s.put(rest[:1], 2)
+		case rest[0] == quote:
 			s.pos++
 			return nil
-		case rest[0] == '\\' && lineEnd(rest[1:]) > 0:
+		case escapes && powershell:
+			s.put(strings.NewReplacer("n", "\n", "r", "\r", "t", "\t", "0", "\x00").Replace(rest[1:2]), 2)
+		case escapes && lineEnd(rest[1:]) > 0:
 			s.pos += 1 + lineEnd(rest[1:])
-		case rest[0] == '\\' && len(rest) > 1 && strings.IndexByte("$`\"\\", rest[1]) >= 0:
+		case escapes && strings.IndexByte("$`\"\\", rest[1]) >= 0:
 			s.put(rest[1:2], 2)
-		case replaced(rest):
-			return s.fail(s.pos, "the shell replaces this: paste the command with what it stands for")
+		case quote == '"' && replaced(rest):
+			return s.fail(s.pos, stands)
 		default:
 			s.put(rest[:1], 1)
 		}
@@ -147,55 +149,6 @@ func (s *shell) ansi() error {
 			} else {
 				s.put(string([]byte{byte(r)}), width)
 			}
-		}
-	}
-	return s.fail(open, unclosed)
-}
-
-// powershell takes a command apart as PowerShell does. It hands a double quote on as it is, or without its backslash.
-func (s *shell) powershell() error {
-	for s.pos < len(s.data) {
-		rest := s.rest()
-		switch c := rest[0]; {
-		case c == ' ' || c == '\t':
-			s.end()
-			s.pos++
-		case strings.IndexByte("\r\n;|&<>", c) >= 0 || c == '#' && !s.in:
-			s.end()
-			return nil
-		case c == '`' && lineEnd(rest[1:]) > 0:
-			s.pos += 1 + lineEnd(rest[1:])
-		case c == '`' && len(rest) > 1:
-			s.put(rest[1:2], 2)
-		case c == '\'' || c == '"':
-			if err := s.powershellQuoted(c); err != nil {
-				return err
-			}
-		default:
-			s.put(rest[:1], 1)
-		}
-	}
-	s.end()
-	return nil
-}
-
-func (s *shell) powershellQuoted(quote byte) error {
-	open := s.pos
-	s.put("", 1)
-	for s.pos < len(s.data) {
-		rest := s.rest()
-		switch {
-		case rest[0] == quote && len(rest) > 1 && rest[1] == quote:
-			s.put(rest[:1], 2)
-		case rest[0] == quote:
-			s.pos++
-			return nil
-		case quote == '"' && rest[0] == '`' && len(rest) > 1:
-			s.put(strings.NewReplacer("n", "\n", "r", "\r", "t", "\t", "0", "\x00").Replace(rest[1:2]), 2)
-		case quote == '"' && replaced(rest):
-			return s.fail(s.pos, "PowerShell replaces this: paste the command with what it stands for")
-		default:
-			s.put(rest[:1], 1)
 		}
 	}
 	return s.fail(open, unclosed)

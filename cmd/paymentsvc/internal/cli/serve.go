@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -51,7 +54,8 @@ func BaseURL(listeners []net.Listener) string {
 	return "http://" + listeners[0].Addr().String()
 }
 
-// NewServer returns a server that limits how long a request may take to arrive. Its answers may take any time.
+// NewServer returns a server that limits how long a request may take to arrive. Its answers may take any time, and it
+// logs nothing.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -59,6 +63,7 @@ func NewServer(h http.Handler) *http.Server {
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // standard error has notes and errors only
 	}
 }
 
@@ -88,7 +93,7 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	}
 	_ = server.Close()
 	for range running {
-		_ = <-ended // the server is closed
+		died = cmp.Or(died, <-ended) // the server is closed, so that it comes soon
 	}
 	if died != nil && !errors.Is(died, http.ErrServerClosed) {
 		err = died
