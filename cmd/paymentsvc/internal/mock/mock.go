@@ -77,7 +77,7 @@ type Mock struct {
 // New returns a Mock. It returns an error for options that are not complete.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
-	m := &Mock{opt: opt, client: &http.Transport{}, sessions: map[string]*session{}}
+	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true}, sessions: map[string]*session{}}
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
 			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
