@@ -48,9 +48,11 @@ func stopOnSignal(cancel context.CancelCauseFunc) {
 // program returns all commands, in the order of the help.
 func program() cli.Program {
 	return cli.Program{Name: "paymentsvc", Commands: []cli.Command{
+		discoverCommand(),
 		signCommand(),
 		verifyCommand(),
-		discoverCommand(),
+		listenCommand(),
+		triggerCommand(),
 		settingsCommand(),
 		completionCommand(),
 		versionCommand(),

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -51,7 +53,8 @@ func BaseURL(listeners []net.Listener) string {
 	return "http://" + listeners[0].Addr().String()
 }
 
-// NewServer returns a server that limits how long a request may take to arrive. Its answers may take any time.
+// NewServer returns a server that limits how long a request may take to arrive. Its answers may take any time, and it
+// logs nothing.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -59,6 +62,7 @@ func NewServer(h http.Handler) *http.Server {
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // standard error has notes and errors only
 	}
 }
 
