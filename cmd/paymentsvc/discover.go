@@ -176,9 +176,12 @@ func (d *discovery) readFiles() error {
 			if err != nil {
 				return cli.Usagef("%w", err)
 			}
-			s.file = file
-			if o.Entry > 0 {
-				s.file += " -entry " + entry
+			switch {
+			case o.Body != nil: // verify takes one file
+			case o.Entry > 0:
+				s.file = file + " -entry " + entry
+			default:
+				s.file = file
 			}
 			d.samples = append(d.samples, s)
 		}

@@ -203,25 +203,36 @@ func (r *catcher) take() ([]capture.Message, error) {
 // keep saves a message, byte for byte, and then hands it to the search. An error ends the command.
 func (r *catcher) keep(m capture.Message) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.number++
-	m.Source = fmt.Sprintf("%04d.http", r.number)
+	number := r.number
+	r.mu.Unlock()
+	m.Source = fmt.Sprintf("%04d.http", number)
 	saved := ""
+	var err error
 	if r.Set("save") {
-		var err error
-		if m.Source, err = saveCapture(r.Call, r.Text("save"), r.number, m); err != nil {
-			r.failed = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
+		if saved, err = saveCapture(r.Call, r.Text("save"), number, m); err != nil {
+			err = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
 		}
-		saved = m.Source
+		m.Source = saved
+	}
+	if err == nil {
+		r.printReceived(m, saved)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.failed = err
+	} else {
+		r.waiting = append(r.waiting, m)
 	}
 	select {
 	case r.arrived <- struct{}{}:
 	default:
 	}
-	if r.failed != nil {
-		return r.failed
-	}
-	r.waiting = append(r.waiting, m)
+	return err
+}
+
+func (r *catcher) printReceived(m capture.Message, saved string) {
 	line := fmt.Sprintf("%s  %s %s  %d bytes", r.Now().Format(time.TimeOnly), m.Method, m.URL.Path, len(m.Body))
 	if saved != "" {
 		line += "  saved " + saved
@@ -234,7 +245,6 @@ func (r *catcher) keep(m capture.Message) error {
 		Path   string    `json:"path"`
 		Bytes  int       `json:"bytes"`
 	}{m.Source, saved, r.Now().UTC(), m.Method, m.URL.Path, len(m.Body)}, line)
-	return nil
 }
 
 // ServeHTTP takes a message for -listen or passes it on for -proxy.
