@@ -68,7 +68,7 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	if c.Bool("demo") {
-		return d.demo(ctx)
+		return d.demo(ctx, drawn())
 	}
 	var err error
 	if d.options.Secret, err = c.Secret(); err != nil {
