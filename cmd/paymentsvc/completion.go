@@ -25,10 +25,7 @@ func completionCommand() cli.Command {
 			scripts := map[string]func(cli.Program) string{
 				"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion, "powershell": powershellCompletion,
 			}
-			shell := ""
-			if len(c.Args) > 0 {
-				shell = c.Args[0]
-			}
+			shell := strings.Join(c.Args, "")
 			script := scripts[shell]
 			if script == nil {
 				return cli.Usagef("want bash, zsh, fish or powershell%s", cli.Nearest(shell, slices.Collect(maps.Keys(scripts))))
@@ -52,11 +49,7 @@ func eachCommand(p cli.Program, format string) string {
 }
 
 func commandNames(p cli.Program) string {
-	var names []string
-	for _, cmd := range p.Commands {
-		names = append(names, cmd.Name)
-	}
-	return strings.Join(names, " ")
+	return strings.TrimSpace(eachCommand(p, "%[1]s "))
 }
 
 func bashCompletion(p cli.Program) string {
@@ -71,28 +64,9 @@ complete -o default -F _paymentsvc paymentsvc
 `
 }
 
+// zshCompletion uses zsh's own reader of completions for bash.
 func zshCompletion(p cli.Program) string {
-	return `#compdef paymentsvc
-_paymentsvc() {
-	local -a list
-	if (( CURRENT == 2 )); then
-		list=(` + commandNames(p) + `)
-		compadd -a list
-		return
-	fi
-	case $words[2] in
-` + eachCommand(p, "\t%s) list=(%s) ;;\n") + `	esac
-	if [[ $words[CURRENT] == -* ]]; then
-		compadd -a list
-	else
-		_files
-	fi
-}
-if (( ! $+functions[compdef] )); then
-	autoload -Uz compinit && compinit
-fi
-compdef _paymentsvc paymentsvc
-`
+	return "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n" + bashCompletion(p)
 }
 
 func fishCompletion(p cli.Program) string {

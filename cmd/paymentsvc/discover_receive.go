@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func (d *discovery) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.to = newForwarder(target, "", proxyTimeout)
+		r.to = &forwarder{client: newClient(), to: target, timeout: proxyTimeout}
 		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
 		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
 	}
@@ -52,7 +53,7 @@ func (d *discovery) receive(ctx context.Context) error {
 	d.Print("ready", struct {
 		URL string `json:"url"`
 		To  string `json:"to"`
-	}{cli.BaseURL(listeners), to}, "ready  "+cli.BaseURL(listeners)+arrow(to)+", any path; waiting for a signed message")
+	}{cli.BaseURL(listeners), to}, strings.TrimSuffix("ready  "+cli.BaseURL(listeners)+" -> "+to, " -> ")+", any path; waiting for a signed message")
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -210,7 +211,7 @@ func (r *catcher) keep(m capture.Message) error {
 	saved := ""
 	var err error
 	if r.Set("save") {
-		if saved, err = saveCapture(r.Call, r.Text("save"), number, m); err != nil {
+		if saved, err = saveCapture(r.Call, "save", number, m); err != nil {
 			err = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
 		}
 		m.Source = saved

@@ -67,6 +67,9 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 		},
 	}
 	header.Set("Signature", s.Signature)
+	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
+		s.Message.URL = nil // it is unknown, and not empty
+	}
 	return s, nil
 }
 

@@ -26,10 +26,6 @@ type forwarder struct {
 	timeout time.Duration
 }
 
-func newForwarder(to *url.URL, host string, timeout time.Duration) *forwarder {
-	return &forwarder{newClient(), to, host, timeout}
-}
-
 // answer is what a message is answered with.
 type answer struct {
 	Status    int    `json:"status"`
@@ -114,6 +110,14 @@ func (a answer) write(w http.ResponseWriter) {
 	w.Header().Del("Content-Length") // the server counts what it writes
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(a.body) // the sender may have gone
+}
+
+// indented returns the lines of an answer's body for output.
+func indented(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		lines = append(lines, "       "+strings.TrimRight(line, "\r\n"))
+	}
+	return lines
 }
 
 func readAll(r io.Reader) ([]byte, error) {

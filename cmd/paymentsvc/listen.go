@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,13 +44,12 @@ func listenCommand() cli.Command {
 	}
 }
 
-// receiver is a running listen.
-type receiver struct {
+// inbox is a running listen.
+type inbox struct {
 	c        *cli.Call
 	verifier *verifier
 	forward  *forwarder // nil without -forward
 	all      bool
-	save     string
 	count    int64
 	stop     context.CancelFunc
 
@@ -66,7 +68,7 @@ type counts struct {
 }
 
 func runListen(ctx context.Context, c *cli.Call) error {
-	verifier, err := newVerifier(c)
+	verifier, err := newVerifier(c, paymentsvc.KindNotification)
 	if err != nil {
 		return err
 	}
@@ -79,14 +81,15 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	r := &receiver{c: c, verifier: verifier, all: c.Bool("forward-all"), save: c.Text("save"), count: c.Int("count"), stop: stop}
-	to := ""
+	r := &inbox{c: c, verifier: verifier, all: c.Bool("forward-all"), count: c.Int("count"), stop: stop}
+	to, arrow := "", ""
 	if target != nil {
-		r.forward = newForwarder(target, c.Text("host"), c.Duration("forward-timeout"))
+		r.forward = &forwarder{newClient(), target, c.Text("host"), c.Duration("forward-timeout")}
 		to = shownAddress(target)
+		arrow = " -> " + to
 	}
-	if r.save != "" {
-		if err := os.MkdirAll(r.save, 0o700); err != nil {
+	if c.Set("save") {
+		if err := os.MkdirAll(c.Text("save"), 0o700); err != nil {
 			return fmt.Errorf("-save: %w", err)
 		}
 	}
@@ -101,20 +104,13 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	c.Print("ready", struct {
 		Addresses []string `json:"addresses"`
 		Forward   string   `json:"forward"`
-	}{addresses, to}, "ready  "+strings.Join(addresses, ", ")+arrow(to))
+	}{addresses, to}, "ready  "+strings.Join(addresses, ", ")+arrow)
 	err = cli.Serve(serving, cli.NewServer(r), listeners, 0)
 	return r.end(ctx, err)
 }
 
-func arrow(to string) string {
-	if to == "" {
-		return ""
-	}
-	return " -> " + to
-}
-
 // end prints the summary and decides the exit code.
-func (r *receiver) end(ctx context.Context, err error) error {
+func (r *inbox) end(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.counts
@@ -137,7 +133,7 @@ func (r *receiver) end(ctx context.Context, err error) error {
 }
 
 // arrive returns the number of a message, 0 once there are enough.
-func (r *receiver) arrive() int64 {
+func (r *inbox) arrive() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.count > 0 && r.counts.Received == r.count {
@@ -148,7 +144,7 @@ func (r *receiver) arrive() int64 {
 }
 
 // ServeHTTP receives one message.
-func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost { // such as a browser's or a health check's GET
 		r.c.Note("%s is not counted: a notification is a POST", req.Method)
 		w.Header().Set("Allow", http.MethodPost)
@@ -165,7 +161,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.printReceived(n, verdict)
 	a := r.handle(w, req, body, &verdict)
 	failed := !verdict.Valid || !accepted(a.Status)
-	if failed && r.save != "" {
+	if failed && r.c.Set("save") {
 		a.Saved = r.saveMessage(n, req, body)
 	}
 	r.printAnswered(n, a)
@@ -174,10 +170,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // read reads and verifies a message.
-func (r *receiver) read(w http.ResponseWriter, req *http.Request) ([]byte, verdict) {
+func (r *inbox) read(w http.ResponseWriter, req *http.Request) ([]byte, verdict) {
 	body, err := readAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	if err == nil {
-		return body, r.verifier.verify(paymentsvc.KindNotification, req, body)
+		return body, r.verifier.verify(req, body)
 	}
 	v := verdict{Reason: "body_unreadable", Message: "the body broke off", summary: summary{Bytes: len(body)}}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -187,7 +183,7 @@ func (r *receiver) read(w http.ResponseWriter, req *http.Request) ([]byte, verdi
 }
 
 // handle forwards a message, or decides the answer itself.
-func (r *receiver) handle(w http.ResponseWriter, req *http.Request, body []byte, v *verdict) answer {
+func (r *inbox) handle(w http.ResponseWriter, req *http.Request, body []byte, v *verdict) answer {
 	broken := v.Reason == "body_unreadable" || v.Reason == "body_too_large"
 	genuine := v.Valid || v.Reason == "malformed_notification" // the service has signed it, and recently
 	if r.forward != nil && !broken && (genuine || r.all) {
@@ -207,7 +203,7 @@ func (r *receiver) handle(w http.ResponseWriter, req *http.Request, body []byte,
 	return a
 }
 
-func (r *receiver) finish(v verdict, a answer, failed bool) {
+func (r *inbox) finish(v verdict, a answer, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts.answered++
@@ -225,13 +221,14 @@ func (r *receiver) finish(v verdict, a answer, failed bool) {
 	}
 }
 
-func (r *receiver) printReceived(n int64, v verdict) {
+func (r *inbox) printReceived(n int64, v verdict) {
 	lines := v.lines()
 	word := "valid"
-	if !v.Valid {
+	switch {
+	case !v.Valid:
 		word = "wrong: " + v.Message
-	} else if v.OldSecret {
-		word = "valid, signed with the old secret"
+	case v.OldSecret:
+		word = "valid, with the old secret"
 	}
 	lines[0] = fmt.Sprintf("%s #%d --> %s  %s", r.clock(), n, v.summary, word)
 	r.c.Print("received", struct {
@@ -241,9 +238,9 @@ func (r *receiver) printReceived(n int64, v verdict) {
 	}{n, r.c.Now().UTC(), v}, lines...)
 }
 
-func (r *receiver) clock() string { return r.c.Now().Format(time.TimeOnly) }
+func (r *inbox) clock() string { return r.c.Now().Format(time.TimeOnly) }
 
-func (r *receiver) printAnswered(n int64, a answer) {
+func (r *inbox) printAnswered(n int64, a answer) {
 	line := fmt.Sprintf("%s #%d <-- %d", r.clock(), n, a.Status)
 	switch {
 	case a.Error != "":
@@ -259,9 +256,7 @@ func (r *receiver) printAnswered(n int64, a answer) {
 	lines := []string{line}
 	if r.c.Verbose() {
 		a.Response = r.verifier.keys[0].Mask(string(a.head))
-		for text := range strings.Lines(a.Response) {
-			lines = append(lines, "         "+strings.TrimRight(text, "\r\n"))
-		}
+		lines = append(lines, indented(a.Response)...)
 	}
 	r.c.Print("answered", struct {
 		N int64 `json:"n"`
@@ -269,14 +264,14 @@ func (r *receiver) printAnswered(n int64, a answer) {
 	}{n, a}, lines...)
 }
 
-// saveMessage writes a message to a file of its own and returns the file's name, "" after an error.
-func (r *receiver) saveMessage(n int64, req *http.Request, body []byte) string {
-	name, err := saveCapture(r.c, r.save, n, captureOf(req, body))
+// saveMessage writes a message to a new file and returns the file's name, "" after an error.
+func (r *inbox) saveMessage(n int64, req *http.Request, body []byte) string {
+	name, err := saveCapture(r.c, "save", n, captureOf(req, body))
 	if err != nil {
 		r.c.Note("-save: %v", err)
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.saveErr = err
-		r.mu.Unlock()
 	}
 	return name
 }
@@ -294,27 +289,21 @@ func captureOf(req *http.Request, body []byte) capture.Message {
 	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body}
 }
 
-// saveCapture writes a message to a file that nobody else can read, and returns its name. It never overwrites a file of
-// an earlier run.
-func saveCapture(c *cli.Call, dir string, n int64, m capture.Message) (string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// saveCapture writes a message to a new file in the directory that a flag names, and returns the file's name.
+func saveCapture(c *cli.Call, flag string, n int64, m capture.Message) (string, error) {
+	if err := os.MkdirAll(c.Text(flag), 0o700); err != nil {
 		return "", err
 	}
-	name := filepath.Join(dir, fmt.Sprintf("%04d.http", n))
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	for again := 2; errors.Is(err, os.ErrExist); again++ {
-		name = filepath.Join(dir, fmt.Sprintf("%04d-%d.http", n, again))
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	var text bytes.Buffer
+	err := capture.Write(&text, m)
+	name := fmt.Sprintf("%04d.http", n)
+	for again := 2; err == nil; again++ {
+		if err = createFile(filepath.Join(c.Text(flag), name), text.Bytes()); err == nil {
+			return path.Join(filepath.ToSlash(c.Value(flag).Texts[0]), name), nil
+		}
+		if errors.Is(err, fs.ErrExist) { // of an earlier run
+			name, err = fmt.Sprintf("%04d-%d.http", n, again), nil
+		}
 	}
-	if err != nil {
-		return "", err
-	}
-	err = errors.Join(capture.Write(f, m), f.Close())
-	if err != nil {
-		return "", err
-	}
-	if short, err := filepath.Rel(c.Dir, name); err == nil && filepath.IsLocal(short) {
-		name = filepath.ToSlash(short)
-	}
-	return name, nil
+	return "", err
 }

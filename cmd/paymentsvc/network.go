@@ -54,17 +54,20 @@ func (d *dials) explain(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time from " + dialled
-	case !errors.Is(err, syscall.ECONNREFUSED):
-		return err.Error()
-	case slices.ContainsFunc(d.addresses, isLoopback):
-		return dialled + " refused the connection; in a container, localhost is the container itself"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return dialled + " refused the connection"
 	}
-	return dialled + " refused the connection"
+	return err.Error()
 }
 
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	return err == nil && net.ParseIP(host).IsLoopback()
+// loopback reports whether this machine itself was dialled.
+func (d *dials) loopback() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.addresses, func(address string) bool {
+		host, _, err := net.SplitHostPort(address)
+		return err == nil && net.ParseIP(host).IsLoopback()
+	})
 }
 
 // shownAddress returns an address without its query, which may hold a token.

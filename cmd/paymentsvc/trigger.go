@@ -126,12 +126,17 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 		if m, err = readCapture(c, c.Text("replay"), capture.Options{}); err == nil {
 			body, header, d.signed = m.Body, endToEnd(m.Header), c.Bool("as-sent")
 			header.Del("Content-Length")
-			d.what = c.Text("replay") + " as it was sent"
+			d.what = c.Text("replay") + " with a new timestamp and signature"
+			if d.signed {
+				d.what = c.Text("replay") + " as it was sent"
+			}
 		}
 	case c.Set("body"):
 		body, err = c.ReadInput(c.Text("body"), c.Text("body"))
+		d.what = fmt.Sprintf("%d bytes", len(body))
 	default:
 		body, err = notificationBody(c, c.Args[0])
+		d.what = fmt.Sprintf("%s, %d bytes", summaryOf(body), len(body))
 	}
 	if err != nil {
 		return nil, err
@@ -141,12 +146,6 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 		if d.signed || name != "Timestamp" && name != "Signature" {
 			d.message.Header[name] = values
 		}
-	}
-	switch {
-	case d.what == "":
-		d.what = strings.TrimPrefix(summaryOf(body).String()+", ", fmt.Sprintf("%d bytes, ", len(body))) + fmt.Sprintf("%d bytes", len(body))
-	case !d.signed:
-		d.what = c.Text("replay") + " with a new timestamp and signature"
 	}
 	return d, nil
 }
@@ -181,7 +180,7 @@ func (d *delivery) sign() error {
 	return err
 }
 
-var errCut = errors.New("cut on purpose") //nolint:gochecknoglobals // a sentinel
+var errCut = errors.New("cut on purpose")
 
 type brokenReader struct{}
 
@@ -212,15 +211,16 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
 	case !errors.Is(err, errCut):
+		if dialled.loopback() {
+			c.Note("in a container, localhost is the container itself")
+		}
 		return fmt.Errorf("-to: %s", dialled.explain(err))
 	}
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
 	if c.Verbose() {
 		result.Response = d.key.Mask(string(shown))
-		for text := range strings.Lines(result.Response) {
-			lines = append(lines, "       "+strings.TrimRight(text, "\r\n"))
-		}
+		lines = append(lines, indented(result.Response)...)
 	}
 	c.Print("sent", result, lines...)
 	if !result.OK {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -20,49 +20,42 @@ import (
 // maxMessage bounds the messages of listen and verify. The bound is theirs: the document shows none.
 const maxMessage = 1 << 20
 
-// verifier verifies messages with the SDK's own Webhook, one for each accepted secret.
+// verifier verifies messages of one kind with the SDK's own Webhook, one for each accepted secret.
 type verifier struct {
+	kind      paymentsvc.MessageKind
 	keys      []cli.Key
-	webhooks  [][2]*paymentsvc.Webhook // for notifications and for requests
+	webhooks  []*paymentsvc.Webhook
 	now       func() time.Time
 	timestamp string // the names of the two headers
 	signature string
 }
 
-func newVerifier(c *cli.Call) (*verifier, error) {
+func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 	tolerance, err := c.Tolerance()
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{now: c.Now, timestamp: c.Text("timestamp-header"), signature: c.Text("signature-header")}
+	v := &verifier{kind: kind, now: c.Now, timestamp: c.Text("timestamp-header"), signature: c.Text("signature-header")}
 	if v.keys, err = c.Keys(); err != nil {
 		return nil, err
 	}
 	for _, key := range v.keys {
-		var both [2]*paymentsvc.Webhook
-		for i, scheme := range []paymentsvc.Scheme{key.Scheme, asRequests(key.Scheme)} {
-			both[i], err = paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-				Scheme: scheme, Secrets: []paymentsvc.Secret{key.Secret}, SecretEndsInLineBreak: true,
-				Tolerance: tolerance, MaxBodyBytes: maxMessage, Now: c.Now,
-			})
-			if err != nil {
-				return nil, cli.Usagef("%w", err)
-			}
+		scheme := key.Scheme
+		scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			message := *m
+			message.Kind = kind // a Webhook takes all for notifications
+			return key.Scheme.Canonical(dst, &message)
 		}
-		v.webhooks = append(v.webhooks, both)
+		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+			Scheme: scheme, Secrets: []paymentsvc.Secret{key.Secret}, SecretEndsInLineBreak: true,
+			Tolerance: tolerance, MaxBodyBytes: maxMessage, Now: c.Now,
+		})
+		if err != nil {
+			return nil, cli.Usagef("%w", err)
+		}
+		v.webhooks = append(v.webhooks, webhook)
 	}
 	return v, nil
-}
-
-// asRequests returns a scheme with which a Webhook verifies requests to the service.
-func asRequests(scheme paymentsvc.Scheme) paymentsvc.Scheme {
-	inner := scheme.Canonical
-	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-		request := *m
-		request.Kind = paymentsvc.KindRequest
-		return inner(dst, &request)
-	}
-	return scheme
 }
 
 // verdict is what a verifier makes of a message. Its texts hold no secret, no card number and no destination.
@@ -83,37 +76,28 @@ type difference struct {
 	Expected string `json:"expected"`
 }
 
-// verify checks a request or a notification; r.URL is its address, and r.Body is not used.
-func (v *verifier) verify(kind paymentsvc.MessageKind, r *http.Request, body []byte) verdict {
+// verify checks a message; r.URL is its address, and r.Body is not used.
+func (v *verifier) verify(r *http.Request, body []byte) verdict {
 	named := v.named(r, body)
 	result := verdict{summary: summaryOf(body)}
 	if seconds, err := strconv.ParseInt(named.Header.Get("Timestamp"), 10, 64); err == nil {
 		age := v.now().Unix() - seconds
 		result.Age = &age
 	}
-	var first error
-	for i, both := range v.webhooks {
-		webhook := both[0]
-		if kind == paymentsvc.KindRequest {
-			webhook = both[1]
-		}
+	var err error
+	for i, webhook := range v.webhooks {
 		named.Body = io.NopCloser(bytes.NewReader(body))
-		_, err := webhook.ParseRequest(named)
-		if kind == paymentsvc.KindRequest && errors.Is(err, paymentsvc.ErrMalformedNotification) {
-			err = nil // it is signed correctly, and a request is no notification
-		}
-		if first == nil {
-			first = err
-		}
-		if !errors.Is(err, paymentsvc.ErrSignatureMismatch) {
+		if _, err = webhook.ParseRequest(named); !errors.Is(err, paymentsvc.ErrSignatureMismatch) {
 			result.OldSecret = v.keys[i].Old
-			first = err
 			break
 		}
 	}
-	result.decide(first)
-	if errors.Is(first, paymentsvc.ErrSignatureMismatch) {
-		v.explain(&result, kind, named, body)
+	if v.kind == paymentsvc.KindRequest && errors.Is(err, paymentsvc.ErrMalformedNotification) {
+		err = nil // it is signed correctly, and a request is no notification
+	}
+	result.decide(err)
+	if errors.Is(err, paymentsvc.ErrSignatureMismatch) {
+		v.explain(&result, named, body)
 	}
 	return result
 }
@@ -165,24 +149,20 @@ func (d *verdict) decide(err error) {
 }
 
 // explain says which of the usual mistakes makes the wrong signature.
-func (v *verifier) explain(d *verdict, kind paymentsvc.MessageKind, r *http.Request, body []byte) {
+func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	address := *r.URL
-	if asked, err := url.ParseRequestURI(r.RequestURI); err == nil {
-		address = *asked
-	}
-	if address.Host == "" {
-		address.Host = r.Host
-	}
+	address.Host = cmp.Or(address.Host, r.Host)
 	key := v.keys[0]
 	fault := paymentsvctest.ExplainSignature(key.Scheme, paymentsvctest.Project{Secret: key.Secret}, &paymentsvc.Message{
-		Kind: kind, Method: r.Method, URL: &address, Header: r.Header,
+		Kind: v.kind, Method: r.Method, URL: &address, Header: r.Header,
 		Timestamp: r.Header.Get("Timestamp"), Body: body,
 	}, r.Header.Get("Signature"))
 	d.Message = key.Mask(fault.Reason)
-	if fault.Difference != nil {
-		d.Difference = &difference{
-			fault.Difference.Offset, key.Mask(fault.Difference.Signed), key.Mask(fault.Difference.Expected),
-		}
+	if strings.HasPrefix(d.Message, "signed over the body") {
+		d.Message += ": the body was rewritten on its way here, or before it was signed"
+	}
+	if f := fault.Difference; f != nil {
+		d.Difference = &difference{f.Offset, key.Mask(f.Signed), key.Mask(f.Expected)}
 	}
 }
 
@@ -191,7 +171,7 @@ func (d *verdict) lines() []string {
 	if d.Valid {
 		line := "valid  " + d.String()
 		if d.OldSecret {
-			line += ", signed with the old secret"
+			line += ", with the old secret"
 		}
 		if d.Age != nil {
 			line += ", signed " + ageText(*d.Age)
@@ -201,8 +181,8 @@ func (d *verdict) lines() []string {
 	lines := []string{"wrong  " + d.Message}
 	if d.Difference != nil {
 		lines = append(lines,
-			fmt.Sprintf("       signed    %q", d.Difference.Signed),
-			fmt.Sprintf("       expected  %q  first difference at byte %d", d.Difference.Expected, d.Difference.Offset))
+			"       signed    '"+d.Difference.Signed+"'",
+			fmt.Sprintf("       expected  '%s'  first difference at byte %d", d.Difference.Expected, d.Difference.Offset))
 	}
 	return lines
 }

@@ -35,10 +35,6 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if len(c.Args) == 0 {
 		return cli.Usagef("want FILE, or - for standard input")
 	}
-	v, err := newVerifier(c)
-	if err != nil {
-		return err
-	}
 	m, err := readCapture(c, c.Args[0], capture.Options{Entry: int(c.Int("entry"))})
 	if err != nil {
 		return err
@@ -47,7 +43,11 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	result := v.verify(kind, requestOf(m), m.Body)
+	v, err := newVerifier(c, kind)
+	if err != nil {
+		return err
+	}
+	result := v.verify(&http.Request{Method: m.Method, URL: m.URL, Host: m.URL.Host, Header: m.Header}, m.Body)
 	if kind == paymentsvc.KindRequest {
 		result.request = m.Method + " " + m.URL.Path
 	}
@@ -86,8 +86,4 @@ func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, 
 		m.URL = &url.URL{}
 	}
 	return m, nil
-}
-
-func requestOf(m capture.Message) *http.Request {
-	return &http.Request{Method: m.Method, URL: m.URL, Host: m.URL.Host, Header: m.Header}
 }

@@ -26,6 +26,7 @@ type Call struct {
 	out     sync.Mutex
 	stdin   string // what has read standard input
 	noted   map[string]bool
+	failed  error // standard output cannot be written
 }
 
 // Value is a setting's value and its origin.

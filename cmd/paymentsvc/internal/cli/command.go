@@ -186,29 +186,25 @@ func Nearest(word string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance counts the letters to insert, delete, replace or swap.
+// distance counts the letters to insert, delete or replace.
 func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
 	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			replace := 1
-			if a[i-1] == b[j-1] {
-				replace = 0
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
 			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+replace)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j]+1, diagonal+1, replace)
 		}
 	}
-	return rows[len(a)][len(b)]
+	return row[len(b)]
 }
 
 // Names returns the names of the command's flags, sorted.

@@ -68,6 +68,9 @@ func Terminated() error { return &ExitError{ExitTerminated, errors.New("terminat
 
 // asExit returns what err means for the process.
 func asExit(ctx context.Context, err error) *ExitError {
+	if err == nil {
+		return &ExitError{}
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		if ended := Ended(ctx); ended != nil {
 			err = ended
@@ -85,6 +88,14 @@ func (e *ExitError) within(err error) *ExitError {
 		return e
 	}
 	return &ExitError{e.Code, err}
+}
+
+// orNil returns nil for the exit code 0.
+func (e *ExitError) orNil() error {
+	if e.Code == 0 {
+		return nil
+	}
+	return e
 }
 
 // name is the code of an error in JSON.

@@ -21,11 +21,13 @@ func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	if c.isJSON() {
-		_, _ = c.Stdout.Write(record(kind, object))
+		_, c.failed = c.Stdout.Write(record(kind, object))
 		return
 	}
 	for _, line := range lines {
-		_, _ = fmt.Fprintln(c.Stdout, Printable(line))
+		if _, err := fmt.Fprintln(c.Stdout, Printable(line)); err != nil {
+			c.failed = err
+		}
 	}
 }
 

@@ -15,11 +15,7 @@ func Main(ctx context.Context, env *Env, p Program, args []string) int {
 	if wantsJSON(args) {
 		c.values["json"] = Value{Texts: []string{"true"}}
 	}
-	ctx, err := c.run(ctx, args)
-	if err == nil {
-		return 0
-	}
-	exit := asExit(ctx, err)
+	exit := asExit(ctx, c.run(ctx, args))
 	c.printError(exit)
 	return exit.Code
 }
@@ -34,40 +30,38 @@ func wantsJSON(args []string) bool {
 	})
 }
 
-// run returns the context that the command had.
-func (c *Call) run(ctx context.Context, args []string) (context.Context, error) {
+func (c *Call) run(ctx context.Context, args []string) error {
 	name, rest := c.Program.command(args)
 	if name == "" && slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
 		name = "help"
 	}
 	switch {
 	case name == "help" && len(rest) > 0 && c.Program.Command(rest[0]) != nil:
-		return ctx, c.help(c.Program.Command(rest[0]))
+		return c.help(c.Program.Command(rest[0]))
 	case name == "help":
-		_, err := fmt.Fprint(c.Stdout, c.Program.help())
-		return ctx, err
+		return c.printHelp(c.Program.help())
 	case name == "":
 		if !c.isJSON() {
 			_, _ = fmt.Fprint(c.Stderr, c.Program.help())
 		}
-		return ctx, Usagef("no command")
+		return Usagef("no command")
 	}
 	cmd := c.Program.Command(name)
 	if cmd == nil {
-		return ctx, Usagef("no command %q%s", Printable(name), Nearest(name, c.Program.names()))
+		return Usagef("no command %q%s", Printable(name), Nearest(name, c.Program.names()))
 	}
 	c.command = *cmd
 	line, err := parse(rest, cmd.all())
 	switch {
 	case err != nil:
-		return ctx, err
+		return err
 	case line.help:
-		return ctx, c.help(cmd)
+		return c.help(cmd)
 	case cmd.MaxArgs >= 0 && len(line.args) > cmd.MaxArgs:
-		return ctx, Usagef("unexpected argument %q", Printable(line.args[cmd.MaxArgs]))
+		return Usagef("unexpected argument %q", Printable(line.args[cmd.MaxArgs]))
 	}
 	if err := c.prepare(line); err != nil {
-		return ctx, err
+		return err
 	}
 	if _, has := c.values["timeout"]; has && c.Duration("timeout") > 0 {
 		timeout := c.Duration("timeout")
@@ -76,7 +70,11 @@ func (c *Call) run(ctx context.Context, args []string) (context.Context, error) 
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
 		defer cancel()
 	}
-	return ctx, cmd.Run(ctx, c)
+	err = cmd.Run(ctx, c)
+	if c.failed != nil && err == nil {
+		return c.failed
+	}
+	return asExit(ctx, err).orNil() // while ctx tells why it has ended
 }
 
 // prepare finds the value of each flag.
@@ -92,7 +90,10 @@ func (c *Call) prepare(given line) error {
 	if err != nil {
 		return err
 	}
-	c.values, err = c.resolve(c.command.all(), given, file)
+	values, err := c.resolve(c.command.all(), given, file)
+	if err == nil {
+		c.values = values
+	}
 	return err
 }
 
@@ -126,6 +127,12 @@ Exit codes: 0 yes, 1 no, 2 usage or unreadable input, 3 the machine, 124 timeout
 	return out.String()
 }
 
+func (c *Call) printHelp(text string) error {
+	return c.PrintRaw("help", struct {
+		Text string `json:"text"`
+	}{text}, text)
+}
+
 // help prints the help of a command on standard output.
 func (c *Call) help(cmd *Command) error {
 	var out strings.Builder
@@ -152,8 +159,7 @@ func (c *Call) help(cmd *Command) error {
 		}
 		fmt.Fprintf(&out, "  %s\n", example)
 	}
-	_, err := fmt.Fprint(c.Stdout, out.String())
-	return err
+	return c.printHelp(out.String())
 }
 
 // Millis returns a duration in whole milliseconds, for output.

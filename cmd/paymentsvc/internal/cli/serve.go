@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -92,7 +93,7 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	}
 	_ = server.Close()
 	for range running {
-		_ = <-ended // the server is closed
+		died = cmp.Or(died, <-ended) // the server is closed, so that it comes soon
 	}
 	if died != nil && !errors.Is(died, http.ErrServerClosed) {
 		err = died

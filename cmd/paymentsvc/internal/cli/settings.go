@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -155,45 +156,26 @@ func (r *settingsReader) syntax(err error) error {
 }
 
 // texts returns the value as the texts that a flag would have.
-func (s setting) texts(f Flag) ([]string, error) {
-	var value any
-	dec := json.NewDecoder(bytes.NewReader(s.raw))
-	dec.UseNumber()
-	if err := dec.Decode(&value); err != nil {
-		return nil, Usagef("%s: %s: %w", s.where, f.Key(), err)
+func (s setting) texts(f Flag) (list []string, err error) {
+	var text string
+	var number int64
+	var yes bool
+	want := "a string"
+	switch f.Kind {
+	case Int:
+		want, err = "a whole number", json.Unmarshal(s.raw, &number)
+		list = []string{strconv.FormatInt(number, 10)}
+	case Bool:
+		want, err = "true or false", json.Unmarshal(s.raw, &yes)
+		list = []string{strconv.FormatBool(yes)}
+	case List:
+		want, err = "an array of strings", json.Unmarshal(s.raw, &list)
+	default:
+		err = json.Unmarshal(s.raw, &text)
+		list = []string{text}
 	}
-	switch value := value.(type) {
-	case string:
-		if f.Kind != Bool && f.Kind != Int {
-			return []string{value}, nil
-		}
-	case json.Number:
-		if f.Kind == Int {
-			return []string{value.String()}, nil
-		}
-	case bool:
-		if f.Kind == Bool {
-			return []string{fmt.Sprint(value)}, nil
-		}
-	case []any:
-		if list, ok := textsOf(value); ok && f.Kind == List {
-			return list, nil
-		}
+	if err != nil || string(s.raw) == "null" {
+		return nil, Usagef("%s: %s: want %s", s.where, f.Key(), want)
 	}
-	want := map[Kind]string{Bool: "true or false", Int: "a number", List: "an array of strings"}[f.Kind]
-	if want == "" {
-		want = "a string"
-	}
-	return nil, Usagef("%s: %s: want %s", s.where, f.Key(), want)
-}
-
-func textsOf(values []any) (list []string, ok bool) {
-	for _, value := range values {
-		text, isText := value.(string)
-		if !isText {
-			return nil, false
-		}
-		list = append(list, text)
-	}
-	return list, true
+	return list, nil
 }
