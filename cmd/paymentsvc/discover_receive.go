@@ -101,7 +101,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 		if len(more) == 0 {
 			continue
 		}
-		searched := append(samples, more...)
+		searched := slices.Concat(samples, more)
 		now, err := r.discovery.search(ctx, searched[:min(len(searched), mostSamples)])
 		switch {
 		case err != nil:
@@ -122,9 +122,9 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 // verdict prints what the samples say now, and what that means for the scheme that was found before.
 func (r *catcher) verdict(before, now []found) {
 	text := schemes(now)
-	switch old := schemes(before); {
-	case old == "":
-	case old == text:
+	switch old := schemes(before); old {
+	case "":
+	case text:
 		r.Print("confirmed", textJSON{text}, "same   the new message confirms it: "+text)
 	default:
 		r.Print("refuted", textJSON{old}, "wrong  the new message refutes it: "+old)

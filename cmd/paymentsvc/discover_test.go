@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -26,9 +27,9 @@ import (
 )
 
 const (
-	discoverSecret       paymentsvc.Secret = "sk-test-9a7d3f10"
-	discoverRequest                        = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
-	discoverNotification                   = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
+	discoverSecret       = paymentsvc.Secret("sk-test-9a7d3f10")
+	discoverRequest      = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
+	discoverNotification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
 )
 
 // signedText returns a request with its signature as HTTP text.
@@ -70,7 +71,7 @@ func (c discoverCall) env(stdout, stderr io.Writer) *cli.Env {
 }
 
 // run runs the command with the secret, and wants the secret nowhere in its output, and nothing but JSON with -json.
-func (c discoverCall) run(t *testing.T, ctx context.Context, args ...string) (code int, stdout, stderr string) {
+func (c discoverCall) run(ctx context.Context, t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Main(ctx, c.env(&out, &errs), program(), append([]string{"discover", "-secret-file", "key"}, args...))
@@ -105,7 +106,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 		"headers renamed":    {"renamed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, out, errs := c.run(t, t.Context(), args...)
+			code, out, errs := c.run(t.Context(), t, args...)
 			require.Zero(t, code, errs)
 			require.Contains(t, out, "found  "+scheme+"\n       for ")
 			require.Contains(t, out, "key    the secret as text\n")
@@ -116,7 +117,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Equal(t, 1, strings.Count(out, "found  "))
 		})
 	}
-	_, out, errs := c.run(t, t.Context(), "renamed")
+	_, out, errs := c.run(t.Context(), t, "renamed")
 	require.Contains(t, errs, "the header X-Sign is taken for the signature; -signature-header chooses another one")
 	require.Contains(t, errs, "the header X-Time is taken for the timestamp")
 	require.Contains(t, out, "-signature-header X-Sign -timestamp-header X-Time")
@@ -127,7 +128,7 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
 		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
 	})
-	code, out, errs := c.run(t, t.Context(), "a.http", "b.http", "-out", "new/dir")
+	code, out, errs := c.run(t.Context(), t, "a.http", "b.http", "-out", "new/dir")
 	require.Zero(t, code, errs)
 	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`
 	require.Contains(t, out, "both   "+both)
@@ -136,11 +137,11 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, both+"\n", string(written))
 
-	code, _, errs = c.run(t, t.Context(), "a.http", "-out", "new/dir")
+	code, _, errs = c.run(t.Context(), t, "a.http", "-out", "new/dir")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "-out: there is a scheme.txt, which would be lost")
 
-	code, out, _ = c.run(t, t.Context(), "a.http", "-kind", "notification", "-json")
+	code, out, _ = c.run(t.Context(), t, "a.http", "-kind", "notification", "-json")
 	require.Zero(t, code)
 	require.Contains(t, out, `"about":"notifications"`)
 }
@@ -151,10 +152,10 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 		"word": signedText(t, `hex("key-7:" timestamp), body unsigned`, "/a", discoverRequest),
 		"cut":  signedText(t, `hex(field("partner_id") field("amount") timestamp)`, "/a", discoverRequest),
 	})
-	code, out, errs := c.run(t, t.Context(), "word", "-word", "key-8", "-word", "key-7")
+	code, out, errs := c.run(t.Context(), t, "word", "-word", "key-8", "-word", "key-7")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, `canonical.Literal("key-7")`)
-	code, out, errs = c.run(t, t.Context(), "cut")
+	code, out, errs = c.run(t.Context(), t, "cut")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "warn   the text can be cut in two ways: ")
 
@@ -171,7 +172,7 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 func TestDiscoverFindsNothing(t *testing.T) {
 	good := signedText(t, `hex(body)`, "/v1/a", `{"a":1}`)
 	c := newDiscover(t, map[string]string{"good": good, "bad": strings.Replace(good, `{"a":1}`, `{"a":2}`, 1)})
-	code, out, _ := c.run(t, t.Context(), "bad", "-effort", "0.001")
+	code, out, _ := c.run(t.Context(), t, "bad", "-effort", "0.001")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "none   for requests: discover: no composition explains the samples")
 	require.Contains(t, out, "check  ")
@@ -179,11 +180,11 @@ func TestDiscoverFindsNothing(t *testing.T) {
 	require.Regexp(t, `tried  \d+ compositions of \d+ families in `, out)
 	require.NotContains(t, out, "scheme := ")
 
-	code, out, _ = c.run(t, t.Context(), "good", "bad", "-effort", "0.01")
+	code, out, _ = c.run(t.Context(), t, "good", "bad", "-effort", "0.01")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "part   this fits good only: hex(body)")
 
-	code, out, _ = c.run(t, t.Context(), "bad", "-effort", "0.001", "-json")
+	code, out, _ = c.run(t.Context(), t, "bad", "-effort", "0.001", "-json")
 	require.Equal(t, cli.ExitNo, code)
 	var o struct {
 		Type  string
@@ -199,7 +200,7 @@ func TestDiscoverFindsNothing(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cli.Interrupted())
-	code, _, _ = c.run(t, ctx, "bad")
+	code, _, _ = c.run(ctx, t, "bad")
 	require.Equal(t, cli.ExitInterrupt, code)
 }
 
@@ -237,7 +238,7 @@ func TestDiscoverErrors(t *testing.T) {
 		"-scheme: column 5: unknown part \"bdy\"":      {"ok", "-scheme", "hex(bdy)"},
 	} {
 		t.Run(want, func(t *testing.T) {
-			code, out, errs := c.run(t, t.Context(), args...)
+			code, out, errs := c.run(t.Context(), t, args...)
 			require.Equal(t, cli.ExitUsage, code, errs)
 			require.Empty(t, out)
 			require.Contains(t, errs, want)
@@ -252,20 +253,20 @@ func TestDiscoverChecksAScheme(t *testing.T) {
 		"scheme": scheme,
 	})
 	for _, args := range [][]string{{"-scheme", scheme}, {"-scheme-file", "scheme"}} {
-		code, out, errs := c.run(t, t.Context(), append(args, "a.http")...)
+		code, out, errs := c.run(t.Context(), t, append(args, "a.http")...)
 		require.Zero(t, code, errs)
 		require.Contains(t, out, "right  a.http: fits the signature; the canonical string, of ")
 		require.Contains(t, out, `     1 "1700000000\n"`+"\n"+`     2 "{\"card\":\"<card number>\",\"n\":\"<secret>\"}"`+"\n")
 	}
-	code, out, _ := c.run(t, t.Context(), "a.http", "-json", "-scheme", `hex(path), body unsigned`)
+	code, out, _ := c.run(t.Context(), t, "a.http", "-json", "-scheme", `hex(path), body unsigned`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,"error":""}`+"\n", out)
-	code, out, _ = c.run(t, t.Context(), "a.http", "-scheme", `hex(header("X-None") body)`)
+	code, out, _ = c.run(t.Context(), t, "a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
 
 	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "paymentsvc.json"), []byte(`{"scheme": "hex(path)"}`), 0o600))
-	code, out, _ = c.run(t, t.Context(), "a.http")
+	code, out, _ = c.run(t.Context(), t, "a.http")
 	require.Zero(t, code, "a scheme in the settings is not checked, but found again")
 	require.Contains(t, out, "found  ")
 }
@@ -336,7 +337,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-func start(t *testing.T, ctx context.Context, c discoverCall, args ...string) *server {
+func start(ctx context.Context, t *testing.T, c discoverCall, args ...string) *server {
 	t.Helper()
 	r, w := io.Pipe()
 	s := &server{lines: make(chan string, 100), done: make(chan int, 1), errs: &syncBuffer{}}
@@ -402,7 +403,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	const scheme = `hex(timestamp "." body)`
 	first := signedText(t, scheme, "/hook?a=1", " "+discoverNotification+"\r\n\n") // no capture keeps this by chance
 	c := newDiscover(t, map[string]string{"captured-not": ""})
-	s := start(t, t.Context(), c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2")
+	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2")
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "GET /health HTTP/1.1\n\n"))
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first))
 	require.Contains(t, s.wait(t, "found"), scheme[:4])
@@ -424,7 +425,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	saved, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(saved), "\r\n\r\n "+discoverNotification+"\r\n"), "%q", saved)
-	code, out, _ := c.run(t, t.Context(), "captured/0002.http")
+	code, out, _ := c.run(t.Context(), t, "captured/0002.http")
 	require.Zero(t, code)
 	require.Contains(t, out, "found  "+scheme)
 }
@@ -434,7 +435,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 	bad := strings.Replace(good, "o-1", "o-2", 1)
 	t.Run("when a later message refutes the scheme", func(t *testing.T) {
 		other := signedText(t, `hex(path body)`, "/hook", strings.Replace(discoverNotification, "o-1", "o-3", 1))
-		s := start(t, t.Context(), newDiscover(t, nil), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
+		s := start(t.Context(), t, newDiscover(t, nil), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
 		require.Equal(t, http.StatusOK, post(t, s.base, good))
 		s.wait(t, "found")
 		require.Equal(t, http.StatusOK, post(t, s.base, other))
@@ -444,7 +445,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 	})
 	t.Run("at once when one is enough", func(t *testing.T) {
 		c := newDiscover(t, nil)
-		s := start(t, t.Context(), c, "-listen", "127.0.0.1:0")
+		s := start(t.Context(), t, c, "-listen", "127.0.0.1:0")
 		post(t, s.base, good)
 		code, _ := s.end()
 		require.Zero(t, code)
@@ -454,7 +455,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 	})
 	t.Run("with a signal before an answer", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := start(t, ctx, newDiscover(t, nil), "-listen", "127.0.0.1:0", "-effort", "0.001")
+		s := start(ctx, t, newDiscover(t, nil), "-listen", "127.0.0.1:0", "-effort", "0.001")
 		post(t, s.base, bad)
 		s.wait(t, "not_found")
 		cancel(cli.Terminated())
@@ -462,11 +463,11 @@ func TestDiscoverListenEnds(t *testing.T) {
 		require.Equal(t, cli.ExitTerminated, code)
 	})
 	t.Run("with -timeout before a message", func(t *testing.T) {
-		code, _, _ := newDiscover(t, nil).run(t, t.Context(), "-listen", "127.0.0.1:0", "-timeout", "1ms")
+		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", "127.0.0.1:0", "-timeout", "1ms")
 		require.Equal(t, cli.ExitTimeout, code)
 	})
 	t.Run("when a message cannot be saved", func(t *testing.T) {
-		s := start(t, t.Context(), newDiscover(t, map[string]string{"file": ""}), "-listen", "127.0.0.1:0", "-save", "file", "-answer", "200")
+		s := start(t.Context(), t, newDiscover(t, map[string]string{"file": ""}), "-listen", "127.0.0.1:0", "-save", "file", "-answer", "200")
 		require.Equal(t, http.StatusInternalServerError, post(t, s.base, good), "not 2xx: the message would be lost")
 		code, _ := s.end()
 		require.Equal(t, cli.ExitMachine, code)
@@ -474,7 +475,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 	t.Run("when the address is in use", func(t *testing.T) {
 		taken := httptest.NewServer(http.NotFoundHandler())
 		defer taken.Close()
-		code, _, _ := newDiscover(t, nil).run(t, t.Context(), "-listen", taken.Listener.Addr().String())
+		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", taken.Listener.Addr().String())
 		require.Equal(t, cli.ExitMachine, code)
 	})
 }
@@ -485,16 +486,16 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 	refuse := true
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
-		require.Equal(t, body, string(data))
-		require.Equal(t, "/v1/a%2Fb?q=%zz;1", r.RequestURI)
-		require.NotEqual(t, "pay.example.com", r.Host)
-		require.Equal(t, []string{"1", "2"}, r.Header["X-Twice"])
+		assert.Equal(t, body, string(data))
+		assert.Equal(t, "/v1/a%2Fb?q=%zz;1", r.RequestURI)
+		assert.NotEqual(t, "pay.example.com", r.Host)
+		assert.Equal(t, []string{"1", "2"}, r.Header["X-Twice"])
 		w.Header().Set("X-Answer", "yes")
 		w.WriteHeader(map[bool]int{true: http.StatusForbidden, false: http.StatusCreated}[refuse])
 	}))
 	defer service.Close()
 	c := newDiscover(t, nil)
-	s := start(t, t.Context(), c, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured")
+	s := start(t.Context(), t, c, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured")
 	text := signedText(t, scheme, "/v1/a%2Fb?q=%zz;1", body+"\n")
 	text = strings.Replace(text, "timestamp", "X-Twice: 1\nX-Twice: 2\ntimestamp", 1)
 	require.Equal(t, http.StatusForbidden, post(t, s.base, text))
@@ -523,14 +524,14 @@ func must(data []byte, err error) []byte {
 func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	text := signedText(t, `hex(body)`, "/v1/a", discoverRequest)
-	s := start(t, t.Context(), newDiscover(t, map[string]string{"file": ""}), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "file")
+	s := start(t.Context(), t, newDiscover(t, map[string]string{"file": ""}), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "file")
 	require.Equal(t, http.StatusOK, post(t, s.base, text), "its payment was started")
 	code, _ := s.end()
 	require.Equal(t, cli.ExitMachine, code)
 
 	service.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s = start(t, ctx, newDiscover(t, nil), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
+	s = start(ctx, t, newDiscover(t, nil), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
 	require.Equal(t, http.StatusBadGateway, post(t, s.base, text))
 	cancel(cli.Interrupted())
 	code, _ = s.end()
