@@ -68,7 +68,7 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	if c.Bool("demo") {
-		return d.demo(ctx)
+		return d.demo(ctx, drawn())
 	}
 	var err error
 	if d.options.Secret, err = c.Secret(); err != nil {
@@ -109,8 +109,8 @@ func (d *discovery) checkFlags() error {
 	if d.checks() && !files {
 		return cli.Usagef("-scheme checks files, so it needs FILE")
 	}
-	if kind := d.Text("kind"); kind != "" && kind != "request" && kind != "notification" {
-		return d.Fail("kind", "neither request nor notification")
+	if _, err := kindOf(d.Call, nil); err != nil {
+		return err
 	}
 	if answer := d.Int("answer"); answer < 200 || answer > 599 {
 		return d.Fail("answer", "want a status from 200 to 599")
@@ -144,7 +144,7 @@ func (d *discovery) checkOut() error {
 func (d *discovery) readFiles() error {
 	files := d.Args
 	if d.Set("headers") {
-		files = append(files, d.Text("headers"))
+		files = append(files, d.Value("headers").Texts[0])
 	}
 	o := capture.Options{URL: d.Text("url")}
 	if d.names.signatureSet {
@@ -163,45 +163,29 @@ func (d *discovery) readFiles() error {
 		entries = []string{"0"}
 	}
 	for _, file := range files {
-		name := file
-		if file == "-" {
-			name = "standard input"
-		}
-		data, err := d.ReadInput(name, file)
-		if err != nil {
-			return err
-		}
-		o.Open = func(other string) ([]byte, error) {
-			if !filepath.IsAbs(other) {
-				other = filepath.Join(filepath.Dir(file), other)
-			}
-			return d.ReadInput("@", other)
-		}
 		for _, entry := range entries {
+			var err error
 			if o.Entry, err = strconv.Atoi(entry); err != nil {
 				return d.Fail("entry", "want a number")
 			}
-			if err := d.addSample(data, name, o); err != nil {
+			m, err := readCapture(d.Call, file, o)
+			if err != nil {
 				return err
 			}
+			s, err := d.sample(m)
+			if err != nil {
+				return cli.Usagef("%w", err)
+			}
+			switch {
+			case o.Body != nil: // verify takes one file
+			case o.Entry > 0:
+				s.file = file + " -entry " + entry
+			default:
+				s.file = file
+			}
+			d.samples = append(d.samples, s)
 		}
 	}
-	return nil
-}
-
-func (d *discovery) addSample(data []byte, name string, o capture.Options) error {
-	m, err := capture.Read(data, name, o)
-	if err != nil {
-		return cli.Usagef("%w", err)
-	}
-	for _, note := range m.Notes {
-		d.Note("%s: %s", m.Source, note)
-	}
-	s, err := d.sample(m)
-	if err != nil {
-		return cli.Usagef("%w", err)
-	}
-	d.samples = append(d.samples, s)
 	return nil
 }
 

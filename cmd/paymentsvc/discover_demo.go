@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,13 +26,17 @@ func compositions() []string {
 	}
 }
 
-// demo signs samples with a random composition, and finds it. All of it is made up: the interface document shows
+// drawn returns one of the compositions by chance.
+func drawn() string {
+	dice := make([]byte, 1)
+	_, _ = rand.Read(dice) // never fails
+	return compositions()[int(dice[0])%len(compositions())]
+}
+
+// demo signs samples with a hidden composition, and finds it. All of it is made up: the interface document shows
 // neither the canonical string nor the encoding.
-func (d *discovery) demo(ctx context.Context) error {
-	d.options.Secret = paymentsvc.Secret("demo-" + hex.EncodeToString([]byte(rand.Text())))
-	drawn := make([]byte, 1)
-	_, _ = rand.Read(drawn) // never fails
-	hidden := compositions()[int(drawn[0])%len(compositions())]
+func (d *discovery) demo(ctx context.Context, hidden string) error {
+	d.options.Secret = paymentsvc.Secret("demo-" + rand.Text())
 	d.Note("a demo: its secret, its samples and the way they are signed are made up; the service's own way is not shown")
 	if err := d.demoSamples(ctx, hidden); err != nil {
 		return err

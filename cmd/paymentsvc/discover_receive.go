@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,18 +16,18 @@ import (
 )
 
 const (
-	maxBody     = 1 << 20          // far more than a message of the interface document
-	mostSamples = 8                // of a search: more of them tell little more, and cost time
-	serveGrace  = 30 * time.Second // for what is in flight at the end
+	mostSamples  = 8                // of a search: more of them tell little more, and cost time
+	proxyTimeout = 2 * time.Minute  // for the service's answer
+	serveGrace   = 30 * time.Second // for what is in flight at the end
 )
 
-// receiver saves messages, and hands them to the search.
-type receiver struct {
+// catcher saves messages and hands them to the search.
+type catcher struct {
 	*discovery
-	to *url.URL // of -proxy
+	to *forwarder // of -proxy, otherwise nil
 
 	mu      sync.Mutex
-	number  int
+	number  int64
 	waiting []capture.Message
 	failed  error         // a message could not be saved
 	arrived chan struct{} // holds one element while something is waiting or has failed
@@ -39,24 +35,29 @@ type receiver struct {
 
 // receive serves -listen or -proxy and searches what arrives, until a scheme is found or ctx ends.
 func (d *discovery) receive(ctx context.Context) error {
-	r := &receiver{discovery: d, arrived: make(chan struct{}, 1)}
-	addr, handler := d.Text("listen"), http.Handler(http.HandlerFunc(r.listen))
+	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
+	addr, to := d.Text("listen"), ""
 	if d.Bool("proxy") {
-		var err error
-		if r.to, err = d.target(); err != nil {
+		target, err := d.target()
+		if err != nil {
 			return err
 		}
-		addr, handler = d.Text("addr"), r.proxy()
+		r.to = &forwarder{client: newClient(), to: target, timeout: proxyTimeout}
+		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
+		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
 	}
 	listeners, err := cli.Listen(ctx, addr)
 	if err != nil {
 		return err
 	}
-	r.ready(cli.BaseURL(listeners))
+	d.Print("ready", struct {
+		URL string `json:"url"`
+		To  string `json:"to"`
+	}{cli.BaseURL(listeners), to}, strings.TrimSuffix("ready  "+cli.BaseURL(listeners)+" -> "+to, " -> ")+", any path; waiting for a signed message")
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	go func() { served <- cli.Serve(serving, cli.NewServer(handler), listeners, serveGrace) }()
+	go func() { served <- cli.Serve(serving, cli.NewServer(r), listeners, serveGrace) }()
 	err = r.search(ctx, served)
 	stop()
 	if died := <-served; died != nil {
@@ -66,42 +67,28 @@ func (d *discovery) receive(ctx context.Context) error {
 }
 
 func (d *discovery) target() (*url.URL, error) {
-	to, err := url.Parse(d.Text("to"))
+	to, err := webAddress(d.Call, "to")
 	switch {
-	case d.Text("to") == "":
+	case err != nil:
+		return nil, err
+	case to == nil:
 		return nil, cli.Usagef("-to: not set; it is the service behind -proxy, such as https://test.example")
-	case err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https":
-		return nil, d.Fail("to", "want a URL such as https://test.example")
-	case to.Path != "" && to.Path != "/" || to.RawQuery != "" || to.User != nil:
-		return nil, d.Fail("to", "want no path: put it into the base URL of your program, since a signature may cover it")
+	case to.Path != "" && to.Path != "/" || to.RawQuery != "":
+		return nil, d.Fail("to", "want no path: it belongs into the base URL of your program, since a signature may cover it")
 	}
 	return to, nil
 }
 
-func (r *receiver) ready(base string) {
-	o := struct {
-		URL string `json:"url"`
-		To  string `json:"to"`
-	}{URL: base}
-	line := "ready  " + base + ", any path; waiting for a signed notification"
-	if r.to != nil {
-		o.To = r.to.Scheme + "://" + r.to.Host
-		line = "ready  " + base + " -> " + o.To + "; waiting for a signed request"
-		r.Note("the Host becomes %s; a signature that covers another Host will be refused", r.to.Host)
-	}
-	r.Print("ready", o, line)
-}
-
-// search searches all samples again whenever something has arrived, so a later one confirms a scheme or refutes it.
-func (r *receiver) search(ctx context.Context, served chan error) error {
+// search searches all samples again whenever something has arrived, so that a later one confirms a scheme or refutes it.
+func (r *catcher) search(ctx context.Context, served chan error) error {
 	var samples []sample
-	var results []found
-	best, count := "", int(r.Int("count"))
+	var results []found // of a search that was not cut short
+	count := int(r.Int("count"))
 	for {
 		select {
-		case err := <-served: // a listener has died; receive reads the error too
-			served <- err
-			return err
+		case err := <-served:
+			served <- err // receive reads it too
+			return r.ended(ctx, results)
 		case <-ctx.Done():
 			return r.ended(ctx, results)
 		case <-r.arrived:
@@ -110,88 +97,103 @@ func (r *receiver) search(ctx context.Context, served chan error) error {
 		if err != nil {
 			return err
 		}
-		more := r.samplesOf(messages)
+		more := r.samplesOf(messages, samples)
 		if len(more) == 0 {
 			continue
 		}
-		samples = append(samples, more...)
-		seen := len(samples)
-		searched := samples[:min(seen, mostSamples)]
-		if results, err = r.discovery.search(ctx, searched); err != nil {
+		searched := slices.Concat(samples, more)
+		now, err := r.discovery.search(ctx, searched[:min(len(searched), mostSamples)])
+		switch {
+		case err != nil:
 			r.Note("not searched: %v", err)
-			samples = samples[:seen-len(more)]
 			continue
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil && !allFit(now):
 			return r.ended(ctx, results)
 		}
-		best = r.verdict(best, results, len(searched))
-		enough := count == 0 && best != "" || count > 0 && seen >= count
+		r.verdict(results, now)
+		samples, results = searched, now
+		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
 		if enough && len(r.arrived) == 0 {
-			break
+			return r.conclude(results)
 		}
 	}
-	return r.report(ctx, results)
 }
 
-// verdict prints what the samples so far say, and returns the scheme that fits, "" if none does. Report prints the end.
-func (r *receiver) verdict(before string, results []found, n int) string {
-	text := ""
-	for _, f := range results {
-		if !f.fits() {
-			r.printResult(f)
-			return ""
-		}
-		text += f.result.Matches[0].Text
+// verdict prints what the samples say now, and what that means for the scheme that was found before.
+func (r *catcher) verdict(before, now []found) {
+	text := schemes(now)
+	switch old := schemes(before); old {
+	case "":
+	case text:
+		r.Print("confirmed", textJSON{text}, "same   the new message confirms it: "+text)
+	default:
+		r.Print("refuted", textJSON{old}, "wrong  the new message refutes it: "+old)
 	}
-	switch {
-	case before == text:
-		r.Print("confirmed", textJSON{text}, fmt.Sprintf("same   %d messages have this scheme: %s", n, text))
-	case before != "":
-		r.Print("refuted", textJSON{before}, "wrong  the new message does not fit: "+before)
+	for _, f := range now {
+		r.printResult(f)
+	}
+	if text == "" {
+		r.Note("waiting for another message")
+	}
+}
+
+// schemes returns the schemes that were found, "" unless all were.
+func schemes(results []found) (text string) {
+	if !allFit(results) {
+		return ""
+	}
+	for _, f := range results {
+		text += f.result.Matches[0].Text
 	}
 	return text
 }
 
-// ended returns the error of a search that -timeout or a signal has ended.
-func (r *receiver) ended(ctx context.Context, results []found) error {
-	fits := len(results) > 0
-	for _, f := range results {
-		if errors.Is(f.err, ctx.Err()) {
-			return cli.Ended(ctx) // it was cut short
-		}
-		fits = fits && f.fits()
+// conclude returns the exit code for results that were printed.
+func (r *catcher) conclude(results []found) error {
+	if allFit(results) {
+		return r.next(results)
 	}
-	if fits {
-		if err := r.report(context.WithoutCancel(ctx), results); err != nil {
-			return err
-		}
-	}
-	ended := cli.Ended(ctx)
-	exit, _ := errors.AsType[*cli.ExitError](ended)
-	switch late := exit != nil && exit.Code == cli.ExitTimeout; {
-	case fits && !late:
-		return nil // stopped on request, with an answer
-	case len(results) > 0 && !fits && late:
-		return cli.No()
-	}
-	return ended
+	return cli.No()
 }
 
-// samplesOf returns the messages that have a timestamp and a signature.
-func (r *receiver) samplesOf(messages []capture.Message) (samples []sample) {
+// ended returns the error of a search that -timeout or a signal has ended.
+func (r *catcher) ended(ctx context.Context, results []found) error {
+	err := cli.Ended(ctx)
+	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch {
+	case len(results) == 0:
+		return err
+	case allFit(results) && timedOut: // before -count messages came
+		return errors.Join(r.next(results), err)
+	case allFit(results) || timedOut:
+		return r.conclude(results)
+	}
+	return err
+}
+
+// samplesOf returns the messages that have a timestamp and a signature, and are not among the known ones: what is
+// delivered again confirms nothing.
+func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples []sample) {
 	for _, m := range messages {
 		s, err := r.sample(m)
 		if err != nil {
 			r.Note("not searched: %v", err)
 			continue
 		}
+		same := func(other sample) bool { return other.Signature == s.Signature }
+		if slices.ContainsFunc(known, same) || slices.ContainsFunc(samples, same) {
+			r.Note("not searched: %s has the signature of a message before it", m.Source)
+			continue
+		}
+		if r.Set("save") {
+			s.file = m.Source
+		}
 		samples = append(samples, s)
 	}
 	return samples
 }
 
-func (r *receiver) take() ([]capture.Message, error) {
+func (r *catcher) take() ([]capture.Message, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	messages := r.waiting
@@ -200,29 +202,29 @@ func (r *receiver) take() ([]capture.Message, error) {
 }
 
 // keep saves a message, byte for byte, and then hands it to the search. An error ends the command.
-func (r *receiver) keep(m capture.Message) error {
+func (r *catcher) keep(m capture.Message) error {
+	r.mu.Lock()
+	r.number++
+	number := r.number
+	r.mu.Unlock()
+	m.Source = fmt.Sprintf("%04d.http", number)
+	saved := ""
+	var err error
+	if r.Set("save") {
+		if saved, err = saveCapture(r.Call, "save", number, m); err != nil {
+			err = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
+		}
+		m.Source = saved
+	}
+	if err == nil {
+		r.printReceived(m, saved)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.number++
-	m.Source = fmt.Sprintf("%04d.http", r.number)
-	err := r.save(&m)
-	if err == nil {
-		r.waiting = append(r.waiting, m)
-		o := struct {
-			File   string    `json:"file"`
-			Saved  bool      `json:"saved"`
-			Time   time.Time `json:"time"`
-			Method string    `json:"method"`
-			Path   string    `json:"path"`
-			Bytes  int       `json:"bytes"`
-		}{m.Source, r.Set("save"), r.Now().UTC(), m.Method, m.URL.Path, len(m.Body)}
-		line := fmt.Sprintf("%s  %s %s  %d bytes", r.Now().Format("15:04:05"), m.Method, m.URL.Path, len(m.Body))
-		if r.Set("save") {
-			line += "  saved " + m.Source
-		}
-		r.Print("received", o, line)
+	if err != nil {
+		r.failed = err
 	} else {
-		r.failed = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
+		r.waiting = append(r.waiting, m)
 	}
 	select {
 	case r.arrived <- struct{}{}:
@@ -231,102 +233,57 @@ func (r *receiver) keep(m capture.Message) error {
 	return err
 }
 
-// save writes a message to the next file that does not exist.
-func (r *receiver) save(m *capture.Message) error {
-	if !r.Set("save") {
-		return nil
+func (r *catcher) printReceived(m capture.Message, saved string) {
+	line := fmt.Sprintf("%s  %s %s  %d bytes", r.Now().Format(time.TimeOnly), m.Method, m.URL.Path, len(m.Body))
+	if saved != "" {
+		line += "  saved " + saved
 	}
-	dir := r.Text("save")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := capture.Write(&b, *m); err != nil {
-		return err
-	}
-	for {
-		name := fmt.Sprintf("%04d.http", r.number)
-		m.Source = filepath.Join(r.Value("save").Texts[0], name)
-		err := createFile(filepath.Join(dir, name), b.Bytes())
-		if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		r.number++
-	}
+	r.Print("received", struct {
+		Name   string    `json:"name"`
+		Saved  string    `json:"saved"`
+		Time   time.Time `json:"time"`
+		Method string    `json:"method"`
+		Path   string    `json:"path"`
+		Bytes  int       `json:"bytes"`
+	}{m.Source, saved, r.Now().UTC(), m.Method, m.URL.Path, len(m.Body)}, line)
 }
 
-// body reads a body. It answers for a body that is too long or breaks off.
-func body(w http.ResponseWriter, req *http.Request) ([]byte, bool) {
-	data, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		http.Error(w, "paymentsvc discover: the body is too long", http.StatusRequestEntityTooLarge)
-		return nil, false
-	}
+// ServeHTTP takes a message for -listen or passes it on for -proxy.
+func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := readAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	if err != nil {
-		http.Error(w, "paymentsvc discover: the body broke off", http.StatusBadRequest)
-		return nil, false
-	}
-	return data, true
-}
-
-// listen takes a notification. Its answer says that it is not handled, so that the service delivers it again.
-func (r *receiver) listen(w http.ResponseWriter, req *http.Request) {
-	data, ok := body(w, req)
-	if !ok {
+		status := http.StatusBadRequest
+		if _, long := errors.AsType[*http.MaxBytesError](err); long {
+			status = http.StatusRequestEntityTooLarge
+		}
+		r.Note("not taken: the body broke off or has more than 1 MiB")
+		http.Error(w, http.StatusText(status), status)
 		return
 	}
-	if err := r.keep(received(req, data)); err != nil {
-		http.Error(w, "paymentsvc discover: not saved", http.StatusInternalServerError)
+	m := captureOf(req, body)
+	if r.to != nil {
+		r.pass(w, req, m)
+		return
+	}
+	if err := r.keep(m); err != nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 		return
 	}
 	w.WriteHeader(int(r.Int("answer")))
 }
 
-// proxy passes requests on, and keeps those that are accepted.
-func (r *receiver) proxy() http.Handler {
-	transport := &http.Transport{
-		DisableCompression:    true,                // the answer passes as it is
-		DisableKeepAlives:     true,                // net/http repeats a request on a broken connection that is reused
-		Protocols:             new(http.Protocols), // HTTP/2 repeats requests too
-		Proxy:                 http.ProxyFromEnvironment,
-		ResponseHeaderTimeout: 2 * time.Minute,
+// pass passes a request on, and keeps it if it is accepted. The client gets its answer whether it can be saved or not,
+// since its payment was started.
+func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
+	a := r.to.send(req, m.Body)
+	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // as the service sees it
+	switch {
+	case a.Error != "":
+		r.Note("%s: %s", r.to.to.Host, a.Error)
+	case accepted(a.Status):
+		_ = r.keep(m) // search reports its error
+	default:
+		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, a.Status)
 	}
-	transport.Protocols.SetHTTP1(true)
-	type key struct{}
-	proxy := &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = r.to.Scheme, r.to.Host, r.to.Host
-			p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy has cleaned it
-			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-				if values := p.In.Header[name]; values != nil {
-					p.Out.Header[name] = values
-				}
-			}
-		},
-		ModifyResponse: func(answer *http.Response) error {
-			m, _ := answer.Request.Context().Value(key{}).(capture.Message)
-			if answer.StatusCode/100 == 2 {
-				_ = r.keep(m) // the client gets its answer all the same: its payment was started
-				return nil
-			}
-			r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, answer.StatusCode)
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			r.Note("%s: %v", r.to.Host, err)
-			http.Error(w, "paymentsvc discover: no answer from "+r.to.Host, http.StatusBadGateway)
-		},
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		data, ok := body(w, req)
-		if !ok {
-			return
-		}
-		m := received(req, data)
-		m.URL.Scheme, m.URL.Host = r.to.Scheme, r.to.Host // as the service sees it
-		req = req.WithContext(context.WithValue(req.Context(), key{}, m))
-		req.Body, req.ContentLength, req.TransferEncoding = io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
-		proxy.ServeHTTP(w, req)
-	})
+	a.write(w)
 }

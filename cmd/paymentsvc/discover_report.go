@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,20 +58,22 @@ type (
 	}
 )
 
-// report prints results and writes the files of -out. Its error is the exit code.
+// report prints results and what to do with them. Its error is the exit code.
 func (d *discovery) report(ctx context.Context, results []found) error {
-	fits := len(results) > 0
 	for _, f := range results {
 		d.printResult(f)
-		fits = fits && f.fits()
 	}
-	if !fits {
-		if err := cli.Ended(ctx); err != nil {
-			return err
-		}
-		return cli.No()
+	if allFit(results) {
+		return d.next(results)
 	}
-	return d.next(results)
+	if err := cli.Ended(ctx); err != nil {
+		return err
+	}
+	return cli.No()
+}
+
+func allFit(results []found) bool {
+	return len(results) > 0 && !slices.ContainsFunc(results, func(f found) bool { return f.err != nil })
 }
 
 func (d *discovery) printResult(f found) {
@@ -192,6 +196,9 @@ func outFiles() []string { return []string{"scheme.txt", "scheme.go.txt"} }
 
 // next writes the files of -out, and prints what to do with the scheme.
 func (d *discovery) next(results []found) error {
+	if d.Bool("demo") {
+		return nil
+	}
 	best := results[0].result.Matches[0]
 	text := best.Text
 	if len(results) == 2 {
@@ -215,7 +222,11 @@ func (d *discovery) next(results []found) error {
 		settings = `{"scheme_file": ` + strconv.Quote(filepath.ToSlash(names[0])) + "}"
 	}
 	s := results[len(results)-1].samples[0]
-	verify := "paymentsvc verify " + s.Name + " -tolerance any"
+	file := s.file
+	if file == "" {
+		file = "FILE"
+	}
+	verify := "paymentsvc verify " + file + " -tolerance any"
 	if s.names.signature != "signature" {
 		verify += " -signature-header " + s.names.signature
 	}
@@ -250,10 +261,7 @@ func createFile(name string, content []byte) error {
 		return err
 	}
 	_, err = file.Write(content)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return errors.Join(err, file.Close())
 }
 
 // pair returns the scheme of requests and notifications, or "" if there is none because their encodings or keys differ.

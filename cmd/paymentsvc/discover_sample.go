@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -24,6 +22,7 @@ type headerNames struct {
 type sample struct {
 	discover.Sample
 	captured capture.Message
+	file     string      // as verify takes it; "" if there is none
 	names    headerNames // as they are in this message
 }
 
@@ -55,15 +54,22 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	if !isDigits(timestamp) {
 		return fail(s.names.timestamp, fmt.Errorf("the header %s is not Unix seconds in digits", cli.Printable(s.names.timestamp)))
 	}
+	kind, err := kindOf(d.Call, m.Body)
+	if err != nil {
+		return sample{}, err
+	}
 	header := m.Header.Clone()
 	header.Del(s.names.signature) // no canonical string can hold it
 	s.Sample = discover.Sample{
 		Name: m.Source, Signature: m.Header.Get(s.names.signature),
 		Message: paymentsvc.Message{
-			Kind: d.kindOf(m.Body), Method: m.Method, URL: m.URL, Header: header, Timestamp: timestamp, Body: m.Body,
+			Kind: kind, Method: m.Method, URL: m.URL, Header: header, Timestamp: timestamp, Body: m.Body,
 		},
 	}
 	header.Set("Signature", s.Signature)
+	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
+		s.Message.URL = nil // it is unknown, and not empty
+	}
 	return s, nil
 }
 
@@ -96,24 +102,4 @@ func (d *discovery) headerOf(m capture.Message, what, name string, set bool, loo
 	return "", fmt.Errorf("no %s header; choose with -%s-header: %s", what, what, strings.Join(guesses, ", "))
 }
 
-// kindOf recognizes a notification by its event (section 6), which no request has (section 4).
-func (d *discovery) kindOf(body []byte) paymentsvc.MessageKind {
-	var fields map[string]json.RawMessage
-	kind := d.Text("kind")
-	if kind == "notification" || kind == "" && json.Unmarshal(body, &fields) == nil && fields["event"] != nil {
-		return paymentsvc.KindNotification
-	}
-	return paymentsvc.KindRequest
-}
-
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
-// received returns the message of a request that arrived, whose body is body.
-func received(r *http.Request, body []byte) capture.Message {
-	u := *r.URL
-	u.Scheme, u.Host = "http", r.Host
-	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
-		u.Scheme = "https"
-	}
-	return capture.Message{Method: r.Method, URL: &u, Header: r.Header.Clone(), Body: body}
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -265,20 +266,44 @@ func (r *inbox) printAnswered(n int64, a answer) {
 
 // saveMessage writes a message to a new file and returns the file's name, "" after an error.
 func (r *inbox) saveMessage(n int64, req *http.Request, body []byte) string {
+	name, err := saveCapture(r.c, "save", n, captureOf(req, body))
+	if err != nil {
+		r.c.Note("-save: %v", err)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.saveErr = err
+	}
+	return name
+}
+
+// captureOf returns a request that arrived. What ends TLS before a program usually says so in X-Forwarded-Proto.
+func captureOf(req *http.Request, body []byte) capture.Message {
+	address := *req.URL
+	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
+		address = *asked
+	}
+	address.Scheme, address.Host = "http", req.Host
+	if req.TLS != nil || strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https") {
+		address.Scheme = "https"
+	}
+	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body}
+}
+
+// saveCapture writes a message to a new file in the directory that a flag names, and returns the file's name.
+func saveCapture(c *cli.Call, flag string, n int64, m capture.Message) (string, error) {
+	if err := os.MkdirAll(c.Text(flag), 0o700); err != nil {
+		return "", err
+	}
 	var text bytes.Buffer
-	err := capture.Write(&text, received(req, body))
+	err := capture.Write(&text, m)
 	name := fmt.Sprintf("%04d.http", n)
 	for again := 2; err == nil; again++ {
-		if err = createFile(filepath.Join(r.c.Text("save"), name), text.Bytes()); err == nil {
-			return path.Join(filepath.ToSlash(r.c.Value("save").Texts[0]), name)
+		if err = createFile(filepath.Join(c.Text(flag), name), text.Bytes()); err == nil {
+			return path.Join(filepath.ToSlash(c.Value(flag).Texts[0]), name), nil
 		}
 		if errors.Is(err, fs.ErrExist) { // of an earlier run
 			name, err = fmt.Sprintf("%04d-%d.http", n, again), nil
 		}
 	}
-	r.c.Note("-save: %v", err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.saveErr = err
-	return ""
+	return "", err
 }

@@ -87,10 +87,10 @@ func TestReadEachForm(t *testing.T) {
 				want = body
 			}
 			require.Equal(t, strings.TrimPrefix(want, "-"), string(m.Body))
-			switch {
-			case tt.url == "-":
+			switch tt.url {
+			case "-":
 				require.Nil(t, m.URL)
-			case tt.url == "":
+			case "":
 				require.Equal(t, "https://shop.example/hook?a=1", m.URL.String())
 			default:
 				require.Equal(t, tt.url, m.URL.String())
@@ -279,7 +279,7 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read([]byte(tt.file), "a.txt", Options{})
 			require.ErrorContains(t, err, "a.txt:"+tt.want)
-			require.IsType(t, &Error{}, err)
+			require.ErrorAs(t, err, new(*Error))
 		})
 	}
 }

@@ -88,7 +88,7 @@ func (c *command) short(words []word) ([]word, error) {
 	letters, at := words[0].text[1:], words[0].at
 	for i, letter := range letters {
 		name := string(letter)
-		if !strings.Contains("HdXuAebcoFTKmwxErCDPQtUyYz", name) {
+		if !strings.ContainsRune("HdXuAebcoFTKmwxErCDPQtUyYz", letter) {
 			if err := c.flag(name, words[0]); err != nil {
 				return nil, err
 			}

@@ -147,7 +147,7 @@ func (s *shell) ansi() error {
 			if multibyte || r < utf8.RuneSelf {
 				s.put(string(r), width)
 			} else {
-				s.put(string([]byte{byte(r)}), width)
+				s.put(string([]byte{byte(r & 0xff)}), width) // \xe9 is a byte
 			}
 		}
 	}
