@@ -24,7 +24,7 @@ import (
 
 // What holds where no setting says otherwise. The interface document shows none of it.
 const (
-	mockSecret = "secret-of-the-mock" //nolint:gosec // it protects nothing, which a note says
+	mockSecret = "secret-of-the-mock"
 	mockScheme = `hex(timestamp "." body)`
 )
 
@@ -119,7 +119,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	}()
 	err := cli.Serve(stopped, cli.NewServer(m), listeners, grace+time.Second)
 	if stopped.Err() != nil {
-		<-drained
+		_ = <-drained // a note has said it
 	}
 	if c.Set("state") {
 		if failed := m.SaveState(); failed != nil {
@@ -172,7 +172,7 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	if opt.Repeated, err = mock.ParseRepeated(c.Text("repeated")); err != nil {
 		return opt, c.Fail("repeated", "%w", err)
 	}
-	if _, err := mock.ParseScript(opt.Script); err != nil {
+	if err := mock.CheckScript(opt.Script); err != nil {
 		return opt, c.Fail("script", "%w", err)
 	}
 	if err := mock.CheckOrigins(opt.CORS); err != nil {

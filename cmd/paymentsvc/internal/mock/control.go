@@ -326,10 +326,10 @@ func amount(field, text string) (paymentsvc.Amount, error) {
 	return a, nil
 }
 
-func statusName(field, text string) (paymentsvc.StatusName, error) {
+func statusName(text string) (paymentsvc.StatusName, error) {
 	s := paymentsvc.StatusName(text)
 	if !s.Known() {
-		return s, invalid(field, "%s: not one of PENDING, SUCCESS and FAILURE", field)
+		return s, invalid("status", "status: not one of PENDING, SUCCESS and FAILURE")
 	}
 	return s, nil
 }

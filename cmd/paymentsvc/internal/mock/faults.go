@@ -200,8 +200,9 @@ func (e *epoch) clearFaults() {
 }
 
 func getFaults(c *call) (int, any, error) {
-	list := []faultOut{}
-	for _, f := range c.listFaults() {
+	faults := c.listFaults()
+	list := make([]faultOut, 0, len(faults))
+	for _, f := range faults {
 		list = append(list, c.faultOut(f))
 	}
 	c.mu.Lock()

@@ -35,7 +35,7 @@ type Options struct {
 	SchemeText string
 	// Notify is the address of notifications, "" for nowhere.
 	Notify string
-	// Script are scripted outcomes, see [ParseScript].
+	// Script are scripted outcomes, see [CheckScript].
 	Script []string
 	// Origin is the address that the mock is reached at, such as "http://127.0.0.1:8080".
 	Origin string
@@ -186,7 +186,7 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 		s.prefix = "/s/" + name
 	}
 	var err error
-	if s.script, err = ParseScript(opt.Script); err != nil {
+	if s.script, err = parseScript(opt.Script); err != nil {
 		return nil, err
 	}
 	if err := checkReceiver(opt.Notify); err != nil {

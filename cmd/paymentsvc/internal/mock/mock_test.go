@@ -267,7 +267,7 @@ func TestControlErrors(t *testing.T) {
 		{"PATCH", "/settings", `{"notify":"ftp://x"}`, "", "", 422, "invalid", "notify"},
 		{"PATCH", "/settings", `{"script":["amount=1: DONE"]}`, "", "", 422, "invalid", "script"},
 		{"POST", "/sessions", `{"name":"a/b"}`, "", "", 422, "invalid", "name"},
-		{"POST", "/expect", `{"that":"payed"}`, "", "", 422, "invalid", "that"},
+		{"POST", "/expect", `{"that":"refunded"}`, "", "", 422, "invalid", "that"},
 		{"POST", "/expect", `{"that":"all_signed","count":1}`, "", "", 422, "invalid", "count"},
 		{"GET", "/messages?wait=2m", "", "", "", 422, "invalid", "wait"},
 		{"GET", "/messages/1/raw", "", "", "", 404, "not_found", "id"},
@@ -333,7 +333,7 @@ func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	r.ask(200, "POST", fmt.Sprintf("/faults/%v/release", hold), "")
 	require.NoError(t, <-done)
 	r.ask(200, "POST", "/drain", "")
-	require.Equal(t, 7.0, r.ask(200, "PUT", "/chaos", `{"seed":7,"one_in":1}`)["seed"])
+	require.EqualValues(t, 7, r.ask(200, "PUT", "/chaos", `{"seed":7,"one_in":1}`)["seed"])
 	r.ask(204, "DELETE", "/faults", "")
 	require.Nil(t, r.ask(200, "GET", "/faults", "")["chaos"])
 	r.pay("order-after-chaos")
@@ -498,7 +498,7 @@ func TestScriptErrorsNameTheColumn(t *testing.T) {
 		"amount=1: SUCCESS after 1s, DECLINED": "script 1: column 29: an outcome is SUCCESS, FAILURE, PENDING or DECLINED",
 		"user_data=[a: SUCCESS":                "script 1: column 11: not a pattern: a text in which * stands for any",
 	} {
-		_, err := ParseScript([]string{text})
+		_, err := parseScript([]string{text})
 		require.EqualError(t, err, want, text)
 	}
 }
@@ -518,7 +518,7 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	r.pay("slow-1")
 	r.pay("two words")
 	r.pay("fast")
-	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1999ms"}`)["due"], 0)
+	require.Empty(t, r.ask(200, "POST", "/clock/advance", `{"by":"1999ms"}`)["due"])
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1ms"}`)["due"], 1)
 	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken(), "signed with the real time")
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1h"}`)["due"], 2)

@@ -37,7 +37,7 @@ type delivery struct {
 }
 
 func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
-	deliveries := []delivery{}
+	deliveries := make([]delivery, 0, len(list))
 	for _, d := range list {
 		n := d.Notification
 		next := delivery{
@@ -72,8 +72,9 @@ type deliveriesAnswer struct {
 }
 
 func getNotifications(c *call) (int, any, error) {
-	waiting := []notification{}
-	for _, n := range c.fake.Outbox() {
+	outbox := c.fake.Outbox()
+	waiting := make([]notification, 0, len(outbox))
+	for _, n := range outbox {
 		waiting = append(waiting, notificationOf(n))
 	}
 	return http.StatusOK, struct {
@@ -144,7 +145,7 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (n payme
 	if !ok {
 		return n, nil, failure(http.StatusNotFound, "not_found", "order_id", "there is no such order")
 	}
-	as, err := statusName("status", cmp.Or(status, string(o.Status)))
+	as, err := statusName(cmp.Or(status, string(o.Status)))
 	if err != nil {
 		return n, nil, err
 	}

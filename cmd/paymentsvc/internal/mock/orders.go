@@ -40,7 +40,7 @@ func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	if err != nil {
 		return paymentsvctest.Order{}, err
 	}
-	status, err := statusName("status", cmp.Or(o.Status, "PENDING"))
+	status, err := statusName(cmp.Or(o.Status, "PENDING"))
 	if err != nil {
 		return paymentsvctest.Order{}, err
 	}
@@ -167,7 +167,7 @@ func getOrders(c *call) (int, any, error) {
 	}{orders, next}, err
 }
 
-var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order") //nolint:gochecknoglobals // a sentinel
+var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
 
 func getOrder(c *call) (int, any, error) {
 	o, ok := c.fake.Order(c.args["id"])
@@ -253,7 +253,7 @@ func postSettle(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
-	to, err := statusName("status", in.Status)
+	to, err := statusName(in.Status)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -290,7 +290,7 @@ func postRefund(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	to, err := statusName("status", in.Status)
+	to, err := statusName(in.Status)
 	if err != nil {
 		return 0, nil, err
 	}

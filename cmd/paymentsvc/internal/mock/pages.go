@@ -143,7 +143,7 @@ func kept(query url.Values) url.Values {
 }
 
 func settleForm(r *http.Request, e *epoch) (string, error) {
-	to, err := statusName("status", r.PostFormValue("status"))
+	to, err := statusName(r.PostFormValue("status"))
 	if err != nil {
 		return "", err
 	}
@@ -177,7 +177,7 @@ func notifyForm(r *http.Request, e *epoch) (string, error) {
 }
 
 func refundForm(r *http.Request, e *epoch) (string, error) {
-	to, err := statusName("status", r.PostFormValue("status"))
+	to, err := statusName(r.PostFormValue("status"))
 	if err != nil {
 		return "", err
 	}

@@ -28,7 +28,7 @@ type step struct {
 	after  time.Duration
 }
 
-// ParseScript reads scripted outcomes, of which the first that fits an order counts:
+// CheckScript returns an error unless all texts are scripted outcomes, of which the first that fits an order counts:
 //
 //	user_data=slow-*: SUCCESS after 2s
 //	amount=13.13 kind=payment: DECLINED no money
@@ -36,8 +36,13 @@ type step struct {
 //
 // Conditions are user_data, amount, kind, type and project_id; all must fit, and * stands for any text but a slash. A
 // status without "after" follows at once; a later one counts from the one before. DECLINED rejects the start. An error
-// names the number of the text and the column.
-func ParseScript(texts []string) ([]scripted, error) {
+// names the number of the text and the column. The patterns are those of path.Match.
+func CheckScript(texts []string) error {
+	_, err := parseScript(texts)
+	return err
+}
+
+func parseScript(texts []string) ([]scripted, error) {
 	list := make([]scripted, 0, len(texts))
 	for i, text := range texts {
 		s, err := parseScripted(text)
@@ -55,8 +60,8 @@ type scriptParser struct {
 	at   int
 }
 
-func (p *scriptParser) fail(at int, format string, args ...any) error {
-	return fmt.Errorf("column %d: %s", at+1, fmt.Sprintf(format, args...))
+func (p *scriptParser) fail(at int, problem string) error {
+	return fmt.Errorf("column %d: %s", at+1, problem)
 }
 
 func (p *scriptParser) blanks() {

@@ -78,7 +78,7 @@ func patchSettings(c *call) (int, any, error) {
 	if in.Notify != nil && checkReceiver(*in.Notify) != nil {
 		return 0, nil, invalid("notify", "notify: %s", checkReceiver(*in.Notify))
 	}
-	script, err := ParseScript(in.Script)
+	script, err := parseScript(in.Script)
 	if err != nil {
 		return 0, nil, invalid("script", "%s", err)
 	}
@@ -172,8 +172,9 @@ func (s *session) out() sessionOut {
 }
 
 func getSessions(c *call) (int, any, error) {
-	list := []sessionOut{}
-	for _, s := range c.mock.list() {
+	sessions := c.mock.list()
+	list := make([]sessionOut, 0, len(sessions))
+	for _, s := range sessions {
 		list = append(list, s.out())
 	}
 	return http.StatusOK, struct {

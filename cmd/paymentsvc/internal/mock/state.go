@@ -31,7 +31,7 @@ func postReset(c *call) (int, any, error) {
 	case "faults":
 		c.clearFaults()
 	case "all":
-		number, cutOff, err := c.session.reset(nil)
+		number, cutOff, err := c.reset(nil)
 		return http.StatusOK, answer{number, cutOff}, err
 	default:
 		return 0, nil, invalid("what", "what: not all, messages or faults")
@@ -105,14 +105,14 @@ func (s *session) restore(st state) error {
 		books.Orders = append(books.Orders, entry)
 		byID[entry.OrderID] = entry
 	}
-	script, err := ParseScript(st.Script)
+	script, err := parseScript(st.Script)
 	if err != nil {
 		return invalid("script", "%s", err)
 	}
 	events := make([]event, 0, len(st.Scheduled))
 	waits := make([]time.Duration, 0, len(st.Scheduled))
 	for _, ev := range st.Scheduled {
-		status, err := statusName("status", ev.Status)
+		status, err := statusName(ev.Status)
 		if err != nil {
 			return err
 		}
