@@ -48,17 +48,14 @@ func (s *Server) FaultNotificationsWhere(
 	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), letters: match, which: which, notified: faults})
 }
 
-// Withdraw takes a notification out of the outbox, and reports whether it was there.
-func (s *Server) Withdraw(n Notification) bool {
+// Move is [Server.Settle] without a notification: the order changes, and nobody is told.
+func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, l := range slices.Backward(s.outbox) {
-		if l.Notification == n {
-			s.outbox = slices.Delete(s.outbox, i, i+1)
-			return true
-		}
+	if _, err := s.books.settle(orderID, status); err != nil {
+		return fmt.Errorf("paymentsvctest: Move: %w", err)
 	}
-	return false
+	return nil
 }
 
 // State is the books of a server, without destinations and the four open objects.

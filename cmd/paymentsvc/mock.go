@@ -139,6 +139,11 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		Script: c.List("script"), CORS: c.List("cors"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
 		MaxSessions: int(c.Int("max-sessions")), StateFile: c.Text("state"), Chosen: map[string]string{},
 	}
+	for _, name := range []string{"journal", "max-sessions"} {
+		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
+			return opt, c.Fail(name, "want a number from 1 to %d", 1<<20)
+		}
+	}
 	if c.Text("hosts") != "" {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
 	}
@@ -203,8 +208,6 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 		if first.Secret, err = c.Secret(); err != nil {
 			return err
 		}
-	} else {
-		c.Note("no -secret-file: the secret is the mock's own, which docs/mock.md shows and which protects nothing")
 	}
 	if first.OldSecret, err = c.OldSecret(); err != nil {
 		return err
@@ -212,6 +215,9 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	opt.Projects = []paymentsvctest.Project{first}
 	if err := moreProjects(c, opt); err != nil {
 		return err
+	}
+	if opt.Projects[0].Secret == mockSecret {
+		c.Note("no -secret-file: the secret is the mock's own, which docs/mock.md shows and which protects nothing")
 	}
 	for i := range opt.Projects {
 		p := &opt.Projects[i]
@@ -242,6 +248,7 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 	if _, err := c.JSON("projects", &list); err != nil {
 		return err
 	}
+	implied := !c.Set("project")
 	for _, given := range list {
 		p := paymentsvctest.Project{ID: given.ID, Currency: given.Currency}
 		var err error
@@ -256,8 +263,8 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 		if p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0")); err != nil {
 			return c.Fail("projects", "balance: not a decimal number as text")
 		}
-		if p.ID == opt.Projects[0].ID {
-			opt.Projects = opt.Projects[1:] // the file says more of it
+		if implied { // nobody has asked for the mock's own project
+			opt.Projects, implied = nil, false
 		}
 		opt.Projects = append(opt.Projects, p)
 	}

@@ -25,6 +25,7 @@ type clock struct {
 	frozen     *time.Time
 	timestamps bool
 	events     []event // the earliest first
+	running    []event // of which the books may not have heard yet
 	timer      *time.Timer
 	closed     bool
 }
@@ -87,10 +88,13 @@ func (c *clock) run() (done []event) {
 			return done
 		}
 		e := c.events[0]
-		c.events = c.events[1:]
+		c.events, c.running = c.events[1:], append(c.running, e)
 		c.mu.Unlock()
 		c.due(e)
 		done = append(done, e)
+		c.mu.Lock()
+		c.running = slices.Delete(c.running, slices.Index(c.running, e), slices.Index(c.running, e)+1)
+		c.mu.Unlock()
 	}
 }
 
@@ -123,7 +127,7 @@ func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 func (c *clock) state() (now time.Time, frozen, timestamps bool, events []event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now(), c.frozen != nil, c.timestamps, slices.Clone(c.events)
+	return c.now(), c.frozen != nil, c.timestamps, slices.Concat(c.running, c.events)
 }
 
 func (c *clock) close() {

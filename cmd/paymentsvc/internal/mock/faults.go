@@ -63,6 +63,9 @@ func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "payment
 // addFault checks a fault and sets it.
 func (e *epoch) addFault(given faultIn) (*fault, error) {
 	f := &fault{In: given}
+	if err := given.Where.only(); err != nil {
+		return nil, err
+	}
 	n := max(given.N, 1)
 	switch cmp.Or(given.Which, "every") {
 	case "every":

@@ -2,6 +2,7 @@ package mock
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func masked(body []byte) []byte {
 
 func getMessages(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit", "wait")
-	if err != nil {
+	if err := cmp.Or(err, f.only(messageFilters()...)); err != nil {
 		return 0, nil, err
 	}
 	wait, err := duration("wait", c.r.URL.Query().Get("wait"))
@@ -324,6 +325,14 @@ func postExpect(c *call) (int, any, error) {
 	}
 	least, most, err := x.bounds()
 	if err != nil {
+		return 0, nil, err
+	}
+	filters := map[string][]string{thatStarted: orderFilters(), thatFaultHits: nil}
+	allowed, special := filters[x.That]
+	if !special {
+		allowed = messageFilters()
+	}
+	if err := x.only(allowed...); err != nil {
 		return 0, nil, err
 	}
 	if _, _, _, err := c.actual(&x); err != nil {

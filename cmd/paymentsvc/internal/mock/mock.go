@@ -133,8 +133,11 @@ func (m *Mock) list() []*session {
 	return slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return strings.Compare(a.name, b.name) })
 }
 
-// Stopping makes /_mock/health answer 503.
+// Stopping makes /_mock/health answer 503, and leaves what is scheduled to the saved state.
 func (m *Mock) Stopping() {
+	for _, s := range append(m.list(), m.main) {
+		s.current().clock.close()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopping = true
@@ -173,7 +176,6 @@ type epoch struct {
 	ctx     context.Context
 	end     context.CancelFunc
 
-	settling   sync.Mutex // so that only its own notification is withdrawn
 	mu         sync.Mutex
 	faults     []*fault
 	faultCount int

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -150,6 +151,9 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (n payme
 		return n, nil, err
 	}
 	for _, text := range texts {
+		if strings.HasPrefix(text, "delayed") || text == "reordered" {
+			return n, nil, invalid("faults", "faults: %s needs a fault of its own, since this is sent at once", text)
+		}
 		fault, err := paymentsvctest.ParseNotificationFault(text)
 		if err != nil {
 			return n, nil, invalid("faults", "%s", trimmed(err))

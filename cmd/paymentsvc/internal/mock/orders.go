@@ -109,6 +109,26 @@ func filterOf(r *http.Request, more ...string) (filter, error) {
 	return f, nil
 }
 
+// only returns an error if something else is set than the named filters: what has no effect is not accepted in silence.
+func (f *filter) only(names ...string) error {
+	set := map[string]bool{
+		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0, "order_id": f.OrderID != "",
+		"kind": f.Kind != "", "status": f.Status != "", "direction": f.Direction != "", "endpoint": f.Endpoint != "", "event": f.Event != "",
+		"valid": f.Valid != nil, "after": f.After != 0,
+	}
+	for name, isSet := range set {
+		if isSet && !slices.Contains(append(names, "user_data", "user_data_prefix", "project_id", "order_id"), name) {
+			return invalid(name, "%s: no filter here", name)
+		}
+	}
+	return nil
+}
+
+func orderFilters() []string { return []string{"kind", "status", "after"} }
+func messageFilters() []string {
+	return []string{"status", "direction", "endpoint", "event", "valid", "after"}
+}
+
 func (f *filter) fitsOrder(o paymentsvctest.Order) bool {
 	return f.fits(o.ProjectID, o.UserData, o.OrderID) && (f.Kind == "" || f.Kind == string(o.Kind)) &&
 		(f.Status == "" || f.Status == string(o.Status)) && o.Number > f.After
@@ -153,7 +173,7 @@ func page[T any](r *http.Request, list []T, number func(T) int) (cut []T, next i
 
 func getOrders(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit")
-	if err != nil {
+	if err := cmp.Or(err, f.only(orderFilters()...)); err != nil {
 		return 0, nil, err
 	}
 	orders := []order{}
@@ -209,33 +229,47 @@ func postOrder(c *call) (int, any, error) {
 
 // settled moves an order, and sends the notification if asked.
 func (e *epoch) settled(ctx context.Context, orderID string, to paymentsvc.StatusName, notify bool) (orderAnswer, error) {
-	return e.moved(ctx, orderID, notify, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
+	if !notify {
+		return e.moved(orderID, e.fake.Move(orderID, to))
+	}
+	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
 }
 
-func (e *epoch) refunded(ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName, notify bool) (orderAnswer, error) {
-	return e.moved(ctx, orderID, notify, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
+func (e *epoch) refunded(ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName) (orderAnswer, error) {
+	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
 }
 
-func (e *epoch) moved(ctx context.Context, orderID string, notify bool, move func() (paymentsvctest.Notification, error)) (orderAnswer, error) {
-	if _, ok := e.fake.Order(orderID); !ok {
+// moved answers with an order that was moved, unless the books forbid it.
+func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
+	o, ok := e.fake.Order(orderID)
+	if !ok {
 		return orderAnswer{}, errNoOrder
 	}
-	e.settling.Lock()
-	n, err := move()
-	if err == nil && !notify {
-		e.fake.Withdraw(n)
-	}
-	e.settling.Unlock()
 	if err != nil {
-		_, why, _ := strings.Cut(strings.TrimPrefix(err.Error(), "paymentsvctest: "), ": ")
+		_, why, _ := strings.Cut(trimmed(err), ": ")
 		return orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
 	e.journal.changed()
-	o, _ := e.fake.Order(orderID)
-	answer := orderAnswer{Order: orderOf(o), Notification: new(notificationOf(n))}
-	if notify {
-		answer.Deliveries, answer.Messages = e.deliver(ctx)
+	return orderAnswer{Order: orderOf(o)}, nil
+}
+
+// told moves an order and sends its notification. When it returns, the notification was sent, if only by another call, or
+// waits in the outbox.
+func (e *epoch) told(ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error)) (orderAnswer, error) {
+	before := len(e.fake.Deliveries())
+	n, err := move()
+	answer, err := e.moved(orderID, err)
+	if err != nil {
+		return answer, err
 	}
+	answer.Notification = new(notificationOf(n))
+	_, answer.Messages = e.deliver(ctx)
+	own := func() []delivery {
+		return deliveriesOf(slices.DeleteFunc(e.fake.Deliveries()[before:], func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }))
+	}
+	const longest = 15 * time.Second // a delivery takes 10 at most
+	e.journal.waitFor(ctx, longest, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
+	answer.Deliveries = own()
 	return answer, nil
 }
 
@@ -277,8 +311,7 @@ func postRefund(c *call) (int, any, error) {
 	in := struct {
 		Amount string `json:"amount"`
 		Status string `json:"status"`
-		Notify bool   `json:"notify"`
-	}{Status: "SUCCESS", Notify: true}
+	}{Status: "SUCCESS"}
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
@@ -294,7 +327,7 @@ func postRefund(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	answer, err := c.refunded(sending(c.r), o.OrderID, a, to, in.Notify)
+	answer, err := c.refunded(sending(c.r), o.OrderID, a, to)
 	return http.StatusOK, answer, err
 }
 

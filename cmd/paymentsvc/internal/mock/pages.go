@@ -185,7 +185,7 @@ func refundForm(r *http.Request, e *epoch) (string, error) {
 	if err != nil {
 		return "", errors.New("the amount is not a decimal number")
 	}
-	_, err = e.refunded(sending(r), r.PathValue("order"), a, to, true)
+	_, err = e.refunded(sending(r), r.PathValue("order"), a, to)
 	return "refunded", err
 }
 
