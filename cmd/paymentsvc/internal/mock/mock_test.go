@@ -377,10 +377,23 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+careless.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
 	require.Equal(t, "not_met: 1 forgeries accepted, want 0", r.expect(`{"that":"forgeries_refused"}`))
+	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":2}`), "a forgery is no delivery")
 }
 
 func TestExpectNeverPassesOnAHole(t *testing.T) {
 	r := start(t, func(o *Options) { o.JournalBytes = 4000 })
+	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hang before"}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := r.GetBalance(ctx)
+		left <- err
+	}()
+	r.ask(200, "GET", "/messages?endpoint=get_balance&wait=20s", "")
+	defer func() {
+		cancel()
+		require.Error(t, <-left)
+	}()
 	_, err := pay(r.client(r.url, 2, "wrong"), "wrong", "1")
 	require.Error(t, err)
 	for range 10 {
@@ -393,9 +406,10 @@ func TestExpectNeverPassesOnAHole(t *testing.T) {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
 	require.Empty(t, r.expect(`{"that":"messages","at_least":1}`), "more could only help")
-	require.Empty(t, r.expect(`{"that":"all_signed","after":10}`))
+	require.Empty(t, r.expect(`{"that":"all_signed","after":11}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":10}`), "orders are never evicted")
-	r.ask(410, "GET", "/messages/1", "")
+	r.ask(410, "GET", "/messages/2", "")
+	require.Equal(t, "in_flight", r.ask(200, "GET", "/messages/1", "")["message"].(map[string]any)["state"], "nor is what is in flight")
 }
 
 func TestMessagesHideCardDataAndDestinations(t *testing.T) {
@@ -443,7 +457,9 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-2","within":"20s"}`))
 	answer := r.ask(200, "POST", "/reset", "")
 	require.Equal(t, []any{2.0, 1.0}, []any{answer["epoch"], answer["cut_off"]})
-	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(<-failed))
+	err := <-failed
+	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "it was cut off")
 
 	require.Empty(t, r.ask(200, "GET", "/orders", "")["orders"])
 	require.Empty(t, r.ask(200, "GET", "/messages", "")["messages"])

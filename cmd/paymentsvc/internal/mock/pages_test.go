@@ -26,9 +26,11 @@ func TestPaymentPageSettlesTheOrder(t *testing.T) {
 	require.Equal(t, 200, status)
 	require.Contains(t, page, "The shop has been notified.")
 	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken())
-	status, page = r.press(paid, url.Values{"button": {"decline"}})
-	require.Equal(t, 409, status)
-	require.Contains(t, page, "<h1>Paid</h1>")
+	for _, button := range []string{"pay", "decline"} {
+		status, page = r.press(paid, url.Values{"button": {button}})
+		require.Equal(t, 409, status)
+		require.Contains(t, page, "<h1>Paid</h1>")
+	}
 	require.Empty(t, box.taken(), "twice is once")
 
 	declined := strings.TrimPrefix(r.pay("order-2").RedirectURL, r.url)

@@ -135,7 +135,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	e := t.e
 	body, err := io.ReadAll(r.Body)
 	m := message{
-		Direction: out, Method: r.Method, Target: withoutQuery(r.URL.String()), Endpoint: "notification", Header: r.Header.Clone(),
+		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: "notification", Header: r.Header.Clone(),
 		Body: body, Fields: fieldsOf(body),
 	}
 	if err == nil {
