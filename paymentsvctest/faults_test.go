@@ -72,14 +72,8 @@ func TestFaultsOnTheWire(t *testing.T) {
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
-			var faults []paymentsvctest.Fault
-			for text := range strings.SplitSeq(test.fault, " + ") {
-				fault, err := paymentsvctest.ParseFault(text)
-				require.NoError(t, err)
-				assert.Equal(t, normal(text), fault.String(), "ParseFault reads what String writes")
-				faults = append(faults, fault)
-			}
-			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), faults...)
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), parsed(t, test.fault, paymentsvctest.ParseFault)...)
+			assert.Equal(t, normal(test.fault), strings.Join(rule.Faults, " + "), "ParseFault reads what String writes")
 			got, err := exchange(t, srv)
 			require.ErrorIs(t, err, test.err)
 			assert.True(t, strings.HasPrefix(got, test.head), got)

@@ -209,13 +209,7 @@ func strike(t *testing.T, srv *paymentsvctest.Server, endpoint string, row row) 
 		srv.Close()
 		return nil
 	}
-	var faults []paymentsvctest.Fault
-	for text := range strings.SplitSeq(row.faults, " + ") {
-		fault, err := paymentsvctest.ParseFault(text)
-		require.NoError(t, err)
-		faults = append(faults, fault)
-	}
-	return srv.Fault(endpoint, which, faults...)
+	return srv.Fault(endpoint, which, parsed(t, row.faults, paymentsvctest.ParseFault)...)
 }
 
 // settles checks that the way out of "unknown" leads to the truth: status_payment by user_data finds the order if
