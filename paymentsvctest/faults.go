@@ -95,15 +95,12 @@ func newEffects() *effects { return &effects{strikes: strikes{}} }
 
 // add adds the faults of a rule, nil for Chaos; of two that exclude each other the later one counts.
 func (e *effects) add(r *Rule, faults []Fault) {
-	left := 0
-	for _, f := range faults {
-		if f.apply == nil {
-			continue
+	addAll(e.strikes, r, faults, func(f Fault) (slot, text string) {
+		if f.apply != nil {
+			f.apply(e)
 		}
-		left++
-		f.apply(e)
-		e.strikes.add(f.slot, f.text, r, &left)
-	}
+		return f.slot, f.text
+	})
 }
 
 // refuses reports whether a fault refuses the connection.

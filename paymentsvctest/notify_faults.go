@@ -31,16 +31,13 @@ type deliveryEffects struct {
 
 // add adds the faults of a rule, nil for those of Chaos and of Send; of two of one kind the later one counts.
 func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
-	left := 0
-	for _, f := range faults {
-		if f.apply == nil {
-			continue
+	addAll(e.strikes, r, faults, func(f NotificationFault) (kind, text string) {
+		if f.apply != nil {
+			f.apply(e)
 		}
-		left++
-		f.apply(e)
-		kind, _, _ := strings.Cut(f.text, " ")
-		e.strikes.add(kind, f.text, r, &left)
-	}
+		kind, _, _ = strings.Cut(f.text, " ")
+		return kind, f.text
+	})
 }
 
 // Lost does not send the notification, although a forgery of it. It counts as a failed attempt.
