@@ -6,16 +6,8 @@ import (
 	"testing"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
-
-var scheme = paymentsvc.Scheme{ // these pages' choice: the document shows none
-	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
-	Encoding:  paymentsvc.Hex,
-}
-
-const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
 // starts and orders are the pages' tables: see database.
 var (
