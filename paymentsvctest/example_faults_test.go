@@ -64,6 +64,46 @@ func ExampleServer_SignatureFaults() {
 	// get_balance, request 1: signed with the secret and a line break: trim what comes from a file
 }
 
+// Without a socket, the SDK's own transport still proves that a refused request was not sent. In a test, StartInMemory
+// replaces New, ListenInMemory and Close.
+func ExampleServer_ListenInMemory() {
+	srv, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
+		Scheme:    exampleScheme(),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	if err := srv.ListenInMemory(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	cfg := srv.ClientConfig(42)
+	cfg.Retry.MaxAttempts = 1
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	srv.Fault(paymentsvctest.GetBalance, paymentsvctest.Nth(1), paymentsvctest.Refuse())
+	srv.Fault(paymentsvctest.GetBalance, paymentsvctest.Nth(1), paymentsvctest.Cut(10))
+	for range 3 {
+		balance, err := client.GetBalance(context.Background())
+		if err != nil {
+			fmt.Println(paymentsvc.OutcomeOf(err))
+			continue
+		}
+		fmt.Println(balance.PayoutBalance, balance.Currency)
+	}
+	// Output:
+	// not sent
+	// unknown
+	// 0 XTS
+}
+
 // exampleScheme is these examples' choice: the document shows none.
 func exampleScheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
