@@ -92,38 +92,6 @@ func parsed[F any](t *testing.T, list string, parse func(string) (F, error)) (fa
 	return faults
 }
 
-func TestHitsOfNotificationsCountOnlyWhatTookEffect(t *testing.T) {
-	taking := paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "/")
-	for _, test := range []struct {
-		name   string
-		to     paymentsvctest.Receiver
-		faults string
-		hits   int
-	}{
-		{"a forgery although its notification is lost", taking, "forged + lost", 1},
-		{"a forgery that reaches nobody", paymentsvctest.ToURL("http://127.0.0.1:1/"), "forged", 0},
-		{"duplicates of what is lost", taking, "lost + repeated 2", 0},
-		{"no duplicate", taking, "repeated 0", 0},
-		{"a skew that no timestamp shows", taking, "skewed 1ms", 0},
-		{"a skew", taking, "skewed 1s", 1},
-		{"a cut behind the end", taking, "cut 9999", 0},
-		{"a cut", taking, "cut 20", 1},
-		{"the old secret", taking, "old-secret", 1},
-		{"a skew that reaches nobody", paymentsvctest.ToURL("http://127.0.0.1:1/"), "skewed 1h", 0},
-		{"a delay by nothing", taking, "delayed 0", 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			srv := paymentsvctest.StartInMemory(t, config())
-			srv.SetReceiver(test.to)
-			rule := srv.FaultNotifications("", paymentsvctest.Nth(1), parsed(t, test.faults, paymentsvctest.ParseNotificationFault)...)
-			_, err := srv.Settle(pay(t, newClient(t, srv), "order-1"), paymentsvc.StatusSuccess)
-			require.NoError(t, err)
-			srv.Deliver(t.Context())
-			assert.Equal(t, test.hits, rule.Hits())
-		})
-	}
-}
-
 // partners take an outcome in different ways. Each returns the number of payments that it believes it started.
 func partners() map[string]func(client *paymentsvc.Client) int {
 	start := func(client *paymentsvc.Client) error {
@@ -291,10 +259,4 @@ func TestEachNotificationFaultFailsAWrongPartner(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestAssertDeliveredFailsWithoutANotification(t *testing.T) {
-	spied := &spy{TB: t}
-	paymentsvctest.StartInMemory(t, config()).AssertDelivered(spied)
-	assert.Equal(t, []string{"paymentsvctest: there was no notification to deliver"}, spied.errors)
 }

@@ -65,10 +65,8 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-type memoryAddr string
-
-func (memoryAddr) Network() string  { return "memory" }
-func (a memoryAddr) String() string { return string(a) }
+// memoryAddr returns an address with a name.
+func memoryAddr(name string) net.Addr { return &net.UnixAddr{Net: "memory", Name: name} }
 
 // memoryConn is an end of a pipe, with an address that tells it from others.
 type memoryConn struct {
