@@ -18,54 +18,43 @@ import (
 )
 
 func TestHitsCountOnlyWhatTookEffect(t *testing.T) {
-	start := func(t *testing.T, srv *paymentsvctest.Server, userData string, key paymentsvc.Secret) error {
-		_, err := newClient(t, srv, func(cfg *paymentsvc.Config) {
-			var err error
-			cfg.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key})
-			require.NoError(t, err)
-		}).InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(userData))
-		return err
-	}
-	valid := func(t *testing.T, srv *paymentsvctest.Server) { _ = start(t, srv, "order-1", secret) }
-	wronglySigned := func(t *testing.T, srv *paymentsvctest.Server) { _ = start(t, srv, "order-1", oldSecret) }
-	duplicate := func(t *testing.T, srv *paymentsvctest.Server) { _ = start(t, srv, "order-0", secret) }
-	unknownOrder := func(t *testing.T, srv *paymentsvctest.Server) {
-		client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
-		_, _ = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-1"})
-	}
+	const valid, duplicate = "order-1", "order-0"
 	for _, test := range []struct {
-		name   string
-		call   func(*testing.T, *paymentsvctest.Server)
-		faults string // of one rule; a slash begins the next
-		hits   string
+		name, userData string
+		key            paymentsvc.Secret // of the request's signature
+		faults         string            // of one rule; a slash begins the next
+		hits           string
 	}{
-		{"a cut behind the end", valid, "cut 100000", "0"},
-		{"a cut behind the end, unframed", valid, "cut-unframed 100000", "0"},
-		{"a size that the answer has", valid, "oversized 1", "0"},
-		{"a bomb of no size", valid, "gzip-bomb 0", "0"},
-		{"no skew", valid, "wrong-date 0s", "0"},
-		{"no pause", valid, "slow 0s", "0"},
-		{"the shape of an answer that has none", valid, "wrong-shape + bad-gateway after", "0"},
-		{"two that take effect", valid, "slow 1us + cut 20", "1"},
-		{"a cut of what never leaves", valid, "drop before + cut 1", "0"},
-		{"an answer that never leaves", valid, "answer before 200 text/plain x + drop after", "0"},
-		{"an answer that another rule replaces", valid, "bad-gateway after / answer after 200 text/plain x", "0 1"},
-		{"the same of two rules", valid, "drop after / drop after", "1 1"},
-		{"another rule ends the request before", valid, "drop before / hang after", "1 0"},
-		{"after a commitment that a signature prevents", wronglySigned, "drop after / bad-gateway after / drop before", "0 0 1"},
-		{"an answer after a commitment that a signature prevents", wronglySigned, "bad-gateway after", "0"},
-		{"after the rejection of a duplicate", duplicate, "drop after", "0"},
-		{"before the rejection of a duplicate", duplicate, "drop before", "1"},
-		{"the answer that there is no order", unknownOrder, "drop after", "1"},
+		{"a cut behind the end", valid, secret, "cut 100000", "0"},
+		{"a cut behind the end, unframed", valid, secret, "cut-unframed 100000", "0"},
+		{"a size that the answer has", valid, secret, "oversized 1", "0"},
+		{"a bomb of no size", valid, secret, "gzip-bomb 0", "0"},
+		{"no skew", valid, secret, "wrong-date 0s", "0"},
+		{"no pause", valid, secret, "slow 0s", "0"},
+		{"the shape of an answer that has none", valid, secret, "wrong-shape + bad-gateway after", "0"},
+		{"two that take effect", valid, secret, "slow 1us + cut 20", "1"},
+		{"a cut of what never leaves", valid, secret, "drop before + cut 1", "0"},
+		{"an answer that never leaves", valid, secret, "answer before 200 text/plain x + drop after", "0"},
+		{"an answer that another rule replaces", valid, secret, "bad-gateway after / answer after 200 text/plain x", "0 1"},
+		{"the same of two rules", valid, secret, "drop after / drop after", "1 1"},
+		{"another rule ends the request before", valid, secret, "drop before / hang after", "1 0"},
+		{"after a commitment that a signature prevents", valid, oldSecret, "drop after / bad-gateway after / drop before", "0 0 1"},
+		{"an answer after a commitment that a signature prevents", valid, oldSecret, "bad-gateway after", "0"},
+		{"a lost answer that a signature prevents", valid, oldSecret, "drop after", "0"},
+		{"after the rejection of a duplicate", duplicate, secret, "drop after", "0"},
+		{"before the rejection of a duplicate", duplicate, secret, "drop before", "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			srv := paymentsvctest.StartInMemory(t, config())
-			pay(t, newClient(t, srv), "order-0")
+			pay(t, newClient(t, srv), duplicate)
 			var rules []*paymentsvctest.Rule
 			for list := range strings.SplitSeq(test.faults, " / ") {
 				rules = append(rules, srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), parsed(t, list, paymentsvctest.ParseFault)...))
 			}
-			test.call(t, srv)
+			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: test.key})
+			require.NoError(t, err)
+			client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Signer = signer })
+			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.userData))
 			var hits []string
 			for _, rule := range rules {
 				hits = append(hits, fmt.Sprint(rule.Hits()))
@@ -74,11 +63,16 @@ func TestHitsCountOnlyWhatTookEffect(t *testing.T) {
 		})
 	}
 	srv := paymentsvctest.StartInMemory(t, config())
-	open := make(chan struct{})
-	close(open)
-	rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, open))
-	require.NoError(t, start(t, srv, "order-1", secret))
+	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
+	over := make(chan struct{})
+	close(over)
+	rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, over))
+	pay(t, client, "order-1")
 	assert.Zero(t, rule.Hits(), "a hold that is over delays nothing")
+	rule = srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
+	require.Error(t, err)
+	assert.Equal(t, 1, rule.Hits(), "that there is no such order is an answer")
 }
 
 // parsed reads faults that plus signs join.

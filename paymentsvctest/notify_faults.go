@@ -1,7 +1,6 @@
 package paymentsvctest
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -92,26 +91,14 @@ func AllNotificationFaults() []NotificationFault {
 // else is an error.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
-	var f NotificationFault
-	switch name := p.word(); name {
-	case "lost":
-		f = Lost()
-	case "repeated":
-		f = RepeatedBy(p.number())
-	case "reordered":
-		f = Reordered()
-	case "delayed":
-		f = Delayed(p.number())
-	case "forged":
-		f = Forged()
-	case "old-secret":
-		f = SignedWithOldSecret()
-	case "skewed":
-		f = Skewed(p.duration())
-	case "cut":
-		f = CutAt(p.number())
-	default:
-		return NotificationFault{}, fmt.Errorf("%w: %q", errSyntax, name)
-	}
-	return f, p.end(text)
+	return parse(&p, map[string]func() NotificationFault{
+		"lost":       Lost,
+		"repeated":   func() NotificationFault { return RepeatedBy(p.number()) },
+		"reordered":  Reordered,
+		"delayed":    func() NotificationFault { return Delayed(p.number()) },
+		"forged":     Forged,
+		"old-secret": SignedWithOldSecret,
+		"skewed":     func() NotificationFault { return Skewed(p.duration()) },
+		"cut":        func() NotificationFault { return CutAt(p.number()) },
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,24 +294,5 @@ func TestWithAnInterface(t *testing.T) {
 	}
 	if len(service.started) != 1 {
 		t.Errorf("started: %q", service.started)
-	}
-}
-
-func TestWithErrorsByHand(t *testing.T) {
-	for _, test := range []struct {
-		err       error
-		safe      bool // to start again, under the same user_data
-		reconcile bool
-	}{
-		{&paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: syscall.ECONNREFUSED}, true, false},
-		{&paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown, Err: io.ErrUnexpectedEOF}, false, true},
-		{&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 429, Err: &paymentsvc.ServiceError{Code: "E1"}}, true, false},
-		{&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 402, Err: &paymentsvc.ServiceError{Code: "E17"}}, false, false},
-	} {
-		safe := paymentsvc.SafeToRetry(test.err) // your code's decision, in its place
-		reconcile := !safe && paymentsvc.OutcomeOf(test.err) == paymentsvc.OutcomeUnknown
-		if safe != test.safe || reconcile != test.reconcile {
-			t.Errorf("%v: safe %t, reconcile %t", test.err, safe, reconcile)
-		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,44 +16,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBlocksOfTestingCompileAlone checks the promise of docs/testing.md: the first block and any other make a program.
+// TestBlocksOfTestingCompileAlone checks the promise of docs/testing.md: its first block and any other are a program.
 func TestBlocksOfTestingCompileAlone(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "testing_example_test.go", nil, parser.ImportsOnly)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	write := func(name string, parts ...string) {
-		name = filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		require.NoError(t, os.WriteFile(name, []byte(strings.Join(parts, "\n")), 0o600))
+	write := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	setup, blocks := "", 0
+	var code []string
 	for _, b := range pages(t)["docs/testing.md"].blocks {
-		if b.lang != "go" {
-			continue
+		if b.lang == "go" {
+			code = append(code, b.text)
 		}
-		if blocks++; blocks == 1 {
-			setup = b.text
-			continue
-		}
-		imports := "import (\n"
+	}
+	require.Greater(t, len(code), 8)
+	for i, block := range code[1:] {
+		text := code[0] + "\n" + block
 		for _, spec := range file.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			require.NoError(t, err)
-			if regexp.MustCompile(`\b` + path.Base(name) + `\.[A-Z]`).MatchString(setup + b.text) {
-				imports += "\t" + spec.Path.Value + "\n"
+			name := path.Base(strings.Trim(spec.Path.Value, `"`))
+			if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(text) {
+				text = "import " + spec.Path.Value + "\n" + text
 			}
 		}
-		write(fmt.Sprintf("block%d/shop_test.go", blocks), "package shop", imports+")", setup, b.text)
+		write(fmt.Sprintf("block%d/shop_test.go", i), "package shop\n"+text)
 	}
-	assert.Greater(t, blocks, 10)
 	here, err := filepath.Abs(root)
 	require.NoError(t, err)
-	module, err := os.ReadFile("go.mod")
-	require.NoError(t, err)
-	write("go.mod", strings.Replace(string(module), "=> "+root, "=> "+strconv.Quote(here), 1))
-	sums, err := os.ReadFile("go.sum")
-	require.NoError(t, err)
-	write("go.sum", string(sums))
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		write(name, strings.Replace(string(data), "=> "+root, fmt.Sprintf("=> %q", here), 1))
+	}
 	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
 	vet.Dir = dir
 	output, err := vet.CombinedOutput()
