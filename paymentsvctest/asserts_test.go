@@ -49,14 +49,10 @@ func TestAssertStartedSeesADuplicateThatWasRejected(t *testing.T) {
 	srv.AssertStarted(test, "order-2", 0)
 	srv.AssertNoneRejected(test)
 	srv.AssertDelivered(test)
-	assert.Equal(t, []string{
-		`paymentsvctest: 1 starts for user_data "order-1" were duplicates, want 0
-  init_payment/card, request 2, user_data "order-1": repeated_user_data: user_data was used before`,
-		`paymentsvctest: 2 requests were rejected
-  init_payment/card, request 2, user_data "order-1": repeated_user_data: user_data was used before
-  status_payment, request 2, user_data "": order_not_found: no such order`,
-		"paymentsvctest: there was no notification to deliver",
-	}, test.errors)
+	require.Len(t, test.errors, 3)
+	assert.Contains(t, test.errors[0], `1 starts for user_data "order-1" were duplicates, want 0`)
+	assert.Contains(t, test.errors[1], "2 requests were rejected")
+	assert.Contains(t, test.errors[2], "there was no notification to deliver")
 }
 
 // failing is a test that fails and whose end the test itself chooses.
@@ -79,6 +75,11 @@ func (f *failing) end() {
 }
 
 func TestStartPrintsTheBooksOnce(t *testing.T) {
+	passing := &failing{spy: spy{TB: t}}
+	paymentsvctest.Start(passing, config()).AssertOrders(passing, 0)
+	passing.end()
+	assert.Empty(t, passing.logs)
+
 	test := &failing{spy: spy{TB: t}}
 	srv := paymentsvctest.Start(test, config(everyStartCounts))
 	client := newClient(t, srv)
@@ -97,12 +98,4 @@ func TestStartPrintsTheBooksOnce(t *testing.T) {
 (  payment .*\n){19}  and 2 more
 0 requests rejected
 0 wrong signatures$`, test.logs[0])
-}
-
-func TestStartPrintsNoBooksOfATestThatPasses(t *testing.T) {
-	test := &failing{spy: spy{TB: t}}
-	srv := paymentsvctest.Start(test, config())
-	srv.AssertOrders(test, 0)
-	test.end()
-	assert.Empty(t, test.logs)
 }

@@ -151,14 +151,12 @@ func TestWrongDateFailsAPartnerThatBelievesIt(t *testing.T) {
 	srv := paymentsvctest.StartInMemory(t, config(func(c *paymentsvctest.Config) { c.Tolerance = time.Minute }))
 	rule := srv.Fault(paymentsvctest.GetBalance, paymentsvctest.Nth(1), paymentsvctest.WrongDate(-time.Hour), paymentsvctest.Reject(401, "E1", "clock"))
 	var skew time.Duration
-	client := newClient(t, srv, func(cfg *paymentsvc.Config) {
-		var err error
-		cfg.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-			Scheme: scheme(), Secret: secret, Now: func() time.Time { return time.Now().Add(skew) },
-		})
-		require.NoError(t, err)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: scheme(), Secret: secret, Now: func() time.Time { return time.Now().Add(skew) },
 	})
-	_, err := client.GetBalance(t.Context())
+	require.NoError(t, err)
+	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Signer = signer })
+	_, err = client.GetBalance(t.Context())
 	var e *paymentsvc.Error
 	require.ErrorAs(t, err, &e)
 	skew, _ = e.ClockSkew()
