@@ -7,7 +7,7 @@
 //			PartnerID: 7,
 //			Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 //			Scheme:    scheme, // your own: the document shows none, so there is no default
-//			Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
+//			Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
 //		})
 //		client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 //		...

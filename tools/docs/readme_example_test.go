@@ -20,7 +20,7 @@ func TestTheReadmesTest(t *testing.T) {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,                  // yours: there is no default
-		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
+		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
 	})
 	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 	if err != nil {
