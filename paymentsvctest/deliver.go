@@ -65,12 +65,7 @@ func (s *Server) Deliver(ctx context.Context) []Delivery {
 		l.attempts++
 		deliveries := s.send(ctx, receiver, l.Notification, l.effects, l.faults)
 		done = append(done, deliveries...)
-		if slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.Accepted() && !d.Forged }) {
-			s.take(l)
-		} else if l.attempts < s.cfg.NotifyAttempts {
-			l.effects, l.faults = nil, nil
-			s.putBack([]*letter{l})
-		}
+		s.tried(l, slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.Accepted() && !d.Forged }))
 	}
 	return done
 }
@@ -106,10 +101,15 @@ func (s *Server) putBack(letters []*letter) {
 	s.outbox = append(s.outbox, letters...)
 }
 
-func (s *Server) take(l *letter) {
+// tried keeps a letter for the next Deliver, unless it was taken or tried often enough.
+func (s *Server) tried(l *letter, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.taken = true
+	l.taken = taken
+	if !taken && l.attempts < s.cfg.NotifyAttempts {
+		l.effects, l.faults = nil, nil
+		s.outbox = append(s.outbox, l)
+	}
 }
 
 // due takes what is to be sent now out of the outbox.

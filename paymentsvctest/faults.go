@@ -95,15 +95,12 @@ func newEffects() *effects { return &effects{strikes: strikes{}} }
 
 // add adds the faults of a rule, nil for Chaos; of two that exclude each other the later one counts.
 func (e *effects) add(r *Rule, faults []Fault) {
-	left := 0
-	for _, f := range faults {
-		if f.apply == nil {
-			continue
+	addAll(e.strikes, r, faults, func(f Fault) (slot, text string) {
+		if f.apply != nil {
+			f.apply(e)
 		}
-		left++
-		f.apply(e)
-		e.strikes.add(f.slot, f.text, r, &left)
-	}
+		return f.slot, f.text
+	})
 }
 
 // refuses reports whether a fault refuses the connection.
@@ -261,48 +258,38 @@ var errSyntax = errors.New("paymentsvctest: not a fault")
 // 2s" or "reject 402 E17 no money". Anything else is an error.
 func ParseFault(text string) (Fault, error) {
 	p := parser{left: text}
-	var f Fault
-	switch name := p.word(); name {
-	case "refuse":
-		f = Refuse()
-	case "reset":
-		f = Reset()
-	case "drop":
-		f = Drop(p.when())
-	case "hang":
-		f = Hang(p.when())
-	case "answer":
-		f = Answer(p.when(), p.status(), p.word(), p.rest())
-	case "reject":
-		f = Reject(p.status(), p.word(), p.rest())
-	case "bad-gateway":
-		f = BadGateway(p.when())
-	case "too-many-requests":
-		f = TooManyRequests(p.when(), p.duration())
-	case "redirect":
-		f = Redirect(p.when(), p.address())
-	case "wrong-shape":
-		f = WrongShape()
-	case "wrong-date":
-		f = WrongDate(p.duration())
-	case "oversized":
-		f = Oversized(p.number())
-	case "gzip-bomb":
-		f = GzipBomb(p.number())
-	case "slow":
-		f = Slow(p.duration())
-	case "cut":
-		f = Cut(p.number())
-	case "cut-chunked":
-		f = CutChunked(p.number())
-	case "cut-unframed":
-		f = CutUnframed(p.number())
-	case "cut-header":
-		f = CutHeader(p.number())
-	default:
-		return Fault{}, fmt.Errorf("%w: %q", errSyntax, name)
+	return parse(&p, map[string]func() Fault{
+		"refuse":            Refuse,
+		"reset":             Reset,
+		"drop":              func() Fault { return Drop(p.when()) },
+		"hang":              func() Fault { return Hang(p.when()) },
+		"answer":            func() Fault { return Answer(p.when(), p.status(), p.word(), p.rest()) },
+		"reject":            func() Fault { return Reject(p.status(), p.word(), p.rest()) },
+		"bad-gateway":       func() Fault { return BadGateway(p.when()) },
+		"too-many-requests": func() Fault { return TooManyRequests(p.when(), p.duration()) },
+		"redirect":          func() Fault { return Redirect(p.when(), p.address()) },
+		"wrong-shape":       WrongShape,
+		"wrong-date":        func() Fault { return WrongDate(p.duration()) },
+		"oversized":         func() Fault { return Oversized(p.number()) },
+		"gzip-bomb":         func() Fault { return GzipBomb(p.number()) },
+		"slow":              func() Fault { return Slow(p.duration()) },
+		"cut":               func() Fault { return Cut(p.number()) },
+		"cut-chunked":       func() Fault { return CutChunked(p.number()) },
+		"cut-unframed":      func() Fault { return CutUnframed(p.number()) },
+		"cut-header":        func() Fault { return CutHeader(p.number()) },
+	})
+}
+
+// parse reads a fault whose first word names its maker.
+func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
+	text := p.left
+	name := p.word()
+	produce, known := makers[name]
+	if !known {
+		return fault, fmt.Errorf("%w: %q", errSyntax, name)
 	}
-	return f, p.end(text)
+	fault = produce()
+	return fault, p.end(text)
 }
 
 // parser takes words off the front of a text, and keeps the first error.

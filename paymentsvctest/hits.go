@@ -12,10 +12,22 @@ type strike struct {
 	left *int // faults of the rule that have not taken effect yet
 }
 
-// add adds a fault. It replaces those that exclude it: others in its slot that are not the same.
-func (s strikes) add(slot, text string, r *Rule, left *int) {
-	same := slices.DeleteFunc(s[slot], func(other strike) bool { return other.text != text })
-	s[slot] = append(same, strike{text, r, left})
+// addAll adds the faults of a rule, nil for none. apply applies one, and returns its slot, "" for no fault. A fault replaces
+// those that exclude it: others in its slot that are not the same.
+func addAll[F any](s strikes, r *Rule, faults []F, apply func(F) (slot, text string)) {
+	left := 0
+	for _, f := range faults {
+		slot, text := apply(f)
+		if slot == "" {
+			continue
+		}
+		left++
+		same := slices.DeleteFunc(s[slot], func(other strike) bool { return other.text != text })
+		s[slot] = append(same, strike{text, r, &left})
+	}
+	if left == 0 && r != nil {
+		r.hits++ // a rule without faults counts what it is about
+	}
 }
 
 // struck counts that what is in a slot takes effect. A rule hits when all of its faults do. Call it before the client

@@ -12,16 +12,18 @@ import (
 	"testing"
 )
 
-// StartInMemory is [Start] without a socket: HTTPClient and the client of ClientConfig reach the server through memory,
-// whatever host their address names, and other clients do not reach it. Everything else is the same: the SDK's real
-// transport, the proof that nothing was sent, and every fault. It works in a bubble of testing/synctest, in which a wait
-// of 30 seconds takes no time; there, send notifications by [ToHandler]. In such a bubble [Start] hangs.
+// StartInMemory is [Start] without a socket. HTTPClient and the client of ClientConfig reach the server through memory,
+// whatever host their address names; no other client reaches it. Everything else is the same: the SDK's real transport,
+// the proof that nothing was sent, and every fault. It works in a bubble of testing/synctest, where a wait of 30 seconds
+// takes no time; send notifications by [ToHandler] there. Start hangs in such a bubble.
 func StartInMemory(t testing.TB, c Config) *Server {
 	t.Helper()
-	return start(t, c, func(s *Server) error {
-		// A host that the SDK accepts without TLS, and a port at which no client but the server's own reaches anything.
-		return s.serve(&memory{conns: make(chan net.Conn), closed: make(chan struct{})}, "127.0.0.1:0")
-	})
+	return start(t, c, (*Server).ListenInMemory)
+}
+
+// ListenInMemory is [Server.Listen] without a socket, see [StartInMemory]. URL has a port at which nothing listens.
+func (s *Server) ListenInMemory() error {
+	return s.serve(&memory{conns: make(chan net.Conn), closed: make(chan struct{})}, "127.0.0.1:0")
 }
 
 // memory is a listener whose connections are pipes.
@@ -63,10 +65,8 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-type memoryAddr string
-
-func (memoryAddr) Network() string  { return "memory" }
-func (a memoryAddr) String() string { return string(a) }
+// memoryAddr returns an address with a name.
+func memoryAddr(name string) net.Addr { return &net.UnixAddr{Net: "memory", Name: name} }
 
 // memoryConn is an end of a pipe, with an address that tells it from others.
 type memoryConn struct {

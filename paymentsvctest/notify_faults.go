@@ -1,7 +1,6 @@
 package paymentsvctest
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -31,16 +30,13 @@ type deliveryEffects struct {
 
 // add adds the faults of a rule, nil for those of Chaos and of Send; of two of one kind the later one counts.
 func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
-	left := 0
-	for _, f := range faults {
-		if f.apply == nil {
-			continue
+	addAll(e.strikes, r, faults, func(f NotificationFault) (kind, text string) {
+		if f.apply != nil {
+			f.apply(e)
 		}
-		left++
-		f.apply(e)
-		kind, _, _ := strings.Cut(f.text, " ")
-		e.strikes.add(kind, f.text, r, &left)
-	}
+		kind, _, _ = strings.Cut(f.text, " ")
+		return kind, f.text
+	})
 }
 
 // Lost does not send the notification, although a forgery of it. It counts as a failed attempt.
@@ -95,26 +91,14 @@ func AllNotificationFaults() []NotificationFault {
 // else is an error.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
-	var f NotificationFault
-	switch name := p.word(); name {
-	case "lost":
-		f = Lost()
-	case "repeated":
-		f = RepeatedBy(p.number())
-	case "reordered":
-		f = Reordered()
-	case "delayed":
-		f = Delayed(p.number())
-	case "forged":
-		f = Forged()
-	case "old-secret":
-		f = SignedWithOldSecret()
-	case "skewed":
-		f = Skewed(p.duration())
-	case "cut":
-		f = CutAt(p.number())
-	default:
-		return NotificationFault{}, fmt.Errorf("%w: %q", errSyntax, name)
-	}
-	return f, p.end(text)
+	return parse(&p, map[string]func() NotificationFault{
+		"lost":       Lost,
+		"repeated":   func() NotificationFault { return RepeatedBy(p.number()) },
+		"reordered":  Reordered,
+		"delayed":    func() NotificationFault { return Delayed(p.number()) },
+		"forged":     Forged,
+		"old-secret": SignedWithOldSecret,
+		"skewed":     func() NotificationFault { return Skewed(p.duration()) },
+		"cut":        func() NotificationFault { return CutAt(p.number()) },
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -124,55 +123,60 @@ func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
 func TestNotificationFaults(t *testing.T) {
 	const one = "order-1 SUCCESS"
 	for _, test := range []struct {
-		faults []paymentsvctest.NotificationFault
+		faults string
 		taken  []string
 		sent   int
+		hits   int
 		err    error // of the partner
 	}{
-		{nil, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Lost()}, []string{}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(2)}, []string{one, one, one}, 3, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(-1)}, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Forged()}, []string{one}, 2, paymentsvc.ErrSignatureMismatch},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.SignedWithOldSecret()}, []string{}, 1, paymentsvc.ErrSignatureMismatch},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(-time.Minute)}, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(-61 * time.Second)}, []string{}, 1, paymentsvc.ErrTimestampTooOld},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(61 * time.Second)}, []string{}, 1, paymentsvc.ErrTimestampTooNew},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(20)}, []string{}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(-1)}, []string{}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(9999)}, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(1), paymentsvctest.SignedWithOldSecret()}, []string{}, 2, paymentsvc.ErrSignatureMismatch},
+		{"", []string{one}, 1, 1, nil},
+		{"lost", []string{}, 1, 1, nil},
+		{"repeated 2", []string{one, one, one}, 3, 1, nil},
+		{"repeated 0", []string{one}, 1, 0, nil},
+		{"lost + repeated 2", []string{}, 3, 0, nil},
+		{"forged", []string{one}, 2, 1, paymentsvc.ErrSignatureMismatch},
+		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
+		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery whole
+		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
+		{"skewed 1ms", []string{one}, 1, 0, nil}, // which no timestamp shows
+		{"skewed -1m0s", []string{one}, 1, 1, nil},
+		{"skewed -1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
+		{"skewed 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
+		{"cut 20", []string{}, 1, 1, nil},
+		{"cut 0", []string{}, 1, 1, nil},
+		{"cut 9999", []string{one}, 1, 0, nil},
+		{"repeated 1 + old-secret", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
+		{"delayed 0", []string{one}, 1, 0, nil},
 	} {
-		name := "nothing"
-		var list []string
-		for _, f := range test.faults {
-			list = append(list, f.String())
-		}
-		if len(list) > 0 {
-			name = strings.Join(list, " + ")
-		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.faults, func(t *testing.T) {
 			receivers(t, func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox) {
+				var faults []paymentsvctest.NotificationFault
+				if test.faults != "" {
+					faults = parsed(t, test.faults, paymentsvctest.ParseNotificationFault)
+				}
 				n, err := srv.Settle(pay(t, client, "order-1"), paymentsvc.StatusSuccess)
 				require.NoError(t, err)
-				deliveries := srv.Send(t.Context(), n, test.faults...)
+				deliveries := srv.Send(t.Context(), n, faults...)
 				assert.Equal(t, test.taken, box.names())
 				require.Len(t, deliveries, test.sent)
 				for _, d := range deliveries {
-					if d.Forged || !slices.Contains(list, "forged") {
-						assert.Equal(t, strings.Join(list, " + "), strings.Join(d.Faults, " + "))
-					} else {
-						assert.Empty(t, d.Faults)
+					want := strings.TrimPrefix(strings.TrimPrefix(test.faults, "forged"), " + ")
+					if d.Forged {
+						want = "forged"
 					}
+					assert.Equal(t, want, strings.Join(d.Faults, " + "), "a notification behind a forgery is none")
 				}
 				if test.err != nil {
 					box.mu.Lock()
-					defer box.mu.Unlock()
 					require.NotEmpty(t, box.errs)
 					assert.ErrorIs(t, box.errs[0], test.err)
+					box.mu.Unlock()
 				}
 				srv.AssertForgeriesRefused(t)
 				assert.Len(t, srv.Outbox(), 1, "Send goes past the outbox")
+				rule := srv.FaultNotifications("", paymentsvctest.Nth(1), faults...)
+				srv.Deliver(t.Context())
+				assert.Equal(t, test.hits, rule.Hits())
 			})
 		})
 	}
@@ -268,7 +272,9 @@ func TestDeliverRetries(t *testing.T) {
 	srv.SetReceiver(paymentsvctest.ToURL("http://127.0.0.1:1/"))
 	_, err = srv.Settle(pay(t, client, "3"), paymentsvc.StatusSuccess)
 	require.NoError(t, err)
+	unreached := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Forged())
 	deliveries = srv.Deliver(t.Context())
+	assert.Zero(t, unreached.Hits(), "nobody got the forgery")
 	require.Error(t, deliveries[0].Err)
 	assert.Zero(t, deliveries[0].HTTPStatus)
 	srv.Close()
