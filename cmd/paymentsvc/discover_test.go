@@ -111,7 +111,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Contains(t, out, "found  "+scheme+"\n       for ")
 			require.Contains(t, out, "key    the secret as text\n")
 			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, canonical.Body),\n")
-			require.Contains(t, out, "or canonical.RequestURI\n          a sample with a query in the address would\n")
+			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the address\n")
 			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
 			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
 			require.Equal(t, 1, strings.Count(out, "found  "))
@@ -136,6 +136,9 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 	written, err := os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.txt"))
 	require.NoError(t, err)
 	require.Equal(t, both+"\n", string(written))
+	written, err = os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.go.txt"))
+	require.NoError(t, err)
+	require.Contains(t, string(written), "canonical.ByKind(")
 
 	code, _, errs = c.run(t.Context(), t, "a.http", "-out", "new/dir")
 	require.Equal(t, cli.ExitUsage, code)
