@@ -147,7 +147,7 @@ func TestReadCurl(t *testing.T) {
 		"parts of a word":         {command: `curl -d{\"a\":'"b"'"c"}` + at + " # done", body: `{"a":"b"c}`},
 		"ANSI-C":                  {command: `curl --data-raw $'{"a":"\u00e9\n\'\x21\'\""}'` + at, body: "{\"a\":\"é\n'!'\"\"}"},
 		"several parts":           {command: `curl -d a=1 -d b=2 --data-raw @c` + at, body: "a=1&b=2&@c"},
-		"a file with -d":          {command: `curl -d @body.json` + at, body: `{"a": 1}`, note: "curl -d drops CR, LF and NUL"},
+		"a file with -d":          {command: `curl -d @body.json` + at, body: `{"a": 1}`, note: "older versions of curl"},
 		"a file with data-binary": {command: `curl --data-binary @body.json` + at, body: files["body.json"]},
 		"a file with json":        {command: `curl --json @body.json --json '{}'` + at, body: files["body.json"] + "{}", contentType: "application/json"},
 		"an address without http": {command: `curl -d x -u a:b -H Content-Type: -o out 'http://shop.example/hook#f'`, body: "x", note: "Authorization", contentType: "-"},
