@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
@@ -28,7 +26,7 @@ func completionCommand() cli.Command {
 			shell := strings.Join(c.Args, "")
 			script := scripts[shell]
 			if script == nil {
-				return cli.Usagef("want bash, zsh, fish or powershell%s", cli.Nearest(shell, slices.Collect(maps.Keys(scripts))))
+				return cli.Usagef("want bash, zsh, fish or powershell%s", cli.Nearest(shell, []string{"bash", "zsh", "fish", "powershell"}))
 			}
 			text := script(c.Program)
 			c.Print("completion", struct {

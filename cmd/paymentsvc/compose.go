@@ -5,6 +5,10 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +16,6 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
-	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // events returns the events of section 6.
@@ -23,91 +26,68 @@ func events() []string {
 	}
 }
 
-// notificationBody composes the body of an event from the flags.
+// notificationBody composes the body of an event from the flags, its fields in the document's order (section 6).
 func notificationBody(c *cli.Call, event string) ([]byte, error) {
-	n := paymentsvctest.Notification{Event: paymentsvc.EventType(event)}
-	if !n.Event.Known() {
+	if !paymentsvc.EventType(event).Known() {
 		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.Nearest(event, events()))
 	}
+	// The numbers are this command's choice, and the fake's too: the document shows none (section 3).
+	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
+	status := c.Text("status")
 	values := map[string]string{
-		"status_description": c.Text("status"), "amount": c.Text("amount"), "user_data": c.Text("user-data"),
-		"order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()),
+		"event": event, "order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()), "status": numbers[status][0],
+		"status_description": status, "status_code": numbers[status][1], "amount": c.Text("amount"), "user_data": c.Text("user-data"),
 	}
+	names := []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
 	for _, pair := range c.List("set") {
 		name, value, found := strings.Cut(pair, "=")
-		if !found {
+		switch {
+		case !found:
 			return nil, cli.Usagef("-set: want NAME=VALUE")
+		case !slices.Contains(names[1:], name):
+			return nil, cli.Usagef("-set: %s has no field %q%s", event, cli.Printable(name), cli.Nearest(name, names[1:]))
 		}
 		values[name] = value
 	}
-	for name, value := range values {
-		if err := setField(&n, name, value); err != nil {
-			return nil, err
-		}
-	}
-	if err := setNumbers(&n, values); err != nil {
-		return nil, err
+	if values["status"] == "" || values["status_code"] == "" {
+		return nil, cli.Usagef("-status: %q needs -set status=N and -set status_code=N%s",
+			cli.Printable(status), cli.Nearest(status, slices.Sorted(maps.Keys(numbers))))
 	}
 	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(n); err != nil {
-		return nil, cli.Usagef("%s: %w", event, err)
+	for i, name := range names {
+		if name == "user_data" && values[name] == "" {
+			continue
+		}
+		text, err := fieldText(name, values[name])
+		if err != nil {
+			return nil, cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "paymentsvc: amount: "))
+		}
+		fmt.Fprintf(&body, "%c%q:%s", "{,"[min(i, 1)], name, text)
 	}
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+	return append(body.Bytes(), '}'), nil
 }
 
-func setField(n *paymentsvctest.Notification, name, value string) (err error) {
-	if !utf8.ValidString(value) {
-		return cli.Usagef("%s: not UTF-8", cli.Printable(name))
-	}
+// fieldText returns a value as JSON.
+func fieldText(name, value string) (string, error) {
 	switch name {
-	case "order_id":
-		n.OrderID = value
-	case "status":
-		n.Status, err = strconv.ParseInt(value, 10, 64)
-	case "status_description":
-		n.StatusDescription = paymentsvc.StatusName(value)
-	case "status_code":
-		n.StatusCode, err = strconv.ParseInt(value, 10, 64)
+	case "status", "status_code":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return "", errors.New("not a whole number")
+		}
+		return strconv.FormatInt(n, 10), nil
 	case "amount":
-		n.Amount, err = paymentsvc.ParseAmount(value)
-	case "user_data":
-		n.UserData = value
-	case "event":
-		return cli.Usagef("-set: the event is the argument")
-	default:
-		known := []string{"order_id", "status", "status_description", "status_code", "amount", "user_data"}
-		return cli.Usagef("-set: %s has no field %q%s", n.Event, cli.Printable(name), cli.Nearest(name, known))
+		amount, err := paymentsvc.ParseAmount(value)
+		return amount.String(), err
 	}
-	if err != nil {
-		return cli.Usagef("%s: not a number", name)
+	if !utf8.ValidString(value) {
+		return "", errors.New("not UTF-8")
 	}
-	return nil
-}
-
-// setNumbers fills in the numbers of the status. They are this command's choice, and the fake's too: the document shows
-// none (section 3).
-func setNumbers(n *paymentsvctest.Notification, given map[string]string) error {
-	numbers, known := map[paymentsvc.StatusName]paymentsvctest.Numbers{
-		paymentsvc.StatusPending: {Status: 1, StatusCode: 10},
-		paymentsvc.StatusSuccess: {Status: 2, StatusCode: 20},
-		paymentsvc.StatusFailure: {Status: 3, StatusCode: 30},
-	}[n.StatusDescription]
-	_, hasStatus := given["status"]
-	_, hasCode := given["status_code"]
-	if !known && !(hasStatus && hasCode) {
-		names := []string{string(paymentsvc.StatusPending), string(paymentsvc.StatusSuccess), string(paymentsvc.StatusFailure)}
-		return cli.Usagef("-status: %q needs -set status=N and -set status_code=N%s",
-			cli.Printable(string(n.StatusDescription)), cli.Nearest(string(n.StatusDescription), names))
-	}
-	if !hasStatus {
-		n.Status = numbers.Status
-	}
-	if !hasCode {
-		n.StatusCode = numbers.StatusCode
-	}
-	return nil
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return strings.TrimSuffix(text.String(), "\n"), err
 }
 
 // fault is something wrong with a delivery, on purpose.

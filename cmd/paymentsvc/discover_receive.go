@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +43,7 @@ func (d *discovery) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.to = &forwarder{client: newClient(), to: target, timeout: proxyTimeout}
+		r.to = &forwarder{transport: newTransport(), to: target, timeout: proxyTimeout}
 		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
 		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
 	}
@@ -250,7 +251,7 @@ func (r *catcher) printReceived(m capture.Message, saved string) {
 
 // ServeHTTP takes a message for -listen or passes it on for -proxy.
 func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	body, err := readAll(http.MaxBytesReader(w, req.Body, maxMessage))
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, long := errors.AsType[*http.MaxBytesError](err); long {
@@ -275,9 +276,8 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // pass passes a request on, and keeps it if it is accepted. The client gets its answer whether it can be saved or not,
 // since its payment was started.
 func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
-	a := r.to.send(req, m.Body)
 	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // as the service sees it
-	switch {
+	switch a := r.to.forward(w, req, m.Body); {
 	case a.Error != "":
 		r.Note("%s: %s", r.to.to.Host, a.Error)
 	case accepted(a.Status):
@@ -285,5 +285,4 @@ func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Messa
 	default:
 		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, a.Status)
 	}
-	a.write(w)
 }

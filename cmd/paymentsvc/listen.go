@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -46,16 +47,15 @@ func listenCommand() cli.Command {
 
 // inbox is a running listen.
 type inbox struct {
-	c        *cli.Call
-	verifier *verifier
-	forward  *forwarder // nil without -forward
-	all      bool
-	count    int64
-	stop     context.CancelFunc
+	c         *cli.Call
+	verifier  *verifier
+	forwarder *forwarder // nil without -forward
+	stop      context.CancelFunc
 
-	mu      sync.Mutex
-	counts  counts
-	saveErr error
+	mu sync.Mutex
+	counts
+	answered int64
+	saveErr  error
 }
 
 // counts is the summary.
@@ -64,7 +64,6 @@ type counts struct {
 	Valid     int64 `json:"valid"`
 	Forwarded int64 `json:"forwarded"`
 	Failed    int64 `json:"failed"`
-	answered  int64
 }
 
 func runListen(ctx context.Context, c *cli.Call) error {
@@ -81,10 +80,10 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	r := &inbox{c: c, verifier: verifier, all: c.Bool("forward-all"), count: c.Int("count"), stop: stop}
+	r := &inbox{c: c, verifier: verifier, stop: stop}
 	to, arrow := "", ""
 	if target != nil {
-		r.forward = &forwarder{newClient(), target, c.Text("host"), c.Duration("forward-timeout")}
+		r.forwarder = &forwarder{newTransport(), target, c.Text("host"), c.Duration("forward-timeout")}
 		to = shownAddress(target)
 		arrow = " -> " + to
 	}
@@ -113,20 +112,17 @@ func runListen(ctx context.Context, c *cli.Call) error {
 func (r *inbox) end(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.counts
+	n, count := r.counts, r.c.Int("count")
 	r.c.Print("summary", n, fmt.Sprintf("       %d received, %d valid, %d forwarded, %d failed", n.Received, n.Valid, n.Forwarded, n.Failed))
-	ended := cli.Ended(ctx)
 	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case err != nil:
 		return err
 	case r.saveErr != nil:
 		return fmt.Errorf("-save: %w", r.saveErr)
-	case r.count > 0 && n.answered < r.count:
-		return ended
-	case timedOut && n.answered == 0:
-		return ended
-	case n.Failed > 0 && (r.count > 0 || timedOut):
+	case r.answered < count || timedOut && r.answered == 0:
+		return cli.Ended(ctx)
+	case n.Failed > 0 && (count > 0 || timedOut):
 		return cli.No()
 	}
 	return nil
@@ -136,11 +132,11 @@ func (r *inbox) end(ctx context.Context, err error) error {
 func (r *inbox) arrive() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.count > 0 && r.counts.Received == r.count {
+	if count := r.c.Int("count"); count > 0 && r.Received == count {
 		return 0
 	}
-	r.counts.Received++
-	return r.counts.Received
+	r.Received++
+	return r.Received
 }
 
 // ServeHTTP receives one message.
@@ -157,66 +153,58 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the number of messages to receive is reached", http.StatusServiceUnavailable)
 		return
 	}
-	body, verdict := r.read(w, req)
-	r.printReceived(n, verdict)
-	a := r.handle(w, req, body, &verdict)
-	failed := !verdict.Valid || !accepted(a.Status)
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
+	v := r.verdict(req, body, err)
+	r.printReceived(n, v)
+	genuine := v.Valid || v.Reason == "malformed_notification" // the service has signed it, and recently
+	a := answer{Status: statusOf(v)}
+	if r.forwarder != nil && err == nil && (genuine || r.c.Bool("forward-all")) {
+		a = r.forwarder.forward(w, req, body)
+	} else if w.WriteHeader(a.Status); !v.Valid {
+		_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
+	}
+	failed := !v.Valid || !accepted(a.Status)
 	if failed && r.c.Set("save") {
-		a.Saved = r.saveMessage(n, req, body)
+		a.Saved = r.save(n, req, body)
 	}
 	r.printAnswered(n, a)
-	a.write(w) // last, so that a client with an answer finds the file
-	r.finish(verdict, a, failed)
+	r.count(v, a, failed)
 }
 
-// read reads and verifies a message.
-func (r *inbox) read(w http.ResponseWriter, req *http.Request) ([]byte, verdict) {
-	body, err := readAll(http.MaxBytesReader(w, req.Body, maxMessage))
-	if err == nil {
-		return body, r.verifier.verify(req, body)
+// verdict verifies a message, unless its body could not be read.
+func (r *inbox) verdict(req *http.Request, body []byte, err error) verdict {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch s := (summary{Bytes: len(body)}); {
+	case tooLarge:
+		return verdict{Reason: "body_too_large", Message: "the body has more than 1 MiB", summary: s}
+	case err != nil:
+		return verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
 	}
-	v := verdict{Reason: "body_unreadable", Message: "the body broke off", summary: summary{Bytes: len(body)}}
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		v.Reason, v.Message = "body_too_large", "the body has more than 1 MiB"
-	}
-	return body, v
+	return r.verifier.verify(req, body)
 }
 
-// handle forwards a message, or decides the answer itself.
-func (r *inbox) handle(w http.ResponseWriter, req *http.Request, body []byte, v *verdict) answer {
-	broken := v.Reason == "body_unreadable" || v.Reason == "body_too_large"
-	genuine := v.Valid || v.Reason == "malformed_notification" // the service has signed it, and recently
-	if r.forward != nil && !broken && (genuine || r.all) {
-		return r.forward.send(req, body)
-	}
-	a := answer{Status: http.StatusOK}
+// statusOf returns the answer to a message that is not forwarded, which is that of the SDK's Handler.
+func statusOf(v verdict) int {
 	switch v.Reason {
 	case "":
+		return http.StatusOK
 	case "body_too_large":
-		w.Header().Set("Connection", "close")
-		a.Status = http.StatusRequestEntityTooLarge
+		return http.StatusRequestEntityTooLarge
 	case "body_unreadable", "empty_body", "malformed_notification":
-		a.Status = http.StatusBadRequest
-	default:
-		a.Status = http.StatusUnauthorized
+		return http.StatusBadRequest
 	}
-	return a
+	return http.StatusUnauthorized
 }
 
-func (r *inbox) finish(v verdict, a answer, failed bool) {
+func (r *inbox) count(v verdict, a answer, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.counts.answered++
-	if v.Valid {
-		r.counts.Valid++
+	for counter, holds := range map[*int64]bool{&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed} {
+		if holds {
+			*counter++
+		}
 	}
-	if a.Forwarded {
-		r.counts.Forwarded++
-	}
-	if failed {
-		r.counts.Failed++
-	}
-	if r.count > 0 && r.counts.answered == r.count {
+	if r.answered == r.c.Int("count") {
 		r.stop()
 	}
 }
@@ -230,7 +218,7 @@ func (r *inbox) printReceived(n int64, v verdict) {
 	case v.OldSecret:
 		word = "valid, with the old secret"
 	}
-	lines[0] = fmt.Sprintf("%s #%d --> %s  %s", r.clock(), n, v.summary, word)
+	lines[0] = fmt.Sprintf("%s #%d --> %s  %s", r.c.Now().Format(time.TimeOnly), n, v.summary, word)
 	r.c.Print("received", struct {
 		N    int64     `json:"n"`
 		Time time.Time `json:"time"`
@@ -238,16 +226,14 @@ func (r *inbox) printReceived(n int64, v verdict) {
 	}{n, r.c.Now().UTC(), v}, lines...)
 }
 
-func (r *inbox) clock() string { return r.c.Now().Format(time.TimeOnly) }
-
 func (r *inbox) printAnswered(n int64, a answer) {
-	line := fmt.Sprintf("%s #%d <-- %d", r.clock(), n, a.Status)
+	line := fmt.Sprintf("%s #%d <-- %d", r.c.Now().Format(time.TimeOnly), n, a.Status)
 	switch {
 	case a.Error != "":
 		line += ": " + a.Error
 	case a.Forwarded:
 		line += fmt.Sprintf(" in %dms", a.Millis)
-	case r.forward != nil:
+	case r.forwarder != nil:
 		line += ", not forwarded"
 	}
 	if a.Saved != "" {
@@ -264,8 +250,8 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	}{n, a}, lines...)
 }
 
-// saveMessage writes a message to a new file and returns the file's name, "" after an error.
-func (r *inbox) saveMessage(n int64, req *http.Request, body []byte) string {
+// save writes a message to a new file and returns the file's name, "" after an error.
+func (r *inbox) save(n int64, req *http.Request, body []byte) string {
 	name, err := saveCapture(r.c, "save", n, captureOf(req, body))
 	if err != nil {
 		r.c.Note("-save: %v", err)

@@ -124,8 +124,10 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 	case c.Set("replay"):
 		var m capture.Message
 		if m, err = readCapture(c, c.Text("replay"), capture.Options{}); err == nil {
-			body, header, d.signed = m.Body, endToEnd(m.Header), c.Bool("as-sent")
-			header.Del("Content-Length")
+			body, header, d.signed = m.Body, m.Header, c.Bool("as-sent")
+			for _, name := range []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+				header.Del(name) // they were about another connection
+			}
 			d.what = c.Text("replay") + " with a new timestamp and signature"
 			if d.signed {
 				d.what = c.Text("replay") + " as it was sent"
@@ -200,13 +202,13 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	req.ContentLength = int64(len(d.message.Body))
 	req.Header = d.message.Header
 	began := time.Now()
-	resp, err := newClient().Do(req)
+	resp, err := newTransport().RoundTrip(req)
 	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
 	var shown []byte
 	switch {
 	case err == nil:
 		result.Status = resp.StatusCode
-		shown, _ = readAll(io.LimitReader(resp.Body, maxShown)) // what arrived of it
+		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // what arrived of it
 		_ = resp.Body.Close()
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)

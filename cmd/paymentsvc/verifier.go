@@ -105,15 +105,9 @@ func (v *verifier) verify(r *http.Request, body []byte) verdict {
 // named returns r with the two headers under the names of the interface document.
 func (v *verifier) named(r *http.Request, body []byte) *http.Request {
 	named := r.Clone(r.Context())
-	if named.Header == nil {
-		named.Header = http.Header{}
-	}
 	for name, from := range map[string]string{"Timestamp": v.timestamp, "Signature": v.signature} {
 		if !strings.EqualFold(name, from) {
-			named.Header.Del(name)
-			for _, value := range r.Header.Values(from) {
-				named.Header.Add(name, value)
-			}
+			named.Header[name] = r.Header.Values(from)
 		}
 	}
 	named.ContentLength = int64(len(body))

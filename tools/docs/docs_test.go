@@ -175,6 +175,7 @@ func notRun() map[string]string {
 	return map[string]string{
 		"go get github.com/paymentsvc/paymentsvc":                             "tools/stranger does",
 		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc": "it is there already",
+		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest":   "it installs a release",
 		".ci/run":       "it runs .ci/commands",
 		"go test ./...": ci,
 		".ci/postgres go -C examples/partner test ./...":                           ci,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,36 +67,21 @@ func Interrupted() error { return &ExitError{ExitInterrupt, errors.New("interrup
 // Terminated is the cause of a context that SIGTERM has ended.
 func Terminated() error { return &ExitError{ExitTerminated, errors.New("terminated")} }
 
-// asExit returns what err means for the process.
+// asExit returns what err means for the process, nil for nothing.
 func asExit(ctx context.Context, err error) *ExitError {
-	if err == nil {
-		return &ExitError{}
-	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		if ended := Ended(ctx); ended != nil {
-			err = ended
-		}
+		err = cmp.Or(Ended(ctx), err)
 	}
-	if exit, ok := errors.AsType[*ExitError](err); ok {
-		return exit.within(err)
-	}
-	return &ExitError{ExitMachine, err}
-}
-
-// within returns e with the text of an error that wraps it.
-func (e *ExitError) within(err error) *ExitError {
-	if e.Err == nil {
-		return e
-	}
-	return &ExitError{e.Code, err}
-}
-
-// orNil returns nil for the exit code 0.
-func (e *ExitError) orNil() error {
-	if e.Code == 0 {
+	exit, ok := errors.AsType[*ExitError](err)
+	switch {
+	case err == nil:
 		return nil
+	case !ok:
+		return &ExitError{ExitMachine, err}
+	case exit.Err == nil:
+		return exit
 	}
-	return e
+	return &ExitError{exit.Code, err} // with the text of what wraps it
 }
 
 // name is the code of an error in JSON.

@@ -16,6 +16,9 @@ func Main(ctx context.Context, env *Env, p Program, args []string) int {
 		c.values["json"] = Value{Texts: []string{"true"}}
 	}
 	exit := asExit(ctx, c.run(ctx, args))
+	if exit == nil {
+		return 0
+	}
 	c.printError(exit)
 	return exit.Code
 }
@@ -70,11 +73,10 @@ func (c *Call) run(ctx context.Context, args []string) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
 		defer cancel()
 	}
-	err = cmd.Run(ctx, c)
-	if c.failed != nil && err == nil {
-		return c.failed
+	if exit := asExit(ctx, cmd.Run(ctx, c)); exit != nil { // while ctx tells why it has ended
+		return exit
 	}
-	return asExit(ctx, err).orNil() // while ctx tells why it has ended
+	return c.failed
 }
 
 // prepare finds the value of each flag.

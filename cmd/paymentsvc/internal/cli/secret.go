@@ -107,7 +107,7 @@ type Key struct {
 	Scheme paymentsvc.Scheme
 	// Secret is the key of the HMAC: the secret in the form that the scheme's text names.
 	Secret paymentsvc.Secret
-	// Shown is the scheme with a placeholder for the secret, for output.
+	// Shown is the scheme with a placeholder for the secret, for output. Its Canonical is nil if there is none.
 	Shown paymentsvc.Scheme
 	// Old reports whether it is the key of -old-secret-file.
 	Old bool
@@ -176,8 +176,6 @@ func (c *Call) key(secret paymentsvc.Secret) (Key, error) {
 	// The placeholder is in no form but text, and hashes of the secret become those of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
 	form := regexp.MustCompile(`,\s*key\s+[^,]+`)
-	if k.Shown, _, err = canonical.ParseSchemeWith(text[:end]+form.ReplaceAllString(text[end:], ""), "<secret>"); err != nil {
-		k.Shown = k.Scheme
-	}
+	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+form.ReplaceAllString(text[end:], ""), "<secret>")
 	return k, nil
 }
