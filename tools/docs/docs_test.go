@@ -178,6 +178,7 @@ func notRun() map[string]string {
 		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest":                             "it installs a release",
 		"docker build -f cmd/paymentsvc/Containerfile -t paymentsvc .":                                  ci,
 		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080": "no image may have been built",
+		`go -C tools/browser test -count=1 -run TestMockPage . -mock.screenshot "$PWD/docs/mock.png"`:   "it makes a picture",
 		".ci/run":       "it runs .ci/commands",
 		"go test ./...": ci,
 		".ci/postgres go -C examples/partner test ./...":                           ci,
