@@ -222,6 +222,22 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	require.Equal(t, "13.50", balance.PayoutBalance.String(), "a seeded order counts")
 }
 
+func TestControlAnswersAfterTheNotification(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	answers := make(chan map[string]any)
+	for i := range 20 {
+		id := r.pay(fmt.Sprintf("order-%d", i)).OrderID
+		go func() { answers <- r.ask(200, "POST", "/orders/"+id+"/settle", `{"status":"SUCCESS"}`) }()
+	}
+	for range 20 { // whichever call has sent it
+		answer := <-answers
+		require.Len(t, answer["deliveries"], 1)
+		require.Equal(t, answer["order"].(map[string]any)["order_id"], answer["deliveries"].([]any)[0].(map[string]any)["order_id"])
+	}
+	require.Len(t, box.taken(), 20)
+}
+
 func TestControlResendsMessages(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
