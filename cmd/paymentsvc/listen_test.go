@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,12 +26,12 @@ func deliver(t *testing.T, address, body, key string) *http.Response {
 	require.NoError(t, err)
 	req.Header = http.Header{
 		"Timestamp": {"1700000000"}, "Signature": {signatureOf(t, testScheme, "no key", body, "1700000000")},
-		"X-Twice": {"a", "b"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "Content-Type": {"application/json"}, "User-Agent": {""},
+		"X-Twice": {"a", "b"}, "Te": {"x"}, "Proxy-Authorization": {"1"}, "X-Forwarded-For": {"192.0.2.1"}, "Content-Type": {"application/json"}, "User-Agent": {""},
 	}
 	if key != "" {
 		req.Header.Set("Signature", signatureOf(t, testScheme, testKey, body, "1700000000"))
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
@@ -63,11 +64,12 @@ func TestListenForwardsEveryByte(t *testing.T) {
 		assert.Equal(t, "/hook?a=%2F", got[i].RequestURI)
 		assert.Equal(t, "shop.example", got[i].Host)
 		header := got[i].Header.Clone()
-		for _, name := range []string{"Signature", "Content-Length", "Accept-Encoding"} {
+		for _, name := range []string{"Signature", "Content-Length"} {
 			header.Del(name)
 		}
 		assert.Equal(t, http.Header{
 			"Timestamp": {"1700000000"}, "X-Twice": {"a", "b"}, "Content-Type": {"application/json"}, "Connection": {"close"},
+			"X-Forwarded-For": {"192.0.2.1"},
 		}, header)
 	}
 	assert.Equal(t, cli.ExitNo, wait(), "418 is not accepted")
@@ -107,7 +109,7 @@ func TestListenForwardsNoForgery(t *testing.T) {
 			args = append(args, "-count", "2")
 		}
 		address, wait := d.serve(t.Context(), args...)
-		resp, err := http.Get(address)
+		resp, err := http.Get(address) //nolint:gosec // the address of this test
 		require.NoError(t, err)
 		resp.Body.Close()
 		assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, "a GET is not counted")
@@ -186,17 +188,27 @@ func TestListenEnds(t *testing.T) {
 	assert.Contains(t, d.stderr.String(), `"code":"timeout"`)
 
 	ctx, stop := context.WithCancelCause(t.Context())
+	var address string
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		stop(cli.Interrupted()) // while a message is in flight
+		if ctx.Err() == nil { // the first message
+			assert.Equal(t, http.StatusServiceUnavailable, deliver(t, address, testBody, testKey).StatusCode, "there are enough")
+			stop(cli.Interrupted()) // while it is in flight
+		}
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer receiver.Close()
-	address, wait := d.serve(ctx, "listen", "-addr", "127.0.0.1:0", "-forward", receiver.URL, "-json")
+	to, err := url.Parse(receiver.URL)
+	require.NoError(t, err)
+	address, wait = d.serve(ctx, "listen", "-addr", "127.0.0.1:0", "-forward", receiver.URL, "-json", "-count", "1")
 	assert.Equal(t, http.StatusNoContent, deliver(t, address, testBody, testKey).StatusCode, "nothing is cut off")
 	assert.Zero(t, wait(), "stopped on request")
 	summary, err := json.Marshal(d.object("summary"))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"type":"summary","v":1,"received":1,"valid":1,"forwarded":1,"failed":0}`, string(summary))
+
+	gone := httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx)
+	a := (&forwarder{transport: newTransport(), to: to}).forward(httptest.NewRecorder(), gone, []byte(testBody))
+	assert.Equal(t, http.StatusNoContent, a.Status, "it goes on when the client has gone")
 
 	_, wait = d.serve(ctx, "listen", "-addr", "127.0.0.1:0", "-count", "1")
 	assert.Equal(t, cli.ExitInterrupt, wait(), "before an answer")

@@ -53,6 +53,7 @@ func program() cli.Program {
 		verifyCommand(),
 		listenCommand(),
 		triggerCommand(),
+		mockCommand(),
 		settingsCommand(),
 		completionCommand(),
 		versionCommand(),

@@ -120,7 +120,7 @@ func TestTriggerErrors(t *testing.T) {
 		"trigger payment.status_changed -to http://a -set amount":       {2, "-set: want NAME=VALUE"},
 		"trigger payment.status_changed -to http://a -set event=x":      {2, `has no field "event"`},
 		"trigger payment.status_changed -to http://a -amount 1,5":       {2, "paymentsvc trigger: amount: not a decimal number"},
-		"trigger payment.status_changed -to http://a -status SUCESS":    {2, `-status: "SUCESS" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
+		"trigger payment.status_changed -to http://a -status SUCCES5":   {2, `-status: "SUCCES5" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
 		"trigger payment.status_changed -to http://a -fault froged":     {2, `-fault: no fault "froged"; did you mean "forged"?`},
 		"trigger payment.status_changed -to http://a -fault old-secret": {2, "-fault old-secret: needs -old-secret-file"},
 		"trigger payment.status_changed -to http://a -body x":           {2, "want one of EVENT, -body and -replay"},

@@ -54,7 +54,7 @@ func TestTheCommandsOfTheReadmeWork(t *testing.T) {
 			continue // this is one of them, and the others take minutes
 		case strings.Contains(first, "make-payouts"):
 			replace, want = []string{"go run . ", program + " "}, "100 of 100 payouts"
-		case strings.Contains(block, "mockserver"):
+		case strings.Contains(block, "paymentsvc mock"):
 			replace = []string{
 				"go build -o partner .", "cp " + program + " partner", "go -C ../..", "go -C " + root,
 				"./partner ", "./partner -addr 127.0.0.1:0 -admin 127.0.0.1:0 ", "127.0.0.1:9000", freeAddress(t),

@@ -9,7 +9,7 @@ import (
 )
 
 // scheme says how requests and notifications are signed. The interface document does not show it (section 5): this is
-// made up, and is what the fake of the demo and examples/mockserver check. Put your service's own here; where nobody can
+// made up, and is what the fake of the demo and paymentsvc mock check. Put your service's own here; where nobody can
 // tell you, the command paymentsvc discover finds it.
 func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{

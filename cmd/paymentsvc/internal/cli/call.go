@@ -94,7 +94,7 @@ func (c *Call) value(f Flag, given line, file settingsFile) (Value, error) {
 	case variable != "":
 		return Value{Texts: []string{variable}, Origin: f.Variable(), rank: byVariable, dir: c.Dir}, nil
 	case inFile && f.Kind == JSON:
-		return Value{Raw: set.raw, Origin: set.where, rank: byFile, key: f.Key()}, nil
+		return Value{Raw: set.raw, Origin: set.where, rank: byFile, dir: file.dir, key: f.Key()}, nil
 	case inFile:
 		texts, err := set.texts(f)
 		return Value{Texts: texts, Origin: set.where, rank: byFile, dir: file.dir, key: f.Key()}, err
@@ -183,6 +183,9 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	}
 	return true, nil
 }
+
+// Beside returns a path in the value of a setting, which is relative to the settings file if that has the setting.
+func (c *Call) Beside(name, path string) string { return inDir(c.Value(name).dir, path) }
 
 // Fail returns a usage error about a flag's value, with its origin: the flag, the variable, or file, line and column.
 func (c *Call) Fail(name, format string, args ...any) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ type process struct {
 	stdout, stderr bytes.Buffer
 }
 
-func (p *process) start(t *testing.T, ctx context.Context, args ...string) int {
+func (p *process) start(ctx context.Context, t *testing.T, args ...string) int {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range p.files {
@@ -55,7 +56,7 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 			assert.Equal(t, want, fmt.Sprintf("%s %t %s", strings.Join(c.Args, " "), c.Bool("all"), strings.Join(c.List("word"), " ")), line)
 			return nil
 		}}
-		assert.Zero(t, p.start(t, t.Context(), strings.Fields(line)...), "%s: %s", line, &p.stderr)
+		assert.Zero(t, p.start(t.Context(), t, strings.Fields(line)...), "%s: %s", line, &p.stderr)
 	}
 }
 
@@ -90,13 +91,13 @@ func TestUsageErrors(t *testing.T) {
 			_, err := c.Tolerance()
 			return err
 		}}
-		assert.Equal(t, ExitUsage, p.start(t, t.Context(), strings.Fields(line)...), line)
+		assert.Equal(t, ExitUsage, p.start(t.Context(), t, strings.Fields(line)...), line)
 		assert.Empty(t, p.stdout.String(), line)
 		assert.Contains(t, p.stderr.String(), want, line)
 		assert.NotContains(t, p.stderr.String(), "sk_live", line)
 
 		p.stderr.Reset()
-		p.start(t, t.Context(), append([]string{"-json"}, strings.Fields(line)...)...)
+		p.start(t.Context(), t, append([]string{"-json"}, strings.Fields(line)...)...)
 		var object struct {
 			Type, Code, Message string
 			V, Exit             int
@@ -138,7 +139,7 @@ func TestPrecedence(t *testing.T) {
 			}
 			return c.PrintSettings()
 		}}
-		assert.Zero(t, p.start(t, t.Context(), strings.Fields(test.line)...), "%s: %s", test.name, &p.stderr)
+		assert.Zero(t, p.start(t.Context(), t, strings.Fields(test.line)...), "%s: %s", test.name, &p.stderr)
 		assert.Equal(t, test.note, p.stderr.String(), test.name)
 		assert.Regexp(t, `(?m)^tolerance .* `+test.origin+`$`, p.stdout.String(), test.name)
 	}
@@ -146,7 +147,7 @@ func TestPrecedence(t *testing.T) {
 
 func TestSettingsFileErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"{\n  \"tolerence\": \"5m\"}":                `paymentsvc.json:2:3: unknown key "tolerence"; did you mean "tolerance"?`,
+		"{\n  \"tolerancy\": \"5m\"}":                `paymentsvc.json:2:3: unknown key "tolerancy"; did you mean "tolerance"?`,
 		`{"try": {"adr": 1}}`:                        `paymentsvc.json:1:10: unknown key "try.adr"; did you mean "addr"?`,
 		`{"config": "x"}`:                            `paymentsvc.json:1:2: unknown key "config"`,
 		"{\"tolerance\": \"5m\",\n\"tolerance\": 1}": `paymentsvc.json:2:1: duplicate key "tolerance"`,
@@ -168,14 +169,14 @@ func TestSettingsFileErrors(t *testing.T) {
 			_, err := c.JSON("more", &struct{ A int }{})
 			return err
 		}}
-		assert.Equal(t, ExitUsage, p.start(t, t.Context(), "try"), text)
+		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try"), text)
 		assert.Contains(t, p.stderr.String(), want, text)
 	}
 }
 
 func TestSecrets(t *testing.T) {
 	for content, want := range map[string]struct{ secret, said string }{
-		" key ":                {" key ", ""},
+		"key	":                 {"key	", ""},
 		"key\n":                {"key", "the line end is not part of the secret"},
 		"key\r\n":              {"key", "the line end is not part of the secret"},
 		"key\n\n":              {"key\n", "the line end"},
@@ -192,7 +193,7 @@ func TestSecrets(t *testing.T) {
 				assert.Equal(t, want.secret, string(secret), "%q", content)
 				return err
 			}
-			assert.Equal(t, want.secret == "", p.start(t, t.Context(), "try", "-secret-file", name) == ExitUsage, "%q", content)
+			assert.Equal(t, want.secret == "", p.start(t.Context(), t, "try", "-secret-file", name) == ExitUsage, "%q", content)
 			assert.Contains(t, p.stderr.String(), want.said, "%q", content)
 		}
 	}
@@ -200,7 +201,7 @@ func TestSecrets(t *testing.T) {
 		_, err := c.Keys()
 		return err
 	}}
-	assert.Equal(t, ExitUsage, p.start(t, t.Context(), "try", "-secret-file", "-", "-scheme", "hex(body)", "-old-secret-file", "-"))
+	assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", "-secret-file", "-", "-scheme", "hex(body)", "-old-secret-file", "-"))
 	assert.Contains(t, p.stderr.String(), "-old-secret-file: standard input is already read by -secret-file")
 }
 
@@ -208,16 +209,16 @@ func TestPathsInTheSettingsFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.json"), []byte(`{"secret_file":"key","scheme":"hex(body)"}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("far"), 0o600))
-	p := &process{files: map[string]string{"key": "near"}, run: func(_ context.Context, c *Call) error {
+	p := &process{files: map[string]string{"key": "near"}, vars: map[string]string{"PAYMENTSVC_CONFIG": filepath.Join(dir, "s.json")}, run: func(_ context.Context, c *Call) error {
 		key, err := c.Key()
 		assert.Equal(t, "far", string(key.Secret))
 		return errors.Join(err, c.PrintSettings())
 	}}
-	assert.Zero(t, p.start(t, t.Context(), "try", "-config", filepath.Join(dir, "s.json")), "%s", &p.stderr)
+	assert.Zero(t, p.start(t.Context(), t, "try"), "%s", &p.stderr)
 	assert.NotContains(t, p.stdout.String(), "far\n")
 	p.stdout.Reset()
 	p.run = func(_ context.Context, c *Call) error { return c.PrintSettings() }
-	assert.Zero(t, p.start(t, t.Context(), "try", "-secret-file", "sk_live_1"))
+	assert.Zero(t, p.start(t.Context(), t, "try", "-secret-file", "sk_live_1"))
 	assert.Contains(t, p.stdout.String(), "(no such file)")
 	assert.NotContains(t, p.stdout.String(), "sk_live_1", "a secret by mistake")
 }
@@ -252,7 +253,7 @@ func TestExitCodes(t *testing.T) {
 			if test.name == "timeout" {
 				ctx = t.Context()
 			}
-			return p.start(t, ctx, "try", "-timeout", "1h")
+			return p.start(ctx, t, "try", "-timeout", "1h")
 		}), test.name)
 		assert.Equal(t, test.said == "", p.stderr.Len() == 0, test.name)
 		assert.Contains(t, p.stderr.String(), test.said, test.name)
@@ -293,7 +294,7 @@ func TestOutputHidesAndEscapes(t *testing.T) {
 		c.Note("once")
 		return nil
 	}}
-	assert.Zero(t, p.start(t, t.Context(), "try", "-json"))
+	assert.Zero(t, p.start(t.Context(), t, "try", "-json"))
 	assert.Equal(t, "{\"type\":\"nothing\",\"v\":1}\n{\"type\":\"thing\",\"v\":1,\"A\":\"\\u001b\\n\"}\n", p.stdout.String())
 	assert.Equal(t, "{\"type\":\"note\",\"v\":1,\"message\":\"once\"}\n", p.stderr.String())
 }
@@ -301,6 +302,10 @@ func TestOutputHidesAndEscapes(t *testing.T) {
 func TestListenTakesBothLoopbacksAndServeEnds(t *testing.T) {
 	listeners, err := Listen(t.Context(), "localhost:0")
 	require.NoError(t, err)
+	if six, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		require.Len(t, listeners, 2)
+		_ = six.Close()
+	}
 	_, err = Listen(t.Context(), strings.TrimPrefix(BaseURL(listeners), "http://"))
 	var exit *ExitError
 	require.ErrorAs(t, err, &exit, "the port is taken")
@@ -312,6 +317,12 @@ func TestListenTakesBothLoopbacksAndServeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cancel() // while it is in flight
+		for err := error(nil); err == nil; {
+			var conn net.Conn
+			if conn, err = net.Dial("tcp", r.Host); err == nil {
+				_ = conn.Close()
+			}
+		}
 		w.WriteHeader(http.StatusAccepted)
 	})
 	got := make(chan int, 1)
