@@ -32,7 +32,8 @@ func mockCommand() cli.Command {
 	return cli.Command{
 		Name:    "mock",
 		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
-		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "partner", "project", "tolerance", "timeout", "v"),
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "partner", "project",
+			"tolerance", "timeout", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Usage: "where to listen; port 0 takes a free one"},
 			cli.Flag{Name: "notify", Value: "URL", Usage: "where notifications go"},
 			cli.Flag{Name: "script", Kind: cli.List, Value: "TEXT", Usage: "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"},
@@ -104,22 +105,21 @@ func closeAll(listeners []net.Listener) {
 // serveMock serves until stopped ends. What is answered by then is in the saved state.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
-	drained := make(chan error, 1)
+	drained := make(chan struct{})
 	go func() {
 		<-stopped.Done()
 		m.Stopping()
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
-		err := m.Drain(limit)
-		if err != nil {
+		if m.Drain(limit) != nil {
 			c.Note("cut off what was in flight after %s, such as requests that hang on purpose", grace)
 			m.Close() // ends what hangs, so that the server can end
 		}
-		drained <- err
+		close(drained)
 	}()
 	err := cli.Serve(stopped, cli.NewServer(m), listeners, grace+time.Second)
 	if stopped.Err() != nil {
-		_ = <-drained // a note has said it
+		<-drained
 	}
 	if c.Set("state") {
 		if failed := m.SaveState(); failed != nil {
@@ -147,7 +147,9 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	if c.Text("hosts") != "" {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
 	}
-	for _, name := range []string{"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "repeated", "base-path", "show-bodies"} {
+	for _, name := range []string{
+		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "repeated", "base-path", "show-bodies",
+	} {
 		if c.Set(name) || name == "scheme" && c.Set("scheme-file") {
 			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = "you"
 		}
@@ -256,7 +258,8 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 			return err
 		}
 		if given.OldSecretFile != "" {
-			if p.OldSecret, err = c.ReadSecret("mock.projects: old_secret_file", c.Beside("projects", given.OldSecretFile)); err != nil {
+			file := c.Beside("projects", given.OldSecretFile)
+			if p.OldSecret, err = c.ReadSecret("mock.projects: old_secret_file", file); err != nil {
 				return err
 			}
 		}
@@ -292,7 +295,8 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 			return fmt.Errorf("-ready-file: %w", err)
 		}
 	}
-	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d", r.BaseURL, r.PartnerID, r.ProjectID))
+	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d",
+		r.BaseURL, r.PartnerID, r.ProjectID))
 	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {

@@ -94,18 +94,16 @@ type apiError struct {
 	Nearest []string `json:"nearest,omitempty"`
 }
 
-func (e *apiError) error() error { return failed{e} }
-
 // failed is an apiError as a Go error.
 type failed struct{ *apiError }
 
 // Error returns the message.
 func (f failed) Error() string { return f.apiError.Error.Message }
 
-func failure(status int, code, field, format string, args ...any) error {
+func failure(status int, code, field, format string, args ...any) failed {
 	e := &apiError{status: status}
 	e.Error.Code, e.Error.Field, e.Error.Message = code, field, fmt.Sprintf(format, args...)
-	return e.error()
+	return failed{e}
 }
 
 func invalid(field, format string, args ...any) error {
@@ -115,7 +113,7 @@ func invalid(field, format string, args ...any) error {
 func writeError(w http.ResponseWriter, err error) {
 	var f failed
 	if !errors.As(err, &f) {
-		f = failure(http.StatusUnprocessableEntity, "refused", "", "%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", "")).(failed) //nolint:errorlint,forcetypeassert // failure returns it
+		f = failure(http.StatusUnprocessableEntity, "refused", "", "%s", trimmed(err))
 	}
 	writeJSON(w, f.status, f.apiError)
 }
@@ -124,7 +122,8 @@ func writeError(w http.ResponseWriter, err error) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil || len(text) < 2 || text[0] != '{' {
-		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer cannot be encoded","field":""}}`)
+		status = http.StatusInternalServerError
+		text = []byte(`{"error":{"code":"internal","message":"the answer cannot be encoded","field":""}}`)
 	}
 	if _, raw := v.(json.RawMessage); !raw {
 		separator := ","
@@ -192,7 +191,8 @@ func (m *Mock) checkHost(host string) error {
 	if err == nil || slices.ContainsFunc(append([]string{"localhost"}, m.opt.Hosts...), known) {
 		return nil
 	}
-	return failure(http.StatusMisdirectedRequest, "unknown_host", "", "the mock does not know this name of its own: start it with -hosts and the name")
+	return failure(http.StatusMisdirectedRequest, "unknown_host", "",
+		"the mock does not know this name of its own: start it with -hosts and the name")
 }
 
 func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
@@ -229,7 +229,7 @@ func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not one of %s", strings.Join(allowed, ", ")))
+		writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", strings.Join(allowed, " or ")))
 		return
 	}
 	writeError(w, failure(http.StatusNotFound, "not_found", "", "there is no such path: see /_mock/openapi.json"))

@@ -105,7 +105,8 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.rule = e.fake.FaultWhere(given.On, func(r *http.Request) bool { return e.strikes(f, r) }, paymentsvctest.Every(), parsed)
+		strikes := func(r *http.Request) bool { return e.strikes(f, r) }
+		f.rule = e.fake.FaultWhere(given.On, strikes, paymentsvctest.Every(), parsed)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -146,7 +147,8 @@ func (e *epoch) strikes(f *fault, r *http.Request) bool {
 	defer e.mu.Unlock()
 	f.seen++
 	n := max(f.In.N, 1)
-	strikes := f.In.Which == "" || f.In.Which == "every" || f.In.Which == "first" && f.seen <= n || f.In.Which == "nth" && f.seen == n
+	strikes := f.In.Which == "" || f.In.Which == "every" ||
+		f.In.Which == "first" && f.seen <= n || f.In.Which == "nth" && f.seen == n
 	if strikes {
 		f.struck = append(f.struck, m.Seq)
 		e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })

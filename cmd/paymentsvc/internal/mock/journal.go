@@ -145,7 +145,8 @@ func (j *journal) finish(m *message, change func(*message)) {
 	line := *m
 	j.mu.Unlock()
 	if j.log != nil {
-		j.log("#%d %s %s %s %d %s %s", line.Seq, line.Direction, line.Endpoint, line.State, line.Status, line.Took.Round(time.Millisecond), line.Err)
+		j.log("#%d %s %s %s %d %s %s", line.Seq, line.Direction, line.Endpoint, line.State,
+			line.Status, line.Took.Round(time.Millisecond), line.Err)
 	}
 }
 

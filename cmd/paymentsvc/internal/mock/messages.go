@@ -53,9 +53,11 @@ func (e *epoch) messageOut(m message) messageOut {
 		body, answer = masked(body), masked(answer)
 	}
 	o := messageOut{
-		Seq: m.Seq, Time: m.At.UTC(), Direction: m.Direction, State: m.State, Method: m.Method, Target: withoutQuery(m.Target), Endpoint: m.Endpoint,
+		Seq: m.Seq, Time: m.At.UTC(), Direction: m.Direction, State: m.State,
+		Method: m.Method, Target: withoutQuery(m.Target), Endpoint: m.Endpoint,
 		ProjectID: m.Fields.ProjectID, UserData: m.Fields.UserData, OrderID: m.Fields.OrderID,
-		Headers: pairs(m.Header), BodyBase64: append([]byte{}, body...), Masked: !bytes.Equal(body, m.Body) || !bytes.Equal(answer, m.Answered),
+		Headers: pairs(m.Header), BodyBase64: append([]byte{}, body...),
+		Masked:     !bytes.Equal(body, m.Body) || !bytes.Equal(answer, m.Answered),
 		HTTPStatus: m.Status, AnswerHeaders: pairs(m.Answer), AnswerBase64: append([]byte{}, answer...),
 		MS: m.Took.Milliseconds(), Error: m.Err, Signature: m.Signature, Faults: append([]int{}, m.Faults...),
 	}
@@ -84,8 +86,8 @@ const hidden = `"***"`
 // shown are the fields of the document that hold neither card data nor a destination.
 func shown() []string {
 	return []string{
-		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code", "status_description", "event",
-		"redirect_url", "invoice_url", "payout_balance", "expected_balance", "currency",
+		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
+		"status_description", "event", "redirect_url", "invoice_url", "payout_balance", "expected_balance", "currency",
 	}
 }
 
@@ -189,7 +191,8 @@ func getRaw(c *call) (int, any, error) {
 	case err != nil:
 		return 0, nil, err
 	case !c.opt.ShowBodies:
-		return 0, nil, failure(http.StatusForbidden, "masked", "", "raw messages may hold card data: start the mock with -show-bodies")
+		return 0, nil, failure(http.StatusForbidden, "masked", "",
+			"raw messages may hold card data: start the mock with -show-bodies")
 	}
 	var text bytes.Buffer
 	_, _ = fmt.Fprintf(&text, "%s %s HTTP/1.1\r\n", m.Method, m.Target)
@@ -290,12 +293,14 @@ func (e *epoch) actual(x *expectation) (n int, hole bool, near []string, err err
 			return m.Rejection != nil && m.Rejection.Problem != paymentsvctest.ProblemNotFound // which a correct client causes
 		}
 	default:
-		return 0, false, nil, invalid("that", "that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
+		return 0, false, nil, invalid("that",
+			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
 	}
 	list, _, evicted := e.journal.list(func(m *message) bool {
 		fits := f.fitsMessage(m) && counts(m)
 		if !fits {
-			near = append(near, fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State))
+			near = append(near, fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s",
+				m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State))
 		}
 		return fits
 	})
@@ -353,7 +358,8 @@ func postExpect(c *call) (int, any, error) {
 	case ok:
 		return http.StatusOK, expectAnswer{n}, nil
 	case hole && n <= most:
-		return 0, nil, failure(http.StatusConflict, "evicted", "after", "messages that could matter are not in the journal any more: give after, or a larger -journal")
+		return 0, nil, failure(http.StatusConflict, "evicted", "after",
+			"messages that could matter are not in the journal any more: give after, or a larger -journal")
 	}
 	return 0, nil, notMet(&x, n, least, most, near)
 }
@@ -374,10 +380,11 @@ func notMet(x *expectation, n, least, most int, near []string) error {
 		about = fmt.Sprintf(" for user_data %q", *x.UserData)
 	}
 	what := map[string]string{
-		thatStarted: "orders started", thatMessages: "messages", thatDelivered: "notifications delivered", thatFaultHits: "hits of the fault",
+		thatStarted: "orders started", thatMessages: "messages", thatDelivered: "notifications delivered",
+		thatFaultHits: "hits of the fault",
 		thatAllSigned: "requests with a wrong signature", thatNone: "requests rejected", thatNoForgery: "forgeries accepted",
 	}[x.That]
-	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", n, what, about, want).(failed) //nolint:errorlint,forcetypeassert // failure returns it
+	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", n, what, about, want)
 	f.Actual, f.Nearest = &n, near[max(len(near)-3, 0):]
 	return f
 }

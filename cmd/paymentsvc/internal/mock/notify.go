@@ -42,7 +42,8 @@ func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
 	for _, d := range list {
 		n := d.Notification
 		next := delivery{
-			string(n.Event), n.OrderID, string(n.StatusDescription), d.Accepted(), d.Forged, append([]string{}, d.Faults...), d.HTTPStatus, "",
+			string(n.Event), n.OrderID, string(n.StatusDescription), d.Accepted(), d.Forged,
+			append([]string{}, d.Faults...), d.HTTPStatus, "",
 		}
 		if d.Err != nil {
 			next.Error = withoutAddress(d.Err)
@@ -61,7 +62,9 @@ func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
 }
 
 // send sends one notification past the outbox.
-func (e *epoch) send(ctx context.Context, n paymentsvctest.Notification, faults ...paymentsvctest.NotificationFault) ([]delivery, []int) {
+func (e *epoch) send(
+	ctx context.Context, n paymentsvctest.Notification, faults ...paymentsvctest.NotificationFault,
+) ([]delivery, []int) {
 	sent := []int{}
 	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
 	return deliveriesOf(list), sent
@@ -141,7 +144,9 @@ func postNotification(c *call) (int, any, error) {
 }
 
 // composed returns the notification of an order, as it is or in another status.
-func (e *epoch) composed(orderID, status, event string, texts []string) (n paymentsvctest.Notification, faults []paymentsvctest.NotificationFault, err error) {
+func (e *epoch) composed(orderID, status, event string, texts []string) (
+	n paymentsvctest.Notification, faults []paymentsvctest.NotificationFault, err error,
+) {
 	o, ok := e.fake.Order(orderID)
 	if !ok {
 		return n, nil, failure(http.StatusNotFound, "not_found", "order_id", "there is no such order")
@@ -172,7 +177,8 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (n payme
 
 func events() []string {
 	return []string{
-		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged), string(paymentsvc.EventRefundStatusChanged),
+		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
+		string(paymentsvc.EventRefundStatusChanged),
 	}
 }
 

@@ -112,8 +112,10 @@ func filterOf(r *http.Request, more ...string) (filter, error) {
 // only returns an error if something else is set than the named filters: what has no effect is not accepted in silence.
 func (f *filter) only(names ...string) error {
 	set := map[string]bool{
-		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0, "order_id": f.OrderID != "",
-		"kind": f.Kind != "", "status": f.Status != "", "direction": f.Direction != "", "endpoint": f.Endpoint != "", "event": f.Event != "",
+		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0,
+		"order_id": f.OrderID != "",
+		"kind":     f.Kind != "", "status": f.Status != "", "direction": f.Direction != "", "endpoint": f.Endpoint != "",
+		"event": f.Event != "",
 		"valid": f.Valid != nil, "after": f.After != 0,
 	}
 	for name, isSet := range set {
@@ -235,7 +237,9 @@ func (e *epoch) settled(ctx context.Context, orderID string, to paymentsvc.Statu
 	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
 }
 
-func (e *epoch) refunded(ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName) (orderAnswer, error) {
+func (e *epoch) refunded(
+	ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName,
+) (orderAnswer, error) {
 	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
 }
 
@@ -255,7 +259,9 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 
 // told moves an order and sends its notification. When it returns, the notification was sent, if only by another call, or
 // waits in the outbox.
-func (e *epoch) told(ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error)) (orderAnswer, error) {
+func (e *epoch) told(
+	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
+) (orderAnswer, error) {
 	before := len(e.fake.Deliveries())
 	n, err := move()
 	answer, err := e.moved(orderID, err)
@@ -264,9 +270,8 @@ func (e *epoch) told(ctx context.Context, orderID string, move func() (paymentsv
 	}
 	answer.Notification = new(notificationOf(n))
 	_, answer.Messages = e.deliver(ctx)
-	own := func() []delivery {
-		return deliveriesOf(slices.DeleteFunc(e.fake.Deliveries()[before:], func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }))
-	}
+	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
+	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.Deliveries()[before:], others)) }
 	const longest = 15 * time.Second // a delivery takes 10 at most
 	e.journal.waitFor(ctx, longest, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
 	answer.Deliveries = own()
@@ -383,5 +388,6 @@ func postAdvance(c *call) (int, any, error) {
 func clockAfter(c *call) (int, any, error) {
 	due := c.clock.run()
 	now, frozen, timestamps, events := c.clock.state()
-	return http.StatusOK, clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), append([]event{}, due...)}, nil
+	answer := clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), append([]event{}, due...)}
+	return http.StatusOK, answer, nil
 }

@@ -195,7 +195,8 @@ func deliverForm(r *http.Request, e *epoch) (string, error) {
 }
 
 func faultForm(r *http.Request, e *epoch) (string, error) {
-	given := faultIn{On: r.PostFormValue("on"), Which: r.PostFormValue("which"), Fault: strings.TrimSpace(r.PostFormValue("fault"))}
+	given := faultIn{On: r.PostFormValue("on"), Which: r.PostFormValue("which")}
+	given.Fault = strings.TrimSpace(r.PostFormValue("fault"))
 	if given.Which != "every" {
 		n, err := strconv.Atoi(strings.TrimSpace(r.PostFormValue("n")))
 		if err != nil || n < 1 {
@@ -257,7 +258,8 @@ func (p *pages) renderPay(w http.ResponseWriter, status int, v payment) {
 // paid settles the order as the payer's button says, and shows the result.
 func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 	e, v := epochOf(r), p.payment(r)
-	to := map[string]paymentsvc.StatusName{"pay": paymentsvc.StatusSuccess, "decline": paymentsvc.StatusFailure}[r.PostFormValue("button")]
+	buttons := map[string]paymentsvc.StatusName{"pay": paymentsvc.StatusSuccess, "decline": paymentsvc.StatusFailure}
+	to := buttons[r.PostFormValue("button")]
 	if !v.Open || to == "" {
 		p.renderPay(w, http.StatusConflict, v)
 		return

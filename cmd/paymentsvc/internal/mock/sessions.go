@@ -206,7 +206,8 @@ func postSession(c *call) (int, any, error) {
 		return 0, nil, failure(http.StatusConflict, "exists", "name", "the name is in use")
 	case len(c.mock.sessions) >= c.opt.MaxSessions:
 		s.close()
-		return 0, nil, failure(http.StatusServiceUnavailable, "too_many", "", "there are %d sessions: delete one, or see -max-sessions", c.opt.MaxSessions)
+		return 0, nil, failure(http.StatusServiceUnavailable, "too_many", "",
+			"there are %d sessions: delete one, or see -max-sessions", c.opt.MaxSessions)
 	}
 	c.mock.sessions[in.Name] = s
 	return http.StatusCreated, s.out(), nil

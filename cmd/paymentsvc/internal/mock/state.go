@@ -70,7 +70,10 @@ type stateEvent struct {
 func (e *epoch) state() state {
 	books := e.fake.State()
 	_, script := e.settings()
-	st := state{V: 1, LastOrder: books.LastOrder, Orders: []order{}, Waiting: []stateLetter{}, Faults: []faultIn{}, Scheduled: []stateEvent{}, Script: []string{}, Seen: e.journal.last()}
+	st := state{
+		V: 1, LastOrder: books.LastOrder, Orders: []order{}, Waiting: []stateLetter{}, Faults: []faultIn{},
+		Scheduled: []stateEvent{}, Script: []string{}, Seen: e.journal.last(),
+	}
 	for _, o := range books.Orders {
 		st.Orders = append(st.Orders, orderOf(o))
 	}

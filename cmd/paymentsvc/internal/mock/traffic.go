@@ -41,7 +41,8 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	e := s.current()
 	endpoint := strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/")
 	m := e.journal.arrive(message{
-		Direction: in, Method: r.Method, Target: r.RequestURI, Endpoint: endpoint[:min(len(endpoint), 100)], Header: r.Header.Clone(),
+		Direction: in, Method: r.Method, Target: r.RequestURI,
+		Endpoint: endpoint[:min(len(endpoint), 100)], Header: r.Header.Clone(),
 	})
 	kept := &keeper{ResponseWriter: w}
 	whole := false
@@ -121,7 +122,8 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 // unsigned are the problems that are found before the signature is checked.
 func unsigned() []paymentsvctest.Problem {
 	return []paymentsvctest.Problem{
-		paymentsvctest.ProblemEndpoint, paymentsvctest.ProblemMethod, paymentsvctest.ProblemContentType, paymentsvctest.ProblemTooLarge,
+		paymentsvctest.ProblemEndpoint, paymentsvctest.ProblemMethod,
+		paymentsvctest.ProblemContentType, paymentsvctest.ProblemTooLarge,
 	}
 }
 
@@ -167,7 +169,8 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 // judge says how a notification is signed. One that no secret of the partner has signed is a forgery.
 func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	m := &paymentsvc.Message{
-		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: body,
+		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header,
+		Timestamp: r.Header.Get("Timestamp"), Body: body,
 	}
 	signs := func(secret paymentsvc.Secret) bool {
 		made, err := e.opt.Scheme.Signature(secret, m)
@@ -203,7 +206,9 @@ func (e *epoch) sign(r *http.Request, project int64, at time.Time, body []byte) 
 }
 
 // post sends a body as it is. Without a header it is signed now.
-func (e *epoch) post(ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header) delivery {
+func (e *epoch) post(
+	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
+) delivery {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()

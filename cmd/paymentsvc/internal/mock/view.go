@@ -78,7 +78,8 @@ func newView(r *http.Request, said note) *view {
 	notify, _ := e.settings()
 	v := &view{
 		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Auto: query.Get("auto") != "", All: query.Get("all") != "",
-		Query: asQuery(query), AutoURL: toggled(query, "auto"), AllURL: toggled(query, "all"), said: said, Receiver: withoutQuery(notify),
+		Query: asQuery(query), AutoURL: toggled(query, "auto"), AllURL: toggled(query, "all"), said: said,
+		Receiver: withoutQuery(notify),
 		Settings: e.all(), Endpoints: endpoints(), Events: events(), Usual: usualFaults(), CanShowRawBodies: e.opt.ShowBodies,
 	}
 	if said.Bad {
@@ -106,10 +107,13 @@ func newView(r *http.Request, said note) *view {
 }
 
 func (v *view) orders(e *epoch) {
-	list := slices.DeleteFunc(e.fake.Orders(), func(o paymentsvctest.Order) bool { return !v.finds(o.UserData, o.OrderID, o.Amount.String()) })
+	list := slices.DeleteFunc(e.fake.Orders(), func(o paymentsvctest.Order) bool {
+		return !v.finds(o.UserData, o.OrderID, o.Amount.String())
+	})
 	v.OrderCount = len(list)
 	for _, o := range newest(list, v.All) {
-		row := orderRow{order: orderOf(o), What: strings.TrimSpace(string(o.Kind) + " " + string(o.Type)), CanNotify: v.Receiver != ""}
+		row := orderRow{order: orderOf(o), CanNotify: v.Receiver != ""}
+		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
 		isPayout := o.Kind == paymentsvctest.KindPayout
 		for _, to := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
 			if to != o.Status && (isPayout || !o.Status.Final()) {
@@ -134,7 +138,8 @@ func (v *view) messages(e *epoch) {
 	v.MessageCount, v.Evicted = len(list), evicted
 	for _, m := range newest(list, v.All) {
 		shown := e.messageOut(m)
-		row := messageRow{messageOut: shown, Clock: m.At.Format("15:04:05.000"), Body: readable(shown.BodyBase64), Reply: readable(shown.AnswerBase64)}
+		row := messageRow{messageOut: shown, Clock: m.At.Format("15:04:05.000")}
+		row.Body, row.Reply = readable(shown.BodyBase64), readable(shown.AnswerBase64)
 		row.Arrow, row.What = "received", m.Endpoint
 		if m.Direction == out {
 			row.Arrow, row.What = "sent", string(m.Fields.Event)+" "+m.Fields.StatusDescription
@@ -253,7 +258,8 @@ func (v *view) Value(field, absent string) string {
 // usualFaults are suggestions for the form, in the texts of paymentsvctest.ParseFault and ParseNotificationFault.
 func usualFaults() []string {
 	return []string{
-		"drop after", "drop before", "hang after", "hang before", "hold after", "reset", "bad-gateway before", "bad-gateway after",
+		"drop after", "drop before", "hang after", "hang before", "hold after", "reset",
+		"bad-gateway before", "bad-gateway after",
 		"too-many-requests before 1s", "reject 402 E17 no money", "cut 10", "cut-unframed 10", "slow 50ms", "wrong-shape",
 		"repeated 2", "delayed 1", "reordered", "lost", "forged", "skewed -1h0m0s", "cut 20",
 	}
