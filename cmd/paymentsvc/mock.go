@@ -105,21 +105,22 @@ func closeAll(listeners []net.Listener) {
 // serveMock serves until stopped ends. What is answered by then is in the saved state.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
-	drained := make(chan struct{})
+	drained := make(chan error, 1)
 	go func() {
 		<-stopped.Done()
 		m.Stopping()
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
-		if m.Drain(limit) != nil {
-			c.Note("cut off what was in flight after %s, such as requests that hang on purpose", grace)
+		err := m.Drain(limit)
+		if err != nil {
+			err = fmt.Errorf("cut off what was in flight after %s, such as requests that hang on purpose", grace)
 			m.Close() // ends what hangs, so that the server can end
 		}
-		close(drained)
+		drained <- err
 	}()
 	err := cli.Serve(stopped, cli.NewServer(m), listeners, grace+time.Second)
-	if stopped.Err() != nil {
-		<-drained
+	if err == nil {
+		err = <-drained
 	}
 	if c.Set("state") {
 		if failed := m.SaveState(); failed != nil {

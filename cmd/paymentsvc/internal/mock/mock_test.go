@@ -418,7 +418,7 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 		r.pay("order-1")
 		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
 		require.NoError(t, err)
-		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card} {
+		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card, `{"error_x":"` + card + `"}`} {
 			r.do("POST", "/init_payment/card", body)
 		}
 		bodies := ""
