@@ -73,6 +73,7 @@ func TestReadEachForm(t *testing.T) {
 		"ALB":                               {file: `{"httpMethod":"POST","path":"/hook","multiValueQueryStringParameters":{"a":["1"]},"multiValueHeaders":{"host":["shop.example"],"signature":["abab"]},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}`, note: "the query is put together"},
 		"headers and body":                  {file: `{"url":"/hook?a=1","headers":[["host","shop.example"],["signature","abab"]],"body_base64":"` + base64.StdEncoding.EncodeToString([]byte(body)) + `"}`},
 		"header lines and a parsed body":    {file: `{"request":{"uri":"/hook?a=1","headers":["Host: shop.example","Signature: abab"],"body":` + body + `}}`, note: "parsed and encoded again"},
+		"a space in the query":              {file: strings.Replace(har, "?a=1", "?a= 1", 1), url: "https://shop.example/hook?a=%201", note: "taken for %20"},
 		"a duplicate header in JSON":        {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","signature":"abab","Signature":"b"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`, note: "there are 2 headers Signature", withHeader: "b"},
 		"a number and a lost character":     {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","timestamp":1700000000},"body":"\ud800"}`, body: "\ufffd", note: "U+FFFD"},
 		"a body of another length":          {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","content-length":"9"},"body":""}`, body: "-", note: "lost or added bytes"},
