@@ -224,8 +224,9 @@ func TestFiberRequestsOutliveTheirHandler(t *testing.T) {
 		queue = append(queue, infiber.Received(c))
 		return c.SendStatus(http.StatusOK)
 	})
-	srv.SetReceiver(paymentsvctest.ToURL(serveFiber(t, app)))
+	address := serveFiber(t, app)
 	for i := range 20 {
+		srv.SetReceiver(paymentsvctest.ToURL(address + "&n=" + strconv.Itoa(i)))
 		success.UserData = strings.Repeat("x", i)
 		require.True(t, srv.Send(t.Context(), success)[0].Accepted())
 	}
