@@ -16,6 +16,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -62,7 +63,9 @@ func TestErrorTextsAreTheSDKs(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
 			if b.lang == "text" {
-				quoted = append(quoted, oneLine(b.text))
+				for text := range strings.SplitSeq(b.text, "\n\n") {
+					quoted = append(quoted, oneLine(text))
+				}
 			}
 		}
 	}
@@ -196,6 +199,10 @@ func failedCalls(t *testing.T) []error {
 	notFound := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true}}
 	}
+	onlyV4 := func(context.Context, string, string) (net.Conn, error) {
+		refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}, Err: refused}
+	}
 	silent := roundTrip(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -210,6 +217,7 @@ func failedCalls(t *testing.T) []error {
 			c.BaseURL = gone.URL
 		}),
 		calling(t, startPayment, over(&http.Transport{DialContext: notFound})),
+		calling(t, readBalance, over(&http.Transport{DialContext: onlyV4})),
 		calling(t, startPayment, func(c *paymentsvc.Config) {
 			// With roots of its own, Go verifies by itself on every system, and words the error itself.
 			over(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}})(c)
@@ -263,7 +271,20 @@ func oddTransports(t *testing.T) []error {
 		return nil, err
 	})
 	broken := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("no token for 4111111111111111") })
+	goAway := roundTrip(func(*http.Request) (*http.Response, error) {
+		return nil, errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown " +
+			"GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error") // net/http's own words
+	})
+	http2Only := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		require.NoError(t, err)
+		_, _ = conn.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // SETTINGS, the first frame of a server
+		_ = conn.Close()
+	}))
+	defer http2Only.Close()
 	return []error{
+		calling(t, startPayout, over(goAway)),
+		calling(t, startPayout, func(c *paymentsvc.Config) { c.BaseURL = http2Only.URL }),
 		atService(t, startPayout, over(again)),
 		calling(t, startPayout, over(broken)),
 	}
@@ -355,6 +376,7 @@ func notificationErrors(t *testing.T) (list []error) {
 	parse(sent.Add(10*time.Minute), scheme.Canonical, body, body, none)
 	parse(sent.Add(-10*time.Minute), scheme.Canonical, body, body, none)
 	parse(sent, canonical.Path, body, body, none)
+	list = append(list, belowAnotherPrefix(t))
 	parse(sent, canonical.Header("X-Request-Id"), body, body, none)
 	noAmount := strings.Replace(body, "amount", "sum", 1)
 	parse(sent, scheme.Canonical, noAmount, noAmount, none)
@@ -377,6 +399,19 @@ func notificationErrors(t *testing.T) (list []error) {
 		handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	return list
+}
+
+// belowAnotherPrefix is the error of a scheme that names a prefix, behind a proxy that cuts it off.
+func belowAnotherPrefix(t *testing.T) error {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme:  paymentsvc.Scheme{Canonical: canonical.PathBelow("/shop"), Encoding: paymentsvc.Hex},
+		Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+	})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader("{}"))
+	r.Header = http.Header{"Timestamp": {"1700000000"}, "Signature": {"00"}}
+	_, err = webhook.ParseRequest(r)
+	return err
 }
 
 // recorder is a test that keeps what it is told instead of failing.
