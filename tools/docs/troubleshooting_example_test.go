@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"crypto/x509"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -19,9 +18,7 @@ func trusting(roots *x509.CertPool) *http.Transport {
 }
 
 func TestATransportForHTTP2Only(t *testing.T) {
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.Proto)
-	}))
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	defer srv.Close()

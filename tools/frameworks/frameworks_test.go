@@ -1,4 +1,8 @@
-package frameworks
+// Package frameworks_test tests the code of docs/frameworks.md and docs/telemetry.md. Each package below it is one block of
+// these pages, so each block compiles by itself.
+//
+// It is a module of its own, so that the frameworks stay out of the SDK's requirements.
+package frameworks_test
 
 import (
 	"bytes"
@@ -17,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/gofiber/fiber/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -84,50 +87,35 @@ func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) stri
 	return front.URL + "/shop/api/notifications"
 }
 
-// invoke answers requests as a gateway does that hands an event to a function, with these names in its JSON.
-func invoke[E, R any](encoded bool, function func(context.Context, E) (R, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		text := string(body)
-		if encoded {
-			text = base64.StdEncoding.EncodeToString(body)
-		}
-		headers, lower := map[string]string{}, map[string]string{}
-		for name, values := range r.Header {
-			headers[name] = values[len(values)-1]
-			lower[strings.ToLower(name)] = strings.Join(values, ",")
-		}
-		var e E
-		var answer struct {
-			StatusCode int `json:"statusCode"`
-		}
-		_, second := any(e).(events.APIGatewayV2HTTPRequest)
-		if second {
-			headers = lower
-		}
-		event, err2 := json.Marshal(map[string]any{
-			"path": strings.TrimPrefix(r.URL.Path, "/stage"), "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery,
-			"headers": headers, "multiValueHeaders": r.Header, "body": text, "isBase64Encoded": encoded,
-			"requestContext": map[string]any{"path": r.URL.Path, "domainName": r.Host},
-		})
-		err3 := json.Unmarshal(event, &e)
-		result, err4 := function(r.Context(), e)
-		response, err5 := json.Marshal(result)
-		if err := errors.Join(err, err2, err3, err4, err5, json.Unmarshal(response, &answer)); err != nil {
-			panic(err)
-		}
-		w.WriteHeader(answer.StatusCode)
-	})
-}
-
-func function(encoded, rest bool) serving {
+// function serves a function as a gateway does, which hands it an event with these names in its JSON.
+func function[E, R any](encoded bool, query string, method func(gateway.Function, context.Context, E) (R, error)) serving {
 	return func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
-		f := gateway.Function{Webhook: webhook, Apply: apply}
-		handler, query := invoke(encoded, f.HTTP), "?shop=caf%C3%A9"
-		if rest {
-			handler, query = invoke(encoded, f.REST), ""
-		}
-		srv := httptest.NewServer(handler)
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			text, joined := string(body), map[string]string{}
+			if encoded {
+				text = base64.StdEncoding.EncodeToString(body)
+			}
+			for name, values := range r.Header {
+				joined[strings.ToLower(name)] = strings.Join(values, ",")
+			}
+			event, err := json.Marshal(map[string]any{
+				"path": strings.TrimPrefix(r.URL.Path, "/stage"), "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery,
+				"headers": joined, "multiValueHeaders": r.Header, "body": text, "isBase64Encoded": encoded,
+				"requestContext": map[string]any{"path": r.URL.Path, "domainName": r.Host},
+			})
+			assert.NoError(t, err)
+			var e E
+			assert.NoError(t, json.Unmarshal(event, &e))
+			result, err := method(gateway.Function{Webhook: webhook, Apply: apply}, r.Context(), e)
+			assert.NoError(t, err)
+			response, err := json.Marshal(result)
+			assert.NoError(t, err)
+			var answer struct{ StatusCode int }
+			assert.NoError(t, json.Unmarshal(response, &answer))
+			w.WriteHeader(answer.StatusCode)
+		}))
 		t.Cleanup(srv.Close)
 		return srv.URL + "/stage/api/notifications" + query
 	}
@@ -163,8 +151,8 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 		"fiber": func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
 			return serveFiber(t, infiber.Routes(webhook, apply))
 		},
-		"function REST": function(false, true), "function REST base64": function(true, true),
-		"function HTTP": function(false, false), "function HTTP base64": function(true, false),
+		"REST": function(false, "", gateway.Function.REST), "REST base64": function(true, "", gateway.Function.REST),
+		"HTTP": function(false, "?n=%20", gateway.Function.HTTP), "HTTP base64": function(true, "", gateway.Function.HTTP),
 		"proxy": behindProxy,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package frameworks
+package frameworks_test
 
 import (
 	"bytes"
@@ -41,8 +41,6 @@ func newTelemetry(t *testing.T, srv *paymentsvctest.Server) *telemetry {
 	o.traces = sdktrace.NewTracerProvider(sdktrace.WithSyncer(o.spans))
 	attempts, err := measured.NewAttempts(o.registry, slog.New(slog.NewJSONHandler(&o.log, nil)))
 	require.NoError(t, err)
-	_, err = measured.NewAttempts(o.registry, slog.Default())
-	require.Error(t, err, "registered twice")
 	cfg := srv.ClientConfig(42)
 	cfg.Retry = paymentsvc.Retry{MaxAttempts: 2, BaseDelay: time.Nanosecond}
 	cfg.OnAttempt = attempts.OnAttempt
@@ -144,25 +142,21 @@ func TestTheServiceSeesNoTraceparent(t *testing.T) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	t.Cleanup(func() { otel.SetTextMapPropagator(before) })
 	srv, _ := newService(t)
-	o := newTelemetry(t, srv)
-	var seen []http.Header
-	watched := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen = append(seen, r.Header)
-		srv.ServeHTTP(w, r)
-	}))
-	t.Cleanup(watched.Close)
+	traces := newTelemetry(t, srv).traces
+	seen := make(chan http.Header, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header }))
+	defer silent.Close()
 	cfg := srv.ClientConfig(42)
-	cfg.BaseURL = watched.URL
-	client, err := traced.NewClient(cfg, paymentsvc.NewTransport(), o.traces)
+	cfg.BaseURL, cfg.Retry.MaxAttempts = silent.URL, 1
+	page, err := traced.NewClient(cfg, paymentsvc.NewTransport(), traces)
 	require.NoError(t, err)
-	t.Cleanup(client.CloseIdleConnections)
-	_, _ = client.GetBalance(t.Context()) // the address is signed, and is another here
-	cfg.HTTPClient = &http.Client{Transport: otelhttp.NewTransport(paymentsvc.NewTransport(), otelhttp.WithTracerProvider(o.traces))}
-	client, err = paymentsvc.NewClient(cfg)
+	cfg.HTTPClient = &http.Client{Transport: otelhttp.NewTransport(paymentsvc.NewTransport(), otelhttp.WithTracerProvider(traces))}
+	plain, err := paymentsvc.NewClient(cfg)
 	require.NoError(t, err)
-	t.Cleanup(client.CloseIdleConnections)
-	_, _ = client.GetBalance(t.Context())
-	require.Len(t, seen, 2)
-	assert.Empty(t, seen[0].Get("Traceparent"))
-	assert.NotEmpty(t, seen[1].Get("Traceparent"))
+	for client, want := range map[*paymentsvc.Client]bool{page: false, plain: true} {
+		_, err := client.GetBalance(t.Context())
+		require.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
+		assert.Equal(t, want, (<-seen).Get("Traceparent") != "")
+		client.CloseIdleConnections()
+	}
 }

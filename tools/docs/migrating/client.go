@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -31,17 +32,17 @@ func (c *Client) sign(timestamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (c *Client) post(ctx context.Context, endpoint string, in map[string]any, out any) error {
+func (c *Client) post(ctx context.Context, endpoint string, in map[string]any) (out map[string]any, err error) {
 	in["partner_id"], in["project_id"] = 7, 42
 	body, err := json.Marshal(in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for range 3 { // a lost answer is paid up to three times
 		timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address+"/"+endpoint, bytes.NewReader(body))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Timestamp", timestamp)
@@ -53,29 +54,25 @@ func (c *Client) post(ctx context.Context, endpoint string, in map[string]any, o
 		answer, err := io.ReadAll(resp.Body) // without a limit
 		_ = resp.Body.Close()
 		if err == nil && resp.StatusCode < 300 { // the document shows an error in the same shape
-			return json.Unmarshal(answer, out)
+			err = json.Unmarshal(answer, &out)
+			return out, err
 		}
 	}
-	return errors.New("the call failed") // or not
+	return nil, errors.New("the call failed") // or not
 }
 
 // Balance returns what can be paid out.
 func (c *Client) Balance(ctx context.Context) (string, error) {
-	var out struct {
-		Balance float64 `json:"payout_balance"`
-	}
-	err := c.post(ctx, "get_balance", map[string]any{}, &out)
-	return strconv.FormatFloat(out.Balance, 'f', 2, 64), err
+	out, err := c.post(ctx, "get_balance", map[string]any{})
+	return fmt.Sprint(out["payout_balance"]), err // 1e+06 for a million
 }
 
 // Pay starts a payment and returns the address to send the payer to.
 func (c *Client) Pay(ctx context.Context, userData string, cents int64) (string, error) {
-	var out struct {
-		RedirectURL string `json:"redirect_url"`
-	}
-	amount := float64(cents) / 100
-	err := c.post(ctx, "init_payment/card", map[string]any{"amount": amount, "user_data": userData}, &out)
-	return out.RedirectURL, err
+	in := map[string]any{"amount": float64(cents) / 100, "user_data": userData}
+	out, err := c.post(ctx, "init_payment/card", in)
+	address, _ := out["redirect_url"].(string)
+	return address, err
 }
 
 // Notifications calls paid with the user_data of payments that succeed.
