@@ -14,9 +14,9 @@ import (
 // Routes receives notifications at /api/notifications.
 func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc.Notification) error) http.Handler {
 	api := chi.NewRouter()
-	api.Use(middleware.AllowContentType("application/json"))
 	api.Post("/notifications", webhook.Handler(apply).ServeHTTP)
 	router := chi.NewRouter()
+	router.Use(middleware.Recoverer, middleware.RequestSize(64<<10))
 	router.Mount("/api", api)
 	return router
 }
