@@ -173,6 +173,7 @@ func rejectedConfigurations(t *testing.T) []error {
 		{Scheme: scheme},
 		{Scheme: scheme, Secret: " \n"},
 		{Scheme: scheme, Secret: secret + "\n"},
+		{Scheme: scheme, Secret: "\ufeff" + secret},
 		{Scheme: scheme, Secret: paymentsvc.Secret(written)},
 	} {
 		_, err := paymentsvc.NewHMACSigner(c)
