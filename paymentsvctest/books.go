@@ -74,8 +74,8 @@ type userKey struct {
 // account is a project in the books.
 type account struct {
 	Project
-	balance money // payout_balance
-	pending money // payments, forms and invoices that may still succeed
+	balance total // payout_balance
+	pending total // payments, forms and invoices that may still succeed
 }
 
 // books are the orders and balances. They are not safe for concurrent use.
@@ -97,7 +97,9 @@ func newBooks(c *Config) *books {
 		accounts:   map[int64]*account{},
 	}
 	for _, p := range c.Projects {
-		b.accounts[p.ID] = &account{Project: p, balance: moneyOf(p.Balance)}
+		a := &account{Project: p}
+		a.balance.add(moneyOf(p.Balance))
+		b.accounts[p.ID] = a
 	}
 	return b
 }
@@ -135,7 +137,7 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	switch {
 	case err != nil:
 		return nil, refuse(ProblemRefused, "the balance would have more digits than an amount may have")
-	case refuseOverdraft && o.payout() && moved.balance.sign() < 0:
+	case refuseOverdraft && o.payout() && moved.balance.sum.sign() < 0:
 		return nil, refuse(ProblemBalance, "the payout balance does not cover it")
 	}
 	b.accounts[o.ProjectID] = moved
@@ -228,10 +230,10 @@ func (b *books) change(o, after *order) error {
 
 // balances returns what get_balance answers.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
-	if payout, err = a.balance.amount(); err != nil {
+	if payout, err = a.balance.sum.amount(); err != nil {
 		return payout, expected, err
 	}
-	expected, err = a.balance.plus(a.pending).amount()
+	expected, err = a.balance.sum.plus(a.pending.sum).amount()
 	return payout, expected, err
 }
 
@@ -241,10 +243,12 @@ func (a *account) move(before, after *order) (*account, error) {
 	moved := *a
 	if before != nil {
 		balance, pending := before.weight()
-		moved.balance, moved.pending = moved.balance.minus(balance), moved.pending.minus(pending)
+		moved.balance.remove(balance)
+		moved.pending.remove(pending)
 	}
 	balance, pending := after.weight()
-	moved.balance, moved.pending = moved.balance.plus(balance), moved.pending.plus(pending)
+	moved.balance.add(balance)
+	moved.pending.add(pending)
 	_, _, err := moved.balances()
 	return &moved, err
 }

@@ -58,6 +58,7 @@ func (s *Server) SetReceiver(r Receiver) {
 type letter struct {
 	Notification
 	attempts int
+	taken    bool             // answered with a 2xx
 	wait     int              // calls of Deliver to pass by
 	effects  *deliveryEffects // nil until it has been decided what goes wrong
 	faults   []string
@@ -145,7 +146,8 @@ func (o *order) notification(status paymentsvc.StatusName, numbers Numbers) Noti
 
 // post puts a notification into the outbox. The lock is held.
 func (s *Server) post(n Notification) Notification {
-	s.outbox = append(s.outbox, &letter{Notification: n})
+	l := &letter{Notification: n}
+	s.outbox, s.posted = append(s.outbox, l), append(s.posted, l)
 	return n
 }
 

@@ -82,7 +82,9 @@ type Rule struct {
 	hits     int
 }
 
-// Hits returns how often the rule has applied. Check it: a test of a fault that never came passes too easily.
+// Hits returns how often all of the rule's faults took effect on one request or notification. Check it: a test of a fault
+// that had no effect passes too easily. A cut behind the end of an answer has none, nor has a fault [AfterCommit] of a
+// request that the server rejected, a forgery that nobody received, or a fault that another one forestalled.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -220,7 +222,7 @@ func (s *Server) connecting(endpoint string) bool {
 	defer s.mu.Unlock()
 	refused := false
 	for _, r := range s.rules {
-		if !covers(r.On, endpoint) || !combine(r.faults).refuse {
+		if !covers(r.On, endpoint) || !refuses(r.faults) {
 			continue
 		}
 		r.connects++
@@ -230,7 +232,7 @@ func (s *Server) connecting(endpoint string) bool {
 		}
 	}
 	if s.chaos != nil {
-		refused = refused || combine(pick(s.chaos, "connecting "+endpoint, s.chaos.Faults)).refuse
+		refused = refused || refuses(pick(s.chaos, "connecting "+endpoint, s.chaos.Faults))
 	}
 	return refused
 }
@@ -241,24 +243,19 @@ func (s *Server) arriving(endpoint, from string) (n int, e *effects) {
 	defer s.mu.Unlock()
 	known := s.dialed[from] // its client asked connecting
 	s.arrivals[endpoint]++
-	var faults []Fault
+	e = newEffects()
 	for _, r := range s.rules {
 		if !covers(r.On, endpoint) {
 			continue
 		}
 		r.arrivals++
-		if !r.which.strikes(r.arrivals) {
-			continue
+		if r.which.strikes(r.arrivals) {
+			e.add(r, r.faults)
 		}
-		if !known || !combine(r.faults).refuse {
-			r.hits++ // but for a refusal, which was counted where it happened
-		}
-		faults = append(faults, r.faults...)
 	}
 	if s.chaos != nil {
-		faults = append(faults, pick(s.chaos, endpoint, s.chaos.Faults)...)
+		e.add(nil, pick(s.chaos, endpoint, s.chaos.Faults))
 	}
-	e = combine(faults)
 	e.reset = e.reset || e.refuse && !known
 	return s.arrivals[endpoint], e
 }

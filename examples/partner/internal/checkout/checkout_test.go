@@ -202,7 +202,7 @@ func TestAFaultLeadsToItsState(t *testing.T) {
 		{json(after, http.StatusOK, `{}`), unknown, pending, false},
 		{json(after, http.StatusOK, `[]`), unknown, pending, false},
 
-		{paymentsvctest.Slow(0), pending, pending, true},
+		{paymentsvctest.Slow(time.Microsecond), pending, pending, true},
 		{paymentsvctest.WrongDate(time.Hour), pending, pending, true},
 
 		// It refuses the caller.
@@ -246,7 +246,7 @@ func TestAFaultLeadsToItsState(t *testing.T) {
 				if test.last == rejected {
 					want = 0
 				}
-				s.service.AssertStarted(t, o.UserData, want)
+				assert.Equal(t, want, s.service.Started(o.UserData))
 				rule.Remove()
 			})
 		}
