@@ -12,9 +12,7 @@ import (
 // choose reads the name of an option. It fails if the option, or one that excludes it, was read before.
 func choose[T any](p *parser, what string, options []option[T], seen map[string]string) option[T] {
 	column := p.token.column
-	names := make([]string, len(options))
-	for i, o := range options {
-		names[i] = o.text
+	for _, o := range options {
 		if !p.take(o.text) {
 			continue
 		}
@@ -28,6 +26,10 @@ func choose[T any](p *parser, what string, options []option[T], seen map[string]
 		seen[o.group] = o.text
 		return o
 	}
+	names := make([]string, len(options))
+	for i, o := range options {
+		names[i] = o.text
+	}
 	p.unknown("option of "+what, "want one of "+strings.Join(names, ", "), names)
 	return option[T]{set: func(*T) {}}
 }
@@ -37,8 +39,9 @@ func (p *parser) json() made {
 	var form JSONForm
 	var fields []string
 	seen := map[string]string{}
+	options := jsonOptions()
 	for more := p.takeMark("("); more; {
-		o := choose(p, "json", jsonOptions(), seen)
+		o := choose(p, "json", options, seen)
 		o.set(&form)
 		value := "true"
 		switch o.code {
@@ -111,6 +114,7 @@ func (p *parser) fields() made {
 	var texts []string
 	seen := map[string]string{}
 	p.mark("(", `"(" after fields`)
+	options := fieldOptions()
 	for more := true; more; more = p.takeMark(",") {
 		if p.token.kind == aText {
 			if len(texts) == 2 {
@@ -119,7 +123,7 @@ func (p *parser) fields() made {
 			texts = append(texts, p.literal("a text"))
 			continue
 		}
-		o := choose(p, "fields", fieldOptions(), seen)
+		o := choose(p, "fields", options, seen)
 		o.set(&l)
 		switch {
 		case o.text == "omit":

@@ -246,29 +246,6 @@ func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	}
 }
 
-func TestMostTellingSample(t *testing.T) {
-	sample := func(body string) *sample { return &sample{message: paymentsvc.Message{Body: []byte(body)}} }
-	for name, tt := range map[string]struct {
-		bodies []string
-		texts  [][]string // of the pieces, by sample
-		want   int
-	}{
-		"the one with the fewest empty parts":       {[]string{"1", "333", "22"}, [][]string{{"", "x", ""}, {"x", "x", "x"}}, 1},
-		"of equals, the one with the shortest body": {[]string{"333", "22", "333"}, [][]string{{"x", "x", "x"}}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := &catalogue{}
-			for _, body := range tt.bodies {
-				c.samples = append(c.samples, sample(body))
-			}
-			for _, texts := range tt.texts {
-				c.pieces = append(c.pieces, &piece{texts: texts})
-			}
-			require.Equal(t, tt.want, c.mostTelling())
-		})
-	}
-}
-
 // BenchmarkSearch reports how many compositions a second are tried on all cores.
 func BenchmarkSearch(b *testing.B) {
 	for name, body := range map[string]string{
@@ -282,7 +259,7 @@ func BenchmarkSearch(b *testing.B) {
 			b.ReportAllocs()
 			f.search.tried.Store(0)
 			for b.Loop() {
-				if f.run(context.Background(), 0, f.stages) != nil {
+				if f.run(context.Background(), 0) != nil {
 					b.Fatal("found what is not there")
 				}
 			}

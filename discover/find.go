@@ -93,8 +93,9 @@ type finder struct {
 	samples   []*sample
 	keys      []key
 	catalogue *catalogue
-	primary   int // index of the sample that is searched
-	stages    []*stage
+	primary   int        // index of the sample that is searched
+	order     []int      // of the samples
+	stages    [][]*stage // by sample
 	search    search
 	check     *checker
 	progress  chan string // what is being searched; nil without Options.Progress
@@ -128,15 +129,17 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	if f.catalogue.err != nil {
 		return nil, f.catalogue.err
 	}
-	f.primary = f.catalogue.mostTelling()
-	f.stages = f.catalogue.stages(f.primary, f.keys, o.Effort)
+	f.order = f.catalogue.order()
+	for i := range samples {
+		f.stages = append(f.stages, f.catalogue.stages(i, f.keys, o.Effort))
+	}
 	return f, nil
 }
 
 // newKeys returns the readings of the secret, each key once.
 func newKeys(secret paymentsvc.Secret) (keys []key) {
 	seen := map[paymentsvc.Secret]bool{}
-	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
+	for form := canonical.SecretText; form.Name() != ""; form++ {
 		k, err := form.Read(secret)
 		if err != nil || seen[k] {
 			continue
@@ -147,37 +150,40 @@ func newKeys(secret paymentsvc.Secret) (keys []key) {
 	return keys
 }
 
-// find searches the primary sample. If nothing explains it, it tries whether something simple explains another one.
+// find searches one sample after the other, until what explains one explains all. So a sample that does not fit, or has
+// many fields, loses nothing that another one has.
 func (f *finder) find(ctx context.Context) (result Result) {
-	h := f.run(ctx, f.primary, f.stages)
-	for _, st := range f.stages {
-		result.Covered = append(result.Covered, Coverage{st.what, st.maxParts(), st.total, st.done})
-	}
-	if h == nil && len(f.samples) > 1 {
-		quick := min(f.options.Effort, 0.05)
-		for i := range f.samples {
-			if i == f.primary || h != nil || ctx.Err() != nil {
-				continue
-			}
-			if h = f.run(ctx, i, f.catalogue.stages(i, f.keys, quick)); h != nil {
-				f.primary = i
-			}
+	for _, i := range f.order {
+		f.primary = i
+		if h := f.run(ctx, i); h != nil {
+			f.explain(h, &result)
+		}
+		if len(result.Matches) > 0 || ctx.Err() != nil {
+			break
 		}
 	}
-	result.Tried = f.search.tried.Load()
-	if h != nil {
-		f.explain(h, &result)
+	for i, st := range f.stages[0] {
+		covered := Coverage{What: st.what, Done: true}
+		for _, stages := range f.stages {
+			covered.MaxParts = max(covered.MaxParts, stages[i].maxParts())
+			covered.Compositions += stages[i].total
+			covered.Done = covered.Done && (stages[i].done || stages[i].total == 0)
+		}
+		covered.Done = covered.Done && covered.Compositions > 0
+		result.Covered = append(result.Covered, covered)
 	}
+	result.Tried = f.search.tried.Load()
 	return result
 }
 
 // run searches one sample.
-func (f *finder) run(ctx context.Context, sample int, stages []*stage) *hit {
-	f.search.wanted = nil
+func (f *finder) run(ctx context.Context, sample int) *hit {
+	f.search.wanted, f.search.found = nil, nil
+	f.search.stop.Store(false)
 	for _, r := range f.samples[sample].encodings {
 		f.search.wanted = append(f.search.wanted, r.sum)
 	}
-	for _, st := range stages {
+	for _, st := range f.stages[sample] {
 		if f.progress != nil {
 			f.progress <- st.what
 		}

@@ -14,6 +14,9 @@ func separators(many int) []string {
 		"", "\n", ".", "|", ":", "&",
 		";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
 		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ", "\n\n", "^", "!", "//", "&&", "__",
+		"{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;", ",,", "..", "$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>",
+		" - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v", "\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-", "<|>", "+|+", "#|#",
+		"%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
 	}
 	return all[:min(many, len(all))]
 }
@@ -38,6 +41,9 @@ type plan struct {
 	keyRarity int
 	wrap      *wrapping
 	limit     float64
+	odd       func(*piece) bool // takes pieces of which a composition has few
+	odds      int               // how many
+	ascending bool              // fields are in the order of the body
 }
 
 // rarity says how unusual a reading of the secret is among all that are possible.
@@ -73,7 +79,11 @@ func simplePlans() []plan {
 		},
 		{
 			what: "all fields of the body", take: onShelf(lists, rare), max: 1,
-			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+			gaps: separators(someSeparators), frames: after | around, keyRarity: rare, limit: 1 * million,
+		},
+		{
+			what: "timestamp, method, address and body, with rare separators", take: upTo(common, coreKinds()...), max: 4,
+			gaps: separators(allSeparators), frames: after, limit: 1 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more common part", take: upTo(common), max: 4, extras: 1,
@@ -96,6 +106,18 @@ func simplePlans() []plan {
 			gaps: labelSeparators(), frames: after, limit: 1 * million,
 		},
 		{
+			what: "parts as name: value, with their likeliest names, up to three", take: onShelf(colonSpace, common), max: 3, extras: 3,
+			gaps: labelSeparators(), frames: after, limit: 1 * million,
+		},
+		{
+			what: "timestamp, method, address and body, one of them written otherwise", take: upTo(common, coreKinds()...), odd: isOddCore, odds: 1, max: 4,
+			gaps: separators(someSeparators), frames: after, limit: 5 * million,
+		},
+		{
+			what: "timestamp, method, address and body, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), max: 4, extras: 2,
+			gaps: separators(someSeparators), limit: 2 * million,
+		},
+		{
 			what: "timestamp, method, address and body, with a rarer reading of the secret", take: upTo(common, coreKinds()...), max: 4,
 			gaps: separators(someSeparators), keyRarity: rare, limit: 1 * million,
 		},
@@ -107,8 +129,8 @@ func wrappedPlans() []plan {
 	list := make([]plan, 0, len(wraps))
 	for _, w := range wraps {
 		list = append(list, plan{
-			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: upTo(common, coreKinds()...), max: 4,
-			gaps: separators(someSeparators), frames: after, wrap: w, limit: 1 * million,
+			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: upTo(common, coreKinds()...), odd: onShelf(lists, common), odds: 1, max: 4,
+			gaps: separators(fewSeparators), frames: after, wrap: w, limit: 0.3 * million,
 		})
 	}
 	return list
@@ -149,6 +171,30 @@ func uncommonPlans() []plan {
 			gaps: separators(someSeparators), frames: after, limit: 1 * million,
 		},
 		{
+			what: "all fields of the body and one other part, plain or with a name", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 2,
+			gaps: separators(fewSeparators), frames: after, keyRarity: uncommon, limit: 6 * million,
+		},
+		{
+			what: "all fields of the body in common forms and one other part, with rare separators", take: either(isPlainBeside, upTo(uncommon, ofAddress), onShelf(again, rare)), odd: onShelf(lists, common), odds: 1, min: 2, max: 3, extras: 2,
+			gaps: separators(allSeparators), frames: after, limit: 3 * million,
+		},
+		{
+			what: "fields in the order of the body, with timestamp, secret and address", take: either(upTo(common, ofField, ofTimestamp, ofAddress, ofMethod)), ascending: true, max: 10, extras: 8,
+			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
+		},
+		{
+			what: "single fields of the body, one of them written otherwise", take: either(upTo(common, ofField, ofTimestamp, ofSecret)), odd: upTo(rare, ofField), odds: 1, max: 5, extras: 5,
+			gaps: separators(someSeparators), frames: after, limit: 3 * million,
+		},
+		{
+			what: "a digest of the fields or the JSON and up to two other parts", take: either(isPartBeside, isPlainBeside), odd: onShelf(digests, rare), odds: 1, min: 1, max: 3, extras: 2,
+			gaps: separators(fewSeparators), limit: 5 * million,
+		},
+		{
+			what: "parts as name: value", take: onShelf(colonSpace, rare), max: 4, extras: 4,
+			gaps: []string{"\n", "", "&", ";"}, frames: after, limit: 3 * million,
+		},
+		{
 			what: "parts as name=value", take: onShelf(equalsSign, uncommon), max: 3, extras: 3,
 			gaps: labelSeparators(), frames: after, limit: 2 * million,
 		},
@@ -161,6 +207,30 @@ func uncommonPlans() []plan {
 
 func longPlans() []plan {
 	return []plan{
+		{
+			what: "all fields of the body in common forms and two other parts, plain or with a name", take: isPartBeside, odd: onShelf(lists, uncommon), odds: 1, min: 3, max: 3, extras: 2,
+			gaps: separators(fewSeparators), frames: after, limit: 10 * million,
+		},
+		{
+			what: "all fields of the body in common forms and up to three other parts, with different separators", take: upTo(common, ofTimestamp, ofMethod, ofAddress), odd: onShelf(lists, common), odds: 1, min: 2, max: 4,
+			gaps: []string{"", "\n", "?", "&", "."}, mixed: true, limit: 10 * million,
+		},
+		{
+			what: "timestamp, method, address, body and one more part, one of them written otherwise", take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), odd: isOddCore, odds: 1, max: 5, extras: 1,
+			gaps: separators(fewSeparators), frames: after, limit: 20 * million,
+		},
+		{
+			what: "timestamp, method, address, body and one more part, with different separators", take: either(upTo(common, ofTimestamp, ofMethod, ofAddress, ofHeader, ofHost), isCommonBody), min: 3, max: 5, extras: 1,
+			gaps: []string{"", "\n", ".", ":", "|", " ", "&"}, mixed: true, limit: 15 * million,
+		},
+		{
+			what: "single fields, timestamp, secret and address, five to eight", take: either(upTo(common, ofField, ofTimestamp, ofSecret)), min: 5, max: 8, extras: 8,
+			gaps: separators(fewSeparators), frames: after, limit: 15 * million,
+		},
+		{
+			what: "timestamp as a date, method, address, body and headers", take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), odd: isDate, odds: 1, min: 3, max: 5, extras: 2,
+			gaps: []string{"", "\n", ".", "|", ":"}, frames: after, limit: 15 * million,
+		},
 		{
 			what: "timestamp, method, address, body and two more parts", take: coreAndExtras(), min: 3, max: 4, extras: 2,
 			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
@@ -248,6 +318,37 @@ func isCommonBody(p *piece) bool {
 }
 
 func isExtra(p *piece) bool { return p.shelf == plain && p.rarity <= uncommon && !p.kind.core() }
+
+// isOddCore takes what may be in the place of a common timestamp, method, address or body.
+func isOddCore(p *piece) bool {
+	switch p.shelf {
+	case plain:
+		return p.kind.core()
+	case equalsSign, colon, colonSpace:
+		return p.kind <= ofHeader
+	case lists, digests:
+		return p.rarity == common
+	default:
+		return false
+	}
+}
+
+// isPlainBeside takes what is beside a list of fields without a name.
+func isPlainBeside(p *piece) bool {
+	return upTo(common, ofTimestamp, ofMethod, ofAddress, ofSecret, ofHeader, ofWord)(p) || p.kind == ofTimestamp && p.shelf == plain && p.rarity <= uncommon
+}
+
+// isPartBeside takes what is beside a list of fields, with or without a name.
+func isPartBeside(p *piece) bool {
+	labelled := (p.shelf == equalsSign || p.shelf == colon) && (p.kind == ofTimestamp || p.kind == ofSecret || p.kind == ofMethod || p.kind == ofAddress) && p.rarity <= uncommon
+	return labelled || isPlainBeside(p) || upTo(uncommon, ofSecret)(p)
+}
+
+func isBodyOrDigest(p *piece) bool {
+	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.shape.form == digest && p.cost <= 5
+}
+
+func isDate(p *piece) bool { return p.shelf == plain && p.kind == ofTimestamp && p.rarity == rare }
 
 func singles() func(*piece) bool {
 	return either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress))

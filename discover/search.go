@@ -94,6 +94,8 @@ type worker struct {
 	path    []place  // by depth
 	used    uint64   // groups
 	extras  int
+	odds    int
+	last    int // group of the last extra, where they are ascending
 	tried   int64
 	pending int // blocks hashed since the last look at ctx
 
@@ -131,7 +133,7 @@ const longestGap = 8
 
 func (w *worker) do(ctx context.Context, j *job) {
 	w.ctx, w.job = ctx, j
-	w.used, w.extras = 0, 0
+	w.used, w.extras, w.odds, w.last = 0, 0, 0, -1
 	n := copy(w.buf, j.edge.lead)
 	w.states[0] = append(w.states[0][:0], j.key.inner...)
 	w.place(0, place{j.group, j.text, ""}, n, 0)
@@ -157,15 +159,18 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	if st.wrap == nil {
 		w.states[depth+1], done = w.check.stateAt(w.states[depth+1][:0], w.states[depth], done, w.buf, n)
 	}
+	extras, odds, last := w.extras, w.odds, w.last
 	w.used |= 1 << p.group
 	if !g.kind.core() {
 		w.extras++
+		w.last = p.group
+	}
+	if g.isOdd(p.text) {
+		w.odds++
 	}
 	goOn := w.deeper(depth+1, n, done)
 	w.used &^= 1 << p.group
-	if !g.kind.core() {
-		w.extras--
-	}
+	w.extras, w.odds, w.last = extras, odds, last
 	return goOn
 }
 
@@ -174,11 +179,14 @@ func (w *worker) deeper(depth, n, done int) bool {
 	st := w.stage
 	for i := range st.groups {
 		g := &st.groups[i]
-		if w.used>>i&1 != 0 || !g.kind.core() && w.extras == st.extras {
+		if w.used>>i&1 != 0 || !g.kind.core() && (w.extras == st.extras || st.ascending && i < w.last) {
 			continue
 		}
 		if st.mixed {
 			for t := range g.texts {
+				if w.tooOdd(g, t) {
+					continue
+				}
 				for _, gap := range st.gaps {
 					if g.kind != ofNothing && !w.place(depth, place{i, t, gap}, n, done) {
 						return false
@@ -191,12 +199,17 @@ func (w *worker) deeper(depth, n, done int) bool {
 			continue
 		}
 		for t := range g.texts {
-			if !w.place(depth, place{i, t, w.job.gap}, n, done) {
+			if !w.tooOdd(g, t) && !w.place(depth, place{i, t, w.job.gap}, n, done) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// tooOdd reports whether a text is one odd text too many.
+func (w *worker) tooOdd(g *stageGroup, text int) bool {
+	return w.stage.odds > 0 && w.odds == w.stage.odds && g.isOdd(text)
 }
 
 // blocksBetweenLooks is how much is hashed between two looks at the context: a millisecond of work, or a few without

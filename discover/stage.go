@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -11,12 +12,15 @@ type stage struct {
 	groups    []stageGroup
 	min, max  int      // pieces in a composition
 	extras    int      // most pieces that are not of a core kind
+	odds      int      // most texts that are odd; 0 for any number
+	ascending bool     // fields are in the order of their groups
 	bodyAtEnd bool     // the body is first or last
 	gaps      []string // what may stand between two pieces
 	mixed     bool     // each gap is chosen by itself; otherwise all are alike
 	frames    frames
 	keys      []key
 	wrap      *wrapping
+	wanted    int   // max of the plan; max is less if there are too many
 	total     int64 // compositions, for all keys
 	done      bool  // all were tried
 }
@@ -34,7 +38,11 @@ type stageGroup struct {
 	kind   kind
 	texts  []string
 	pieces []*piece // one for each text, the simplest
+	odd    []bool   // for each text; nil for none
 }
+
+// isOdd reports whether a text counts for the stage's odds.
+func (g *stageGroup) isOdd(text int) bool { return g.odd != nil && g.odd[text] }
 
 // frames says what may surround a composition.
 type frames uint8
@@ -65,22 +73,17 @@ func (f frames) edges(separator string) []edge {
 	return []edge{plain, {lead: separator, trails: []string{"", separator}}}
 }
 
-// mostTelling returns the sample to search: the one with the fewest empty pieces, which leave no trace, and of those
-// the one with the shortest body, which is hashed fastest.
-func (c *catalogue) mostTelling() int {
-	best, fewest := 0, math.MaxInt
-	for i, s := range c.samples {
-		empty := 0
-		for _, p := range c.pieces {
-			if p.texts[i] == "" {
-				empty++
-			}
-		}
-		if empty < fewest || empty == fewest && len(s.message.Body) < len(c.samples[best].message.Body) {
-			best, fewest = i, empty
-		}
+// order returns the samples in the order of the search: first the one with the shortest body, which has the fewest
+// fields and is hashed fastest.
+func (c *catalogue) order() []int {
+	order := make([]int, len(c.samples))
+	for i := range order {
+		order[i] = i
 	}
-	return best
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(len(c.samples[a].message.Body), len(c.samples[b].message.Body))
+	})
+	return order
 }
 
 // stages makes the stages of a sample. effort scales their limits; a large body, which takes longer, lowers them.
@@ -90,33 +93,44 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	all := plans()
 	list := make([]*stage, 0, len(all))
 	for _, p := range all {
-		s := &stage{
-			what: p.what, groups: c.stageGroups(sample, p.take), min: max(p.min, 1), max: p.max, extras: p.extras,
-			bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
-		}
-		for _, k := range keys {
-			if k.rarity(keys) <= p.keyRarity {
-				s.keys = append(s.keys, k)
-			}
-		}
+		s := c.stage(sample, keys, p)
 		s.fit(p.limit * scale * float64(len(s.keys)))
 		list = append(list, s)
 	}
 	return list
 }
 
-// stageGroups returns the groups of the pieces that take selects.
-func (c *catalogue) stageGroups(sample int, take func(*piece) bool) []stageGroup {
+// stage makes the stage of a plan.
+func (c *catalogue) stage(sample int, keys []key, p plan) *stage {
+	s := &stage{
+		what: p.what, groups: c.stageGroups(sample, p), min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
+		ascending: p.ascending, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
+	}
+	for _, k := range keys {
+		if k.rarity(keys) <= p.keyRarity {
+			s.keys = append(s.keys, k)
+		}
+	}
+	return s
+}
+
+// stageGroups returns the groups of the pieces that a plan takes.
+func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	var groups []stageGroup
 	at := map[int]int{}
+	places := map[int]map[string]int{} // of the texts, by group
 	for _, p := range c.pieces {
-		if p.rarity == onlyExplains || !take(p) {
+		odd := plan.odd != nil && p.rarity != onlyExplains && plan.odd(p)
+		if p.rarity == onlyExplains || !p.in(sample) || !odd && !plan.take(p) {
 			continue
 		}
 		text := p.texts[sample]
 		if text == "" && p.kind != ofNothing {
 			continue
+		}
+		if odd && plan.take(p) {
+			odd = false
 		}
 		i, known := at[p.group]
 		if !known {
@@ -126,16 +140,20 @@ func (c *catalogue) stageGroups(sample int, take func(*piece) bool) []stageGroup
 			i = len(groups)
 			at[p.group] = i
 			groups = append(groups, stageGroup{kind: p.kind})
+			places[i] = map[string]int{}
 		}
 		g := &groups[i]
-		if same := slices.Index(g.texts, text); same >= 0 {
+		if same, known := places[i][text]; known {
 			if p.cost < g.pieces[same].cost {
 				g.pieces[same] = p
 			}
+			g.odd[same] = g.odd[same] && odd
 			continue
 		}
+		places[i][text] = len(g.texts)
 		g.texts = append(g.texts, text)
 		g.pieces = append(g.pieces, p)
+		g.odd = append(g.odd, odd)
 	}
 	return groups
 }
@@ -178,48 +196,81 @@ func (s *stage) count() float64 {
 
 // orders counts, by length, the ways to choose and order pieces. An empty piece needs a separator to show.
 func (s *stage) orders(withoutNothing bool) []float64 {
-	bodies := 0
-	// sets[n][x] counts the choices of n pieces of which x are no core ones.
-	sets := make([][]float64, s.max+1)
-	for n := range sets {
-		sets[n] = make([]float64, s.extras+1)
+	var bodies [2]float64 // the plain and the odd texts of a body that is at an end
+	odds := s.odds
+	if odds == 0 {
+		odds = s.max
 	}
-	sets[0][0] = 1
-	for _, g := range s.groups {
-		if s.bodyAtEnd && g.kind == ofBody {
-			bodies = len(g.texts)
-			continue
+	// sets[n][x][o] counts the choices of n pieces of which x are no core ones, and o are odd.
+	sets := make([][][]float64, s.max+1)
+	for n := range sets {
+		sets[n] = make([][]float64, s.extras+1)
+		for x := range sets[n] {
+			sets[n][x] = make([]float64, odds+1)
 		}
-		if withoutNothing && g.kind == ofNothing {
-			continue
-		}
-		for n := s.max; n > 0; n-- {
-			for x := s.extras; x >= 0; x-- {
-				switch {
-				case g.kind.core():
-					sets[n][x] += sets[n-1][x] * float64(len(g.texts))
-				case x > 0:
-					sets[n][x] += sets[n-1][x-1] * float64(len(g.texts))
-				}
+	}
+	sets[0][0][0] = 1
+	for i := range s.groups {
+		g := &s.groups[i]
+		var texts [2]float64
+		for t := range g.texts {
+			if g.isOdd(t) {
+				texts[1]++
+			} else {
+				texts[0]++
 			}
+		}
+		switch {
+		case s.bodyAtEnd && g.kind == ofBody:
+			bodies = texts
+		case !withoutNothing || g.kind != ofNothing:
+			s.choose(sets, texts, g.kind.core())
 		}
 	}
 	orders := make([]float64, s.max+1)
-	factorial := 1.0
 	for n := range orders {
-		if n > 0 {
-			factorial *= float64(n)
-		}
-		for _, count := range sets[n] {
-			orders[n] += count * factorial
+		for x := range sets[n] {
+			for _, count := range sets[n][x] {
+				orders[n] += count * s.arrangements(n, x)
+			}
 		}
 	}
-	for n := s.max; n > 0 && bodies > 0; n-- { // with the body first, or last
+	for n := s.max; n > 0 && bodies != [2]float64{}; n-- { // with the body first, or last
 		places := 2.0
 		if n == 1 {
 			places = 1
 		}
-		orders[n] += orders[n-1] * float64(bodies) * places
+		orders[n] += orders[n-1] * (bodies[0] + bodies[1]) * places
 	}
 	return orders
+}
+
+// choose adds the choices that have one of the texts of a group, plain ones and odd ones.
+func (s *stage) choose(sets [][][]float64, texts [2]float64, core bool) {
+	extra := 1
+	if core {
+		extra = 0
+	}
+	for n := len(sets) - 1; n > 0; n-- {
+		for x := len(sets[n]) - 1; x >= extra; x-- {
+			for o := len(sets[n][x]) - 1; o >= 0; o-- {
+				sets[n][x][o] += sets[n-1][x-extra][o] * texts[0]
+				if o > 0 {
+					sets[n][x][o] += sets[n-1][x-extra][o-1] * texts[1]
+				}
+			}
+		}
+	}
+}
+
+// arrangements counts the orders of n pieces of which extras are no core ones.
+func (s *stage) arrangements(n, extras int) float64 {
+	count := 1.0
+	for i := 2; i <= n; i++ {
+		count *= float64(i)
+	}
+	for i := 2; i <= extras && s.ascending; i++ {
+		count /= float64(i)
+	}
+	return count
 }
