@@ -38,7 +38,8 @@ func (c *catalogue) addAddress() {
 	c.add(piece{kind: ofQuery, shape: host, rarity: uncommon, cost: 3, text: "sorted-query", desc: "sorted query", needs: []string{"a query that is not sorted"}})
 	c.add(piece{kind: ofHost, shape: host, cost: 2, text: "host", desc: "host"})
 
-	address(target, rare, 6, `"(request-target): " lower(method) " " uri`, "(request-target) of an HTTP signature")
+	c.add(piece{kind: ofAddress, shelf: colonSpace, shape: target, cost: 6, text: `"(request-target): " lower(method) " " uri`, desc: "(request-target) of an HTTP signature"})
+	c.add(piece{kind: ofBody, shelf: colonSpace, shape: shape{form: digest}, cost: 5, text: `"digest: SHA-256=" base64(sha256(body))`, desc: "digest of an HTTP signature"})
 	m := &c.samples[0].message
 	if path, err := canonical.Path(nil, m); err == nil {
 		c.addFixed(ofAddress, string(path), needsEndpoint)

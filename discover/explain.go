@@ -45,6 +45,7 @@ func (f *finder) readings(h *hit) (whole, some []*composition) {
 	}
 	keep(&h.composition)
 	r := &reader{text: text, classes: f.classes(text), keep: keep}
+	r.siblings(h.composition, 0, f.primary)
 	r.alike()
 	if len(whole) == 0 {
 		r.mixed()

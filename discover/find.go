@@ -170,7 +170,9 @@ func (f *finder) find(ctx context.Context) (result Result) {
 			covered.Done = covered.Done && (stages[i].done || stages[i].total == 0)
 		}
 		covered.Done = covered.Done && covered.Compositions > 0
-		result.Covered = append(result.Covered, covered)
+		if covered.Compositions > 0 || !st.short {
+			result.Covered = append(result.Covered, covered)
+		}
 	}
 	result.Tried = f.search.tried.Load()
 	return result

@@ -44,6 +44,8 @@ type plan struct {
 	odd       func(*piece) bool // takes pieces of which a composition has few
 	odds      int               // how many
 	ascending bool              // fields are in the order of the body
+	sorted    bool              // all texts are in the order of their bytes
+	own       bool              // a list of fields has its own separator beside it too
 }
 
 // rarity says how unusual a reading of the secret is among all that are possible.
@@ -114,8 +116,8 @@ func simplePlans() []plan {
 			gaps: separators(someSeparators), frames: after, limit: 5 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), max: 4, extras: 2,
-			gaps: separators(someSeparators), limit: 2 * million,
+			what: "timestamp, method, address and body, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), odd: upTo(rare, ofBody), odds: 1, max: 4, extras: 2,
+			gaps: separators(fewSeparators), limit: 3 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with a rarer reading of the secret", take: upTo(common, coreKinds()...), max: 4,
@@ -143,8 +145,8 @@ func uncommonPlans() []plan {
 			gaps: separators(fewSeparators), limit: 1 * million,
 		},
 		{
-			what: "all fields of the body and one other part, with common separators", take: listsWith(), min: 2, max: 2, extras: 1,
-			gaps: separators(fewSeparators), limit: 1 * million,
+			what: "all fields of the body and one other part, with common separators", take: isBeside(), odd: onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 1,
+			gaps: separators(fewSeparators), limit: 3 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part, with common separators", take: upTo(uncommon), max: 3, extras: 1,
@@ -155,8 +157,8 @@ func uncommonPlans() []plan {
 			gaps: separators(mixedSeparators), mixed: true, frames: newline, limit: 5 * million,
 		},
 		{
-			what: "all fields of the body and one other part", take: listsWith(), min: 2, max: 2, extras: 1,
-			gaps: separators(someSeparators), frames: after, limit: 3 * million,
+			what: "all fields of the body and one other part", take: isBeside(), odd: onShelf(lists, uncommon), odds: 1, min: 2, max: 2, extras: 1,
+			gaps: separators(someSeparators), frames: after, limit: 6 * million,
 		},
 		{
 			what: "timestamp, method, address and body, in uncommon forms", take: upTo(uncommon, coreOrNothing()...), max: 5, extras: 1,
@@ -169,6 +171,10 @@ func uncommonPlans() []plan {
 		{
 			what: "single fields of the body and the timestamp", take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6,
 			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+		},
+		{
+			what: "all fields of the body and one other part, with their own separator", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: isList(rare), odds: 1, min: 2, max: 2, extras: 2,
+			own: true, gaps: separators(allSeparators), frames: after | around, keyRarity: uncommon, limit: 4 * million,
 		},
 		{
 			what: "all fields of the body and one other part, plain or with a name", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 2,
@@ -195,12 +201,20 @@ func uncommonPlans() []plan {
 			gaps: []string{"\n", "", "&", ";"}, frames: after, limit: 3 * million,
 		},
 		{
+			what: "parts as name=value, sorted by name", take: onShelfOf(equalsSign, ofTimestamp, ofSecret, ofHeader, ofField), min: 2, max: 6, extras: 6, sorted: true,
+			gaps: labelSeparators(), frames: after, limit: 10 * million,
+		},
+		{
+			what: "lines of an HTTP signature, name: value", take: onShelfOf(colonSpace, coreOf(ofHost)...), min: 3, max: 5, extras: 1,
+			gaps: []string{"\n"}, limit: 5 * million,
+		},
+		{
 			what: "parts as name=value", take: onShelf(equalsSign, uncommon), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 2 * million,
+			gaps: labelSeparators(), frames: after, limit: 6 * million,
 		},
 		{
 			what: "parts as name:value", take: onShelf(colon, uncommon), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 2 * million,
+			gaps: labelSeparators(), frames: after, limit: 6 * million,
 		},
 	}
 }
@@ -208,8 +222,12 @@ func uncommonPlans() []plan {
 func longPlans() []plan {
 	return []plan{
 		{
-			what: "all fields of the body in common forms and two other parts, plain or with a name", take: isPartBeside, odd: onShelf(lists, uncommon), odds: 1, min: 3, max: 3, extras: 2,
-			gaps: separators(fewSeparators), frames: after, limit: 10 * million,
+			what: "all fields of the body and two other parts, with their own separator", take: either(isPartBeside, onShelf(again, rare), upTo(uncommon, ofAddress)), odd: isList(uncommon), odds: 1, min: 3, max: 3, extras: 2,
+			own: true, gaps: separators(allSeparators), frames: after, limit: 15 * million,
+		},
+		{
+			what: "all fields of the body and up to three of timestamp, method, address and host", take: upTo(common, ofTimestamp, ofMethod, ofAddress, ofHost), odd: either(onShelf(lists, rare), isDate), odds: 2, min: 3, max: 5, extras: 1,
+			gaps: []string{"\n", "", "|"}, limit: 15 * million,
 		},
 		{
 			what: "all fields of the body in common forms and up to three other parts, with different separators", take: upTo(common, ofTimestamp, ofMethod, ofAddress), odd: onShelf(lists, common), odds: 1, min: 2, max: 4,
@@ -221,15 +239,19 @@ func longPlans() []plan {
 		},
 		{
 			what: "timestamp, method, address, body and one more part, with different separators", take: either(upTo(common, ofTimestamp, ofMethod, ofAddress, ofHeader, ofHost), isCommonBody), min: 3, max: 5, extras: 1,
-			gaps: []string{"", "\n", ".", ":", "|", " ", "&"}, mixed: true, limit: 15 * million,
+			gaps: []string{"", "\n", ".", ":", "|", " "}, mixed: true, limit: 20 * million,
 		},
 		{
 			what: "single fields, timestamp, secret and address, five to eight", take: either(upTo(common, ofField, ofTimestamp, ofSecret)), min: 5, max: 8, extras: 8,
-			gaps: separators(fewSeparators), frames: after, limit: 15 * million,
+			gaps: separators(8), frames: after, limit: 20 * million,
+		},
+		{
+			what: "timestamp in milliseconds or as a date, with up to two identifying headers, fields, words and the secret, and the body",
+			take: either(isCommonBody, isIdentity), odd: upTo(rare, ofTimestamp), odds: 1, min: 3, max: 4, extras: 3, gaps: separators(fewSeparators), limit: 5 * million,
 		},
 		{
 			what: "timestamp as a date, method, address, body and headers", take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), odd: isDate, odds: 1, min: 3, max: 5, extras: 2,
-			gaps: []string{"", "\n", ".", "|", ":"}, frames: after, limit: 15 * million,
+			gaps: []string{"\n", "", "|"}, frames: after, limit: 15 * million,
 		},
 		{
 			what: "timestamp, method, address, body and two more parts", take: coreAndExtras(), min: 3, max: 4, extras: 2,
@@ -253,8 +275,8 @@ func longPlans() []plan {
 			gaps: separators(someSeparators), frames: after, limit: 20 * million,
 		},
 		{
-			what: "all fields of the body and two other parts", take: listsWith(), min: 3, max: 3, extras: 1,
-			gaps: separators(fewSeparators), frames: after, limit: 10 * million,
+			what: "all fields of the body and two other parts", take: isBeside(), odd: onShelf(lists, uncommon), odds: 1, min: 3, max: 3, extras: 2,
+			gaps: separators(fewSeparators), limit: 12 * million,
 		},
 	}
 }
@@ -305,6 +327,15 @@ func onShelf(s shelf, rarity int) func(*piece) bool {
 	return func(p *piece) bool { return p.shelf == s && p.rarity <= rarity }
 }
 
+// onShelfOf takes pieces of these kinds on a shelf, rare ones only of the timestamp.
+func onShelfOf(s shelf, kinds ...kind) func(*piece) bool {
+	return func(p *piece) bool {
+		return p.shelf == s && slices.Contains(kinds, p.kind) && (p.rarity <= uncommon || s == colonSpace)
+	}
+}
+
+func coreOf(more ...kind) []kind { return append(coreKinds(), more...) }
+
 func either(choices ...func(*piece) bool) func(*piece) bool {
 	return func(p *piece) bool {
 		return slices.ContainsFunc(choices, func(take func(*piece) bool) bool { return take(p) })
@@ -348,14 +379,18 @@ func isBodyOrDigest(p *piece) bool {
 	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.shape.form == digest && p.cost <= 5
 }
 
+func isList(rarity int) func(*piece) bool {
+	return func(p *piece) bool { return p.shelf == lists && p.list != nil && p.rarity <= rarity }
+}
+
 func isDate(p *piece) bool { return p.shelf == plain && p.kind == ofTimestamp && p.rarity == rare }
 
 func singles() func(*piece) bool {
 	return either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress))
 }
 
-func listsWith() func(*piece) bool {
-	return either(onShelf(lists, rare), upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity)
+func isBeside() func(*piece) bool {
+	return either(upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity)
 }
 
 func coreAndExtras() func(*piece) bool {

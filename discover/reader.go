@@ -63,6 +63,24 @@ const (
 	mostPieces   = 9
 )
 
+// siblings reads the text as the hit does, with other pieces of the same groups.
+func (r *reader) siblings(c composition, at, primary int) {
+	if at == len(c.pieces) {
+		r.enough = r.enough || r.keep(&c)
+		return
+	}
+	p := c.pieces[at]
+	for _, class := range r.classes {
+		r.total++
+		if r.enough || r.total > mostTotal {
+			return
+		}
+		if class.group == p.group && class.text == p.texts[primary] {
+			r.siblings(*c.with(at, class.pieces[0]), at+1, primary)
+		}
+	}
+}
+
 // alike reads with the same separator between all pieces.
 func (r *reader) alike() {
 	for _, gap := range separators(allSeparators) {

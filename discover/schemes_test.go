@@ -18,6 +18,8 @@ import (
 
 var schemesFile = flag.String("discover.schemes", "testdata/catalogue.tsv", "table of the schemes that TestFindSchemes searches for")
 
+var only = flag.String("discover.only", "", "")
+
 // scheme is a line of the table: a way to sign that is documented in public, or a family, as this service would use it.
 type scheme struct{ name, source, messages, text string }
 
@@ -72,6 +74,9 @@ func TestFindSchemes(t *testing.T) {
 	found, third, silent, slowest := 0, 0, 0, time.Duration(0)
 	list := schemes(t)
 	for _, s := range list {
+		if *only != "" && !strings.Contains(s.text, *only) {
+			continue
+		}
 		wanted, key, err := canonical.ParseSchemeWith(s.text, s.secret())
 		require.NoError(t, err, s.text)
 		var samples []discover.Sample
@@ -86,7 +91,7 @@ func TestFindSchemes(t *testing.T) {
 			samples = append(samples, discover.Sample{Message: m, Signature: signature})
 			text, err := wanted.Canonical(nil, &m)
 			require.NoError(t, err)
-			signed = append(signed, string(text))
+			signed = append(signed, string(text), m.Timestamp+m.Method+m.URL.Path+string(m.Body)) // the latter is encoded as a whole in some
 		}
 		o := discover.Options{Secret: s.secret(), MaxMatches: 1000, Words: []string{"5000"}}
 		var result discover.Result
@@ -98,6 +103,9 @@ func TestFindSchemes(t *testing.T) {
 		slowest = max(slowest, result.Elapsed)
 		if err != nil {
 			t.Logf("not found in %v: %s: %s", result.Elapsed.Round(time.Millisecond), s.name, s.text)
+			if len(result.Partial) > 0 {
+				t.Log("   PARTIAL", result.Partial[0].Text, result.Partial[0].Samples)
+			}
 			continue
 		}
 		found++

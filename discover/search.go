@@ -67,12 +67,13 @@ func (s *stage) jobs() (jobs []job) {
 		for _, gap := range gaps {
 			for _, e := range s.frames.edges(gap) {
 				for g := range s.groups {
-					kind := s.groups[g].kind
-					if kind == ofNothing && gap == "" || !kind.core() && s.extras == 0 {
+					if !s.groups[g].kind.core() && s.extras == 0 {
 						continue
 					}
 					for t := range s.groups[g].texts {
-						jobs = append(jobs, job{&s.keys[k], gap, e, g, t})
+						if s.fits(&s.groups[g], t, gap) {
+							jobs = append(jobs, job{&s.keys[k], gap, e, g, t})
+						}
 					}
 				}
 			}
@@ -146,7 +147,7 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	n += copy(w.buf[n:], p.gap)
 	n += copy(w.buf[n:], g.texts[p.text])
 	w.path[depth] = p
-	if depth+1 >= st.min {
+	if depth+1 >= st.min && (st.odds == 0 || w.odds > 0 || g.isOdd(p.text)) {
 		for _, trail := range w.job.edge.trails {
 			if !w.try(depth, n+copy(w.buf[n:], trail), done, trail) {
 				return false
@@ -195,11 +196,8 @@ func (w *worker) deeper(depth, n, done int) bool {
 			}
 			continue
 		}
-		if g.kind == ofNothing && w.job.gap == "" {
-			continue
-		}
 		for t := range g.texts {
-			if !w.tooOdd(g, t) && !w.place(depth, place{i, t, w.job.gap}, n, done) {
+			if st.fits(g, t, w.job.gap) && !w.tooOdd(g, t) && !w.unsorted(depth, g.texts[t]) && !w.place(depth, place{i, t, w.job.gap}, n, done) {
 				return false
 			}
 		}
@@ -210,6 +208,15 @@ func (w *worker) deeper(depth, n, done int) bool {
 // tooOdd reports whether a text is one odd text too many.
 func (w *worker) tooOdd(g *stageGroup, text int) bool {
 	return w.stage.odds > 0 && w.odds == w.stage.odds && g.isOdd(text)
+}
+
+// unsorted reports whether a text belongs before the one that is in place.
+func (w *worker) unsorted(depth int, text string) bool {
+	if !w.stage.sorted {
+		return false
+	}
+	last := w.path[depth-1]
+	return text <= w.stage.groups[last.group].texts[last.text]
 }
 
 // blocksBetweenLooks is how much is hashed between two looks at the context: a millisecond of work, or a few without

@@ -12,8 +12,10 @@ type stage struct {
 	groups    []stageGroup
 	min, max  int      // pieces in a composition
 	extras    int      // most pieces that are not of a core kind
-	odds      int      // most texts that are odd; 0 for any number
+	odds      int      // most texts that are odd, of which there is one at least; 0 for any number
 	ascending bool     // fields are in the order of their groups
+	sorted    bool     // all texts are in the order of their bytes
+	own       bool     // a list of fields fits only the separator inside it
 	bodyAtEnd bool     // the body is first or last
 	gaps      []string // what may stand between two pieces
 	mixed     bool     // each gap is chosen by itself; otherwise all are alike
@@ -22,6 +24,7 @@ type stage struct {
 	wrap      *wrapping
 	wanted    int   // max of the plan; max is less if there are too many
 	total     int64 // compositions, for all keys
+	short     bool  // it is the rest of the stage before it
 	done      bool  // all were tried
 }
 
@@ -94,17 +97,30 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	list := make([]*stage, 0, len(all))
 	for _, p := range all {
 		s := c.stage(sample, keys, p)
-		s.fit(p.limit * scale * float64(len(s.keys)))
-		list = append(list, s)
+		limit := p.limit * scale * float64(len(s.keys))
+		s.fit(limit)
+		list = append(list, s, s.rest(limit-float64(s.total)))
 	}
 	return list
+}
+
+// rest makes a stage of the longest compositions, with common separators, where the stage had to leave them out.
+func (s *stage) rest(limit float64) *stage {
+	rest := *s
+	rest.what += ", longer ones with common separators"
+	rest.min, rest.max, rest.frames, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
+	for few := fewSeparators; few > 1 && !s.mixed && rest.total == 0 && s.max < s.wanted; few /= 2 {
+		rest.max, rest.gaps = s.wanted, s.gaps[:min(few, len(s.gaps))]
+		rest.fit(limit)
+	}
+	return &rest
 }
 
 // stage makes the stage of a plan.
 func (c *catalogue) stage(sample int, keys []key, p plan) *stage {
 	s := &stage{
 		what: p.what, groups: c.stageGroups(sample, p), min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
-		ascending: p.ascending, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
+		ascending: p.ascending, own: p.own, sorted: p.sorted, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
 	}
 	for _, k := range keys {
 		if k.rarity(keys) <= p.keyRarity {
@@ -175,7 +191,7 @@ func (s *stage) fit(limit float64) {
 func (s *stage) count() float64 {
 	sum := 0.0
 	if s.mixed {
-		orders := s.orders(true)
+		orders := s.orders("")
 		for n := s.min; n <= s.max; n++ {
 			sum += orders[n] * math.Pow(float64(len(s.gaps)), float64(n-1))
 		}
@@ -186,7 +202,7 @@ func (s *stage) count() float64 {
 		for _, e := range s.frames.edges(gap) {
 			edges += len(e.trails)
 		}
-		orders := s.orders(gap == "")
+		orders := s.orders(gap)
 		for n := s.min; n <= s.max; n++ {
 			sum += orders[n] * float64(edges)
 		}
@@ -194,8 +210,16 @@ func (s *stage) count() float64 {
 	return sum * float64(len(s.keys))
 }
 
-// orders counts, by length, the ways to choose and order pieces. An empty piece needs a separator to show.
-func (s *stage) orders(withoutNothing bool) []float64 {
+// fits reports whether a text may be beside a separator. An empty piece needs one to show.
+func (s *stage) fits(g *stageGroup, text int, gap string) bool {
+	if g.kind == ofNothing {
+		return gap != ""
+	}
+	return !s.own || g.pieces[text].list == nil || g.pieces[text].list.Between == gap
+}
+
+// orders counts, by length, the ways to choose and order pieces beside a separator.
+func (s *stage) orders(gap string) []float64 {
 	var bodies [2]float64 // the plain and the odd texts of a body that is at an end
 	odds := s.odds
 	if odds == 0 {
@@ -214,24 +238,27 @@ func (s *stage) orders(withoutNothing bool) []float64 {
 		g := &s.groups[i]
 		var texts [2]float64
 		for t := range g.texts {
-			if g.isOdd(t) {
+			switch {
+			case !s.fits(g, t, gap):
+			case g.isOdd(t):
 				texts[1]++
-			} else {
+			default:
 				texts[0]++
 			}
 		}
-		switch {
-		case s.bodyAtEnd && g.kind == ofBody:
+		if s.bodyAtEnd && g.kind == ofBody {
 			bodies = texts
-		case !withoutNothing || g.kind != ofNothing:
-			s.choose(sets, texts, g.kind.core())
+			continue
 		}
+		s.choose(sets, texts, g.kind.core())
 	}
 	orders := make([]float64, s.max+1)
 	for n := range orders {
 		for x := range sets[n] {
-			for _, count := range sets[n][x] {
-				orders[n] += count * s.arrangements(n, x)
+			for o, count := range sets[n][x] {
+				if o > 0 || s.odds == 0 {
+					orders[n] += count * s.arrangements(n, x)
+				}
 			}
 		}
 	}
@@ -266,7 +293,7 @@ func (s *stage) choose(sets [][][]float64, texts [2]float64, core bool) {
 // arrangements counts the orders of n pieces of which extras are no core ones.
 func (s *stage) arrangements(n, extras int) float64 {
 	count := 1.0
-	for i := 2; i <= n; i++ {
+	for i := 2; i <= n && !s.sorted; i++ {
 		count *= float64(i)
 	}
 	for i := 2; i <= extras && s.ascending; i++ {

@@ -2,11 +2,13 @@ package discover
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // undecided lists what the samples leave open in the best match, and what would decide it.
@@ -14,7 +16,8 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 	classes := f.sameTexts()
 	for i, p := range best.pieces {
 		u := Undecided{Chosen: p.expr()}
-		for _, other := range alternatives(best, i, classes[p.id()]) {
+		same := append(slices.Clone(classes[p.id()]), f.catalogue.neighbours(p)...)
+		for _, other := range alternatives(best, i, same) {
 			u.Others = append(u.Others, Alternative{other.expr(), "a sample with " + needsToTell(p, other)})
 		}
 		if len(u.Others) > 0 {
@@ -31,6 +34,74 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 		}
 		result.Undecided = append(result.Undecided, u)
 	}
+}
+
+// neighbours returns what differs from a list of fields, or from JSON written anew, in one respect, and makes the same
+// texts.
+func (c *catalogue) neighbours(p *piece) (same []*piece) {
+	keep := func(other piece) {
+		other.shelf, other.shape = p.shelf, p.shape
+		if made := c.read(other); made != nil && made.id() == p.id() && made.text != p.text {
+			same = append(same, made)
+		}
+	}
+	if p.list != nil {
+		for _, l := range listsBeside(*p.list) {
+			keep(c.listPiece(l, p.around, p.rarity))
+		}
+	}
+	if p.json != nil {
+		for _, form := range formsBeside(*p.json) {
+			keep(c.jsonPiece(form, p.around))
+		}
+	}
+	slices.SortStableFunc(same, func(a, b *piece) int { return cmp.Compare(a.cost, b.cost) })
+	return same
+}
+
+// listsBeside returns the lists that differ in one respect.
+func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
+	change := func(set func(*canonical.FieldList)) {
+		other := list
+		set(&other)
+		others = append(others, other)
+	}
+	change(func(l *canonical.FieldList) { l.AsSent = !l.AsSent })
+	change(func(l *canonical.FieldList) { l.OmitEmpty = !l.OmitEmpty })
+	change(func(l *canonical.FieldList) { l.OmitNull = !l.OmitNull })
+	for n := range canonical.NestedFlat + 1 {
+		change(func(l *canonical.FieldList) { l.Nested, l.Path = n, "" })
+	}
+	for n := range canonical.NumbersMinor + 1 {
+		change(func(l *canonical.FieldList) { l.Numbers = n })
+	}
+	for n := range canonical.ConstantsNoNull + 1 {
+		change(func(l *canonical.FieldList) { l.Constants = n })
+	}
+	for n := range canonical.EscapingJava + 1 {
+		if list.Names {
+			change(func(l *canonical.FieldList) { l.Escaping = n })
+		}
+	}
+	return others
+}
+
+// formsBeside returns the forms of JSON that differ in one respect.
+func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
+	change := func(set func(*canonical.JSONForm)) {
+		other := form
+		set(&other)
+		others = append(others, other)
+	}
+	change(func(f *canonical.JSONForm) { f.Sort = !f.Sort })
+	change(func(f *canonical.JSONForm) { f.EscapeSlash = !f.EscapeSlash })
+	change(func(f *canonical.JSONForm) { f.EscapeUnicode = !f.EscapeUnicode })
+	change(func(f *canonical.JSONForm) { f.EscapeHTML = !f.EscapeHTML })
+	change(func(f *canonical.JSONForm) { f.EscapeGson = !f.EscapeGson })
+	for n := range canonical.NumbersMinor + 1 {
+		change(func(f *canonical.JSONForm) { f.Numbers = n })
+	}
+	return others
 }
 
 // undecidedWhole lists other compositions of the same text that differ in more than single pieces.

@@ -14,6 +14,8 @@ const (
 	losesDigits = "numbers are signed as float64: of a number with more than 16 digits the last ones can be changed"
 )
 
+const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew when it was captured, the service may sign its bytes: capture them"
+
 // warnings says, in one sentence each, what a composition lets somebody change in a recorded message. fields are the
 // fields that the messages have. It looks at the structure alone.
 func (c *composition) warnings(fields []string) (list []string) {
@@ -28,7 +30,18 @@ func (c *composition) warnings(fields []string) (list []string) {
 	if c.wrap != nil && c.wrap.loses != "" && slices.ContainsFunc(c.pieces, (*piece).hasText) {
 		list = append(list, c.wrap.loses)
 	}
+	if slices.ContainsFunc(c.pieces, (*piece).leavesSpace) {
+		list = append(list, spaceUnsigned)
+	}
 	return append(list, c.unsigned(fields)...)
+}
+
+// leavesSpace reports whether a piece is the body without the white space that it had.
+func (p *piece) leavesSpace() bool {
+	if p.kind != ofBody || p.list != nil || !slices.Contains(p.needs, needsSpace) {
+		return false
+	}
+	return strings.Contains(p.text, "json") || strings.Contains(p.text, "body-")
 }
 
 // cutInTwoWays says what cannot be told apart in the text, and what follows, or returns "".
