@@ -396,6 +396,7 @@ func separatorsOf(c *composition) [][2]string {
 func alteredCatalogue(t *testing.T) *catalogue {
 	t.Helper()
 	n := notes("", "=")[2]
+	n.fields = append(n.fields, noteField{"user", `{"data":"a b"}`})
 	samples, err := newSamples([]Sample{{Message: n.message(), Signature: strings.Repeat("ab", 32)}})
 	require.NoError(t, err)
 	return newCatalogue(t.Context(), samples, alteredSecret, []string{"word"})

@@ -64,8 +64,8 @@ func (c *catalogue) addBody() {
 // addJSON adds the ways to write the JSON of the body anew.
 func (c *catalogue) addJSON() {
 	object := shape{form: jsonObject}
-	compact := piece{kind: ofBody, shape: object, cost: 3, text: "body-compact", desc: "body without white space", needs: []string{needsSpace}}
-	sorted := piece{kind: ofBody, shape: object, cost: 3, text: "body-sorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}}
+	compact := piece{kind: ofBody, shape: object, cost: 3, text: "body-compact", part: canonical.BodyCompact, desc: "body without white space", needs: []string{needsSpace}}
+	sorted := piece{kind: ofBody, shape: object, cost: 3, text: "body-sorted", part: canonical.BodySorted, desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}}
 	c.add(compact)
 	c.add(sorted)
 	for chosen := range 1 << 4 {
@@ -86,25 +86,25 @@ func (c *catalogue) addJSON() {
 
 // addForm adds a form of JSON with all forms of numbers.
 func (c *catalogue) addForm(form canonical.JSONForm) {
-	plain := c.addOther(c.jsonPiece(form, "%s"), nil)
+	plain := c.addOther(c.jsonPiece(form, asIs()), nil)
 	for numbers := canonical.NumbersShort; numbers <= canonical.NumbersQuoted; numbers++ {
 		form.Numbers = numbers
-		c.addOther(c.jsonPiece(form, "%s"), plain)
+		c.addOther(c.jsonPiece(form, asIs()), plain)
 	}
 }
 
 // addJSONWith adds JSON with one more field, and the JSON of an object inside the body.
 func (c *catalogue) addJSONWith(texts ...piece) {
 	_, objects := c.topLevel()
-	var around []string
+	var around []frame
 	for _, name := range objects[:min(len(objects), 3)] {
-		around = append(around, fmt.Sprintf("within(%q, %%s)", name))
+		around = append(around, within(name))
 	}
 	for _, of := range fieldsToAdd() {
 		for _, name := range of.names {
-			around = append(around, fmt.Sprintf("with(%q, %s, %%s)", name, of.text))
+			around = append(around, c.with("with", name, of.text))
 			if of.text == "timestamp" || of.text == "timestamp-ms" {
-				around = append(around, fmt.Sprintf("with-number(%q, %s, %%s)", name, of.text))
+				around = append(around, c.with("with-number", name, of.text))
 			}
 		}
 	}
@@ -118,17 +118,17 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 			}
 		}
 		for _, p := range texts {
-			p.text, p.desc = fmt.Sprintf(frame, p.text), fmt.Sprintf("%s (%s)", p.desc, strings.TrimSuffix(frame, ", %s)"))
-			p.shelf, p.rarity, p.cost, p.stamped = lists, rare, p.cost+3, strings.Contains(frame, "timestamp")
+			p = p.in(frame)
+			p.shelf, p.rarity = lists, rare
 			c.add(p)
 		}
 	}
 }
 
 // jsonPiece describes the JSON of the body in a form.
-func (c *catalogue) jsonPiece(form canonical.JSONForm, around string) piece {
+func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 	var names []string
-	p := piece{kind: ofBody, shape: shape{form: jsonObject}, rarity: uncommon, json: &form, around: around, text: "json", needs: []string{needsSpace}, desc: "body's JSON written anew"}
+	p := piece{kind: ofBody, shape: shape{form: jsonObject}, rarity: uncommon, json: &form, part: canonical.BodyJSON(form), text: "json", needs: []string{needsSpace}, desc: "body's JSON written anew"}
 	set := func(on bool, text, desc, need string) {
 		if on {
 			names = append(names, text)
@@ -160,12 +160,11 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around string) piece {
 	if len(names) > 3 || form.Indent != "" || form.EscapeGson {
 		p.rarity = max(p.rarity, rare)
 	}
-	p.cost, p.text = 4+len(names), fmt.Sprintf(around, p.text)
-	if around != "%s" {
-		p.shelf, p.rarity, p.cost, p.stamped = lists, rare, p.cost+3, strings.Contains(around, "timestamp")
-		p.desc += " (" + strings.TrimSuffix(around, ", %s)") + ")"
+	p.cost = 4 + len(names)
+	if around.text != "%s" {
+		p.shelf, p.rarity = lists, rare
 	}
-	return p
+	return p.in(around)
 }
 
 // addEnvelopes adds JSON objects that programs put the timestamp and the body into.

@@ -75,14 +75,14 @@ type piece struct {
 	shape      shape
 	list       *canonical.FieldList // what the piece writes, if it is all fields or JSON written anew
 	json       *canonical.JSONForm
-	around     string   // with %s for the list or the JSON
+	around     frame    // of the list or the JSON
 	texts      []string // by sample
 	lacking    []bool   // by sample: it has no such part; nil for none
 	key        string   // see id
 }
 
-// in reports whether a sample has the piece.
-func (p *piece) in(sample int) bool { return p.lacking == nil || !p.lacking[sample] }
+// has reports whether a sample has the piece.
+func (p *piece) has(sample int) bool { return p.lacking == nil || !p.lacking[sample] }
 
 // catalogue is the pieces that exist in some sample.
 type catalogue struct {
@@ -140,12 +140,15 @@ func (c *catalogue) read(p piece) *piece {
 	if c.ctx.Err() != nil || c.showsSecret(p.text) { // the results must not hold it
 		return nil
 	}
-	scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody()), c.secret)
-	if err != nil {
-		c.err = err
-		return nil
+	if p.part == nil {
+		scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody()), c.secret)
+		if err != nil {
+			c.err = err
+			return nil
+		}
+		p.part = scheme.Canonical
 	}
-	p.part, p.texts, p.lacking, p.key = scheme.Canonical, nil, nil, ""
+	p.texts, p.lacking, p.key = nil, nil, ""
 	for _, s := range c.samples {
 		text, err := p.part(nil, &s.message)
 		p.texts, p.lacking = append(p.texts, string(text)), append(p.lacking, err != nil)
@@ -305,7 +308,7 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 			labelled.rarity = max(p.rarity, min(i, uncommon))
 			labelled.shape.label = name + equals + p.shape.label
 			labelled.cost = p.cost + 1 + i
-			labelled.text = fmt.Sprintf("%q %s", name+equals, p.text)
+			labelled.text, labelled.part = fmt.Sprintf("%q %s", name+equals, p.text), canonical.Labelled(name+equals, p.part)
 			labelled.desc = name + equals + " and " + p.desc
 			c.add(labelled)
 		}

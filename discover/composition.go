@@ -69,7 +69,7 @@ func (c *composition) text(sample int) (string, error) {
 	var b strings.Builder
 	b.WriteString(c.lead)
 	for i, p := range c.pieces {
-		if !p.in(sample) {
+		if !p.has(sample) {
 			return "", errLacking
 		}
 		if i > 0 {

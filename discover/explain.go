@@ -171,7 +171,7 @@ func (f *finder) match(c *composition, h *hit, s spelling) Match {
 		Text:        c.scheme(s.text, h.key.form),
 		SecretForm:  h.key.form,
 		Description: fmt.Sprintf("HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc),
-		Warnings:    c.warnings(f.catalogue.fieldNames()),
+		Warnings:    append(c.warnings(f.catalogue.fieldNames()), f.spaceWarning(c)...),
 	}
 	code, err := canonical.GoCode(m.Text)
 	if err == nil {

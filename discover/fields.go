@@ -106,6 +106,7 @@ func (c *catalogue) addNumbers(p piece) {
 	for i, form := range numberForms() {
 		other := p
 		other.rarity, other.cost, other.needs = max(p.rarity, uncommon), p.cost+3+i, []string{needsWhole}
+		other.part = nil
 		other.text, other.desc = fmt.Sprintf("number(%s, %s)", form, p.text), fmt.Sprintf("%s, numbers %s", p.desc, form)
 		c.addOther(other, plain)
 	}

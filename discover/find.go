@@ -27,9 +27,10 @@ type Options struct {
 	// Words are texts that the canonical string may hold and no sample does, such as a partner id, the name of an API
 	// key or a version.
 	Words []string
-	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: some hundred million compositions,
-	// which take ten to twenty seconds on two cores with SHA-256 in hardware. Fewer are tried for large bodies, which
-	// take longer.
+	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: some hundred million compositions for
+	// each sample, which take ten to fifteen seconds on two cores with SHA-256 in hardware. 10 tries ten times as many
+	// where there are more; [Result.Hints] says so when all were tried. Fewer are tried for large bodies, which take
+	// longer.
 	Effort float64
 	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
 	Workers int
@@ -53,9 +54,9 @@ type Options struct {
 //
 // A composition that fits is not always a safe one: see [Match.Warnings].
 //
-// Not searched are signatures other than HMAC-SHA256, a part that appears twice, texts that are neither in a sample
-// nor in Options.Words, parts of a body that is not JSON, more than a few single fields in an order of their own, and
-// different separators in long compositions.
+// Not searched are signatures other than HMAC-SHA256, texts that are neither in a sample nor in Options.Words, parts of a
+// body that is not JSON, more than eight single fields in an order of their own, and different separators in long
+// compositions.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
 	if ctx == nil {
@@ -78,7 +79,10 @@ func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	case ctx.Err() != nil:
 		return result, ended(ctx, result.Tried)
 	default:
-		result.Hints = f.hints(&result)
+		if len(result.Partial) == 0 {
+			result.Hints = f.keyHints(ctx)
+		}
+		result.Hints = append(result.Hints, f.hints(&result)...)
 		return result, fmt.Errorf("discover: %w: %d were tried", ErrNoMatch, result.Tried)
 	}
 }

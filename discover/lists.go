@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -40,7 +41,7 @@ func (c *catalogue) addLists() {
 					c.addListsWith(base)
 				}
 				for _, name := range objects[:min(len(objects), 3)] {
-					c.addOther(c.listPiece(base, fmt.Sprintf("within(%q, %%s)", name), uncommon), nil)
+					c.addOther(c.listPiece(base, within(name), uncommon), nil)
 				}
 			}
 			if c.large() || len(names) > fieldsTried {
@@ -50,7 +51,7 @@ func (c *catalogue) addLists() {
 			for _, name := range names {
 				omit := base
 				omit.Omit = []string{name}
-				c.addOther(c.listPiece(omit, "%s", rare), nil)
+				c.addOther(c.listPiece(omit, asIs(), rare), nil)
 			}
 		}
 	}
@@ -60,7 +61,7 @@ func (c *catalogue) addLists() {
 func (c *catalogue) addListsWith(base canonical.FieldList) {
 	for _, of := range fieldsToAdd() {
 		for _, name := range of.names {
-			around := fmt.Sprintf("with(%q, %s, %%s)", name, of.text)
+			around := c.with("with", name, of.text)
 			plain := c.addOther(c.listPiece(base, around, rare), nil)
 			for nested := range canonical.NestedFlat + 1 {
 				l := base
@@ -112,10 +113,10 @@ func (c *catalogue) addList(l canonical.FieldList, place int) {
 	if place > 2 && l.Names || place > 5 || l.Names && l.Equals != "=" && l.Equals != ":" {
 		rarity = uncommon
 	}
-	base := c.addOther(c.listPiece(l, "%s", rarity), nil)
+	base := c.addOther(c.listPiece(l, asIs(), rarity), nil)
 	c.addValues(l, rarity, base)
 	l.Nested = canonical.NestedOmitted
-	if omitted := c.addOther(c.listPiece(l, "%s", rarity), base); omitted != base {
+	if omitted := c.addOther(c.listPiece(l, asIs(), rarity), base); omitted != base {
 		c.addValues(l, rarity, omitted)
 	}
 	paths := []string{""}
@@ -127,7 +128,7 @@ func (c *catalogue) addList(l canonical.FieldList, place int) {
 	}
 	l.Nested = canonical.NestedFlat
 	for _, l.Path = range paths {
-		if flat := c.addOther(c.listPiece(l, "%s", max(rarity, uncommon)), base); flat != base {
+		if flat := c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), base); flat != base {
 			c.addValues(l, max(rarity, uncommon), flat)
 		}
 	}
@@ -146,14 +147,14 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 		l.Constants, l.OmitEmpty, l.OmitNull, l.Numbers = 0, false, false, 0
 		escaped := base
 		if l.Escaping != 0 {
-			escaped = c.addOther(c.listPiece(l, "%s", max(rarity, uncommon)), base)
+			escaped = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), base)
 		}
 		for l.Constants = range canonical.ConstantsNoNull + 1 {
 			for _, omit := range []string{"", "empty", "null"} {
 				l.OmitEmpty, l.OmitNull, l.Numbers = omit == "empty", omit == "null", 0
 				simpler := escaped
 				if l.Constants != 0 || omit != "" {
-					if simpler = c.addOther(c.listPiece(l, "%s", max(rarity, uncommon)), escaped); simpler == escaped {
+					if simpler = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), escaped); simpler == escaped {
 						continue
 					}
 				}
@@ -161,7 +162,7 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 					continue
 				}
 				for l.Numbers = canonical.NumbersShort; l.Numbers <= canonical.NumbersMinor; l.Numbers++ {
-					c.addOther(c.listPiece(l, "%s", rare), simpler)
+					c.addOther(c.listPiece(l, asIs(), rare), simpler)
 				}
 			}
 		}
@@ -169,7 +170,7 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 }
 
 // listPiece describes a list.
-func (c *catalogue) listPiece(l canonical.FieldList, around string, rarity int) piece {
+func (c *catalogue) listPiece(l canonical.FieldList, around frame, rarity int) piece {
 	var options, needs []string
 	cost, desc := 4, "values of all fields of the body"
 	set := func(option string, extra int, need, words string) {
@@ -214,14 +215,9 @@ func (c *catalogue) listPiece(l canonical.FieldList, around string, rarity int) 
 	listValues(l, set)
 	p := piece{
 		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(l), list: &l, around: around, cost: cost, needs: needs, desc: desc,
-		text: fmt.Sprintf(around, fmt.Sprintf("fields(%s)", strings.Join(options, ", "))),
+		text: fmt.Sprintf("fields(%s)", strings.Join(options, ", ")), part: canonical.Fields(l),
 	}
-	if around != "%s" {
-		p.cost += 3
-		p.desc += " (" + strings.TrimSuffix(around, ", %s)") + ")"
-		p.stamped = strings.Contains(around, "timestamp")
-	}
-	return p
+	return p.in(around)
 }
 
 // listValues sets how the values of a list are written.
@@ -233,8 +229,8 @@ func listValues(l canonical.FieldList, set func(option string, extra int, need, 
 		set("omit-null", 3, needsConstant, ", none that are null")
 	}
 	if l.Escaping != 0 {
-		name := []string{"", "form", "percent", "php", "js", "java"}[l.Escaping]
-		set("escape-"+name, 2+int(l.Escaping), needsFormEscape, ", escaped as "+name)
+		name := []string{"", "escape", "escape-percent", "escape-php", "escape-js", "escape-java"}[l.Escaping]
+		set(name, 2+int(l.Escaping), needsFormEscape, ", "+strings.Replace(name, "escape", "escaped", 1))
 	}
 	if l.Numbers != 0 {
 		name := []string{"", "short", "python", "java", "two-place", "minor"}[l.Numbers]
@@ -247,6 +243,61 @@ func listValues(l canonical.FieldList, set func(option string, extra int, need, 
 	if len(l.Omit) > 0 {
 		set(fmt.Sprintf("omit(%q)", l.Omit[0]), 4, fmt.Sprintf("another value of %q", l.Omit[0]), fmt.Sprintf(", without %q", l.Omit[0]))
 	}
+}
+
+// frame is what is around a list or JSON, with %s for it.
+type frame struct {
+	text   string
+	part   func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	inside string // the field that holds the only object that is signed
+}
+
+func asIs() frame {
+	return frame{text: "%s", part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return p }}
+}
+
+func within(name string) frame {
+	return frame{
+		text: fmt.Sprintf("within(%q, %%s)", name), inside: name,
+		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.Within(name, p) },
+	}
+}
+
+// with returns the frame that adds a field, by with or with-number.
+func (c *catalogue) with(function, name, value string) frame {
+	scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", value, canonical.SecretText, false), c.secret)
+	if err != nil {
+		c.err = err
+	}
+	return frame{text: fmt.Sprintf("%s(%q, %s, %%s)", function, name, value), part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+		if function == "with" {
+			return canonical.With(name, scheme.Canonical, p)
+		}
+		return canonical.WithNumber(name, scheme.Canonical, p)
+	}}
+}
+
+// hashed returns the frame of a digest.
+func hashed(encoding, name string) frame {
+	for _, w := range wrappings() {
+		if text := fmt.Sprintf("%s(%s(%%s))", encoding, name); w.text == text {
+			return frame{text: text, part: w.part}
+		}
+	}
+	return asIs() // not reached: wrappings has all
+}
+
+// in returns the piece in a frame.
+func (p piece) in(around frame) piece {
+	p.around = around
+	if around.text == "%s" {
+		return p
+	}
+	p.text, p.part = fmt.Sprintf(around.text, p.text), around.part(p.part)
+	p.cost += 3
+	p.desc += " (" + strings.TrimSuffix(around.text, ", %s)") + ")"
+	p.stamped = strings.Contains(around.text, "timestamp")
+	return p
 }
 
 // addDigests adds digests of the lists and of the JSON that programs write.
@@ -262,14 +313,14 @@ func (c *catalogue) addDigests() {
 		if p.json != nil {
 			likely = p.rarity == uncommon && p.json.Numbers <= canonical.NumbersPython
 		}
-		if p.list == nil && p.json == nil || p.around != "%s" || !likely {
+		if p.list == nil && p.json == nil || p.around.text != "%s" || !likely {
 			continue
 		}
 		for i, name := range []string{"md5", "sha256", "sha1", "sha512"} {
 			for j, encoding := range []string{"hex", "HEX", "base64"} {
 				d := *p
-				d.shelf, d.rarity, d.shape, d.around = digests, min(uncommon, i/2+j), shape{form: digest}, encoding+"("+name+"(%s))"
-				d.cost, d.text = p.cost+4+i+j, fmt.Sprintf("%s(%s(%s))", encoding, name, p.text)
+				d.shelf, d.rarity, d.shape, d.around = digests, min(uncommon, i/2+j), shape{form: digest, list: p.shape.list, loses: p.shape.loses}, hashed(encoding, name)
+				d.cost, d.text, d.part = p.cost+4+i+j, fmt.Sprintf(d.around.text, p.text), d.around.part(p.part)
 				d.desc = fmt.Sprintf("%s in %s of %s", strings.ToUpper(name), encoding, p.desc)
 				c.add(d)
 			}

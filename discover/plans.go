@@ -116,8 +116,12 @@ func simplePlans() []plan {
 			gaps: separators(someSeparators), frames: after, limit: 5 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), odd: upTo(rare, ofBody), odds: 1, max: 4, extras: 2,
-			gaps: separators(fewSeparators), limit: 3 * million,
+			what: "timestamp, method, address and body, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), max: 4, extras: 2,
+			gaps: separators(someSeparators), limit: 1 * million,
+		},
+		{
+			what: "the body in another form, timestamp, method and address, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), odd: upTo(rare, ofBody), odds: 1, min: 3, max: 4, extras: 2,
+			gaps: separators(fewSeparators), limit: 2 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with a rarer reading of the secret", take: upTo(common, coreKinds()...), max: 4,
@@ -131,7 +135,7 @@ func wrappedPlans() []plan {
 	list := make([]plan, 0, len(wraps))
 	for _, w := range wraps {
 		list = append(list, plan{
-			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: upTo(common, coreKinds()...), odd: onShelf(lists, common), odds: 1, max: 4,
+			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: either(upTo(common, coreKinds()...), onShelf(lists, common)), max: 4,
 			gaps: separators(fewSeparators), frames: after, wrap: w, limit: 0.3 * million,
 		})
 	}

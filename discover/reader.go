@@ -19,7 +19,7 @@ func (f *finder) classes(text string) []*class {
 	var list []*class
 	known := map[string]*class{}
 	for _, p := range f.catalogue.pieces {
-		if !p.in(f.primary) || !strings.Contains(text, p.texts[f.primary]) || p.texts[f.primary] == "" && p.kind != ofNothing {
+		if !p.has(f.primary) || !strings.Contains(text, p.texts[f.primary]) || p.texts[f.primary] == "" && p.kind != ofNothing {
 			continue
 		}
 		id := fmt.Sprint(p.group, p.id())

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -101,6 +102,36 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 		s.fit(limit)
 		list = append(list, s, s.rest(limit-float64(s.total)))
 	}
+	return append(list, c.wider(sample, keys, all, list, effort)...)
+}
+
+// rounds is how often more effort widens the plans.
+const rounds = 3
+
+// wider makes the stages of more effort than 1: the plans with longer compositions, all separators and all readings of the
+// secret, as far as they leave room for.
+func (c *catalogue) wider(sample int, keys []key, all []plan, base []*stage, effort float64) (list []*stage) {
+	left := 0.0
+	for _, s := range base {
+		left += float64(s.total) * (effort - 1) / effort
+	}
+	for round := 1; round <= rounds && effort > 1; round++ {
+		for i, p := range all {
+			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
+			p.max, p.gaps, p.keyRarity = p.max+round-1, separators(allSeparators), rare
+			p.frames |= after | newline
+			if p.extras > 0 {
+				p.extras += round - 1
+			}
+			if p.mixed {
+				p.gaps = separators(someSeparators)
+			}
+			s := c.stage(sample, keys, p)
+			s.fit(left / float64(len(all)-i))
+			left -= float64(s.total)
+			list = append(list, s)
+		}
+	}
 	return list
 }
 
@@ -138,7 +169,7 @@ func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 	places := map[int]map[string]int{} // of the texts, by group
 	for _, p := range c.pieces {
 		odd := plan.odd != nil && p.rarity != onlyExplains && plan.odd(p)
-		if p.rarity == onlyExplains || !p.in(sample) || !odd && !plan.take(p) {
+		if p.rarity == onlyExplains || !p.has(sample) || !odd && !plan.take(p) {
 			continue
 		}
 		text := p.texts[sample]

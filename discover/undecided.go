@@ -1,13 +1,10 @@
 package discover
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -172,44 +169,4 @@ func equalNeeds(a, b *piece) bool {
 
 func withoutSpace(needs []string) []string {
 	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool { return need == needsSpace })
-}
-
-// hints says what to check if nothing was found, the likeliest first.
-func (f *finder) hints(result *Result) (hints []string) {
-	if len(result.Partial) > 0 {
-		p := result.Partial[0]
-		return []string{
-			fmt.Sprintf("%s explains %s, and not the other samples: look at how those were captured, and with which project's secret they were signed",
-				p.Expr, strings.Join(p.Samples, ", ")),
-			"where requests and notifications are signed in different ways, search them apart and use canonical.ByKind",
-		}
-	}
-	hints = append(hints, "the secret: is it the secret key of the very project that the sample is from, whole, and not rotated since?")
-	for _, s := range f.samples {
-		if len(bytes.TrimRight(s.message.Body, " \t\r\n")) < len(s.message.Body) {
-			hints = append(hints, fmt.Sprintf("%s: its body ends in white space: did it, on the wire?", s.name))
-		}
-		if s.message.URL == nil || s.message.URL.Host == "" {
-			hints = append(hints, fmt.Sprintf("%s: it has no host, so the host and the whole address were not tried", s.name))
-		}
-	}
-	hints = append(hints,
-		"the capture: body and headers byte for byte as they went over the wire, not formatted and not decoded, and the path as the service sees it, before any proxy",
-		"another sample, with as short a body as there is: a get_balance request, for instance",
-		"words that the text may hold and no sample does, such as the partner id, the project id or the name of an API key: Options.Words",
-		"the service's own name for its way to sign: everything here is HMAC-SHA256, as section 5 of the interface document says",
-		"more effort: Options.Effort 10 takes ten times as long and tries longer compositions",
-	)
-	if kinds(f.samples) > 1 {
-		hints = append([]string{"requests and notifications may be signed in different ways: search them apart"}, hints...)
-	}
-	return hints
-}
-
-func kinds(samples []*sample) int {
-	seen := map[paymentsvc.MessageKind]bool{}
-	for _, s := range samples {
-		seen[s.message.Kind] = true
-	}
-	return len(seen)
 }

@@ -30,10 +30,19 @@ func (c *composition) warnings(fields []string) (list []string) {
 	if c.wrap != nil && c.wrap.loses != "" && slices.ContainsFunc(c.pieces, (*piece).hasText) {
 		list = append(list, c.wrap.loses)
 	}
-	if slices.ContainsFunc(c.pieces, (*piece).leavesSpace) {
-		list = append(list, spaceUnsigned)
-	}
 	return append(list, c.unsigned(fields)...)
+}
+
+// spaceWarning warns of white space that is not signed, if a sample has some: it may not have been there when it was sent.
+func (f *finder) spaceWarning(c *composition) []string {
+	spaced := func(s *sample) bool {
+		compact, err := canonical.BodyCompact(nil, &s.message)
+		return err == nil && len(compact) < len(s.message.Body)
+	}
+	if slices.ContainsFunc(c.pieces, (*piece).leavesSpace) && slices.ContainsFunc(f.samples, spaced) {
+		return []string{spaceUnsigned}
+	}
+	return nil
 }
 
 // leavesSpace reports whether a piece is the body without the white space that it had.
@@ -112,6 +121,10 @@ func (c *composition) unsigned(fields []string) (list []string) {
 	for _, p := range c.pieces {
 		stamped = stamped || p.kind == ofTimestamp || p.stamped
 		switch {
+		case p.around.inside != "":
+			for _, name := range fields {
+				signed[name] = signed[name] || strings.HasPrefix(name, p.around.inside+".")
+			}
 		case p.kind == ofField:
 			signed[strings.Join(p.names, ".")] = true
 		case p.shape.list != nil:
