@@ -2,6 +2,7 @@ package canonical
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,7 +16,8 @@ type NumberForm int
 const (
 	// NumbersAsSent keeps the digits of the message. It is the zero value.
 	NumbersAsSent NumberForm = iota
-	// NumbersShort is a float64 as JavaScript, Go and PHP write it: 100.50 becomes 100.5, and 7.0 becomes 7.
+	// NumbersShort is a float64 as JavaScript and Go write it, and PHP from 0.0001 up to 1e15: 100.50 becomes 100.5, and 7.0
+	// becomes 7.
 	NumbersShort
 	// NumbersPython is a float as Python writes it: 100.50 becomes 100.5, 7.0 stays, and 1e16 becomes 1e+16. Integers stay.
 	NumbersPython
@@ -34,7 +36,7 @@ const (
 func Number(form NumberForm, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transformed("Number", part, func(dst, text []byte) ([]byte, error) {
 		if _, err := paymentsvc.ParseAmount(string(text)); err != nil {
-			return nil, fmt.Errorf("canonical: the part of Number is not a number")
+			return nil, errors.New("canonical: the part of Number is not a number")
 		}
 		return form.write(dst, text, true)
 	})
@@ -85,12 +87,12 @@ func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 func appendMinor(dst, number []byte, places bool) ([]byte, error) {
 	amount, err := paymentsvc.ParseAmount(string(number))
 	if err != nil {
-		return nil, fmt.Errorf("canonical: a number is too long for an amount")
+		return nil, errors.New("canonical: a number is too long for an amount")
 	}
 	units, err := amount.Minor(2)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("canonical: a number has more than two decimal places, or is too large")
+		return nil, errors.New("canonical: a number has more than two decimal places, or is too large")
 	case places:
 		return append(dst, paymentsvc.AmountFromMinor(units, 2).String()...), nil
 	}

@@ -100,7 +100,8 @@ func (c *catalogue) addField(path []string) {
 // addNumbers adds the other ways to write a field that is a number.
 func (c *catalogue) addNumbers(p piece) {
 	plain := c.read(p)
-	if plain == nil {
+	isAmount := p.names[len(p.names)-1] == "amount"
+	if plain == nil || !isAmount && !slices.ContainsFunc(plain.texts, func(text string) bool { return strings.ContainsAny(text, ".eE") }) {
 		return
 	}
 	for i, form := range numberForms() {

@@ -62,7 +62,7 @@ func TestSignatureFaultReasons(t *testing.T) {
 		{"the old secret", oldSecret, mine, nil, "signed with Project.OldSecret", -1},
 		{"a line break", secret + "\n", mine, nil, "signed with the secret and a line break: trim what comes from a file", -1},
 		{"another project's", "the secret of project 43", mine, nil, "signed with the secret of project 43", -1},
-		{"the key decoded", spelled, mine, nil, "signed with the bytes that the secret spells in base64", -1},
+		{"the key decoded", spelled, mine, nil, "signed with the secret read as base64", -1},
 		{"a body with spaces", secret, mine, body(strings.ReplaceAll(payoutBody, ",", ",\n")), "none of the usual mistakes makes this signature (the canonical string has 140 bytes); Server.Watch shows what was signed", -1},
 		{"spaces", secret, mine, body(strings.NewReplacer(",", ", ", ":", ": ").Replace(payoutBody)), "signed over the body with a space behind each colon and comma", 51},
 		{"line breaks", secret, mine, body("{\n  " + strings.TrimSuffix(strings.NewReplacer(",", ",\n  ", ":", ": ").Replace(payoutBody)[1:], "}") + "\n}"), "signed over the body indented", 38},
