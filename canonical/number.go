@@ -58,22 +58,20 @@ func transformed(name string, part paymentsvc.CanonicalFunc, change func(dst, te
 
 // write appends a JSON number. isAmount reports whether an integer is an amount too.
 func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
-	integer := bytes.IndexAny(number, ".eE") < 0
+	integer := !bytes.ContainsAny(number, ".eE")
 	switch f {
 	case NumbersShort:
 		return jsonWriter{shortNumbers: true}.number(dst, number), nil
 	case NumbersPython, NumbersJava:
-		if integer {
-			break
-		}
 		value, err := strconv.ParseFloat(string(number), 64)
-		if err != nil { // too large for a float64
-			break
-		}
-		if f == NumbersPython {
+		switch {
+		case integer || err != nil: // or too large for a float64
+			return append(dst, number...), nil //nolint:nilerr // it keeps its digits
+		case f == NumbersPython:
 			return appendPython(dst, value), nil
+		default:
+			return appendJava(dst, value), nil
 		}
-		return appendJava(dst, value), nil
 	case NumbersTwoPlaces, NumbersMinor:
 		if integer && !isAmount {
 			break

@@ -78,7 +78,8 @@ type option[T any] struct {
 }
 
 func fieldOptions() []option[FieldList] {
-	list := []option[FieldList]{
+	const most = 32
+	list := append(make([]option[FieldList], 0, most), []option[FieldList]{
 		{"sorted", "", "order", func(*FieldList) {}},
 		{"as-sent", "AsSent", "order", func(l *FieldList) { l.AsSent = true }},
 		{"unseparated", "Unseparated", "unseparated", func(l *FieldList) { l.Unseparated = true }},
@@ -88,7 +89,7 @@ func fieldOptions() []option[FieldList] {
 		{"escape", "Escape", "escape", func(l *FieldList) { l.Escape = true }},
 		{"omit", "Omit", "omit", func(*FieldList) {}},
 		{"omit-null", "OmitNull", "omit-null", func(l *FieldList) { l.OmitNull = true }},
-	}
+	}...)
 	for _, n := range constantNames() {
 		list = append(list, option[FieldList]{n.text, "Constants", "constants", func(l *FieldList) { l.Constants = n.value }})
 	}
@@ -139,7 +140,8 @@ func codeOf[T comparable](list []named[T], value T) string {
 }
 
 func jsonOptions() []option[JSONForm] {
-	list := []option[JSONForm]{
+	const most = 16
+	list := append(make([]option[JSONForm], 0, most), []option[JSONForm]{
 		{"sorted", "Sort", "sorted", func(f *JSONForm) { f.Sort = true }},
 		{"spaces", "Spaces", "spaces", func(f *JSONForm) { f.Spaces = true }},
 		{"escape-slash", "EscapeSlash", "escape-slash", func(f *JSONForm) { f.EscapeSlash = true }},
@@ -148,7 +150,7 @@ func jsonOptions() []option[JSONForm] {
 		{"escape-gson", "EscapeGson", "escape-gson", func(f *JSONForm) { f.EscapeGson = true }},
 		{"indent", "Indent", "spaces", func(*JSONForm) {}},
 		{"short-numbers", "ShortNumbers", "numbers", func(f *JSONForm) { f.ShortNumbers = true }},
-	}
+	}...)
 	for _, n := range numberNames()[1:] {
 		list = append(list, option[JSONForm]{n.text + "-numbers", "Numbers", "numbers", func(f *JSONForm) { f.Numbers = n.value }})
 	}

@@ -89,12 +89,12 @@ func (p *parser) number() made { return formed(p, "Number", numberNames(), Numbe
 func (p *parser) escaped() made { return formed(p, "Escaped", escapingNames(), Escaped) }
 
 // formed reads a form and the parts that it is of.
-func formed[T comparable](p *parser, function string, names []named[T], make func(T, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) made {
+func formed[T comparable](p *parser, function string, names []named[T], part func(T, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) made {
 	p.mark("(", `"(" with a form`)
-	var list []string
+	list := make([]string, len(names))
 	var form named[T]
-	for _, n := range names {
-		list = append(list, n.text)
+	for i, n := range names {
+		list[i] = n.text
 		if form.text == "" && p.take(n.text) {
 			form = n
 		}
@@ -104,7 +104,7 @@ func formed[T comparable](p *parser, function string, names []named[T], make fun
 	}
 	p.mark(",", `","`)
 	of := p.joined()
-	return made{part: make(form.value, of.part), code: fmt.Sprintf("canonical.%s(canonical.%s, %s)", function, form.code, of.code), signs: of.signs}
+	return made{part: part(form.value, of.part), code: fmt.Sprintf("canonical.%s(canonical.%s, %s)", function, form.code, of.code), signs: of.signs}
 }
 
 // fields reads the options of Fields. One text is between the values, two are between name and value and between pairs.

@@ -31,7 +31,8 @@ func wrappings() []*wrapping {
 	encoded := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 		return canonical.Encode(base64.StdEncoding, p)
 	}
-	list := []*wrapping{
+	const most = 21
+	list := append(make([]*wrapping, 0, most), []*wrapping{
 		{"base64(%s)", "base64 of %s", encoded, ""},
 		{"lower(%s)", "%s, all in lower case", canonical.Lower, losesCase},
 		{"upper(%s)", "%s, all in upper case", canonical.Upper, losesCase},
@@ -41,7 +42,7 @@ func wrappings() []*wrapping {
 		{"escaped(percent, %s)", "%s, escaped", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 			return canonical.Escaped(canonical.EscapingPercent, p)
 		}, ""},
-	}
+	}...)
 	for _, d := range []struct {
 		text, desc string
 		digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc

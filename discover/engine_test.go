@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -48,7 +49,7 @@ func TestCheckerAgreesWithCryptoHMAC(t *testing.T) {
 				}
 				require.True(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
 
-				c.wanted = c.wanted[:1]
+				c.want([]string{"another"})
 				require.False(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
 			}
 		})
@@ -244,6 +245,26 @@ func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 		f.explain(&hit{composition: composition{pieces: []*piece{p}}, key: f.keys[0]}, &result)
 		require.Len(t, result.Matches, want)
 	}
+}
+
+var falseTrials = flag.Int("discover.false", 1000, "random signatures that TestNoFalseFinds looks for at once")
+
+// A random signature must not be found: the sums of all compositions are compared with many at once.
+func TestNoFalseFinds(t *testing.T) {
+	effort := 0.005
+	if *falseTrials > 1000 {
+		effort = 1
+	}
+	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`)}
+	f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}}, Options{Secret: "secret-of-the-test", Effort: effort})
+	require.NoError(t, err)
+	encodings := make([]reading, *falseTrials)
+	for i := range encodings {
+		encodings[i].sum = sum("secret-of-the-test", []byte(fmt.Sprint("nothing that is searched ", i)))
+	}
+	f.samples[0].encodings = encodings
+	require.Nil(t, f.run(context.Background(), 0))
+	t.Logf("%d compositions, each compared with %d signatures", f.search.tried.Load(), len(encodings))
 }
 
 // BenchmarkSearch reports how many compositions a second are tried on all cores.

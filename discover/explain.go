@@ -69,10 +69,7 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 		if err != nil {
 			continue
 		}
-		f.check.wanted = nil
-		for _, e := range s.encodings {
-			f.check.wanted = append(f.check.wanted, e.sum)
-		}
+		f.check.want(s.sums())
 		buf := append([]byte(text), make([]byte, paddingSpace)...)
 		if f.check.matches(&h.key, h.key.inner, 0, buf, len(text)) {
 			indexes = append(indexes, i)

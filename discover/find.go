@@ -184,11 +184,7 @@ func (f *finder) find(ctx context.Context) (result Result) {
 
 // run searches one sample.
 func (f *finder) run(ctx context.Context, sample int) *hit {
-	f.search.wanted, f.search.found = nil, nil
-	f.search.stop.Store(false)
-	for _, r := range f.samples[sample].encodings {
-		f.search.wanted = append(f.search.wanted, r.sum)
-	}
+	f.search.reset(f.samples[sample].sums())
 	for _, st := range f.stages[sample] {
 		if f.progress != nil {
 			f.progress <- st.what

@@ -110,11 +110,7 @@ func (f *finder) keyHints(ctx context.Context) []string {
 			odd = append(odd, newKey(canonical.SecretText, secret))
 		}
 	}
-	f.search.wanted, f.search.found = nil, nil
-	f.search.stop.Store(false)
-	for _, r := range s.encodings {
-		f.search.wanted = append(f.search.wanted, r.sum)
-	}
+	f.search.reset(s.sums())
 	for _, st := range f.catalogue.stages(f.order[0], odd, min(1, f.options.Effort)) {
 		if st.total > simple || f.search.run(ctx, st) || f.search.found == nil {
 			continue

@@ -25,6 +25,12 @@ type search struct {
 	found *hit
 }
 
+// reset prepares for the search of other sums.
+func (s *search) reset(wanted []string) {
+	s.wanted, s.found = wanted, nil
+	s.stop.Store(false)
+}
+
 // run searches one stage, and reports whether to go on with the next.
 func (s *search) run(ctx context.Context, st *stage) bool {
 	jobs := st.jobs()

@@ -270,9 +270,11 @@ func writings() []namedForm {
 		set(&f.json)
 		return f
 	}
-	list := []namedForm{
+	const most = 12
+	list := append(make([]namedForm, 0, most), []namedForm{
 		form("the body with a space behind each colon and comma", func(f *canonical.JSONForm) { f.Spaces = true }),
 		form("the body with its fields sorted", func(f *canonical.JSONForm) { f.Sort = true }),
+		form("the body with numbers as JavaScript writes them", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersShort }),
 		form("the body with slashes escaped, as PHP writes it", func(f *canonical.JSONForm) { f.EscapeSlash, f.Numbers = true, canonical.NumbersShort }),
 		form("the body with slashes and letters escaped, as PHP writes it", func(f *canonical.JSONForm) {
 			f.EscapeSlash, f.EscapeUnicode, f.Numbers = true, true, canonical.NumbersShort
@@ -280,12 +282,11 @@ func writings() []namedForm {
 		form("the body as Python writes it", func(f *canonical.JSONForm) {
 			f.Spaces, f.EscapeUnicode, f.Numbers = true, true, canonical.NumbersPython
 		}),
-		form("the body with numbers as JavaScript writes them", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersShort }),
 		form("the body with numbers as Java writes them", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersJava }),
 		form("the body with numbers of two decimal places", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersTwoPlaces }),
 		form("the body with numbers in quotes", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersQuoted }),
-	}
-	for _, f := range list[2:6] {
+	}...)
+	for _, f := range list[3:6] {
 		f.name += ", with its fields sorted"
 		f.json.Sort = true
 		list = append(list, f)

@@ -71,6 +71,8 @@ func TestSignatureFaultReasons(t *testing.T) {
 		{"sorted fields", secret, mine, body(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,"user_data":"payout-1"}`), "signed over the body with its fields sorted", 39},
 		{"an older timestamp", secret, mine, timestamp("1764309998"), "signed over another timestamp than the header's", 31},
 		{"milliseconds", secret, mine, timestamp("1764310000000"), "signed over the timestamp in milliseconds", 36},
+		{"a date", secret, mine, timestamp("2025-11-28T06:06:40Z"), "signed over the timestamp as a date", 26},
+		{"numbers of JavaScript", secret, mine, body(strings.Replace(payoutBody, "10.50", "10.5", 1)), "signed over the body with numbers as JavaScript writes them", 82},
 		{"no timestamp", secret, mine, timestamp(""), "signed over no timestamp", 26},
 		{"post", secret, mine, func(m *paymentsvc.Message) { m.Method = "post" }, "signed over the method in lower case", 0},
 		{"the path alone", secret, mine, path("/init_payout"), "signed over the path without that of the base address", 6},
