@@ -194,11 +194,16 @@ func (f *finder) partial(all []*composition, h *hit, result *Result) {
 	for _, c := range all {
 		most = max(most, len(f.explained(c, h)))
 	}
+	if len(result.Partial) > 0 && most < len(result.Partial[0].Samples) {
+		return
+	}
 	if len(result.Partial) > 0 && most > len(result.Partial[0].Samples) {
 		result.Partial = nil
 	}
+	const mostOfASample = 3
+	enough := len(result.Partial) + mostOfASample
 	for _, c := range all {
-		if len(f.explained(c, h)) < most || len(result.Partial) == 3 {
+		if len(f.explained(c, h)) < most || len(result.Partial) == enough {
 			continue
 		}
 		for _, e := range f.samples[f.primary].encodings {

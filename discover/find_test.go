@@ -206,6 +206,57 @@ func TestFindCorrectsTheFirstSampleByTheOthers(t *testing.T) {
 	}
 }
 
+// What one sample shows must not be lost for another one, whatever its fields, its address or its secret are.
+func TestFindLosesNothingForASecondSample(t *testing.T) {
+	part := canonical.Join("|", canonical.Timestamp, canonical.Field("amount"), canonical.Field("user_data"))
+	one := signed(t, part, post(cardURL, "1700000000", cardBody, "X-Nonce", "n-1"))
+	one.Name = "one"
+	for name, other := range map[string]discover.Sample{
+		"with fewer fields":          signed(t, canonical.Body, post("https://pay.example.com/v1/get_balance", "1700000001", `{"partner_id":17,"project_id":42}`)),
+		"with more fields":           signed(t, canonical.Path, post(cardURL, "1700000002", strings.Replace(cardBody, "}", `,"payer":{"name":"Ann"}}`, 1))),
+		"no JSON and no address":     signed(t, canonical.Timestamp, paymentsvc.Message{Timestamp: "1700000003", Body: []byte("a=1"), Header: http.Header{}}),
+		"signed with another secret": {Message: post(cardURL, "1700000004", cardBody, "X-Nonce", "n-2"), Signature: strings.Repeat("ab", 32)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := find(t, one, other)
+			require.ErrorIs(t, err, discover.ErrNoMatch)
+			require.Condition(t, func() bool {
+				return slices.ContainsFunc(result.Partial, func(m discover.Match) bool { return slices.Contains(m.Samples, "one") })
+			}, "%+v", exprs(result.Partial))
+		})
+	}
+}
+
+func TestHintOfAKeyThatNoFormIs(t *testing.T) {
+	m := post(cardURL, "1700000000", cardBody)
+	signature, err := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex}.Signature(secret+"1700000000", &m)
+	require.NoError(t, err)
+	result, err := find(t, discover.Sample{Message: m, Signature: signature})
+	require.ErrorIs(t, err, discover.ErrNoMatch)
+	require.Contains(t, result.Hints[0], "the secret followed by the timestamp")
+	require.NotContains(t, result.Hints[0], string(secret))
+}
+
+func TestWarningOfWhiteSpaceThatIsNotSigned(t *testing.T) {
+	result, err := find(t, signed(t, canonical.Join(".", canonical.Timestamp, canonical.BodyCompact), post(cardURL, "1700000000", "{\n"+cardBody[1:])))
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(result.Matches[0].Warnings, "\n"), "white space in the body is not signed")
+}
+
+func TestUndecidedListsAndNumbers(t *testing.T) {
+	list := canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Omit: []string{"amount"}})
+	result, err := find(t, signed(t, list, post(cardURL, "1700000000", cardBody)))
+	require.NoError(t, err)
+	var needs []string
+	for _, u := range result.Undecided {
+		for _, other := range u.Others {
+			needs = append(needs, other.Needs)
+		}
+	}
+	require.Contains(t, strings.Join(needs, "\n"), "an empty or null field in the body")
+	require.Contains(t, strings.Join(needs, "\n"), "a whole amount such as 100.00")
+}
+
 func TestOptionsWords(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))

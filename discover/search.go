@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -106,6 +107,8 @@ type worker struct {
 	tried   int64
 	pending int // blocks hashed since the last look at ctx
 
+	around  paymentsvc.CanonicalFunc // of a stage that wraps
+	message paymentsvc.Message
 	wrapped []byte
 }
 
@@ -122,6 +125,9 @@ func newWorker(s *search, st *stage) *worker {
 		check:  newChecker(s.wanted),
 		states: make([][]byte, st.max+1),
 		path:   make([]place, st.max),
+	}
+	if st.wrap != nil {
+		w.around = st.wrap.part(canonical.Body)
 	}
 	longest := 0 // no composition is longer than all pieces at their longest
 	for _, g := range st.groups {
@@ -254,7 +260,8 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 
 // wrap returns the wrapped text, with space for the padding.
 func (w *worker) wrap(n int) ([]byte, int) {
-	w.wrapped, _ = w.stage.wrap.part(canonical.Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
+	w.message.Body = w.buf[:n]
+	w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // nothing that is around the body fails
 	n = len(w.wrapped)
 	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
 	return w.wrapped, n
