@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	alteredPerPlan = flag.Int("discover.altered", 5, "compositions of each plan that TestAlteredMessages draws")
+	alteredPerPlan = flag.Int("discover.altered", 1, "compositions of each plan that TestAlteredMessages draws")
 	alteredSeed    = flag.Uint64("discover.altered.seed", 1, "seed of these compositions")
 )
 

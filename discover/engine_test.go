@@ -251,7 +251,7 @@ var falseTrials = flag.Int("discover.false", 1000, "random signatures that TestN
 
 // A random signature must not be found: the sums of all compositions are compared with many at once.
 func TestNoFalseFinds(t *testing.T) {
-	effort := 0.005
+	effort := 0.0005
 	if *falseTrials > 1000 {
 		effort = 1
 	}

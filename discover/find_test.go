@@ -218,7 +218,7 @@ func TestFindLosesNothingForASecondSample(t *testing.T) {
 		"signed with another secret": {Message: post(cardURL, "1700000004", cardBody, "X-Nonce", "n-2"), Signature: strings.Repeat("ab", 32)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := find(t, one, other)
+			result, err := discover.Find(context.Background(), []discover.Sample{one, other}, discover.Options{Secret: secret, Effort: 0.004})
 			require.ErrorIs(t, err, discover.ErrNoMatch)
 			require.Condition(t, func() bool {
 				return slices.ContainsFunc(result.Partial, func(m discover.Match) bool { return slices.Contains(m.Samples, "one") })
@@ -231,7 +231,7 @@ func TestHintOfAKeyThatNoFormIs(t *testing.T) {
 	m := post(cardURL, "1700000000", cardBody)
 	signature, err := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex}.Signature(secret+"1700000000", &m)
 	require.NoError(t, err)
-	result, err := find(t, discover.Sample{Message: m, Signature: signature})
+	result, err := discover.Find(context.Background(), []discover.Sample{{Message: m, Signature: signature}}, discover.Options{Secret: secret, Effort: 0.004})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	require.Contains(t, result.Hints[0], "the secret followed by the timestamp")
 	require.NotContains(t, result.Hints[0], string(secret))
@@ -260,7 +260,7 @@ func TestUndecidedListsAndNumbers(t *testing.T) {
 func TestOptionsWords(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
-	_, err := find(t, s)
+	_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.002})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 
 	result, err := discover.Find(context.Background(), []discover.Sample{s},
@@ -294,7 +294,7 @@ func TestOptionsWorkersDoNotChangeTheMatches(t *testing.T) {
 
 func TestFindNothingWithAWrongSecret(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
-	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.02})
+	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.002})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	require.Empty(t, result.Matches)
 	require.Empty(t, result.Partial)
@@ -317,7 +317,7 @@ func TestOptionsEffort(t *testing.T) {
 		require.ErrorIs(t, err, discover.ErrNoMatch)
 		return result.Tried
 	}
-	require.Greater(t, tried(0.02), 2*tried(0.001))
+	require.Greater(t, tried(0.004), 2*tried(0.0005))
 }
 
 func TestPartialMatch(t *testing.T) {
@@ -329,7 +329,7 @@ func TestPartialMatch(t *testing.T) {
 	bad.Message.Body = []byte(strings.Replace(cardBody, "10.50", "2", 1))
 	for name, samples := range map[string][]discover.Sample{"first": {good, bad}, "second": {bad, good}} {
 		t.Run(name, func(t *testing.T) {
-			result, err := find(t, samples...)
+			result, err := discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: 0.004})
 			require.ErrorIs(t, err, discover.ErrNoMatch)
 			require.Empty(t, result.Matches)
 			require.Equal(t, []string{"good.http"}, result.Partial[0].Samples)
@@ -385,7 +385,7 @@ func TestProgress(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
 	var reports []discover.Progress // written from one goroutine, and read when Find has returned
 	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{
-		Secret: "another", Effort: 0.02, Progress: func(p discover.Progress) { reports = append(reports, p) },
+		Secret: "another", Effort: 0.002, Progress: func(p discover.Progress) { reports = append(reports, p) },
 	})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	last := reports[len(reports)-1]
@@ -399,7 +399,7 @@ func TestProgress(t *testing.T) {
 func TestFindBoundsTheWorkOnLargeBodies(t *testing.T) {
 	work := func(size int) (compositions, bytes int64) {
 		s := signed(t, canonical.Body, post(cardURL, "1700000000", fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))))
-		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.01})
+		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.001})
 		require.ErrorIs(t, err, discover.ErrNoMatch)
 		return result.Tried, result.Tried * int64(size)
 	}
@@ -493,7 +493,7 @@ func TestFindNeverShowsTheSecret(t *testing.T) {
 	check(result, err)
 
 	s.Message.Body = []byte("{}")
-	result, err = discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.01})
+	result, err = discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.001})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	check(result, err)
 }
@@ -609,7 +609,8 @@ func main() {
 func TestFindIgnoresHeadersOfNetHTTP(t *testing.T) {
 	m := post(cardURL, "1700000000", cardBody, "Content-Length", fmt.Sprint(len(cardBody)), "X-Forwarded-For", "10.0.0.1")
 	for _, name := range []string{"Content-Length", "X-Forwarded-For"} {
-		_, err := find(t, signed(t, canonical.Join("|", canonical.Timestamp, canonical.Header(name)), m))
+		s := signed(t, canonical.Join("|", canonical.Timestamp, canonical.Header(name)), m)
+		_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.002})
 		require.ErrorIs(t, err, discover.ErrNoMatch, name)
 	}
 	require.Equal(t, http.MethodPost, m.Method)

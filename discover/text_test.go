@@ -14,7 +14,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-var textsPerPlan = flag.Int("discover.texts", 2, "compositions of each plan that TestTextReadsBack draws")
+var textsPerPlan = flag.Int("discover.texts", 1, "compositions of each plan that TestTextReadsBack draws")
 
 // part returns the composition without its text form: piece by piece.
 func (c *composition) part() paymentsvc.CanonicalFunc {
