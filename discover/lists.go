@@ -149,23 +149,37 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 		if l.Escaping != 0 {
 			escaped = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), base)
 		}
-		for l.Constants = range canonical.ConstantsNoNull + 1 {
-			for _, omit := range []string{"", "empty", "null"} {
-				l.OmitEmpty, l.OmitNull, l.Numbers = omit == "empty", omit == "null", 0
-				simpler := escaped
-				if l.Constants != 0 || omit != "" {
-					if simpler = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), escaped); simpler == escaped {
-						continue
-					}
-				}
-				if !slices.Contains([]string{"&", "|", "", ":", ";", ","}, l.Between) {
+		for _, v := range valuesTogether() {
+			l.Constants, l.OmitEmpty, l.OmitNull, l.Numbers = v.constants, v.omit == "empty", v.omit == "null", 0
+			simpler := escaped
+			if v.constants != 0 || v.omit != "" {
+				if simpler = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), escaped); simpler == escaped {
 					continue
 				}
-				for l.Numbers = canonical.NumbersShort; l.Numbers <= canonical.NumbersMinor; l.Numbers++ {
-					c.addOther(c.listPiece(l, asIs(), rare), simpler)
-				}
+			}
+			if !slices.Contains([]string{"&", "|", "", ":", ";", ","}, l.Between) {
+				continue
+			}
+			for l.Numbers = canonical.NumbersShort; l.Numbers <= v.numbers; l.Numbers++ {
+				c.addOther(c.listPiece(l, asIs(), rare), simpler)
 			}
 		}
+	}
+}
+
+// values are ways to write the values of a list that programs use together.
+type values struct {
+	constants canonical.Constants
+	omit      string
+	numbers   canonical.NumberForm // the last one
+}
+
+func valuesTogether() []values {
+	return []values{
+		{0, "", canonical.NumbersMinor}, {0, "empty", canonical.NumbersPython}, {0, "null", canonical.NumbersShort},
+		{canonical.ConstantsPHP, "", canonical.NumbersShort}, {canonical.ConstantsPHP, "empty", canonical.NumbersShort},
+		{canonical.ConstantsDigits, "null", canonical.NumbersShort}, {canonical.ConstantsDigits, "", canonical.NumbersShort},
+		{canonical.ConstantsPython, "", canonical.NumbersPython}, {canonical.ConstantsNoNull, "", canonical.NumbersShort},
 	}
 }
 
