@@ -250,7 +250,10 @@ func findSigned(s discover.Sample, o discover.Options, signed ...string) (discov
 
 // TestFindServices wants one sample of each service to be enough, and what is found to sign another message.
 func TestFindServices(t *testing.T) {
-	for _, s := range services() {
+	for i, s := range services() {
+		if !*long && i%4 != 0 {
+			continue
+		}
 		t.Run(s.name, func(t *testing.T) {
 			sample, text := s.sample(1)
 			result, err := findSigned(sample, discover.Options{Secret: paymentsvc.Secret(s.secret), MaxMatches: 200}, text)

@@ -44,7 +44,11 @@ func TestTextReadsBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(*alteredSeed, 7))
 	encodings := append(spellings(), spelling{text: `prefixed("v1=\"", chain(hex, base64))`})
 	forms := map[canonical.SecretForm]bool{}
-	for _, m := range []paymentsvc.Message{request, notification} {
+	messages := []paymentsvc.Message{request, notification}
+	if *textsPerPlan == 1 { // the default: the request alone
+		messages = messages[:1]
+	}
+	for _, m := range messages {
 		for _, secret := range []paymentsvc.Secret{"whsec_a2V5LW9mLWEtdGVzdA", " sk_00ff7f10", "00ff7f10-00ff-7f10-00ff-7f1000ff7f10", "00ff7f10"} { // read in all forms between them
 			samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("ab", 32)}})
 			require.NoError(t, err)
