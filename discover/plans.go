@@ -68,7 +68,7 @@ func (k *key) rarity(all []key) int {
 
 // plans returns what is searched, in this order: first what is simple and common, then what is rarer or longer.
 func plans() []plan {
-	return slices.Concat(simplePlans(), wrappedPlans(), uncommonPlans(), longPlans(), longestPlans())
+	return slices.Concat(simplePlans(), wrappedPlans(), uncommonPlans(), listPlans(), longPlans(), longestPlans())
 }
 
 const million = 1e6
@@ -177,28 +177,8 @@ func uncommonPlans() []plan {
 			gaps: separators(someSeparators), frames: after, limit: 1 * million,
 		},
 		{
-			what: "all fields of the body and one other part, with their own separator", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: isList(rare), odds: 1, min: 2, max: 2, extras: 2,
-			own: true, gaps: separators(allSeparators), frames: after | around, keyRarity: uncommon, limit: 4 * million,
-		},
-		{
-			what: "all fields of the body and one other part, plain or with a name", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 2,
-			gaps: separators(fewSeparators), frames: after, keyRarity: uncommon, limit: 6 * million,
-		},
-		{
-			what: "all fields of the body in common forms and one other part, with rare separators", take: either(isPlainBeside, upTo(uncommon, ofAddress), onShelf(again, rare)), odd: onShelf(lists, common), odds: 1, min: 2, max: 3, extras: 2,
-			gaps: separators(allSeparators), frames: after, limit: 3 * million,
-		},
-		{
 			what: "fields in the order of the body, with timestamp, secret and address", take: either(upTo(common, ofField, ofTimestamp, ofAddress, ofMethod)), ascending: true, max: 10, extras: 8,
 			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
-		},
-		{
-			what: "single fields of the body, one of them written otherwise", take: either(upTo(common, ofField, ofTimestamp, ofSecret)), odd: upTo(rare, ofField), odds: 1, max: 5, extras: 5,
-			gaps: separators(someSeparators), frames: after, limit: 3 * million,
-		},
-		{
-			what: "a digest of the fields or the JSON and up to two other parts", take: either(isPartBeside, isPlainBeside), odd: onShelf(digests, rare), odds: 1, min: 1, max: 3, extras: 2,
-			gaps: separators(fewSeparators), limit: 5 * million,
 		},
 		{
 			what: "parts as name: value", take: onShelf(colonSpace, rare), max: 4, extras: 4,
@@ -219,6 +199,31 @@ func uncommonPlans() []plan {
 		{
 			what: "parts as name:value", take: onShelf(colon, uncommon), max: 3, extras: 3,
 			gaps: labelSeparators(), frames: after, limit: 6 * million,
+		},
+	}
+}
+
+func listPlans() []plan {
+	return []plan{
+		{
+			what: "single fields of the body, one of them written otherwise", take: either(upTo(common, ofField, ofTimestamp, ofSecret)), odd: upTo(rare, ofField), odds: 1, max: 5, extras: 5,
+			gaps: separators(someSeparators), frames: after, limit: 3 * million,
+		},
+		{
+			what: "a digest of the fields or the JSON and up to two other parts", take: either(isPartBeside, isPlainBeside), odd: onShelf(digests, rare), odds: 1, min: 1, max: 3, extras: 2,
+			gaps: separators(fewSeparators), limit: 5 * million,
+		},
+		{
+			what: "all fields of the body and one other part, with their own separator", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: isList(rare), odds: 1, min: 2, max: 2, extras: 2,
+			own: true, gaps: separators(allSeparators), frames: after | around, keyRarity: uncommon, limit: 4 * million,
+		},
+		{
+			what: "all fields of the body and one other part, plain or with a name", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 2,
+			gaps: separators(fewSeparators), frames: after, keyRarity: uncommon, limit: 6 * million,
+		},
+		{
+			what: "all fields of the body in common forms and one other part, with rare separators", take: either(isPlainBeside, upTo(uncommon, ofAddress), onShelf(again, rare)), odd: onShelf(lists, common), odds: 1, min: 2, max: 3, extras: 2,
+			gaps: separators(allSeparators), frames: after, limit: 3 * million,
 		},
 	}
 }
@@ -312,91 +317,4 @@ func longestPlans() []plan {
 			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 25 * million,
 		},
 	}
-}
-
-func coreKinds() []kind { return []kind{ofTimestamp, ofMethod, ofAddress, ofBody} }
-
-func coreOrNothing() []kind { return append(coreKinds(), ofNothing) }
-
-func labelSeparators() []string { return []string{"&", ";", ",", "|", "\n", ""} }
-
-// upTo takes pieces of these kinds, or of all kinds, up to a rarity.
-func upTo(rarity int, kinds ...kind) func(*piece) bool {
-	return func(p *piece) bool {
-		return p.shelf == plain && p.rarity <= rarity && (len(kinds) == 0 || slices.Contains(kinds, p.kind))
-	}
-}
-
-func onShelf(s shelf, rarity int) func(*piece) bool {
-	return func(p *piece) bool { return p.shelf == s && p.rarity <= rarity }
-}
-
-// onShelfOf takes pieces of these kinds on a shelf, rare ones only of the timestamp.
-func onShelfOf(s shelf, kinds ...kind) func(*piece) bool {
-	return func(p *piece) bool {
-		return p.shelf == s && slices.Contains(kinds, p.kind) && (p.rarity <= uncommon || s == colonSpace)
-	}
-}
-
-func coreOf(more ...kind) []kind { return append(coreKinds(), more...) }
-
-func either(choices ...func(*piece) bool) func(*piece) bool {
-	return func(p *piece) bool {
-		return slices.ContainsFunc(choices, func(take func(*piece) bool) bool { return take(p) })
-	}
-}
-
-func isIdentity(p *piece) bool { return p.shelf == plain && p.rarity == common && p.identity }
-
-func isCommonBody(p *piece) bool {
-	return p.shelf == plain && p.kind == ofBody && p.rarity == common && p.cost <= 3
-}
-
-func isExtra(p *piece) bool { return p.shelf == plain && p.rarity <= uncommon && !p.kind.core() }
-
-// isOddCore takes what may be in the place of a common timestamp, method, address or body.
-func isOddCore(p *piece) bool {
-	switch p.shelf {
-	case plain:
-		return p.kind.core()
-	case equalsSign, colon, colonSpace:
-		return p.kind <= ofHeader
-	case lists, digests:
-		return p.rarity == common
-	default:
-		return false
-	}
-}
-
-// isPlainBeside takes what is beside a list of fields without a name.
-func isPlainBeside(p *piece) bool {
-	return upTo(common, ofTimestamp, ofMethod, ofAddress, ofSecret, ofHeader, ofWord)(p) || p.kind == ofTimestamp && p.shelf == plain && p.rarity <= uncommon
-}
-
-// isPartBeside takes what is beside a list of fields, with or without a name.
-func isPartBeside(p *piece) bool {
-	labelled := (p.shelf == equalsSign || p.shelf == colon) && (p.kind == ofTimestamp || p.kind == ofSecret || p.kind == ofMethod || p.kind == ofAddress) && p.rarity <= uncommon
-	return labelled || isPlainBeside(p) || upTo(uncommon, ofSecret)(p)
-}
-
-func isBodyOrDigest(p *piece) bool {
-	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.shape.form == digest && p.cost <= 5
-}
-
-func isList(rarity int) func(*piece) bool {
-	return func(p *piece) bool { return p.shelf == lists && p.list != nil && p.rarity <= rarity }
-}
-
-func isDate(p *piece) bool { return p.shelf == plain && p.kind == ofTimestamp && p.rarity == rare }
-
-func singles() func(*piece) bool {
-	return either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress))
-}
-
-func isBeside() func(*piece) bool {
-	return either(upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity)
-}
-
-func coreAndExtras() func(*piece) bool {
-	return either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isExtra)
 }
