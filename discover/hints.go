@@ -75,7 +75,7 @@ func (f *finder) effortHint() string {
 	if len(cut) == 0 && f.options.Effort > 1 {
 		return "more effort does not help: all that Find knows to try with this sample was tried"
 	}
-	text := fmt.Sprintf("more effort: Options.Effort %g takes ten times as long, and tries more readings of the secret, separators and longer compositions", 10*f.options.Effort)
+	text := fmt.Sprintf("more effort: Options.Effort %g takes ten times as long, and tries more readings of the secret, separators and longer compositions", 10*max(1, f.options.Effort))
 	if len(cut) > 0 {
 		text += "; not tried in full: " + strings.Join(cut[:min(3, len(cut))], "; ")
 	}
