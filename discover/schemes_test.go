@@ -122,5 +122,9 @@ func TestFindSchemes(t *testing.T) {
 	}
 	t.Logf("of %d found %d, third message signed %d, wrong in silence %d, slowest %v", tried, found, third, silent, slowest)
 	require.Zero(t, silent)
-	require.GreaterOrEqual(t, 10*third, 7*tried) // of all, nine in ten
+	least := 7 // in ten of the few that are drawn by default
+	if tried > 50 {
+		least = 9
+	}
+	require.GreaterOrEqual(t, 10*third, least*tried)
 }
