@@ -36,6 +36,15 @@ func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	}
 }
 
+// PathLast is the last segment of [Path], with the same error, such as "get_balance".
+func PathLast(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+	if m.URL == nil {
+		return nil, noAddress("PathLast")
+	}
+	path := sentPath(m.URL)
+	return append(dst, path[strings.LastIndexByte(path, '/')+1:]...), nil
+}
+
 // DecodedPath is [Path], with the same error, with its escapes decoded.
 func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {

@@ -57,6 +57,13 @@ type JSONForm struct {
 	EscapeUnicode bool
 	// EscapeHTML writes "\u003c" for "<", and so for ">" and "&", as Go does by default.
 	EscapeHTML bool
+	// EscapeGson is EscapeHTML that escapes "=" and "'" too, as Java's Gson does by default.
+	EscapeGson bool
+	// Indent is what each level is indented by, for JSON with a line for each field, such as PHP's JSON_PRETTY_PRINT with
+	// four spaces; "" is one line.
+	Indent string
+	// Numbers says how numbers are written; ShortNumbers is the same as NumbersShort.
+	Numbers NumberForm
 	// ShortNumbers writes numbers as a program does that reads them as float64: 100.50 becomes 100.5.
 	ShortNumbers bool
 }
@@ -69,26 +76,31 @@ func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 		spaces:        form.Spaces,
 		escapeSlash:   form.EscapeSlash,
 		escapeUnicode: form.EscapeUnicode,
-		escapeHTML:    form.EscapeHTML,
+		escapeHTML:    form.EscapeHTML || form.EscapeGson,
+		escapeGson:    form.EscapeGson,
 		shortNumbers:  form.ShortNumbers,
+		indent:        form.Indent,
+		numbers:       form.Numbers,
 	}.body
 }
 
 type jsonWriter struct {
 	sort, spaces, keepText                 bool
 	escapeSlash, escapeUnicode, escapeHTML bool
-	shortNumbers                           bool
+	escapeGson, shortNumbers               bool
+	indent                                 string
+	numbers                                NumberForm
 }
 
 func (w jsonWriter) body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if !json.Valid(m.Body) {
 		return nil, errors.New("canonical: the body is not JSON")
 	}
-	return w.value(dst, bytes.TrimSpace(m.Body), 0)
+	return w.value(dst, bytes.TrimSpace(m.Body), 0, "")
 }
 
-// value writes a value inside depth objects and arrays.
-func (w jsonWriter) value(dst, value []byte, depth int) ([]byte, error) {
+// value writes the value of a field inside depth objects and arrays.
+func (w jsonWriter) value(dst, value []byte, depth int, field string) ([]byte, error) {
 	if depth > maxNesting {
 		return nil, errTooDeep
 	}
@@ -97,16 +109,14 @@ func (w jsonWriter) value(dst, value []byte, depth int) ([]byte, error) {
 		return w.object(dst, value, depth)
 	case '[':
 		dst = append(dst, '[')
-		for i, element := range elements(nil, value) {
-			if i > 0 {
-				dst = w.mark(dst, ',')
-			}
+		list := elements(nil, value)
+		for i, element := range list {
 			var err error
-			if dst, err = w.value(dst, element, depth+1); err != nil {
+			if dst, err = w.value(w.next(dst, i, depth+1), element, depth+1, ""); err != nil {
 				return nil, err
 			}
 		}
-		return append(dst, ']'), nil
+		return append(w.last(dst, len(list), depth), ']'), nil
 	case '"':
 		if w.keepText {
 			return append(dst, value...), nil
@@ -115,8 +125,19 @@ func (w jsonWriter) value(dst, value []byte, depth int) ([]byte, error) {
 	case 't', 'f', 'n':
 		return append(dst, value...), nil
 	default:
-		return w.number(dst, value), nil
+		if w.numbers == NumbersAsSent {
+			return w.number(dst, value), nil
+		}
+		return w.otherNumber(dst, value, field == "amount")
 	}
+}
+
+// otherNumber writes a number in another form.
+func (w jsonWriter) otherNumber(dst, value []byte, isAmount bool) ([]byte, error) {
+	if w.numbers == NumbersQuoted {
+		return append(append(append(dst, '"'), value...), '"'), nil
+	}
+	return w.numbers.write(dst, value, isAmount)
 }
 
 func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
@@ -130,26 +151,49 @@ func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
 	}
 	dst = append(dst, '{')
 	for i, f := range list {
-		if i > 0 {
-			dst = w.mark(dst, ',')
-		}
+		dst = w.next(dst, i, depth+1)
 		if w.keepText {
 			dst = append(append(append(dst, '"'), f.written...), '"')
 		} else {
 			dst = w.text(dst, f.name)
 		}
-		dst = w.mark(dst, ':')
-		if dst, err = w.value(dst, f.value, depth+1); err != nil {
+		dst = append(dst, ':')
+		if w.spaces || w.indent != "" {
+			dst = append(dst, ' ')
+		}
+		if dst, err = w.value(dst, f.value, depth+1, string(f.name)); err != nil {
 			return nil, err
 		}
 	}
-	return append(dst, '}'), nil
+	return append(w.last(dst, len(list), depth), '}'), nil
 }
 
-func (w jsonWriter) mark(dst []byte, c byte) []byte {
-	dst = append(dst, c)
-	if w.spaces {
+// next writes what is before the element of an index.
+func (w jsonWriter) next(dst []byte, index, depth int) []byte {
+	if index > 0 {
+		dst = append(dst, ',')
+	}
+	if w.indent != "" {
+		return w.line(dst, depth)
+	}
+	if index > 0 && w.spaces {
 		dst = append(dst, ' ')
+	}
+	return dst
+}
+
+// last writes what is after the last of n elements.
+func (w jsonWriter) last(dst []byte, n, depth int) []byte {
+	if n > 0 && w.indent != "" {
+		return w.line(dst, depth)
+	}
+	return dst
+}
+
+func (w jsonWriter) line(dst []byte, depth int) []byte {
+	dst = append(dst, '\n')
+	for range depth {
+		dst = append(dst, w.indent...)
 	}
 	return dst
 }
@@ -172,7 +216,7 @@ func (w jsonWriter) text(dst, s []byte) []byte {
 			dst = append(dst, `\b`...)
 		case r == '\f':
 			dst = append(dst, `\f`...)
-		case r < ' ', w.escapeHTML && (r == '<' || r == '>' || r == '&'):
+		case r < ' ', w.escapeHTML && (r == '<' || r == '>' || r == '&'), w.escapeGson && (r == '=' || r == '\''):
 			dst = appendHex4(dst, r)
 		case r == utf8.RuneError && size == 1:
 			dst = append(dst, s[0])

@@ -18,6 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -27,6 +29,24 @@ import (
 // Timestamp is the text of the timestamp header: Unix time in seconds. Its error is always nil.
 func Timestamp(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Timestamp...), nil
+}
+
+// TimestampMillis is [Timestamp] in milliseconds: three more digits, all 0, since the header has seconds. Its error is
+// always nil.
+func TimestampMillis(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+	return append(append(dst, m.Timestamp...), "000"...), nil
+}
+
+// Date is the timestamp as a date in UTC, in a layout of package time such as [time.RFC3339]. It returns an error if the
+// timestamp is not Unix time in seconds.
+func Date(layout string) paymentsvc.CanonicalFunc {
+	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		seconds, err := strconv.ParseInt(m.Timestamp, 10, 64)
+		if err != nil {
+			return nil, errors.New("canonical: the timestamp is not Unix time in seconds")
+		}
+		return time.Unix(seconds, 0).UTC().AppendFormat(dst, layout), nil
+	}
 }
 
 // Method is the HTTP method in upper case, such as POST; for lower case use Lower(Method), see [Lower]. Its error is

@@ -76,8 +76,48 @@ type FieldList struct {
 	OmitEmpty bool
 	// Omit leaves out the top-level fields with these names.
 	Omit []string
-	// Escape escapes names and values as HTML forms do: %2F for a slash, a plus for a space.
+	// Escape escapes names and values as HTML forms do: %2F for a slash, a plus for a space. It is the same as EscapingForm.
 	Escape bool
+	// Escaping says how names and values are escaped.
+	Escaping Escaping
+	// Numbers says how numbers are written.
+	Numbers NumberForm
+	// Constants says how true, false and null are written.
+	Constants Constants
+	// OmitNull leaves out fields that are null, as PHP's http_build_query does.
+	OmitNull bool
+}
+
+// Constants says how [Fields] writes true, false and null.
+type Constants int
+
+const (
+	// ConstantsAsSent writes true, false and null. It is the zero value.
+	ConstantsAsSent Constants = iota
+	// ConstantsPHP writes 1 for true and nothing for false and null, as PHP's text of them is.
+	ConstantsPHP
+	// ConstantsDigits writes 1 and 0, and nothing for null, as PHP's http_build_query does.
+	ConstantsDigits
+	// ConstantsPython writes True, False and None.
+	ConstantsPython
+	// ConstantsNoNull writes true and false, and nothing for null, as Java and JavaScript programs often do.
+	ConstantsNoNull
+)
+
+// text returns the text of true, false or null, and of any other value itself.
+func (c Constants) text(value []byte) []byte {
+	texts := map[Constants][3]string{
+		ConstantsPHP: {"1"}, ConstantsDigits: {"1", "0"}, ConstantsPython: {"True", "False", "None"}, ConstantsNoNull: {"true", "false"},
+	}[c]
+	switch string(value) {
+	case "true":
+		return []byte(texts[0])
+	case "false":
+		return []byte(texts[1])
+	case "null":
+		return []byte(texts[2])
+	}
+	return value
 }
 
 // Fields is all fields of the body, with values as [Field] writes them. It returns an error if the body is not a JSON
@@ -150,7 +190,7 @@ func (w *listWriter) value(value []byte) error {
 		return nil
 	case nested && w.list.Nested == NestedFlat:
 		return w.inside(value)
-	case w.list.OmitEmpty && (string(value) == "null" || string(value) == `""`):
+	case w.list.OmitEmpty && (string(value) == "null" || string(value) == `""`), w.list.OmitNull && string(value) == "null":
 		return nil
 	}
 	if w.started {
@@ -164,12 +204,28 @@ func (w *listWriter) value(value []byte) error {
 		w.dst = append(w.dst, w.list.Equals...)
 	}
 	start := len(w.dst)
-	w.dst = appendText(w.dst, value)
+	if err := w.text(value); err != nil {
+		return err
+	}
 	w.escape(start)
 	if len(w.dst) > w.most {
 		return errTooLong
 	}
 	return nil
+}
+
+// text writes a value.
+func (w *listWriter) text(value []byte) (err error) {
+	c := value[0]
+	switch {
+	case w.list.Numbers != NumbersAsSent && (c == '-' || '0' <= c && c <= '9'):
+		w.dst, err = w.list.Numbers.write(w.dst, value, string(w.path[len(w.path)-1]) == "amount")
+	case w.list.Constants != ConstantsAsSent && c >= 'a' && c < '{':
+		w.dst = append(w.dst, w.list.Constants.text(value)...)
+	default:
+		w.dst = appendText(w.dst, value)
+	}
+	return err
 }
 
 // inside writes the fields of an object or array.
@@ -206,7 +262,10 @@ func (w *listWriter) name() {
 
 // escape escapes what was written from start on, if the list says so.
 func (w *listWriter) escape(start int) {
-	if w.list.Escape {
+	switch {
+	case w.list.Escaping != EscapingNone:
+		w.dst = w.list.Escaping.write(w.dst[:start], slices.Clone(w.dst[start:]))
+	case w.list.Escape:
 		w.dst = append(w.dst[:start], url.QueryEscape(string(w.dst[start:]))...)
 	}
 }

@@ -228,6 +228,13 @@ func TestSecretFormRead(t *testing.T) {
 		"as base64 behind an underscore": {canonical.SecretBase64Tail, "wh_sec_+/8=", "\xfb\xff"},
 		"as its SHA-256":                 {canonical.SecretSHA256, "abc", "\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad"},
 		"as its SHA-256 in hexadecimal":  {canonical.SecretSHA256Hex, "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+		"as text behind an underscore":   {canonical.SecretTail, "sk_live_abc", "abc"},
+		"as hexadecimal behind one":      {canonical.SecretHexTail, "sk_00ff", "\x00\xff"},
+		"as its MD5":                     {canonical.SecretMD5Hex, "abc", "900150983cd24fb0d6963f7d28e17f72"},
+		"as its SHA-1":                   {canonical.SecretSHA1Hex, "abc", "a9993e364706816aba3e25717850c26c9cd0d89d"},
+		"without white space":            {canonical.SecretTrimmed, " abc\n", "abc"},
+		"as a UUID without dashes":       {canonical.SecretUUID, "0b1d7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b", "0b1d7c5e9d3f4a558c1e5f0c7a1e1f6b"},
+		"as the bytes of a UUID":         {canonical.SecretUUIDBytes, "00ff7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b", "\x00\xff\x7c\x5e\x9d\x3f\x4a\x55\x8c\x1e\x5f\x0c\x7a\x1e\x1f\x6b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.form.Read(tt.secret)
@@ -243,6 +250,7 @@ func TestSecretFormReadErrors(t *testing.T) {
 	for want, form := range map[string]canonical.SecretForm{
 		"canonical: the secret is not hexadecimal": canonical.SecretHex,
 		"canonical: the secret is not base64":      canonical.SecretBase64,
+		"canonical: the secret is not a UUID":      canonical.SecretUUID,
 		"canonical: no such form of a secret":      canonical.SecretForm(99),
 	} {
 		_, err := form.Read(secret)
@@ -252,7 +260,7 @@ func TestSecretFormReadErrors(t *testing.T) {
 	require.EqualError(t, err, "canonical: the secret is not base64")
 	_, err = canonical.SecretBase64Tail.Read("abcd")
 	require.EqualError(t, err, "canonical: the secret has no underscore")
-	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
+	for form := canonical.SecretText; form.Name() != ""; form++ {
 		_, err := form.Read("")
 		require.ErrorContains(t, err, "empty", "%s", form)
 	}

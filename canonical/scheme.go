@@ -367,13 +367,3 @@ func (p *parser) unknown(what, wanted string, names []string) {
 	}
 	p.fail(p.token.column, "unknown %s %s, %s", what, p.shown(), wanted)
 }
-
-// Name is the name of the form in the text form of a scheme, such as "base64-tail"; "" if there is no such form.
-func (f SecretForm) Name() string {
-	for _, known := range keyForms() {
-		if known.form == f {
-			return known.text
-		}
-	}
-	return ""
-}

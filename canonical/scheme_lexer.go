@@ -27,7 +27,8 @@ type lexer struct {
 	rest   string
 	column int // of rest
 	token  token
-	ended  int // column of the token before
+	ended  int    // column of the token before
+	before string // its text
 	err    error
 	hidden string // no error holds it
 }
@@ -46,7 +47,7 @@ func (l *lexer) skip(n int) {
 
 // advance reads the next token.
 func (l *lexer) advance() {
-	l.ended = l.token.column
+	l.ended, l.before = l.token.column, l.token.text
 	l.skip(len(l.rest) - len(strings.TrimLeft(l.rest, " \t\r\n")))
 	next := token{column: l.column}
 	switch {

@@ -28,11 +28,14 @@ func (w word) isEncoding() bool { return w.encoding != nil || w.combine != nil }
 func words() []word {
 	return []word{
 		{text: "timestamp", code: "Timestamp", part: Timestamp},
+		{text: "timestamp-ms", code: "TimestampMillis", part: TimestampMillis},
+		{text: "date", code: "Date", least: 1, texts: func(t []string) paymentsvc.CanonicalFunc { return Date(t[0]) }},
 		{text: "method", code: "Method", part: Method},
 		{text: "body", code: "Body", part: Body, signs: true},
 		{text: "body-compact", code: "BodyCompact", part: BodyCompact, signs: true},
 		{text: "body-sorted", code: "BodySorted", part: BodySorted, signs: true},
 		{text: "path", code: "Path", part: Path},
+		{text: "path-last", code: "PathLast", part: PathLast},
 		{text: "decoded-path", code: "DecodedPath", part: DecodedPath},
 		{text: "uri", code: "RequestURI", part: RequestURI},
 		{text: "url", code: "URL", part: URL},
@@ -45,6 +48,11 @@ func words() []word {
 		{text: "field-or", code: "FieldOr", signs: true, least: 2, many: true, texts: func(t []string) paymentsvc.CanonicalFunc { return FieldOr(t[0], t[1:]...) }},
 		{text: "fields", code: "Fields", read: (*parser).fields},
 		{text: "json", code: "BodyJSON", read: (*parser).json},
+		{text: "with", code: "With", read: (*parser).with},
+		{text: "with-number", code: "WithNumber", read: (*parser).with},
+		{text: "within", code: "Within", read: (*parser).within},
+		{text: "number", code: "Number", read: (*parser).number},
+		{text: "escaped", code: "Escaped", read: (*parser).escaped},
 		{text: "secret", code: "Secret", read: (*parser).secretPart},
 		{text: "lower", code: "Lower", around: Lower},
 		{text: "upper", code: "Upper", around: Upper},
@@ -70,7 +78,8 @@ type option[T any] struct {
 }
 
 func fieldOptions() []option[FieldList] {
-	return []option[FieldList]{
+	const most = 32
+	list := append(make([]option[FieldList], 0, most), []option[FieldList]{
 		{"sorted", "", "order", func(*FieldList) {}},
 		{"as-sent", "AsSent", "order", func(l *FieldList) { l.AsSent = true }},
 		{"unseparated", "Unseparated", "unseparated", func(l *FieldList) { l.Unseparated = true }},
@@ -79,35 +88,73 @@ func fieldOptions() []option[FieldList] {
 		{"omit-empty", "OmitEmpty", "omit-empty", func(l *FieldList) { l.OmitEmpty = true }},
 		{"escape", "Escape", "escape", func(l *FieldList) { l.Escape = true }},
 		{"omit", "Omit", "omit", func(*FieldList) {}},
+		{"omit-null", "OmitNull", "omit-null", func(l *FieldList) { l.OmitNull = true }},
+	}...)
+	for _, n := range constantNames() {
+		list = append(list, option[FieldList]{n.text, "Constants", "constants", func(l *FieldList) { l.Constants = n.value }})
+	}
+	for _, n := range numberNames() {
+		list = append(list, option[FieldList]{n.text + "-numbers", "Numbers", "numbers", func(l *FieldList) { l.Numbers = n.value }})
+	}
+	for _, n := range escapingNames() {
+		list = append(list, option[FieldList]{"escape-" + n.text, "Escaping", "escape", func(l *FieldList) { l.Escaping = n.value }})
+	}
+	return list
+}
+
+// named is a value of an enumeration in the text form, and its Go code.
+type named[T any] struct {
+	text, code string
+	value      T
+}
+
+func numberNames() []named[NumberForm] {
+	return []named[NumberForm]{
+		{"short", "NumbersShort", NumbersShort}, {"python", "NumbersPython", NumbersPython}, {"java", "NumbersJava", NumbersJava},
+		{"two-place", "NumbersTwoPlaces", NumbersTwoPlaces}, {"minor", "NumbersMinor", NumbersMinor}, {"quoted", "NumbersQuoted", NumbersQuoted},
 	}
 }
 
+func escapingNames() []named[Escaping] {
+	return []named[Escaping]{
+		{"form", "EscapingForm", EscapingForm}, {"percent", "EscapingPercent", EscapingPercent}, {"php", "EscapingPHP", EscapingPHP},
+		{"js", "EscapingJS", EscapingJS}, {"java", "EscapingJava", EscapingJava},
+	}
+}
+
+func constantNames() []named[Constants] {
+	return []named[Constants]{
+		{"php-constants", "ConstantsPHP", ConstantsPHP}, {"digit-constants", "ConstantsDigits", ConstantsDigits},
+		{"python-constants", "ConstantsPython", ConstantsPython}, {"no-null", "ConstantsNoNull", ConstantsNoNull},
+	}
+}
+
+// codeOf returns the Go code of a value, "" for the zero value.
+func codeOf[T comparable](list []named[T], value T) string {
+	for _, n := range list {
+		if n.value == value {
+			return "canonical." + n.code
+		}
+	}
+	return ""
+}
+
 func jsonOptions() []option[JSONForm] {
-	return []option[JSONForm]{
+	const most = 16
+	list := append(make([]option[JSONForm], 0, most), []option[JSONForm]{
 		{"sorted", "Sort", "sorted", func(f *JSONForm) { f.Sort = true }},
 		{"spaces", "Spaces", "spaces", func(f *JSONForm) { f.Spaces = true }},
 		{"escape-slash", "EscapeSlash", "escape-slash", func(f *JSONForm) { f.EscapeSlash = true }},
 		{"escape-unicode", "EscapeUnicode", "escape-unicode", func(f *JSONForm) { f.EscapeUnicode = true }},
 		{"escape-html", "EscapeHTML", "escape-html", func(f *JSONForm) { f.EscapeHTML = true }},
-		{"short-numbers", "ShortNumbers", "short-numbers", func(f *JSONForm) { f.ShortNumbers = true }},
+		{"escape-gson", "EscapeGson", "escape-gson", func(f *JSONForm) { f.EscapeGson = true }},
+		{"indent", "Indent", "spaces", func(*JSONForm) {}},
+		{"short-numbers", "ShortNumbers", "numbers", func(f *JSONForm) { f.ShortNumbers = true }},
+	}...)
+	for _, n := range numberNames()[1:] {
+		list = append(list, option[JSONForm]{n.text + "-numbers", "Numbers", "numbers", func(f *JSONForm) { f.Numbers = n.value }})
 	}
-}
-
-// keyForm is a form of the secret in the text form, after the word key.
-type keyForm struct {
-	text, code string
-	form       SecretForm
-}
-
-func keyForms() []keyForm {
-	return []keyForm{
-		{"text", "SecretText", SecretText},
-		{"hex", "SecretHex", SecretHex},
-		{"base64", "SecretBase64", SecretBase64},
-		{"base64-tail", "SecretBase64Tail", SecretBase64Tail},
-		{"sha256", "SecretSHA256", SecretSHA256},
-		{"sha256-hex", "SecretSHA256Hex", SecretSHA256Hex},
-	}
+	return list
 }
 
 // nearest returns the name that was probably meant, or "" if none is close.

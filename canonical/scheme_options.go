@@ -12,9 +12,7 @@ import (
 // choose reads the name of an option. It fails if the option, or one that excludes it, was read before.
 func choose[T any](p *parser, what string, options []option[T], seen map[string]string) option[T] {
 	column := p.token.column
-	names := make([]string, len(options))
-	for i, o := range options {
-		names[i] = o.text
+	for _, o := range options {
 		if !p.take(o.text) {
 			continue
 		}
@@ -28,6 +26,10 @@ func choose[T any](p *parser, what string, options []option[T], seen map[string]
 		seen[o.group] = o.text
 		return o
 	}
+	names := make([]string, len(options))
+	for i, o := range options {
+		names[i] = o.text
+	}
 	p.unknown("option of "+what, "want one of "+strings.Join(names, ", "), names)
 	return option[T]{set: func(*T) {}}
 }
@@ -37,15 +39,72 @@ func (p *parser) json() made {
 	var form JSONForm
 	var fields []string
 	seen := map[string]string{}
+	options := jsonOptions()
 	for more := p.takeMark("("); more; {
-		o := choose(p, "json", jsonOptions(), seen)
+		o := choose(p, "json", options, seen)
 		o.set(&form)
-		fields = append(fields, o.code+": true")
+		value := "true"
+		switch o.code {
+		case "Indent":
+			text, code := p.texts(1, false)
+			form.Indent, value = strings.Join(text, ""), code
+		case "Numbers":
+			value = codeOf(numberNames(), form.Numbers)
+		}
+		fields = append(fields, o.code+": "+value)
 		if more = p.takeMark(","); !more {
 			p.mark(")", `"," or ")"`)
 		}
 	}
 	return made{part: BodyJSON(form), code: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")), signs: true}
+}
+
+// with reads the name, the value and the parts of With or WithNumber.
+func (p *parser) with() made {
+	function, code := With, "With"
+	if p.before == "with-number" {
+		function, code = WithNumber, "WithNumber"
+	}
+	p.mark("(", `"(" with a name`)
+	name := p.literal("the name of the field")
+	p.mark(",", `","`)
+	p.enter()
+	value := p.part()
+	p.depth--
+	p.mark(",", `","`)
+	of := p.joined()
+	return made{part: function(name, value.part, of.part), code: fmt.Sprintf("canonical.%s(%q, %s, %s)", code, name, value.code, of.code), signs: of.signs}
+}
+
+func (p *parser) within() made {
+	p.mark("(", `"(" with a name`)
+	name := p.literal("the name of the field")
+	p.mark(",", `","`)
+	of := p.joined()
+	return made{part: Within(name, of.part), code: fmt.Sprintf("canonical.Within(%q, %s)", name, of.code), signs: of.signs}
+}
+
+func (p *parser) number() made { return formed(p, "Number", numberNames(), Number) }
+
+func (p *parser) escaped() made { return formed(p, "Escaped", escapingNames(), Escaped) }
+
+// formed reads a form and the parts that it is of.
+func formed[T comparable](p *parser, function string, names []named[T], part func(T, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) made {
+	p.mark("(", `"(" with a form`)
+	list := make([]string, len(names))
+	var form named[T]
+	for i, n := range names {
+		list[i] = n.text
+		if form.text == "" && p.take(n.text) {
+			form = n
+		}
+	}
+	if form.text == "" {
+		p.unknown("form", "want one of "+strings.Join(list, ", "), list)
+	}
+	p.mark(",", `","`)
+	of := p.joined()
+	return made{part: part(form.value, of.part), code: fmt.Sprintf("canonical.%s(canonical.%s, %s)", function, form.code, of.code), signs: of.signs}
 }
 
 // fields reads the options of Fields. One text is between the values, two are between name and value and between pairs.
@@ -55,6 +114,7 @@ func (p *parser) fields() made {
 	var texts []string
 	seen := map[string]string{}
 	p.mark("(", `"(" after fields`)
+	options := fieldOptions()
 	for more := true; more; more = p.takeMark(",") {
 		if p.token.kind == aText {
 			if len(texts) == 2 {
@@ -63,7 +123,7 @@ func (p *parser) fields() made {
 			texts = append(texts, p.literal("a text"))
 			continue
 		}
-		o := choose(p, "fields", fieldOptions(), seen)
+		o := choose(p, "fields", options, seen)
 		o.set(&l)
 		switch {
 		case o.text == "omit":
@@ -110,6 +170,10 @@ func listCode(l FieldList) string {
 	add(l.OmitEmpty, "OmitEmpty: true")
 	add(l.Escape, "Escape: true")
 	add(len(l.Omit) > 0, "Omit: %#v", l.Omit)
+	add(l.OmitNull, "OmitNull: true")
+	add(l.Escaping != EscapingNone, "Escaping: %s", codeOf(escapingNames(), l.Escaping))
+	add(l.Numbers != NumbersAsSent, "Numbers: %s", codeOf(numberNames(), l.Numbers))
+	add(l.Constants != ConstantsAsSent, "Constants: %s", codeOf(constantNames(), l.Constants))
 	return strings.Join(fields, ", ")
 }
 

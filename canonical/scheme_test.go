@@ -90,7 +90,60 @@ func schemeCases() map[string]struct {
 		},
 		`fields(flat, ";")`:        {list(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat}), `canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat})`},
 		`fields(omit-nested, ";")`: {list(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted}), `canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted})`},
-		`body '&key=' secret`:      {sep("", canonical.Body, canonical.Literal("&key="), canonical.Secret(schemeSecret)), `canonical.Join("", canonical.Body, canonical.Literal("&key="), canonical.Secret(secret))`},
+		`timestamp-ms path-last date("2006-01-02T15:04:05Z") body`: {
+			sep("", canonical.TimestampMillis, canonical.PathLast, canonical.Date("2006-01-02T15:04:05Z"), canonical.Body),
+			`canonical.Join("", canonical.TimestampMillis, canonical.PathLast, canonical.Date("2006-01-02T15:04:05Z"), canonical.Body)`,
+		},
+		`with("ts", timestamp, body-sorted)`: {
+			canonical.With("ts", canonical.Timestamp, canonical.BodySorted), `canonical.With("ts", canonical.Timestamp, canonical.BodySorted)`,
+		},
+		`with-number("ts", timestamp-ms, fields("|"))`: {
+			canonical.WithNumber("ts", canonical.TimestampMillis, list(canonical.FieldList{Between: "|"})),
+			`canonical.WithNumber("ts", canonical.TimestampMillis, canonical.Fields(canonical.FieldList{Between: "|"}))`,
+		},
+		`within("payer", body)`: {canonical.Within("payer", canonical.Body), `canonical.Within("payer", canonical.Body)`},
+		`number(two-place, field("amount")) number(minor, field("amount")) number(quoted, field("amount"))`: {
+			sep("", canonical.Number(canonical.NumbersTwoPlaces, canonical.Field("amount")), canonical.Number(canonical.NumbersMinor, canonical.Field("amount")), canonical.Field("amount")), "",
+		},
+		`number(short, field("amount")) number(python, field("amount")) number(java, field("amount"))`: {
+			sep("", canonical.Number(canonical.NumbersShort, canonical.Field("amount")), canonical.Number(canonical.NumbersPython, canonical.Field("amount")), canonical.Number(canonical.NumbersJava, canonical.Field("amount"))), "",
+		},
+		`escaped(form, path) escaped(percent, body) escaped(php, body) escaped(js, body) escaped(java, body)`: {
+			sep("", canonical.Escaped(canonical.EscapingForm, canonical.Path), canonical.Escaped(canonical.EscapingPercent, canonical.Body), canonical.Escaped(canonical.EscapingPHP, canonical.Body),
+				canonical.Escaped(canonical.EscapingJS, canonical.Body), canonical.Escaped(canonical.EscapingJava, canonical.Body)), "",
+		},
+		`json(indent("  "), escape-gson, two-place-numbers)`: {
+			canonical.BodyJSON(canonical.JSONForm{Indent: "  ", EscapeGson: true, Numbers: canonical.NumbersTwoPlaces}),
+			`canonical.BodyJSON(canonical.JSONForm{Indent: "  ", EscapeGson: true, Numbers: canonical.NumbersTwoPlaces})`,
+		},
+		`fields("=", "&", escape-php, minor-numbers, digit-constants, omit-null)`: {
+			list(canonical.FieldList{Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingPHP, Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits, OmitNull: true}),
+			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", OmitNull: true, Escaping: canonical.EscapingPHP, Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits})`,
+		},
+		`body '&key=' secret`: {sep("", canonical.Body, canonical.Literal("&key="), canonical.Secret(schemeSecret)), `canonical.Join("", canonical.Body, canonical.Literal("&key="), canonical.Secret(secret))`},
+	}
+}
+
+// TestSchemeOptions wants every option of an enumeration to be its value in Go.
+func TestSchemeOptions(t *testing.T) {
+	m := schemeMessages(t)[0]
+	m.Body = []byte(`{"amount":12000000.50,"t":true,"f":false,"n":null,"text":"a b~*!/="}`)
+	for text, want := range map[string]canonical.FieldList{
+		"short-numbers": {Numbers: canonical.NumbersShort}, "python-numbers": {Numbers: canonical.NumbersPython}, "java-numbers": {Numbers: canonical.NumbersJava},
+		"two-place-numbers": {Numbers: canonical.NumbersTwoPlaces}, "minor-numbers": {Numbers: canonical.NumbersMinor}, "quoted-numbers": {Numbers: canonical.NumbersQuoted},
+		"escape-form": {Escaping: canonical.EscapingForm}, "escape-percent": {Escaping: canonical.EscapingPercent}, "escape-php": {Escaping: canonical.EscapingPHP},
+		"escape-js": {Escaping: canonical.EscapingJS}, "escape-java": {Escaping: canonical.EscapingJava},
+		"php-constants": {Constants: canonical.ConstantsPHP}, "digit-constants": {Constants: canonical.ConstantsDigits},
+		"python-constants": {Constants: canonical.ConstantsPython}, "no-null": {Constants: canonical.ConstantsNoNull},
+	} {
+		want.Between = "|"
+		scheme, err := canonical.ParseScheme(`hex(fields("|", ` + text + `))`)
+		require.NoError(t, err, text)
+		got, err := scheme.Canonical(nil, m)
+		require.NoError(t, err, text)
+		wanted, err := canonical.Fields(want)(nil, m)
+		require.NoError(t, err, text)
+		require.Equal(t, string(wanted), string(got), text)
 	}
 }
 
@@ -149,10 +202,15 @@ func TestSchemeEncodings(t *testing.T) {
 }
 
 func TestSchemeKeys(t *testing.T) {
-	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
+	for form := canonical.SecretText; form.Name() != ""; form++ {
 		secret := schemeSecret
-		if form == canonical.SecretHex {
+		switch form {
+		case canonical.SecretHex:
 			secret = "00ff"
+		case canonical.SecretHexTail:
+			secret = "sk_00ff"
+		case canonical.SecretUUID, canonical.SecretUUIDBytes:
+			secret = "0b1d7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b"
 		}
 		want, err := form.Read(secret)
 		require.NoError(t, err)
@@ -224,7 +282,7 @@ func TestSchemeErrors(t *testing.T) {
 		`hex(body) base64(body)`:      `column 11: want "," or the end, not "base64"`,
 		`hex(body),`:                  `column 11: want "key" or "body unsigned", not the end`,
 		`hex(body), keys base64`:      `column 12: want "key" or "body unsigned", not "keys"`,
-		`hex(body), key`:              `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, not the end`,
+		`hex(body), key`:              `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, tail, hex-tail, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes, not the end`,
 		`hex(body), key base65`:       `column 16: unknown key form "base65", did you mean base64?`,
 		`hex(body), key hex, key hex`: `column 21: a second key`,
 		`hex(timestamp)`:              `column 5: signs neither body nor fields`,
@@ -258,9 +316,9 @@ func TestSchemeErrors(t *testing.T) {
 		`hex(json(sortd))`:                               `column 10: unknown option of json "sortd", did you mean sorted?`,
 		`hex(json(sorted, spaces, sorted))`:              `column 26: "sorted" appears twice`,
 		`hex(json(sorted spaces))`:                       `column 17: want "," or ")", not "spaces"`,
-		`hex(json())`:                                    `column 10: want one of sorted, spaces, escape-slash, escape-unicode, escape-html, short-numbers, not ")"`,
+		`hex(json())`:                                    `column 10: want one of sorted, spaces, escape-slash, escape-unicode, escape-html, escape-gson, indent, short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers, quoted-numbers, not ")"`,
 		`hex(fields)`:                                    `column 11: want "(" after fields, not ")"`,
-		`hex(fields())`:                                  `column 12: want one of sorted, as-sent, unseparated, omit-nested, flat, omit-empty, escape, omit, not ")"`,
+		`hex(fields())`:                                  `column 12: want one of sorted, as-sent, unseparated, omit-nested, flat, omit-empty, escape, omit, omit-null, php-constants, digit-constants, python-constants, no-null, short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers, quoted-numbers, escape-form, escape-percent, escape-php, escape-js, escape-java, not ")"`,
 		`hex(fields(sorted))`:                            `column 5: want a text between the fields, or "unseparated"`,
 		`hex(fields(''))`:                                `column 5: want a text between the fields, or "unseparated"`,
 		`hex(fields(unseparated, '|'))`:                  `column 5: "unseparated" is for values with no text between them`,

@@ -18,6 +18,7 @@ func (c *catalogue) addAddress() {
 	address(target, common, 2, "uri", "path with the query", needsQuery)
 	address(below, common, 3, `path-below("/")`, "the path without its first slash")
 	address(whole, common, 3, "url", "address", needsQuery)
+	address(shape{has: func(c byte) bool { return isPathByte(c) && c != '/' }}, uncommon, 4, "path-last", "last segment of the path")
 	address(host, uncommon, 5, "host path", "the host and path")
 	address(host, uncommon, 6, "host uri", "the host, path and query", needsQuery)
 	for _, scheme := range []string{"https://", "http://"} {
@@ -37,6 +38,8 @@ func (c *catalogue) addAddress() {
 	c.add(piece{kind: ofQuery, shape: host, rarity: uncommon, cost: 3, text: "sorted-query", desc: "sorted query", needs: []string{"a query that is not sorted"}})
 	c.add(piece{kind: ofHost, shape: host, cost: 2, text: "host", desc: "host"})
 
+	c.add(piece{kind: ofAddress, shelf: colonSpace, shape: target, cost: 6, text: `"(request-target): " lower(method) " " uri`, desc: "(request-target) of an HTTP signature"})
+	c.add(piece{kind: ofBody, shelf: colonSpace, shape: shape{form: digest}, cost: 5, text: `"digest: SHA-256=" base64(sha256(body))`, desc: "digest of an HTTP signature"})
 	m := &c.samples[0].message
 	if path, err := canonical.Path(nil, m); err == nil {
 		c.addFixed(ofAddress, string(path), needsEndpoint)

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	alteredPerPlan = flag.Int("discover.altered", 5, "compositions of each plan that TestAlteredMessages draws")
+	alteredPerPlan = flag.Int("discover.altered", 1, "compositions of each plan that TestAlteredMessages draws")
 	alteredSeed    = flag.Uint64("discover.altered.seed", 1, "seed of these compositions")
 )
 
@@ -396,6 +396,7 @@ func separatorsOf(c *composition) [][2]string {
 func alteredCatalogue(t *testing.T) *catalogue {
 	t.Helper()
 	n := notes("", "=")[2]
+	n.fields = append(n.fields, noteField{"user", `{"data":"a b"}`})
 	samples, err := newSamples([]Sample{{Message: n.message(), Signature: strings.Repeat("ab", 32)}})
 	require.NoError(t, err)
 	return newCatalogue(t.Context(), samples, alteredSecret, []string{"word"})

@@ -3,6 +3,8 @@ package discover
 import (
 	"fmt"
 	"strings"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 func (c *catalogue) addBody() {
@@ -16,6 +18,12 @@ func (c *catalogue) addBody() {
 	body(inText, uncommon, 4, "base64(body)", "body in base64")
 	body(inText, rare, 5, "base64url(body)", "the body in base64 of the URL alphabet", "another body")
 	body(inText, rare, 5, "hex(body)", "body in hexadecimal")
+	body(inText, rare, 5, "base64url-raw(body)", "body in base64 of the URL alphabet without padding")
+	body(inText, rare, 5, "base64(json(escape-slash, escape-unicode, short-numbers))", "body as PHP writes it, in base64", needsSlash, needsUnicode, needsWhole)
+	body(inText, rare, 5, "base64(body-sorted)", "body with sorted fields, in base64", needsOrder, needsSpace)
+	for _, form := range []string{"form", "percent", "js"} {
+		body(shape{}, rare, 6, "escaped("+form+", body)", "body escaped as "+form)
+	}
 	body(caseless, rare, 5, "lower(body)", "body in lower case", needsUpperBody)
 	body(caseless, rare, 5, "upper(body)", "body in upper case", needsLowerBody)
 
@@ -56,38 +64,124 @@ func (c *catalogue) addBody() {
 // addJSON adds the ways to write the JSON of the body anew.
 func (c *catalogue) addJSON() {
 	object := shape{form: jsonObject}
-	c.add(piece{kind: ofBody, shape: object, cost: 3, text: "body-compact", desc: "body without white space", needs: []string{needsSpace}})
-	c.add(piece{kind: ofBody, shape: object, cost: 3, text: "body-sorted", desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}})
-	options := []struct{ text, desc, need string }{
-		{"sorted", "sorted", needsOrder},
-		{"spaces", "with spaces", needsSpace},
-		{"escape-slash", "with escaped slashes", needsSlash},
-		{"escape-unicode", "with everything but ASCII escaped", needsUnicode},
-		{"escape-html", "with <, > and & escaped", needsHTML},
-		{"short-numbers", "with numbers read as float64", needsZero},
+	compact := piece{kind: ofBody, shape: object, cost: 3, text: "body-compact", part: canonical.BodyCompact, desc: "body without white space", needs: []string{needsSpace}}
+	sorted := piece{kind: ofBody, shape: object, cost: 3, text: "body-sorted", part: canonical.BodySorted, desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}}
+	c.add(compact)
+	c.add(sorted)
+	for chosen := range 1 << 4 {
+		for _, indent := range []string{"", " ", "  ", "    "} {
+			form := canonical.JSONForm{Sort: chosen&1 != 0, EscapeSlash: chosen&2 != 0, EscapeUnicode: chosen&4 != 0, EscapeHTML: chosen&8 != 0, Indent: indent}
+			if form.Spaces = indent == " "; form.Spaces {
+				form.Indent = ""
+			}
+			c.addForm(form)
+			form.EscapeHTML, form.EscapeGson = false, true
+			if !form.EscapeSlash && !form.EscapeUnicode && chosen&8 != 0 {
+				c.addForm(form)
+			}
+		}
 	}
-	for chosen := range 1 << len(options) {
-		var names []string
-		desc := "body's JSON written anew"
-		p := piece{kind: ofBody, shape: object, rarity: uncommon, text: "json", needs: []string{needsSpace}}
-		for i, o := range options {
-			if chosen>>i&1 == 0 {
-				continue
+	c.addJSONWith(compact, sorted)
+}
+
+// addForm adds a form of JSON with all forms of numbers.
+func (c *catalogue) addForm(form canonical.JSONForm) {
+	plain := c.addOther(c.jsonPiece(form, asIs()), nil)
+	for numbers := canonical.NumbersShort; numbers <= canonical.NumbersQuoted; numbers++ {
+		form.Numbers = numbers
+		c.addOther(c.jsonPiece(form, asIs()), plain)
+	}
+}
+
+// addJSONWith adds JSON with one more field, and the JSON of an object inside the body.
+func (c *catalogue) addJSONWith(texts ...piece) {
+	_, objects := c.topLevel()
+	var around []frame
+	for _, name := range objects[:min(len(objects), 3)] {
+		around = append(around, within(name))
+	}
+	for _, of := range fieldsToAdd() {
+		for _, name := range of.names {
+			around = append(around, c.with("with", name, of.text))
+			if of.text == "timestamp" || of.text == "timestamp-ms" {
+				around = append(around, c.with("with-number", name, of.text))
 			}
-			names = append(names, o.text)
-			desc += ", " + o.desc
-			p.needs = append(p.needs, o.need)
-			if o.need == needsZero {
-				p.shape.loses = losesDigits
+		}
+	}
+	for _, frame := range around {
+		for chosen := range 1 << 4 {
+			form := canonical.JSONForm{Sort: chosen&1 != 0, EscapeSlash: chosen&2 != 0, EscapeUnicode: chosen&4 != 0, Spaces: chosen&8 != 0}
+			plain := c.addOther(c.jsonPiece(form, frame), nil)
+			for numbers := canonical.NumbersShort; numbers <= canonical.NumbersPython; numbers++ {
+				form.Numbers = numbers
+				c.addOther(c.jsonPiece(form, frame), plain)
 			}
 		}
-		if len(names) > 0 {
-			p.text = fmt.Sprintf("json(%s)", strings.Join(names, ", "))
+		for _, p := range texts {
+			p = p.in(frame)
+			p.shelf, p.rarity = lists, rare
+			c.add(p)
 		}
-		if len(names) > 3 {
-			p.rarity = rare
+	}
+}
+
+// jsonPiece describes the JSON of the body in a form.
+func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
+	var names []string
+	p := piece{kind: ofBody, shape: shape{form: jsonObject}, rarity: uncommon, json: &form, part: canonical.BodyJSON(form), text: "json", needs: []string{needsSpace}, desc: "body's JSON written anew"}
+	set := func(on bool, text, desc, need string) {
+		if on {
+			names = append(names, text)
+			p.desc += ", " + desc
+			p.needs = append(p.needs, need)
 		}
-		p.cost, p.desc = 4+len(names), desc
-		c.add(p)
+	}
+	set(form.Sort, "sorted", "sorted", needsOrder)
+	set(form.Spaces, "spaces", "with spaces", needsSpace)
+	set(form.Indent != "", fmt.Sprintf("indent(%q)", form.Indent), "with a line for each field", needsSpace)
+	set(form.EscapeSlash, "escape-slash", "with escaped slashes", needsSlash)
+	set(form.EscapeUnicode, "escape-unicode", "with everything but ASCII escaped", needsUnicode)
+	set(form.EscapeHTML, "escape-html", "with <, > and & escaped", needsHTML)
+	set(form.EscapeGson, "escape-gson", "with <, >, &, = and ' escaped", needsHTML)
+	if form.Numbers != 0 {
+		name := []string{"", "short", "python", "java", "two-place", "minor", "quoted"}[form.Numbers]
+		set(true, name+"-numbers", "numbers "+name, needsWhole)
+		p.shape.loses = losesDigits
+		if form.Numbers == canonical.NumbersShort {
+			p.needs = append(p.needs, needsZero)
+		}
+		if form.Numbers > canonical.NumbersJava {
+			p.rarity, p.shape.loses = rare, ""
+		}
+	}
+	if len(names) > 0 {
+		p.text = fmt.Sprintf("json(%s)", strings.Join(names, ", "))
+	}
+	if len(names) > 3 || form.Indent != "" || form.EscapeGson {
+		p.rarity = max(p.rarity, rare)
+	}
+	p.cost = 4 + len(names)
+	if around.text != "%s" {
+		p.shelf, p.rarity = lists, rare
+	}
+	return p.in(around)
+}
+
+// addEnvelopes adds JSON objects that programs put the timestamp and the body into.
+func (c *catalogue) addEnvelopes() {
+	for i, stamp := range []string{"timestamp", "ts", "time", "t"} {
+		for j, body := range []string{"body", "data", "payload", "request"} {
+			for k, form := range []string{
+				`'{"%s":' timestamp ',"%s":' body '}'`, `'{"%s":"' timestamp '","%s":' body '}'`,
+				`'{"%s": ' timestamp ', "%s": ' body '}'`, `'{"%s":' timestamp ',"%s":' body-sorted '}'`,
+			} {
+				text := fmt.Sprintf(form, stamp, body)
+				c.add(piece{kind: ofBody, shelf: lists, rarity: rare, stamped: true, shape: shape{form: jsonObject}, cost: 8 + i + j + k, text: text, desc: "envelope " + text})
+				text = fmt.Sprintf(`'{"%s":' body ',"%s":' timestamp '}'`, body, stamp)
+				if k == 0 {
+					c.add(piece{kind: ofBody, shelf: lists, rarity: rare, stamped: true, shape: shape{form: jsonObject}, cost: 8 + i + j, text: text, desc: "envelope " + text})
+				}
+			}
+		}
 	}
 }

@@ -54,6 +54,9 @@ const (
 	lists            // all fields of the body
 	equalsSign       // labelled, as in timestamp=1700000000
 	colon            // labelled, as in timestamp:1700000000
+	colonSpace       // labelled, as in timestamp: 1700000000
+	digests          // of all fields of the body, or of its JSON
+	again            // a part that may appear a second time
 )
 
 // piece is a part, written as in the text form of a scheme, and the text that it makes of every sample.
@@ -70,11 +73,18 @@ type piece struct {
 	needs      []string // what a sample must have to tell the piece from a simpler one
 	part       paymentsvc.CanonicalFunc
 	shape      shape
+	list       *canonical.FieldList // what the piece writes, if it is all fields or JSON written anew
+	json       *canonical.JSONForm
+	around     frame    // of the list or the JSON
 	texts      []string // by sample
+	lacking    []bool   // by sample: it has no such part; nil for none
 	key        string   // see id
 }
 
-// catalogue is the pieces that exist in every sample.
+// has reports whether a sample has the piece.
+func (p *piece) has(sample int) bool { return p.lacking == nil || !p.lacking[sample] }
+
+// catalogue is the pieces that exist in some sample.
 type catalogue struct {
 	ctx     context.Context // of Find; nothing is added after its end
 	samples []*sample
@@ -91,42 +101,65 @@ func newCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secr
 	c.addAddress()
 	c.addBody()
 	c.addJSON()
+	c.addEnvelopes()
 	c.addLists()
+	c.addDigests()
 	c.addHeaders()
 	c.addFields()
 	c.addSecret()
 	c.addWords(words)
 	c.addLabelled(equalsSign, "=")
 	c.addLabelled(colon, ":")
+	c.addLabelled(colonSpace, ": ")
+	c.addAgain()
 	return c
 }
 
-// add adds a piece if every sample has it, and reports whether it did.
+// add adds a piece if a sample has it, and reports whether all have it.
 func (c *catalogue) add(p piece) bool {
-	if c.ctx.Err() != nil {
+	made := c.read(p)
+	if made == nil {
 		return false
 	}
-	if c.showsSecret(p.text) {
-		return false // the results must not hold it
+	c.pieces = append(c.pieces, made)
+	return !slices.Contains(made.lacking, true)
+}
+
+// addOther adds a piece unless it makes the texts of a simpler one, and returns the one that makes them.
+func (c *catalogue) addOther(p piece, simpler *piece) *piece {
+	made := c.read(p)
+	if made == nil || simpler != nil && made.id() == simpler.id() {
+		return simpler
 	}
-	scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody()), c.secret)
-	if err != nil {
-		c.err = err
-		return false
+	c.pieces = append(c.pieces, made)
+	return made
+}
+
+// read returns a piece with its texts, or nil if no sample has it.
+func (c *catalogue) read(p piece) *piece {
+	if c.ctx.Err() != nil || c.showsSecret(p.text) { // the results must not hold it
+		return nil
 	}
-	p.part = scheme.Canonical
+	if p.part == nil {
+		scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody()), c.secret)
+		if err != nil {
+			c.err = err
+			return nil
+		}
+		p.part = scheme.Canonical
+	}
+	p.texts, p.lacking, p.key = nil, nil, ""
 	for _, s := range c.samples {
 		text, err := p.part(nil, &s.message)
-		if err != nil {
-			return false
-		}
-		p.texts = append(p.texts, string(text))
+		p.texts, p.lacking = append(p.texts, string(text)), append(p.lacking, err != nil)
 	}
-	if p.kind < ofHeader {
+	if !slices.Contains(p.lacking, false) {
+		return nil
+	}
+	if p.kind < ofHeader && p.shelf != again {
 		p.group = int(p.kind)
 	}
-	c.pieces = append(c.pieces, &p)
-	return true
+	return &p
 }
 
 // showsSecret reports whether the secret is in a text. A secret of a few letters may be there by chance.
@@ -157,6 +190,8 @@ const (
 	needsUnicode    = "letters that are not ASCII in the body"
 	needsHTML       = "a <, > or & in the body"
 	needsZero       = "an amount that ends in a zero, such as 10.50"
+	needsWhole      = "a whole amount such as 100.00, and one such as 10.5"
+	needsConstant   = "true, false or null in the body"
 	needsNested     = "an object inside the body"
 	needsEmpty      = "an empty or null field in the body"
 	needsFormEscape = "a body value with a space, a slash or another character that HTML forms escape"
@@ -168,6 +203,8 @@ func (c *catalogue) addMessage() {
 	stamped := !slices.ContainsFunc(c.samples, func(s *sample) bool { return s.message.Timestamp == "" })
 	if stamped {
 		c.add(piece{kind: ofTimestamp, shape: timestampShape(), cost: 1, text: "timestamp", desc: "timestamp"})
+		c.add(piece{kind: ofTimestamp, shape: timestampShape(), rarity: uncommon, cost: 3, text: "timestamp-ms", desc: "timestamp in milliseconds"})
+		c.addDates()
 	}
 	method := shape{form: fixedText} // a notification comes by POST
 	c.add(piece{kind: ofMethod, shape: method, cost: 1, text: "method", desc: "method"})
@@ -193,14 +230,16 @@ func (c *catalogue) addHeaders() {
 		"Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip", "Signature", "Timestamp",
 	}
 	usual := []string{"Accept", "Accept-Language", "Cache-Control", "Pragma", "User-Agent", "Content-Encoding"}
-	names := make([]string, 0, len(c.samples[0].message.Header))
-	for name := range c.samples[0].message.Header {
-		switch {
-		case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name),
-			strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"), strings.HasPrefix(name, "Sec-"):
-			continue
+	var names []string
+	for _, s := range c.samples {
+		for name := range s.message.Header {
+			switch {
+			case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name), slices.Contains(names, name),
+				strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"), strings.HasPrefix(name, "Sec-"):
+				continue
+			}
+			names = append(names, name)
 		}
-		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -238,19 +277,38 @@ func (c *catalogue) addWords(words []string) {
 	}
 }
 
+// addDates adds the timestamp as a date.
+func (c *catalogue) addDates() {
+	for i, layout := range []string{
+		"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.000Z", "Mon, 02 Jan 2006 15:04:05 GMT", "2006-01-02T15:04:05", "20060102150405",
+		"2006-01-02 15:04:05", "20060102T150405Z", "2006-01-02T15:04:05+00:00", "Mon, 02 Jan 2006 15:04:05 -0700", "2006-01-02", "20060102",
+	} {
+		c.add(piece{
+			kind: ofTimestamp, shape: shape{has: isHeaderByte}, rarity: rare, cost: 4 + i, text: fmt.Sprintf("date(%q)", layout),
+			desc: fmt.Sprintf("timestamp as a date such as %q", layout),
+		})
+	}
+}
+
+// addAgain adds parts that some texts begin and end with.
+func (c *catalogue) addAgain() {
+	c.add(piece{kind: ofTimestamp, shelf: again, group: c.group("again timestamp"), shape: timestampShape(), cost: 4, text: "timestamp", desc: "timestamp"})
+	c.add(piece{kind: ofSecret, shelf: again, group: c.group("again secret"), shape: shape{form: fixedText}, cost: 5, text: "secret", desc: "secret"})
+}
+
 // addLabelled adds the plain pieces with a label before them.
 func (c *catalogue) addLabelled(on shelf, equals string) {
 	for _, p := range slices.Clone(c.pieces) {
-		if p.shelf != plain || p.rarity > uncommon || p.kind == ofBody && p.cost > 2 || p.kind == ofAddress && p.cost > 3 {
+		if p.shelf != plain || p.rarity > uncommon && p.kind != ofTimestamp || p.kind == ofBody && p.cost > 2 || p.kind == ofAddress && p.cost > 3 {
 			continue
 		}
 		for i, name := range labelsOf(p) {
 			labelled := *p
-			labelled.shelf, labelled.texts = on, nil
+			labelled.shelf = on
 			labelled.rarity = max(p.rarity, min(i, uncommon))
 			labelled.shape.label = name + equals + p.shape.label
 			labelled.cost = p.cost + 1 + i
-			labelled.text = fmt.Sprintf("%q %s", name+equals, p.text)
+			labelled.text, labelled.part = fmt.Sprintf("%q %s", name+equals, p.text), canonical.Labelled(name+equals, p.part)
 			labelled.desc = name + equals + " and " + p.desc
 			c.add(labelled)
 		}
@@ -261,13 +319,13 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 func labelsOf(p *piece) []string {
 	switch p.kind {
 	case ofTimestamp:
-		return []string{"timestamp", "ts", "t", "time"}
+		return []string{"timestamp", "ts", "t", "time", "date", "nonce"}
 	case ofMethod:
 		return []string{"method"}
 	case ofAddress:
 		return []string{"path", "uri", "url"}
 	case ofBody:
-		return []string{"body", "data", "payload"}
+		return []string{"body", "data", "payload", "digest", "request_body"}
 	case ofQuery:
 		return []string{"query"}
 	case ofHost:
@@ -279,9 +337,9 @@ func labelsOf(p *piece) []string {
 	case ofHeader:
 		name := strings.ToLower(p.names[0])
 		if short := strings.TrimPrefix(name, "x-"); short != name {
-			return []string{name, short}
+			return []string{name, short, p.names[0], strings.ReplaceAll(short, "-", "_")}
 		}
-		return []string{name}
+		return []string{name, p.names[0]}
 	case ofField:
 		last := p.names[len(p.names)-1]
 		if len(p.names) > 1 {

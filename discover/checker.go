@@ -7,6 +7,7 @@ import (
 	"encoding"
 	"encoding/binary"
 	"hash"
+	"slices"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -61,7 +62,8 @@ func stateAfter(block []byte, pad byte) []byte {
 // checker compares the HMACs of texts with those wanted. It takes half the time of crypto/hmac: it starts from the
 // states of the key, writes the padding in place and reads the sum from the state.
 type checker struct {
-	wanted []string // the sums that explain the sample
+	wanted []string  // the sums that explain the sample
+	first  [256]bool // their first bytes
 
 	hash       saver
 	state      []byte
@@ -75,7 +77,8 @@ type checker struct {
 const wordsAt = 4
 
 func newChecker(wanted []string) *checker {
-	c := &checker{wanted: wanted}
+	c := &checker{}
+	c.want(wanted)
 	h, ok := sha256.New().(saver)
 	if !ok {
 		return c
@@ -121,12 +124,20 @@ func (c *checker) matches(k *key, state []byte, done int, buf []byte, n int) boo
 	} else {
 		sum = c.sum(k, state, done, buf, n)
 	}
-	for _, wanted := range c.wanted {
-		if string(sum) == wanted {
-			return true
-		}
+	if !c.first[sum[0]] {
+		return false
 	}
-	return false
+	_, found := slices.BinarySearch(c.wanted, string(sum))
+	return found
+}
+
+// want sets the sums that matches looks for.
+func (c *checker) want(sums []string) {
+	c.wanted, c.first = slices.Clone(sums), [256]bool{}
+	slices.Sort(c.wanted)
+	for _, sum := range sums {
+		c.first[sum[0]] = true
+	}
 }
 
 // sum returns the HMAC, in bytes that the next call overwrites.

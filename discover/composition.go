@@ -2,6 +2,7 @@ package discover
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,25 +28,51 @@ type wrapping struct {
 }
 
 func wrappings() []*wrapping {
-	hashed := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(paymentsvc.Hex, p) }
-	raw := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.SHA256(canonical.Raw, p) }
 	encoded := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 		return canonical.Encode(base64.StdEncoding, p)
 	}
-	return []*wrapping{
-		{"hex(sha256(%s))", "SHA-256 in hexadecimal of %s", hashed, ""},
-		{"sha256(%s)", "bytes of the SHA-256 of %s", raw, ""},
+	const most = 21
+	list := append(make([]*wrapping, 0, most), []*wrapping{
 		{"base64(%s)", "base64 of %s", encoded, ""},
 		{"lower(%s)", "%s, all in lower case", canonical.Lower, losesCase},
 		{"upper(%s)", "%s, all in upper case", canonical.Upper, losesCase},
+		{"escaped(form, %s)", "%s, escaped as in a form", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+			return canonical.Escaped(canonical.EscapingForm, p)
+		}, ""},
+		{"escaped(percent, %s)", "%s, escaped", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+			return canonical.Escaped(canonical.EscapingPercent, p)
+		}, ""},
+	}...)
+	for _, d := range []struct {
+		text, desc string
+		digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	}{{"sha256", "SHA-256", canonical.SHA256}, {"md5", "MD5", canonical.MD5}, {"sha512", "SHA-512", canonical.SHA512}, {"sha1", "SHA-1", canonical.SHA1}} {
+		for _, e := range []struct {
+			text, desc string
+			encoding   paymentsvc.Encoding
+		}{
+			{"hex(%s)", "%s in hexadecimal", paymentsvc.Hex}, {"%s", "bytes of the %s", canonical.Raw},
+			{"HEX(%s)", "%s in upper-case hexadecimal", paymentsvc.HexUpper}, {"base64(%s)", "%s in base64", base64.StdEncoding},
+		} {
+			list = append(list, &wrapping{
+				fmt.Sprintf(e.text, d.text+"(%s)"), fmt.Sprintf(e.desc, d.desc) + " of %s",
+				func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return d.digest(e.encoding, p) }, "",
+			})
+		}
 	}
+	return list
 }
+
+var errLacking = errors.New("discover: the sample has no such part")
 
 // text returns what the composition makes of a sample.
 func (c *composition) text(sample int) (string, error) {
 	var b strings.Builder
 	b.WriteString(c.lead)
 	for i, p := range c.pieces {
+		if !p.has(sample) {
+			return "", errLacking
+		}
 		if i > 0 {
 			b.WriteString(c.gaps[i-1])
 		}

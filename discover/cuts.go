@@ -41,8 +41,8 @@ func fieldShape(path []string) shape {
 
 func listShape(l canonical.FieldList) shape {
 	s := shape{list: &l}
-	if l.Escape {
-		s.has = func(c byte) bool { return isFormText(c) || strings.IndexByte(l.Equals+l.Between, c) >= 0 }
+	if l.Escaping != canonical.EscapingNone {
+		s.has = func(c byte) bool { return isEscaped(c) || strings.IndexByte(l.Equals+l.Between, c) >= 0 }
 	}
 	return s
 }
@@ -53,6 +53,9 @@ func isLetterOrDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20
 
 // isFormText reports whether url.QueryEscape writes c.
 func isFormText(c byte) bool { return isLetterOrDigit(c) || strings.IndexByte("-_.~+%", c) >= 0 }
+
+// isEscaped reports whether a text that is escaped in any way can have c.
+func isEscaped(c byte) bool { return isFormText(c) || strings.IndexByte("!*'()", c) >= 0 }
 
 // isPathByte reports whether an escaped path can have c.
 func isPathByte(c byte) bool {
@@ -184,7 +187,7 @@ func disjoint(a, b func(byte) bool) bool {
 // listCut says how a list of fields can be cut in two ways, or returns "". Only names and values that are escaped stay
 // between their separators.
 func listCut(l *canonical.FieldList) string {
-	separates := func(text string) bool { return hasOther(text, isFormText) }
+	separates := func(text string) bool { return hasOther(text, isEscaped) }
 	switch {
 	case l.Between == "" && !l.Names:
 		return "the values of the fields run into each other"
@@ -192,7 +195,7 @@ func listCut(l *canonical.FieldList) string {
 		return "the names and values of the fields run into each other"
 	case !l.Names:
 		return fmt.Sprintf("the names of the fields are not signed, and a value can contain %q", l.Between)
-	case !l.Escape, !separates(l.Between), !separates(l.Equals):
+	case l.Escaping == canonical.EscapingNone, !separates(l.Between), !separates(l.Equals):
 		return fmt.Sprintf("a value can contain %q", l.Between)
 	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(knownFields(), func(name string) bool { return strings.Contains(name, l.Path) }):
 		return fmt.Sprintf("a nested field is written like one whose name contains %q", l.Path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -48,7 +49,7 @@ func TestCheckerAgreesWithCryptoHMAC(t *testing.T) {
 				}
 				require.True(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
 
-				c.wanted = c.wanted[:1]
+				c.want([]string{"another"})
 				require.False(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
 			}
 		})
@@ -246,27 +247,24 @@ func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	}
 }
 
-func TestMostTellingSample(t *testing.T) {
-	sample := func(body string) *sample { return &sample{message: paymentsvc.Message{Body: []byte(body)}} }
-	for name, tt := range map[string]struct {
-		bodies []string
-		texts  [][]string // of the pieces, by sample
-		want   int
-	}{
-		"the one with the fewest empty parts":       {[]string{"1", "333", "22"}, [][]string{{"", "x", ""}, {"x", "x", "x"}}, 1},
-		"of equals, the one with the shortest body": {[]string{"333", "22", "333"}, [][]string{{"x", "x", "x"}}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := &catalogue{}
-			for _, body := range tt.bodies {
-				c.samples = append(c.samples, sample(body))
-			}
-			for _, texts := range tt.texts {
-				c.pieces = append(c.pieces, &piece{texts: texts})
-			}
-			require.Equal(t, tt.want, c.mostTelling())
-		})
+var falseTrials = flag.Int("discover.false", 1000, "random signatures that TestNoFalseFinds looks for at once")
+
+// A random signature must not be found: the sums of all compositions are compared with many at once.
+func TestNoFalseFinds(t *testing.T) {
+	effort := 0.0005
+	if *falseTrials > 1000 {
+		effort = 1
 	}
+	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`)}
+	f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}}, Options{Secret: "secret-of-the-test", Effort: effort})
+	require.NoError(t, err)
+	encodings := make([]reading, *falseTrials)
+	for i := range encodings {
+		encodings[i].sum = sum("secret-of-the-test", []byte(fmt.Sprint("nothing that is searched ", i)))
+	}
+	f.samples[0].encodings = encodings
+	require.Nil(t, f.run(context.Background(), 0))
+	t.Logf("%d compositions, each compared with %d signatures", f.search.tried.Load(), len(encodings))
 }
 
 // BenchmarkSearch reports how many compositions a second are tried on all cores.
@@ -282,7 +280,7 @@ func BenchmarkSearch(b *testing.B) {
 			b.ReportAllocs()
 			f.search.tried.Store(0)
 			for b.Loop() {
-				if f.run(context.Background(), 0, f.stages) != nil {
+				if f.run(context.Background(), 0) != nil {
 					b.Fatal("found what is not there")
 				}
 			}

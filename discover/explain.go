@@ -11,40 +11,49 @@ import (
 // explain turns a hit into matches. The hit reveals the text that was signed; reading this text yields all its
 // compositions, without another hash.
 func (f *finder) explain(h *hit, result *Result) {
-	all := f.readings(h)
-	slices.SortStableFunc(all, func(a, b *composition) int { return cmp.Compare(a.cost(), b.cost()) })
-
-	whole := slices.DeleteFunc(slices.Clone(all), func(c *composition) bool { return len(f.explained(c, h)) < len(f.samples) })
+	whole, some := f.readings(h)
 	if len(whole) == 0 {
-		f.partial(all, h, result)
+		f.partial(some, h, result)
 		return
 	}
 	if best := f.matches(whole, h, result); best != nil {
+		result.Partial = nil
 		f.undecided(best, whole, result)
 	}
 }
 
-// readings returns the compositions of the text of the hit, each text with its simplest pieces only. The hit is one of
-// them.
-func (f *finder) readings(h *hit) []*composition {
+// readings returns the compositions of the text of the hit, each text with its simplest pieces only: those that explain
+// all samples, and some of the others. The hit is one of them.
+func (f *finder) readings(h *hit) (whole, some []*composition) {
 	plainHit := h.composition
 	plainHit.wrap = nil
 	text, _ := plainHit.text(f.primary) // without a wrapping it cannot fail
-	r := &reader{text: text, classes: f.classes(text)}
+	seen := map[string]bool{}
+	keep := func(c *composition) (enough bool) {
+		c = f.wrapped(c, h)
+		id := c.id()
+		if seen[id] {
+			return false
+		}
+		seen[id] = true
+		if len(f.explained(c, h)) == len(f.samples) {
+			whole = append(whole, c)
+		} else if len(some) < mostReadings {
+			some = append(some, c)
+		}
+		return len(whole) >= mostReadings
+	}
+	keep(&h.composition)
+	r := &reader{text: text, classes: f.classes(text), keep: keep}
+	r.siblings(h.composition, 0, f.primary)
 	r.alike()
-	if !slices.ContainsFunc(r.found, func(c *composition) bool { return len(f.explained(f.wrapped(c, h), h)) == len(f.samples) }) {
+	if len(whole) == 0 {
 		r.mixed()
 	}
-	list := []*composition{&h.composition}
-	seen := map[string]bool{h.composition.id(): true}
-	for _, c := range r.found {
-		c = f.wrapped(c, h)
-		if id := c.id(); !seen[id] {
-			seen[id] = true
-			list = append(list, c)
-		}
-	}
-	return list
+	byCost := func(a, b *composition) int { return cmp.Compare(a.cost(), b.cost()) }
+	slices.SortStableFunc(whole, byCost)
+	slices.SortStableFunc(some, byCost)
+	return whole, some
 }
 
 func (f *finder) wrapped(c *composition, h *hit) *composition {
@@ -60,10 +69,7 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 		if err != nil {
 			continue
 		}
-		f.check.wanted = nil
-		for _, e := range s.encodings {
-			f.check.wanted = append(f.check.wanted, e.sum)
-		}
+		f.check.want(s.sums())
 		buf := append([]byte(text), make([]byte, paddingSpace)...)
 		if f.check.matches(&h.key, h.key.inner, 0, buf, len(text)) {
 			indexes = append(indexes, i)
@@ -127,6 +133,9 @@ func (f *finder) variants(list []*composition, c *composition, from int, classes
 func (p *piece) id() string {
 	if p.key == "" {
 		p.key = fmt.Sprintf("%q", p.texts)
+		if slices.Contains(p.lacking, true) {
+			p.key += fmt.Sprint(p.lacking)
+		}
 	}
 	return p.key
 }
@@ -159,7 +168,7 @@ func (f *finder) match(c *composition, h *hit, s spelling) Match {
 		Text:        c.scheme(s.text, h.key.form),
 		SecretForm:  h.key.form,
 		Description: fmt.Sprintf("HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc),
-		Warnings:    c.warnings(f.catalogue.fieldNames()),
+		Warnings:    append(c.warnings(f.catalogue.fieldNames()), f.spaceWarning(c)...),
 	}
 	code, err := canonical.GoCode(m.Text)
 	if err == nil {
@@ -185,8 +194,16 @@ func (f *finder) partial(all []*composition, h *hit, result *Result) {
 	for _, c := range all {
 		most = max(most, len(f.explained(c, h)))
 	}
+	if len(result.Partial) > 0 && most < len(result.Partial[0].Samples) {
+		return
+	}
+	if len(result.Partial) > 0 && most > len(result.Partial[0].Samples) {
+		result.Partial = nil
+	}
+	const mostOfASample = 3
+	enough := len(result.Partial) + mostOfASample
 	for _, c := range all {
-		if len(f.explained(c, h)) < most || len(result.Partial) == 3 {
+		if len(f.explained(c, h)) < most || len(result.Partial) == enough {
 			continue
 		}
 		for _, e := range f.samples[f.primary].encodings {

@@ -13,11 +13,13 @@ func FindKnowing(ctx context.Context, samples []Sample, o Options, signed ...str
 	if err != nil {
 		return Result{}, err
 	}
-	for _, st := range f.stages {
-		for i := range st.groups {
-			st.groups[i].keep(func(text string) bool {
-				return slices.ContainsFunc(signed, func(s string) bool { return strings.Contains(s, text) })
-			})
+	for _, stages := range f.stages {
+		for _, st := range stages {
+			for i := range st.groups {
+				st.groups[i].keep(func(text string) bool {
+					return slices.ContainsFunc(signed, func(s string) bool { return strings.Contains(s, text) })
+				})
+			}
 		}
 	}
 	result := f.find(ctx)
@@ -31,10 +33,11 @@ func FindKnowing(ctx context.Context, samples []Sample, o Options, signed ...str
 func (g *stageGroup) keep(wanted func(text string) bool) {
 	var texts []string
 	var pieces []*piece
+	var odd []bool
 	for i, text := range g.texts {
 		if wanted(text) {
-			texts, pieces = append(texts, text), append(pieces, g.pieces[i])
+			texts, pieces, odd = append(texts, text), append(pieces, g.pieces[i]), append(odd, g.isOdd(i))
 		}
 	}
-	g.texts, g.pieces = texts, pieces
+	g.texts, g.pieces, g.odd = texts, pieces, odd
 }

@@ -36,20 +36,20 @@ func members(object []byte) (list []member, ok bool) {
 	return list, true
 }
 
-// topLevelNames returns the names of the first sample's fields, and reports whether all bodies are JSON objects.
-func (c *catalogue) topLevelNames() (names []string, ok bool) {
-	for i, s := range c.samples {
-		list, ok := members(s.message.Body)
-		if !ok {
-			return nil, false
-		}
+// topLevel returns the names of the fields of all bodies, and of those that hold an object.
+func (c *catalogue) topLevel() (names, objects []string) {
+	for _, s := range c.samples {
+		list, _ := members(s.message.Body)
 		for _, f := range list {
-			if i == 0 {
+			if !slices.Contains(names, f.name) {
 				names = append(names, f.name)
+			}
+			if f.value[0] == '{' && !slices.Contains(objects, f.name) {
+				objects = append(objects, f.name)
 			}
 		}
 	}
-	return names, true
+	return names, objects
 }
 
 // fieldsTried limits the fields of a body that are tried one by one.
@@ -59,10 +59,7 @@ func (c *catalogue) addFields() {
 	var paths [][]string
 	seen := map[string]bool{}
 	for _, s := range c.samples {
-		list, ok := members(s.message.Body)
-		if !ok {
-			return
-		}
+		list, _ := members(s.message.Body)
 		for _, path := range leaves(nil, nil, list) {
 			if key := strings.Join(path, "\x00"); !seen[key] {
 				seen[key] = true
@@ -90,13 +87,34 @@ func (c *catalogue) addField(path []string) {
 	}
 	names := quoted(path)
 	p.text = fmt.Sprintf("field(%s)", names)
-	if c.add(p) {
+	all := c.add(p)
+	c.addNumbers(p)
+	if all {
 		return
 	}
 	p.text, p.cost = fmt.Sprintf(`field-or("", %s)`, names), p.cost+2
 	p.desc += ", or nothing where it is absent"
 	c.add(p)
 }
+
+// addNumbers adds the other ways to write a field that is a number.
+func (c *catalogue) addNumbers(p piece) {
+	plain := c.read(p)
+	isAmount := p.names[len(p.names)-1] == "amount"
+	if plain == nil || !isAmount && !slices.ContainsFunc(plain.texts, func(text string) bool { return strings.ContainsAny(text, ".eE") }) {
+		return
+	}
+	for i, form := range numberForms() {
+		other := p
+		other.rarity, other.cost, other.needs = max(p.rarity, uncommon), p.cost+3+i, []string{needsWhole}
+		other.part = nil
+		other.text, other.desc = fmt.Sprintf("number(%s, %s)", form, p.text), fmt.Sprintf("%s, numbers %s", p.desc, form)
+		c.addOther(other, plain)
+	}
+}
+
+// numberForms are the forms of numbers, the likeliest first.
+func numberForms() []string { return []string{"short", "python", "two-place", "java", "minor"} }
 
 func quoted(texts []string) string {
 	list := make([]string, len(texts))

@@ -1,7 +1,7 @@
 // Package discover finds out how a signature is composed from one message that carries a correct one, since the
 // interface document does not show it (section 5). [Find] searches the compositions of the parts of package canonical.
-// [Match.Text] is what was found, in one line that [canonical.ParseSchemeWith] reads. examples/discover is Find on the
-// command line.
+// [Match.Text] is what was found, in one line that [canonical.ParseSchemeWith] reads. The command
+// paymentsvc discover is Find on the command line.
 package discover
 
 import (
@@ -27,9 +27,10 @@ type Options struct {
 	// Words are texts that the canonical string may hold and no sample does, such as a partner id, the name of an API
 	// key or a version.
 	Words []string
-	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: some hundred million compositions,
-	// which take ten to twenty seconds on two cores with SHA-256 in hardware. Fewer are tried for large bodies, which
-	// take longer.
+	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: some hundred million compositions for
+	// each sample, which take ten to fifteen seconds on two cores with SHA-256 in hardware. 10 tries ten times as many
+	// where there are more; [Result.Hints] says so when all were tried. Fewer are tried for large bodies, which take
+	// longer.
 	Effort float64
 	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
 	Workers int
@@ -53,9 +54,9 @@ type Options struct {
 //
 // A composition that fits is not always a safe one: see [Match.Warnings].
 //
-// Not searched are signatures other than HMAC-SHA256, a part that appears twice, texts that are neither in a sample
-// nor in Options.Words, parts of a body that is not JSON, more than a few single fields in an order of their own, and
-// different separators in long compositions.
+// Not searched are signatures other than HMAC-SHA256, texts that are neither in a sample nor in Options.Words, parts of a
+// body that is not JSON, more than eight single fields in an order of their own, and different separators in long
+// compositions.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
 	if ctx == nil {
@@ -78,7 +79,10 @@ func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	case ctx.Err() != nil:
 		return result, ended(ctx, result.Tried)
 	default:
-		result.Hints = f.hints(&result)
+		if len(result.Partial) == 0 {
+			result.Hints = f.keyHints(ctx)
+		}
+		result.Hints = append(result.Hints, f.hints(&result)...)
 		return result, fmt.Errorf("discover: %w: %d were tried", ErrNoMatch, result.Tried)
 	}
 }
@@ -93,8 +97,9 @@ type finder struct {
 	samples   []*sample
 	keys      []key
 	catalogue *catalogue
-	primary   int // index of the sample that is searched
-	stages    []*stage
+	primary   int        // index of the sample that is searched
+	order     []int      // of the samples
+	stages    [][]*stage // by sample
 	search    search
 	check     *checker
 	progress  chan string // what is being searched; nil without Options.Progress
@@ -128,15 +133,17 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	if f.catalogue.err != nil {
 		return nil, f.catalogue.err
 	}
-	f.primary = f.catalogue.mostTelling()
-	f.stages = f.catalogue.stages(f.primary, f.keys, o.Effort)
+	f.order = f.catalogue.order()
+	for i := range samples {
+		f.stages = append(f.stages, f.catalogue.stages(i, f.keys, o.Effort))
+	}
 	return f, nil
 }
 
 // newKeys returns the readings of the secret, each key once.
 func newKeys(secret paymentsvc.Secret) (keys []key) {
 	seen := map[paymentsvc.Secret]bool{}
-	for form := canonical.SecretText; form <= canonical.SecretSHA256Hex; form++ {
+	for form := canonical.SecretText; form.Name() != ""; form++ {
 		k, err := form.Read(secret)
 		if err != nil || seen[k] {
 			continue
@@ -147,37 +154,38 @@ func newKeys(secret paymentsvc.Secret) (keys []key) {
 	return keys
 }
 
-// find searches the primary sample. If nothing explains it, it tries whether something simple explains another one.
+// find searches one sample after the other, until what explains one explains all. So a sample that does not fit, or has
+// many fields, loses nothing that another one has.
 func (f *finder) find(ctx context.Context) (result Result) {
-	h := f.run(ctx, f.primary, f.stages)
-	for _, st := range f.stages {
-		result.Covered = append(result.Covered, Coverage{st.what, st.maxParts(), st.total, st.done})
+	for _, i := range f.order {
+		f.primary = i
+		if h := f.run(ctx, i); h != nil {
+			f.explain(h, &result)
+		}
+		if len(result.Matches) > 0 || ctx.Err() != nil {
+			break
+		}
 	}
-	if h == nil && len(f.samples) > 1 {
-		quick := min(f.options.Effort, 0.05)
-		for i := range f.samples {
-			if i == f.primary || h != nil || ctx.Err() != nil {
-				continue
-			}
-			if h = f.run(ctx, i, f.catalogue.stages(i, f.keys, quick)); h != nil {
-				f.primary = i
-			}
+	for i, st := range f.stages[0] {
+		covered := Coverage{What: st.what, Done: true}
+		for _, stages := range f.stages {
+			covered.MaxParts = max(covered.MaxParts, stages[i].maxParts())
+			covered.Compositions += stages[i].total
+			covered.Done = covered.Done && (stages[i].done || stages[i].total == 0)
+		}
+		covered.Done = covered.Done && covered.Compositions > 0
+		if covered.Compositions > 0 || !st.short {
+			result.Covered = append(result.Covered, covered)
 		}
 	}
 	result.Tried = f.search.tried.Load()
-	if h != nil {
-		f.explain(h, &result)
-	}
 	return result
 }
 
 // run searches one sample.
-func (f *finder) run(ctx context.Context, sample int, stages []*stage) *hit {
-	f.search.wanted = nil
-	for _, r := range f.samples[sample].encodings {
-		f.search.wanted = append(f.search.wanted, r.sum)
-	}
-	for _, st := range stages {
+func (f *finder) run(ctx context.Context, sample int) *hit {
+	f.search.reset(f.samples[sample].sums())
+	for _, st := range f.stages[sample] {
 		if f.progress != nil {
 			f.progress <- st.what
 		}

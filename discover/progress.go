@@ -8,8 +8,10 @@ func (f *finder) reportProgress(start time.Time) (stop func()) {
 		return func() {}
 	}
 	total := int64(0)
-	for _, st := range f.stages {
-		total += st.total
+	for _, stages := range f.stages {
+		for _, st := range stages {
+			total += st.total
+		}
 	}
 	f.progress = make(chan string)
 	ended := make(chan struct{})

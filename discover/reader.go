@@ -19,7 +19,7 @@ func (f *finder) classes(text string) []*class {
 	var list []*class
 	known := map[string]*class{}
 	for _, p := range f.catalogue.pieces {
-		if !strings.Contains(text, p.texts[f.primary]) || p.texts[f.primary] == "" && p.kind != ofNothing {
+		if !p.has(f.primary) || !strings.Contains(text, p.texts[f.primary]) || p.texts[f.primary] == "" && p.kind != ofNothing {
 			continue
 		}
 		id := fmt.Sprint(p.group, p.id())
@@ -34,6 +34,7 @@ func (f *finder) classes(text string) []*class {
 	for _, c := range list {
 		slices.SortStableFunc(c.pieces, func(a, b *piece) int { return cmp.Compare(a.cost, b.cost) })
 	}
+	slices.SortStableFunc(list, func(a, b *class) int { return cmp.Compare(a.pieces[0].cost, b.pieces[0].cost) })
 	return list
 }
 
@@ -41,7 +42,8 @@ func (f *finder) classes(text string) []*class {
 type reader struct {
 	text    string
 	classes []*class
-	found   []*composition
+	keep    func(*composition) (enough bool)
+	enough  bool
 	steps   int // of this reading
 	total   int // of all readings
 
@@ -61,9 +63,30 @@ const (
 	mostPieces   = 9
 )
 
+// siblings reads the text as the hit does, with other pieces of the same groups.
+func (r *reader) siblings(c composition, at, primary int) {
+	if at == len(c.pieces) {
+		r.enough = r.enough || r.keep(&c)
+		return
+	}
+	p := c.pieces[at]
+	for _, class := range r.classes {
+		r.total++
+		if r.enough || r.total > mostTotal {
+			return
+		}
+		if class.group == p.group && class.text == p.texts[primary] {
+			r.siblings(*c.with(at, class.pieces[0]), at+1, primary)
+		}
+	}
+}
+
 // alike reads with the same separator between all pieces.
 func (r *reader) alike() {
 	for _, gap := range separators(allSeparators) {
+		if !strings.Contains(r.text, gap) {
+			continue
+		}
 		for _, e := range (after | around | newline).edges(gap) {
 			for _, trail := range e.trails {
 				r.read([]string{gap}, e.lead, trail)
@@ -94,7 +117,7 @@ func (r *reader) from(rest string) {
 	for _, c := range r.classes {
 		r.steps++
 		r.total++
-		if r.steps > mostSteps || r.total > mostTotal || len(r.found) >= mostReadings {
+		if r.steps > mostSteps || r.total > mostTotal || r.enough {
 			return
 		}
 		if r.used[c.group] || !strings.HasPrefix(rest, c.text) || c.text == "" && !r.showsNothing() {
@@ -134,7 +157,7 @@ func (r *reader) take() {
 	if len(r.pieces) == 1 && len(r.gaps) == 1 && r.gaps[0] != "" && r.edge.lead == "" && r.trail == "" {
 		return // the same as with nothing for a separator
 	}
-	r.found = append(r.found, &composition{
+	r.enough = r.keep(&composition{
 		pieces: slices.Clone(r.pieces),
 		gaps:   slices.Clone(r.chosen),
 		lead:   r.edge.lead,

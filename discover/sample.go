@@ -39,6 +39,14 @@ type reading struct {
 	sum string
 }
 
+// sums returns the sums that the signature may encode.
+func (s *sample) sums() (list []string) {
+	for _, r := range s.encodings {
+		list = append(list, r.sum)
+	}
+	return list
+}
+
 // spelling is an encoding as in the text form of a scheme, and in words.
 type spelling struct{ text, desc string }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -23,6 +24,12 @@ type search struct {
 	stop  atomic.Bool
 	mutex sync.Mutex
 	found *hit
+}
+
+// reset prepares for the search of other sums.
+func (s *search) reset(wanted []string) {
+	s.wanted, s.found = wanted, nil
+	s.stop.Store(false)
 }
 
 // run searches one stage, and reports whether to go on with the next.
@@ -67,12 +74,13 @@ func (s *stage) jobs() (jobs []job) {
 		for _, gap := range gaps {
 			for _, e := range s.frames.edges(gap) {
 				for g := range s.groups {
-					kind := s.groups[g].kind
-					if kind == ofNothing && gap == "" || !kind.core() && s.extras == 0 {
+					if !s.groups[g].kind.core() && s.extras == 0 {
 						continue
 					}
 					for t := range s.groups[g].texts {
-						jobs = append(jobs, job{&s.keys[k], gap, e, g, t})
+						if s.fits(&s.groups[g], t, gap) {
+							jobs = append(jobs, job{&s.keys[k], gap, e, g, t})
+						}
 					}
 				}
 			}
@@ -94,9 +102,13 @@ type worker struct {
 	path    []place  // by depth
 	used    uint64   // groups
 	extras  int
+	odds    int
+	last    int // group of the last extra, where they are ascending
 	tried   int64
 	pending int // blocks hashed since the last look at ctx
 
+	around  paymentsvc.CanonicalFunc // of a stage that wraps
+	message paymentsvc.Message
 	wrapped []byte
 }
 
@@ -113,6 +125,9 @@ func newWorker(s *search, st *stage) *worker {
 		check:  newChecker(s.wanted),
 		states: make([][]byte, st.max+1),
 		path:   make([]place, st.max),
+	}
+	if st.wrap != nil {
+		w.around = st.wrap.part(canonical.Body)
 	}
 	longest := 0 // no composition is longer than all pieces at their longest
 	for _, g := range st.groups {
@@ -131,7 +146,7 @@ const longestGap = 8
 
 func (w *worker) do(ctx context.Context, j *job) {
 	w.ctx, w.job = ctx, j
-	w.used, w.extras = 0, 0
+	w.used, w.extras, w.odds, w.last = 0, 0, 0, -1
 	n := copy(w.buf, j.edge.lead)
 	w.states[0] = append(w.states[0][:0], j.key.inner...)
 	w.place(0, place{j.group, j.text, ""}, n, 0)
@@ -144,7 +159,7 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	n += copy(w.buf[n:], p.gap)
 	n += copy(w.buf[n:], g.texts[p.text])
 	w.path[depth] = p
-	if depth+1 >= st.min {
+	if depth+1 >= st.min && (st.odds == 0 || w.odds > 0 || g.isOdd(p.text)) {
 		for _, trail := range w.job.edge.trails {
 			if !w.try(depth, n+copy(w.buf[n:], trail), done, trail) {
 				return false
@@ -157,15 +172,18 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	if st.wrap == nil {
 		w.states[depth+1], done = w.check.stateAt(w.states[depth+1][:0], w.states[depth], done, w.buf, n)
 	}
+	extras, odds, last := w.extras, w.odds, w.last
 	w.used |= 1 << p.group
 	if !g.kind.core() {
 		w.extras++
+		w.last = p.group
+	}
+	if g.isOdd(p.text) {
+		w.odds++
 	}
 	goOn := w.deeper(depth+1, n, done)
 	w.used &^= 1 << p.group
-	if !g.kind.core() {
-		w.extras--
-	}
+	w.extras, w.odds, w.last = extras, odds, last
 	return goOn
 }
 
@@ -174,11 +192,14 @@ func (w *worker) deeper(depth, n, done int) bool {
 	st := w.stage
 	for i := range st.groups {
 		g := &st.groups[i]
-		if w.used>>i&1 != 0 || !g.kind.core() && w.extras == st.extras {
+		if w.used>>i&1 != 0 || !g.kind.core() && (w.extras == st.extras || st.ascending && i < w.last) {
 			continue
 		}
 		if st.mixed {
 			for t := range g.texts {
+				if w.tooOdd(g, t) {
+					continue
+				}
 				for _, gap := range st.gaps {
 					if g.kind != ofNothing && !w.place(depth, place{i, t, gap}, n, done) {
 						return false
@@ -187,16 +208,27 @@ func (w *worker) deeper(depth, n, done int) bool {
 			}
 			continue
 		}
-		if g.kind == ofNothing && w.job.gap == "" {
-			continue
-		}
 		for t := range g.texts {
-			if !w.place(depth, place{i, t, w.job.gap}, n, done) {
+			if st.fits(g, t, w.job.gap) && !w.tooOdd(g, t) && !w.unsorted(depth, g.texts[t]) && !w.place(depth, place{i, t, w.job.gap}, n, done) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// tooOdd reports whether a text is one odd text too many.
+func (w *worker) tooOdd(g *stageGroup, text int) bool {
+	return w.stage.odds > 0 && w.odds == w.stage.odds && g.isOdd(text)
+}
+
+// unsorted reports whether a text belongs before the one that is in place.
+func (w *worker) unsorted(depth int, text string) bool {
+	if !w.stage.sorted {
+		return false
+	}
+	last := w.path[depth-1]
+	return text <= w.stage.groups[last.group].texts[last.text]
 }
 
 // blocksBetweenLooks is how much is hashed between two looks at the context: a millisecond of work, or a few without
@@ -228,7 +260,8 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 
 // wrap returns the wrapped text, with space for the padding.
 func (w *worker) wrap(n int) ([]byte, int) {
-	w.wrapped, _ = w.stage.wrap.part(canonical.Literal(string(w.buf[:n])))(w.wrapped[:0], nil) // a literal never fails
+	w.message.Body = w.buf[:n]
+	w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // nothing that is around the body fails
 	n = len(w.wrapped)
 	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
 	return w.wrapped, n

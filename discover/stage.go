@@ -1,6 +1,8 @@
 package discover
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -11,13 +13,19 @@ type stage struct {
 	groups    []stageGroup
 	min, max  int      // pieces in a composition
 	extras    int      // most pieces that are not of a core kind
+	odds      int      // most texts that are odd, of which there is one at least; 0 for any number
+	ascending bool     // fields are in the order of their groups
+	sorted    bool     // all texts are in the order of their bytes
+	own       bool     // a list of fields fits only the separator inside it
 	bodyAtEnd bool     // the body is first or last
 	gaps      []string // what may stand between two pieces
 	mixed     bool     // each gap is chosen by itself; otherwise all are alike
 	frames    frames
 	keys      []key
 	wrap      *wrapping
+	wanted    int   // max of the plan; max is less if there are too many
 	total     int64 // compositions, for all keys
+	short     bool  // it is the rest of the stage before it
 	done      bool  // all were tried
 }
 
@@ -34,7 +42,11 @@ type stageGroup struct {
 	kind   kind
 	texts  []string
 	pieces []*piece // one for each text, the simplest
+	odd    []bool   // for each text; nil for none
 }
+
+// isOdd reports whether a text counts for the stage's odds.
+func (g *stageGroup) isOdd(text int) bool { return g.odd != nil && g.odd[text] }
 
 // frames says what may surround a composition.
 type frames uint8
@@ -65,22 +77,17 @@ func (f frames) edges(separator string) []edge {
 	return []edge{plain, {lead: separator, trails: []string{"", separator}}}
 }
 
-// mostTelling returns the sample to search: the one with the fewest empty pieces, which leave no trace, and of those
-// the one with the shortest body, which is hashed fastest.
-func (c *catalogue) mostTelling() int {
-	best, fewest := 0, math.MaxInt
-	for i, s := range c.samples {
-		empty := 0
-		for _, p := range c.pieces {
-			if p.texts[i] == "" {
-				empty++
-			}
-		}
-		if empty < fewest || empty == fewest && len(s.message.Body) < len(c.samples[best].message.Body) {
-			best, fewest = i, empty
-		}
+// order returns the samples in the order of the search: first the one with the shortest body, which has the fewest
+// fields and is hashed fastest.
+func (c *catalogue) order() []int {
+	order := make([]int, len(c.samples))
+	for i := range order {
+		order[i] = i
 	}
-	return best
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(len(c.samples[a].message.Body), len(c.samples[b].message.Body))
+	})
+	return order
 }
 
 // stages makes the stages of a sample. effort scales their limits; a large body, which takes longer, lowers them.
@@ -90,33 +97,87 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	all := plans()
 	list := make([]*stage, 0, len(all))
 	for _, p := range all {
-		s := &stage{
-			what: p.what, groups: c.stageGroups(sample, p.take), min: max(p.min, 1), max: p.max, extras: p.extras,
-			bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
-		}
-		for _, k := range keys {
-			if k.rarity(keys) <= p.keyRarity {
-				s.keys = append(s.keys, k)
+		s := c.stage(sample, keys, p)
+		limit := p.limit * scale * float64(len(s.keys))
+		s.fit(limit)
+		list = append(list, s, s.rest(limit-float64(s.total)))
+	}
+	return append(list, c.wider(sample, keys, all, list, effort)...)
+}
+
+// rounds is how often more effort widens the plans.
+const rounds = 3
+
+// wider makes the stages of more effort than 1: the plans with longer compositions, all separators and all readings of the
+// secret, as far as they leave room for.
+func (c *catalogue) wider(sample int, keys []key, all []plan, base []*stage, effort float64) (list []*stage) {
+	left := 0.0
+	for _, s := range base {
+		left += float64(s.total) * (effort - 1) / effort
+	}
+	for round := 1; round <= rounds && effort > 1; round++ {
+		for i, p := range all {
+			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
+			p.max, p.gaps, p.keyRarity = p.max+round-1, separators(allSeparators), rare
+			p.frames |= after | newline
+			if p.extras > 0 {
+				p.extras += round - 1
 			}
+			if p.mixed {
+				p.gaps = separators(someSeparators)
+			}
+			s := c.stage(sample, keys, p)
+			s.fit(left / float64(len(all)-i))
+			left -= float64(s.total)
+			list = append(list, s)
 		}
-		s.fit(p.limit * scale * float64(len(s.keys)))
-		list = append(list, s)
 	}
 	return list
 }
 
-// stageGroups returns the groups of the pieces that take selects.
-func (c *catalogue) stageGroups(sample int, take func(*piece) bool) []stageGroup {
+// rest makes a stage of the longest compositions, with common separators, where the stage had to leave them out.
+func (s *stage) rest(limit float64) *stage {
+	rest := *s
+	rest.what += ", longer ones with common separators"
+	rest.min, rest.max, rest.frames, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
+	for few := fewSeparators; few > 1 && !s.mixed && rest.total == 0 && s.max < s.wanted; few /= 2 {
+		rest.max, rest.gaps = s.wanted, s.gaps[:min(few, len(s.gaps))]
+		rest.fit(limit)
+	}
+	return &rest
+}
+
+// stage makes the stage of a plan.
+func (c *catalogue) stage(sample int, keys []key, p plan) *stage {
+	s := &stage{
+		what: p.what, groups: c.stageGroups(sample, p), min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
+		ascending: p.ascending, own: p.own, sorted: p.sorted, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
+	}
+	for _, k := range keys {
+		if k.rarity(keys) <= p.keyRarity {
+			s.keys = append(s.keys, k)
+		}
+	}
+	return s
+}
+
+// stageGroups returns the groups of the pieces that a plan takes.
+func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	var groups []stageGroup
 	at := map[int]int{}
+	places := map[int]map[string]int{} // of the texts, by group
 	for _, p := range c.pieces {
-		if p.rarity == onlyExplains || !take(p) {
+		odd := plan.odd != nil && p.rarity != onlyExplains && plan.odd(p)
+		if p.rarity == onlyExplains || !p.has(sample) || !odd && !plan.take(p) {
 			continue
 		}
 		text := p.texts[sample]
 		if text == "" && p.kind != ofNothing {
 			continue
+		}
+		if odd && plan.take(p) {
+			odd = false
 		}
 		i, known := at[p.group]
 		if !known {
@@ -126,16 +187,20 @@ func (c *catalogue) stageGroups(sample int, take func(*piece) bool) []stageGroup
 			i = len(groups)
 			at[p.group] = i
 			groups = append(groups, stageGroup{kind: p.kind})
+			places[i] = map[string]int{}
 		}
 		g := &groups[i]
-		if same := slices.Index(g.texts, text); same >= 0 {
+		if same, known := places[i][text]; known {
 			if p.cost < g.pieces[same].cost {
 				g.pieces[same] = p
 			}
+			g.odd[same] = g.odd[same] && odd
 			continue
 		}
+		places[i][text] = len(g.texts)
 		g.texts = append(g.texts, text)
 		g.pieces = append(g.pieces, p)
+		g.odd = append(g.odd, odd)
 	}
 	return groups
 }
@@ -157,7 +222,7 @@ func (s *stage) fit(limit float64) {
 func (s *stage) count() float64 {
 	sum := 0.0
 	if s.mixed {
-		orders := s.orders(true)
+		orders := s.orders("")
 		for n := s.min; n <= s.max; n++ {
 			sum += orders[n] * math.Pow(float64(len(s.gaps)), float64(n-1))
 		}
@@ -168,7 +233,7 @@ func (s *stage) count() float64 {
 		for _, e := range s.frames.edges(gap) {
 			edges += len(e.trails)
 		}
-		orders := s.orders(gap == "")
+		orders := s.orders(gap)
 		for n := s.min; n <= s.max; n++ {
 			sum += orders[n] * float64(edges)
 		}
@@ -176,50 +241,94 @@ func (s *stage) count() float64 {
 	return sum * float64(len(s.keys))
 }
 
-// orders counts, by length, the ways to choose and order pieces. An empty piece needs a separator to show.
-func (s *stage) orders(withoutNothing bool) []float64 {
-	bodies := 0
-	// sets[n][x] counts the choices of n pieces of which x are no core ones.
-	sets := make([][]float64, s.max+1)
-	for n := range sets {
-		sets[n] = make([]float64, s.extras+1)
+// fits reports whether a text may be beside a separator. An empty piece needs one to show.
+func (s *stage) fits(g *stageGroup, text int, gap string) bool {
+	if g.kind == ofNothing {
+		return gap != ""
 	}
-	sets[0][0] = 1
-	for _, g := range s.groups {
+	return !s.own || g.pieces[text].list == nil || g.pieces[text].list.Between == gap
+}
+
+// orders counts, by length, the ways to choose and order pieces beside a separator.
+func (s *stage) orders(gap string) []float64 {
+	var bodies [2]float64 // the plain and the odd texts of a body that is at an end
+	odds := s.odds
+	if odds == 0 {
+		odds = s.max
+	}
+	// sets[n][x][o] counts the choices of n pieces of which x are no core ones, and o are odd.
+	sets := make([][][]float64, s.max+1)
+	for n := range sets {
+		sets[n] = make([][]float64, s.extras+1)
+		for x := range sets[n] {
+			sets[n][x] = make([]float64, odds+1)
+		}
+	}
+	sets[0][0][0] = 1
+	for i := range s.groups {
+		g := &s.groups[i]
+		var texts [2]float64
+		for t := range g.texts {
+			switch {
+			case !s.fits(g, t, gap):
+			case g.isOdd(t):
+				texts[1]++
+			default:
+				texts[0]++
+			}
+		}
 		if s.bodyAtEnd && g.kind == ofBody {
-			bodies = len(g.texts)
+			bodies = texts
 			continue
 		}
-		if withoutNothing && g.kind == ofNothing {
-			continue
-		}
-		for n := s.max; n > 0; n-- {
-			for x := s.extras; x >= 0; x-- {
-				switch {
-				case g.kind.core():
-					sets[n][x] += sets[n-1][x] * float64(len(g.texts))
-				case x > 0:
-					sets[n][x] += sets[n-1][x-1] * float64(len(g.texts))
+		s.choose(sets, texts, g.kind.core())
+	}
+	orders := make([]float64, s.max+1)
+	for n := range orders {
+		for x := range sets[n] {
+			for o, count := range sets[n][x] {
+				if o > 0 || s.odds == 0 {
+					orders[n] += count * s.arrangements(n, x)
 				}
 			}
 		}
 	}
-	orders := make([]float64, s.max+1)
-	factorial := 1.0
-	for n := range orders {
-		if n > 0 {
-			factorial *= float64(n)
-		}
-		for _, count := range sets[n] {
-			orders[n] += count * factorial
-		}
-	}
-	for n := s.max; n > 0 && bodies > 0; n-- { // with the body first, or last
+	for n := s.max; n > 0 && bodies != [2]float64{}; n-- { // with the body first, or last
 		places := 2.0
 		if n == 1 {
 			places = 1
 		}
-		orders[n] += orders[n-1] * float64(bodies) * places
+		orders[n] += orders[n-1] * (bodies[0] + bodies[1]) * places
 	}
 	return orders
+}
+
+// choose adds the choices that have one of the texts of a group, plain ones and odd ones.
+func (s *stage) choose(sets [][][]float64, texts [2]float64, core bool) {
+	extra := 1
+	if core {
+		extra = 0
+	}
+	for n := len(sets) - 1; n > 0; n-- {
+		for x := len(sets[n]) - 1; x >= extra; x-- {
+			for o := len(sets[n][x]) - 1; o >= 0; o-- {
+				sets[n][x][o] += sets[n-1][x-extra][o] * texts[0]
+				if o > 0 {
+					sets[n][x][o] += sets[n-1][x-extra][o-1] * texts[1]
+				}
+			}
+		}
+	}
+}
+
+// arrangements counts the orders of n pieces of which extras are no core ones.
+func (s *stage) arrangements(n, extras int) float64 {
+	count := 1.0
+	for i := 2; i <= n && !s.sorted; i++ {
+		count *= float64(i)
+	}
+	for i := 2; i <= extras && s.ascending; i++ {
+		count /= float64(i)
+	}
+	return count
 }

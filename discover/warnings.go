@@ -14,6 +14,8 @@ const (
 	losesDigits = "numbers are signed as float64: of a number with more than 16 digits the last ones can be changed"
 )
 
+const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew when it was captured, the service may sign its bytes: capture them"
+
 // warnings says, in one sentence each, what a composition lets somebody change in a recorded message. fields are the
 // fields that the messages have. It looks at the structure alone.
 func (c *composition) warnings(fields []string) (list []string) {
@@ -29,6 +31,26 @@ func (c *composition) warnings(fields []string) (list []string) {
 		list = append(list, c.wrap.loses)
 	}
 	return append(list, c.unsigned(fields)...)
+}
+
+// spaceWarning warns of white space that is not signed, if a sample has some: it may not have been there when it was sent.
+func (f *finder) spaceWarning(c *composition) []string {
+	spaced := func(s *sample) bool {
+		compact, err := canonical.BodyCompact(nil, &s.message)
+		return err == nil && len(compact) < len(s.message.Body)
+	}
+	if slices.ContainsFunc(c.pieces, (*piece).leavesSpace) && slices.ContainsFunc(f.samples, spaced) {
+		return []string{spaceUnsigned}
+	}
+	return nil
+}
+
+// leavesSpace reports whether a piece is the body without the white space that it had.
+func (p *piece) leavesSpace() bool {
+	if p.kind != ofBody || p.list != nil || !slices.Contains(p.needs, needsSpace) {
+		return false
+	}
+	return strings.Contains(p.text, "json") || strings.Contains(p.text, "body-")
 }
 
 // cutInTwoWays says what cannot be told apart in the text, and what follows, or returns "".
@@ -99,6 +121,10 @@ func (c *composition) unsigned(fields []string) (list []string) {
 	for _, p := range c.pieces {
 		stamped = stamped || p.kind == ofTimestamp || p.stamped
 		switch {
+		case p.around.inside != "":
+			for _, name := range fields {
+				signed[name] = signed[name] || strings.HasPrefix(name, p.around.inside+".")
+			}
 		case p.kind == ofField:
 			signed[strings.Join(p.names, ".")] = true
 		case p.shape.list != nil:

@@ -44,7 +44,14 @@ func TestWarnings(t *testing.T) {
 			`the text can be cut in two ways: a value can contain "&", so a recorded message can be accepted as another one`, "fields that are not signed can be changed: status",
 		}},
 		"no field of the body": {".", []string{"timestamp", "path"}, []string{"nothing of the body is signed, so it can be changed"}},
-		"one field of two":     {".", []string{"timestamp", `field("status")`}, []string{"fields that are not signed can be changed: order_id"}},
+		"a digest of values that run together": {".", []string{"timestamp", "hex(md5(fields(sorted, unseparated)))"}, []string{
+			`the text can be cut in two ways: the values of the fields run into each other, so a recorded message can be accepted as another one, such as order "1" with status 2 as order "12"`,
+		}},
+		"an object inside the body": {".", []string{"timestamp", `within("user", fields(sorted, "|"))`}, []string{
+			`the text can be cut in two ways: the names of the fields are not signed, and a value can contain "|", so a recorded message can be accepted as another one`,
+			"fields that are not signed can be changed: order_id and status",
+		}},
+		"one field of two": {".", []string{"timestamp", `field("status")`}, []string{"fields that are not signed can be changed: order_id"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, c.composition(t, tt.sep, tt.texts...).warnings(fields))

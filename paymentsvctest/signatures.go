@@ -3,15 +3,17 @@ package paymentsvctest
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // SignatureFault is a request with a wrong timestamp or signature, and why.
@@ -180,11 +182,10 @@ func (s *Server) otherSecrets(p Project) []namedSecret {
 		{"the secret and a space: trim what comes from a file", paymentsvc.Secret(text + " ")},
 		{"the secret without the white space around it", paymentsvc.Secret(strings.TrimSpace(text))},
 	}
-	if key, err := hex.DecodeString(text); err == nil {
-		others = append(others, namedSecret{"the bytes that the secret spells in hexadecimal", paymentsvc.Secret(key)})
-	}
-	if key, err := base64.StdEncoding.DecodeString(text); err == nil {
-		others = append(others, namedSecret{"the bytes that the secret spells in base64", paymentsvc.Secret(key)})
+	for form := canonical.SecretHex; form.Name() != ""; form++ {
+		if key, err := form.Read(p.Secret); err == nil {
+			others = append(others, namedSecret{"the secret read as " + form.String(), key})
+		}
 	}
 	for _, other := range s.cfg.Projects {
 		if other.ID != p.ID {
@@ -226,15 +227,19 @@ func otherMessages(m *paymentsvc.Message, basePath string) []namedMessage {
 	if buf.Reset(); json.Indent(&buf, m.Body, "", "  ") == nil {
 		body("the body indented", bytes.Clone(buf.Bytes()))
 	}
-	if fields, err := parseObject(m.Body); err == nil {
-		body("the body with a space behind each colon and comma", spaced(m.Body))
-		body("the body with its fields sorted", encode(fields))
+	for _, form := range writings() {
+		if written, err := canonical.BodyJSON(form.json)(nil, m); err == nil {
+			body(form.name, written)
+		}
 	}
 	if seconds, err := strconv.ParseInt(m.Timestamp, 10, 64); err == nil {
 		for _, off := range []int64{-1, 1, -2, 2, -3, 3} {
 			add("another timestamp than the header's", func(m *paymentsvc.Message) { m.Timestamp = strconv.FormatInt(seconds+off, 10) })
 		}
 		add("the timestamp in milliseconds", func(m *paymentsvc.Message) { m.Timestamp += "000" })
+		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.000Z", http.TimeFormat, time.DateTime} {
+			add("the timestamp as a date", func(m *paymentsvc.Message) { m.Timestamp = time.Unix(seconds, 0).UTC().Format(layout) })
+		}
 	}
 	add("no timestamp", func(m *paymentsvc.Message) { m.Timestamp = "" })
 	add("the method in lower case", func(m *paymentsvc.Message) { m.Method = strings.ToLower(m.Method) })
@@ -253,21 +258,40 @@ func otherMessages(m *paymentsvc.Message, basePath string) []namedMessage {
 	return others
 }
 
-// spaced writes JSON as some languages do by default.
-func spaced(text []byte) []byte {
-	var out []byte
-	inString, escaped := false, false
-	for _, c := range text {
-		out = append(out, c)
-		if !inString && (c == ':' || c == ',') {
-			out = append(out, ' ')
-		}
-		if c == '"' && !escaped {
-			inString = !inString
-		}
-		escaped = inString && c == '\\' && !escaped
+type namedForm struct {
+	name string
+	json canonical.JSONForm
+}
+
+// writings returns the ways in which programs write JSON anew.
+func writings() []namedForm {
+	form := func(name string, set func(*canonical.JSONForm)) namedForm {
+		f := namedForm{name: name}
+		set(&f.json)
+		return f
 	}
-	return out
+	const most = 12
+	list := append(make([]namedForm, 0, most), []namedForm{
+		form("the body with a space behind each colon and comma", func(f *canonical.JSONForm) { f.Spaces = true }),
+		form("the body with its fields sorted", func(f *canonical.JSONForm) { f.Sort = true }),
+		form("the body with numbers as JavaScript writes them", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersShort }),
+		form("the body with slashes escaped, as PHP writes it", func(f *canonical.JSONForm) { f.EscapeSlash, f.Numbers = true, canonical.NumbersShort }),
+		form("the body with slashes and letters escaped, as PHP writes it", func(f *canonical.JSONForm) {
+			f.EscapeSlash, f.EscapeUnicode, f.Numbers = true, true, canonical.NumbersShort
+		}),
+		form("the body as Python writes it", func(f *canonical.JSONForm) {
+			f.Spaces, f.EscapeUnicode, f.Numbers = true, true, canonical.NumbersPython
+		}),
+		form("the body with numbers as Java writes them", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersJava }),
+		form("the body with numbers of two decimal places", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersTwoPlaces }),
+		form("the body with numbers in quotes", func(f *canonical.JSONForm) { f.Numbers = canonical.NumbersQuoted }),
+	}...)
+	for _, f := range list[3:6] {
+		f.name += ", with its fields sorted"
+		f.json.Sort = true
+		list = append(list, f)
+	}
+	return list
 }
 
 // excerpt is how many bytes on each side of a difference are shown.

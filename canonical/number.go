@@ -1,0 +1,135 @@
+package canonical
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// NumberForm says how a program writes a number that it has read from JSON.
+type NumberForm int
+
+const (
+	// NumbersAsSent keeps the digits of the message. It is the zero value.
+	NumbersAsSent NumberForm = iota
+	// NumbersShort is a float64 as JavaScript and Go write it, and PHP from 0.0001 up to 1e15: 100.50 becomes 100.5, and 7.0
+	// becomes 7.
+	NumbersShort
+	// NumbersPython is a float as Python writes it: 100.50 becomes 100.5, 7.0 stays, and 1e16 becomes 1e+16. Integers stay.
+	NumbersPython
+	// NumbersJava is a double as Java writes it: 100.50 becomes 100.5, and 12000000.0 becomes 1.2E7. Integers stay.
+	NumbersJava
+	// NumbersTwoPlaces has two decimal places: 100.5 becomes 100.50. Among fields, it changes the field amount and numbers
+	// that are not integers. More decimal places are an error.
+	NumbersTwoPlaces
+	// NumbersMinor is in the minor unit of two decimal places: 100.5 becomes 10050, of the same fields as NumbersTwoPlaces.
+	NumbersMinor
+	// NumbersQuoted is a text: in JSON it is in quotes.
+	NumbersQuoted
+)
+
+// Number is part, which must be one JSON number, in another form. It returns an error if part is not a number.
+func Number(form NumberForm, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+	return transformed("Number", part, func(dst, text []byte) ([]byte, error) {
+		if _, err := paymentsvc.ParseAmount(string(text)); err != nil {
+			return nil, errors.New("canonical: the part of Number is not a number")
+		}
+		return form.write(dst, text, true)
+	})
+}
+
+// transformed changes the text of a part.
+func transformed(name string, part paymentsvc.CanonicalFunc, change func(dst, text []byte) ([]byte, error)) paymentsvc.CanonicalFunc {
+	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		if part == nil {
+			return nil, fmt.Errorf("canonical: the part of %s is nil", name)
+		}
+		text, err := part(nil, m)
+		if err != nil {
+			return nil, err
+		}
+		return change(dst, text)
+	}
+}
+
+// write appends a JSON number. isAmount reports whether an integer is an amount too.
+func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
+	integer := !bytes.ContainsAny(number, ".eE")
+	switch f {
+	case NumbersShort:
+		return jsonWriter{shortNumbers: true}.number(dst, number), nil
+	case NumbersPython, NumbersJava:
+		value, err := strconv.ParseFloat(string(number), 64)
+		switch {
+		case integer || err != nil: // or too large for a float64
+			return append(dst, number...), nil //nolint:nilerr // it keeps its digits
+		case f == NumbersPython:
+			return appendPython(dst, value), nil
+		default:
+			return appendJava(dst, value), nil
+		}
+	case NumbersTwoPlaces, NumbersMinor:
+		if integer && !isAmount {
+			break
+		}
+		return appendMinor(dst, number, f == NumbersTwoPlaces)
+	}
+	return append(dst, number...), nil
+}
+
+// appendMinor appends an amount in its minor unit, or with two decimal places.
+func appendMinor(dst, number []byte, places bool) ([]byte, error) {
+	amount, err := paymentsvc.ParseAmount(string(number))
+	if err != nil {
+		return nil, errors.New("canonical: a number is too long for an amount")
+	}
+	units, err := amount.Minor(2)
+	switch {
+	case err != nil:
+		return nil, errors.New("canonical: a number has more than two decimal places, or is too large")
+	case places:
+		return append(dst, paymentsvc.AmountFromMinor(units, 2).String()...), nil
+	}
+	return strconv.AppendInt(dst, units, 10), nil
+}
+
+func appendPython(dst []byte, f float64) []byte {
+	if exponent := exponentOf(f); exponent < -4 || exponent >= 16 {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+	return appendFloat(dst, f)
+}
+
+func appendJava(dst []byte, f float64) []byte {
+	exponent := exponentOf(f)
+	if f == 0 || -3 <= exponent && exponent < 7 {
+		return appendFloat(dst, f)
+	}
+	mantissa, _, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	dst = append(dst, mantissa...)
+	if !strings.Contains(mantissa, ".") {
+		dst = append(dst, ".0"...)
+	}
+	return strconv.AppendInt(append(dst, 'E'), int64(exponent), 10)
+}
+
+// appendFloat appends a float without an exponent, with one decimal place at least.
+func appendFloat(dst []byte, f float64) []byte {
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
+	if bytes.IndexByte(dst[start:], '.') < 0 {
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// exponentOf returns the decimal exponent of a float.
+func exponentOf(f float64) int {
+	_, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	n, _ := strconv.Atoi(exponent) // always a number
+	return n
+}

@@ -1,0 +1,122 @@
+package discover
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// hints says what to check if nothing was found, the likeliest first.
+func (f *finder) hints(result *Result) (hints []string) {
+	if len(result.Partial) > 0 {
+		p := result.Partial[0]
+		return []string{
+			fmt.Sprintf("%s explains %s, and not the other samples: look at how those were captured, and with which project's secret they were signed",
+				p.Expr, strings.Join(p.Samples, ", ")),
+			"where requests and notifications are signed in different ways, search them apart and use canonical.ByKind",
+		}
+	}
+	if kinds(f.samples) > 1 {
+		hints = append(hints, "requests and notifications may be signed in different ways: search them apart")
+	}
+	hints = append(hints, "the secret: is it the secret key of the very project that the sample is from, whole, and not rotated since?")
+	fewest := 0
+	for _, s := range f.samples {
+		hints = append(hints, s.hints()...)
+		if list, _ := members(s.message.Body); fewest == 0 || len(list) < fewest {
+			fewest = len(list)
+		}
+	}
+	hints = append(hints, "the capture: body and headers byte for byte as they went over the wire, not formatted and not decoded, and the path as the service sees it, before any proxy")
+	if fewest > 2 {
+		hints = append(hints, fmt.Sprintf("another sample, with as short a body as there is: a get_balance request has two fields, and these samples have %d, so longer texts can be tried", fewest))
+	}
+	if len(f.options.Words) == 0 {
+		hints = append(hints, "words that the text may hold and no sample does, such as the partner id, the project id or the name of an API key: Options.Words")
+	}
+	hints = append(hints, "the service's own name for its way to sign: everything here is HMAC-SHA256, as section 5 of the interface document says")
+	return append(hints, f.effortHint())
+}
+
+// hints says what the sample lacks, so that it was not tried.
+func (s *sample) hints() (hints []string) {
+	add := func(lacks bool, text string) {
+		if lacks {
+			hints = append(hints, s.name+": "+text)
+		}
+	}
+	list, isObject := members(s.message.Body)
+	add(len(bytes.TrimRight(s.message.Body, " \t\r\n")) < len(s.message.Body), "its body ends in white space: did it, on the wire?")
+	add(s.message.URL == nil || s.message.URL.Host == "", "it has no host, so the host and the whole address were not tried")
+	add(s.message.URL == nil, "it has no address, so the path was not tried")
+	add(!isObject && len(s.message.Body) > 0, "its body is not a JSON object, so its fields were not tried")
+	add(len(list) > fieldsTried, fmt.Sprintf("it has %d fields, of which %d were tried one by one", len(list), fieldsTried))
+	return hints
+}
+
+// effortHint says what was left out for lack of effort, or that all was tried.
+func (f *finder) effortHint() string {
+	var cut []string
+	for i, st := range f.stages[f.order[0]] {
+		stages := f.stages[f.order[0]]
+		reached := st.maxParts()
+		if i+1 < len(stages) && stages[i+1].short {
+			reached = max(reached, stages[i+1].maxParts())
+		}
+		if !st.short && reached < min(st.wanted, len(st.groups)) {
+			cut = append(cut, fmt.Sprintf("%s (up to %d of %d parts)", st.what, reached, min(st.wanted, len(st.groups))))
+		}
+	}
+	if len(cut) == 0 && f.options.Effort > 1 {
+		return "more effort does not help: all that Find knows to try with this sample was tried"
+	}
+	text := fmt.Sprintf("more effort: Options.Effort %g takes ten times as long, and tries more readings of the secret, separators and longer compositions", 10*max(1, f.options.Effort))
+	if len(cut) > 0 {
+		text += "; not tried in full: " + strings.Join(cut[:min(3, len(cut))], "; ")
+	}
+	return text
+}
+
+func kinds(samples []*sample) int {
+	seen := map[paymentsvc.MessageKind]bool{}
+	for _, s := range samples {
+		seen[s.message.Kind] = true
+	}
+	return len(seen)
+}
+
+// keyHints tries simple compositions with keys that no form of the secret is, and names the one that fits.
+func (f *finder) keyHints(ctx context.Context) []string {
+	const simple = 2_000_000
+	s, text := f.samples[f.order[0]], string(f.options.Secret)
+	words := map[paymentsvc.Secret]string{
+		paymentsvc.Secret(text + s.message.Timestamp): "the secret followed by the timestamp",
+		paymentsvc.Secret(s.message.Timestamp + text): "the timestamp followed by the secret",
+		paymentsvc.Secret(text + "\n"):                "the secret and a line break",
+		paymentsvc.Secret(text + "\r\n"):              "the secret and a line break of Windows",
+		paymentsvc.Secret(text + " "):                 "the secret and a space",
+		paymentsvc.Secret(text + "&"):                 "the secret and an ampersand",
+		paymentsvc.Secret(strings.ToUpper(text)):      "the secret in upper case",
+		paymentsvc.Secret(strings.ToLower(text)):      "the secret in lower case",
+	}
+	var odd []key
+	for secret := range words {
+		if !slices.ContainsFunc(f.keys, func(k key) bool { return k.secret == secret }) {
+			odd = append(odd, newKey(canonical.SecretText, secret))
+		}
+	}
+	f.search.reset(s.sums())
+	for _, st := range f.catalogue.stages(f.order[0], odd, min(1, f.options.Effort)) {
+		if st.total > simple || f.search.run(ctx, st) || f.search.found == nil {
+			continue
+		}
+		h := f.search.found
+		return []string{fmt.Sprintf("the key: %s is signed with %s, which is no form of a secret: pass that key, or write a Signer", h.composition.describe(), words[h.key.secret])}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package discover_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/discover"
+)
+
+var schemesFile = flag.String("discover.schemes", "testdata/catalogue.tsv", "table of the schemes that TestFindSchemes searches for")
+
+var only = flag.String("discover.only", "", "text in the schemes that TestFindSchemes searches for, without -discover.long too")
+
+// scheme is a line of the table: a way to sign that is documented in public, or a family, as this service would use it.
+type scheme struct{ name, source, messages, text string }
+
+func schemes(t *testing.T) (list []scheme) {
+	t.Helper()
+	file, err := os.Open(*schemesFile)
+	require.NoError(t, err)
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if cells := strings.Split(lines.Text(), "\t"); !strings.HasPrefix(cells[0], "#") {
+			require.Len(t, cells, 4, "%q", cells)
+			list = append(list, scheme{cells[0], cells[1], cells[2], cells[3]})
+		}
+	}
+	return list
+}
+
+// secret returns one that can be read in the scheme's form.
+func (s scheme) secret() paymentsvc.Secret {
+	_, form, _ := strings.Cut(s.text, ", key ")
+	return map[string]paymentsvc.Secret{
+		"hex": "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056", "base64": "c2VjcmV0IGtleSBvZiB0aGUgYWNjb3VudA==",
+		"base64-tail": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "uuid": "0b1d7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b", "tail": "sk_live_9f3Zr0tQ7yKb",
+	}[form] + map[bool]paymentsvc.Secret{true: "p7Vq!kd83.Zr-2"}[form == "" || strings.Contains(form, "sha") || strings.Contains(form, "md5")]
+}
+
+// exchange returns three messages: two to search, as docs/signing.md advises, and one to sign.
+func exchange(messages string) (list [3]paymentsvc.Message) {
+	headers := []string{"X-Request-Id", "req-1f", "X-Nonce", "n0nce1", "X-Api-Key", "pk-77"}
+	const base = "https://api.pay.example/v1/"
+	switch messages {
+	case "payments":
+		list[0] = post(base+"init_payout", "1700000000", `{"partner_id":17,"project_id":42,"amount":100.00,"destination":"79001234567","user_data":"order-1"}`, headers...)
+		list[1] = post(base+"init_payout", "1700000977", `{"partner_id":17,"project_id":42,"amount":10.50,"destination":"79007654321","user_data":"order/2"}`, headers...)
+	case "notifications":
+		list[0] = received("https://shop.example/hooks", "1700000000", `{"event":"payment.status_changed","order_id":"5f0c7a1e","status":2,"status_description":"SUCCESS","status_code":0,"amount":100.0,"user_data":"order/1"}`, headers...)
+		list[1] = received("https://shop.example/hooks", "1700000977", `{"event":"payout.status_changed","order_id":"0d39e7b9","status":3,"status_description":"FAILURE","status_code":51,"amount":10.5}`, headers...)
+	default:
+		list[0] = post(base+"get_balance", "1700000000", `{"partner_id":17,"project_id":42}`, headers...)
+		list[1] = post(base+"init_payment/card", "1700000977", `{"partner_id":17,"project_id":42,"amount":100.00,"user_data":"order/1 é","payer":{"name":"Ann Lee","email":"ann@example.com"}}`, headers...)
+	}
+	headers = []string{"X-Request-Id", "req-3a", "X-Nonce", "n0nce3", "X-Api-Key", "pk-77"}
+	list[2] = post(base+"init_payout", "1700009999", `{"partner_id":17,"project_id":42,"amount":7.50,"destination":"79005556677","user_data":"order/3 ü"}`, headers...)
+	if messages == "notifications" {
+		list[2] = received("https://shop.example/hooks", "1700009999", `{"event":"refund.status_changed","order_id":"c39e7b91","status":2,"status_description":"SUCCESS","status_code":0,"amount":7.25,"user_data":"order/3"}`, headers...)
+	}
+	return list
+}
+
+// TestFindSchemes searches for every scheme of the table with two samples, and wants most to sign a third message.
+func TestFindSchemes(t *testing.T) {
+	tried, found, third, silent, slowest := 0, 0, 0, 0, time.Duration(0)
+	list := schemes(t)
+	for i, s := range list {
+		if !*long && *only == "" && i%16 != 0 || !strings.Contains(s.text, *only) {
+			continue
+		}
+		tried++
+		wanted, key, err := canonical.ParseSchemeWith(s.text, s.secret())
+		require.NoError(t, err, s.text)
+		var samples []discover.Sample
+		var signed []string
+		for i, m := range exchange(s.messages) {
+			if i == 1 {
+				m.Header.Set("X-Request-Id", "req-2b")
+				m.Header.Set("X-Nonce", "n0nce2")
+			}
+			signature, err := wanted.Signature(key, &m)
+			require.NoError(t, err, s.text)
+			samples = append(samples, discover.Sample{Message: m, Signature: signature})
+			text, err := wanted.Canonical(nil, &m)
+			require.NoError(t, err)
+			signed = append(signed, string(text), m.Timestamp+m.Method+m.URL.Path+string(m.Body)) // the latter is encoded as a whole in some
+		}
+		o := discover.Options{Secret: s.secret(), MaxMatches: 1000, Words: []string{"5000"}}
+		var result discover.Result
+		if *long {
+			result, err = discover.Find(context.Background(), samples[:2], o)
+		} else {
+			result, err = discover.FindKnowing(context.Background(), samples[:2], o, signed[:2]...)
+		}
+		slowest = max(slowest, result.Elapsed)
+		if err != nil {
+			t.Logf("not found in %v: %s: %s", result.Elapsed.Round(time.Millisecond), s.name, s.text)
+			if len(result.Partial) > 0 {
+				t.Log("   PARTIAL", result.Partial[0].Text, result.Partial[0].Samples)
+			}
+			continue
+		}
+		found++
+		best := result.Matches[0]
+		if got, err := best.Scheme.Signature(best.Secret, &samples[2].Message); err == nil && got == samples[2].Signature {
+			third++
+			continue
+		}
+		if len(result.Undecided) == 0 {
+			silent++
+		}
+		t.Logf("wrong for a third message, %d undecided: %s: %s for %s", len(result.Undecided), s.name, best.Text, s.text)
+	}
+	t.Logf("of %d found %d, third message signed %d, wrong in silence %d, slowest %v", tried, found, third, silent, slowest)
+	require.Zero(t, silent)
+	least := 7 // in ten of the few that are drawn by default
+	if tried > 50 {
+		least = 9
+	}
+	require.GreaterOrEqual(t, 10*third, least*tried)
+}
