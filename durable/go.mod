@@ -7,6 +7,7 @@ require (
 	github.com/paymentsvc/paymentsvc v0.0.0
 	github.com/stretchr/testify v1.12.1
 	modernc.org/sqlite v1.62.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

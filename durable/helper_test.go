@@ -193,7 +193,7 @@ func (c *clocks) Add(d time.Duration) {
 // shim is a database clock that a test sets.
 const shim = `(SELECT millis FROM test_clock)`
 
-func setClock(t testing.TB, db database, at time.Time) {
+func setClock(t require.TestingT, db database, at time.Time) {
 	_, err := db.ExecContext(context.Background(), `CREATE TABLE IF NOT EXISTS test_clock (one BIGINT PRIMARY KEY, millis BIGINT)`)
 	require.NoError(t, err)
 	_, err = db.ExecContext(context.Background(), fmt.Sprintf(`INSERT INTO test_clock VALUES (1, %[1]d)
@@ -260,8 +260,8 @@ func count(t testing.TB, s *Store, k Kind) map[State]int64 {
 	return c.States
 }
 
-func get(t testing.TB, s *Store, userData string) Row {
-	r, err := s.row(t.Context(), userData)
+func get(t require.TestingT, s *Store, userData string) Row {
+	r, err := s.row(context.Background(), userData)
 	require.NoError(t, err)
 	return r
 }
