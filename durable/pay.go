@@ -40,7 +40,8 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	if err != nil { // it may have been committed all the same, and nothing is called
 		go func() {
 			defer s.calls.Done()
-			s.giveBack(ctx, j.token, 0)
+			s.doubt(j.token)
+			_ = s.returnDoubts(context.WithoutCancel(ctx))
 		}()
 		return Row{}, fmt.Errorf("durable: pay: %w", err)
 	}
