@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,6 +86,29 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		assert.EqualValues(t, 38, states[StatePending])
 		n, different := f.starts()
 		assert.Equal(t, []int{38, 38}, []int{n, different})
+	})
+}
+
+// Several processes together reject no more rows than the run, and what is in flight meanwhile.
+func TestEqualRefusalsOfManyProcesses(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return refused(400, "E17") }}
+		var wg sync.WaitGroup
+		var stores []*Store
+		for range 3 {
+			stores = append(stores, openStore(t, db, Config{Service: f, Slots: 4}))
+		}
+		queue(t, stores[0], payouts("a", 100)...)
+		for _, s := range stores {
+			wg.Go(func() { _, _ = s.Turn(t.Context(), Limit{}) })
+		}
+		wg.Wait()
+		n := count(t, stores[0], KindPayout)[StateRejected]
+		assert.GreaterOrEqual(t, n, int64(5))
+		assert.LessOrEqual(t, n, int64(5+3*4-1))
+		counts, err := stores[0].Counts(t.Context(), Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, n, counts.Attention, "all of the run can be sent again")
 	})
 }
 

@@ -123,6 +123,11 @@ func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	s.used, w.left = 0, 1
 	a, _ = s.next()
 	assert.Equal(t, 1, a.most)
+	twice := []*outcome{{UserData: "x", OrderID: "o", recorded: make(chan bool, 1)}, {UserData: "y", OrderID: "o", recorded: make(chan bool, 1)}}
+	s.queue = twice
+	a, _ = s.next()
+	assert.Len(t, a.outcomes, 1)
+	assert.False(t, <-twice[1].recorded, "two rows cannot have one order_id")
 	s.closed = true
 	a, _ = s.next()
 	assert.Zero(t, a.most)
