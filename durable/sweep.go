@@ -19,6 +19,8 @@ const (
 	// not hold up everything else.
 	concurrency = 4
 	sweepTime   = 10 * time.Second
+	// lateEvery is how often notifications are looked through that a dead process may have left.
+	lateEvery = 30 * time.Second
 )
 
 // watch is how long this process has seen a row with a claim, by its own stopwatch.
@@ -63,7 +65,12 @@ func (w *watch) forget(before time.Time) {
 func (s *Store) Sweep(ctx context.Context) error {
 	s.watched.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, slowest)))
 	s.seePayments(ctx)
-	return errors.Join(s.returnDoubts(ctx), s.endLeases(ctx), s.giveUp(ctx), s.applyLate(ctx), s.repeatEvents(ctx), s.ask(ctx))
+	err := errors.Join(s.returnDoubts(ctx), s.endLeases(ctx), s.giveUp(ctx))
+	// Notifications of what is not in this database wait forever, so this looks through many now and then.
+	if last, now := s.lateAt.Load(), s.now().UnixMilli(); now-last > lateEvery.Milliseconds() && s.lateAt.CompareAndSwap(last, now) {
+		err = errors.Join(err, s.applyLate(ctx))
+	}
+	return errors.Join(err, s.repeatEvents(ctx), s.ask(ctx))
 }
 
 // returnDoubts returns claims whose commits came late.
