@@ -15,8 +15,8 @@ import (
 const (
 	// sweepRows is how many rows of a kind one sweep works on.
 	sweepRows = 200
-	// concurrency is how many questions a sweep asks at once. After sweepTime it asks no more: a service that hangs must
-	// not hold up everything else.
+	// concurrency is how many rows a sweep polls the service for at once. After sweepTime it polls for no more: a service
+	// that hangs must not hold up everything else.
 	concurrency = 4
 	sweepTime   = 10 * time.Second
 	// lateEvery is how often notifications are looked through that a dead process may have left.
@@ -215,19 +215,19 @@ func (s *Store) repeat(ctx context.Context, id, userData, from, to, refund strin
 }
 
 const (
-	// askedInVain is how many questions without an answer call for a person. Questions go on, at last every slowest.
+	// askedInVain is how many polls without an answer call for a person. Polling goes on, in the end every slowest.
 	askedInVain = 8
 	slowest     = 10 * time.Minute
 )
 
-// question is an unknown row that the service is asked for.
+// question is an unknown row that the service is polled for.
 type question struct {
 	*row
 	now int64
 }
 
-// ask asks the service for unknown rows that are due: payments by user_data, payouts by order_id. That it was asked is
-// committed first, so that of several processes one asks.
+// ask polls the service for unknown rows that are due: payments by user_data, payouts by order_id. It commits the next
+// due time first, so that only one of several processes polls.
 func (s *Store) ask(ctx context.Context) error {
 	var questions []question
 	begun := s.now()
@@ -256,7 +256,7 @@ func (s *Store) ask(ctx context.Context) error {
 	slots := make(chan struct{}, concurrency)
 	for _, q := range questions {
 		slots <- struct{}{}
-		if ctx.Err() != nil || s.now().Sub(begun) > sweepTime { // the others are asked when they are due again
+		if ctx.Err() != nil || s.now().Sub(begun) > sweepTime { // the others are due again later
 			break
 		}
 		wg.Go(func() {
@@ -272,7 +272,7 @@ func (s *Store) ask(ctx context.Context) error {
 	return err
 }
 
-// askFor asks for one row. The answer has no status, so a row that is found is pending: its notification ends it.
+// askFor polls for one row. The answer has no status, so a row that is found is pending: its notification ends it.
 func (s *Store) askFor(ctx context.Context, q question) error {
 	// Before the question, so that what it finds is true of a time after the grace.
 	seen := s.watched.since(q.UserData, q.token, s.now())

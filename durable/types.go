@@ -124,7 +124,7 @@ type Row struct {
 	Held bool
 	// Refusal is the service's last error code, "" without one.
 	Refusal string
-	// Attention says why a person must look, "" where none must.
+	// Attention is why a person must look, "" where none must.
 	Attention string
 	// Version changes whenever the row does, see [Decision].
 	Version int64
