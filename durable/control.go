@@ -91,7 +91,7 @@ func (s *Store) hold(ctx context.Context, tx *sql.Tx, by, reason string) (genera
 		held_by = $1, hold_reason = $2 RETURNING generation`), storable(by), storable(reason)).Scan(&generation); err != nil {
 		return 0, err
 	}
-	_, err = s.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', doubted = 1, due_at = {now}, updated_at = {now},
+	_, err = s.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', doubted = 1, refusal = '', due_at = {now}, updated_at = {now},
 		version = version + 1 WHERE kind = 'payment' AND state = 'created'`)
 	return generation, err
 }

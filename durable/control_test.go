@@ -207,6 +207,24 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 	})
 }
 
+// A payment that was to be started may have been since the backup: the service is polled first.
+func TestHoldPollsForPaymentsFirst(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return refused(401, "E1") }}
+		s := openStore(t, db, Config{Service: f})
+		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		assert.Equal(t, StateCreated, r.State)
+		_, err = s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		f.started = map[string][]string{r.UserData: {"o"}}
+		require.NoError(t, s.Sweep(t.Context()))
+		r = get(t, s, r.UserData)
+		assert.Equal(t, []string{"pending", "o", ""}, []string{string(r.State), r.OrderID, r.Refusal})
+		assert.Equal(t, 1, f.calls)
+	})
+}
+
 // The database forgets the claims of a process, or is another server: the process holds payouts by itself.
 func TestLostCommitsHoldByThemselves(t *testing.T) {
 	for name, lose := range map[string]string{
