@@ -214,7 +214,11 @@ func (tx *transaction) consequences(ctx context.Context, j job, v verdict, r *ro
 		}
 		return v.reason, err
 	case pauseNone:
-		return "", nil
+		if j.probe { // it says nothing of the service, so the next row is tried
+			_, err = tx.s.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = ''
+				WHERE paused = 0 AND probe = $1`, j.token)
+		}
+		return "", err
 	}
 	tx.s.answering()
 	// What began before a pause neither ends nor lengthens it.
