@@ -2,8 +2,15 @@ module github.com/paymentsvc/paymentsvc/durable
 
 go 1.26.0
 
-require github.com/paymentsvc/paymentsvc v0.0.0
+require (
+	github.com/paymentsvc/paymentsvc v0.0.0
+	github.com/stretchr/testify v1.12.1
+	pgregory.net/rapid v1.3.0
+)
 
-require github.com/google/uuid v1.6.0 // indirect
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)
 
 replace github.com/paymentsvc/paymentsvc => ..
