@@ -133,7 +133,9 @@ type Row struct {
 }
 
 // Cursor returns the value of [Filter].After for the rows that follow r.
-func (r Row) Cursor() string { return strconv.FormatInt(r.CreatedAt.UnixMilli(), 10) + "." + r.UserData }
+func (r Row) Cursor() string {
+	return strconv.FormatInt(r.CreatedAt.UnixMilli(), 10) + "." + r.UserData
+}
 
 // Format shows what identifies the row under every verb.
 func (r Row) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }

@@ -1,0 +1,307 @@
+package durable
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// engine groups what waits for the database: while one round is there, outcomes and free slots collect for the next.
+type engine struct {
+	mu     sync.Mutex
+	busy   bool       // a goroutine makes rounds
+	queue  []*outcome // for the next round
+	orders []string   // order_ids that the last round recorded
+	used   int        // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
+	last   claimed
+	worker *worker // who claims: Run or a Turn
+	closed bool
+	calls  sync.WaitGroup // calls and returns of claims in doubt
+	doubts []string       // tokens of claims in doubt, returned with every sweep: their commits may come late
+
+	paymentsDue bool // a sweep saw payments that are due
+	tokens      float64
+	filled      time.Time // when tokens were counted
+}
+
+// worker is a Run or a Turn.
+type worker struct {
+	ctx    context.Context
+	left   int  // rows that it may still claim, -1 for no limit
+	hungry bool // the last round found as much as it could take, or nobody has looked yet
+	made   int  // calls
+	flying int  // calls in flight
+	result workerResult
+	rounds chan struct{} // receives after each round, and when the last call ends
+}
+
+type workerResult struct {
+	empty, paused bool
+	err           error
+}
+
+func (w *worker) tell() {
+	select {
+	case w.rounds <- struct{}{}:
+	default:
+	}
+}
+
+// submit hands a success to the next round and reports whether that recorded it.
+func (s *Store) submit(o *outcome) bool {
+	o.recorded = make(chan bool, 1)
+	s.mu.Lock()
+	s.queue = append(s.queue, o)
+	s.kick()
+	s.mu.Unlock()
+	return <-o.recorded
+}
+
+// look makes a worker claim again.
+func (s *Store) look(w *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.hungry = true
+	s.kick()
+}
+
+// free returns slots.
+func (s *Store) free(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= n
+	if s.worker != nil && s.worker.hungry {
+		s.kick()
+	}
+}
+
+// kick starts the goroutine that makes rounds, unless it runs. s.mu is held.
+func (s *Store) kick() {
+	if !s.busy {
+		s.busy = true
+		s.calls.Add(1)
+		go s.rounds()
+	}
+}
+
+// rounds makes rounds while anything waits for one.
+func (s *Store) rounds() {
+	defer s.calls.Done()
+	ctx := context.Background()
+	for {
+		s.mu.Lock()
+		a, w := s.next()
+		if len(a.outcomes) == 0 && a.most == 0 && len(a.orders) == 0 {
+			s.busy = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		got, err := s.round(ctx, a)
+		if err != nil {
+			s.failed(ctx, a, w, err)
+			continue
+		}
+		s.done(ctx, a, w, got)
+	}
+}
+
+// next takes what waits, and reserves the free slots. s.mu is held.
+func (s *Store) next() (asking, *worker) {
+	a := asking{outcomes: s.queue, orders: s.orders, token: newToken()}
+	s.queue, s.orders = nil, nil
+	a.outcomes = s.distinct(a.outcomes)
+	w := s.worker
+	if w == nil || !w.hungry || w.ctx.Err() != nil || s.closed {
+		return a, nil
+	}
+	freed := 0
+	for _, o := range a.outcomes {
+		freed += o.Slot
+	}
+	most := max(s.c.Slots-s.used, 0) + freed
+	if w.left >= 0 {
+		most = min(most, w.left)
+	}
+	most = s.allowed(most)
+	if most == 0 {
+		return a, nil
+	}
+	a.most, a.free = most, min(most, max(s.c.Slots-s.used, 0))
+	if s.paymentsDue {
+		a.payments = max(1, most/2)
+	}
+	s.used += a.free
+	w.flying++ // the round itself
+	return a, w
+}
+
+// distinct leaves out all but the first outcome of an order_id: two rows cannot have it, so the others go on their own.
+func (s *Store) distinct(outcomes []*outcome) []*outcome {
+	seen := map[string]bool{}
+	kept := outcomes[:0]
+	for _, o := range outcomes {
+		if id := string(o.kind) + o.OrderID; !seen[id] {
+			seen[id] = true
+			kept = append(kept, o)
+			continue
+		}
+		o.recorded <- false
+	}
+	return kept
+}
+
+// allowed returns how many of n rows PerSecond allows now. s.mu is held.
+func (s *Store) allowed(n int) int {
+	if s.c.PerSecond <= 0 {
+		return n
+	}
+	now := s.now()
+	s.tokens = min(s.tokens+now.Sub(s.filled).Seconds()*s.c.PerSecond, max(1, s.c.PerSecond))
+	s.filled = now
+	return min(n, int(s.tokens))
+}
+
+// done hands out what a round has committed.
+func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
+	freed := 0
+	for _, o := range a.outcomes {
+		if got.recorded[o.UserData] {
+			freed += o.Slot
+			s.step(StepRecorded)
+		}
+	}
+	if len(got.waiting) > 0 {
+		s.calls.Go(func() { s.applyTo(ctx, got.waiting) })
+	}
+	if got.lost != "" {
+		s.holdItself(ctx, got.lost)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= a.free + freed
+	for _, o := range a.outcomes {
+		if got.recorded[o.UserData] && s.dialect == PostgreSQL { // SQLite's writers see each other
+			s.orders = append(s.orders, o.OrderID)
+		}
+		o.recorded <- got.recorded[o.UserData]
+	}
+	if w == nil {
+		return
+	}
+	w.flying--
+	w.hungry = len(got.jobs) > 0 && got.lost == ""
+	payments := 0
+	for _, j := range got.jobs {
+		if j.kind == KindPayment {
+			payments++
+		}
+	}
+	if payments < a.payments {
+		s.paymentsDue = false
+	}
+	w.result = workerResult{empty: len(got.jobs) == 0, paused: got.paused || got.elapsed}
+	if got.elapsed && s.used < s.c.Slots {
+		s.used++
+		w.flying++
+		s.calls.Go(func() { s.probe(ctx, w) })
+	}
+	s.begin(w, got.jobs)
+	w.tell()
+}
+
+// begin starts the calls of jobs, whose claims are committed. s.mu is held.
+func (s *Store) begin(w *worker, jobs []job) {
+	s.tokens -= float64(len(jobs))
+	s.used += len(jobs)
+	if w.left > 0 {
+		w.left = max(w.left-len(jobs), 0)
+	}
+	w.made += len(jobs)
+	w.flying += len(jobs)
+	for _, j := range jobs {
+		s.last = claimed{j.userData, j.token, j.claims}
+		s.calls.Go(func() {
+			freed := s.work(w.ctx, j)
+			s.mu.Lock()
+			w.flying--
+			if w.flying == 0 {
+				w.tell()
+			}
+			s.mu.Unlock()
+			s.free(freed)
+		})
+	}
+}
+
+// failed returns what a round may have claimed, and has its outcomes recorded one by one.
+func (s *Store) failed(ctx context.Context, a asking, w *worker, err error) {
+	slots := a.free
+	s.mu.Lock()
+	if a.most > 0 {
+		for _, o := range a.outcomes {
+			slots += o.Slot // if the round was committed, it claimed for these slots too
+			s.used += o.Slot
+		}
+		s.doubts = append(s.doubts[max(0, len(s.doubts)-maxDoubts):], a.token)
+		s.calls.Go(func() { s.giveBack(ctx, a.token, slots) })
+	}
+	for _, o := range a.outcomes {
+		o.recorded <- false
+	}
+	if w != nil {
+		w.flying--
+		w.hungry = false
+		w.result = workerResult{err: err}
+		w.tell()
+	}
+	s.mu.Unlock()
+	s.c.Log.ErrorContext(ctx, "durable: round failed", "error", err.Error())
+}
+
+// maxDoubts bounds the tokens that are remembered.
+const maxDoubts = 1000
+
+const giveBack = `UPDATE durable_rows SET state = 'created', due_at = {now}, updated_at = {now}, version = version + 1
+	WHERE state = 'starting' AND token IN `
+
+// giveBack returns the rows of a claim that may have been committed and of which no call has begun, and then its slots.
+func (s *Store) giveBack(ctx context.Context, token string, slots int) {
+	for n := 0; ; n++ {
+		_, err := s.write(ctx, giveBack+s.each("$1"), list([]string{token}))
+		if err == nil || s.stopped() && n > 3 {
+			s.free(slots)
+			return
+		}
+		_ = s.sleep(ctx, backoff(n, 5*time.Second))
+	}
+}
+
+func (s *Store) lastClaim() claimed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+func (s *Store) stopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// sleep returns the error of ctx if that ends first.
+func (s *Store) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// backoff is the wait after n failures: 100 ms, doubled each time, and at most longest.
+func backoff(n int, longest time.Duration) time.Duration {
+	return min(100*time.Millisecond<<min(n, 20), longest)
+}

@@ -1,0 +1,248 @@
+package durable
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Store keeps payments and payouts in a database and calls the service for them. Create it with [Open]; it is safe for
+// concurrent use, also by several processes on one database.
+type Store struct {
+	engine
+
+	db, read *sql.DB
+	c        Config
+	dialect  Dialect
+	sql      *strings.Replacer
+	now      func() time.Time
+	watched  watch
+
+	troubles atomic.Int64 // payouts in a row that were not answered
+
+	fingerprint, timeline string // SQL expressions, of PostgreSQL
+	moved                 string // SQL condition: they are not those of the control row
+	file                  *os.File
+}
+
+// Open returns a Store on db, whose dialect it detects. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
+// are the database's. For SQLite, db must have one connection (SetMaxOpenConns(1)), WAL and synchronous FULL, best set
+// in its address. Open does not close db, and there is nothing to close in a Store.
+//
+// Open holds payouts, see [Store.HoldPayouts], if the database is another server, or an older copy, than the last time.
+func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
+	return open(ctx, db, c, "", time.Now)
+}
+
+// open is Open with the database's clock as an SQL expression, "" for its own, and the process's.
+func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() time.Time) (*Store, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	dialect, err := dialectOf(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("durable: open: %w", err)
+	}
+	s := &Store{db: db, read: db, c: c, dialect: dialect, sql: replacer(dialect, clock), now: now}
+	s.filled = now()
+	if c.ReadDB != nil {
+		s.read = c.ReadDB
+	}
+	if err := checkVersion(ctx, db); err != nil {
+		return nil, err
+	}
+	if err := s.checkDatabase(ctx); err != nil && (!c.AllowUnsafeDatabase || dialect == "") {
+		return nil, err
+	}
+	if err := s.belong(ctx); err != nil {
+		return nil, err
+	}
+	if dialect == PostgreSQL {
+		s.readable(ctx)
+	}
+	if err := s.recognize(ctx); err != nil {
+		return nil, fmt.Errorf("durable: open: %w", err)
+	}
+	return s, nil
+}
+
+// checkDatabase returns an error that wraps ErrUnsafeDatabase if a commit could be lost.
+func (s *Store) checkDatabase(ctx context.Context) error {
+	if s.dialect == SQLite {
+		if n := s.db.Stats().MaxOpenConnections; n != 1 {
+			return fmt.Errorf("%w: SQLite with %d connections (0: no limit), want SetMaxOpenConns(1)", ErrUnsafeDatabase, n)
+		}
+		return s.settings(ctx, []setting{
+			{"PRAGMA journal_mode", "journal_mode", []string{"wal"}},
+			{"PRAGMA synchronous", "synchronous", []string{"2", "3"}},
+		})
+	}
+	return s.settings(ctx, []setting{
+		{"SHOW synchronous_commit", "synchronous_commit", []string{"on", "local", "remote_write", "remote_apply"}},
+		{"SHOW fsync", "fsync", []string{"on"}},
+		{"SHOW full_page_writes", "full_page_writes", []string{"on"}},
+		{"SHOW default_transaction_isolation", "default_transaction_isolation", []string{"read committed"}},
+		{"SHOW default_transaction_read_only", "default_transaction_read_only", []string{"off"}},
+		{"SELECT pg_is_in_recovery()::TEXT", "pg_is_in_recovery", []string{"false"}},
+	})
+}
+
+type setting struct {
+	query, name string
+	want        []string
+}
+
+func (s *Store) settings(ctx context.Context, list []setting) error {
+	for _, one := range list {
+		var value string
+		if err := s.db.QueryRowContext(ctx, one.query).Scan(&value); err != nil {
+			return fmt.Errorf("durable: open: %s: %w", one.name, err)
+		}
+		safe := false
+		for _, want := range one.want {
+			safe = safe || value == want
+		}
+		if !safe {
+			return fmt.Errorf("%w: %s is %q, want %s", ErrUnsafeDatabase, one.name, value, strings.Join(one.want, " or "))
+		}
+	}
+	return nil
+}
+
+// belong rejects a database whose rows another service or project knows: they would be polled here, not be found, and
+// be started again.
+func (s *Store) belong(ctx context.Context) error {
+	if _, err := s.write(ctx, `UPDATE durable_control SET project = $1 WHERE project = ''`, s.c.Project); err != nil {
+		return fmt.Errorf("durable: open: %w", err)
+	}
+	var project string
+	if err := s.db.QueryRowContext(ctx, `SELECT project FROM durable_control`).Scan(&project); err != nil {
+		return fmt.Errorf("durable: open: %w", err)
+	}
+	if project != s.c.Project {
+		return fmt.Errorf("%w: it belongs to project %q, and Config.Project is %q", ErrUnsafeDatabase, project, s.c.Project)
+	}
+	return nil
+}
+
+// readable finds the parts of the server's fingerprint that this role may read. A part that it may not read is left out.
+func (s *Store) readable(ctx context.Context) {
+	var parts []string
+	for _, part := range []string{
+		`(SELECT system_identifier::TEXT FROM pg_control_system())`,
+		`(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`,
+		`'durable_rows'::REGCLASS::OID::TEXT`,
+	} {
+		if s.mayRead(ctx, part) {
+			parts = append(parts, part)
+		}
+	}
+	s.fingerprint, s.timeline = `''`, `''`
+	if len(parts) > 0 {
+		s.fingerprint = strings.Join(parts, ` || '/' || `)
+	}
+	// The timeline that is being written: after a promotion the control file may still show the old one.
+	if timeline := `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`; s.mayRead(ctx, timeline) {
+		s.timeline = timeline
+	}
+	s.moved = `fingerprint <> ` + s.fingerprint
+	if !s.c.HoldOnlyOnRestore {
+		s.moved = `(` + s.moved + ` OR timeline <> ` + s.timeline + `)`
+	}
+}
+
+func (s *Store) mayRead(ctx context.Context, expression string) bool {
+	var text string
+	err := s.db.QueryRowContext(ctx, `SELECT `+expression).Scan(&text)
+	if err != nil {
+		s.c.Log.DebugContext(ctx, "durable: a part of the server's fingerprint cannot be read", slog.String("error", err.Error()))
+	}
+	return err == nil && text != ""
+}
+
+// keepFingerprint stores which server and copy this is.
+func (s *Store) keepFingerprint(ctx context.Context, tx *sql.Tx) error {
+	if s.dialect == SQLite {
+		_, err := s.exec(ctx, tx, `UPDATE durable_control SET rounds = {greatest}(rounds, $1) + 1`, s.witnessed())
+		return err
+	}
+	_, err := s.exec(ctx, tx, `UPDATE durable_control SET fingerprint = `+s.fingerprint+`, timeline = `+s.timeline)
+	return err
+}
+
+// recognize holds payouts if this is another server, or an older copy, than the last time.
+func (s *Store) recognize(ctx context.Context) error {
+	if s.dialect == SQLite {
+		return s.recognizeFile(ctx)
+	}
+	// A new database has none yet.
+	if _, err := s.write(ctx, `UPDATE durable_control SET fingerprint = `+s.fingerprint+`, timeline = `+s.timeline+`
+		WHERE fingerprint = '' AND timeline = ''`); err != nil {
+		return err
+	}
+	var moved bool
+	if err := s.db.QueryRowContext(ctx, `SELECT `+s.moved+` FROM durable_control`).Scan(&moved); err != nil || !moved {
+		return err
+	}
+	s.holdItself(ctx, "this is another server or another copy of the tables than before")
+	return nil
+}
+
+// recognizeFile compares the database with the witness, a small file beside it with the number of its last round. It is
+// not synced: it is evidence, and no log.
+func (s *Store) recognizeFile(ctx context.Context) error {
+	var path string
+	if err := s.db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path); err != nil {
+		return err
+	}
+	if path == "" {
+		return nil // in memory
+	}
+	file, err := os.OpenFile(path+"-durable", os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // beside the database
+	if err != nil {
+		return err
+	}
+	s.file = file
+	var rounds int64
+	if err := s.db.QueryRowContext(ctx, `SELECT rounds FROM durable_control`).Scan(&rounds); err != nil {
+		return err
+	}
+	if rounds < s.witnessed() {
+		s.holdItself(ctx, "this is an older copy of the database than before")
+	}
+	return nil
+}
+
+// witness writes the number of a committed round.
+func (s *Store) witness(rounds int64) {
+	if s.file != nil {
+		_, _ = s.file.WriteAt(fmt.Appendf(nil, "%020d\n", rounds), 0)
+	}
+}
+
+// witnessed returns the number that witness wrote last.
+func (s *Store) witnessed() int64 {
+	if s.file == nil {
+		return 0
+	}
+	text := make([]byte, 20)
+	if _, err := s.file.ReadAt(text, 0); err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(text), 10, 64)
+	return n
+}
+
+// step tells a test that the process may be killed here.
+func (s *Store) step(step Step) {
+	if s.c.Hooks.Step != nil {
+		s.c.Hooks.Step(step)
+	}
+}

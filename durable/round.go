@@ -1,0 +1,305 @@
+package durable
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// outcome is a success that waits for a round, which records it the fast way if nothing else is to be done.
+type outcome struct {
+	UserData string `json:"u"`
+	Token    string `json:"t"`
+	OrderID  string `json:"o"`
+	URL      string `json:"r"`
+	Slot     int    `json:"s"` // 1 if the call has a slot, which is free once this is committed
+	kind     Kind
+	recorded chan bool // false: it has to be recorded on its own
+}
+
+// job is a row that this process has claimed.
+type job struct {
+	userData, destination string
+	kind                  Kind
+	paymentType           paymentsvc.PaymentType
+	amount                paymentsvc.Amount
+	claims                int64
+	token                 string
+	probe                 bool
+	begun                 time.Time // before the claim was sent
+}
+
+// asking is what a round asks for: its claims are at most free, and one more for each slot that its outcomes free.
+type asking struct {
+	outcomes       []*outcome
+	free           int
+	payments, most int // at most so many payments, and rows in all
+	token          string
+	orders         []string // order_ids recorded before, for which notifications may wait
+}
+
+// answer is what a round did.
+type answer struct {
+	recorded map[string]bool
+	jobs     []job
+	waiting  []string // order_ids that notifications wait for
+	paused   bool
+	elapsed  bool // a timed pause is over: one row may be tried
+	lost     string
+}
+
+// claimed is the last claim that this process has committed. If it is gone, the database has lost commits.
+type claimed struct {
+	userData, token string
+	claims          int64
+}
+
+// roundPostgres is a round in one statement. A row that cannot go the fast way is left out by the WHERE of "outcomes".
+// The limits are in the text, since PostgreSQL plans with them.
+const roundPostgres = `
+WITH control AS MATERIALIZED (
+	SELECT generation, paused = 1 OR pause_until > {now} AS paused,
+		paused = 0 AND pause_until BETWEEN 1 AND {now} AS elapsed, {moved} AS moved,
+		CAST($3 AS TEXT) <> '' AND NOT EXISTS (SELECT 1 FROM durable_rows
+			WHERE user_data = $3 AND (token = $4 OR claims > $5)) AS lost
+	FROM durable_control),
+go AS MATERIALIZED (SELECT NOT (paused OR elapsed OR moved OR lost) AS go FROM control),
+outcomes AS MATERIALIZED (
+	SELECT r.user_data, o.t, o.o, o.r, o.s
+	FROM json_to_recordset(CAST($1 AS TEXT)::JSON) AS o(u TEXT, t TEXT, o TEXT, r TEXT, s BIGINT)
+	JOIN durable_rows AS r ON r.user_data = o.u
+	WHERE r.state = 'starting' AND r.token = o.t AND r.order_id IS NULL AND r.order_id_taken = 0
+		AND NOT EXISTS (SELECT 1 FROM durable_rows AS x WHERE x.kind = r.kind AND x.order_id = o.o)
+		AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.order_id = o.o AND n.matched = 0)
+	FOR UPDATE OF r SKIP LOCKED),
+recorded AS (
+	UPDATE durable_rows AS r SET state = 'pending', order_id = o.o, redirect_url = o.r, refusal = '', attention = '',
+		updated_at = {now}, version = version + 1
+	FROM outcomes AS o WHERE r.user_data = o.user_data AND r.state = 'starting' AND r.token = o.t
+	RETURNING r.user_data, r.kind, o.s),
+reset AS (
+	UPDATE durable_control SET run_code = '', run_length = 0, run_rows = '[]'
+	WHERE run_length > 0 AND EXISTS (SELECT 1 FROM recorded WHERE kind = 'payout')),
+payments AS MATERIALIZED (
+	SELECT user_data FROM durable_rows
+	WHERE (SELECT go FROM go) AND kind = 'payment' AND state = 'created' AND due_at <= {now}
+	ORDER BY due_at, user_data LIMIT {payments} FOR UPDATE SKIP LOCKED),
+payouts AS MATERIALIZED (
+	SELECT user_data FROM durable_rows
+	WHERE (SELECT go FROM go) AND kind = 'payout' AND state = 'created' AND due_at <= {now}
+		AND generation = (SELECT generation FROM control)
+	ORDER BY due_at, user_data LIMIT {most} FOR UPDATE SKIP LOCKED),
+due AS MATERIALIZED (
+	SELECT user_data, row_number() OVER () AS n FROM (
+		SELECT user_data FROM payments UNION ALL SELECT user_data FROM payouts) AS d),
+claimed AS (
+	UPDATE durable_rows AS r SET state = 'starting', token = $2, claims = claims + 1, claimed_at = {now},
+		due_at = {now} + $6, refusal = '', updated_at = {now}, version = version + 1
+	FROM due WHERE r.user_data = due.user_data AND r.state = 'created'
+		AND due.n <= {free} + (SELECT COALESCE(SUM(s), 0) FROM recorded)
+	RETURNING r.user_data, r.kind, r.type, r.amount, r.destination, r.claims)
+SELECT 'claimed', user_data, kind, type, amount, destination, claims FROM claimed
+UNION ALL SELECT 'recorded', user_data, '', '', '', '', 0 FROM recorded
+UNION ALL SELECT DISTINCT 'waiting', order_id, '', '', '', '', 0::BIGINT FROM durable_notifications
+	WHERE matched = 0 AND order_id IN (SELECT json_array_elements_text(CAST($7 AS TEXT)::JSON))
+UNION ALL SELECT 'control', '', '', '', '', '', CASE WHEN moved THEN 8 WHEN lost THEN 4 WHEN paused THEN 1
+	WHEN elapsed THEN 2 ELSE 0 END FROM control`
+
+// round records outcomes and claims rows, in one commit. On an error, what it did is not known.
+func (s *Store) round(ctx context.Context, a asking) (answer, error) {
+	ctx, cancel := s.writing(ctx)
+	defer cancel()
+	s.step(StepClaim)
+	begun := s.now()
+	var got answer
+	var err error
+	if s.dialect == SQLite {
+		got, err = s.roundSQLite(ctx, a)
+	} else {
+		got, err = s.roundPostgres(ctx, a)
+	}
+	most := a.free
+	for _, o := range a.outcomes {
+		if got.recorded[o.UserData] {
+			most += o.Slot
+		}
+	}
+	if err == nil && len(got.jobs) > most {
+		err = fmt.Errorf("durable: %d rows claimed, want at most %d", len(got.jobs), most)
+	}
+	for i := range got.jobs {
+		got.jobs[i].token, got.jobs[i].begun = a.token, begun
+	}
+	if len(got.jobs) > 0 {
+		s.step(StepClaimed)
+	}
+	if hook := s.c.Hooks.Round; hook != nil {
+		hook(ctx, Round{len(got.recorded), a.most, len(got.jobs), s.now().Sub(begun), err})
+	}
+	return got, err
+}
+
+func (a asking) args(last claimed, lease time.Duration) []any {
+	outcomes, _ := json.Marshal(a.outcomes) // texts and numbers always encode
+	return []any{
+		string(outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders),
+	}
+}
+
+func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
+	got := answer{recorded: map[string]bool{}}
+	query := strings.NewReplacer("{payments}", fmt.Sprint(a.payments), "{most}", fmt.Sprint(a.most),
+		"{free}", fmt.Sprint(a.free), "{moved}", s.moved).Replace(roundPostgres)
+	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
+		var tag string
+		var j job
+		if err := rows.Scan(&tag, &j.userData, &j.kind, &j.paymentType, scanText{&j.amount}, &j.destination, &j.claims); err != nil {
+			return err
+		}
+		switch tag {
+		case "claimed":
+			got.jobs = append(got.jobs, j)
+		case "recorded":
+			got.recorded[j.userData] = true
+		case "waiting":
+			got.waiting = append(got.waiting, j.userData)
+		default:
+			got.control(j.claims)
+		}
+		return nil
+	}, query, a.args(s.lastClaim(), s.c.Lease)...)
+	return got, err
+}
+
+// scanText scans an amount, and "" as not set.
+type scanText struct{ into *paymentsvc.Amount }
+
+// Scan implements sql.Scanner.
+func (t scanText) Scan(from any) error {
+	if text, ok := from.(string); ok && text == "" {
+		return nil
+	}
+	return t.into.Scan(from)
+}
+
+const (
+	flagPaused  = 1
+	flagElapsed = 2
+	flagLost    = 4
+	flagMoved   = 8
+)
+
+func (got *answer) control(flags int64) {
+	got.paused, got.elapsed = flags == flagPaused, flags == flagElapsed
+	switch flags {
+	case flagLost:
+		got.lost = "a commit of this process is gone: the database was restored or failed over"
+	case flagMoved:
+		got.lost = "this is another server or another copy of the tables than before"
+	}
+}
+
+const outcomesSQLite = `UPDATE durable_rows SET state = 'pending', order_id = o.o, redirect_url = o.r, refusal = '',
+	attention = '', updated_at = {now}, version = version + 1
+	FROM (SELECT value->>'u' AS u, value->>'t' AS t, value->>'o' AS o, value->>'r' AS r FROM json_each($1)) AS o
+	WHERE durable_rows.user_data = o.u AND token = o.t AND state = 'starting' AND order_id IS NULL AND order_id_taken = 0
+		AND NOT EXISTS (SELECT 1 FROM durable_rows AS x WHERE x.kind = durable_rows.kind AND x.order_id = o.o)
+		AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.order_id = o.o AND n.matched = 0)
+	RETURNING user_data`
+
+const claimSQLite = `UPDATE durable_rows SET state = 'starting', token = $1, claims = claims + 1, claimed_at = {now},
+	due_at = {now} + $2, refusal = '', updated_at = {now}, version = version + 1
+	WHERE state = 'created' AND user_data IN (
+		SELECT user_data FROM durable_rows
+		WHERE kind = '{kind}' AND state = 'created' AND due_at <= {now} AND generation = $3
+		ORDER BY due_at, user_data LIMIT $4)
+	RETURNING user_data, kind, type, amount, destination, claims`
+
+// roundSQLite is a round in one transaction.
+func (s *Store) roundSQLite(ctx context.Context, a asking) (answer, error) {
+	got := answer{recorded: map[string]bool{}}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return got, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var flags, generation, rounds, run int64
+	last := s.lastClaim()
+	if err := tx.QueryRowContext(ctx, s.sql.Replace(`UPDATE durable_control SET rounds = rounds + 1
+		RETURNING CASE WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_rows WHERE user_data = $1
+				AND (token = $2 OR claims > $3)) THEN 4
+			WHEN paused = 1 OR pause_until > {now} THEN 1 WHEN pause_until > 0 THEN 2 ELSE 0 END,
+			generation, rounds, run_length`), last.userData, last.token, last.claims).
+		Scan(&flags, &generation, &rounds, &run); err != nil {
+		return got, err
+	}
+	got.control(flags)
+	slots, payouts, err := s.outcomesSQLite(ctx, tx, a, &got)
+	if err != nil {
+		return got, err
+	}
+	if run > 0 && payouts > 0 {
+		if _, err := s.exec(ctx, tx, endRun); err != nil {
+			return got, err
+		}
+	}
+	if flags == 0 {
+		if err := s.claimSQLite(ctx, tx, a, generation, a.free+slots, &got); err != nil {
+			return got, err
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return got, err
+	}
+	s.witness(rounds)
+	return got, nil
+}
+
+// endRun ends the run of equal refusals.
+const endRun = `UPDATE durable_control SET run_code = '', run_length = 0, run_rows = '[]' WHERE run_length > 0`
+
+func (s *Store) outcomesSQLite(ctx context.Context, tx *sql.Tx, a asking, got *answer) (slots, payouts int, err error) {
+	if len(a.outcomes) == 0 {
+		return 0, 0, nil
+	}
+	outcomes, _ := json.Marshal(a.outcomes)
+	err = s.query(ctx, tx, func(rows *sql.Rows) error {
+		var userData string
+		err := rows.Scan(&userData)
+		got.recorded[userData] = true
+		return err
+	}, outcomesSQLite, string(outcomes))
+	for _, o := range a.outcomes {
+		if !got.recorded[o.UserData] {
+			continue
+		}
+		slots += o.Slot
+		if o.kind == KindPayout {
+			payouts++
+		}
+	}
+	return slots, payouts, err
+}
+
+func (s *Store) claimSQLite(ctx context.Context, tx *sql.Tx, a asking, generation int64, most int, got *answer) error {
+	claim := func(k Kind, generation int64, limit int) error {
+		if limit <= 0 {
+			return nil
+		}
+		return s.query(ctx, tx, func(rows *sql.Rows) error {
+			var j job
+			err := rows.Scan(&j.userData, &j.kind, &j.paymentType, &j.amount, &j.destination, &j.claims)
+			got.jobs = append(got.jobs, j)
+			return err
+		}, strings.Replace(claimSQLite, "{kind}", string(k), 1), a.token, s.c.Lease.Milliseconds(), generation, limit)
+	}
+	if err := claim(KindPayment, 0, min(most, a.payments)); err != nil {
+		return err
+	}
+	return claim(KindPayout, generation, min(most-len(got.jobs), a.most))
+}
