@@ -240,6 +240,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	assert.Equal(t, 303, decide(2, url.Values{"decision": {"found"}, "order_id": {"o-3"}}))
 	assert.Equal(t, 422, decide(3, url.Values{"decision": {"found"}, "order_id": {"o-3"}}), "another row's order_id")
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
+	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
 	o.turn()
 	for i, state := range []durable.State{durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown} {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
@@ -276,6 +277,7 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	form = hidden(w.Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, bulk(form).Code)
+	require.NoError(t, o.store.Resume(t.Context(), "test"))
 	o.turn()
 	assert.Equal(t, 2, o.service.started[queued[2].UserData])
 	assert.Equal(t, 1, o.service.started[queued[3].UserData], "it does not fit")
