@@ -81,10 +81,13 @@ func (p *program) openDatabase() (err error) {
 		address = filepath.Join(dir, "partner.db")
 		p.log.Warn("no -database: everything is forgotten at the end")
 	}
-	if strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://") {
+	switch {
+	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):
 		p.db, err = openPostgres(address)
 		p.read = p.db
-	} else {
+	case strings.ContainsAny(address, "=") || strings.Contains(address, "://"):
+		return errors.New("-database is neither postgres://... nor the path of a file")
+	default:
 		p.db, p.read, err = openSQLite(address)
 	}
 	if err == nil {
@@ -136,7 +139,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	p.store, err = durable.Open(ctx, p.db, durable.Config{
 		Service: p.client, Project: project, ReadDB: p.read, NotFound: p.set.NotFound, AccountCodes: p.set.AccountCodes,
 		Slots: p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
-		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log,
+		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log, AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
 	if err != nil {
 		return err

@@ -56,6 +56,7 @@ type settings struct {
 	CallTimeout, Lease   time.Duration
 	Grace, GiveUp        time.Duration
 	DemoFaults           int
+	AllowUnsafe          bool
 	Traces               bool
 	LogJSON              bool
 	LogLevel             slog.Level
@@ -109,7 +110,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Int64Var(&set.Partner, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
 	flags.Func("secret-file", "`file` with the project secret key (PAYMENTSVC_SECRET_FILE)", text(&set.secretFile))
-	flags.StringVar(&set.oldFile, "old-secret-file", "", "`file` with the key before a rotation: notifications may still be signed with it")
+	flags.StringVar(&set.oldFile, "old-secret-file", "", "`file` with the key before a rotation: notifications may still be signed with it\n"+
+		"(not with a -scheme that contains the secret)")
 	flags.StringVar(&set.schemeText, "scheme", "", "`text` of how messages are signed, as paymentsvc discover prints it")
 	flags.StringVar(&set.fields, "error-fields", "", "`names` of the fields of an error's code and message: code,message")
 	flags.StringVar(&set.notFound, "not-found-codes", "", "`codes` of errors that mean that the service has no such payment: only after one of these\n"+
@@ -128,6 +130,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.DurationVar(&set.Lease, "lease", 2*time.Minute, "time after which a call that was not recorded is unknown; more than twice -call-timeout")
 	flags.DurationVar(&set.Grace, "grace", 2*time.Minute, "time after the last call before \"no such payment\" is believed; at least -call-timeout")
 	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "age from which a payment is no longer started")
+	flags.BoolVar(&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests")
 	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "makes one in `n` calls to the fake fail; 0 is none")
 	flags.BoolVar(&set.LogJSON, "log-json", false, "log in JSON")
 	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")

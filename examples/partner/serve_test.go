@@ -1,0 +1,302 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+func TestServeNeedsNothing(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s := startServing(t, from())
+	assert.Equal(t, "ok\n", read(t, s.Public+"/healthz"))
+	assert.Equal(t, "ready\n", read(t, s.Public+"/readyz"))
+	assert.Contains(t, read(t, s.Public+"/"), "the payment service is a fake")
+	page, userData := s.buy(t)
+	until(t, page, state(durable.StateSucceeded))
+	until(t, s.Admin+"/metrics", `partner_rows{kind="payout",state="pending"} 0`)
+	overview := read(t, s.Admin+"/")
+	for _, text := range []string{"demo: the service is a fake", "XTS", "demo.csv", "40 of 40"} {
+		assert.Contains(t, overview, text)
+	}
+	assert.Contains(t, read(t, s.Admin+"/row/"+userData), "payment.status_changed")
+	s.Stop(t)
+	assert.Contains(t, s.Out.String(), "all that it does is made up")
+	http.DefaultClient.CloseIdleConnections()
+	goleak.VerifyNone(t, before)
+}
+
+func TestServeShipsAPaidBasketOnce(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, database string) {
+		service := startService(t)
+		s := startServing(t, from(), serviceFlags(t, service.URL, database)...)
+		service.SetReceiver(paymentsvctest.ToURL(s.Public + "/notifications"))
+		service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.SignedWithOldSecret(), paymentsvctest.RepeatedBy(2))
+		basket := uuid.NewString()
+		code, first, _ := s.checkout(t, basket, "10.50")
+		require.Equal(t, 303, code)
+		code, second, _ := s.checkout(t, basket, "10.50")
+		require.Equal(t, 303, code)
+		assert.Equal(t, first, second, "the same form")
+		code, _, text := s.checkout(t, basket, "11")
+		assert.Equal(t, 409, code)
+		assert.Contains(t, text, "being paid already")
+		require.Len(t, service.Orders(), 1)
+		_, err := service.Settle(service.Orders()[0].OrderID, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		service.DeliverAll(t.Context())
+		until(t, s.Public+first, state(durable.StateSucceeded))
+		s.Stop(t)
+		p := &program{set: &settings{Database: database}}
+		require.NoError(t, p.openDatabase())
+		defer p.Close()
+		var shipped string
+		require.NoError(t, p.db.QueryRowContext(t.Context(), `SELECT basket FROM shipments`).Scan(&shipped))
+		assert.Equal(t, basket, shipped)
+	})
+}
+
+func TestServeFindsAPaymentWhoseAnswerWasLost(t *testing.T) {
+	service := startService(t)
+	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	s := startServing(t, from(), serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))...)
+	page, userData := s.buy(t)
+	until(t, page, state(durable.StatePending))
+	assert.Contains(t, read(t, page), "we do not know where you can pay")
+	service.AssertStarted(t, userData, 1)
+}
+
+func TestServeWaitsForAServiceThatIsDown(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	s := startServing(t, from(), serviceFlags(t, "http://"+address, filepath.Join(t.TempDir(), "partner.db"))...)
+	page, userData := s.buy(t)
+	assert.Contains(t, read(t, page), state(durable.StateCreated), "nothing was sent")
+	service, err := paymentsvctest.New(serviceConfig(t))
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	require.NoError(t, service.Listen(address))
+	until(t, page, state(durable.StatePending))
+	service.AssertStarted(t, userData, 1)
+}
+
+// TestServeRecordsWhatIsInFlight stops the program while the service holds back its answer.
+func TestServeRecordsWhatIsInFlight(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, database string) {
+		service := startService(t)
+		release := make(chan struct{})
+		rule := service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
+		flags := serviceFlags(t, service.URL, database)
+		s := startServing(t, from(), flags...)
+		bought := make(chan string, 1)
+		go func() {
+			_, location, _ := s.checkout(t, uuid.NewString(), "1")
+			bought <- location
+		}()
+		require.Eventually(t, func() bool { return rule.Hits() == 1 }, patience, time.Millisecond)
+		s.stop()
+		require.Eventually(t, func() bool { return strings.Contains(s.Out.String(), `"stopping"`) }, patience, time.Millisecond)
+		close(release)
+		location := <-bought
+		s.Stop(t)
+		s = startServing(t, from(), flags...)
+		assert.Contains(t, read(t, s.Public+location), state(durable.StatePending))
+		assert.Len(t, service.Orders(), 1)
+	})
+}
+
+func TestServeLimitsCheckouts(t *testing.T) {
+	s := startServing(t, from(), "-checkouts-per-minute", "2")
+	s.buy(t)
+	s.buy(t)
+	code, _, text := s.checkout(t, uuid.NewString(), "1")
+	assert.Equal(t, 429, code)
+	assert.Contains(t, text, "Wait a minute")
+	for amount, want := range map[string]int{"0": 422, "1,5": 422, "": 422} {
+		code, _, _ := s.checkout(t, uuid.NewString(), amount)
+		assert.Equal(t, want, code, amount)
+	}
+	code, _, _ = s.checkout(t, "no basket", "1")
+	assert.Equal(t, 422, code)
+	assert.Contains(t, read(t, s.Public+"/orders/"+uuid.NewString()), "nothing at this address")
+}
+
+func TestLimiterCountsByMinuteAndNetwork(t *testing.T) {
+	l := limiter{most: 1}
+	now := time.Unix(1_800_000_000, 0)
+	client := func(address string) netip.Prefix { return clientOf(&http.Request{RemoteAddr: address}) }
+	assert.Zero(t, l.take(client("192.0.2.1:1000"), now))
+	assert.Equal(t, 50*time.Second, l.take(client("192.0.2.1:2000"), now.Add(10*time.Second)))
+	assert.Zero(t, l.take(client("192.0.2.2:1000"), now))
+	assert.Zero(t, l.take(client("[2001:db8::1]:1"), now))
+	assert.NotZero(t, l.take(client("[2001:db8::2]:1"), now), "one network")
+	assert.NotZero(t, l.take(client("[::ffff:192.0.2.1]:1"), now), "the same address")
+	assert.Zero(t, l.take(client("192.0.2.1:1000"), now.Add(time.Minute)))
+}
+
+// TestOrderPageBacksOff also finds that no page calls failed what may have gone through.
+func TestOrderPageBacksOff(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for age, refresh := range map[time.Duration]int{0: 2, 30 * time.Second: 6, time.Hour: 60, -time.Hour: 2} {
+		assert.Equal(t, refresh, orderView(durable.Row{State: durable.StateUnknown, CreatedAt: now.Add(-age)}, now).Refresh, age)
+	}
+	for _, s := range durable.States() {
+		v := orderView(durable.Row{State: s, RedirectURL: "https://pay.example/1", CreatedAt: now}, now)
+		assert.NotEmpty(t, v.Say)
+		assert.Equal(t, s == durable.StatePending, v.Pay != "", s)
+		assert.Equal(t, s.Final(), v.Refresh == 0, s)
+		v = orderView(durable.Row{State: s, Attention: "SUCCESS after FAILURE", CreatedAt: now}, now)
+		if s == durable.StatePending || s.Final() {
+			assert.Contains(t, v.Say, "Do not pay again")
+			assert.Equal(t, durable.StateUnknown, v.Row.State)
+		}
+	}
+}
+
+func TestServeTakesAnAddressThatIsFree(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	for _, flag := range []string{"-addr", "-admin"} {
+		code, out := command(t, flag, listener.Addr().String())
+		assert.Equal(t, exitError, code)
+		assert.Contains(t, out, "address already in use")
+	}
+}
+
+func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "partner ?#%.db")
+	service := startService(t)
+	flags := serviceFlags(t, service.URL, database)
+	s := startServing(t, from(), flags...)
+	s.buy(t)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(database + suffix)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode(), suffix)
+	}
+	s.Stop(t)
+	s = startServing(t, from(), append(flags, "-service", service.URL+"/")...) // a restart is fine
+	s.Stop(t)
+	started := len(service.Orders())
+	file := fileWith(t, "reference,amount,destination\n1,1,"+card+"\n")
+	for _, args := range [][]string{{"-database", database}, {"-database", database, "payouts", file}, append(flags, "-project", "2003")} {
+		code, out := command(t, args...)
+		assert.NotEqual(t, exitDone, code, out)
+	}
+	assert.Len(t, service.Orders(), started)
+
+	t.Chdir(t.TempDir())
+	for _, database := range []string{"host=db password=hunter2", "mysql://me:hunter2@db/partner", "postgres://me:hunter2@db:x/"} {
+		code, _ := command(t, "-database", database)
+		assert.Equal(t, exitError, code)
+	}
+	files, err := os.ReadDir(".")
+	require.NoError(t, err)
+	assert.Empty(t, files)
+}
+
+// TestNothingSecretIsPrinted reads the outputs, the pages, the metrics and the traces of calls that went wrong.
+func TestNothingSecretIsPrinted(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, database string) {
+		var out, traces output
+		collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&traces, r.Body) }))
+		t.Cleanup(collector.Close)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // which the exporter reads by itself
+		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+		environment := from("OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL)
+		service := startService(t)
+		cards := []string{"4111111111111111", "5555555555554444", "378282246310005", "6011111111111117"}
+		rows := "reference,amount,destination\n"
+		for i, card := range cards {
+			rows += "salary-" + string(rune('0'+i)) + ",10.50," + card + "\n"
+		}
+		rows += "bad,x," + cards[0] + "\n" + cards[1] + "\n\"" + cards[2] + "\n"
+		for i, fault := range []paymentsvctest.Fault{
+			paymentsvctest.Drop(paymentsvctest.AfterCommit),
+			paymentsvctest.Reject(http.StatusUnprocessableEntity, "E17", "no such card: "+cards[1]),
+			paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusOK, "text/plain", "card "+cards[2]),
+		} {
+			service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(i+1), fault)
+		}
+		flags := serviceFlags(t, service.URL, database)
+		for _, words := range [][]string{{"check"}, {"payouts"}, {"results"}} {
+			args := append(append([]string{"-log-json", "-log-level", "debug"}, flags...), append(words, fileWith(t, rows))...)
+			run(t.Context(), args, environment, &out, &out)
+		}
+		s := startServing(t, environment, flags...)
+		service.SetReceiver(paymentsvctest.ToURL(s.Public + "/notifications"))
+		service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.Forged(), paymentsvctest.RepeatedBy(1))
+		page, userData := s.buy(t)
+		_, err := service.Settle(service.Orders()[0].OrderID, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		service.DeliverAll(t.Context())
+		resp, err := http.Post(s.Public+"/notifications", "application/json", strings.NewReader(cards[0]+key))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		for _, path := range []string{"/", "/rows", "/rows?state=unknown", "/files", "/metrics", "/row/" + userData} {
+			_, _ = io.WriteString(&out, read(t, s.Admin+path))
+		}
+		_, _ = io.WriteString(&out, read(t, page))
+		s.Stop(t)
+		_, _ = io.WriteString(&out, s.Out.String())
+		for _, text := range []string{"E17", userData, "partner_attempts_total", "•••• 1111", "signature mismatch", "salary-0"} {
+			require.Contains(t, out.String(), text, "what is read is what was meant")
+		}
+		for _, text := range []string{"init_payout", "init_payment"} {
+			require.Contains(t, traces.String(), text)
+		}
+		for _, secret := range append(cards, key, oldKey) {
+			assert.NotContains(t, out.String(), secret)
+			assert.NotContains(t, traces.String(), secret)
+		}
+	})
+}
+
+// TestOperatorsDecideWithAName sends a payout again that never arrived.
+func TestOperatorsDecideWithAName(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "partner.db")
+	service := startService(t)
+	service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.BeforeCommit))
+	flags := append(serviceFlags(t, service.URL, database), "-admin-user-header", "X-User")
+	code, out := command(t, append(flags, "payouts", fileWith(t, "reference,amount,destination\none,1.00,"+card+"\n"))...)
+	require.Equal(t, exitReview, code, out)
+	s := startServing(t, from(), flags...)
+	link := regexp.MustCompile(`href="(/row/[^"]+)"`).FindStringSubmatch(read(t, s.Admin+"/"))
+	require.NotNil(t, link)
+	version := regexp.MustCompile(`name="version" value="(\d+)"`).FindStringSubmatch(read(t, s.Admin+link[1]))
+	form := url.Values{"decision": {"again"}, "sure": {"yes"}, "version": {version[1]}}
+	for _, name := range []string{"", "ada"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+link[1], strings.NewReader(form.Encode()))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("X-User", name)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, map[string]int{"": 403, "ada": 200}[name], resp.StatusCode)
+	}
+	until(t, s.Admin+link[1], state(durable.StatePending))
+	assert.Contains(t, read(t, s.Admin+link[1]), "ada")
+	assert.Len(t, service.Orders(), 1)
+}

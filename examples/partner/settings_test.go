@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
+	service := []string{"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file", fileWith(t, key)}
+	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
+	for _, c := range []struct {
+		args []string
+		text string
+	}{
+		{[]string{"pay"}, "the commands are"},
+		{[]string{"payouts"}, "wrong number of arguments"},
+		{[]string{"results", "a", "b"}, "wrong number of arguments"},
+		{[]string{"make-payouts", "none"}, "a number of rows"},
+		{[]string{"-nonsense"}, "flag provided but not defined"},
+		{[]string{"-slots", "0"}, "out of range"},
+		{[]string{"-expect-total", "a lot", "check", "x"}, "invalid value"},
+		{[]string{"-lease", "1s"}, "Lease must be more than twice"},
+		{[]string{"-service", "https://pay.example"}, "-service needs"},
+		{with("-secret-file", fileWith(t, "\n")), "the file is empty"},
+		{with("-secret-file", "/nowhere"), "-secret-file: open /nowhere"},
+		{with("-scheme", "hex(timestamp"), "-scheme: "},
+		{with("-error-fields", "code"), "is code,message"},
+		{with("-not-found-codes", "none"), "-error-fields, which -not-found-codes"},
+	} {
+		code, out := command(t, c.args...)
+		assert.Equal(t, exitUsage, code, c.args)
+		assert.Contains(t, out, c.text)
+	}
+	code, out := command(t, "-help")
+	assert.Equal(t, exitDone, code)
+	assert.Contains(t, out, "Exit status")
+}
+
+func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
+	var out output
+	environment := from("DATABASE_URL=postgres://me:hunter2@db", "PAYMENTSVC_URL=https://pay.example/", "PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"))
+	set, code := readSettings([]string{
+		"-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file", fileWith(t, oldKey),
+		"-account-codes", "dry, empty", "-database", "file.db",
+	}, environment, &out)
+	require.NotNil(t, set, out.String())
+	assert.Zero(t, code)
+	assert.Equal(t, "file.db https://pay.example payouts march.csv", set.Database+" "+set.Service+" "+set.Command+" "+set.Args[0])
+	assert.Equal(t, []paymentsvc.Secret{key, oldKey}, set.Keys)
+	assert.Equal(t, []string{"dry", "empty"}, set.AccountCodes)
+	assert.Equal(t, paymentsvc.AnyAge, set.Tolerance)
+	assert.Nil(t, set.DecodeError)
+	_, code = readSettings([]string{"-help"}, environment, &out)
+	assert.Zero(t, code)
+	assert.NotContains(t, out.String(), "hunter2")
+}
+
+func TestDecodersKnowOnlyTheCodesThatWereGiven(t *testing.T) {
+	decode, notFound, err := decoders("error.code,error.message", "none", "twice")
+	require.NoError(t, err)
+	for code, want := range map[string]struct {
+		notFound bool
+		effect   paymentsvc.Effect
+	}{"none": {true, paymentsvc.EffectByStatus}, "twice": {false, paymentsvc.EffectPossible}, "other": {false, paymentsvc.EffectByStatus}} {
+		body, err := json.Marshal(map[string]any{"error": map[string]string{"code": code}})
+		require.NoError(t, err)
+		reported := decode(404, body)
+		require.NotNil(t, reported)
+		assert.Equal(t, want.effect, reported.Effect)
+		assert.Equal(t, want.notFound, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, Err: reported}), code)
+		assert.False(t, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown, Err: reported}), "the service has not said so")
+	}
+}
