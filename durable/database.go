@@ -171,9 +171,9 @@ func derived(project string, k Kind, reference string) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// list encodes texts for json_each and json_array_elements_text.
-func list(texts []string) string {
-	encoded, _ := json.Marshal(texts) // strings always encode
+// list encodes a list for the JSON functions of the databases.
+func list[T any](all []T) string {
+	encoded, _ := json.Marshal(append([]T{}, all...)) // texts and numbers always encode; nil would be null
 	return string(encoded)
 }
 

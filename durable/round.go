@@ -3,7 +3,6 @@ package durable
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -145,9 +144,8 @@ func (s *Store) round(ctx context.Context, a asking) (answer, error) {
 }
 
 func (a asking) args(last claimed, lease time.Duration) []any {
-	outcomes, _ := json.Marshal(a.outcomes) // texts and numbers always encode
 	return []any{
-		string(outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders),
+		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders),
 	}
 }
 
@@ -267,13 +265,12 @@ func (s *Store) outcomesSQLite(ctx context.Context, tx *sql.Tx, a asking, got *a
 	if len(a.outcomes) == 0 {
 		return 0, 0, nil
 	}
-	outcomes, _ := json.Marshal(a.outcomes)
 	err = s.query(ctx, tx, func(rows *sql.Rows) error {
 		var userData string
 		err := rows.Scan(&userData)
 		got.recorded[userData] = true
 		return err
-	}, outcomesSQLite, string(outcomes))
+	}, outcomesSQLite, list(a.outcomes))
 	for _, o := range a.outcomes {
 		if !got.recorded[o.UserData] {
 			continue

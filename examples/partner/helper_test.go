@@ -29,7 +29,7 @@ const (
 	card     = "4111111111111111"
 	key      = "the-secret-that-nobody-prints"
 	oldKey   = "the-secret-before-that-nobody-prints"
-	patience = 10 * time.Minute // of what must happen, however slow the machine is
+	patience = 2 * time.Minute // of what must happen, however slow the machine is
 )
 
 // output keeps all that is written to it.

@@ -1,0 +1,353 @@
+package durable
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func TestDryAccountPausesEverything(t *testing.T) {
+	unknown := &paymentsvc.Error{HTTPStatus: 402, Err: errors.New("a proxy's page")}
+	for name, answer := range map[string]error{"status": refused(402, "E1"), "code": refused(400, "DRY"), "unknown": unknown} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				f := &service{before: func(n int, _ string) error {
+					if n >= 10 && n < 100 {
+						return answer
+					}
+					return nil
+				}}
+				s := openStore(t, db, Config{Service: f, AccountCodes: []string{"DRY"}, Slots: 2})
+				queue(t, s, payouts("a", 40)...)
+				_, err := s.Turn(t.Context(), Limit{})
+				require.ErrorIs(t, err, ErrPaused)
+				assert.LessOrEqual(t, f.calls, 11)
+				states := count(t, s, KindPayout)
+				assert.Zero(t, states[StateRejected])
+				status, err := s.Status(t.Context())
+				require.NoError(t, err)
+				assert.True(t, status.Paused)
+				assert.Zero(t, status.Until)
+				assert.Contains(t, status.Reason, "run dry")
+
+				other := openStore(t, db, Config{Service: f})
+				_, err = other.Turn(t.Context(), Limit{})
+				require.ErrorIs(t, err, ErrPaused)
+				f.calls = 100
+				require.NoError(t, s.Resume(t.Context(), "person"))
+				_, err = other.Turn(t.Context(), Limit{})
+				require.NoError(t, err)
+				assert.Equal(t, 40-states[StateUnknown], count(t, s, KindPayout)[StatePending])
+			})
+		})
+	}
+}
+
+func TestEqualRefusalsInARowPause(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(n int, _ string) error {
+			switch {
+			case n <= 4 || n > 5 && n < 100:
+				return refused(400, "E17")
+			case n == 200:
+				return refused(400, "E18")
+			}
+			return nil
+		}}
+		s := openStore(t, db, Config{Service: f, Slots: 1})
+		queue(t, s, payouts("a", 40)...)
+		_, err := s.Turn(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrPaused)
+		assert.Equal(t, 10, f.calls, "the success among them ends the run")
+		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Attention: true}, Decision{Kind: DecideAgain, By: "person"}, true)
+		require.NoError(t, err)
+		assert.Equal(t, []any{5, "52.50"}, []any{n, sum.String()}, "the run needs attention, what was before it does not")
+		assert.EqualValues(t, 9, count(t, s, KindPayout)[StateRejected])
+
+		n, _, err = s.DecideMany(t.Context(), Filter{Refusal: "E17"}, Decision{Kind: DecideAgain, By: "person"}, false)
+		require.NoError(t, err)
+		assert.Equal(t, 9, n)
+		require.NoError(t, s.Resume(t.Context(), "person"))
+		f.calls = 199
+		_, err = s.Turn(t.Context(), Limit{})
+		require.NoError(t, err)
+		assert.Equal(t, map[State]int64{StatePending: 39, StateUnknown: 0 + 1}, func() map[State]int64 {
+			c := count(t, s, KindPayout)
+			c[StateUnknown] += c[StateRejected] // whether it was sent before decides
+			delete(c, StateRejected)
+			return c
+		}())
+		_, different := f.starts()
+		assert.Equal(t, 39, different)
+	})
+}
+
+// The service refuses the caller: all wait, and when the pause is over one row is tried alone.
+func TestPauseIsProbedByOneRow(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		var works atomic.Bool
+		f := &service{before: func(int, string) error {
+			if works.Load() {
+				return nil
+			}
+			return refused(401, "E1")
+		}}
+		clock := &clocks{process: time.Now().Add(time.Hour)}
+		s := openShimmed(t, db, Config{Service: f, Slots: 4}, clock)
+		queue(t, s, payouts("a", 20)...)
+		turn := func(calls int, pending int64) {
+			t.Helper()
+			f.calls = 0
+			_, err := s.Turn(t.Context(), Limit{})
+			if pending < 20 {
+				require.ErrorIs(t, err, ErrPaused)
+			}
+			assert.Equal(t, calls, f.calls)
+			assert.Equal(t, pending, count(t, s, KindPayout)[StatePending])
+		}
+		turn(4, 0)
+		turn(0, 0)
+		pass := func(d time.Duration) {
+			clock.Add(d)
+			setClock(t, db, clock.Now())
+		}
+		pass(2 * time.Second)
+		turn(1, 0)
+		pass(1 * time.Second)
+		turn(0, 0) // the second pause is longer
+		pass(61 * time.Second)
+		works.Store(true)
+		turn(20, 20)
+		status, err := s.Status(t.Context())
+		require.NoError(t, err)
+		assert.False(t, status.Paused)
+	})
+}
+
+func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		s := openStore(t, db, Config{Service: f, Slots: 1})
+		queue(t, s, payouts("a", 20)...)
+		_, err := s.Turn(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrPaused)
+		assert.Equal(t, 3, f.calls)
+		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err, "a pause does not stop Pay")
+		assert.Equal(t, 4, f.calls)
+	})
+}
+
+func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{}
+		s := openStore(t, db, Config{Service: f})
+		queue(t, s, payouts("old", 3)...)
+		generation, err := s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, generation)
+		queue(t, s, payouts("new", 3)...)
+		_, err = s.Turn(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrHeld)
+		assert.Zero(t, f.calls)
+		counts, err := s.Counts(t.Context(), Filter{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 6, counts.Held)
+		paid := derived("test", KindPayout, "old-0000")
+		require.NoError(t, s.Decide(t.Context(), Decision{
+			Kind: DecidePaid, UserData: paid, By: "person", Version: get(t, s, paid).Version, OrderID: "theirs",
+		}))
+		n, err := s.Release(t.Context(), "person", Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+		_, err = s.Turn(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrHeld)
+		assert.Equal(t, 1, f.calls)
+		require.NoError(t, s.EndHold(t.Context(), "person"))
+		queue(t, s, payouts("newer", 1)...)
+		_, err = s.Turn(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrHeld)
+		assert.Equal(t, 2, f.calls)
+		n, err = s.Release(t.Context(), "person", Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, 4, n)
+		_, err = s.Turn(t.Context(), Limit{})
+		require.NoError(t, err)
+		assert.Equal(t, 6, f.calls)
+	})
+}
+
+// The database forgets the claims of a process, or is another server: the process holds payouts by itself.
+func TestLostCommitsHoldByThemselves(t *testing.T) {
+	for name, lose := range map[string]string{
+		"claim":    `UPDATE durable_rows SET state = 'created', token = '', claims = 0, order_id = NULL WHERE user_data = $1`,
+		"row":      `DELETE FROM durable_rows WHERE user_data = $1`,
+		"timeline": `UPDATE durable_control SET timeline = '000000AA' WHERE $1 <> ''`,
+		"server":   `UPDATE durable_control SET fingerprint = 'another' WHERE $1 <> ''`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				if db.dialect == SQLite && (name == "timeline" || name == "server") {
+					t.Skip("SQLite has no servers")
+				}
+				f := &service{}
+				s := openStore(t, db, Config{Service: f, HoldOnlyOnRestore: name == "server"})
+				queue(t, s, payouts("a", 1)...)
+				_, err := s.Turn(t.Context(), Limit{})
+				require.NoError(t, err)
+				_, err = db.ExecContext(t.Context(), lose, derived("test", KindPayout, "a-0000"))
+				require.NoError(t, err)
+				queue(t, s, payouts("a", 3)...)
+				_, err = s.Turn(t.Context(), Limit{})
+				require.ErrorIs(t, err, ErrHeld)
+				assert.Equal(t, 1, f.calls)
+				status, err := s.Status(t.Context())
+				require.NoError(t, err)
+				assert.True(t, status.Hold)
+				assert.Equal(t, "durable", status.HoldBy)
+			})
+		})
+	}
+}
+
+func TestRestoredBackupHolds(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		db := sqlite(t)
+		f := &service{}
+		s := openStore(t, db, Config{Service: f})
+		backup := filepath.Join(t.TempDir(), "backup.db")
+		_, err := db.ExecContext(t.Context(), `VACUUM INTO '`+backup+`'`)
+		require.NoError(t, err)
+		queue(t, s, payouts("a", 5)...)
+		_, err = s.Turn(t.Context(), Limit{})
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+		file := db.address[len("file:") : len(db.address)-len(pragmas)]
+		_ = os.Remove(file + "-wal")
+		require.NoError(t, os.Rename(backup, file))
+
+		db = opened(t, SQLite, db.address)
+		s = openStore(t, db, Config{Service: f})
+		queued := queue(t, s, payouts("a", 5)...)
+		assert.True(t, queued[0].New)
+		_, err = s.Turn(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrHeld)
+		n, different := f.starts()
+		assert.Equal(t, []int{5, 5}, []int{n, different})
+		// The service's notifications find them, since their user_data is the same.
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, queued[0].UserData,
+			f.started[queued[0].UserData][0], paymentsvc.StatusSuccess)))
+		assert.Equal(t, StateSucceeded, get(t, s, queued[0].UserData).State)
+		s = openStore(t, db, Config{Service: f})
+		status, err := s.Status(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, status.Generation, "held once")
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		db := postgres(t)
+		openStore(t, db, Config{})
+		_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET fingerprint = 'before'`)
+		require.NoError(t, err)
+		s := openStore(t, db, Config{})
+		status, err := s.Status(t.Context())
+		require.NoError(t, err)
+		assert.True(t, status.Hold)
+	})
+}
+
+func TestOpenRejectsUnsafeDatabases(t *testing.T) {
+	rejected := func(t *testing.T, db *sql.DB, says string) {
+		t.Helper()
+		c := config(Config{})
+		c.AllowUnsafeDatabase = false
+		_, err := Open(t.Context(), db, c)
+		require.ErrorIs(t, err, ErrUnsafeDatabase)
+		assert.ErrorContains(t, err, says)
+	}
+	set := func(t *testing.T, db database, statement string) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		db := sqlite(t)
+		c := config(Config{})
+		c.AllowUnsafeDatabase = false
+		_, err := Open(t.Context(), db.DB, c)
+		require.NoError(t, err)
+		c.Project = "another"
+		_, err = Open(t.Context(), db.DB, c)
+		require.ErrorIs(t, err, ErrUnsafeDatabase)
+		set(t, db, `PRAGMA synchronous = NORMAL`)
+		rejected(t, db.DB, "synchronous")
+		set(t, db, `PRAGMA synchronous = FULL`)
+		set(t, db, `PRAGMA journal_mode = DELETE`)
+		rejected(t, db.DB, "journal_mode")
+		db.SetMaxOpenConns(2)
+		rejected(t, db.DB, "connections")
+		set(t, db, `UPDATE durable_version SET version = 99`)
+		_, err = Open(t.Context(), db.DB, c)
+		require.ErrorIs(t, err, ErrSchema)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		db := postgres(t)
+		db.SetMaxOpenConns(1)
+		set(t, db, `SET synchronous_commit = off`)
+		rejected(t, db.DB, "synchronous_commit")
+		set(t, db, `SET synchronous_commit = on; SET default_transaction_isolation = 'serializable'`)
+		var fsync string
+		require.NoError(t, db.QueryRowContext(t.Context(), `SHOW fsync`).Scan(&fsync))
+		if fsync == "off" { // as .ci/postgres starts the server
+			rejected(t, db.DB, "fsync")
+			return
+		}
+		rejected(t, db.DB, "isolation")
+	})
+}
+
+func TestReadyProvesAWrite(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		db.SetMaxOpenConns(1)
+		s := openStore(t, db, Config{})
+		require.NoError(t, s.Ready(t.Context()))
+		require.NoError(t, s.Ready(t.Context()))
+		only := `PRAGMA query_only = 1`
+		if db.dialect == PostgreSQL {
+			only = `SET default_transaction_read_only = on`
+		}
+		_, err := db.ExecContext(t.Context(), only)
+		require.NoError(t, err)
+		require.Error(t, s.Ready(t.Context()))
+	})
+}
+
+func TestPauseIsForAllProcessesAndDrains(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		called, release := make(chan struct{}, 1), make(chan struct{})
+		f := &service{before: func(int, string) error { called <- struct{}{}; <-release; return nil }}
+		s, other := openStore(t, db, Config{Service: f, Slots: 1}), openStore(t, db, Config{Service: f})
+		queue(t, s, payouts("a", 3)...)
+		ended := make(chan error)
+		go func() { _, err := s.Turn(context.WithoutCancel(t.Context()), Limit{}); ended <- err }()
+		<-called
+		require.NoError(t, other.Pause(t.Context(), "person", "month's end"))
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, other.Drained(short), context.DeadlineExceeded)
+		close(release)
+		require.NoError(t, other.Drained(t.Context()))
+		require.ErrorIs(t, <-ended, ErrPaused)
+		assert.Equal(t, 1, f.calls)
+		require.ErrorIs(t, s.Pause(t.Context(), "", ""), ErrInvalid)
+	})
+}

@@ -1,0 +1,302 @@
+package durable
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+const (
+	success = paymentsvc.StatusSuccess
+	failure = paymentsvc.StatusFailure
+)
+
+func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
+	payment, payout, refund := paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged
+	wrong := notice(payout, "", "o", success)
+	wrong.Amount = paymentsvc.MustParseAmount("9")
+	tests := []struct {
+		name      string
+		kind      Kind
+		told      []*paymentsvc.Notification
+		state     State
+		attention string
+		events    string
+	}{
+		{"success", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", success)}, StateSucceeded, "", "succeeded"},
+		{"failure", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", failure)}, StateFailed, "", "failed"},
+		{"twice", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", success), notice(payout, "", "o", success)}, StateSucceeded, "", "succeeded"},
+		{"an old one", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", success), notice(payout, "", "o", "PENDING")}, StateSucceeded, "", "succeeded"},
+		{"final stays", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", failure), notice(payout, "", "o", success)}, StateFailed, "SUCCESS after it was failed", "failed"},
+		{"amount", KindPayout, []*paymentsvc.Notification{wrong}, StatePending, "of 9 instead of 10.50", ""},
+		{"another kind", KindPayout, []*paymentsvc.Notification{notice(payment, "", "o", success)}, StatePending, "", ""},
+		{"undocumented", KindPayout, []*paymentsvc.Notification{notice("invoice.paid", "", "o", success)}, StatePending, "", ""},
+		{"payment", KindPayment, []*paymentsvc.Notification{notice(payment, "", "o", success)}, StateSucceeded, "", "succeeded"},
+		{"refund", KindPayment, []*paymentsvc.Notification{notice(payment, "", "o", success), notice(refund, "", "o", success)}, StateSucceeded, "", "succeeded refund"},
+	}
+	each(t, func(t *testing.T, db database) {
+		var events []string
+		s := openStore(t, db, Config{OnChange: func(_ context.Context, _ *sql.Tx, e Event) error {
+			if e.Refund != nil {
+				events = append(events, "refund")
+				return nil
+			}
+			events = append(events, string(e.To))
+			return nil
+		}})
+		for i, tt := range tests {
+			for _, order := range []string{"row first", "notification first", "between", "by user_data"} {
+				t.Run(tt.name+"/"+order, func(t *testing.T) {
+					events = nil
+					id := fmt.Sprintf("%d-%s", i, order)
+					r, j := claimed1(t, s, tt.kind, id)
+					tell := func() {
+						for _, n := range tt.told {
+							n := *n
+							n.OrderID, n.Raw = id, []byte(`{"id":"`+id+`"}`)
+							if order == "by user_data" {
+								n.UserData = r.UserData
+							}
+							require.NoError(t, s.Notified(t.Context(), &n))
+						}
+					}
+					o := &outcome{UserData: j.userData, Token: j.token, OrderID: id, kind: tt.kind}
+					switch order {
+					case "row first":
+						_, err := s.round(t.Context(), asking{outcomes: []*outcome{o}})
+						require.NoError(t, err)
+						tell()
+					case "between": // a notification that was stored before the round's commit and applied before it too
+						_, err := s.round(t.Context(), asking{outcomes: []*outcome{o}})
+						require.NoError(t, err)
+						_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET order_id = NULL WHERE user_data = '`+r.UserData+`'`)
+						require.NoError(t, err)
+						tell()
+						_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET order_id = '`+id+`' WHERE user_data = '`+r.UserData+`'`)
+						require.NoError(t, err)
+						s.applyTo(t.Context(), []string{id})
+					default:
+						tell()
+						require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: id}))
+					}
+					r = get(t, s, r.UserData)
+					assert.Equal(t, tt.state, r.State)
+					assert.Contains(t, r.Attention, tt.attention)
+					if tt.attention == "" {
+						assert.Empty(t, r.Attention)
+					}
+					assert.Equal(t, tt.events, strings.Join(events, " "))
+					notices, err := s.Notices(t.Context(), r)
+					require.NoError(t, err)
+					for _, n := range notices {
+						assert.True(t, n.Matched)
+					}
+				})
+			}
+		}
+	})
+}
+
+// claimed1 adds a row and claims it.
+func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
+	t.Helper()
+	_, err := s.db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'failed' WHERE state IN ('created', 'starting')`)
+	require.NoError(t, err)
+	tx, err := s.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer tx.Rollback()
+	if k == KindPayout {
+		_, err = s.QueuePayouts(t.Context(), tx, NewPayout{Reference: id, Amount: ten, Destination: "4111111111111111"})
+	} else {
+		_, err = s.QueuePayments(t.Context(), tx, NewPayment{Key: id, Type: paymentsvc.PaymentTypeCard, Amount: ten})
+	}
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	got, err := s.round(t.Context(), asking{free: 1, most: 1, payments: 1, token: newToken()})
+	require.NoError(t, err)
+	require.Len(t, got.jobs, 1)
+	return get(t, s, got.jobs[0].userData), got.jobs[0]
+}
+
+// What Run records finds a notification that came while the round was at the database: the next round looks for it.
+func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
+	db := postgres(t)
+	f := &service{}
+	s := openStore(t, db, Config{Service: f})
+	queue(t, s, payouts("a", 1)...)
+	id := derived("test", KindPayout, "a-0000")
+	s.orders = []string{id + "/1"}
+	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", id+"/1", success)))
+	_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'pending', order_id = '`+id+`/1'`)
+	require.NoError(t, err)
+	_, err = s.Turn(t.Context(), Limit{})
+	require.NoError(t, err)
+	s.calls.Wait()
+	assert.Equal(t, StateSucceeded, get(t, s, id).State)
+}
+
+func TestOnChangeCommitsWithTheRow(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		_, err := db.ExecContext(t.Context(), `CREATE TABLE shipped (user_data TEXT PRIMARY KEY)`)
+		require.NoError(t, err)
+		fails := true
+		s := openStore(t, db, Config{ChangeStates: []State{StatePending, StateSucceeded}, OnChange: func(ctx context.Context, tx *sql.Tx, e Event) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO shipped VALUES ('`+e.Row.UserData+string(e.To)+`')`)
+			if fails {
+				return errors.New("out of stock")
+			}
+			return err
+		}})
+		shipped := func() (n int) {
+			require.NoError(t, db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM shipped`).Scan(&n))
+			return n
+		}
+		_, j := claimed1(t, s, KindPayout, "a")
+		require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: "o"}))
+		assert.Equal(t, StatePending, get(t, s, j.userData).State, "an outcome is kept")
+		assert.Zero(t, shipped())
+		n := notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)
+		require.ErrorContains(t, s.Notified(t.Context(), n), "out of stock")
+		assert.Equal(t, StatePending, get(t, s, j.userData).State, "a notification is not")
+		fails = false
+		require.NoError(t, s.Notified(t.Context(), n))
+		require.NoError(t, s.Notified(t.Context(), n))
+		assert.Equal(t, StateSucceeded, get(t, s, j.userData).State)
+		assert.Equal(t, 1, shipped())
+		_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
+		require.NoError(t, err)
+		require.NoError(t, s.Sweep(t.Context()))
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, 2, shipped(), "what failed was repeated, once")
+	})
+}
+
+func TestUnknownIsAskedAndFound(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{}
+		clock := &clocks{process: time.Now().Add(time.Hour)}
+		s := openShimmed(t, db, Config{Service: f, EqualRefusals: -1}, clock)
+		pass := func(d time.Duration) {
+			clock.Add(d)
+			setClock(t, db, clock.Now())
+		}
+		f.after = func(n int, userData string) error {
+			if n == 1 {
+				return unanswered(userData + "/1")
+			}
+			return unanswered("")
+		}
+		queue(t, s, payouts("a", 2)...)
+		_, err := s.Turn(t.Context(), Limit{Rows: 2})
+		require.NoError(t, err)
+		with, without := get(t, s, derived("test", KindPayout, "a-0000")), get(t, s, derived("test", KindPayout, "a-0001"))
+		if with.OrderID == "" {
+			with, without = without, with
+		}
+		assert.Equal(t, []State{StateUnknown, StateUnknown}, []State{with.State, without.State})
+		assert.Empty(t, with.Attention)
+		assert.Contains(t, without.Attention, "No clear answer")
+		pass(2 * time.Second)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, StatePending, get(t, s, with.UserData).State)
+		assert.Equal(t, StateUnknown, get(t, s, without.UserData).State)
+
+		// A payment is found by user_data; one that the service does not have is started again only after the grace.
+		f.before, f.after = func(int, string) error { return unanswered("") }, nil
+		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		assert.Equal(t, StateUnknown, r.State)
+		for passed := time.Duration(0); passed < s.c.Grace; passed += 10 * time.Second {
+			require.NoError(t, s.Sweep(t.Context()))
+			require.Equal(t, StateUnknown, get(t, s, r.UserData).State)
+			pass(10 * time.Second)
+		}
+		pass(10 * time.Minute)
+		f.before = nil
+		require.NoError(t, s.Sweep(t.Context()))
+		require.Equal(t, StateCreated, get(t, s, r.UserData).State)
+		_, err = s.Turn(t.Context(), Limit{})
+		require.NoError(t, err)
+		assert.Equal(t, StatePending, get(t, s, r.UserData).State)
+
+		f.before = func(int, string) error { return notSent() }
+		r, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		assert.Equal(t, StateCreated, r.State)
+		pass(s.c.GiveUp + time.Second)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, StateRejected, get(t, s, r.UserData).State)
+	})
+}
+
+// Nothing secret appears in logs, hooks, errors or texts.
+func TestNothingSecretIsShown(t *testing.T) {
+	const secret = "4111111111111111"
+	var out bytes.Buffer
+	var mu sync.Mutex
+	note := func(v any) {
+		mu.Lock()
+		defer mu.Unlock()
+		encoded, _ := json.Marshal(v)
+		fmt.Fprintf(&out, "%v %+v %#v %s\n", v, v, v, encoded)
+	}
+	answers := []error{
+		refused(400, "E"+secret), refused(400, secret), errors.New("to " + secret), unanswered(""), notSent(), refused(401, secret), nil,
+		fmt.Errorf("to %s: %w", secret, unanswered("")),
+	}
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(n int, _ string) error { return answers[n%len(answers)] }}
+		log := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		s := openStore(t, db, Config{Service: f, Slots: 1, Log: log, Hooks: Hooks{
+			Call:   func(_ context.Context, c Call) { note(c); note(fmt.Sprint(c.Err)) },
+			Change: func(_ context.Context, k Kind, from, to State) { note([]any{k, from, to}) },
+			Round:  func(_ context.Context, r Round) { note(r) },
+			Pause:  func(_ context.Context, reason string) { note(reason) },
+		}})
+		p := NewPayout{Reference: "r", Amount: ten, Destination: secret}
+		note(p)
+		queued := queue(t, s, p)
+		note(queued)
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		other := p
+		other.Amount = paymentsvc.MustParseAmount("1")
+		queued, err = s.QueuePayouts(t.Context(), tx, other)
+		require.NoError(t, err)
+		require.ErrorIs(t, queued[0].Err, ErrConflict)
+		note(queued[0].Err.Error())
+		_, err = s.QueuePayouts(t.Context(), tx, NewPayout{Reference: "x", Destination: secret})
+		require.ErrorIs(t, err, ErrInvalid)
+		note(err.Error())
+		tx.Rollback()
+		for range answers {
+			_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'created', doubted = 0, due_at = 0`)
+			require.NoError(t, err)
+			require.NoError(t, s.Resume(t.Context(), "person"))
+			_, _ = s.Turn(t.Context(), Limit{Rows: 1})
+			for r, err := range s.Rows(t.Context(), Filter{}) {
+				require.NoError(t, err)
+				assert.Equal(t, "1111", r.DestinationEnd)
+				log.InfoContext(t.Context(), "row", "row", r)
+				note(r)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		assert.NotContains(t, out.String(), secret)
+		assert.NotContains(t, out.String(), "1111")
+	})
+}
