@@ -14,7 +14,7 @@ import (
 )
 
 //go:embed templates/*.html style.css icon.svg
-var files embed.FS // go:embed needs a variable of the package
+var files embed.FS // an embedded file needs a variable of the package
 
 type views struct {
 	all *template.Template

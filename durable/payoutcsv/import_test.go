@@ -126,8 +126,8 @@ func TestImportStoresNothingUnexpected(t *testing.T) {
 		_, err := Import(t.Context(), c, strings.NewReader(fileOf(10)))
 		require.ErrorIs(t, err, ErrUnexpected)
 		assert.Empty(t, stored(t, c))
-		for range c.Store.Batches(t.Context()) {
-			t.Error("a batch was stored")
+		for batch, err := range c.Store.Batches(t.Context()) {
+			t.Error("a batch was stored", batch, err)
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 //go:embed pages.html style.css
-var files embed.FS // go:embed needs a variable of the package
+var files embed.FS // an embedded file needs a variable of the package
 
 // waitForService is how long a buyer waits for the service's answer. The call goes on.
 const waitForService = 10 * time.Second

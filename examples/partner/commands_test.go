@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,7 +117,7 @@ func TestResultsAreOfAFileOrOfAll(t *testing.T) {
 		require.Equal(t, exitDone, code, out)
 	}
 	for file, want := range map[string][]string{first: {"salary-000001", "salary-000002"}, second: {"bonus-1"}, "": {"salary-000001", "salary-000002", "bonus-1"}} {
-		args := append(flags, "results")
+		args := append(slices.Clone(flags), "results")
 		if file != "" {
 			args = append(args, file)
 		}

@@ -148,7 +148,9 @@ func (s *serving) checkout(t *testing.T, basket, amount string) (code int, locat
 
 func read(t *testing.T, address string) string {
 	t.Helper()
-	resp, err := http.Get(address)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)

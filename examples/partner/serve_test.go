@@ -110,8 +110,12 @@ func TestServeRecordsWhatIsInFlight(t *testing.T) {
 		s := startServing(t, from(), flags...)
 		bought := make(chan string, 1)
 		go func() {
-			_, location, _ := s.checkout(t, uuid.NewString(), "1")
-			bought <- location
+			form := url.Values{"basket": {uuid.NewString()}, "amount": {"1"}, "type": {"card"}}
+			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			resp, err := client.PostForm(s.Public+"/checkout", form)
+			if assert.NoError(t, err) {
+				bought <- resp.Header.Get("Location")
+			}
 		}()
 		require.Eventually(t, func() bool { return rule.Hits() == 1 }, patience, time.Millisecond)
 		s.stop()

@@ -106,7 +106,7 @@ func (t *telemetry) Hooks() durable.Hooks {
 // Watch adds gauges of what is in the database: rows by state, those that need review, and whether sending is paused.
 // A count that fails leaves its gauge out, which an alert can tell from 0.
 func (t *telemetry) Watch(store *durable.Store) error {
-	errs := make([]error, 3)
+	errs := make([]error, 4)
 	gauge := func(i int, name, description string) (g metric.Int64ObservableGauge) {
 		g, errs[i] = t.meter.Int64ObservableGauge(name, metric.WithDescription(description))
 		return g
@@ -114,7 +114,7 @@ func (t *telemetry) Watch(store *durable.Store) error {
 	rows := gauge(0, "partner.rows", "Rows by kind and state, counted up to 10000.")
 	review := gauge(1, "partner.review", "Rows that need review, and payouts that are held.")
 	paused := gauge(2, "partner.paused", "1 while nothing is sent.")
-	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+	_, errs[3] = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		for _, kind := range []durable.Kind{durable.KindPayment, durable.KindPayout} {
@@ -135,7 +135,7 @@ func (t *telemetry) Watch(store *durable.Store) error {
 		}
 		return nil
 	}, rows, review, paused)
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
 }
 
 // Handler serves the metrics to Prometheus.
