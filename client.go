@@ -32,11 +32,13 @@ type Config struct {
 	// Signer signs every attempt (section 5). It is required; see [NewHMACSigner].
 	Signer Signer
 
-	// HTTPClient sends the requests; nil means one on [NewTransport]. It is copied and never changed, and it follows no
-	// redirect. A Transport that is not an *http.Transport proves nothing about what it sent, so its failures are
-	// [OutcomeUnknown]; see TrustTransport. One that sends a request again through an *http.Transport is stopped before the
-	// second delivery, as long as it passes on the values of the request's context and does not change both what is signed
-	// and where it goes; the outcome is then unknown too.
+	// HTTPClient sends the requests. nil means one on [NewTransport] and NOT http.DefaultTransport: a mock that replaces
+	// that one, such as httpmock.Activate, is not used. HTTPClient is copied and never changed, and follows no redirect.
+	//
+	// A Transport that is not an *http.Transport proves nothing about what it sent, so its failures are [OutcomeUnknown];
+	// see TrustTransport. One that sends a request again through an *http.Transport is stopped before the second delivery,
+	// as long as it passes on the values of the request's context and does not change both what is signed and where it
+	// goes; the outcome is then unknown too.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
 	// 30 seconds.

@@ -8,12 +8,14 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -238,11 +240,14 @@ func (w *wire) payout(t require.TestingT, r paymentsvc.PayoutRequest) string {
 func newWire(t testing.TB) *wire {
 	t.Helper()
 	w := &wire{}
-	w.client = newClient(t, "https://pay.example", over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-		body, err := io.ReadAll(r.Body)
-		w.body = body
-		return canned(http.StatusOK, nil, paymentAnswer), err
-	})))
+	mock := httpmock.NewMockTransport() // which fails a request to any other address
+	mock.RegisterRegexpResponder(http.MethodPost, regexp.MustCompile(`^https://pay\.example/init_(payment/card|payout)$`),
+		func(r *http.Request) (*http.Response, error) {
+			var err error
+			w.body, err = io.ReadAll(r.Body)
+			return httpmock.NewStringResponse(http.StatusOK, paymentAnswer), err
+		})
+	w.client = newClient(t, "https://pay.example", over(mock))
 	return w
 }
 

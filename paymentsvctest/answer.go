@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -71,8 +72,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.leave()
 	endpoint := s.endpointOf(r.URL.Path)
-	n, e := s.arriving(endpoint, r.RemoteAddr)
+	n, e := s.arriving(endpoint, r)
 	if e.reset {
+		s.struck(e.strikes, "reset")
+		s.struck(e.strikes, "refuse")
 		s.abandon(w, true)
 		return
 	}
@@ -81,21 +84,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.abandon(w, false) // the client left half-way
 		return
 	}
-	if s.ends(r.Context(), e.before) {
+	if s.ends(r.Context(), e, BeforeCommit) {
 		s.abandon(w, false)
 		return
 	}
-	a, replaced := s.replacement(e.before)
-	if !replaced {
-		a = s.answer(r, endpoint, n, body)
+	a, slot := s.replacement(e, BeforeCommit)
+	carriedOut := false
+	if slot == "" {
+		a, carriedOut = s.answer(r, endpoint, n, body)
 	}
-	if s.ends(r.Context(), e.after) {
+	if !carriedOut { // so nothing happens after a commitment
+		maps.DeleteFunc(e.strikes, func(slot string, _ []strike) bool { return strings.Contains(slot, AfterCommit.String()) })
+	}
+	if s.ends(r.Context(), e, AfterCommit) {
 		s.abandon(w, false)
 		return
 	}
-	if other, replaced := s.replacement(e.after); replaced {
-		a = other
+	if other, replaced := s.replacement(e, AfterCommit); replaced != "" {
+		a, slot = other, replaced
 	}
+	s.struck(e.strikes, slot)
 	s.write(w, r, s.distort(a, e), e)
 }
 
@@ -107,30 +115,42 @@ func readBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 }
 
-// answer is how the service itself answers the nth request at an endpoint.
-func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) answer {
+// answer is how the service itself answers the nth request at an endpoint. It also reports whether the request was carried
+// out. One for an order that does not exist was: it is answered, and not refused.
+func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) (a answer, carriedOut bool) {
 	call, why := s.check(r, endpoint, body)
-	var a answer
 	if why == nil {
 		a, why = s.perform(call)
 	}
 	if why == nil {
-		return a
+		s.checked(r, Verdict{})
+		return a, true
 	}
-	s.reject(r, endpoint, n, body, why)
+	s.checked(r, s.reject(r, endpoint, n, body, why))
 	how := s.cfg.Errors[why.problem]
-	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, why.message)
+	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, s.explanation(why)), why.problem == ProblemNotFound
 }
 
 // ends waits as a stage says, and reports whether the request ends there.
-func (s *Server) ends(ctx context.Context, st stage) bool {
-	for _, release := range st.holds {
-		if !s.released(ctx, release) {
+func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
+	st := e.at(when)
+	for _, h := range st.holds {
+		select {
+		case <-h.release: // open, so it delays nothing
+			continue
+		default:
+		}
+		s.struck(e.strikes, h.slot)
+		if !s.released(ctx, h.release) {
 			return true
 		}
 	}
 	if st.hang {
+		s.struck(e.strikes, "hang "+when.String())
 		return !s.released(ctx, nil)
+	}
+	if st.drop {
+		s.struck(e.strikes, "drop "+when.String())
 	}
 	return st.drop
 }
@@ -146,11 +166,12 @@ func (s *Server) released(ctx context.Context, release <-chan struct{}) bool {
 	return false
 }
 
-func (s *Server) replacement(st stage) (answer, bool) {
-	if st.answer == nil {
-		return answer{}, false
+// replacement returns the answer that replaces the service's own, and its slot, "" for none.
+func (s *Server) replacement(e *effects, when When) (a answer, slot string) {
+	if produce := e.at(when).answer; produce != nil {
+		return produce(s.cfg), "answer " + when.String()
 	}
-	return st.answer(s.cfg), true
+	return answer{}, ""
 }
 
 // perform does what a checked request asks for.
@@ -214,18 +235,21 @@ func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
 		draft.script = s.cfg.Script(draft.Order)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	before := len(s.books.orders)
 	o, why := s.books.start(draft, s.cfg.Repeated, s.cfg.RefuseOverdraft)
 	if why != nil {
+		s.mu.Unlock()
 		return answer{}, why
 	}
-	return startAnswer(o), nil
+	started, isNew := o.Order, len(s.books.orders) > before
+	s.mu.Unlock()
+	if isNew && s.cfg.OnStart != nil {
+		s.cfg.OnStart(started)
+	}
+	return startAnswer(started, s.cfg.Pages), nil
 }
 
-// pages is where the addresses of forms and invoices lead: nowhere, for .example is nobody's.
-const pages = "https://pay.example/"
-
-func startAnswer(o *order) answer {
+func startAnswer(o Order, pages string) answer {
 	switch o.Kind {
 	case KindForm:
 		return jsonAnswer(http.StatusOK, struct {

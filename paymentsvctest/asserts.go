@@ -28,18 +28,20 @@ func (r Rejection) String() string {
 }
 
 // reject keeps why a request was refused.
-func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *refusal) {
+func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *refusal) Verdict {
 	if endpoint == "" {
 		endpoint = r.URL.Path
 	}
 	fields, _ := parseObject(body) // as far as it goes
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rejections = append(s.rejections, Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")})
+	rejection := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
+	s.rejections = append(s.rejections, rejection)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n
 		s.signatures = append(s.signatures, *why.fault)
 	}
+	return Verdict{&rejection, why.fault}
 }
 
 // Rejected returns the requests that the server itself rejected, in their order.
@@ -49,12 +51,19 @@ func (s *Server) Rejected() []Rejection {
 	return slices.Clone(s.rejections)
 }
 
-// AssertStarted fails the test unless exactly times orders were started for a user_data. A server made by [Start] then
-// prints the books, once, at the end of the test. See also [Server.AssertOrders].
+// AssertStarted fails the test unless exactly times orders were started for a user_data, and no further start of it was
+// rejected as a duplicate: a valid start that the server does not repeat is the code's mistake all the same. A server
+// made by [Start] then prints the books, once, at the end of the test. See also [Server.AssertOrders].
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
 		t.Errorf("paymentsvctest: %d orders were started for user_data %q, want %d", got, userData, times)
+	}
+	again := slices.DeleteFunc(s.Rejected(), func(r Rejection) bool {
+		return r.Problem != ProblemRepeated || r.UserData != userData
+	})
+	if len(again) > 0 {
+		t.Errorf("paymentsvctest: %d starts for user_data %q were duplicates, want 0%s", len(again), userData, lines(again))
 	}
 }
 
@@ -75,11 +84,30 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 	}
 }
 
-// AssertNoneRejected fails the test if the server itself rejected a request, and prints why.
+// AssertNoneRejected fails the test if the server itself rejected a request, and prints why. A status call by user_data
+// that finds no order does not count: it is how code learns that nothing was started.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
-	if rejected := s.Rejected(); len(rejected) > 0 {
+	rejected := slices.DeleteFunc(s.Rejected(), func(r Rejection) bool {
+		return r.Problem == ProblemNotFound && r.UserData != ""
+	})
+	if len(rejected) > 0 {
 		t.Errorf("paymentsvctest: %d requests were rejected%s", len(rejected), lines(rejected))
+	}
+}
+
+// AssertDelivered fails the test unless the receiver has answered each notification of [Server.Settle], [Server.Step]
+// and [Server.Refund] with a 2xx, a retry included. It fails too if there was none: then nothing was tested.
+func (s *Server) AssertDelivered(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	missing, all := slices.DeleteFunc(slices.Clone(s.posted), func(l *letter) bool { return l.taken }), len(s.posted)
+	s.mu.Unlock()
+	switch {
+	case all == 0:
+		t.Errorf("paymentsvctest: there was no notification to deliver")
+	case len(missing) > 0:
+		t.Errorf("paymentsvctest: %d of %d notifications were not accepted%s", len(missing), all, lines(missing))
 	}
 }
 

@@ -11,26 +11,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// startsAgainUnderANewName is a wrong partner: it answers an unknown outcome with a second start, under a new user_data.
-func startsAgainUnderANewName(t *testing.T, client *paymentsvc.Client, userData string) {
-	t.Helper()
-	for _, name := range []string{userData, userData + "-again"} {
-		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
-			Amount: paymentsvc.MustParseAmount("10.50"), UserData: name,
-		})
-		if err == nil {
-			return
-		}
-		require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
-	}
-}
-
 func TestAssertOrdersSeesASecondStartUnderANewName(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	test := &spy{TB: t}
 	srv.AssertOrders(test, 0)
 	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
-	startsAgainUnderANewName(t, newClient(t, srv), "order-1")
+	client := newClient(t, srv)
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	pay(t, client, "order-1-again") // wrongly
 	require.Equal(t, 1, lost.Hits())
 
 	srv.AssertStarted(test, "order-1", 1)
@@ -39,6 +28,31 @@ func TestAssertOrdersSeesASecondStartUnderANewName(t *testing.T) {
 
 	srv.AssertOrders(test, 1)
 	assert.Equal(t, []string{"paymentsvctest: 2 orders exist, want 1"}, test.errors)
+}
+
+func TestAssertStartedSeesADuplicateThatWasRejected(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	pay(t, client, "order-1")
+	test := &spy{TB: t}
+	srv.AssertStarted(test, "order-1", 1)
+	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
+	require.Error(t, err)
+	srv.AssertNoneRejected(test)
+	require.Empty(t, test.errors)
+
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.Error(t, err)
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "order-1"})
+	require.Error(t, err)
+	srv.AssertStarted(test, "order-1", 1)
+	srv.AssertStarted(test, "order-2", 0)
+	srv.AssertNoneRejected(test)
+	srv.AssertDelivered(test)
+	require.Len(t, test.errors, 3)
+	assert.Contains(t, test.errors[0], `1 starts for user_data "order-1" were duplicates, want 0`)
+	assert.Contains(t, test.errors[1], "2 requests were rejected")
+	assert.Contains(t, test.errors[2], "there was no notification to deliver")
 }
 
 // failing is a test that fails and whose end the test itself chooses.
@@ -61,6 +75,11 @@ func (f *failing) end() {
 }
 
 func TestStartPrintsTheBooksOnce(t *testing.T) {
+	passing := &failing{spy: spy{TB: t}}
+	paymentsvctest.Start(passing, config()).AssertOrders(passing, 0)
+	passing.end()
+	assert.Empty(t, passing.logs)
+
 	test := &failing{spy: spy{TB: t}}
 	srv := paymentsvctest.Start(test, config(everyStartCounts))
 	client := newClient(t, srv)
@@ -79,12 +98,4 @@ func TestStartPrintsTheBooksOnce(t *testing.T) {
 (  payment .*\n){19}  and 2 more
 0 requests rejected
 0 wrong signatures$`, test.logs[0])
-}
-
-func TestStartPrintsNoBooksOfATestThatPasses(t *testing.T) {
-	test := &failing{spy: spy{TB: t}}
-	srv := paymentsvctest.Start(test, config())
-	srv.AssertOrders(test, 0)
-	test.end()
-	assert.Empty(t, test.logs)
 }

@@ -60,6 +60,7 @@ type order struct {
 	Order
 	script   []paymentsvc.StatusName // the statuses still to come
 	refunded money
+	restored bool // its destination is not known
 }
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
@@ -74,14 +75,15 @@ type userKey struct {
 // account is a project in the books.
 type account struct {
 	Project
-	balance money // payout_balance
-	pending money // payments, forms and invoices that may still succeed
+	balance total // payout_balance
+	pending total // payments, forms and invoices that may still succeed
 }
 
 // books are the orders and balances. They are not safe for concurrent use.
 type books struct {
 	numbers    map[paymentsvc.StatusName]Numbers
 	orders     []*order
+	last       int // the highest number of an order
 	byID       map[string]*order
 	byUserData map[userKey][]*order
 	started    map[string]int // orders by user_data
@@ -97,7 +99,9 @@ func newBooks(c *Config) *books {
 		accounts:   map[int64]*account{},
 	}
 	for _, p := range c.Projects {
-		b.accounts[p.ID] = &account{Project: p, balance: moneyOf(p.Balance)}
+		a := &account{Project: p}
+		a.balance.add(moneyOf(p.Balance))
+		b.accounts[p.ID] = a
 	}
 	return b
 }
@@ -118,7 +122,8 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	key := userKey{o.ProjectID, o.payout(), o.UserData}
 	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
 		first := known[0]
-		same := first.Kind == o.Kind && first.Type == o.Type && first.Amount.Equal(o.Amount) && first.Destination == o.Destination
+		same := first.Kind == o.Kind && first.Type == o.Type && first.Amount.Equal(o.Amount) &&
+			(first.restored || first.Destination == o.Destination)
 		switch {
 		case repeated == RejectRepeated:
 			return nil, refuse(ProblemRepeated, "user_data was used before")
@@ -127,24 +132,30 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 		}
 		return first, nil
 	}
-	o.Number = len(b.orders) + 1
-	o.OrderID = fmt.Sprintf("00000000-0000-4000-8000-%012d", o.Number)
+	o.Number = b.last + 1
+	o.OrderID = orderID(o.Number)
 	o.Status = paymentsvc.StatusPending
 	o.Numbers = b.numbers[o.Status]
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
 	switch {
 	case err != nil:
 		return nil, refuse(ProblemRefused, "the balance would have more digits than an amount may have")
-	case refuseOverdraft && o.payout() && moved.balance.sign() < 0:
+	case refuseOverdraft && o.payout() && moved.balance.sum.sign() < 0:
 		return nil, refuse(ProblemBalance, "the payout balance does not cover it")
 	}
 	b.accounts[o.ProjectID] = moved
-	entry := &o
+	return b.enter(o), nil
+}
+
+// enter adds an order that its account already counts.
+func (b *books) enter(o order) *order {
+	entry, key := &o, userKey{o.ProjectID, o.payout(), o.UserData}
 	b.orders = append(b.orders, entry)
 	b.byID[o.OrderID] = entry
 	b.byUserData[key] = append(b.byUserData[key], entry)
 	b.started[o.UserData]++
-	return entry, nil
+	b.last = max(b.last, o.Number)
+	return entry
 }
 
 // find returns the order that a status request means; both identifiers, if given, must lead to it.
@@ -228,10 +239,10 @@ func (b *books) change(o, after *order) error {
 
 // balances returns what get_balance answers.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
-	if payout, err = a.balance.amount(); err != nil {
+	if payout, err = a.balance.sum.amount(); err != nil {
 		return payout, expected, err
 	}
-	expected, err = a.balance.plus(a.pending).amount()
+	expected, err = a.balance.sum.plus(a.pending.sum).amount()
 	return payout, expected, err
 }
 
@@ -241,10 +252,12 @@ func (a *account) move(before, after *order) (*account, error) {
 	moved := *a
 	if before != nil {
 		balance, pending := before.weight()
-		moved.balance, moved.pending = moved.balance.minus(balance), moved.pending.minus(pending)
+		moved.balance.remove(balance)
+		moved.pending.remove(pending)
 	}
 	balance, pending := after.weight()
-	moved.balance, moved.pending = moved.balance.plus(balance), moved.pending.plus(pending)
+	moved.balance.add(balance)
+	moved.pending.add(pending)
 	_, _, err := moved.balances()
 	return &moved, err
 }

@@ -54,6 +54,17 @@ type Config struct {
 	// Script, if not nil, returns the statuses that a new order goes through, one with each call of [Server.Step]; the
 	// order has no OrderID yet. By default orders stay in PENDING until [Server.Settle].
 	Script func(Order) []paymentsvc.StatusName
+	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
+	// invoice/{order_id}. "" means "https://pay.example/", which is nobody's.
+	Pages string
+	// ExplainSignatures adds the reason of a wrong signature to the message of the answer, see [SignatureFault]. By
+	// default only [Server.SignatureFaults] tells.
+	ExplainSignatures bool
+	// OnStart, if not nil, is called with each new order, after it is in the books and before the answer is sent.
+	OnStart func(Order)
+	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the answer is
+	// sent. Requests that a fault ends or answers before the commitment are not checked.
+	OnChecked func(*http.Request, Verdict)
 	// NotifyAttempts is how often [Server.Deliver] tries a notification that is not answered with a 2xx. 0 means 3,
 	// this package's own choice: the document does not show retries.
 	NotifyAttempts int
@@ -182,6 +193,7 @@ func (c *Config) complete() error {
 }
 
 func (c *Config) completeErrors() error {
+	c.Pages = cmp.Or(c.Pages, "https://pay.example/")
 	c.ErrorCode = cmp.Or(c.ErrorCode, "error_code")
 	c.ErrorMessage = cmp.Or(c.ErrorMessage, "error_message")
 	if (c.ErrorCode+".") == (c.ErrorMessage+".") ||

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -14,7 +15,7 @@ import (
 type Delivery struct {
 	// Notification is what was sent, or was to be.
 	Notification Notification
-	// Faults are the faults that were injected.
+	// Faults are the faults that were injected into it.
 	Faults []string
 	// Forged reports whether it was a forgery.
 	Forged bool
@@ -64,11 +65,7 @@ func (s *Server) Deliver(ctx context.Context) []Delivery {
 		l.attempts++
 		deliveries := s.send(ctx, receiver, l.Notification, l.effects, l.faults)
 		done = append(done, deliveries...)
-		taken := func(d Delivery) bool { return d.Accepted() && !d.Forged }
-		if !slices.ContainsFunc(deliveries, taken) && l.attempts < s.cfg.NotifyAttempts {
-			l.effects, l.faults = nil, nil
-			s.putBack([]*letter{l})
-		}
+		s.tried(l, slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.Accepted() && !d.Forged }))
 	}
 	return done
 }
@@ -93,13 +90,26 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 	s.mu.Lock()
 	receiver := s.receiver
 	s.mu.Unlock()
-	return s.send(ctx, receiver, n, combineNotified(faults), texts(faults))
+	e := &deliveryEffects{strikes: strikes{}}
+	e.add(nil, faults)
+	return s.send(ctx, receiver, n, e, texts(faults))
 }
 
 func (s *Server) putBack(letters []*letter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.outbox = append(s.outbox, letters...)
+}
+
+// tried keeps a letter for the next Deliver, unless it was taken or tried often enough.
+func (s *Server) tried(l *letter, taken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.taken = taken
+	if !taken && l.attempts < s.cfg.NotifyAttempts {
+		l.effects, l.faults = nil, nil
+		s.outbox = append(s.outbox, l)
+	}
 }
 
 // due takes what is to be sent now out of the outbox.
@@ -113,9 +123,11 @@ func (s *Server) due() ([]*letter, Receiver) {
 	for i, l := range s.outbox {
 		if l.effects == nil {
 			s.decide(l)
-			l.wait = l.effects.delay
+			if l.wait = l.effects.delay; l.wait > 0 {
+				l.effects.struck("delayed")
+			}
 			if l.effects.reorder && i == len(s.outbox)-1 {
-				l.wait, l.effects.reorder = max(l.wait, 1), false
+				l.wait = max(l.wait, 1)
 			}
 		}
 		if l.wait > 0 {
@@ -127,6 +139,7 @@ func (s *Server) due() ([]*letter, Receiver) {
 	}
 	for i := 0; i+1 < len(due); i++ {
 		if due[i].effects.reorder {
+			due[i].effects.struck("reordered")
 			due[i], due[i+1] = due[i+1], due[i]
 			i++
 		}
@@ -137,21 +150,23 @@ func (s *Server) due() ([]*letter, Receiver) {
 
 // decide chooses the faults of a notification.
 func (s *Server) decide(l *letter) {
-	var faults []NotificationFault
+	l.effects, l.faults = &deliveryEffects{strikes: strikes{}}, nil
+	add := func(r *Rule, faults []NotificationFault) {
+		l.effects.add(r, faults)
+		l.faults = append(l.faults, texts(faults)...)
+	}
 	for _, r := range s.notifyRules {
-		if r.On != "" && r.On != string(l.Event) {
+		if r.On != "" && r.On != string(l.Event) || r.letters != nil && !r.letters(l.Notification) {
 			continue
 		}
 		r.arrivals++
 		if r.which.strikes(r.arrivals) {
-			r.hits++
-			faults = append(faults, r.notified...)
+			add(r, r.notified)
 		}
 	}
 	if s.chaos != nil {
-		faults = append(faults, pick(s.chaos, string(l.Event), s.chaos.NotificationFaults)...)
+		add(nil, pick(s.chaos, string(l.Event), s.chaos.NotificationFaults))
 	}
-	l.effects, l.faults = combineNotified(faults), texts(faults)
 }
 
 var (
@@ -165,11 +180,12 @@ var (
 // send applies the faults to one notification, and records what happened.
 func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
 	p := s.project(n.ProjectID)
-	one := func(n Notification, secret paymentsvc.Secret) Delivery {
+	if p == nil {
+		return s.record(Delivery{Notification: n, Faults: faults, Err: errNoProject})
+	}
+	one := func(n Notification, secret paymentsvc.Secret, e *deliveryEffects) Delivery {
 		d := Delivery{Notification: n, Faults: faults}
 		switch {
-		case p == nil:
-			d.Err = errNoProject
 		case to.nowhere():
 			d.Err = errNoReceiver
 		case secret == "":
@@ -182,22 +198,51 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 		return d
 	}
 	var done []Delivery
-	if e.forge && p != nil {
-		forged := one(s.forgery(n), "not "+p.Secret)
-		forged.Forged = true
+	if e.forge {
+		forged := one(s.forgery(n), "not "+p.Secret, &deliveryEffects{}) // whole, in time, and not lost
+		forged.Forged, forged.Faults = true, []string{Forged().text}
+		if forged.arrived() {
+			s.struck(e.strikes, "forged")
+		}
 		done = append(done, forged)
+		faults = slices.DeleteFunc(slices.Clone(faults), func(text string) bool { return text == Forged().text })
 	}
-	var secret paymentsvc.Secret
-	switch {
-	case p == nil:
-	case e.oldSecret:
+	secret := p.Secret
+	if e.oldSecret {
 		secret = p.OldSecret
-	default:
-		secret = p.Secret
 	}
 	for range 1 + max(e.repeat, 0) {
-		done = append(done, one(n, secret))
+		done = append(done, one(n, secret, e))
 	}
+	s.count(done[len(done)-1], e)
+	return s.record(done...)
+}
+
+// arrived reports whether the receiver was reached.
+func (d Delivery) arrived() bool { return d.Err == nil || errors.Is(d.Err, errCut) }
+
+// count counts the faults that took effect on a notification, of which d is the last delivery.
+func (s *Server) count(d Delivery, e *deliveryEffects) {
+	if errors.Is(d.Err, errLost) {
+		s.struck(e.strikes, "lost")
+	}
+	if !d.arrived() {
+		return
+	}
+	for kind, effective := range map[string]bool{
+		"repeated":   e.repeat > 0,
+		"old-secret": e.oldSecret,
+		"skewed":     e.skew.Abs() >= time.Second,
+		"cut":        e.cut != nil && *e.cut < len(encode(d.Notification)),
+	} {
+		if effective {
+			s.struck(e.strikes, kind)
+		}
+	}
+}
+
+// record keeps deliveries, and returns them.
+func (s *Server) record(done ...Delivery) []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deliveries = append(s.deliveries, done...)

@@ -7,7 +7,7 @@
 //			PartnerID: 7,
 //			Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 //			Scheme:    scheme, // your own: the document shows none, so there is no default
-//			Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
+//			Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
 //		})
 //		client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 //		...
@@ -19,7 +19,24 @@
 //	}
 //
 // [New] makes the server as an http.Handler to mount; [Server.Listen] serves it at an address of its own; [Start] does
-// both for a test, and closes the server when the test ends.
+// both for a test, and closes the server when the test ends. [StartInMemory] does so without a socket, for tests in the
+// fake time of testing/synctest.
+//
+// # What a test asks
+//
+//   - What was started? [Server.AssertStarted], [Server.AssertOrders]; [Server.Started], [Server.Orders],
+//     [Server.Order], [Server.Balance].
+//   - What did the code send? [Server.AssertNoneRejected], [Server.AssertAllSigned]; [Server.Requests],
+//     [Server.Rejected], [Server.SignatureFaults], [Server.Watch].
+//   - What if something fails? [Server.Fault], [Server.Chaos], [Server.Rules], [Server.ClearFaults], [Rule.Hits].
+//   - What if a status changes? [Server.Settle], [Server.Step], [Server.Refund].
+//   - What does the handler make of it? [Server.SetReceiver], [Server.Deliver], [Server.DeliverAll], [Server.Send],
+//     [Server.Compose], [Server.FaultNotifications].
+//   - What did the handler get? [Server.AssertDelivered], [Server.AssertForgeriesRefused]; [Server.Deliveries],
+//     [Server.Outbox].
+//   - How does the code reach the server? [Server.ClientConfig], [Server.HTTPClient], [Server.Listen],
+//     [Server.ListenInMemory], [Server.ServeHTTP].
+//   - Is everything over? [Server.Drain], [Server.Close].
 //
 // # What is checked
 //

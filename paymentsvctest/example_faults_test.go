@@ -10,15 +10,30 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// Where the connection is rejected nothing was sent, and the client retries by itself. Refuse works through the
-// client of ClientConfig.
-func ExampleRefuse() {
-	srv, client, err := started()
+// Without a socket, the SDK's own transport still proves that a refused request was not sent. In a test, StartInMemory
+// replaces New, ListenInMemory and Close.
+func ExampleServer_ListenInMemory() {
+	srv, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
+		Scheme:    exampleScheme(),
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer srv.Close()
+	if err := srv.ListenInMemory(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	cfg := srv.ClientConfig(42)
+	cfg.Retry.BaseDelay = time.Millisecond
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(3), paymentsvctest.Refuse())
 	request := paymentsvc.PayoutRequest{
 		Amount: paymentsvc.MustParseAmount("99.90"), Destination: "4111111111111111", UserData: "payout-1",
@@ -35,12 +50,20 @@ func ExampleRefuse() {
 // A signature that is rejected comes with what is wrong about it: here the key was read from a file, with the line
 // break at its end.
 func ExampleServer_SignatureFaults() {
-	srv, _, err := started()
+	srv, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
+		Scheme:    exampleScheme(),
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer srv.Close()
+	if err := srv.Listen("127.0.0.1:0"); err != nil {
+		fmt.Println(err)
+		return
+	}
 	cfg := srv.ClientConfig(42)
 	cfg.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: exampleScheme(), Secret: "secret-of-this-example\n", SecretEndsInLineBreak: true, // as a file ends
@@ -70,24 +93,4 @@ func exampleScheme() paymentsvc.Scheme {
 		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
 		Encoding:  paymentsvc.Hex,
 	}
-}
-
-// started returns a server and a client of it that waits next to nothing between attempts.
-func started() (*paymentsvctest.Server, *paymentsvc.Client, error) {
-	srv, err := paymentsvctest.New(paymentsvctest.Config{
-		PartnerID: 7,
-		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
-		Scheme:    exampleScheme(),
-		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := srv.Listen("127.0.0.1:0"); err != nil {
-		return nil, nil, err
-	}
-	cfg := srv.ClientConfig(42)
-	cfg.Retry.BaseDelay = time.Millisecond
-	client, err := paymentsvc.NewClient(cfg)
-	return srv, client, err
 }

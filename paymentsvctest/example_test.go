@@ -75,7 +75,7 @@ func Example() {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
+		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ func (w When) String() string {
 // it; then what changes the answer, whichever it is: WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts.
 type Fault struct {
 	text  string
+	slot  string // different faults in one slot exclude each other
 	apply func(*effects)
 }
 
@@ -42,6 +44,7 @@ func (f Fault) String() string { return f.text }
 
 // effects is the combination of the faults of one request.
 type effects struct {
+	strikes
 	refuse, reset bool
 	before, after stage
 	wrongShape    bool
@@ -54,10 +57,15 @@ type effects struct {
 
 // stage is where a request can end before it gets the answer of the service.
 type stage struct {
-	holds  []<-chan struct{}
+	holds  []hold
 	hang   bool
 	drop   bool
 	answer func(c *Config) answer
+}
+
+type hold struct {
+	slot    string
+	release <-chan struct{}
 }
 
 func (e *effects) at(when When) *stage {
@@ -83,41 +91,46 @@ const (
 	inHeader
 )
 
-// combine combines faults; of two that exclude each other the later one counts.
-func combine(faults []Fault) *effects {
-	e := &effects{}
-	for _, f := range faults {
+func newEffects() *effects { return &effects{strikes: strikes{}} }
+
+// add adds the faults of a rule, nil for Chaos; of two that exclude each other the later one counts.
+func (e *effects) add(r *Rule, faults []Fault) {
+	addAll(e.strikes, r, faults, func(f Fault) (slot, text string) {
 		if f.apply != nil {
 			f.apply(e)
 		}
-	}
-	return e
+		return f.slot, f.text
+	})
+}
+
+// refuses reports whether a fault refuses the connection.
+func refuses(faults []Fault) bool {
+	return slices.ContainsFunc(faults, func(f Fault) bool { return f.slot == "refuse" })
 }
 
 // Refuse refuses the connection, so that nothing is sent. A server cannot do that for one endpoint, so it needs the
 // client of [Server.HTTPClient], which consults the rules before it connects; the rule then counts connection attempts.
 // Requests of other clients are reset instead, see [Reset].
-func Refuse() Fault { return Fault{"refuse", func(e *effects) { e.refuse = true }} }
+func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refuse = true }} }
 
 // Reset resets the connection before the body is read.
-func Reset() Fault { return Fault{"reset", func(e *effects) { e.reset = true }} }
+func Reset() Fault { return Fault{"reset", "reset", func(e *effects) { e.reset = true }} }
 
 // Drop reads the request and closes the connection without an answer.
 func Drop(when When) Fault {
-	return Fault{"drop " + when.String(), func(e *effects) { e.at(when).drop = true }}
+	return Fault{"drop " + when.String(), "drop " + when.String(), func(e *effects) { e.at(when).drop = true }}
 }
 
 // Hang reads the request and never answers. It ends when the client leaves or the server closes.
 func Hang(when When) Fault {
-	return Fault{"hang " + when.String(), func(e *effects) { e.at(when).hang = true }}
+	return Fault{"hang " + when.String(), "hang " + when.String(), func(e *effects) { e.at(when).hang = true }}
 }
 
 // Hold delays the request until release is closed, the client leaves or the server closes. It lets a test choose the
 // order of events without a sleep. ParseFault cannot make one.
 func Hold(when When, release <-chan struct{}) Fault {
-	return Fault{"hold " + when.String(), func(e *effects) {
-		e.at(when).holds = append(e.at(when).holds, release)
-	}}
+	h := hold{fmt.Sprintf("hold %s %p", when, release), release}
+	return Fault{"hold " + when.String(), h.slot, func(e *effects) { e.at(when).holds = append(e.at(when).holds, h) }}
 }
 
 // Answer replaces the answer. It panics unless the HTTP status is from 200 to 599.
@@ -177,31 +190,33 @@ func Redirect(when When, location string) Fault {
 }
 
 func replaced(text string, when When, produce func(*Config) answer) Fault {
-	return Fault{text, func(e *effects) { e.at(when).answer = produce }}
+	return Fault{text, "answer " + when.String(), func(e *effects) { e.at(when).answer = produce }}
 }
 
 // WrongShape answers with the right fields, but values of wrong types.
-func WrongShape() Fault { return Fault{"wrong-shape", func(e *effects) { e.wrongShape = true }} }
+func WrongShape() Fault {
+	return Fault{"wrong-shape", "wrong-shape", func(e *effects) { e.wrongShape = true }}
+}
 
 // WrongDate answers with a Date header that is off by skew.
 func WrongDate(skew time.Duration) Fault {
-	return Fault{"wrong-date " + skew.String(), func(e *effects) { e.date = &skew }}
+	return Fault{"wrong-date " + skew.String(), "wrong-date", func(e *effects) { e.date = &skew }}
 }
 
 // Oversized pads the answer with spaces to a number of bytes.
 func Oversized(bytes int) Fault {
-	return Fault{fmt.Sprintf("oversized %d", bytes), func(e *effects) { e.size = bytes }}
+	return Fault{fmt.Sprintf("oversized %d", bytes), "oversized", func(e *effects) { e.size = bytes }}
 }
 
 // GzipBomb pads the answer with spaces to a number of bytes and compresses it to almost nothing, whether or not the
 // client accepts compression.
 func GzipBomb(bytes int) Fault {
-	return Fault{fmt.Sprintf("gzip-bomb %d", bytes), func(e *effects) { e.bomb = bytes }}
+	return Fault{fmt.Sprintf("gzip-bomb %d", bytes), "gzip-bomb", func(e *effects) { e.bomb = bytes }}
 }
 
 // Slow sends the body one byte at a time, with a pause before each.
 func Slow(pause time.Duration) Fault {
-	return Fault{"slow " + pause.String(), func(e *effects) { e.slow = pause }}
+	return Fault{"slow " + pause.String(), "slow", func(e *effects) { e.slow = pause }}
 }
 
 // Cut closes the connection after n bytes of a body with a Content-Length: the client can tell.
@@ -219,7 +234,7 @@ func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n)
 func CutHeader(n int) Fault { return cutting("cut-header", inHeader, n) }
 
 func cutting(name string, f framing, n int) Fault {
-	return Fault{name + " " + strconv.Itoa(n), func(e *effects) { e.cut = cut{f, max(n, 0)} }}
+	return Fault{name + " " + strconv.Itoa(n), "cut", func(e *effects) { e.cut = cut{f, max(n, 0)} }}
 }
 
 // AllFaults returns one of each fault with moderate values, except Hold, Answer and Reject. Redirects lead to an
@@ -243,48 +258,38 @@ var errSyntax = errors.New("paymentsvctest: not a fault")
 // 2s" or "reject 402 E17 no money". Anything else is an error.
 func ParseFault(text string) (Fault, error) {
 	p := parser{left: text}
-	var f Fault
-	switch name := p.word(); name {
-	case "refuse":
-		f = Refuse()
-	case "reset":
-		f = Reset()
-	case "drop":
-		f = Drop(p.when())
-	case "hang":
-		f = Hang(p.when())
-	case "answer":
-		f = Answer(p.when(), p.status(), p.word(), p.rest())
-	case "reject":
-		f = Reject(p.status(), p.word(), p.rest())
-	case "bad-gateway":
-		f = BadGateway(p.when())
-	case "too-many-requests":
-		f = TooManyRequests(p.when(), p.duration())
-	case "redirect":
-		f = Redirect(p.when(), p.address())
-	case "wrong-shape":
-		f = WrongShape()
-	case "wrong-date":
-		f = WrongDate(p.duration())
-	case "oversized":
-		f = Oversized(p.number())
-	case "gzip-bomb":
-		f = GzipBomb(p.number())
-	case "slow":
-		f = Slow(p.duration())
-	case "cut":
-		f = Cut(p.number())
-	case "cut-chunked":
-		f = CutChunked(p.number())
-	case "cut-unframed":
-		f = CutUnframed(p.number())
-	case "cut-header":
-		f = CutHeader(p.number())
-	default:
-		return Fault{}, fmt.Errorf("%w: %q", errSyntax, name)
+	return parse(&p, map[string]func() Fault{
+		"refuse":            Refuse,
+		"reset":             Reset,
+		"drop":              func() Fault { return Drop(p.when()) },
+		"hang":              func() Fault { return Hang(p.when()) },
+		"answer":            func() Fault { return Answer(p.when(), p.status(), p.word(), p.rest()) },
+		"reject":            func() Fault { return Reject(p.status(), p.word(), p.rest()) },
+		"bad-gateway":       func() Fault { return BadGateway(p.when()) },
+		"too-many-requests": func() Fault { return TooManyRequests(p.when(), p.duration()) },
+		"redirect":          func() Fault { return Redirect(p.when(), p.address()) },
+		"wrong-shape":       WrongShape,
+		"wrong-date":        func() Fault { return WrongDate(p.duration()) },
+		"oversized":         func() Fault { return Oversized(p.number()) },
+		"gzip-bomb":         func() Fault { return GzipBomb(p.number()) },
+		"slow":              func() Fault { return Slow(p.duration()) },
+		"cut":               func() Fault { return Cut(p.number()) },
+		"cut-chunked":       func() Fault { return CutChunked(p.number()) },
+		"cut-unframed":      func() Fault { return CutUnframed(p.number()) },
+		"cut-header":        func() Fault { return CutHeader(p.number()) },
+	})
+}
+
+// parse reads a fault whose first word names its maker.
+func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
+	text := p.left
+	name := p.word()
+	produce, known := makers[name]
+	if !known {
+		return fault, fmt.Errorf("%w: %q", errSyntax, name)
 	}
-	return f, p.end(text)
+	fault = produce()
+	return fault, p.end(text)
 }
 
 // parser takes words off the front of a text, and keeps the first error.

@@ -72,19 +72,13 @@ func TestFaultsOnTheWire(t *testing.T) {
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
-			var faults []paymentsvctest.Fault
-			for text := range strings.SplitSeq(test.fault, " + ") {
-				fault, err := paymentsvctest.ParseFault(text)
-				require.NoError(t, err)
-				assert.Equal(t, normal(text), fault.String(), "ParseFault reads what String writes")
-				faults = append(faults, fault)
-			}
-			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), faults...)
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), parsed(t, test.fault, paymentsvctest.ParseFault)...)
+			assert.Equal(t, normal(test.fault), strings.Join(rule.Faults, " + "), "ParseFault reads what String writes")
 			got, err := exchange(t, srv)
 			require.ErrorIs(t, err, test.err)
 			assert.True(t, strings.HasPrefix(got, test.head), got)
 			assert.True(t, strings.HasSuffix(got, test.tail), got)
-			assert.Equal(t, 1, rule.Hits())
+			assert.Equal(t, test.fault != "wrong-shape + bad-gateway after", rule.Hits() == 1)
 			if test.head == "" {
 				assert.Empty(t, got)
 			}
@@ -220,19 +214,41 @@ func TestFaultsOfTwoRulesCombine(t *testing.T) {
 	srv.AssertNoneRejected(t) // what a fault answers is not the server's own refusal
 }
 
-// A refused connection has to be one: proof that nothing was sent.
+// A refused connection has to be one: proof that nothing was sent. So has one that is reset.
 func TestRefuseIsConnectionRefused(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
-	pay(t, client, "order-0") // a connection is open, and must not be used
-	rule := srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(4), paymentsvctest.Refuse())
-	_, err := client.InitPayout(t.Context(), payout("payout-1"))
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
-	pay(t, client, "order-1") // other endpoints can be reached
-	payOut(t, client, "payout-1")
-	assert.Equal(t, 4, rule.Hits(), "three attempts of the first call, one of the second")
-	assert.Equal(t, 1, srv.Requests(paymentsvctest.InitPayout))
+	for _, start := range []func(testing.TB, paymentsvctest.Config) *paymentsvctest.Server{
+		paymentsvctest.Start, paymentsvctest.StartInMemory,
+	} {
+		srv := start(t, config())
+		client := newClient(t, srv)
+		pay(t, client, "order-0") // a connection is open, and must not be used
+		rule := srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(4), paymentsvctest.Refuse())
+		_, err := client.InitPayout(t.Context(), payout("payout-1"))
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+		pay(t, client, "order-1") // other endpoints can be reached
+		payOut(t, client, "payout-1")
+		assert.Equal(t, 4, rule.Hits(), "three attempts of the first call, one of the second")
+		assert.Equal(t, 1, srv.Requests(paymentsvctest.InitPayout))
+
+		srv.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Reset())
+		_, err = client.InitPayout(t.Context(), payout("payout-2"))
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		srv.Close()
+		_, err = client.InitPayout(t.Context(), payout("payout-3"))
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+	}
+}
+
+// paying starts a payment in the background.
+func paying(ctx context.Context, client *paymentsvc.Client) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment("order-1"))
+		done <- err
+	}()
+	return done
 }
 
 func TestHoldEndsWhenTheTestSays(t *testing.T) {
@@ -240,11 +256,7 @@ func TestHoldEndsWhenTheTestSays(t *testing.T) {
 	client := newClient(t, srv)
 	release := make(chan struct{})
 	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
-	done := make(chan error)
-	go func() {
-		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-		done <- err
-	}()
+	done := paying(t.Context(), client)
 	waitFor(func() bool { return srv.Started("order-1") == 1 })
 	select {
 	case err := <-done:
@@ -262,35 +274,21 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 		paymentsvctest.Hang(paymentsvctest.BeforeCommit), paymentsvctest.Hang(paymentsvctest.AfterCommit),
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, nil), paymentsvctest.Slow(time.Hour),
 	} {
-		t.Run(fault.String()+" and the client leaves", func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config())
+		t.Run(fault.String(), func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config(everyStartCounts))
 			client := newClient(t, srv)
 			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), fault)
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error)
-			go func() {
-				_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment("order-1"))
-				done <- err
-			}()
+			ctx, leave := context.WithCancel(t.Context())
+			done := paying(ctx, client)
 			waitFor(func() bool { return rule.Hits() == 1 })
-			cancel()
+			leave()
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak sees the rest
-		})
-		t.Run(fault.String()+" and the server closes", func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config())
-			client := newClient(t, srv)
-			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), fault)
-			done := make(chan error)
-			go func() {
-				_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-				done <- err
-			}()
-			waitFor(func() bool { return rule.Hits() == 1 })
+
+			done = paying(t.Context(), client)
+			waitFor(func() bool { return rule.Hits() == 2 })
 			srv.Close()
-			err := <-done
-			require.Error(t, err)
-			require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+			require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(<-done))
 		})
 	}
 }
@@ -401,16 +399,9 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 
-	done := make(chan error)
-	go func() {
-		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-		done <- err
-	}()
+	done := paying(t.Context(), client)
 	waitFor(func() bool { return rule.Hits() == 1 })
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, srv.Drain(ctx), context.Canceled, "a request is held")
-	close(release)
+	drainsWhen(t, srv, release)
 	require.NoError(t, <-done)
 
 	drained := make(chan error)
@@ -435,23 +426,20 @@ func TestDrainOfAMountedHandlerWaitsForItsRequests(t *testing.T) {
 	defer outer.Close()
 	release := make(chan struct{})
 	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
-	cfg := srv.ClientConfig(project)
-	cfg.BaseURL = outer.URL + "/base/v1"
-	client, err := paymentsvc.NewClient(cfg)
-	require.NoError(t, err)
-	done := make(chan error)
-	go func() {
-		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-		done <- err
-	}()
+	done := paying(t.Context(), newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" }))
 	waitFor(func() bool { return rule.Hits() == 1 })
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, srv.Drain(ctx), context.Canceled)
-	close(release)
+	drainsWhen(t, srv, release)
 	require.NoError(t, srv.Drain(t.Context()))
 	srv.AssertStarted(t, "order-1", 1)
 	require.NoError(t, <-done)
+}
+
+// drainsWhen checks that Drain waits until release is closed.
+func drainsWhen(t *testing.T, srv *paymentsvctest.Server, release chan struct{}) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, srv.Drain(ctx), context.Canceled, "a request is held")
+	close(release)
 }
 
 func TestCloseIsFinal(t *testing.T) {

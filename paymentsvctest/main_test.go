@@ -3,10 +3,6 @@ package paymentsvctest_test
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
-	"net"
-	"net/http"
 	"testing"
 	"time"
 
@@ -66,43 +62,6 @@ func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymen
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client
-}
-
-// single is a listener with one connection.
-type single struct{ conn net.Conn }
-
-func (l *single) Accept() (net.Conn, error) {
-	conn := l.conn
-	if l.conn = nil; conn == nil {
-		return nil, io.EOF
-	}
-	return conn, nil
-}
-
-func (l *single) Close() error   { return nil }
-func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
-
-// piped makes a server for a bubble of testing/synctest, and returns the option of clients that reach it: over pipes,
-// at which the bubble sees when nothing can happen before time passes.
-func piped(t testing.TB, c paymentsvctest.Config) (*paymentsvctest.Server, func(*paymentsvc.Config)) {
-	t.Helper()
-	srv, err := paymentsvctest.New(c)
-	require.NoError(t, err)
-	outer := &http.Server{Handler: srv, ReadHeaderTimeout: time.Hour, ErrorLog: log.New(io.Discard, "", 0)}
-	transport := &http.Transport{MaxIdleConnsPerHost: 100}
-	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		_ = outer.Serve(&single{far}) // returns when it has accepted the connection
-		return near, nil
-	}
-	t.Cleanup(func() {
-		srv.Close()
-		_ = outer.Close()
-		transport.CloseIdleConnections()
-	})
-	return srv, func(cfg *paymentsvc.Config) {
-		cfg.BaseURL, cfg.HTTPClient = "http://127.0.0.1/base/v1", &http.Client{Transport: transport}
-	}
 }
 
 // waitFor polls for a condition without a limit: a test that hangs is ended by go test.

@@ -7,13 +7,13 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// money is an exact sum of amounts, never changed once it is made. The zero value is 0.
+// money is an exact amount, never changed once it is made. The zero value is 0.
 type money struct {
 	value *big.Rat // nil is 0
-	scale int      // of the finest amount in it
+	scale int      // decimals
 }
 
-// moneyOf returns an amount as a sum, with one that is not set as 0.
+// moneyOf returns an amount as money, with one that is not set as 0.
 func moneyOf(a paymentsvc.Amount) money {
 	if !a.IsSet() {
 		return money{}
@@ -40,7 +40,36 @@ func (m money) minus(other money) money {
 
 func (m money) sign() int { return m.rat().Sign() }
 
-// amount returns m with its scale. It is an error for m to have more digits than an Amount holds.
+// amount returns m with its scale, or, if that has more digits than an Amount holds, without the zeros at its end. It is
+// an error for m to have more digits even so.
 func (m money) amount() (paymentsvc.Amount, error) {
-	return paymentsvc.ParseAmount(m.rat().FloatString(m.scale))
+	text := m.rat().FloatString(m.scale)
+	a, err := paymentsvc.ParseAmount(text)
+	if err != nil && m.scale > 0 {
+		return paymentsvc.ParseAmount(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+	}
+	return a, err
+}
+
+// total is a sum of money that can be taken out again, with the scale of the finest that is in it. Assigning it copies it.
+type total struct {
+	sum    money
+	scales [maxScale + 1]int // how many have this scale
+}
+
+// maxScale is the most decimals that an Amount has.
+const maxScale = 64
+
+func (t *total) add(m money) { t.change(t.sum.plus(m), m.scale, 1) }
+
+func (t *total) remove(m money) { t.change(t.sum.minus(m), m.scale, -1) }
+
+func (t *total) change(sum money, scale, by int) {
+	t.scales[scale] += by
+	t.sum = money{value: sum.value}
+	for scale, n := range t.scales {
+		if n > 0 {
+			t.sum.scale = scale
+		}
+	}
 }

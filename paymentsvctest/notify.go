@@ -32,12 +32,20 @@ func (n Notification) String() string {
 
 // Receiver is where notifications go. The zero value is nowhere.
 type Receiver struct {
-	address string
-	handler http.Handler
+	address   string
+	handler   http.Handler
+	transport http.RoundTripper // nil for the server's own
 }
 
 // ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for an answer.
 func ToURL(address string) Receiver { return Receiver{address: address} }
+
+// Via returns the receiver with a transport, such as one that records: Deliver and Send pass their context and signed
+// requests to it. It has no effect on [ToHandler].
+func (r Receiver) Via(transport http.RoundTripper) Receiver {
+	r.transport = transport
+	return r
+}
 
 // ToHandler passes notifications to h, as requests for a path such as "/notifications", on the goroutine of Deliver or
 // Send: when these return, h has returned. It does not recover a panic of h.
@@ -58,6 +66,7 @@ func (s *Server) SetReceiver(r Receiver) {
 type letter struct {
 	Notification
 	attempts int
+	taken    bool             // answered with a 2xx
 	wait     int              // calls of Deliver to pass by
 	effects  *deliveryEffects // nil until it has been decided what goes wrong
 	faults   []string
@@ -145,7 +154,8 @@ func (o *order) notification(status paymentsvc.StatusName, numbers Numbers) Noti
 
 // post puts a notification into the outbox. The lock is held.
 func (s *Server) post(n Notification) Notification {
-	s.outbox = append(s.outbox, &letter{Notification: n})
+	l := &letter{Notification: n}
+	s.outbox, s.posted = append(s.outbox, l), append(s.posted, l)
 	return n
 }
 

@@ -1,8 +1,8 @@
 package paymentsvctest
 
 import (
-	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +17,7 @@ func (f NotificationFault) String() string { return f.text }
 
 // deliveryEffects is the combination of the faults of one notification.
 type deliveryEffects struct {
+	strikes
 	lost      bool
 	delay     int
 	reorder   bool
@@ -27,17 +28,18 @@ type deliveryEffects struct {
 	repeat    int
 }
 
-func combineNotified(faults []NotificationFault) *deliveryEffects {
-	e := &deliveryEffects{}
-	for _, f := range faults {
+// add adds the faults of a rule, nil for those of Chaos and of Send; of two of one kind the later one counts.
+func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
+	addAll(e.strikes, r, faults, func(f NotificationFault) (kind, text string) {
 		if f.apply != nil {
 			f.apply(e)
 		}
-	}
-	return e
+		kind, _, _ = strings.Cut(f.text, " ")
+		return kind, f.text
+	})
 }
 
-// Lost does not send the notification. It counts as a failed attempt.
+// Lost does not send the notification, although a forgery of it. It counts as a failed attempt.
 func Lost() NotificationFault {
 	return NotificationFault{"lost", func(e *deliveryEffects) { e.lost = true }}
 }
@@ -47,7 +49,7 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered sends it after the next one; the last one waits for the next Deliver.
+// Reordered sends it after the next one; the last one waits for the next Deliver, for one that comes by then.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
@@ -58,6 +60,7 @@ func Delayed(n int) NotificationFault {
 }
 
 // Forged first sends a forgery, which claims SUCCESS, or FAILURE instead of SUCCESS, and is signed with an unknown key.
+// Nothing else goes wrong with the forgery.
 func Forged() NotificationFault {
 	return NotificationFault{"forged", func(e *deliveryEffects) { e.forge = true }}
 }
@@ -88,26 +91,14 @@ func AllNotificationFaults() []NotificationFault {
 // else is an error.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
-	var f NotificationFault
-	switch name := p.word(); name {
-	case "lost":
-		f = Lost()
-	case "repeated":
-		f = RepeatedBy(p.number())
-	case "reordered":
-		f = Reordered()
-	case "delayed":
-		f = Delayed(p.number())
-	case "forged":
-		f = Forged()
-	case "old-secret":
-		f = SignedWithOldSecret()
-	case "skewed":
-		f = Skewed(p.duration())
-	case "cut":
-		f = CutAt(p.number())
-	default:
-		return NotificationFault{}, fmt.Errorf("%w: %q", errSyntax, name)
-	}
-	return f, p.end(text)
+	return parse(&p, map[string]func() NotificationFault{
+		"lost":       Lost,
+		"repeated":   func() NotificationFault { return RepeatedBy(p.number()) },
+		"reordered":  Reordered,
+		"delayed":    func() NotificationFault { return Delayed(p.number()) },
+		"forged":     Forged,
+		"old-secret": SignedWithOldSecret,
+		"skewed":     func() NotificationFault { return Skewed(p.duration()) },
+		"cut":        func() NotificationFault { return CutAt(p.number()) },
+	})
 }

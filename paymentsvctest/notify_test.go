@@ -123,51 +123,60 @@ func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
 func TestNotificationFaults(t *testing.T) {
 	const one = "order-1 SUCCESS"
 	for _, test := range []struct {
-		faults []paymentsvctest.NotificationFault
+		faults string
 		taken  []string
 		sent   int
+		hits   int
 		err    error // of the partner
 	}{
-		{nil, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Lost()}, []string{}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(2)}, []string{one, one, one}, 3, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(-1)}, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Forged()}, []string{one}, 2, paymentsvc.ErrSignatureMismatch},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.SignedWithOldSecret()}, []string{}, 1, paymentsvc.ErrSignatureMismatch},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(-time.Minute)}, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(-61 * time.Second)}, []string{}, 1, paymentsvc.ErrTimestampTooOld},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.Skewed(61 * time.Second)}, []string{}, 1, paymentsvc.ErrTimestampTooNew},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(20)}, []string{}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(-1)}, []string{}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.CutAt(9999)}, []string{one}, 1, nil},
-		{[]paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(1), paymentsvctest.SignedWithOldSecret()}, []string{}, 2, paymentsvc.ErrSignatureMismatch},
+		{"", []string{one}, 1, 1, nil},
+		{"lost", []string{}, 1, 1, nil},
+		{"repeated 2", []string{one, one, one}, 3, 1, nil},
+		{"repeated 0", []string{one}, 1, 0, nil},
+		{"lost + repeated 2", []string{}, 3, 0, nil},
+		{"forged", []string{one}, 2, 1, paymentsvc.ErrSignatureMismatch},
+		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
+		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery whole
+		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
+		{"skewed 1ms", []string{one}, 1, 0, nil}, // which no timestamp shows
+		{"skewed -1m0s", []string{one}, 1, 1, nil},
+		{"skewed -1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
+		{"skewed 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
+		{"cut 20", []string{}, 1, 1, nil},
+		{"cut 0", []string{}, 1, 1, nil},
+		{"cut 9999", []string{one}, 1, 0, nil},
+		{"repeated 1 + old-secret", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
+		{"delayed 0", []string{one}, 1, 0, nil},
 	} {
-		name := "nothing"
-		var list []string
-		for _, f := range test.faults {
-			list = append(list, f.String())
-		}
-		if len(list) > 0 {
-			name = strings.Join(list, " + ")
-		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.faults, func(t *testing.T) {
 			receivers(t, func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox) {
+				var faults []paymentsvctest.NotificationFault
+				if test.faults != "" {
+					faults = parsed(t, test.faults, paymentsvctest.ParseNotificationFault)
+				}
 				n, err := srv.Settle(pay(t, client, "order-1"), paymentsvc.StatusSuccess)
 				require.NoError(t, err)
-				deliveries := srv.Send(t.Context(), n, test.faults...)
+				deliveries := srv.Send(t.Context(), n, faults...)
 				assert.Equal(t, test.taken, box.names())
 				require.Len(t, deliveries, test.sent)
 				for _, d := range deliveries {
-					assert.Len(t, d.Faults, len(list))
+					want := strings.TrimPrefix(strings.TrimPrefix(test.faults, "forged"), " + ")
+					if d.Forged {
+						want = "forged"
+					}
+					assert.Equal(t, want, strings.Join(d.Faults, " + "), "a notification behind a forgery is none")
 				}
 				if test.err != nil {
 					box.mu.Lock()
-					defer box.mu.Unlock()
 					require.NotEmpty(t, box.errs)
 					assert.ErrorIs(t, box.errs[0], test.err)
+					box.mu.Unlock()
 				}
 				srv.AssertForgeriesRefused(t)
 				assert.Len(t, srv.Outbox(), 1, "Send goes past the outbox")
+				rule := srv.FaultNotifications("", paymentsvctest.Nth(1), faults...)
+				srv.Deliver(t.Context())
+				assert.Equal(t, test.hits, rule.Hits())
 			})
 		})
 	}
@@ -204,6 +213,13 @@ func TestDeliverReordered(t *testing.T) {
 	assert.Equal(t, []string{"3 SUCCESS", "3 SUCCESS", "6 SUCCESS"}, deliverNames(t, srv, box), "two calls later, with its other fault")
 	assert.Empty(t, srv.Outbox())
 	assert.Zero(t, payouts.Hits())
+	assert.Zero(t, last.Hits(), "nothing followed")
+
+	last = srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	settle("7")
+	assert.Empty(t, deliverNames(t, srv, box))
+	settle("8")
+	assert.Equal(t, []string{"8 SUCCESS", "7 SUCCESS"}, deliverNames(t, srv, box), "one followed in time")
 	assert.Equal(t, 1, last.Hits())
 }
 
@@ -256,7 +272,9 @@ func TestDeliverRetries(t *testing.T) {
 	srv.SetReceiver(paymentsvctest.ToURL("http://127.0.0.1:1/"))
 	_, err = srv.Settle(pay(t, client, "3"), paymentsvc.StatusSuccess)
 	require.NoError(t, err)
+	unreached := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Forged())
 	deliveries = srv.Deliver(t.Context())
+	assert.Zero(t, unreached.Hits(), "nobody got the forgery")
 	require.Error(t, deliveries[0].Err)
 	assert.Zero(t, deliveries[0].HTTPStatus)
 	srv.Close()
@@ -397,6 +415,36 @@ func TestSettleAndRefund(t *testing.T) {
 	require.ErrorContains(t, err, "Config.Numbers")
 	o, _ = srv.Order(paymentID)
 	assert.Equal(t, paymentsvc.StatusSuccess, o.Status, "Compose and a Step that fails change nothing")
+}
+
+// startedWith starts a payment of an amount and returns its order_id.
+func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) string {
+	t.Helper()
+	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount(text), UserData: userData})
+	require.NoError(t, err)
+	return p.OrderID
+}
+
+func TestBalanceKeepsNoDecimalsThatItDoesNotNeed(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	balances := func() string {
+		b, err := srv.Balance(project)
+		require.NoError(t, err)
+		return b.PayoutBalance.String() + " " + b.ExpectedBalance.String()
+	}
+	settle := func(orderID string, status paymentsvc.StatusName) {
+		_, err := srv.Settle(orderID, status)
+		require.NoError(t, err)
+	}
+	fine := startedWith(t, client, "fine", "0."+strings.Repeat("0", 59)+"1")
+	settle(fine, paymentsvc.StatusFailure)
+	assert.Equal(t, "1000.00 1000.00", balances(), "what failed is gone, its decimals too")
+	zeros := startedWith(t, client, "zeros", "1."+strings.Repeat("0", 40))
+	assert.Equal(t, "1000.00 1001."+strings.Repeat("0", 40), balances(), "what may succeed is there")
+	settle(zeros, paymentsvc.StatusSuccess)
+	startedWith(t, client, "large", "1"+strings.Repeat("0", 30)+".5")
+	assert.Equal(t, "1001."+strings.Repeat("0", 40)+" 1"+strings.Repeat("0", 26)+"1001.5", balances(), "the exact sum fits")
 }
 
 func TestBalanceRejectsWhatNoAmountCanHold(t *testing.T) {

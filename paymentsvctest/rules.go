@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -74,6 +75,8 @@ type Rule struct {
 
 	server   *Server
 	which    Which
+	requests func(*http.Request) bool // which of them, nil for all
+	letters  func(Notification) bool
 	faults   []Fault             // of requests
 	notified []NotificationFault // of notifications
 	// The server's lock guards these.
@@ -82,7 +85,9 @@ type Rule struct {
 	hits     int
 }
 
-// Hits returns how often the rule has applied. Check it: a test of a fault that never came passes too easily.
+// Hits returns how often all of the rule's faults took effect on one request or notification. Check it: a test of a fault
+// that had no effect passes too easily. A cut behind the end of an answer has none, nor has a fault [AfterCommit] of a
+// request that the server rejected, a forgery that nobody received, or a fault that another one forestalled.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -110,24 +115,23 @@ func (r *Rule) String() string {
 // Fault makes a rule: the requests to endpoint that which selects get all of the faults. Faults of several rules
 // combine, in the order in which the rules were made.
 func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
-	r := &Rule{On: endpoint, Which: which.String(), Faults: texts(faults), server: s, which: which, faults: faults}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ruleCount++
-	r.ID = s.ruleCount
-	s.rules = append(s.rules, r)
-	return r
+	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), which: which, faults: faults})
 }
 
 // FaultNotifications makes a rule for the notifications of an event, or "" for all. It counts each time that
 // [Server.Deliver] is about to send one; [Server.Send] takes its faults as arguments instead.
 func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, faults ...NotificationFault) *Rule {
-	r := &Rule{On: string(event), Which: which.String(), Faults: texts(faults), server: s, which: which, notified: faults}
+	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), which: which, notified: faults})
+}
+
+// fault adds a rule to a list.
+func (s *Server) fault(list *[]*Rule, r *Rule) *Rule {
+	r.server, r.Which = s, r.which.String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ruleCount++
 	r.ID = s.ruleCount
-	s.notifyRules = append(s.notifyRules, r)
+	*list = append(*list, r)
 	return r
 }
 
@@ -220,7 +224,7 @@ func (s *Server) connecting(endpoint string) bool {
 	defer s.mu.Unlock()
 	refused := false
 	for _, r := range s.rules {
-		if !covers(r.On, endpoint) || !combine(r.faults).refuse {
+		if !covers(r.On, endpoint) || !refuses(r.faults) {
 			continue
 		}
 		r.connects++
@@ -230,35 +234,30 @@ func (s *Server) connecting(endpoint string) bool {
 		}
 	}
 	if s.chaos != nil {
-		refused = refused || combine(pick(s.chaos, "connecting "+endpoint, s.chaos.Faults)).refuse
+		refused = refused || refuses(pick(s.chaos, "connecting "+endpoint, s.chaos.Faults))
 	}
 	return refused
 }
 
 // arriving counts a request and decides on its faults.
-func (s *Server) arriving(endpoint, from string) (n int, e *effects) {
+func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.dialed[from] // its client asked connecting
+	known := s.dialed[req.RemoteAddr] // its client asked connecting
 	s.arrivals[endpoint]++
-	var faults []Fault
+	e = newEffects()
 	for _, r := range s.rules {
-		if !covers(r.On, endpoint) {
+		if !covers(r.On, endpoint) || r.requests != nil && !r.requests(req) {
 			continue
 		}
 		r.arrivals++
-		if !r.which.strikes(r.arrivals) {
-			continue
+		if r.which.strikes(r.arrivals) {
+			e.add(r, r.faults)
 		}
-		if !known || !combine(r.faults).refuse {
-			r.hits++ // but for a refusal, which was counted where it happened
-		}
-		faults = append(faults, r.faults...)
 	}
 	if s.chaos != nil {
-		faults = append(faults, pick(s.chaos, endpoint, s.chaos.Faults)...)
+		e.add(nil, pick(s.chaos, endpoint, s.chaos.Faults))
 	}
-	e = combine(faults)
 	e.reset = e.reset || e.refuse && !known
 	return s.arrivals[endpoint], e
 }

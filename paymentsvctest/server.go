@@ -9,12 +9,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +45,7 @@ type Server struct {
 	notifyRules []*Rule
 	receiver    Receiver
 	outbox      []*letter
+	posted      []*letter // all that were ever in the outbox
 	deliveries  []Delivery
 
 	http     *http.Server
@@ -75,13 +72,19 @@ func New(c Config) (*Server, error) {
 		changed:  make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.transport = &http.Transport{Proxy: s.refusing, DialContext: s.dial, MaxIdleConnsPerHost: 100}
+	s.transport = paymentsvc.NewTransport()
+	s.transport.Proxy, s.transport.DialContext = s.refusing, s.dial
 	return s, nil
 }
 
 // Start returns a Server that listens on a loopback address until the test ends. If the test fails, it prints what was
-// started and what was rejected. It fails the test if New returns an error.
+// started and what was rejected. It fails the test if New returns an error. See [StartInMemory] for fake time.
 func Start(t testing.TB, c Config) *Server {
+	t.Helper()
+	return start(t, c, func(s *Server) error { return s.Listen("127.0.0.1:0") })
+}
+
+func start(t testing.TB, c Config, listen func(*Server) error) *Server {
 	t.Helper()
 	if c.Logf == nil {
 		c.Logf = t.Logf
@@ -96,7 +99,7 @@ func Start(t testing.TB, c Config) *Server {
 			t.Log(s.summary())
 		}
 	})
-	if err := s.Listen("127.0.0.1:0"); err != nil {
+	if err := listen(s); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -110,13 +113,18 @@ func (s *Server) Listen(addr string) error {
 	if err != nil {
 		return fmt.Errorf("paymentsvctest: %w", err)
 	}
+	return s.serve(l, l.Addr().String())
+}
+
+// serve answers the connections of l, which clients find at host.
+func (s *Server) serve(l net.Listener, host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed() || s.http != nil {
 		_ = l.Close() // nobody has it yet
 		return errors.New("paymentsvctest: Listen was called before, or Close")
 	}
-	s.URL = "http://" + l.Addr().String() + s.cfg.BasePath
+	s.URL = "http://" + host + s.cfg.BasePath
 	s.listener = l
 	s.http = &http.Server{
 		Handler:           s,
@@ -200,8 +208,7 @@ func (s *Server) acceptedAll(ctx context.Context) error {
 	if listener == nil || s.closed() {
 		return nil
 	}
-	var dialer net.Dialer
-	probe, err := dialer.DialContext(ctx, "tcp", listener.Addr().String())
+	probe, err := s.connect(ctx, "tcp", listener.Addr().String())
 	if err != nil {
 		return fmt.Errorf("paymentsvctest: Drain: %w", err)
 	}
@@ -251,86 +258,6 @@ func (s *Server) leave() {
 	defer s.mu.Unlock()
 	s.underWay--
 	s.notice()
-}
-
-// HTTPClient returns a client for this server, for which [Refuse] works. It uses a plain *http.Transport, so a
-// paymentsvc.Client can prove what was not sent. Its connections end with the server.
-func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
-
-// ClientConfig returns the configuration of a client for one project: the address, the ids, a signer, a decoder of
-// errors, and HTTPClient. The signer is nil for an unknown project.
-func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
-	c := paymentsvc.Config{
-		BaseURL:     s.URL,
-		PartnerID:   s.cfg.PartnerID,
-		ProjectID:   projectID,
-		HTTPClient:  s.HTTPClient(),
-		DecodeError: paymentsvc.ErrorFields(s.cfg.ErrorCode, s.cfg.ErrorMessage),
-	}
-	for _, p := range s.cfg.Projects {
-		if p.ID != projectID {
-			continue
-		}
-		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: s.cfg.Scheme, Secret: p.Secret, Now: s.cfg.Now})
-		if err == nil { // as New has seen
-			c.Signer = signer
-		}
-	}
-	return c
-}
-
-// refusedHost is an address that only dial knows.
-const refusedHost = "refused.invalid"
-
-// refusing is the Proxy function of the transport, the only place where net/http shows a request before it connects. A
-// proxy that refuses looks like a refused connection.
-func (s *Server) refusing(r *http.Request) (*url.URL, error) {
-	if s.connecting(endpointAtEndOf(r.URL.Path)) {
-		return &url.URL{Scheme: "http", Host: refusedHost}, nil
-	}
-	return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
-}
-
-// endpointAtEndOf returns the endpoint at the end of a path: a client sees the path before a router has shortened it.
-func endpointAtEndOf(path string) string {
-	for below := true; below; {
-		if _, path, below = strings.Cut(path, "/"); fieldsOf(path) != nil {
-			return path
-		}
-	}
-	return ""
-}
-
-// dial connects, and remembers the connections of clients that called connecting.
-func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if host, _, err := net.SplitHostPort(address); err == nil && host == refusedHost {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	}
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dialed[conn.LocalAddr().String()] = true // before a request can come from it
-	return &dialedConn{Conn: conn, server: s}, nil
-}
-
-type dialedConn struct {
-	net.Conn
-	server *Server
-	once   sync.Once
-}
-
-// Close forgets the address before another client can get it.
-func (c *dialedConn) Close() error {
-	c.once.Do(func() {
-		c.server.mu.Lock()
-		defer c.server.mu.Unlock()
-		delete(c.server.dialed, c.LocalAddr().String())
-	})
-	return c.Conn.Close()
 }
 
 // Requests counts the requests that arrived at an endpoint, including rejected ones.

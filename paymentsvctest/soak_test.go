@@ -6,14 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,12 +143,9 @@ func TestSoak(t *testing.T) {
 // TestSoakWithTimeouts has every fault. It runs in fake time, in which nothing takes longer on a busy machine.
 func TestSoakWithTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, wire := piped(t, soakConfig())
+		srv := paymentsvctest.StartInMemory(t, soakConfig())
 		s := newSoak(srv, soakFaults())
-		s.client = newClient(t, srv, wire, s.observe, func(c *paymentsvc.Config) {
-			c.Timeout = time.Second
-			s.refuse(c.HTTPClient.Transport.(*http.Transport))
-		})
+		s.client = newClient(t, srv, s.observe, func(c *paymentsvc.Config) { c.Timeout = time.Second })
 		srv.SetReceiver(paymentsvctest.ToHandler(s.handler(t), "/notifications"))
 		s.all(t)
 	})
@@ -180,18 +175,6 @@ func (s *soak) observe(c *paymentsvc.Config) {
 		if a.Err != nil && a.Outcome == paymentsvc.OutcomeNotSent {
 			s.counts.notSent.Add(1)
 		}
-	}
-}
-
-// refuse makes every tenth connection fail, which Refuse cannot do to a transport that is not the server's own.
-func (s *soak) refuse(transport *http.Transport) {
-	dial := transport.DialContext
-	var dials atomic.Int64
-	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if dials.Add(1)%10 == 0 {
-			return nil, syscall.ECONNREFUSED
-		}
-		return dial(ctx, network, address)
 	}
 }
 

@@ -2,6 +2,7 @@ package paymentsvctest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -42,7 +43,7 @@ func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secr
 		return handle(to.handler, req)
 	}
 	client := http.Client{
-		Transport:     s.notifier,
+		Transport:     cmp.Or[http.RoundTripper](to.transport, s.notifier),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)

@@ -17,20 +17,32 @@ import (
 
 // distort applies the faults to an answer.
 func (s *Server) distort(a answer, e *effects) answer {
-	date := s.cfg.Now()
+	date := s.cfg.Now().UTC().Format(http.TimeFormat)
+	a.header.Set("Date", date)
 	if e.date != nil {
-		date = date.Add(*e.date)
+		a.header.Set("Date", s.cfg.Now().Add(*e.date).UTC().Format(http.TimeFormat))
 	}
-	a.header.Set("Date", date.UTC().Format(http.TimeFormat))
-	if e.wrongShape {
-		a.body = misshapen(a.body)
+	if a.header.Get("Date") != date {
+		s.struck(e.strikes, "wrong-date")
+	}
+	if fields, err := parseObject(a.body); err == nil && e.wrongShape && len(fields) > 0 {
+		s.struck(e.strikes, "wrong-shape")
+		a.body = misshapen(fields)
 	}
 	if missing := e.size - len(a.body); missing > 0 {
+		s.struck(e.strikes, "oversized")
 		a.body = append(bytes.Clone(a.body), bytes.Repeat([]byte(" "), missing)...)
 	}
 	if e.bomb > 0 {
+		s.struck(e.strikes, "gzip-bomb")
 		a.body = bomb(a.body, e.bomb)
 		a.header.Set("Content-Encoding", "gzip")
+	}
+	if e.slow > 0 && len(a.body) > 0 {
+		s.struck(e.strikes, "slow")
+	}
+	if e.cut.framing == inHeader || e.cut.framing == chunked || e.cut.framing != whole && e.cut.at < len(a.body) {
+		s.struck(e.strikes, "cut")
 	}
 	return a
 }
@@ -63,12 +75,8 @@ func deflated(data []byte) []byte {
 	return buf.Bytes()
 }
 
-// misshapen gives every value of an object another type, and returns anything else as it is.
-func misshapen(body []byte) []byte {
-	fields, err := parseObject(body)
-	if err != nil {
-		return body
-	}
+// misshapen gives every value of an object another type.
+func misshapen(fields object) []byte {
 	for name, value := range fields {
 		if value[0] == '"' {
 			fields[name] = json.RawMessage("17")
@@ -86,8 +94,8 @@ func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 		panic(http.ErrAbortHandler) // HTTP/2: net/http then ends the stream
 	}
 	if hard {
-		if tcp, ok := plain(conn).(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // or else it is closed the soft way
+		if socket, ok := plain(conn).(interface{ SetLinger(sec int) error }); ok {
+			_ = socket.SetLinger(0) // or else it is closed the soft way
 		}
 	}
 	s.hangUp(conn)

@@ -31,7 +31,7 @@ type partner struct {
 // startPartner sends a file of payouts, of which two answers are lost, and then serves.
 func startPartner(t *testing.T) *partner {
 	t.Helper()
-	p := &partner{t: t, program: build(t, "partner")}
+	p := &partner{t: t, program: build(t, "examples/partner")}
 	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
 		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // or a second start stays unseen
 		Projects: []paymentsvctest.Project{{ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00")}},

@@ -173,8 +173,11 @@ func TestOutcomesAreTheMatrixs(t *testing.T) {
 func notRun() map[string]string {
 	const ci, release = "a step of .ci/run", "it publishes a release"
 	return map[string]string{
-		"go get github.com/paymentsvc/paymentsvc":                             "tools/stranger does",
-		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc": "it is there already",
+		"go get github.com/paymentsvc/paymentsvc":                                                       "tools/stranger does",
+		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc":                           "it is there already",
+		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest":                             "it installs a release",
+		"docker build -f cmd/paymentsvc/Containerfile -t paymentsvc .":                                  ci,
+		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080": "no image may have been built",
 		".ci/run":       "it runs .ci/commands",
 		"go test ./...": ci,
 		".ci/postgres go -C examples/partner test ./...":                           ci,

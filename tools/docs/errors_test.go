@@ -133,7 +133,9 @@ func calling(t *testing.T, call call, change func(*paymentsvc.Config)) error {
 // atService makes a call to the fake, every answer of which has the faults.
 func atService(t *testing.T, call call, change func(*paymentsvc.Config), faults ...paymentsvctest.Fault) error {
 	t.Helper()
-	srv, _ := service(t, time.Minute)
+	srv := paymentsvctest.Start(t, paymentsvctest.Config{ // where foreign transports reach it
+		PartnerID: 7, Projects: []paymentsvctest.Project{{ID: 42, Secret: secret}}, Scheme: scheme,
+	})
 	if len(faults) > 0 {
 		srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), faults...)
 	}
@@ -395,7 +397,7 @@ func failedAssertions(t *testing.T) (list []string) {
 		signer(scheme.Canonical, secret+"\n"),
 		signer(canonical.Join("\n", canonical.Timestamp, canonical.BodySorted), secret),
 	} {
-		srv, client := service(t, time.Minute)
+		srv, client := service(t)
 		client, err := client.ForProject(42, wrong)
 		require.NoError(t, err)
 		require.Error(t, startPayment(client))
@@ -403,7 +405,7 @@ func failedAssertions(t *testing.T) (list []string) {
 		srv.AssertAllSigned(r)
 		list = append(list, r.text)
 	}
-	srv, client := service(t, time.Minute)
+	srv, client := service(t)
 	require.NoError(t, startPayment(client))
 	require.NoError(t, startPayment(client))
 	r := &recorder{TB: t}

@@ -3,6 +3,7 @@ module github.com/paymentsvc/paymentsvc/tools/docs
 go 1.26.0
 
 require (
+	github.com/jarcoal/httpmock v1.4.2
 	github.com/paymentsvc/paymentsvc v0.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/yuin/goldmark v1.8.7

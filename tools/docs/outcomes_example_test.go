@@ -183,7 +183,7 @@ func TestACrashBetweenCallAndRecordStartsNothingTwice(t *testing.T) {
 		}, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			srv, client := service(t, time.Minute)
+			srv, client := service(t)
 			table, db := database(t)
 			table.starts["order-1"] = startRow{state: "open"}
 			refused := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.First(3), paymentsvctest.Refuse())
@@ -212,7 +212,7 @@ func TestACrashBetweenCallAndRecordStartsNothingTwice(t *testing.T) {
 }
 
 func TestOneBadRowStopsNoOther(t *testing.T) {
-	srv, client := service(t, time.Minute)
+	srv, client := service(t)
 	table, _ := database(t)
 	for _, userData := range []string{"order-1", "order-2", "order-3", "order-4"} {
 		require.NoError(t, startAs(client, userData))
@@ -241,7 +241,7 @@ func startAs(client *paymentsvc.Client, userData string) error {
 }
 
 func TestAnUnknownPayoutIsReconciledByItsOrderIDOrReviewed(t *testing.T) {
-	srv, client := service(t, time.Minute)
+	srv, client := service(t)
 	table, db := database(t)
 	payout := func(userData string, fault paymentsvctest.Fault) {
 		table.starts[userData] = startRow{state: "open"}

@@ -6,16 +6,8 @@ import (
 	"testing"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
-
-var scheme = paymentsvc.Scheme{ // these pages' choice: the document shows none
-	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
-	Encoding:  paymentsvc.Hex,
-}
-
-const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
 // starts and orders are the pages' tables: see database.
 var (
@@ -28,7 +20,7 @@ func TestTheReadmesTest(t *testing.T) {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,                  // yours: there is no default
-		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected, and stays unseen
+		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
 	})
 	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 	if err != nil {

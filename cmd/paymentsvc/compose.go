@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+// events returns the events of section 6.
+func events() []string {
+	return []string{
+		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
+		string(paymentsvc.EventRefundStatusChanged),
+	}
+}
+
+// notificationBody composes the body of an event from the flags, its fields in the document's order (section 6).
+func notificationBody(c *cli.Call, event string) ([]byte, error) {
+	if !paymentsvc.EventType(event).Known() {
+		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.Nearest(event, events()))
+	}
+	// The numbers are this command's choice, and the fake's too: the document shows none (section 3).
+	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
+	status := c.Text("status")
+	values := map[string]string{
+		"event": event, "order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()), "status": numbers[status][0],
+		"status_description": status, "status_code": numbers[status][1], "amount": c.Text("amount"), "user_data": c.Text("user-data"),
+	}
+	names := []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
+	for _, pair := range c.List("set") {
+		name, value, found := strings.Cut(pair, "=")
+		switch {
+		case !found:
+			return nil, cli.Usagef("-set: want NAME=VALUE")
+		case !slices.Contains(names[1:], name):
+			return nil, cli.Usagef("-set: %s has no field %q%s", event, cli.Printable(name), cli.Nearest(name, names[1:]))
+		}
+		values[name] = value
+	}
+	if values["status"] == "" || values["status_code"] == "" {
+		return nil, cli.Usagef("-status: %q needs -set status=N and -set status_code=N%s",
+			cli.Printable(status), cli.Nearest(status, slices.Sorted(maps.Keys(numbers))))
+	}
+	var body bytes.Buffer
+	for i, name := range names {
+		if name == "user_data" && values[name] == "" {
+			continue
+		}
+		text, err := fieldText(name, values[name])
+		if err != nil {
+			return nil, cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "paymentsvc: amount: "))
+		}
+		fmt.Fprintf(&body, "%c%q:%s", "{,"[min(i, 1)], name, text)
+	}
+	return append(body.Bytes(), '}'), nil
+}
+
+// fieldText returns a value as JSON.
+func fieldText(name, value string) (string, error) {
+	switch name {
+	case "status", "status_code":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return "", errors.New("not a whole number")
+		}
+		return strconv.FormatInt(n, 10), nil
+	case "amount":
+		amount, err := paymentsvc.ParseAmount(value)
+		return amount.String(), err
+	}
+	if !utf8.ValidString(value) {
+		return "", errors.New("not UTF-8")
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return strings.TrimSuffix(text.String(), "\n"), err
+}
+
+// fault is something wrong with a delivery, on purpose.
+type fault struct {
+	name string
+	// accepted says what a receiver has accepted that answers with a 2xx; "" if it should.
+	accepted string
+	shape    func(*delivery)
+	sign     func(*delivery) error
+	old      bool // signed with the old secret
+}
+
+func faults() []fault {
+	shifted := func(by time.Duration) func(*delivery) error {
+		return func(d *delivery) error {
+			seconds, _ := strconv.ParseInt(d.message.Timestamp, 10, 64) // newMessage wrote it
+			d.message.Timestamp = strconv.FormatInt(seconds+int64(by/time.Second), 10)
+			d.message.Header.Set("Timestamp", d.message.Timestamp)
+			return d.sign()
+		}
+	}
+	words := func(text string) func(*delivery) { return func(d *delivery) { d.what = text } }
+	return []fault{
+		{name: "forged", accepted: "a forgery", shape: words("forged on purpose"), sign: func(d *delivery) error {
+			d.key.Secret = paymentsvc.Secret(rand.Text())
+			return d.sign()
+		}},
+		{name: "unsigned", accepted: "a message without a signature", shape: words("unsigned on purpose"), sign: func(d *delivery) error {
+			d.message.Header.Del("Signature")
+			return nil
+		}},
+		{name: "altered", accepted: "a message that was changed after it was signed", shape: words("altered on purpose"), sign: func(d *delivery) error {
+			err := d.sign()
+			d.message.Body = altered(d.message.Body)
+			return err
+		}},
+		{name: "late", accepted: "a timestamp of an hour ago", shape: words("an hour late on purpose"), sign: shifted(-time.Hour)},
+		{name: "early", accepted: "a timestamp an hour ahead", shape: words("an hour early on purpose"), sign: shifted(time.Hour)},
+		{name: "cut", accepted: "half of a body", shape: func(d *delivery) { d.what, d.cut = "cut on purpose", true }},
+		{name: "repeated", shape: func(d *delivery) { d.times = 2 }},
+		{name: "old-secret", old: true, sign: (*delivery).sign},
+	}
+}
+
+func faultNames() (names []string) {
+	for _, f := range faults() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// altered changes the last digit of a body: not its white space, which some schemes do not sign.
+func altered(body []byte) []byte {
+	changed := bytes.Clone(body)
+	at := bytes.LastIndexAny(changed, "0123456789")
+	if at < 0 {
+		return append(changed, '0')
+	}
+	changed[at] = '0' + (changed[at]-'0'+1)%10
+	return changed
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+const (
+	mostSamples  = 8                // of a search: more of them tell little more, and cost time
+	proxyTimeout = 2 * time.Minute  // for the service's answer
+	serveGrace   = 30 * time.Second // for what is in flight at the end
+)
+
+// catcher saves messages and hands them to the search.
+type catcher struct {
+	*discovery
+	to *forwarder // of -proxy, otherwise nil
+
+	mu      sync.Mutex
+	number  int64
+	waiting []capture.Message
+	failed  error         // a message could not be saved
+	arrived chan struct{} // holds one element while something is waiting or has failed
+}
+
+// receive serves -listen or -proxy and searches what arrives, until a scheme is found or ctx ends.
+func (d *discovery) receive(ctx context.Context) error {
+	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
+	addr, to := d.Text("listen"), ""
+	if d.Bool("proxy") {
+		target, err := d.target()
+		if err != nil {
+			return err
+		}
+		r.to = &forwarder{transport: newTransport(), to: target, timeout: proxyTimeout}
+		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
+		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
+	}
+	listeners, err := cli.Listen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	d.Print("ready", struct {
+		URL string `json:"url"`
+		To  string `json:"to"`
+	}{cli.BaseURL(listeners), to}, strings.TrimSuffix("ready  "+cli.BaseURL(listeners)+" -> "+to, " -> ")+", any path; waiting for a signed message")
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- cli.Serve(serving, cli.NewServer(r), listeners, serveGrace) }()
+	err = r.search(ctx, served)
+	stop()
+	if died := <-served; died != nil {
+		return died
+	}
+	return err
+}
+
+func (d *discovery) target() (*url.URL, error) {
+	to, err := webAddress(d.Call, "to")
+	switch {
+	case err != nil:
+		return nil, err
+	case to == nil:
+		return nil, cli.Usagef("-to: not set; it is the service behind -proxy, such as https://test.example")
+	case to.Path != "" && to.Path != "/" || to.RawQuery != "":
+		return nil, d.Fail("to", "want no path: it belongs into the base URL of your program, since a signature may cover it")
+	}
+	return to, nil
+}
+
+// search searches all samples again whenever something has arrived, so that a later one confirms a scheme or refutes it.
+func (r *catcher) search(ctx context.Context, served chan error) error {
+	var samples []sample
+	var results []found // of a search that was not cut short
+	count := int(r.Int("count"))
+	for {
+		select {
+		case err := <-served:
+			served <- err // receive reads it too
+			return r.ended(ctx, results)
+		case <-ctx.Done():
+			return r.ended(ctx, results)
+		case <-r.arrived:
+		}
+		messages, err := r.take()
+		if err != nil {
+			return err
+		}
+		more := r.samplesOf(messages, samples)
+		if len(more) == 0 {
+			continue
+		}
+		searched := slices.Concat(samples, more)
+		now, err := r.discovery.search(ctx, searched[:min(len(searched), mostSamples)])
+		switch {
+		case err != nil:
+			r.Note("not searched: %v", err)
+			continue
+		case ctx.Err() != nil && !allFit(now):
+			return r.ended(ctx, results)
+		}
+		r.verdict(results, now)
+		samples, results = searched, now
+		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
+		if enough && len(r.arrived) == 0 {
+			return r.conclude(results)
+		}
+	}
+}
+
+// verdict prints what the samples say now, and what that means for the scheme that was found before.
+func (r *catcher) verdict(before, now []found) {
+	text := schemes(now)
+	switch old := schemes(before); old {
+	case "":
+	case text:
+		r.Print("confirmed", textJSON{text}, "same   the new message confirms it: "+text)
+	default:
+		r.Print("refuted", textJSON{old}, "wrong  the new message refutes it: "+old)
+	}
+	for _, f := range now {
+		r.printResult(f)
+	}
+	if text == "" {
+		r.Note("waiting for another message")
+	}
+}
+
+// schemes returns the schemes that were found, "" unless all were.
+func schemes(results []found) (text string) {
+	if !allFit(results) {
+		return ""
+	}
+	for _, f := range results {
+		text += f.result.Matches[0].Text
+	}
+	return text
+}
+
+// conclude returns the exit code for results that were printed.
+func (r *catcher) conclude(results []found) error {
+	if allFit(results) {
+		return r.next(results)
+	}
+	return cli.No()
+}
+
+// ended returns the error of a search that -timeout or a signal has ended.
+func (r *catcher) ended(ctx context.Context, results []found) error {
+	err := cli.Ended(ctx)
+	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch {
+	case len(results) == 0:
+		return err
+	case allFit(results) && timedOut: // before -count messages came
+		return errors.Join(r.next(results), err)
+	case allFit(results) || timedOut:
+		return r.conclude(results)
+	}
+	return err
+}
+
+// samplesOf returns the messages that have a timestamp and a signature, and are not among the known ones: what is
+// delivered again confirms nothing.
+func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples []sample) {
+	for _, m := range messages {
+		s, err := r.sample(m)
+		if err != nil {
+			r.Note("not searched: %v", err)
+			continue
+		}
+		same := func(other sample) bool { return other.Signature == s.Signature }
+		if slices.ContainsFunc(known, same) || slices.ContainsFunc(samples, same) {
+			r.Note("not searched: %s has the signature of a message before it", m.Source)
+			continue
+		}
+		if r.Set("save") {
+			s.file = m.Source
+		}
+		samples = append(samples, s)
+	}
+	return samples
+}
+
+func (r *catcher) take() ([]capture.Message, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	messages := r.waiting
+	r.waiting = nil
+	return messages, r.failed
+}
+
+// keep saves a message, byte for byte, and then hands it to the search. An error ends the command.
+func (r *catcher) keep(m capture.Message) error {
+	r.mu.Lock()
+	r.number++
+	number := r.number
+	r.mu.Unlock()
+	m.Source = fmt.Sprintf("%04d.http", number)
+	saved := ""
+	var err error
+	if r.Set("save") {
+		if saved, err = saveCapture(r.Call, "save", number, m); err != nil {
+			err = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
+		}
+		m.Source = saved
+	}
+	if err == nil {
+		r.printReceived(m, saved)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.failed = err
+	} else {
+		r.waiting = append(r.waiting, m)
+	}
+	select {
+	case r.arrived <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+func (r *catcher) printReceived(m capture.Message, saved string) {
+	line := fmt.Sprintf("%s  %s %s  %d bytes", r.Now().Format(time.TimeOnly), m.Method, m.URL.Path, len(m.Body))
+	if saved != "" {
+		line += "  saved " + saved
+	}
+	r.Print("received", struct {
+		Name   string    `json:"name"`
+		Saved  string    `json:"saved"`
+		Time   time.Time `json:"time"`
+		Method string    `json:"method"`
+		Path   string    `json:"path"`
+		Bytes  int       `json:"bytes"`
+	}{m.Source, saved, r.Now().UTC(), m.Method, m.URL.Path, len(m.Body)}, line)
+}
+
+// ServeHTTP takes a message for -listen or passes it on for -proxy.
+func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
+	if err != nil {
+		status := http.StatusBadRequest
+		if _, long := errors.AsType[*http.MaxBytesError](err); long {
+			status = http.StatusRequestEntityTooLarge
+		}
+		r.Note("not taken: the body broke off or has more than 1 MiB")
+		http.Error(w, http.StatusText(status), status)
+		return
+	}
+	m := captureOf(req, body)
+	if r.to != nil {
+		r.pass(w, req, m)
+		return
+	}
+	if err := r.keep(m); err != nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(int(r.Int("answer")))
+}
+
+// pass passes a request on, and keeps it if it is accepted. The client gets its answer whether it can be saved or not,
+// since its payment was started.
+func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
+	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // as the service sees it
+	switch a := r.to.forward(w, req, m.Body); {
+	case a.Error != "":
+		r.Note("%s: %s", r.to.to.Host, a.Error)
+	case accepted(a.Status):
+		_ = r.keep(m) // search reports its error
+	default:
+		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, a.Status)
+	}
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/discover"
+)
+
+// The objects that -json prints.
+type (
+	resultJSON struct {
+		About            string          `json:"about"`
+		Found            bool            `json:"found"`
+		Error            string          `json:"error"`
+		Samples          []string        `json:"samples"`
+		Matches          []matchJSON     `json:"matches"`
+		More             int             `json:"more_matches"`
+		Undecided        []undecidedJSON `json:"undecided"`
+		Partial          []matchJSON     `json:"partial"`
+		Tried            int64           `json:"tried"`
+		Seconds          float64         `json:"seconds"`
+		MillionPerSecond float64         `json:"million_per_second"`
+		Hints            []string        `json:"hints"`
+		Covered          []coverageJSON  `json:"covered"`
+	}
+	coverageJSON struct {
+		What         string `json:"what"`
+		MaxParts     int    `json:"max_parts"`
+		Compositions int64  `json:"compositions"`
+		Done         bool   `json:"done"`
+	}
+	matchJSON struct {
+		Text        string   `json:"text"`
+		Description string   `json:"description"`
+		Scheme      string   `json:"scheme"`
+		Secret      string   `json:"secret"`
+		Imports     []string `json:"imports"`
+		Warnings    []string `json:"warnings"`
+		Samples     []string `json:"samples"`
+	}
+	undecidedJSON struct {
+		Chosen string            `json:"chosen"`
+		Others map[string]string `json:"others"` // expression to what would decide
+	}
+	textJSON struct {
+		Text string `json:"text"`
+	}
+)
+
+// report prints results and what to do with them. Its error is the exit code.
+func (d *discovery) report(ctx context.Context, results []found) error {
+	for _, f := range results {
+		d.printResult(f)
+	}
+	if allFit(results) {
+		return d.next(results)
+	}
+	if err := cli.Ended(ctx); err != nil {
+		return err
+	}
+	return cli.No()
+}
+
+func allFit(results []found) bool {
+	return len(results) > 0 && !slices.ContainsFunc(results, func(f found) bool { return f.err != nil })
+}
+
+func (d *discovery) printResult(f found) {
+	o := resultJSON{
+		About: f.about, Found: f.fits(), Samples: []string{}, More: f.result.More, Tried: f.result.Tried,
+		Seconds: f.result.Elapsed.Seconds(), MillionPerSecond: perSecond(f.result.Tried, f.result.Elapsed),
+		Matches: matchesJSON(f.result.Matches), Partial: matchesJSON(f.result.Partial),
+		Undecided: []undecidedJSON{}, Hints: []string{}, Covered: []coverageJSON{},
+	}
+	for _, s := range f.samples {
+		o.Samples = append(o.Samples, s.Name)
+	}
+	for _, hint := range f.result.Hints {
+		o.Hints = append(o.Hints, inFlags(hint))
+	}
+	for _, c := range f.result.Covered {
+		o.Covered = append(o.Covered, coverageJSON{c.What, c.MaxParts, c.Compositions, c.Done})
+	}
+	for _, u := range f.result.Undecided {
+		others := map[string]string{}
+		for _, other := range u.Others {
+			others[other.Expr] = other.Needs
+		}
+		o.Undecided = append(o.Undecided, undecidedJSON{u.Chosen, others})
+	}
+	if f.fits() {
+		d.Print("found", o, d.foundLines(f)...)
+		return
+	}
+	o.Error = f.err.Error()
+	d.Print("not_found", o, notFoundLines(f)...)
+}
+
+func matchesJSON(matches []discover.Match) []matchJSON {
+	list := make([]matchJSON, 0, len(matches))
+	for _, m := range matches {
+		warnings := append([]string{}, m.Warnings...)
+		list = append(list, matchJSON{m.Text, m.Description, m.Expr, m.SecretExpr, m.Imports, warnings, m.Samples})
+	}
+	return list
+}
+
+func (d *discovery) foundLines(f found) []string {
+	best := f.result.Matches[0]
+	lines := []string{
+		"found  " + best.Text,
+		fmt.Sprintf("       for %s, in %v after %d compositions", f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried),
+		"key    the secret as " + best.SecretForm.String(),
+		"code   " + best.Description,
+	}
+	for line := range strings.Lines(code(best)) {
+		lines = append(lines, strings.TrimRight("       "+line, " \n"))
+	}
+	lines = append(lines, warnings(best)...)
+	for _, u := range f.result.Undecided {
+		lines = append(lines, "open   these samples cannot tell apart: "+u.Chosen)
+		for _, other := range u.Others {
+			lines = append(lines, "       or "+other.Expr, "          "+other.Needs+" would")
+		}
+	}
+	if others := len(f.result.Matches) - 1 + f.result.More; others > 0 {
+		lines = append(lines, fmt.Sprintf("more   %d other compositions fit; -json lists them", others))
+	}
+	return lines
+}
+
+func warnings(m discover.Match) (lines []string) {
+	for _, warning := range m.Warnings {
+		lines = append(lines, "warn   "+warning)
+	}
+	return lines
+}
+
+func notFoundLines(f found) []string {
+	lines := []string{fmt.Sprintf("none   for %s: %v", f.about, f.err)}
+	for _, p := range f.result.Partial {
+		lines = append(lines, fmt.Sprintf("part   this fits %s only: %s", strings.Join(p.Samples, ", "), p.Text))
+		lines = append(lines, warnings(p)...)
+	}
+	for _, hint := range f.result.Hints {
+		lines = append(lines, "check  "+inFlags(hint))
+	}
+	lines = append(lines, fmt.Sprintf("tried  %d compositions of %d families in %v; -json lists them",
+		f.result.Tried, len(f.result.Covered), f.result.Elapsed.Round(time.Millisecond)))
+	for _, c := range f.result.Covered {
+		switch {
+		case c.MaxParts == 0:
+			lines = append(lines, "       not tried, since it is more than -effort allows: "+c.What)
+		case !c.Done:
+			lines = append(lines, "       not tried, or not all of it: "+c.What)
+		}
+	}
+	return lines
+}
+
+// inFlags replaces the names of options by those of flags.
+func inFlags(hint string) string {
+	return strings.NewReplacer("Options.Words", "-word", "Options.Effort", "-effort").Replace(hint)
+}
+
+// code returns a match as Go code to paste.
+func code(m discover.Match) string {
+	var b strings.Builder
+	b.WriteString("import (\n")
+	for i, path := range m.Imports {
+		if i > 0 && strings.Contains(path, ".") && !strings.Contains(m.Imports[i-1], ".") {
+			b.WriteString("\n") // the standard library is a group of its own
+		}
+		fmt.Fprintf(&b, "\t%q\n", path)
+	}
+	b.WriteString(")\n\n")
+	if m.SecretForm != canonical.SecretText {
+		fmt.Fprintf(&b, "key, err := %s // sign with key, not with secret\n", m.SecretExpr)
+	}
+	fmt.Fprintf(&b, "scheme := %s\n", m.Expr)
+	return b.String()
+}
+
+func outFiles() []string { return []string{"scheme.txt", "scheme.go.txt"} }
+
+// next writes the files of -out, and prints what to do with the scheme.
+func (d *discovery) next(results []found) error {
+	if d.Bool("demo") {
+		return nil
+	}
+	best := results[0].result.Matches[0]
+	text := best.Text
+	if len(results) == 2 {
+		if text = pair(text, results[1].result.Matches[0].Text); text == "" {
+			d.Note("requests and notifications have schemes that no one text can hold, so nothing is written: keep both")
+			return nil
+		}
+		d.Print("scheme", textJSON{text}, "both   "+text)
+	}
+	setting, _ := json.Marshal(text)
+	settings := `{"scheme": ` + string(setting) + "}"
+	if d.Set("out") {
+		dir := d.Value("out").Texts[0]
+		if err := d.write(text, code(best)); err != nil {
+			return &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-out: %w", err)}
+		}
+		names := []string{filepath.Join(dir, outFiles()[0]), filepath.Join(dir, outFiles()[1])}
+		d.Print("wrote", struct {
+			Files []string `json:"files"`
+		}{names}, "wrote  "+strings.Join(names, ", "))
+		settings = `{"scheme_file": ` + strconv.Quote(filepath.ToSlash(names[0])) + "}"
+	}
+	s := results[len(results)-1].samples[0]
+	file := s.file
+	if file == "" {
+		file = "FILE"
+	}
+	verify := "paymentsvc verify " + file + " -tolerance any"
+	if s.names.signature != "signature" {
+		verify += " -signature-header " + s.names.signature
+	}
+	if s.names.timestamp != "timestamp" {
+		verify += " -timestamp-header " + s.names.timestamp
+	}
+	d.Print("next", struct {
+		Settings string `json:"settings"`
+		Command  string `json:"command"`
+	}{settings, verify}, "next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
+	return nil
+}
+
+// write writes the scheme and its Go code, over no other file.
+func (d *discovery) write(text, code string) error {
+	dir := d.Text("out")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for i, content := range []string{text + "\n", code} {
+		if err := createFile(filepath.Join(dir, outFiles()[i]), []byte(content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createFile writes and closes a new file, which nobody else can read.
+func createFile(name string, content []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the directory is the user's to name
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
+}
+
+// pair returns the scheme of requests and notifications, or "" if there is none because their encodings or keys differ.
+func pair(request, notification string) string {
+	scheme, clauses := cutClauses(request)
+	other, otherClauses := cutClauses(notification)
+	text := fmt.Sprintf("request %s, notification %s%s", scheme, other, clauses)
+	if _, err := canonical.GoCode(text); err != nil || clauses != otherClauses {
+		return ""
+	}
+	return text
+}
+
+// cutClauses cuts a scheme behind its last bracket. What follows has no quotes.
+func cutClauses(text string) (scheme, clauses string) {
+	end := strings.LastIndexByte(text, ')') + 1
+	return text[:end], text[end:]
+}
+
+// progress returns a function that prints how far a search is, as a note every few seconds.
+func (d *discovery) progress() func(discover.Progress) {
+	const seldom = 5 * time.Second
+	var last time.Duration
+	return func(now discover.Progress) {
+		if now.Elapsed < last+seldom {
+			return
+		}
+		last = now.Elapsed
+		speed := perSecond(now.Tried, now.Elapsed)
+		left := ""
+		if speed > 0 {
+			left = fmt.Sprintf(", at most %.0fs left", float64(now.Total-now.Tried)/1e6/speed)
+		}
+		d.Note("searching: %.1f of %.1f million, %.1f million a second%s: %s", float64(now.Tried)/1e6, float64(now.Total)/1e6, speed, left, now.What)
+	}
+}
+
+func perSecond(tried int64, elapsed time.Duration) float64 {
+	if elapsed <= 0 {
+		return 0
+	}
+	return float64(tried) / 1e6 / elapsed.Seconds()
+}

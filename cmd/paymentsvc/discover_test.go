@@ -1,0 +1,539 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/discover"
+)
+
+const (
+	discoverSecret       = paymentsvc.Secret("sk-test-9a7d3f10")
+	discoverRequest      = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
+	discoverNotification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
+)
+
+// signedText returns a request with its signature as HTTP text.
+func signedText(t *testing.T, scheme, target, body string) string {
+	t.Helper()
+	head := "POST " + target + " HTTP/1.1\nHost: pay.example.com\ntimestamp: 1700000000\n"
+	m, err := capture.Read([]byte(head+"\n"+body), "a", capture.Options{})
+	require.NoError(t, err)
+	parsed, key, err := canonical.ParseSchemeWith(scheme, discoverSecret)
+	require.NoError(t, err)
+	signature, err := parsed.Signature(key, &paymentsvc.Message{
+		Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: "1700000000", Body: m.Body,
+	})
+	require.NoError(t, err)
+	return head + "signature: " + signature + "\n\n" + body
+}
+
+// discoverCall is one run of the command in a directory of its own.
+type discoverCall struct {
+	dir   string
+	stdin string
+}
+
+func newDiscover(t *testing.T, files map[string]string) discoverCall {
+	t.Helper()
+	c := discoverCall{dir: t.TempDir()}
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "key"), []byte(discoverSecret), 0o600))
+	return c
+}
+
+func (c discoverCall) env(stdout, stderr io.Writer) *cli.Env {
+	return &cli.Env{
+		Stdin: strings.NewReader(c.stdin), Stdout: stdout, Stderr: stderr, Dir: c.dir,
+		Getenv: func(string) string { return "" }, Now: func() time.Time { return time.Unix(1700000000, 0) },
+	}
+}
+
+// run runs the command with the secret, and wants the secret nowhere in its output, and nothing but JSON with -json.
+func (c discoverCall) run(ctx context.Context, t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = cli.Main(ctx, c.env(&out, &errs), program(), append([]string{"discover", "-secret-file", "key"}, args...))
+	for _, text := range []string{out.String(), errs.String()} {
+		require.NotContains(t, text, string(discoverSecret))
+		for line := range strings.Lines(text) {
+			if strings.Contains(strings.Join(args, " "), "-json") {
+				require.True(t, json.Valid([]byte(line)), line)
+			}
+		}
+	}
+	return code, out.String(), errs.String()
+}
+
+func TestDiscoverPrintsTheScheme(t *testing.T) {
+	const scheme = `hex(timestamp "\n" path "\n" body)`
+	text := signedText(t, scheme, "/v1/init_payment/card", discoverRequest)
+	head, _, _ := strings.Cut(signedText(t, scheme, "/hook", discoverNotification), "\n\n")
+	signature := head[strings.LastIndex(head, " ")+1:]
+	c := newDiscover(t, map[string]string{
+		"a.http":   text,
+		"crlf":     strings.ReplaceAll(text, "\n", "\r\n"),
+		"curl.txt": "curl -H 'timestamp: 1700000000' -H 'signature: " + signature + "' --json @body.json https://pay.example.com/hook",
+		"headers":  head, "body.json": discoverNotification,
+		"renamed": strings.NewReplacer("signature:", "X-Sign:", "timestamp:", "X-Time:").Replace(text),
+	})
+	c.stdin = text
+	for name, args := range map[string][]string{
+		"HTTP text": {"a.http"}, "CRLF": {"crlf"}, "standard input": {"-"}, "curl": {"curl.txt"},
+		"headers and a body": {"-headers", "headers", "-body", "body.json"},
+		"two kinds":          {"a.http", "curl.txt"},
+		"headers renamed":    {"renamed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := c.run(t.Context(), t, args...)
+			require.Zero(t, code, errs)
+			require.Contains(t, out, "found  "+scheme+"\n       for ")
+			require.Contains(t, out, "key    the secret as text\n")
+			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, canonical.Body),\n")
+			require.Contains(t, out, "or canonical.RequestURI\n          a sample with a query in the address would\n")
+			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
+			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
+			require.Equal(t, 1, strings.Count(out, "found  "))
+		})
+	}
+	_, out, errs := c.run(t.Context(), t, "renamed")
+	require.Contains(t, errs, "the header X-Sign is taken for the signature; -signature-header chooses another one")
+	require.Contains(t, errs, "the header X-Time is taken for the timestamp")
+	require.Contains(t, out, "-signature-header X-Sign -timestamp-header X-Time")
+}
+
+func TestDiscoverOfOneKindEach(t *testing.T) {
+	c := newDiscover(t, map[string]string{
+		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
+		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
+	})
+	code, out, errs := c.run(t.Context(), t, "a.http", "b.http", "-out", "new/dir")
+	require.Zero(t, code, errs)
+	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`
+	require.Contains(t, out, "both   "+both)
+	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   put it into paymentsvc.json: {\"scheme_file\": \"new/dir/scheme.txt\"}")
+	written, err := os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.txt"))
+	require.NoError(t, err)
+	require.Equal(t, both+"\n", string(written))
+
+	code, _, errs = c.run(t.Context(), t, "a.http", "-out", "new/dir")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "-out: there is a scheme.txt, which would be lost")
+
+	code, out, _ = c.run(t.Context(), t, "a.http", "-kind", "notification", "-json")
+	require.Zero(t, code)
+	require.Contains(t, out, `"about":"notifications"`)
+}
+
+func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
+	c := newDiscover(t, map[string]string{
+		"hex":  "00112233445566778899aabbccddeeff",
+		"word": signedText(t, `hex("key-7:" timestamp), body unsigned`, "/a", discoverRequest),
+		"cut":  signedText(t, `hex(field("partner_id") field("amount") timestamp)`, "/a", discoverRequest),
+	})
+	code, out, errs := c.run(t.Context(), t, "word", "-word", "key-8", "-word", "key-7")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, `canonical.Literal("key-7")`)
+	code, out, errs = c.run(t.Context(), t, "cut")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "warn   the text can be cut in two ways: ")
+
+	scheme, key, err := canonical.ParseSchemeWith(`hex(body), key hex`, "00112233445566778899aabbccddeeff")
+	require.NoError(t, err)
+	signature, err := scheme.Signature(key, &paymentsvc.Message{Body: []byte("{}")})
+	require.NoError(t, err)
+	c.stdin = "POST /a HTTP/1.1\nTimestamp: 1\nSignature: " + signature + "\n\n{}"
+	var printed bytes.Buffer
+	require.Zero(t, cli.Main(t.Context(), c.env(&printed, io.Discard), program(), []string{"discover", "-secret-file", "hex", "-"}))
+	require.Contains(t, printed.String(), "key, err := canonical.SecretHex.Read(secret) // sign with key, not with secret")
+}
+
+func TestDiscoverFindsNothing(t *testing.T) {
+	good := signedText(t, `hex(body)`, "/v1/a", `{"a":1}`)
+	c := newDiscover(t, map[string]string{"good": good, "bad": strings.Replace(good, `{"a":1}`, `{"a":2}`, 1)})
+	code, out, _ := c.run(t.Context(), t, "bad", "-effort", "0.001")
+	require.Equal(t, cli.ExitNo, code)
+	require.Contains(t, out, "none   for requests: discover: no composition explains the samples")
+	require.Contains(t, out, "check  ")
+	require.Contains(t, out, "-word")
+	require.Regexp(t, `tried  \d+ compositions of \d+ families in `, out)
+	require.NotContains(t, out, "scheme := ")
+
+	code, out, _ = c.run(t.Context(), t, "good", "bad", "-effort", "0.01")
+	require.Equal(t, cli.ExitNo, code)
+	require.Contains(t, out, "part   this fits good only: hex(body)")
+
+	code, out, _ = c.run(t.Context(), t, "bad", "-effort", "0.001", "-json")
+	require.Equal(t, cli.ExitNo, code)
+	var o struct {
+		Type  string
+		V     int
+		Error string
+		resultJSON
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &o))
+	require.Equal(t, "not_found", o.Type)
+	require.Equal(t, 1, o.V)
+	require.NotEmpty(t, o.Covered)
+	require.Contains(t, strings.Join(o.Hints, "\n"), "-effort")
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cli.Interrupted())
+	code, _, _ = c.run(ctx, t, "bad")
+	require.Equal(t, cli.ExitInterrupt, code)
+}
+
+func TestDiscoverErrors(t *testing.T) {
+	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: abababababababababababababababababababababababababababababababab\n\n{}"
+	c := newDiscover(t, map[string]string{
+		"ok": "POST / HTTP/1.1\n" + rest, "empty": "", "ignored.har": `{"log":{"entries":[]}}`,
+		"unsigned":  "POST / HTTP/1.1\nTimestamp: 1\n\n{}",
+		"unstamped": "POST / HTTP/1.1\nA: b\nSignature: a\n\n{}",
+		"twice":     "POST / HTTP/1.1\nTimestamp: 1\n" + rest,
+		"dated":     strings.Replace("POST / HTTP/1.1\n"+rest, "1700000000", "2026-01-01", 1),
+		"two":       "POST / HTTP/1.1\nTimestamp: 1\nX-Sign: a\nX-Hmac: b\n\n{}",
+		"short":     strings.Replace("POST / HTTP/1.1\n"+rest, "abababab", "", 1),
+	})
+	for want, args := range map[string][]string{
+		"want one of FILE, -":                          {},
+		"want one of FILE":                             {"ok", "-demo"},
+		"-scheme checks files":                         {"-demo", "-scheme", "hex(body)"},
+		"-effort: want a number above 0":               {"ok", "-effort", "-1"},
+		"-kind: want request or notification":          {"ok", "-kind", "refund"},
+		"-answer: want a status":                       {"-listen", "127.0.0.1:0", "-answer", "99"},
+		"-to: not set":                                 {"-proxy"},
+		"-to: want no path":                            {"-proxy", "-to", "https://test.example/v1"},
+		"-entry: want a number":                        {"ok", "-entry", "x"},
+		"no-such-file: no such file":                   {"no-such-file"},
+		"empty:1:1: empty":                             {"empty"},
+		"ignored.har:1:1: there is no request":         {"ignored.har"},
+		"unsigned:1: no signature header; name it":     {"unsigned"},
+		"unstamped:1: no timestamp header; name it":    {"unstamped"},
+		"twice:4: 2 timestamp headers, want exactly 1": {"twice"},
+		"dated:3: the header timestamp is not Unix":    {"dated"},
+		"choose with -signature-header: X-Hmac, X-Sig": {"two"},
+		"ok:1: no header X-Sign":                       {"ok", "-signature-header", "X-Sign"},
+		"short:4: the signature is not the 32 bytes":   {"short"},
+		"-scheme: column 5: unknown part \"bdy\"":      {"ok", "-scheme", "hex(bdy)"},
+	} {
+		t.Run(want, func(t *testing.T) {
+			code, out, errs := c.run(t.Context(), t, args...)
+			require.Equal(t, cli.ExitUsage, code, errs)
+			require.Empty(t, out)
+			require.Contains(t, errs, want)
+		})
+	}
+}
+
+func TestDiscoverChecksAScheme(t *testing.T) {
+	const scheme = `hex(timestamp '\n' body)`
+	c := newDiscover(t, map[string]string{
+		"a.http": signedText(t, scheme, "/a", `{"card":"4111 1111 1111 1111","n":"`+string(discoverSecret)+`"}`),
+		"scheme": scheme,
+	})
+	for _, args := range [][]string{{"-scheme", scheme}, {"-scheme-file", "scheme"}} {
+		code, out, errs := c.run(t.Context(), t, append(args, "a.http")...)
+		require.Zero(t, code, errs)
+		require.Contains(t, out, "right  a.http: fits the signature; the canonical string, of ")
+		require.Contains(t, out, `     1 "1700000000\n"`+"\n"+`     2 "{\"card\":\"<card number>\",\"n\":\"<secret>\"}"`+"\n")
+	}
+	code, out, _ := c.run(t.Context(), t, "a.http", "-json", "-scheme", `hex(path), body unsigned`)
+	require.Equal(t, cli.ExitNo, code)
+	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,"error":""}`+"\n", out)
+	code, out, _ = c.run(t.Context(), t, "a.http", "-scheme", `hex(header("X-None") body)`)
+	require.Equal(t, cli.ExitNo, code)
+	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
+
+	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "paymentsvc.json"), []byte(`{"scheme": "hex(path)"}`), 0o600))
+	code, out, _ = c.run(t.Context(), t, "a.http")
+	require.Zero(t, code, "a scheme in the settings is not checked, but found again")
+	require.Contains(t, out, "found  ")
+}
+
+var discoverLong = flag.Bool("discover.long", false, "find every scheme of the demo, which takes a search each")
+
+func TestDiscoverDemoFindsWhatItHides(t *testing.T) {
+	hidden := compositions()
+	if !*discoverLong {
+		hidden = hidden[:1]
+	}
+	for _, text := range hidden {
+		t.Run(text, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			d := &discovery{Call: callOf(t, "-demo")}
+			d.Stdout, d.Stderr = &out, &errs
+			require.NoError(t, d.checkFlags())
+			require.NoError(t, d.demo(t.Context(), text))
+			require.Contains(t, errs.String(), "are made up; the service's own way is not shown")
+			require.Contains(t, out.String(), "POST /v1/init_payment/card HTTP/1.1")
+			require.Contains(t, out.String(), "\nfound  ")
+			require.Contains(t, out.String(), "\nhidden "+text)
+			require.NotContains(t, out.String(), "next")
+			require.NotContains(t, out.String(), string(d.options.Secret))
+		})
+	}
+}
+
+// callOf returns a call of the command that does nothing.
+func callOf(t *testing.T, args ...string) (call *cli.Call) {
+	t.Helper()
+	p := program()
+	for i := range p.Commands {
+		p.Commands[i].Run = func(_ context.Context, c *cli.Call) error { call = c; return nil }
+	}
+	require.Zero(t, cli.Main(t.Context(), newDiscover(t, nil).env(io.Discard, io.Discard), p, append([]string{"discover"}, args...)))
+	return call
+}
+
+func TestDiscoverProgressIsSeldom(t *testing.T) {
+	var errs bytes.Buffer
+	call := callOf(t)
+	call.Stderr = &errs
+	show := (&discovery{Call: call}).progress()
+	for i := range 12 {
+		show(discover.Progress{Tried: int64(i) * 1e6, Total: 2e7, Elapsed: time.Duration(i) * time.Second, What: "body"})
+	}
+	require.Equal(t, "note   searching: 5.0 of 20.0 million, 1.0 million a second, at most 15s left: body\n"+
+		"note   searching: 10.0 of 20.0 million, 1.0 million a second, at most 10s left: body\n", errs.String())
+}
+
+// server is a running -listen or -proxy, whose lines can be waited for.
+type server struct {
+	base  string
+	lines chan string
+	done  chan int
+	errs  *syncBuffer
+}
+
+type syncBuffer struct {
+	sync.Mutex
+	bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.Lock()
+	defer b.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func start(ctx context.Context, t *testing.T, c discoverCall, args ...string) *server {
+	t.Helper()
+	r, w := io.Pipe()
+	s := &server{lines: make(chan string, 100), done: make(chan int, 1), errs: &syncBuffer{}}
+	go func() {
+		defer close(s.lines)
+		for lines := bufio.NewReader(r); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			s.lines <- line
+		}
+	}()
+	go func() {
+		s.done <- cli.Main(ctx, c.env(w, s.errs), program(), append([]string{"discover", "-secret-file", "key", "-json"}, args...))
+		_ = w.Close()
+	}()
+	line := s.wait(t, "ready")
+	var ready struct{ URL string }
+	require.NoError(t, json.Unmarshal([]byte(line), &ready))
+	s.base = ready.URL
+	return s
+}
+
+// wait returns the next line of a type.
+func (s *server) wait(t *testing.T, kind string) string {
+	t.Helper()
+	for line := range s.lines {
+		if strings.Contains(line, `"type":"`+kind+`"`) {
+			return line
+		}
+	}
+	require.Fail(t, "no line of that type", "%s: %s", kind, s.errs.String())
+	return ""
+}
+
+// end reads the rest and returns the exit code.
+func (s *server) end() (code int, rest string) {
+	var b strings.Builder
+	for line := range s.lines {
+		b.WriteString(line)
+	}
+	return <-s.done, b.String()
+}
+
+// post sends HTTP text to a server.
+func post(t *testing.T, base, text string) int {
+	t.Helper()
+	m, err := capture.Read([]byte(text), "a", capture.Options{})
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), m.Method, base+m.URL.RequestURI(), bytes.NewReader(m.Body))
+	require.NoError(t, err)
+	req.Header, req.Host = m.Header, m.URL.Host
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode
+}
+
+func TestDiscoverListenSavesAndFinds(t *testing.T) {
+	const scheme = `hex(timestamp "." body)`
+	first := signedText(t, scheme, "/hook?a=1", " "+discoverNotification+"\r\n\n") // no capture keeps this by chance
+	c := newDiscover(t, map[string]string{"captured-not": ""})
+	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2")
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "GET /health HTTP/1.1\n\n"))
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first))
+	require.Contains(t, s.wait(t, "found"), scheme[:4])
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first), "delivered again")
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, signedText(t, scheme, "/hook", discoverNotification)))
+	s.wait(t, "confirmed")
+	code, rest := s.end()
+	require.Zero(t, code)
+	require.Contains(t, rest, `"type":"next"`)
+	require.Contains(t, s.errs.String(), "captured/0001.http:1: no signature header")
+	require.Contains(t, s.errs.String(), "captured/0003.http has the signature of a message before it")
+
+	name := filepath.Join(c.dir, "captured", "0002.http")
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	if info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+		t.Errorf("mode %v", info.Mode())
+	}
+	saved, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(saved), "\r\n\r\n "+discoverNotification+"\r\n"), "%q", saved)
+	code, out, _ := c.run(t.Context(), t, "captured/0002.http")
+	require.Zero(t, code)
+	require.Contains(t, out, "found  "+scheme)
+}
+
+func TestDiscoverListenEnds(t *testing.T) {
+	good := signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification)
+	bad := strings.Replace(good, "o-1", "o-2", 1)
+	t.Run("when a later message refutes the scheme", func(t *testing.T) {
+		other := signedText(t, `hex(path body)`, "/hook", strings.Replace(discoverNotification, "o-1", "o-3", 1))
+		s := start(t.Context(), t, newDiscover(t, nil), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
+		require.Equal(t, http.StatusOK, post(t, s.base, good))
+		s.wait(t, "found")
+		require.Equal(t, http.StatusOK, post(t, s.base, other))
+		s.wait(t, "refuted")
+		code, _ := s.end()
+		require.Equal(t, cli.ExitNo, code)
+	})
+	t.Run("at once when one is enough", func(t *testing.T) {
+		c := newDiscover(t, nil)
+		s := start(t.Context(), t, c, "-listen", "127.0.0.1:0")
+		post(t, s.base, good)
+		code, _ := s.end()
+		require.Zero(t, code)
+		files, err := os.ReadDir(c.dir)
+		require.NoError(t, err)
+		require.Len(t, files, 1, "nothing is written unless that is asked for")
+	})
+	t.Run("with a signal before an answer", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := start(ctx, t, newDiscover(t, nil), "-listen", "127.0.0.1:0", "-effort", "0.001")
+		post(t, s.base, bad)
+		s.wait(t, "not_found")
+		cancel(cli.Terminated())
+		code, _ := s.end()
+		require.Equal(t, cli.ExitTerminated, code)
+	})
+	t.Run("with -timeout before a message", func(t *testing.T) {
+		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", "127.0.0.1:0", "-timeout", "1ms")
+		require.Equal(t, cli.ExitTimeout, code)
+	})
+	t.Run("when a message cannot be saved", func(t *testing.T) {
+		s := start(t.Context(), t, newDiscover(t, map[string]string{"file": ""}), "-listen", "127.0.0.1:0", "-save", "file", "-answer", "200")
+		require.Equal(t, http.StatusInternalServerError, post(t, s.base, good), "not 2xx: the message would be lost")
+		code, _ := s.end()
+		require.Equal(t, cli.ExitMachine, code)
+	})
+	t.Run("when the address is in use", func(t *testing.T) {
+		taken := httptest.NewServer(http.NotFoundHandler())
+		defer taken.Close()
+		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", taken.Listener.Addr().String())
+		require.Equal(t, cli.ExitMachine, code)
+	})
+}
+
+func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
+	const scheme = `hex(timestamp "\n" path "\n" body)`
+	body := "{\"partner_id\" : 17, \"amount\":1.0, \"user_data\":\"a\\/b\"}\n"
+	refuse := true
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		assert.Equal(t, body, string(data))
+		assert.Equal(t, "/v1/a%2Fb?q=%zz;1", r.RequestURI)
+		assert.NotEqual(t, "pay.example.com", r.Host)
+		assert.Equal(t, []string{"1", "2"}, r.Header["X-Twice"])
+		w.Header().Set("X-Answer", "yes")
+		w.WriteHeader(map[bool]int{true: http.StatusForbidden, false: http.StatusCreated}[refuse])
+	}))
+	defer service.Close()
+	c := newDiscover(t, nil)
+	s := start(t.Context(), t, c, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured")
+	text := signedText(t, scheme, "/v1/a%2Fb?q=%zz;1", body+"\n")
+	text = strings.Replace(text, "timestamp", "X-Twice: 1\nX-Twice: 2\ntimestamp", 1)
+	require.Equal(t, http.StatusForbidden, post(t, s.base, text))
+	refuse = false
+	require.Equal(t, http.StatusCreated, post(t, s.base, text))
+	code, rest := s.end()
+	require.Zero(t, code)
+	require.Contains(t, rest, `"type":"found"`)
+	require.Contains(t, s.errs.String(), "HTTP 403, so it is no sample")
+	files, err := os.ReadDir(filepath.Join(c.dir, "captured"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	m, err := capture.Read(must(os.ReadFile(filepath.Join(c.dir, "captured", "0001.http"))), "a", capture.Options{})
+	require.NoError(t, err)
+	require.Equal(t, body, string(m.Body))
+	require.Equal(t, service.URL, m.URL.Scheme+"://"+m.URL.Host)
+}
+
+func must(data []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	text := signedText(t, `hex(body)`, "/v1/a", discoverRequest)
+	s := start(t.Context(), t, newDiscover(t, map[string]string{"file": ""}), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "file")
+	require.Equal(t, http.StatusOK, post(t, s.base, text), "its payment was started")
+	code, _ := s.end()
+	require.Equal(t, cli.ExitMachine, code)
+
+	service.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s = start(ctx, t, newDiscover(t, nil), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
+	require.Equal(t, http.StatusBadGateway, post(t, s.base, text))
+	cancel(cli.Interrupted())
+	code, _ = s.end()
+	require.Equal(t, cli.ExitInterrupt, code)
+}

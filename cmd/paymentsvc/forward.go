@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+const (
+	maxShown  = 4 << 10  // of an answer, with -v
+	maxAnswer = 10 << 20 // of an answer that is read before it is passed on
+)
+
+// forwarder passes messages on, byte for byte.
+type forwarder struct {
+	transport http.RoundTripper
+	to        *url.URL
+	host      string
+	timeout   time.Duration
+}
+
+// answer is what a message is answered with.
+type answer struct {
+	Status    int    `json:"status"`
+	Forwarded bool   `json:"forwarded"`
+	Millis    int64  `json:"ms"`
+	Error     string `json:"error"`
+	Saved     string `json:"saved"`
+	Response  string `json:"response"`
+
+	head []byte // what is shown of the body
+}
+
+// forward forwards a message and writes the receiver's answer. It goes on when the client has gone: the message may be
+// half delivered.
+func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byte) (a answer) {
+	ctx := context.WithoutCancel(req.Context())
+	if f.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+	}
+	var dialled dials
+	began := time.Now()
+	proxy := &httputil.ReverseProxy{
+		Transport: f.transport,
+		ErrorLog:  log.New(io.Discard, "", 0),
+		Rewrite:   f.rewrite,
+		ModifyResponse: func(resp *http.Response) error {
+			a.Status, a.Forwarded, a.Millis = resp.StatusCode, true, cli.Millis(time.Since(began))
+			data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+			a.head = data[:min(len(data), maxShown)]
+			resp.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(bytes.NewReader(data), resp.Body), resp.Body}
+			return err
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			a.Status, a.Error = http.StatusBadGateway, dialled.explain(err)
+			if errors.Is(err, context.DeadlineExceeded) {
+				a.Status = http.StatusGatewayTimeout
+			}
+			http.Error(w, http.StatusText(a.Status), a.Status)
+		},
+	}
+	out := req.WithContext(dialled.trace(ctx))
+	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	proxy.ServeHTTP(w, out)
+	return a
+}
+
+// rewrite sets the address to that of -forward, with the path and query of the message where it has none.
+func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
+	to := *f.to
+	if strings.Trim(to.Path, "/") == "" {
+		to.Path, to.RawPath = p.In.URL.Path, p.In.URL.RawPath
+	}
+	to.RawQuery = cmp.Or(to.RawQuery, p.In.URL.RawQuery)
+	p.Out.URL, p.Out.Host = &to, cmp.Or(f.host, to.Host)
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values := p.In.Header[name]; values != nil { // which ReverseProxy has dropped
+			p.Out.Header[name] = values
+		}
+	}
+}
+
+// newTransport returns a transport that uses no proxy, follows no redirects and sends a message once.
+func newTransport() *http.Transport {
+	transport := paymentsvc.NewTransport()
+	transport.Proxy = nil
+	transport.DisableCompression = true
+	transport.DisableKeepAlives = true // a POST on a connection that the receiver is closing would be lost
+	return transport
+}
+
+// dials records the addresses that a request dials.
+type dials struct {
+	mu        sync.Mutex
+	addresses []string
+}
+
+func (d *dials) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectStart: func(_, address string) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.addresses = append(d.addresses, address)
+	}})
+}
+
+// explain says why there was no answer. It names the addresses that were dialled, since localhost is two of them, and
+// holds nothing of the URL's path and query.
+func (d *dials) explain(err error) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dialled := strings.Join(d.addresses, " and ")
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time from " + dialled
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return dialled + " refused the connection"
+	}
+	return err.Error()
+}
+
+// loopback reports whether this machine itself was dialled.
+func (d *dials) loopback() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.addresses, func(address string) bool {
+		host, _, err := net.SplitHostPort(address)
+		return err == nil && net.ParseIP(host).IsLoopback()
+	})
+}
+
+// shownAddress returns an address without its query, which may hold a token.
+func shownAddress(u *url.URL) string {
+	address, _, query := strings.Cut(u.String(), "?")
+	if query {
+		return address + "?..."
+	}
+	return address
+}
+
+// indented returns the lines of an answer's body for output.
+func indented(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		lines = append(lines, "       "+strings.TrimRight(line, "\r\n"))
+	}
+	return lines
+}
+
+// accepted reports whether a status means that the receiver took the message. That it is any 2xx is this command's
+// choice: the document does not show it (section 6).
+func accepted(status int) bool { return status/100 == 2 }

@@ -1,0 +1,320 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	body    = `{"event":"payment.status_changed", "amount":10.50}`
+	headers = "Host: shop.example\nContent-Type: application/json\nTimestamp: 1700000000\nSignature: abab\n"
+	message = "POST /hook?a=1 HTTP/1.1\n" + headers + "\n" + body
+	crlf    = "POST /hook HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 9\r\n\r\n{\"a\":\r\n1}"
+	har     = `{"log":{"entries":[
+{"request":{"method":"GET","url":"https://shop.example/x?token=secret","headers":[]}},
+{"request":{"method":"POST","url":"https://shop.example/hook?a=1","bodySize":50,"headers":[{"name":":method","value":"POST"},
+ {"name":"timestamp","value":"1700000000"},{"name":"signature","value":"abab"}],
+ "postData":{"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}}}]}}`
+)
+
+func utf16Of(text string, big bool, mark string) string {
+	var b bytes.Buffer
+	for _, unit := range utf16.Encode([]rune(mark + text)) {
+		if big {
+			b.Write([]byte{byte(unit >> 8), byte(unit)})
+			continue
+		}
+		b.Write([]byte{byte(unit), byte(unit >> 8)})
+	}
+	return b.String()
+}
+
+func TestReadEachForm(t *testing.T) {
+	for name, tt := range map[string]struct {
+		file       string
+		url, body  string // what is wanted; "" means that of message
+		note       string
+		withHeader string
+	}{
+		"HTTP text":                         {file: message},
+		"CRLF":                              {file: strings.ReplaceAll(message, "\n", "\r\n")},
+		"blank lines before it":             {file: "\n\r\n" + message},
+		"a line end at the end":             {file: message + "\n", note: "the line end at the end of the file is taken for the file's own"},
+		"two line ends at the end":          {file: message + "\n\n", body: body + "\n", note: "the line end"},
+		"no request line":                   {file: headers + "\n" + body, url: "-", note: "no request line"},
+		"HTTP/2 as browsers show it":        {file: ":method: POST\n:authority: shop.example\n:path: /hook?a=1\nSignature: abab\n\n" + body},
+		"a whole address":                   {file: strings.Replace(message, "/hook", "http://shop.example/hook", 1), url: "http://shop.example/hook?a=1"},
+		"a byte order mark":                 {file: "\ufeff" + message, note: "byte order mark"},
+		"UTF-16":                            {file: utf16Of(message, false, "\ufeff"), note: "UTF-16"},
+		"UTF-16, big endian":                {file: utf16Of(message, true, "\ufeff"), note: "UTF-16"},
+		"UTF-16 without a mark":             {file: utf16Of(message, false, ""), note: "UTF-16"},
+		"line ends after the body":          {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 50\n\n" + body + "\r\n\n"},
+		"a line end in the body":            {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 51\n\n" + body + "\n", body: body + "\n"},
+		"CRLF in the body":                  {file: crlf, url: "https://shop.example/hook", body: "{\"a\":\r\n1}"},
+		"CRLF that an editor changed":       {file: strings.ReplaceAll(crlf, "\r", ""), url: "https://shop.example/hook", body: "{\"a\":\r\n1}", note: "line ends CRLF"},
+		"LF that an editor changed":         {file: strings.Replace(crlf, "9", "8", 1), url: "https://shop.example/hook", body: "{\"a\":\n1}", note: "line ends LF"},
+		"duplicate headers":                 {file: strings.Replace(message, "Host", "signature: b\nHost", 1), note: "there are 2 headers Signature", withHeader: "b"},
+		"a compressed body":                 {file: strings.Replace(message, "Host", "content-encoding: gzip\nHost", 1), note: "Content-Encoding"},
+		"curl -v with the body behind it":   {file: "* Connected\n> POST /hook?a=1 HTTP/1.1\n> Host: shop.example\n>\n* sent off\n" + body + "\n< HTTP/1.1 200 OK\n<\nok", note: "the line end"},
+		"curl -v behind its command":        {file: "$ curl -v -d '" + body + "' https://shop.example/x\n> POST /hook?a=1 HTTP/2\n> Host: shop.example\n> content-length: 50\n> \n< HTTP/2 200\n"},
+		"a HAR file":                        {file: har},
+		"a HAR file with base64":            {file: strings.Replace(har, `"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"`, `"encoding":"base64","text":"`+base64.StdEncoding.EncodeToString([]byte(body))+`"`, 1)},
+		"a HAR file that lost a byte":       {file: strings.Replace(har, "10.50", "10.5", 1), body: strings.Replace(body, "10.50", "10.5", 1), note: "bodySize is 50, and the body here has 49"},
+		"API Gateway":                       {file: `{"httpMethod":"POST","path":"/hook","queryStringParameters":{"a":"1"},"headers":{"Host":"shop.example","signature":"abab"},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}","isBase64Encoded":false}`, note: "the query is put together"},
+		"API Gateway with a stage":          {file: `{"path":"/hook","requestContext":{"path":"/v1/hook"},"headers":{"Host":"shop.example"},"body":null}`, url: "https://shop.example/v1/hook", body: "-", note: "with the stage"},
+		"API Gateway 2":                     {file: `{"rawPath":"/hook","rawQueryString":"a=1","requestContext":{"domainName":"shop.example","http":{"method":"POST"}},"headers":{"signature":"abab"},"body":"` + base64.StdEncoding.EncodeToString([]byte(body)) + `","isBase64Encoded":true}`},
+		"ALB":                               {file: `{"httpMethod":"POST","path":"/hook","multiValueQueryStringParameters":{"a":["1"]},"multiValueHeaders":{"host":["shop.example"],"signature":["abab"]},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}`, note: "the query is put together"},
+		"headers and body":                  {file: `{"url":"/hook?a=1","headers":[["host","shop.example"],["signature","abab"]],"body_base64":"` + base64.StdEncoding.EncodeToString([]byte(body)) + `"}`},
+		"header lines and a parsed body":    {file: `{"request":{"uri":"/hook?a=1","headers":["Host: shop.example","Signature: abab"],"body":` + body + `}}`, note: "parsed and encoded again"},
+		"a duplicate header in JSON":        {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","signature":"abab","Signature":"b"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`, note: "there are 2 headers Signature", withHeader: "b"},
+		"a number and a lost character":     {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","timestamp":1700000000},"body":"\ud800"}`, body: "\ufffd", note: "U+FFFD"},
+		"a body of another length":          {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","content-length":"9"},"body":""}`, body: "-", note: "lost or added bytes"},
+		"one signed line of many":           {file: `{"path":"/a","headers":{}}` + "\n" + `{"url":"/hook?a=1","headers":{"host":"shop.example","x-hmac":"a"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`},
+		"a list in JSON with one in Latin1": {file: `[{"url":"/hook?a=1","headers":{"host":"shop.example","a":"` + "\xe9" + `"},"body":"x"}]`, body: "x", note: "not UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(tt.file), "a.txt", Options{})
+			require.NoError(t, err)
+			want := tt.body
+			if want == "" {
+				want = body
+			}
+			require.Equal(t, strings.TrimPrefix(want, "-"), string(m.Body))
+			switch tt.url {
+			case "-":
+				require.Nil(t, m.URL)
+			case "":
+				require.Equal(t, "https://shop.example/hook?a=1", m.URL.String())
+			default:
+				require.Equal(t, tt.url, m.URL.String())
+			}
+			require.Equal(t, http.MethodPost, m.Method)
+			require.Empty(t, m.Header["Host"])
+			if tt.withHeader != "" {
+				require.ElementsMatch(t, []string{"abab", tt.withHeader}, m.Header["Signature"])
+			} else if strings.Contains(tt.file, "abab") {
+				require.Equal(t, []string{"abab"}, m.Header["Signature"])
+			}
+			if tt.note == "" {
+				require.Empty(t, m.Notes)
+			}
+			require.Contains(t, strings.Join(m.Notes, "\n"), tt.note)
+			require.Contains(t, m.Source, "a.txt")
+			roundTrip(t, m)
+		})
+	}
+}
+
+// roundTrip writes a message and reads it back.
+func roundTrip(t *testing.T, m Message) {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, m))
+	back, err := Read(b.Bytes(), "b.http", Options{})
+	require.NoError(t, err, "%q", b.String())
+	require.Equal(t, m.Method, back.Method)
+	require.Equal(t, m.URL == nil, back.URL == nil)
+	if m.URL != nil {
+		require.Equal(t, m.URL.String(), back.URL.String())
+	}
+	require.Equal(t, string(m.Body), string(back.Body))
+	m.Header.Del("Content-Length")
+	back.Header.Del("Content-Length")
+	require.Equal(t, m.Header, back.Header)
+}
+
+func TestReadCurl(t *testing.T) {
+	files := map[string]string{"body.json": "{\r\n\"a\":\x00 1}\n"}
+	open := func(name string) ([]byte, error) {
+		if data, ok := files[name]; ok {
+			return []byte(data), nil
+		}
+		return nil, os.ErrNotExist
+	}
+	const at = " https://shop.example/hook"
+	for name, tt := range map[string]struct{ command, body, note, contentType, method string }{
+		"single quotes":           {command: `curl -sSX POST -H 'Signature: abab' -d '{"a":"b"}'` + at, body: `{"a":"b"}`, contentType: "application/x-www-form-urlencoded"},
+		"a prompt":                {command: `$ curl --json '{"a":1}' --url` + at + " | jq .", body: `{"a":1}`, contentType: "application/json"},
+		"double quotes":           {command: `curl --data-raw "{\"a\":\"\$x\\\"}" -H "Content-Type: a/b" "https://shop.example/hook"`, body: `{"a":"$x\"}`, contentType: "a/b"},
+		"lines":                   {command: "curl \\\n  --request PUT \\\r\n --data-binary 'a\nb'" + at, body: "a\nb", method: "PUT"},
+		"parts of a word":         {command: `curl -d{\"a\":'"b"'"c"}` + at + " # done", body: `{"a":"b"c}`},
+		"ANSI-C":                  {command: `curl --data-raw $'{"a":"\u00e9\n\'\x21\'\""}'` + at, body: "{\"a\":\"é\n'!'\"\"}"},
+		"several parts":           {command: `curl -d a=1 -d b=2 --data-raw @c` + at, body: "a=1&b=2&@c"},
+		"a file with -d":          {command: `curl -d @body.json` + at, body: `{"a": 1}`, note: "curl -d drops CR, LF and NUL"},
+		"a file with data-binary": {command: `curl --data-binary @body.json` + at, body: files["body.json"]},
+		"a file with json":        {command: `curl --json @body.json --json '{}'` + at, body: files["body.json"] + "{}", contentType: "application/json"},
+		"an address without http": {command: `curl -d x -u a:b -H Content-Type: -o out 'http://shop.example/hook#f'`, body: "x", note: "Authorization", contentType: "-"},
+		"cmd.exe":                 {command: `C:\Users\x>curl -d "{\"a\": \"b\\c\"}" -H "X: ""y""" "https://shop.example/hook" & dir`, body: `{"a": "b\\c"}`},
+		"cmd.exe as Chrome":       {command: "curl ^\"https://shop.example/hook^\" ^\r\n  -H ^\"a: b^\" ^\r\n  --data-raw ^\"^{^\\^\"a^\\^\":^\\^\"b ^% c^\\^\"^}^\"", body: `{"a":"b % c"}`},
+		"PowerShell":              {command: "PS C:\\> curl.exe -d '{\\\"a\\\": 1}' `\r\n -H \"X: `\"''`\"\"" + at, body: `{"a": 1}`, note: "backslash before a quote"},
+		"PowerShell from 7.3":     {command: `curl.exe -d '{"a": ''b''}' ` + at, body: `{"a": 'b'}`, note: "strips the double quotes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(tt.command), "a.txt", Options{Open: open})
+			require.NoError(t, err)
+			require.Equal(t, tt.body, string(m.Body))
+			require.Equal(t, "shop.example/hook", m.URL.Host+m.URL.Path)
+			require.Contains(t, "POST "+tt.method, m.Method)
+			require.Contains(t, strings.Join(m.Notes, "\n"), tt.note)
+			if tt.contentType != "" {
+				require.Equal(t, strings.TrimPrefix(tt.contentType, "-"), m.Header.Get("Content-Type"))
+			}
+			roundTrip(t, m)
+		})
+	}
+}
+
+func TestReadHeadersAndABodyFile(t *testing.T) {
+	for name, tt := range map[string]struct{ headers, file, body, note string }{
+		"headers":                      {headers, body, body, "no request line"},
+		"with a line end":              {"POST / HTTP/1.1\n" + headers, body + "\n", body + "\n", "body.json ends with a line end, which is taken"},
+		"with a line end not sent":     {"POST / HTTP/1.1\nContent-Length: 50\n\n", body + "\r\n", body, "is left out, as the Content-Length says"},
+		"with a byte order mark":       {headers, "\ufeff{}", "\ufeff{}", "begins with a byte order mark"},
+		"curl -v":                      {"> POST / HTTP/1.1\n> Content-Length: 50\n>\n", body, body, ""},
+		"a curl command with no body":  {"curl -X POST https://shop.example/", body, body, ""},
+		"a curl command with its file": {"curl -d @other https://shop.example/", "{\n}", "{}", "curl -d drops"},
+		"a HAR file":                   {har, "{}", "{}", ""},
+		"a gateway's JSON":             {`{"headers":{}}`, "{}", "{}", "no path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(tt.headers), "headers.txt", Options{Body: []byte(tt.file), BodyName: "body.json"})
+			require.NoError(t, err)
+			require.Equal(t, tt.body, string(m.Body))
+			require.Contains(t, strings.Join(m.Notes, "\n"), tt.note)
+		})
+	}
+	for headers, want := range map[string]string{
+		"A: b\n\n{}": "headers.txt:3:1: there is a body here, and another one in body.json",
+		"A: b\n":     "body.json:1:1: this is UTF-16",
+	} {
+		_, err := Read([]byte(headers), "headers.txt", Options{Body: []byte("\xff\xfe{\x00"), BodyName: "body.json"})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestReadChooses(t *testing.T) {
+	two := strings.TrimSuffix(har, "]}}") + `,{"request":{"method":"PUT","url":"https://shop.example/other?token=secret","headers":[{"name":"X-Sign","value":"c"}]}}]}}`
+	_, err := Read([]byte(two), "a.har", Options{})
+	require.EqualError(t, err, "a.har:1:1: 2 signed messages: choose one with -entry: 2 POST https://shop.example/hook; 3 PUT https://shop.example/other")
+	for name, tt := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"an entry":        {Options{Entry: 1}, "a.har entry 1"},
+		"an address":      {Options{URL: "/hook"}, "a.har entry 2"},
+		"a header's name": {Options{Signature: "x-sign"}, "a.har entry 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(two), "a.har", tt.o)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, m.Source)
+		})
+	}
+	for want, o := range map[string]Options{
+		"there is no entry 4; the file has 3":        {Entry: 4},
+		"there is no message with that address":      {URL: "nowhere"},
+		"3 messages, none with a header that looks ": {Signature: "none"},
+	} {
+		_, err := Read([]byte(two), "a.har", o)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestReadErrorsNameThePlace(t *testing.T) {
+	entry := func(postData string) string {
+		return "{\"log\":{\"entries\":[\n {\"request\":{\"method\":\"POST\",\"url\":\"/\",\"bodySize\":9,\"headers\":[]" + postData + "}}]}}"
+	}
+	for name, tt := range map[string]struct{ file, want string }{
+		"nothing":                        {"", "1:1: empty"},
+		"blank lines":                    {"\n\r\n", "3:1: empty"},
+		"a response":                     {"HTTP/1.1 200 OK\n\n", "1:1: this is a response"},
+		"a line of one word":             {"POST\n\n", "1:1: not the first line of a request"},
+		"a version of something else":    {"POST / HTTPS\n\n", "1:1: not the first line of a request"},
+		"an address without a slash":     {"POST init_payment HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
+		"no address":                     {"POST mailto:a HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
+		"another protocol":               {"POST ftp://a/b HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
+		"headers without an end":         {"POST / HTTP/1.1\nA: b\n", "3:1: the file ends within the headers"},
+		"a header without a colon":       {"POST / HTTP/1.1\nHost pay.example.com\n\n", "2:1: not a header"},
+		"a header over two lines":        {"\nPOST / HTTP/1.1\nX-A: 1\n 2\n\n", "4:1: a header that goes on"},
+		"two hosts":                      {"POST / HTTP/1.1\nHost: a\nhost: b\n\n", "3:1: a second Host"},
+		"a control character":            {"POST / HTTP/1.1\nHost: a\rb\n\n", "2:1: a header has a character"},
+		"a length that is no number":     {"POST / HTTP/1.1\nContent-Length: x\n\n", "2:1: the Content-Length is not a number"},
+		"a body in chunks":               {"POST / HTTP/1.1\nTransfer-Encoding: chunked\n\n2", "4:1: the body is sent in chunks"},
+		"a body that is too short":       {"POST / HTTP/1.1\nContent-Length: 3\n\n{}", "4:1: Content-Length is 3, and the file has 2 bytes of body"},
+		"a length beyond every file":     {"POST / HTTP/1.1\nContent-Length: 99999999999999999999\n\n{}", "4:1: Content-Length is "},
+		"a body that is too long":        {"POST / HTTP/1.1\nContent-Length: 3\n\n{\n}\nmore", "5:2: there is more than the 3 bytes"},
+		"half a character of UTF-16":     {"\xff\xfe{\x00}", "1:1: this is UTF-16 with half"},
+		"curl -v without the body":       {"> POST / HTTP/1.1\n> A: b\n>\n< HTTP/1.1 200 OK\n", "4:1: curl -v does not show the body"},
+		"curl -v of two requests":        {"> POST / HTTP/1.1\n>\nx\n> POST / HTTP/1.1\n>\n", "4:1: a second request"},
+		"curl without an address":        {"curl -d x", "1:1: this command of curl has no address"},
+		"curl with two":                  {"curl https://a https://b", "1:16: a second address"},
+		"curl with one that is none":     {"curl 'https://[x'", "1:6: the address is not a URL"},
+		"curl with an open quote":        {"curl https://a \\\n  -d 'x", "2:6: this quote is not closed"},
+		"curl with a variable":           {`curl -H "Signature: $SIG" https://a`, "1:21: the shell replaces this"},
+		"curl with a file":               {"curl -d @x https://a", "1:9: the body is in a file: name it with -body"},
+		"curl with a form":               {"curl -F a=b https://a", "1:9: an option of curl that is not read here"},
+		"curl with -G":                   {"curl -G -d a=b https://a", "1:6: curl -G"},
+		"curl without the value":         {"curl https://a -d", "1:16: this option of curl lacks its value"},
+		"curl with headers from a file":  {"curl -H @h https://a", "1:9: headers in a file"},
+		"cmd.exe with an open quote":     {`C:\>curl "a`, "1:5: this quote is not closed"},
+		"JSON that is cut off":           {"{\"a\":\n", "2:1: the JSON is cut off"},
+		"JSON with a mistake":            {"{\"a\":\n tru}", "2:5: this is not JSON here"},
+		"JSON without headers":           {`{"a":1}`, "1:1: this JSON has no headers"},
+		"JSON with a number for a path":  {`{"headers":{},"path":1}`, "1:23: the field \"Path\" is of a kind"},
+		"JSON with headers of no kind":   {`{"headers":[1],"path":"/"}`, "1:1: the headers are neither"},
+		"an empty list":                  {"[]", "1:1: there is no request in this JSON"},
+		"base64 that is none":            {`{"headers":{},"body":"*","isBase64Encoded":true}`, "1:1: the body is not the base64"},
+		"a HAR without the body":         {entry(""), "2:2: this HAR was saved without the body"},
+		"a HAR with the params only":     {entry(`,"postData":{"params":[{"name":"a"}]}`), "2:2: this HAR has the body as params only"},
+		"a HAR with an address of none":  {strings.Replace(entry(""), `"/"`, `"x"`, 1), "2:2: the address is neither"},
+		"a request line of another form": {"PO(ST / HTTP/1.1\n\n", "1:1: not the first line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Read([]byte(tt.file), "a.txt", Options{})
+			require.ErrorContains(t, err, "a.txt:"+tt.want)
+			require.ErrorAs(t, err, new(*Error))
+		})
+	}
+}
+
+func TestWriteRejectsHeadersThatWouldBeTwo(t *testing.T) {
+	for _, h := range []http.Header{{"A": {"b\r\nc"}}, {"A b": {"c"}}, {"A": {" b"}}} {
+		var b bytes.Buffer
+		require.ErrorContains(t, Write(&b, Message{Header: h}), "no header can have")
+		require.Zero(t, b.Len())
+	}
+}
+
+func TestMessageLine(t *testing.T) {
+	m, err := Read([]byte("\n"+message), "a.http", Options{})
+	require.NoError(t, err)
+	require.Equal(t, 6, m.Line("signature"))
+	require.Equal(t, 1, m.Line("none"))
+}
+
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		message, crlf, har, utf16Of(message, false, "\ufeff"), "curl -d @x -H 'A: b' https://a/b", "> POST / HTTP/1.1\n>\n{}",
+		`curl.exe -d "{\"a\":1}" ^` + "\n https://a", "PS C:\\> curl.exe `\n 'a''b'", `curl $'\x41\n' https://a`,
+		`{"headers":[["a","b"]],"body_base64":"e30=","path":"/ x"}`, ":method: POST\n:path: /\n\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		open := func(string) ([]byte, error) { return data, nil }
+		m, err := Read(data, "a.txt", Options{Open: open})
+		if err != nil {
+			require.ErrorContains(t, err, "a.txt:")
+			return
+		}
+		require.NotNil(t, m.Header)
+		roundTrip(t, m)
+	})
+}

@@ -1,0 +1,265 @@
+package capture
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// commandStart returns where a curl command begins, after a prompt, or -1.
+func commandStart(data string) int {
+	found := regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`).FindStringIndex(data)
+	if found == nil {
+		return -1
+	}
+	return found[0]
+}
+
+// arguments takes the command apart by the rules of the shell that it looks like.
+func (t *text) arguments(start int) (words []word, powershell bool, err error) {
+	s := &shell{text: t, pos: start}
+	command := t.data[start:]
+	first, _, _ := strings.Cut(command, "\n")
+	s.pos += strings.Index(strings.ToLower(first), "curl") // after the prompt
+	prompt := t.data[start:s.pos]
+	switch {
+	case strings.Contains(prompt, "PS "), regexp.MustCompile("`\r?\n").MatchString(command):
+		err, powershell = s.split('`'), true
+	case strings.Contains(prompt, ":"), regexp.MustCompile(`\^(\r?\n|")`).MatchString(command):
+		err = s.cmd()
+	case strings.HasPrefix(strings.ToLower(s.rest()), "curl.exe") && strings.Contains(command, "'"):
+		err, powershell = s.split('`'), true
+	default:
+		err = s.split('\\')
+	}
+	return s.words, powershell, err
+}
+
+// command is a curl command that is being read.
+type command struct {
+	*text
+	o          Options
+	m          Message
+	powershell bool
+	address    *word
+	data       []byte
+	sends      bool // there is a body
+	json       bool
+	given      bool // a Content-Type is, or is left out on purpose
+}
+
+// curl reads a curl command.
+func (t *text) curl(o Options) (Message, error) {
+	words, powershell, err := t.arguments(commandStart(t.data))
+	if err != nil {
+		return Message{}, err
+	}
+	c := &command{text: t, o: o, powershell: powershell, m: Message{Header: http.Header{}, lines: map[string]int{}}}
+	for rest := words[1:]; len(rest) > 0; {
+		if rest, err = c.next(rest); err != nil {
+			return Message{}, err
+		}
+	}
+	return c.message(words[0].at)
+}
+
+// next reads one argument, with its value.
+func (c *command) next(words []word) ([]word, error) {
+	w := words[0]
+	switch {
+	case strings.HasPrefix(w.text, "--") && len(w.text) > 2:
+		name := w.text[2:]
+		if !longWithValue(name) {
+			return words[1:], c.flag(name, w)
+		}
+		if len(words) < 2 {
+			return nil, c.fail(w.at, "this option of curl lacks its value")
+		}
+		return words[2:], c.option(name, words[1])
+	case strings.HasPrefix(w.text, "-") && len(w.text) > 1:
+		return c.short(words)
+	}
+	return words[1:], c.target(w)
+}
+
+// short reads the letters of an argument such as -sXPOST.
+func (c *command) short(words []word) ([]word, error) {
+	letters, at := words[0].text[1:], words[0].at
+	for i, letter := range letters {
+		name := string(letter)
+		if !strings.ContainsRune("HdXuAebcoFTKmwxErCDPQtUyYz", letter) {
+			if err := c.flag(name, words[0]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if value := letters[i+1:]; value != "" {
+			return words[1:], c.option(name, word{value, at})
+		}
+		if len(words) < 2 {
+			return nil, c.fail(at, "this option of curl lacks its value")
+		}
+		return words[2:], c.option(name, words[1])
+	}
+	return words[1:], nil
+}
+
+// longWithValue reports whether a long option of curl takes a value.
+func longWithValue(name string) bool {
+	switch name {
+	case "request", "header", "data", "data-ascii", "data-binary", "data-raw", "data-urlencode", "json", "url", "user",
+		"user-agent", "referer", "cookie", "cookie-jar", "output", "write-out", "max-time", "connect-timeout", "proxy",
+		"cacert", "cert", "key", "form", "form-string", "upload-file", "config", "retry", "retry-delay", "retry-max-time",
+		"resolve", "connect-to", "interface", "limit-rate", "dump-header", "oauth2-bearer", "aws-sigv4", "tls-max",
+		"ciphers", "url-query", "range", "noproxy", "proxy-user", "proxy-header", "stderr", "trace", "trace-ascii",
+		"output-dir", "unix-socket", "capath", "pinnedpubkey", "max-redirs", "max-filesize", "keepalive-time",
+		"cert-type", "key-type", "pass", "proto", "rate", "variable", "doh-url", "dns-servers", "local-port",
+		"speed-limit", "speed-time", "request-target":
+		return true
+	}
+	return false
+}
+
+// flag reads an option without a value.
+func (c *command) flag(name string, w word) error {
+	switch name {
+	case "G", "get":
+		return c.fail(w.at, "curl -G puts the data into the address, so there is no body")
+	case "I", "head":
+		c.m.Method = http.MethodHead
+	}
+	return nil
+}
+
+// option reads an option with a value. Those that change nothing of the message are skipped.
+func (c *command) option(name string, value word) error {
+	switch name {
+	case "X", "request":
+		c.m.Method = value.text
+	case "H", "header":
+		return c.header(value)
+	case "A", "user-agent":
+		return c.add(&c.m, "User-Agent", value.text, value.at)
+	case "e", "referer":
+		return c.add(&c.m, "Referer", value.text, value.at)
+	case "b", "cookie":
+		if strings.Contains(value.text, "=") { // otherwise it is a file
+			return c.add(&c.m, "Cookie", value.text, value.at)
+		}
+	case "url":
+		return c.target(value)
+	case "u", "user", "oauth2-bearer", "aws-sigv4":
+		c.m.note("the Authorization header that curl makes is left out")
+	case "d", "data", "data-ascii", "data-binary", "data-raw", "json":
+		return c.body(name, value)
+	case "F", "form", "form-string", "T", "upload-file", "K", "config", "data-urlencode", "url-query", "variable", "request-target":
+		return c.fail(value.at, "an option of curl that is not read here: -F, -T, -K, --data-urlencode, --url-query, --variable or --request-target")
+	}
+	return nil
+}
+
+func (c *command) target(w word) error {
+	if c.address != nil {
+		return c.fail(w.at, "a second address: keep one")
+	}
+	c.address = &w
+	return nil
+}
+
+func (c *command) header(value word) error {
+	if strings.HasPrefix(value.text, "@") {
+		return c.fail(value.at, "headers in a file: put them into the command")
+	}
+	name, rest, found := strings.Cut(value.text, ":")
+	if !found {
+		name, rest = strings.TrimSuffix(value.text, ";"), ""
+	}
+	c.given = c.given || strings.EqualFold(name, "Content-Type")
+	if found && strings.TrimSpace(rest) == "" {
+		return nil // curl leaves this header out
+	}
+	return c.add(&c.m, name, rest, value.at)
+}
+
+// body adds to the body what curl sends.
+func (c *command) body(option string, value word) error {
+	data := []byte(value.text)
+	file, named := strings.CutPrefix(value.text, "@")
+	switch {
+	case named && option != "data-raw":
+		var err error
+		if data, err = c.read(file, value.at); err != nil {
+			return err
+		}
+		if option == "json" || option == "data-binary" {
+			break
+		}
+		kept := strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(string(data))
+		if len(kept) != len(data) {
+			c.m.note("curl -d drops CR, LF and NUL from a file, so the body is without them; --data-binary keeps them")
+		}
+		data = []byte(kept)
+	case c.powershell && strings.Contains(value.text, `\"`):
+		data = []byte(strings.ReplaceAll(value.text, `\"`, `"`))
+		c.m.note("a backslash before a quote is taken for PowerShell's before 7.3, which needs it")
+	case c.powershell && strings.Contains(value.text, `"`):
+		c.m.note("PowerShell before 7.3 strips the double quotes from this body; the body has them here")
+	}
+	c.json = c.json || option == "json"
+	if c.sends && option != "json" {
+		c.data = append(c.data, '&')
+	}
+	c.data, c.sends = append(c.data, data...), true
+	return nil
+}
+
+// read returns a file that the command names.
+func (c *command) read(file string, at int) ([]byte, error) {
+	switch {
+	case c.o.Body != nil:
+		return c.o.Body, nil
+	case file == "-" || c.o.Open == nil:
+		return nil, c.fail(at, "the body is in a file: name it with -body")
+	}
+	data, err := c.o.Open(file)
+	if err != nil {
+		return nil, c.fail(at, "the body's file cannot be read; name it with -body")
+	}
+	return data, nil
+}
+
+// message returns what curl would send.
+func (c *command) message(at int) (Message, error) {
+	if c.address == nil {
+		return Message{}, c.fail(at, "this command of curl has no address")
+	}
+	address := c.address.text
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return Message{}, c.fail(c.address.at, "the address is not a URL")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	c.m.URL = u
+	if c.m.Method == "" && !c.sends {
+		c.m.Method = http.MethodGet
+	}
+	c.m.Body = c.data
+	if c.o.Body != nil && !c.sends {
+		return c.m, c.bodyFile(&c.m, c.o)
+	}
+	if host := c.m.Header.Get("Host"); host != "" {
+		u.Host = host
+	}
+	switch {
+	case !c.sends || c.given:
+	case c.json:
+		c.m.Header.Set("Content-Type", "application/json")
+	default:
+		c.m.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return c.m, nil
+}

@@ -1,0 +1,325 @@
+package capture
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] reads back the same address, header and
+// body, byte for byte. It returns an error, and writes nothing, if the message cannot be written as one request.
+func Write(w io.Writer, m Message) error {
+	var b bytes.Buffer
+	if m.URL != nil {
+		target := m.URL.RequestURI()
+		if m.URL.Host != "" && m.URL.Scheme != "https" { // a path with a Host is read as https
+			target = m.URL.String()
+		}
+		fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", m.Method, target)
+		if m.URL.Host != "" {
+			fmt.Fprintf(&b, "Host: %s\r\n", m.URL.Host)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
+		if name == "Content-Length" || name == "Transfer-Encoding" || name == "Host" {
+			continue
+		}
+		for _, value := range m.Header[name] {
+			if !isToken(name) || !isValue(value) {
+				return errors.New("capture: a header has a character that no header can have")
+			}
+			fmt.Fprintf(&b, "%s: %s\r\n", name, value)
+		}
+	}
+	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", len(m.Body))
+	b.Write(m.Body)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// http reads HTTP text, with line ends of either kind, with or without a request line.
+func (t *text) http(o Options) (Message, error) {
+	lines, body := headLines(t.data)
+	if len(lines) == 0 {
+		return Message{}, t.fail(len(t.data), "empty: want a raw HTTP request, a curl command, a HAR file or JSON")
+	}
+	m, err := t.head(lines)
+	switch {
+	case err != nil:
+		return Message{}, err
+	case o.Body != nil && (body < 0 || strings.TrimSpace(t.data[body:]) == ""):
+		err = t.bodyFile(&m, o)
+	case o.Body != nil:
+		err = t.fail(body, "there is a body here, and another one in %s", o.BodyName)
+	case body < 0:
+		err = t.fail(len(t.data), "the file ends within the headers: want a blank line between them and the body")
+	default:
+		err = t.cut(&m, body, len(t.data))
+	}
+	return m, err
+}
+
+// line is a line without its end, and where it is.
+type line struct {
+	text string
+	at   int
+}
+
+// headLines returns the lines before the first blank one, and where the body begins: -1 if there is no blank line.
+func headLines(data string) (lines []line, body int) {
+	at := 0
+	for l := range strings.Lines(data) {
+		content := strings.TrimRight(l, "\r\n")
+		if content != "" {
+			lines = append(lines, line{content, at})
+		}
+		at += len(l)
+		if content == "" && len(lines) > 0 {
+			return lines, at
+		}
+	}
+	return lines, -1
+}
+
+// isHead reports whether a line can be the first of HTTP text.
+func isHead(first string) bool {
+	first = strings.TrimRight(first, "\r")
+	if method, rest, ok := strings.Cut(first, " "); ok && isToken(method) && strings.Contains(rest, " HTTP/") {
+		return true
+	}
+	name, value, ok := strings.Cut(strings.TrimPrefix(first, ":"), ":")
+	drive := len(name) == 1 && strings.HasPrefix(value, `\`) // of a prompt
+	return ok && isToken(name) && !drive || strings.HasPrefix(first, "HTTP/")
+}
+
+// head reads a request line, if there is one, and headers.
+func (t *text) head(lines []line) (Message, error) {
+	m := Message{Header: http.Header{}, lines: map[string]int{}}
+	if name, _, found := strings.Cut(strings.TrimPrefix(lines[0].text, ":"), ":"); !found || !isToken(name) {
+		if err := t.requestLine(&m, lines[0]); err != nil {
+			return m, err
+		}
+		lines = lines[1:]
+	}
+	pseudo := map[string]string{} // of HTTP/2, as browsers show them
+	for _, l := range lines {
+		if l.text[0] == ' ' || l.text[0] == '\t' {
+			return m, t.fail(l.at, "a header that goes on over a second line")
+		}
+		name, value, found := strings.Cut(strings.TrimPrefix(l.text, ":"), ":")
+		if !found || !isToken(name) {
+			return m, t.fail(l.at, "not a header of the form Name: value")
+		}
+		if l.text[0] == ':' {
+			pseudo[name] = strings.TrimSpace(value)
+			continue
+		}
+		if err := t.add(&m, name, value, l.at); err != nil {
+			return m, err
+		}
+	}
+	if path := pseudo["path"]; path != "" && m.URL == nil {
+		m.Method = pseudo["method"]
+		if pseudo["authority"] != "" {
+			m.Header.Set("Host", pseudo["authority"])
+		}
+		return m, t.address(&m, path, lines[0].at)
+	}
+	if m.URL == nil {
+		m.note("there is no request line: what the signature covers of the address is unknown")
+	}
+	return m, nil
+}
+
+func (t *text) requestLine(m *Message, l line) error {
+	if strings.HasPrefix(l.text, "HTTP/") {
+		return t.fail(l.at, "this is a response; a sample is a request")
+	}
+	method, rest, _ := strings.Cut(l.text, " ")
+	target, version, versioned := strings.Cut(rest, " ")
+	if !isToken(method) || target == "" || versioned && !strings.HasPrefix(version, "HTTP/") {
+		return t.fail(l.at, "not the first line of a request, such as POST /init_payment/card HTTP/1.1")
+	}
+	m.Method = method
+	return t.address(m, target, l.at+len(method)+1)
+}
+
+// address reads a path or a URL.
+func (t *text) address(m *Message, target string, at int) error {
+	u, err := url.ParseRequestURI(target)
+	if err != nil || u.Host == "" && !strings.HasPrefix(target, "/") || u.Host != "" && u.Scheme != "http" && u.Scheme != "https" {
+		return t.fail(at, "the address is neither a path nor a URL")
+	}
+	m.URL = u
+	return nil
+}
+
+// add adds a header.
+func (t *text) add(m *Message, name, value string, at int) error {
+	name, value = http.CanonicalHeaderKey(name), strings.TrimSpace(value)
+	_, twice := m.lines[name]
+	switch {
+	case !isToken(name) || !isValue(value):
+		return t.fail(at, "a header has a character that no header can have")
+	case twice && (name == "Host" || name == "Content-Length"):
+		return t.fail(at, "a second %s header", name)
+	case name == "Content-Length" && !isDigits(value):
+		return t.fail(at, "the Content-Length is not a number")
+	}
+	m.lines[name] = 1 + strings.Count(t.data[:min(at, len(t.data))], "\n")
+	m.Header.Add(name, value)
+	return nil
+}
+
+// cut takes the body from a part of the file: as much as Content-Length says, or all but the line end that editors add.
+func (t *text) cut(m *Message, from, to int) error {
+	if m.Header.Get("Transfer-Encoding") != "" {
+		return t.fail(from, "the body is sent in chunks: take them apart, and give a Content-Length")
+	}
+	rest := t.data[from:to]
+	length := m.Header.Get("Content-Length")
+	if length == "" {
+		body := strings.TrimSuffix(strings.TrimSuffix(rest, "\n"), "\r")
+		if len(body) < len(rest) {
+			m.note("the line end at the end of the file is taken for the file's own; a Content-Length header would tell")
+		}
+		m.Body = []byte(body)
+		return nil
+	}
+	n, err := strconv.Atoi(length)
+	if body, ok := fits(rest, n); ok && err == nil {
+		m.Body = []byte(body)
+		return nil
+	}
+	short := strings.ReplaceAll(rest, "\r\n", "\n")
+	for name, other := range map[string]string{"LF": short, "CRLF": strings.ReplaceAll(short, "\n", "\r\n")} {
+		if body, ok := fits(other, n); ok && err == nil {
+			m.Body = []byte(body)
+			m.note("the Content-Length fits a body with line ends %s, which a step before changed: they are put back", name)
+			return nil
+		}
+	}
+	if err != nil || n > len(rest) {
+		return t.fail(from, "Content-Length is %s, and the file has %d bytes of body", length, len(rest))
+	}
+	return t.fail(from+n, "there is more than the %d bytes of body that Content-Length says", n)
+}
+
+// fits returns the first n bytes if nothing but line ends follows.
+func fits(rest string, n int) (string, bool) {
+	if n > len(rest) || strings.Trim(rest[n:], "\r\n") != "" {
+		return "", false
+	}
+	return rest[:n], true
+}
+
+// bodyFile takes the body from a file of its own.
+func (t *text) bodyFile(m *Message, o Options) error {
+	m.Body = o.Body
+	trimmed := bytes.TrimSuffix(bytes.TrimSuffix(o.Body, []byte("\n")), []byte("\r"))
+	length := m.Header.Get("Content-Length")
+	switch {
+	case bytes.HasPrefix(o.Body, []byte{0xff, 0xfe}), bytes.HasPrefix(o.Body, []byte{0xfe, 0xff}):
+		return &Error{Name: o.BodyName, Line: 1, Column: 1, Problem: "this is UTF-16: save the body as it came"}
+	case len(trimmed) == len(o.Body), length == strconv.Itoa(len(o.Body)):
+	case length == strconv.Itoa(len(trimmed)):
+		m.Body = trimmed
+		m.note("the line end at the end of %s is left out, as the Content-Length says", o.BodyName)
+	default:
+		m.note("%s ends with a line end, which is taken for a part of the body", o.BodyName)
+	}
+	if bytes.HasPrefix(o.Body, []byte("\ufeff")) {
+		m.note("%s begins with a byte order mark, which is taken for a part of the body", o.BodyName)
+	}
+	return nil
+}
+
+// verboseHead returns where the request line is in the output of curl -v, or -1.
+func verboseHead(data string) int {
+	at := 0
+	for l := range strings.Lines(data) {
+		if rest, ok := strings.CutPrefix(l, "> "); ok && isHead(rest) {
+			return at
+		}
+		at += len(l)
+	}
+	return -1
+}
+
+// verbose reads the output of curl -v. It shows no body, so that is in the command before it, or was put behind it.
+func (t *text) verbose(o Options) (Message, error) {
+	start := verboseHead(t.data)
+	var lines []line
+	at := start
+	for l := range strings.Lines(t.data[start:]) {
+		if !strings.HasPrefix(l, ">") {
+			break
+		}
+		if content := strings.TrimRight(l[1:], "\r\n"); strings.TrimSpace(content) != "" {
+			lines = append(lines, line{strings.TrimPrefix(content, " "), at + 2})
+		}
+		at += len(l)
+	}
+	m, err := t.head(lines)
+	if err != nil {
+		return m, err
+	}
+	if verboseHead(t.data[at:]) >= 0 {
+		return m, t.fail(at+verboseHead(t.data[at:]), "a second request: keep one")
+	}
+	from, to := between(t.data, at)
+	switch command := commandStart(t.data[:start]); {
+	case o.Body != nil:
+		err = t.bodyFile(&m, o)
+	case command >= 0:
+		var sent Message
+		if sent, err = t.curl(o); err == nil {
+			m.Body, m.Notes = sent.Body, append(m.Notes, sent.Notes...)
+		}
+	case from == to && m.Header.Get("Content-Length") != "0":
+		err = t.fail(at, "curl -v does not show the body that it sent: put it in a file of its own, for -body")
+	default:
+		err = t.cut(&m, from, to)
+	}
+	return m, err
+}
+
+// between returns the lines after a place that curl -v did not write.
+func between(data string, at int) (from, to int) {
+	from, to = len(data), len(data)
+	for l := range strings.Lines(data[at:]) {
+		theirs := strings.HasPrefix(l, "* ") || strings.HasPrefix(l, "<") || strings.HasPrefix(l, "{ [") || strings.HasPrefix(l, "} [")
+		switch {
+		case theirs && from < len(data):
+			return from, at
+		case !theirs && from == len(data) && strings.TrimSpace(l) != "":
+			from = at
+		}
+		at += len(l)
+	}
+	return from, to
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// isToken reports whether s can be a method or the name of a header.
+func isToken(s string) bool {
+	const signs = "!#$%&'*+-.^_`|~"
+	notAllowed := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(signs, r)
+	}
+	return s != "" && strings.IndexFunc(s, notAllowed) < 0
+}
+
+// isValue reports whether s can be the value of a header.
+func isValue(s string) bool {
+	return strings.TrimSpace(s) == s && strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
+}

@@ -1,0 +1,225 @@
+package capture
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// word is an argument of a command.
+type word struct {
+	text string
+	at   int // where it begins in the file
+}
+
+// shell is a command line that is being taken apart.
+type shell struct {
+	*text
+	pos   int
+	words []word
+	cur   strings.Builder
+	in    bool // within a word, which may be empty
+	start int
+}
+
+func (s *shell) rest() string { return s.data[s.pos:] }
+
+// put adds text to the word and goes on.
+func (s *shell) put(text string, width int) {
+	if !s.in {
+		s.in, s.start = true, s.pos
+	}
+	s.cur.WriteString(text)
+	s.pos += width
+}
+
+func (s *shell) end() {
+	if s.in {
+		s.words = append(s.words, word{s.cur.String(), s.start})
+	}
+	s.cur.Reset()
+	s.in = false
+}
+
+// lineEnd returns the length of a line end at the start of text, or 0.
+func lineEnd(text string) int {
+	switch {
+	case strings.HasPrefix(text, "\r\n"):
+		return 2
+	case strings.HasPrefix(text, "\n"):
+		return 1
+	}
+	return 0
+}
+
+// split takes a command apart up to its end: as PowerShell does if the escape is its backtick, otherwise as sh does.
+func (s *shell) split(escape byte) error {
+	for s.pos < len(s.data) {
+		rest := s.rest()
+		switch c := rest[0]; {
+		case c == ' ' || c == '\t':
+			s.end()
+			s.pos++
+		case strings.IndexByte("\r\n;|&<>", c) >= 0 || c == '#' && !s.in:
+			s.end()
+			return nil
+		case c == escape && lineEnd(rest[1:]) > 0:
+			s.pos += 1 + lineEnd(rest[1:])
+		case c == escape && len(rest) > 1:
+			s.put(rest[1:2], 2)
+		case c == '\'' || c == '"':
+			if err := s.quoted(c, escape); err != nil {
+				return err
+			}
+		case escape == '\\' && strings.HasPrefix(rest, "$'"):
+			if err := s.ansi(); err != nil {
+				return err
+			}
+		case replaced(rest):
+			return s.fail(s.pos, stands)
+		default:
+			s.put(rest[:1], 1)
+		}
+	}
+	s.end()
+	return nil
+}
+
+const (
+	stands   = "the shell replaces this: paste the command with what it stands for"
+	unclosed = "this quote is not closed"
+)
+
+// replaced reports whether a shell puts something else in the place of text.
+func replaced(text string) bool {
+	return text[0] == '`' || regexp.MustCompile(`^\$[A-Za-z_0-9{(@*#?!$-]`).MatchString(text)
+}
+
+// quoted takes a text in quotes.
+func (s *shell) quoted(quote, escape byte) error {
+	open, powershell := s.pos, escape == '`'
+	s.put("", 1)
+	for s.pos < len(s.data) {
+		rest := s.rest()
+		escapes := quote == '"' && rest[0] == escape && len(rest) > 1
+		switch {
+		case powershell && strings.HasPrefix(rest[1:], string(quote)) && rest[0] == quote:
+			s.put(rest[:1], 2)
+		case rest[0] == quote:
+			s.pos++
+			return nil
+		case escapes && powershell:
+			s.put(strings.NewReplacer("n", "\n", "r", "\r", "t", "\t", "0", "\x00").Replace(rest[1:2]), 2)
+		case escapes && lineEnd(rest[1:]) > 0:
+			s.pos += 1 + lineEnd(rest[1:])
+		case escapes && strings.IndexByte("$`\"\\", rest[1]) >= 0:
+			s.put(rest[1:2], 2)
+		case quote == '"' && replaced(rest):
+			return s.fail(s.pos, stands)
+		default:
+			s.put(rest[:1], 1)
+		}
+	}
+	return s.fail(open, unclosed)
+}
+
+// ansi takes a text in $'...', as browsers write one with line ends or signs.
+func (s *shell) ansi() error {
+	open := s.pos
+	s.put("", 2)
+	for s.pos < len(s.data) {
+		rest := s.rest()
+		switch {
+		case rest[0] == '\'':
+			s.pos++
+			return nil
+		case rest[0] != '\\':
+			s.put(rest[:1], 1)
+		case strings.HasPrefix(rest, `\"`):
+			s.put(`"`, 2)
+		default:
+			r, multibyte, tail, err := strconv.UnquoteChar(rest, '\'')
+			if err != nil {
+				return s.fail(s.pos, "an escape that is not known here")
+			}
+			width := len(rest) - len(tail)
+			if multibyte || r < utf8.RuneSelf {
+				s.put(string(r), width)
+			} else {
+				s.put(string([]byte{byte(r & 0xff)}), width) // \xe9 is a byte
+			}
+		}
+	}
+	return s.fail(open, unclosed)
+}
+
+// cmd takes a command apart as cmd.exe does, whose carets come first, and then curl.exe, whose backslashes and quotes
+// follow the rules of Microsoft's C library.
+func (s *shell) cmd() error {
+	line := s.carets()
+	start := s.pos
+	in, open := false, false
+	var cur strings.Builder
+	end := func() {
+		if in {
+			s.words = append(s.words, word{cur.String(), start})
+		}
+		cur.Reset()
+		in = false
+	}
+	for i := 0; i < len(line); i++ {
+		slashes := len(line[i:]) - len(strings.TrimLeft(line[i:], `\`))
+		if slashes > 0 && i+slashes < len(line) && line[i+slashes] == '"' {
+			in = true
+			cur.WriteString(strings.Repeat(`\`, slashes/2))
+			i += slashes - 1
+			if slashes%2 == 1 {
+				cur.WriteByte('"')
+				i++
+			}
+			continue
+		}
+		switch c := line[i]; {
+		case c == '"' && open && strings.HasPrefix(line[i+1:], `"`):
+			cur.WriteByte('"')
+			i++
+		case c == '"':
+			in, open = true, !open
+		case (c == ' ' || c == '\t') && !open:
+			end()
+		default:
+			in = true
+			cur.WriteByte(c)
+		}
+	}
+	end()
+	if open {
+		return s.fail(s.pos, unclosed)
+	}
+	return nil
+}
+
+// carets returns the command without its carets.
+func (s *shell) carets() string {
+	var b strings.Builder
+	open := false
+	rest := s.rest()
+	for i := 0; i < len(rest); i++ {
+		c := rest[i]
+		switch {
+		case c == '^' && !open:
+			i++
+			i += lineEnd(rest[i:])
+			if i < len(rest) {
+				b.WriteByte(rest[i])
+			}
+		case strings.IndexByte("\r\n", c) >= 0, strings.IndexByte("&|<>", c) >= 0 && !open:
+			return b.String()
+		default:
+			open = open != (c == '"')
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Call is one call of a command: its values, its input and its output. Its methods are safe for concurrent use.
+type Call struct {
+	*Env
+	// Program is the whole program, for commands about commands.
+	Program Program
+	// Args are the arguments that are not flags.
+	Args []string
+
+	command Command
+	values  map[string]Value // by Flag.Name
+	out     sync.Mutex
+	stdin   string // what has read standard input
+	noted   map[string]bool
+	failed  error // standard output cannot be written
+}
+
+// Value is a setting's value and its origin.
+type Value struct {
+	// Texts holds one text, or those of a [List]; it is empty where nothing is set.
+	Texts []string
+	// Raw is the JSON of the settings file, for kind [JSON].
+	Raw json.RawMessage
+	// Origin is "-flag", a variable, file:line:column, or "default".
+	Origin string
+
+	rank rank
+	dir  string // which a path is relative to
+	key  string // in the settings file
+}
+
+// Place returns the origin with the key that a settings file has there, for errors.
+func (v Value) Place() string {
+	if v.rank == byFile {
+		return v.Origin + ": " + v.key
+	}
+	return v.Origin
+}
+
+type rank int
+
+const (
+	byDefault rank = iota
+	byFile
+	byVariable
+	byFlag
+)
+
+// Resolve returns the values of flags by their precedence: command line, environment, settings file, default.
+func (c *Call) resolve(flags []Flag, given line, file settingsFile) (map[string]Value, error) {
+	values := map[string]Value{}
+	for _, f := range flags {
+		v, err := c.value(f, given, file)
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range v.Texts {
+			if wrong := f.wrong(text); wrong != "" {
+				return nil, Usagef("%s: %s", v.Place(), wrong)
+			}
+		}
+		values[f.Name] = v
+	}
+	return values, nil
+}
+
+func (c *Call) value(f Flag, given line, file settingsFile) (Value, error) {
+	fromFlag, onLine := given.flags[f.Name]
+	variable := ""
+	if !f.LineOnly && f.Kind != JSON {
+		variable = c.Getenv(f.Variable())
+	}
+	set, inFile := file.values[f.Key()]
+	switch {
+	case onLine:
+		if variable != "" && variable != strings.Join(fromFlag, "\n") {
+			c.Note("-%s is used, and not the different %s", f.Name, f.Variable())
+		}
+		return Value{Texts: fromFlag, Origin: "-" + f.Name, rank: byFlag, dir: c.Dir}, nil
+	case variable != "":
+		return Value{Texts: []string{variable}, Origin: f.Variable(), rank: byVariable, dir: c.Dir}, nil
+	case inFile && f.Kind == JSON:
+		return Value{Raw: set.raw, Origin: set.where, rank: byFile, dir: file.dir, key: f.Key()}, nil
+	case inFile:
+		texts, err := set.texts(f)
+		return Value{Texts: texts, Origin: set.where, rank: byFile, dir: file.dir, key: f.Key()}, err
+	case f.Default != "":
+		return Value{Texts: []string{f.Default}, Origin: "default", dir: c.Dir}, nil
+	}
+	return Value{Origin: "default"}, nil
+}
+
+// wrong says what is wrong with the text of a value, "" for nothing.
+func (f Flag) wrong(text string) string {
+	switch f.Kind {
+	case Bool:
+		if text != "true" && text != "false" {
+			return "want true or false"
+		}
+	case Int:
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return "want a whole number"
+		}
+	case Duration:
+		if d, err := time.ParseDuration(text); err != nil || d < 0 {
+			return "want a duration such as 30s"
+		}
+	case File:
+		if text == "" {
+			return "want the name of a file"
+		}
+	}
+	return ""
+}
+
+// Value returns the value of a flag of this command. It panics for a flag that the command does not have.
+func (c *Call) Value(name string) Value {
+	v, ok := c.values[name]
+	if !ok {
+		panic("cli: " + c.command.Name + " has no flag " + name)
+	}
+	return v
+}
+
+// Set reports whether a flag has a value that is not its default.
+func (c *Call) Set(name string) bool { return c.Value(name).rank > byDefault }
+
+// Text returns the value of a flag, "" where there is none. The path of a [File] is absolute, or "-".
+func (c *Call) Text(name string) string {
+	v := c.Value(name)
+	if len(v.Texts) == 0 {
+		return ""
+	}
+	f := find(c.command.all(), name)
+	if f != nil && f.Kind == File && v.Texts[0] != "-" {
+		return inDir(v.dir, v.Texts[0])
+	}
+	return v.Texts[0]
+}
+
+// List returns the values of a flag that may be repeated.
+func (c *Call) List(name string) []string { return c.Value(name).Texts }
+
+// Bool returns the value of a flag without a value.
+func (c *Call) Bool(name string) bool { return c.Text(name) == "true" }
+
+// Int returns a number, 0 where there is none.
+func (c *Call) Int(name string) int64 {
+	n, _ := strconv.ParseInt(c.Text(name), 10, 64) // resolve has checked it
+	return n
+}
+
+// Duration returns a duration, 0 where there is none.
+func (c *Call) Duration(name string) time.Duration {
+	d, _ := time.ParseDuration(c.Text(name)) // resolve has checked it
+	return d
+}
+
+// JSON decodes the value of a setting of kind [JSON] and reports whether there is one. Unknown names in it are errors.
+func (c *Call) JSON(name string, into any) (bool, error) {
+	v := c.Value(name)
+	if v.Raw == nil {
+		return false, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(v.Raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return false, Usagef("%s: %s", v.Place(), strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return true, nil
+}
+
+// Beside returns a path in the value of a setting, which is relative to the settings file if that has the setting.
+func (c *Call) Beside(name, path string) string { return inDir(c.Value(name).dir, path) }
+
+// Fail returns a usage error about a flag's value, with its origin: the flag, the variable, or file, line and column.
+func (c *Call) Fail(name, format string, args ...any) error {
+	place := c.Value(name).Place()
+	if !c.Set(name) {
+		place = "-" + name
+	}
+	return Usagef("%s: %w", place, fmt.Errorf(format, args...))
+}
+
+// Tolerance returns the value of -tolerance. It has no default: the interface document shows none.
+func (c *Call) Tolerance() (time.Duration, error) {
+	switch text := c.Text("tolerance"); text {
+	case "":
+		return 0, Usagef(`-tolerance: not set; choose a duration such as 5m, or "any" for timestamps of every age`)
+	case "any":
+		return paymentsvc.AnyAge, nil
+	default:
+		d, err := time.ParseDuration(text)
+		if err != nil || d < time.Second {
+			return 0, c.Fail("tolerance", `want a duration of at least 1s, or "any"`)
+		}
+		return d, nil
+	}
+}
+
+// PrintSettings prints every setting of the program with its value and origin: the shared ones as the command line,
+// environment and file say, and those of each command without its command line.
+func (c *Call) PrintSettings() error {
+	given := line{flags: map[string][]string{}}
+	for name, v := range c.values {
+		if v.rank == byFlag {
+			given.flags[name] = v.Texts
+		}
+	}
+	file, err := c.settings(given)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.Program.Settings() {
+		own := given
+		if f.owner != "" {
+			own = line{}
+		}
+		values, err := c.resolve([]Flag{f}, own, file)
+		if err != nil {
+			return err
+		}
+		c.printSetting(f, values[f.Name])
+	}
+	return nil
+}
+
+func (c *Call) printSetting(f Flag, v Value) {
+	text := strings.Join(v.Texts, ", ")
+	switch {
+	case v.Raw != nil:
+		text = "(JSON)" // it may hold the names of files that are secrets by mistake
+	case f.Kind == File && text != "" && text != "-":
+		text = inDir(v.dir, text)
+		if _, err := os.Stat(text); err != nil {
+			text = "(no such file)" // its name may be the secret, by mistake
+		}
+	case f.Kind != Bool:
+		text = Mask(text)
+	}
+	shown := text
+	if shown == "" {
+		shown = "(not set)"
+	}
+	c.Print("setting", struct {
+		Key    string `json:"key"`
+		Value  string `json:"value"`
+		Set    bool   `json:"set"`
+		Origin string `json:"origin"`
+	}{f.Key(), text, text != "", v.Origin}, fmt.Sprintf("%-18s %-40s %s", f.Key(), shown, v.Origin))
+}

@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// process is one run of a program with the command "try", which has every shared flag and some of its own.
+type process struct {
+	files          map[string]string
+	vars           map[string]string
+	stdin          string
+	run            func(context.Context, *Call) error
+	stdout, stderr bytes.Buffer
+}
+
+func (p *process) start(ctx context.Context, t *testing.T, args ...string) int {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range p.files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	env := &Env{
+		Stdin: strings.NewReader(p.stdin), Stdout: &p.stdout, Stderr: &p.stderr, Dir: dir, Now: time.Now,
+		Getenv: func(name string) string { return p.vars[name] },
+	}
+	flags := append(Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance", "timeout", "v", "project"),
+		Flag{Name: "addr", Default: "localhost:1"}, Flag{Name: "word", Kind: List}, Flag{Name: "all", Kind: Bool}, Flag{Name: "more", Kind: JSON})
+	return Main(ctx, env, Program{Name: "prog", Commands: []Command{{Name: "try", Summary: "Try", MaxArgs: 2, Flags: flags, Run: p.run}}}, args)
+}
+
+func TestFlagsAreReadAnywhere(t *testing.T) {
+	for line, want := range map[string]string{
+		"try a -all b":                    "a b true ",
+		"try --all=false a --word=x":      "a false x",
+		"-addr y try -word x -word z a":   "a false x z",
+		"try -word x -- -all --":          "-all -- false x",
+		"try - -word -":                   "- false -",
+		"-q --json=false try -all=true a": "a true ",
+	} {
+		p := &process{run: func(_ context.Context, c *Call) error {
+			assert.Equal(t, want, fmt.Sprintf("%s %t %s", strings.Join(c.Args, " "), c.Bool("all"), strings.Join(c.List("word"), " ")), line)
+			return nil
+		}}
+		assert.Zero(t, p.start(t.Context(), t, strings.Fields(line)...), "%s: %s", line, &p.stderr)
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                             "prog: no command",
+		"tri":                          `prog: no command "tri"; did you mean "try"?`,
+		"try -adr x":                   `prog try: no flag -adr; did you mean "-addr"?`,
+		"try --secret x":               "prog try: no flag -secret: a secret is read from a file, -secret-file",
+		"try -more {}":                 "prog try: no flag -more",
+		"try -addr":                    "prog try: -addr: needs a value",
+		"try -addr a -addr b":          "prog try: -addr: given twice",
+		"try a b c":                    `prog try: unexpected argument "c"`,
+		"try -all=maybe":               "prog try: -all: want true or false",
+		"try -project one":             "prog try: -project: want a whole number",
+		"try -timeout 5":               "prog try: -timeout: want a duration such as 30s",
+		"try -config gone.json":        "prog try: gone.json: no such file or directory",
+		"try -scheme hex(bdy)":         `prog try: -scheme: column 5: unknown part "bdy", did you mean body?`,
+		"try -scheme a -scheme-file b": "prog try: -scheme and -scheme-file: want one of them",
+		"try -secret-file sk_live_1":   "prog try: -secret-file: no such file or directory",
+		"try -tolerance soon":          `prog try: -tolerance: want a duration of at least 1s, or "any"`,
+		"try":                          "prog try: -tolerance: not set",
+	} {
+		p := &process{files: map[string]string{"key": "k"}, run: func(_ context.Context, c *Call) error {
+			if c.Set("scheme") || c.Set("secret-file") {
+				_, err := c.key("k")
+				if c.Set("secret-file") {
+					_, err = c.Secret()
+				}
+				return err
+			}
+			_, err := c.Tolerance()
+			return err
+		}}
+		assert.Equal(t, ExitUsage, p.start(t.Context(), t, strings.Fields(line)...), line)
+		assert.Empty(t, p.stdout.String(), line)
+		assert.Contains(t, p.stderr.String(), want, line)
+		assert.NotContains(t, p.stderr.String(), "sk_live", line)
+
+		p.stderr.Reset()
+		p.start(t.Context(), t, append([]string{"-json"}, strings.Fields(line)...)...)
+		var object struct {
+			Type, Code, Message string
+			V, Exit             int
+		}
+		require.NoError(t, json.Unmarshal(p.stderr.Bytes(), &object), "%s: %s", line, &p.stderr)
+		assert.Equal(t, "error usage 1 2", fmt.Sprint(object.Type, " ", object.Code, " ", object.V, " ", object.Exit), line)
+		assert.Empty(t, p.stdout.String(), line)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	const file = `{"tolerance": "3m", "try": {"addr": "file:3", "word": ["a", "b"], "all": true}, "project": 9}`
+	vars := map[string]string{"PAYMENTSVC_TOLERANCE": "2m", "PAYMENTSVC_TRY_ADDR": "variable:2"}
+	for _, test := range []struct {
+		name, line, file  string
+		vars              map[string]string
+		tolerance, origin string
+		addr              string
+		note              string
+	}{
+		{"flags", "try -tolerance 1m -addr flag:1", file, vars, "1m", "-tolerance", "flag:1",
+			"note   -tolerance is used, and not the different PAYMENTSVC_TOLERANCE\nnote   -addr is used, and not the different PAYMENTSVC_TRY_ADDR\n"},
+		{"the same flag", "try -tolerance 2m", file, vars, "2m", "-tolerance", "variable:2", ""},
+		{"quiet", "try -q -tolerance 1m", file, vars, "1m", "-tolerance", "variable:2", ""},
+		{"variables", "try", file, vars, "2m", "PAYMENTSVC_TOLERANCE", "variable:2", ""},
+		{"file", "try", file, nil, "3m", "paymentsvc.json:1:15", "file:3", ""},
+		{"default", "try", "{}", nil, "", "default", "localhost:1", ""},
+		{"a secret in a variable", "try", "{}", map[string]string{"PAYMENTSVC_SECRET": "sk"}, "", "default", "localhost:1",
+			"note   PAYMENTSVC_SECRET is not read: a secret comes from a file, PAYMENTSVC_SECRET_FILE\n"},
+	} {
+		p := &process{files: map[string]string{SettingsFile: test.file}, vars: test.vars, run: func(_ context.Context, c *Call) error {
+			assert.Equal(t, test.tolerance, c.Text("tolerance"), test.name)
+			assert.Equal(t, test.origin, c.Value("tolerance").Origin, test.name)
+			assert.Equal(t, test.addr, c.Text("addr"), test.name)
+			if test.file == file {
+				assert.Equal(t, []string{"a", "b"}, c.List("word"))
+				assert.True(t, c.Bool("all"))
+				assert.EqualValues(t, 9, c.Int("project"))
+			}
+			return c.PrintSettings()
+		}}
+		assert.Zero(t, p.start(t.Context(), t, strings.Fields(test.line)...), "%s: %s", test.name, &p.stderr)
+		assert.Equal(t, test.note, p.stderr.String(), test.name)
+		assert.Regexp(t, `(?m)^tolerance .* `+test.origin+`$`, p.stdout.String(), test.name)
+	}
+}
+
+func TestSettingsFileErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\n  \"tolerancy\": \"5m\"}":                `paymentsvc.json:2:3: unknown key "tolerancy"; did you mean "tolerance"?`,
+		`{"try": {"adr": 1}}`:                        `paymentsvc.json:1:10: unknown key "try.adr"; did you mean "addr"?`,
+		`{"config": "x"}`:                            `paymentsvc.json:1:2: unknown key "config"`,
+		"{\"tolerance\": \"5m\",\n\"tolerance\": 1}": `paymentsvc.json:2:1: duplicate key "tolerance"`,
+		`{"tolerance": 5}`:                           `paymentsvc.json:1:15: tolerance: want a string`,
+		`{"timeout": "5"}`:                           `paymentsvc.json:1:13: timeout: want a duration such as 30s`,
+		`{"try": {"word": "x"}}`:                     `paymentsvc.json:1:18: try.word: want an array of strings`,
+		`{"try": {"all": null}}`:                     `paymentsvc.json:1:17: try.all: want true or false`,
+		`{"project": 1.5}`:                           `paymentsvc.json:1:13: project: want a whole number`,
+		`{"try": {"more": {"b": 1}}}`:                `paymentsvc.json:1:18: try.more: unknown field "b"`,
+		`{"try": 1}`:                                 `paymentsvc.json:1:9: want a JSON object`,
+		`["x"]`:                                      `paymentsvc.json:1:1: want a JSON object`,
+		"{\"é\n":                                     `paymentsvc.json:1:4: `,
+		`{"project": 1,}`:                            `paymentsvc.json:1:15: `,
+		`{"project": 1`:                              `paymentsvc.json:1:14: the JSON ends too early`,
+		`{} x`:                                       `paymentsvc.json:1:4: something follows the JSON object`,
+		"\xff\xfe{\x00}\x00":                         `paymentsvc.json: in UTF-16`,
+	} {
+		p := &process{files: map[string]string{SettingsFile: text}, run: func(_ context.Context, c *Call) error {
+			_, err := c.JSON("more", &struct{ A int }{})
+			return err
+		}}
+		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try"), text)
+		assert.Contains(t, p.stderr.String(), want, text)
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	for content, want := range map[string]struct{ secret, said string }{
+		"key	":                 {"key	", ""},
+		"key\n":                {"key", "the line end is not part of the secret"},
+		"key\r\n":              {"key", "the line end is not part of the secret"},
+		"key\n\n":              {"key\n", "the line end"},
+		"\xef\xbb\xbfkey":      {"key", "the byte order mark is not part of the secret"},
+		"\xff\xfek\x00e\x00":   {"", "in UTF-16"},
+		"k\x00e\x00y\x00s\x00": {"", "in UTF-16"},
+		"":                     {"", "the file is empty"},
+		"\r\n":                 {"", "the file is empty"},
+	} {
+		for _, name := range []string{"-", "key"} {
+			p := &process{files: map[string]string{"key": content}, stdin: content}
+			p.run = func(_ context.Context, c *Call) error {
+				secret, err := c.Secret()
+				assert.Equal(t, want.secret, string(secret), "%q", content)
+				return err
+			}
+			assert.Equal(t, want.secret == "", p.start(t.Context(), t, "try", "-secret-file", name) == ExitUsage, "%q", content)
+			assert.Contains(t, p.stderr.String(), want.said, "%q", content)
+		}
+	}
+	p := &process{stdin: "key", run: func(_ context.Context, c *Call) error {
+		_, err := c.Keys()
+		return err
+	}}
+	assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", "-secret-file", "-", "-scheme", "hex(body)", "-old-secret-file", "-"))
+	assert.Contains(t, p.stderr.String(), "-old-secret-file: standard input is already read by -secret-file")
+}
+
+func TestPathsInTheSettingsFileAreRelativeToIt(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.json"), []byte(`{"secret_file":"key","scheme":"hex(body)"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("far"), 0o600))
+	p := &process{files: map[string]string{"key": "near"}, run: func(_ context.Context, c *Call) error {
+		key, err := c.Key()
+		assert.Equal(t, "far", string(key.Secret))
+		return errors.Join(err, c.PrintSettings())
+	}}
+	assert.Zero(t, p.start(t.Context(), t, "try", "-config", filepath.Join(dir, "s.json")), "%s", &p.stderr)
+	assert.NotContains(t, p.stdout.String(), "far\n")
+	p.stdout.Reset()
+	p.run = func(_ context.Context, c *Call) error { return c.PrintSettings() }
+	assert.Zero(t, p.start(t.Context(), t, "try", "-secret-file", "sk_live_1"))
+	assert.Contains(t, p.stdout.String(), "(no such file)")
+	assert.NotContains(t, p.stdout.String(), "sk_live_1", "a secret by mistake")
+}
+
+func TestExitCodes(t *testing.T) {
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(Interrupted())
+	killed, stop := context.WithCancelCause(t.Context())
+	stop(Terminated())
+	wait := func(ctx context.Context, _ *Call) error { <-ctx.Done(); return ctx.Err() }
+	for _, test := range []struct {
+		name string
+		ctx  context.Context
+		run  func(context.Context, *Call) error
+		code int
+		said string
+	}{
+		{"yes", t.Context(), func(context.Context, *Call) error { return nil }, 0, ""},
+		{"no", t.Context(), func(context.Context, *Call) error { return No() }, 1, ""},
+		{"no, with a reason", t.Context(), func(context.Context, *Call) error { return Nof("a\x1b[m") }, 1, `prog try: a\x1b[m`},
+		{"usage", t.Context(), func(context.Context, *Call) error { return Usagef("x") }, 2, "prog try: x"},
+		{"the machine", t.Context(), func(context.Context, *Call) error { return errors.New("disk full") }, 3, "prog try: disk full"},
+		{"a deadline of its own", t.Context(), func(context.Context, *Call) error { return context.DeadlineExceeded }, 3, "prog try: context deadline"},
+		{"timeout", t.Context(), wait, 124, "prog try: -timeout: 1h0m0s have passed"},
+		{"interrupted", stopped, wait, 130, "prog try: interrupted"},
+		{"terminated", killed, func(ctx context.Context, _ *Call) error { return Ended(ctx) }, 143, "prog try: terminated"},
+		{"stopped, with an answer", stopped, func(context.Context, *Call) error { return nil }, 0, ""},
+	} {
+		p := &process{run: test.run}
+		assert.Equal(t, test.code, bubble(t, test.name == "timeout", func(t *testing.T) int {
+			ctx := test.ctx
+			if test.name == "timeout" {
+				ctx = t.Context()
+			}
+			return p.start(ctx, t, "try", "-timeout", "1h")
+		}), test.name)
+		assert.Equal(t, test.said == "", p.stderr.Len() == 0, test.name)
+		assert.Contains(t, p.stderr.String(), test.said, test.name)
+		assert.Empty(t, p.stdout.String(), test.name)
+	}
+}
+
+// bubble runs f in fake time if it is to.
+func bubble(t *testing.T, fake bool, f func(*testing.T) int) (code int) {
+	t.Helper()
+	if !fake {
+		return f(t)
+	}
+	synctest.Test(t, func(t *testing.T) { code = f(t) })
+	return code
+}
+
+func TestOutputHidesAndEscapes(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\x1b[2J\nb\x00\xff\u202e": `a\x1b[2J\nb\x00\xff\u202e`,
+		"tab\té":                    "tab\té",
+	} {
+		assert.Equal(t, want, Printable(text))
+	}
+	for text, want := range map[string]string{
+		`pan 4111 1111 1111 1111.`:                                   `pan <card number>.`,
+		`{"destination": "+7 \"9", "amount": 1}`:                     `{"destination": "<destination>", "amount": 1}`,
+		`{"destination":79990000000}`:                                `{"destination":"<destination>"}`,
+		`key s3cret, 1700000000 12345678901234`:                      `key <secret>, 1700000000 12345678901234`,
+		`o 00000000-0000-4000-8000-000000000000 4111-1111-1111-1111`: `o 00000000-0000-4000-8000-000000000000 <card number>`,
+	} {
+		assert.Equal(t, want, Mask(text, "s3cret"))
+	}
+	p := &process{run: func(_ context.Context, c *Call) error {
+		c.Print("nothing", nil)
+		c.Print("thing", struct{ A string }{"\x1b\n"}, "text\n")
+		c.Note("once")
+		c.Note("once")
+		return nil
+	}}
+	assert.Zero(t, p.start(t.Context(), t, "try", "-json"))
+	assert.Equal(t, "{\"type\":\"nothing\",\"v\":1}\n{\"type\":\"thing\",\"v\":1,\"A\":\"\\u001b\\n\"}\n", p.stdout.String())
+	assert.Equal(t, "{\"type\":\"note\",\"v\":1,\"message\":\"once\"}\n", p.stderr.String())
+}
+
+func TestListenTakesBothLoopbacksAndServeEnds(t *testing.T) {
+	listeners, err := Listen(t.Context(), "localhost:0")
+	require.NoError(t, err)
+	if six, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		require.Len(t, listeners, 2)
+		_ = six.Close()
+	}
+	_, err = Listen(t.Context(), strings.TrimPrefix(BaseURL(listeners), "http://"))
+	var exit *ExitError
+	require.ErrorAs(t, err, &exit, "the port is taken")
+	assert.Equal(t, ExitMachine, exit.Code)
+	_, err = Listen(t.Context(), "9000")
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, ExitUsage, exit.Code)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cancel() // while it is in flight
+		for err := error(nil); err == nil; {
+			var conn net.Conn
+			if conn, err = net.Dial("tcp", r.Host); err == nil {
+				_ = conn.Close()
+			}
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	got := make(chan int, 1)
+	go func() {
+		resp, err := http.Get(BaseURL(listeners[len(listeners)-1:]))
+		if assert.NoError(t, err) {
+			got <- resp.StatusCode
+		}
+		close(got)
+	}()
+	require.NoError(t, Serve(ctx, NewServer(answer), listeners, 0))
+	assert.Equal(t, http.StatusAccepted, <-got)
+
+	listeners, err = Listen(t.Context(), "127.0.0.1:0")
+	require.NoError(t, err)
+	_ = listeners[0].Close()
+	require.ErrorAs(t, Serve(t.Context(), NewServer(answer), listeners, 0), &exit, "a listener that died")
+	assert.Equal(t, ExitMachine, exit.Code)
+}

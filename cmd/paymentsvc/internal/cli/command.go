@@ -1,0 +1,220 @@
+// Package cli is what the commands of paymentsvc share: flags, the settings file, environment variables, secrets, output
+// and exit codes. Everything outside the process is injected through [Env], so tests run commands in their own process.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Env is the world outside. All fields are required.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Getenv returns an environment variable, "" if it is not set.
+	Getenv func(name string) string
+	// Dir is the working directory, which relative paths of flags and variables start from.
+	Dir string
+	// Now returns the time of signatures and of printed lines.
+	Now func() time.Time
+}
+
+// Command is one command of the program.
+type Command struct {
+	Name string
+	// Summary says in one line what the command does.
+	Summary string
+	// Usage is what follows the flags on the usage line, such as "[FILE|-]".
+	Usage string
+	// MaxArgs is the number of arguments allowed; -1 is any number. The default, 0, allows none.
+	MaxArgs int
+	// Flags are the command's flags. Those of [Shared] have one meaning for all commands; the others are its own. All
+	// commands also have -config, -json, -q and -h.
+	Flags []Flag
+	// Notes is text for the help, after the flags.
+	Notes string
+	// Examples are command lines for the help.
+	Examples []string
+	// Run does the work. Its error decides the exit code, see [ExitError].
+	Run func(ctx context.Context, c *Call) error
+}
+
+// Kind says how the value of a flag is read.
+type Kind int
+
+// The kinds of values.
+const (
+	Text     Kind = iota
+	Bool          // a flag without a value; true or false in settings
+	Int           // a number in settings
+	Duration      // text such as 30s, not negative
+	File          // a path; in a settings file, relative to that file
+	List          // a flag that may be repeated; an array of strings in settings
+	JSON          // any JSON value, only in settings: see [Call.JSON]
+)
+
+// Flag is a setting of a command. On the command line it is -name; in the settings file and in the environment, see
+// [Flag.Key] and [Flag.Variable].
+type Flag struct {
+	// Name is lower case, with dashes between words.
+	Name string
+	Kind Kind
+	// Value is the placeholder of the value in the help, such as FILE.
+	Value string
+	// Default is the text of the default, "" for none.
+	Default string
+	// Usage says in a short line what it does.
+	Usage string
+	// LineOnly excludes it from the settings file and the environment.
+	LineOnly bool
+
+	owner string // the command, "" for shared flags
+}
+
+// Key is the name in the settings file: secret_file, or listen.addr for the addr of the object listen.
+func (f Flag) Key() string {
+	key := strings.ReplaceAll(f.Name, "-", "_")
+	if f.owner != "" {
+		return f.owner + "." + key
+	}
+	return key
+}
+
+// Variable is the environment variable: PAYMENTSVC_SECRET_FILE, or PAYMENTSVC_LISTEN_ADDR for a flag of listen.
+func (f Flag) Variable() string {
+	return "PAYMENTSVC_" + strings.ToUpper(strings.ReplaceAll(f.Key(), ".", "_"))
+}
+
+// With returns f with another default.
+func (f Flag) With(value string) Flag {
+	f.Default = value
+	return f
+}
+
+// Shared returns flags that mean the same in every command. It panics for a name that it does not know.
+func Shared(names ...string) []Flag {
+	flags := make([]Flag, 0, len(names))
+	for _, name := range names {
+		i := slices.IndexFunc(sharedFlags(), func(f Flag) bool { return f.Name == name })
+		if i < 0 {
+			panic("cli: no shared flag " + name)
+		}
+		flags = append(flags, sharedFlags()[i])
+	}
+	return flags
+}
+
+func sharedFlags() []Flag {
+	return []Flag{
+		{Name: "config", Kind: File, Value: "FILE", Usage: "settings file (default paymentsvc.json, if there is one)"},
+		{Name: "scheme", Value: "TEXT", Usage: `how messages are signed, such as hex(timestamp "." body)`},
+		{Name: "scheme-file", Kind: File, Value: "FILE", Usage: "file with the text of -scheme"},
+		{Name: "secret-file", Kind: File, Value: "FILE", Usage: "file with the project secret key, - for standard input"},
+		{Name: "old-secret-file", Kind: File, Value: "FILE", Usage: "file with the key before a rotation"},
+		{Name: "partner", Kind: Int, Value: "ID", Usage: "partner id"},
+		{Name: "project", Kind: Int, Value: "ID", Usage: "project id"},
+		{Name: "tolerance", Value: "DURATION", Usage: `how far a timestamp may be from the clock, or "any"`},
+		{Name: "timestamp-header", Value: "NAME", Default: "timestamp", Usage: "header with the timestamp"},
+		{Name: "signature-header", Value: "NAME", Default: "signature", Usage: "header with the signature"},
+		{Name: "timeout", Kind: Duration, Value: "DURATION", Usage: "end after this time with exit code 124"},
+		{Name: "count", Kind: Int, Value: "N", Usage: "end after N messages", LineOnly: true},
+		{Name: "json", Kind: Bool, Usage: "print JSON, one object a line", LineOnly: true},
+		{Name: "q", Kind: Bool, Usage: "print no notes and no progress", LineOnly: true},
+		{Name: "v", Kind: Bool, Usage: "print more", LineOnly: true},
+	}
+}
+
+// all returns the command's flags, each with its owner, and the ones that every command has.
+func (cmd Command) all() []Flag {
+	flags := append(slices.Clone(cmd.Flags), Shared("config", "json", "q")...)
+	for i := range flags {
+		if !slices.ContainsFunc(sharedFlags(), func(f Flag) bool { return f.Name == flags[i].Name }) {
+			flags[i].owner = cmd.Name
+		}
+	}
+	return flags
+}
+
+// Program is all commands.
+type Program struct {
+	Name     string
+	Commands []Command
+}
+
+// Command returns a command by its name, nil if there is none.
+func (p Program) Command(name string) *Command {
+	i := slices.IndexFunc(p.Commands, func(c Command) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &p.Commands[i]
+}
+
+// Settings returns every flag that the settings file and the environment may hold, the shared ones first.
+func (p Program) Settings() []Flag {
+	var list []Flag
+	for _, f := range sharedFlags() {
+		if !f.LineOnly && f.Name != "config" {
+			list = append(list, f)
+		}
+	}
+	for _, cmd := range p.Commands {
+		for _, f := range cmd.all() {
+			if f.owner != "" && !f.LineOnly {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// Nearest returns a hint, `; did you mean "x"?`, with the candidate that differs least from word, or "".
+func Nearest(word string, candidates []string) string {
+	best, least := "", len(word)/3+2
+	for _, candidate := range candidates {
+		if d := distance(word, candidate); d < least {
+			best, least = candidate, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance counts the letters to insert, delete or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j]+1, diagonal+1, replace)
+		}
+	}
+	return row[len(b)]
+}
+
+// Names returns the names of the command's flags, sorted.
+func (cmd Command) Names() []string {
+	var names []string
+	for _, f := range cmd.all() {
+		if f.Kind != JSON {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Main runs the command that args name and returns the exit code of the process. ctx ends with [Interrupted] or
+// [Terminated] as its cause.
+func Main(ctx context.Context, env *Env, p Program, args []string) int {
+	c := &Call{Env: env, Program: p, values: map[string]Value{}}
+	if wantsJSON(args) {
+		c.values["json"] = Value{Texts: []string{"true"}}
+	}
+	exit := asExit(ctx, c.run(ctx, args))
+	if exit == nil {
+		return 0
+	}
+	c.printError(exit)
+	return exit.Code
+}
+
+// wantsJSON looks for -json before the line is parsed, so that errors about the line are JSON too.
+func wantsJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.ContainsFunc(args, func(arg string) bool {
+		return slices.Contains([]string{"-json", "--json", "-json=true", "--json=true"}, arg)
+	})
+}
+
+func (c *Call) run(ctx context.Context, args []string) error {
+	name, rest := c.Program.command(args)
+	if name == "" && slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
+		name = "help"
+	}
+	switch {
+	case name == "help" && len(rest) > 0 && c.Program.Command(rest[0]) != nil:
+		return c.help(c.Program.Command(rest[0]))
+	case name == "help":
+		return c.printHelp(c.Program.help())
+	case name == "":
+		if !c.isJSON() {
+			_, _ = fmt.Fprint(c.Stderr, c.Program.help())
+		}
+		return Usagef("no command")
+	}
+	cmd := c.Program.Command(name)
+	if cmd == nil {
+		return Usagef("no command %q%s", Printable(name), Nearest(name, c.Program.names()))
+	}
+	c.command = *cmd
+	line, err := parse(rest, cmd.all())
+	switch {
+	case err != nil:
+		return err
+	case line.help:
+		return c.help(cmd)
+	case cmd.MaxArgs >= 0 && len(line.args) > cmd.MaxArgs:
+		return Usagef("unexpected argument %q", Printable(line.args[cmd.MaxArgs]))
+	}
+	if err := c.prepare(line); err != nil {
+		return err
+	}
+	if _, has := c.values["timeout"]; has && c.Duration("timeout") > 0 {
+		timeout := c.Duration("timeout")
+		late := &ExitError{ExitTimeout, fmt.Errorf("-timeout: %s have passed", timeout)}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
+		defer cancel()
+	}
+	if exit := asExit(ctx, cmd.Run(ctx, c)); exit != nil { // while ctx tells why it has ended
+		return exit
+	}
+	return c.failed
+}
+
+// prepare finds the value of each flag.
+func (c *Call) prepare(given line) error {
+	c.Args = given.args
+	for _, name := range []string{"json", "q"} { // which say how notes are printed
+		c.values[name] = Value{Texts: given.flags[name]}
+	}
+	if c.Getenv("PAYMENTSVC_SECRET") != "" {
+		c.Note("PAYMENTSVC_SECRET is not read: a secret comes from a file, PAYMENTSVC_SECRET_FILE")
+	}
+	file, err := c.settings(given)
+	if err != nil {
+		return err
+	}
+	values, err := c.resolve(c.command.all(), given, file)
+	if err == nil {
+		c.values = values
+	}
+	return err
+}
+
+func (c *Call) settings(given line) (settingsFile, error) {
+	asked := c.Getenv("PAYMENTSVC_CONFIG")
+	if flag := given.flags["config"]; len(flag) > 0 {
+		asked = flag[0]
+	}
+	return readSettings(c.Env, asked, c.Program.Settings())
+}
+
+func (p Program) names() (names []string) {
+	for _, cmd := range p.Commands {
+		names = append(names, cmd.Name)
+	}
+	return append(names, "help")
+}
+
+func (p Program) help() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Usage: %s COMMAND [flags] [arguments]\n\n", p.Name)
+	for _, cmd := range p.Commands {
+		fmt.Fprintf(&out, "  %-12s%s\n", cmd.Name, cmd.Summary)
+	}
+	fmt.Fprintf(&out, `
+%[1]s COMMAND -h describes a command. Flags may be anywhere on the line; -- ends them.
+Settings come from flags, PAYMENTSVC_* variables and %[2]s: see %[1]s settings.
+
+Exit codes: 0 yes, 1 no, 2 usage or unreadable input, 3 the machine, 124 timeout.
+`, p.Name, SettingsFile)
+	return out.String()
+}
+
+func (c *Call) printHelp(text string) error {
+	return c.PrintRaw("help", struct {
+		Text string `json:"text"`
+	}{text}, text)
+}
+
+// help prints the help of a command on standard output.
+func (c *Call) help(cmd *Command) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Usage: %s %s [flags] %s\n\n%s.\n\n", c.Program.Name, cmd.Name, cmd.Usage, cmd.Summary)
+	for _, f := range cmd.all() {
+		if f.Kind == JSON {
+			continue
+		}
+		usage := f.Usage
+		if f.Kind == List {
+			usage += "; may be repeated"
+		}
+		if f.Default != "" {
+			usage += " (default " + f.Default + ")"
+		}
+		fmt.Fprintf(&out, "  %-26s%s\n", strings.TrimSpace("-"+f.Name+" "+f.Value), usage)
+	}
+	if cmd.Notes != "" {
+		fmt.Fprintf(&out, "\n%s\n", cmd.Notes)
+	}
+	for i, example := range cmd.Examples {
+		if i == 0 {
+			out.WriteString("\nExamples:\n")
+		}
+		fmt.Fprintf(&out, "  %s\n", example)
+	}
+	return c.printHelp(out.String())
+}
+
+// Millis returns a duration in whole milliseconds, for output.
+func Millis(d time.Duration) int64 { return d.Round(time.Millisecond).Milliseconds() }

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+const (
+	byteOrderMark = "\xef\xbb\xbf"
+	maxInput      = 64 << 20
+)
+
+// ReadInput reads a file, or standard input for "-". what names it in errors, such as "-secret-file" or "FILE".
+func (c *Call) ReadInput(what, path string) ([]byte, error) {
+	if path != "-" {
+		data, err := os.ReadFile(inDir(c.Dir, path))
+		if err != nil {
+			return nil, Usagef("%s: %w", what, withoutPath(err))
+		}
+		return data, nil
+	}
+	c.out.Lock()
+	reader := c.stdin
+	c.stdin = what
+	c.out.Unlock()
+	if reader != "" {
+		return nil, Usagef("%s: standard input is already read by %s", what, reader)
+	}
+	data, err := io.ReadAll(io.LimitReader(c.Stdin, maxInput+1))
+	switch {
+	case err != nil:
+		return nil, Usagef("%s: standard input: %w", what, err)
+	case len(data) > maxInput:
+		return nil, Usagef("%s: standard input has more than 64 MiB", what)
+	}
+	return data, nil
+}
+
+// Secret returns the project secret key of -secret-file. It is an error if there is none.
+func (c *Call) Secret() (paymentsvc.Secret, error) {
+	secret, err := c.secretOf("secret-file")
+	if err == nil && secret == "" {
+		err = Usagef("-secret-file: not set; it names the file with the project secret key")
+	}
+	return secret, err
+}
+
+// OldSecret returns the key of -old-secret-file, "" if that is not set.
+func (c *Call) OldSecret() (paymentsvc.Secret, error) { return c.secretOf("old-secret-file") }
+
+func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
+	path := c.Text(flag)
+	if path == "" {
+		return "", nil
+	}
+	return c.ReadSecret(c.Value(flag).Place(), path)
+}
+
+// ReadSecret reads a key from a file, or from standard input for "-". A byte order mark and one line end after the key
+// are not part of it, which a note says. UTF-16 and an empty file are errors. what names the setting in errors; the name
+// of the file is in none, since it may be the key itself, by mistake.
+func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
+	data, err := c.ReadInput(what, path)
+	if err != nil {
+		return "", err
+	}
+	if isUTF16(data) {
+		return "", Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", what)
+	}
+	key, marked := bytes.CutPrefix(data, []byte(byteOrderMark))
+	if marked {
+		c.Note("%s: the byte order mark is not part of the secret", what)
+	}
+	if rest, found := bytes.CutSuffix(key, []byte("\n")); found {
+		key = bytes.TrimSuffix(rest, []byte("\r"))
+		c.Note("%s: the line end is not part of the secret", what)
+	}
+	if len(key) == 0 {
+		return "", Usagef("%s: the file is empty", what)
+	}
+	return paymentsvc.Secret(key), nil
+}
+
+// isUTF16 reports whether data is text in UTF-16, with a byte order mark or without.
+func isUTF16(data []byte) bool {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return true
+	}
+	zeros := [2]int{}
+	for i, b := range data {
+		if b == 0 {
+			zeros[i%2]++
+		}
+	}
+	half := len(data) / 2
+	return half > 1 && len(data)%2 == 0 && (zeros[0] == half && zeros[1] == 0 || zeros[1] == half && zeros[0] == 0)
+}
+
+// Key is a scheme that is ready to sign and verify with one secret.
+type Key struct {
+	Scheme paymentsvc.Scheme
+	// Secret is the key of the HMAC: the secret in the form that the scheme's text names.
+	Secret paymentsvc.Secret
+	// Shown is the scheme with a placeholder for the secret, for output. Its Canonical is nil if there is none.
+	Shown paymentsvc.Scheme
+	// Old reports whether it is the key of -old-secret-file.
+	Old bool
+
+	secret paymentsvc.Secret // as it is in the file
+}
+
+// Mask hides the secret, card numbers and destinations in text.
+func (k Key) Mask(text string) string { return Mask(text, k.secret, k.Secret) }
+
+// SchemeText returns the text of -scheme or -scheme-file and its origin. It is an error if neither is set, and if both
+// are set in one place. Otherwise the place with the higher precedence wins.
+func (c *Call) SchemeText() (text, origin string, err error) {
+	scheme, file := c.Value("scheme"), c.Value("scheme-file")
+	switch {
+	case len(scheme.Texts)+len(file.Texts) == 0:
+		return "", "", Usagef("-scheme: not set; the interface document shows no canonical string: paymentsvc discover finds it")
+	case scheme.rank == file.rank:
+		return "", "", Usagef("%s and %s: want one of them", scheme.Place(), file.Place())
+	case scheme.rank > file.rank:
+		return scheme.Texts[0], scheme.Place(), nil
+	}
+	data, err := c.ReadInput(file.Place(), c.Text("scheme-file"))
+	if err != nil {
+		return "", "", err
+	}
+	if isUTF16(data) {
+		return "", "", Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", file.Place())
+	}
+	return strings.TrimSpace(strings.TrimPrefix(string(data), byteOrderMark)), file.Place(), nil
+}
+
+// Key returns the scheme with the secret of -secret-file.
+func (c *Call) Key() (Key, error) {
+	secret, err := c.Secret()
+	if err != nil {
+		return Key{}, err
+	}
+	return c.key(secret)
+}
+
+// Keys returns the scheme with each accepted secret: that of -secret-file, and that of -old-secret-file if it is set.
+func (c *Call) Keys() ([]Key, error) {
+	key, err := c.Key()
+	if err != nil {
+		return nil, err
+	}
+	old, err := c.OldSecret()
+	if err != nil || old == "" {
+		return []Key{key}, err
+	}
+	oldKey, err := c.key(old)
+	oldKey.Old = true
+	return []Key{key, oldKey}, err
+}
+
+func (c *Call) key(secret paymentsvc.Secret) (Key, error) {
+	text, origin, err := c.SchemeText()
+	if err != nil {
+		return Key{}, err
+	}
+	k := Key{secret: secret}
+	if k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret); err != nil {
+		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
+	}
+	// The placeholder is in no form but text, and hashes of the secret become those of the placeholder.
+	end := strings.LastIndexByte(text, ')') + 1
+	form := regexp.MustCompile(`,\s*key\s+[^,]+`)
+	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+form.ReplaceAllString(text[end:], ""), "<secret>")
+	return k, nil
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// SettingsFile is the settings file of the working directory. No other directory is searched.
+const SettingsFile = "paymentsvc.json"
+
+// setting is a value of the settings file.
+type setting struct {
+	raw   json.RawMessage
+	where string // file, line and column
+}
+
+// settingsFile is a settings file that was read.
+type settingsFile struct {
+	name, dir string
+	values    map[string]setting // by Flag.Key
+}
+
+// readSettings reads the settings file. Only a file that was asked for has to exist.
+func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
+	name := asked
+	if name == "" {
+		name = SettingsFile
+	}
+	path := inDir(env.Dir, name)
+	data, err := os.ReadFile(path) //nolint:gosec // the file is the user's to name
+	if errors.Is(err, fs.ErrNotExist) && asked == "" {
+		return settingsFile{}, nil
+	}
+	if err != nil {
+		return settingsFile{}, Usagef("%s: %w", name, withoutPath(err))
+	}
+	if isUTF16(data) {
+		return settingsFile{}, Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", name)
+	}
+	r := &settingsReader{name: name, data: bytes.TrimPrefix(data, []byte(byteOrderMark)), known: known, values: map[string]setting{}}
+	r.dec = json.NewDecoder(bytes.NewReader(r.data))
+	if err := r.object(""); err != nil {
+		return settingsFile{}, err
+	}
+	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
+		return settingsFile{}, r.fail(r.dec.InputOffset(), "something follows the JSON object")
+	}
+	return settingsFile{name: name, dir: filepath.Dir(path), values: r.values}, nil
+}
+
+func inDir(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// withoutPath returns the reason of an error of package os.
+func withoutPath(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
+}
+
+type settingsReader struct {
+	name   string
+	data   []byte
+	dec    *json.Decoder
+	known  []Flag
+	values map[string]setting
+}
+
+// fail returns an error with the place of the next token after offset.
+func (r *settingsReader) fail(offset int64, format string, args ...any) error {
+	return Usagef("%s: %s", r.place(offset), fmt.Sprintf(format, args...))
+}
+
+func (r *settingsReader) place(offset int64) string {
+	for offset < int64(len(r.data)) && strings.IndexByte(" \t\r\n,:", r.data[offset]) >= 0 {
+		offset++
+	}
+	before := r.data[:min(offset, int64(len(r.data)))]
+	column := len([]rune(string(before[bytes.LastIndexByte(before, '\n')+1:]))) + 1
+	return fmt.Sprintf("%s:%d:%d", r.name, bytes.Count(before, []byte("\n"))+1, column)
+}
+
+// object reads the members of the file, or of one command with the prefix "command.".
+func (r *settingsReader) object(prefix string) error {
+	start := r.dec.InputOffset()
+	if token, err := r.dec.Token(); err != nil {
+		return r.syntax(err)
+	} else if token != json.Delim('{') {
+		return r.fail(start, "want a JSON object")
+	}
+	seen := map[string]bool{}
+	for r.dec.More() {
+		start := r.dec.InputOffset()
+		token, err := r.dec.Token()
+		if err != nil {
+			return r.syntax(err)
+		}
+		name, _ := token.(string)
+		if seen[name] {
+			return r.fail(start, "duplicate key %q", name)
+		}
+		seen[name] = true
+		if err := r.member(prefix, name, start); err != nil {
+			return err
+		}
+	}
+	if _, err := r.dec.Token(); err != nil {
+		return r.syntax(err)
+	}
+	return nil
+}
+
+func (r *settingsReader) member(prefix, name string, start int64) error {
+	var names []string
+	for _, f := range r.known {
+		rest, below := strings.CutPrefix(f.Key(), prefix)
+		if !below {
+			continue
+		}
+		if rest == name {
+			at := r.dec.InputOffset()
+			var raw json.RawMessage
+			if err := r.dec.Decode(&raw); err != nil {
+				return r.syntax(err)
+			}
+			r.values[prefix+name] = setting{raw, r.place(at)}
+			return nil
+		}
+		group, _, grouped := strings.Cut(rest, ".")
+		if grouped && group == name {
+			return r.object(name + ".")
+		}
+		names = append(names, group)
+	}
+	return r.fail(start, "unknown key %q%s", prefix+name, Nearest(name, names))
+}
+
+func (r *settingsReader) syntax(err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && syntax.Offset > 0 {
+		return r.fail(syntax.Offset-1, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return r.fail(int64(len(r.data)), "the JSON ends too early")
+}
+
+// texts returns the value as the texts that a flag would have.
+func (s setting) texts(f Flag) (list []string, err error) {
+	var text string
+	var number int64
+	var yes bool
+	want := "a string"
+	switch f.Kind {
+	case Int:
+		want, err = "a whole number", json.Unmarshal(s.raw, &number)
+		list = []string{strconv.FormatInt(number, 10)}
+	case Bool:
+		want, err = "true or false", json.Unmarshal(s.raw, &yes)
+		list = []string{strconv.FormatBool(yes)}
+	case List:
+		want, err = "an array of strings", json.Unmarshal(s.raw, &list)
+	default:
+		err = json.Unmarshal(s.raw, &text)
+		list = []string{text}
+	}
+	if err != nil || string(s.raw) == "null" {
+		return nil, Usagef("%s: %s: want %s", s.where, f.Key(), want)
+	}
+	return list, nil
+}

@@ -1,0 +1,138 @@
+package mock
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// event is a settlement that is to come.
+type event struct {
+	At      time.Time             `json:"at"`
+	OrderID string                `json:"order_id"`
+	Status  paymentsvc.StatusName `json:"status"`
+	Notify  bool                  `json:"notify"`
+}
+
+// clock is the time of what is scheduled. Only if asked, it is also the time of what the mock signs.
+type clock struct {
+	due func(event)
+
+	mu         sync.Mutex
+	offset     time.Duration
+	frozen     *time.Time
+	timestamps bool
+	events     []event // the earliest first
+	running    []event // of which the books may not have heard yet
+	timer      *time.Timer
+	closed     bool
+}
+
+func newClock(due func(event)) *clock { return &clock{due: due} }
+
+// now returns the time. The lock is held.
+func (c *clock) now() time.Time {
+	if c.frozen != nil {
+		return *c.frozen
+	}
+	return time.Now().Add(c.offset)
+}
+
+// stamp is the time of timestamps and Date headers.
+func (c *clock) stamp() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timestamps {
+		return c.now()
+	}
+	return time.Now()
+}
+
+// schedule adds a settlement after a while, which is in it for those that follow others.
+func (c *clock) schedule(after time.Duration, e event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.At = c.now().Add(after)
+	c.insert(e)
+}
+
+func (c *clock) insert(e event) {
+	at := len(c.events)
+	for at > 0 && c.events[at-1].At.After(e.At) {
+		at--
+	}
+	c.events = slices.Insert(c.events, at, e)
+	c.arm()
+}
+
+// arm sets the timer to the earliest event. The lock is held.
+func (c *clock) arm() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.closed || c.frozen != nil || len(c.events) == 0 {
+		return
+	}
+	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
+}
+
+// run carries out what is due, and returns it.
+func (c *clock) run() (done []event) {
+	for {
+		c.mu.Lock()
+		if c.closed || len(c.events) == 0 || c.events[0].At.After(c.now()) {
+			c.arm()
+			c.mu.Unlock()
+			return done
+		}
+		e := c.events[0]
+		c.events, c.running = c.events[1:], append(c.running, e)
+		c.mu.Unlock()
+		c.due(e)
+		done = append(done, e)
+		c.mu.Lock()
+		c.running = slices.Delete(c.running, slices.Index(c.running, e), slices.Index(c.running, e)+1)
+		c.mu.Unlock()
+	}
+}
+
+// set moves the clock, and reports whether that is forward.
+func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.now()
+	to := before
+	if now != nil {
+		to = *now
+	}
+	if to.Before(before) {
+		return false
+	}
+	c.offset = time.Until(to)
+	if frozen == nil && c.frozen != nil || frozen != nil && *frozen {
+		c.frozen = &to
+	} else {
+		c.frozen = nil
+	}
+	if timestamps != nil {
+		c.timestamps = *timestamps
+	}
+	c.arm()
+	return true
+}
+
+// state returns the time, and what is to come.
+func (c *clock) state() (now time.Time, frozen, timestamps bool, events []event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now(), c.frozen != nil, c.timestamps, slices.Concat(c.running, c.events)
+}
+
+func (c *clock) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.arm()
+}

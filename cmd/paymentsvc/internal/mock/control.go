@@ -1,0 +1,343 @@
+package mock
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// openAPI describes the control API.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// maxControl bounds a body of the control API, in which a whole state may be.
+const maxControl = 16 << 20
+
+// route is an operation of the control API. handle returns the HTTP status and what is encoded as JSON.
+type route struct {
+	method, pattern string
+	main            bool // not of sessions
+	handle          func(*call) (int, any, error)
+}
+
+func routes() []route {
+	return []route{
+		{"GET", "/openapi.json", false, func(*call) (int, any, error) { return http.StatusOK, json.RawMessage(openAPI), nil }},
+		{"GET", "/health", false, getHealth},
+		{"GET", "/settings", false, getSettings},
+		{"PATCH", "/settings", false, patchSettings},
+		{"GET", "/sessions", true, getSessions},
+		{"POST", "/sessions", true, postSession},
+		{"DELETE", "/sessions/{name}", true, deleteSession},
+		{"GET", "/orders", false, getOrders},
+		{"POST", "/orders", false, postOrder},
+		{"GET", "/orders/{id}", false, getOrder},
+		{"POST", "/orders/{id}/settle", false, postSettle},
+		{"POST", "/orders/{id}/refund", false, postRefund},
+		{"GET", "/notifications", false, getNotifications},
+		{"POST", "/notifications", false, postNotification},
+		{"POST", "/notifications/deliver", false, postDeliver},
+		{"POST", "/notifications/{id}/resend", false, postResend},
+		{"GET", "/faults", false, getFaults},
+		{"POST", "/faults", false, postFault},
+		{"DELETE", "/faults", false, deleteFaults},
+		{"GET", "/faults/{id}", false, getFault},
+		{"DELETE", "/faults/{id}", false, deleteFault},
+		{"POST", "/faults/{id}/release", false, postRelease},
+		{"PUT", "/chaos", false, putChaos},
+		{"DELETE", "/chaos", false, deleteChaos},
+		{"GET", "/messages", false, getMessages},
+		{"GET", "/messages/{id}", false, getMessage},
+		{"GET", "/messages/{id}/raw", false, getRaw},
+		{"POST", "/expect", false, postExpect},
+		{"GET", "/clock", false, getClock},
+		{"PUT", "/clock", false, putClock},
+		{"POST", "/clock/advance", false, postAdvance},
+		{"POST", "/reset", false, postReset},
+		{"GET", "/state", false, getState},
+		{"PUT", "/state", false, putState},
+		{"POST", "/state/save", true, postSave},
+		{"POST", "/drain", false, postDrain},
+		{"POST", "/stop", true, postStop},
+	}
+}
+
+// call is a request to the control API.
+type call struct {
+	*epoch
+	r    *http.Request
+	args map[string]string // from the path
+}
+
+// apiError is an error of the control API.
+type apiError struct {
+	status int
+	Error  struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Field   string `json:"field"`
+	} `json:"error"`
+	Actual  *int     `json:"actual,omitempty"`
+	Nearest []string `json:"nearest,omitempty"`
+}
+
+// failed is an apiError as a Go error.
+type failed struct{ *apiError }
+
+// Error returns the message.
+func (f failed) Error() string { return f.apiError.Error.Message }
+
+func failure(status int, code, field, format string, args ...any) failed {
+	e := &apiError{status: status}
+	e.Error.Code, e.Error.Field, e.Error.Message = code, field, fmt.Sprintf(format, args...)
+	return failed{e}
+}
+
+func invalid(field, format string, args ...any) error {
+	return failure(http.StatusUnprocessableEntity, "invalid", field, format, args...)
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	var f failed
+	if !errors.As(err, &f) {
+		f = failure(http.StatusUnprocessableEntity, "refused", "", "%s", trimmed(err))
+	}
+	writeJSON(w, f.status, f.apiError)
+}
+
+// writeJSON writes an object with "v" before its members.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil || len(text) < 2 || text[0] != '{' {
+		status = http.StatusInternalServerError
+		text = []byte(`{"error":{"code":"internal","message":"the answer cannot be encoded","field":""}}`)
+	}
+	if _, raw := v.(json.RawMessage); !raw {
+		separator := ","
+		if len(text) == 2 {
+			separator = ""
+		}
+		text = append([]byte(`{"v":1`+separator), text[1:]...)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a client that left is not told
+}
+
+// controlHandler checks where a request to the control API comes from, and answers it.
+func (m *Mock) controlHandler() http.Handler {
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, failure(http.StatusForbidden, "foreign_origin", "", "the request comes from another origin: see -cors"))
+	}))
+	for _, trusted := range m.opt.CORS {
+		_ = origin.AddTrustedOrigin(trusted) // CheckOrigins has checked it
+	}
+	inner := origin.Handler(http.HandlerFunc(m.answerControl))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		if err := m.checkHost(r.Host); err != nil {
+			writeError(w, err)
+			return
+		}
+		if from := r.Header.Get("Origin"); slices.Contains(m.opt.CORS, from) {
+			w.Header().Set("Access-Control-Allow-Origin", from)
+			w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+			w.Header().Add("Vary", "Origin")
+			if r.Method == http.MethodOptions {
+				w.Header().Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
+				w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		inner.ServeHTTP(w, r)
+	})
+}
+
+// CheckOrigins returns an error for an origin that Options.CORS cannot have.
+func CheckOrigins(origins []string) error {
+	for _, origin := range origins {
+		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
+			return errors.New("not an origin such as http://localhost:3000")
+		}
+	}
+	return nil
+}
+
+// checkHost accepts localhost, IP addresses and Options.Hosts: any other name that leads here would let a foreign site
+// send same-origin requests.
+func (m *Mock) checkHost(host string) error {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	known := func(name string) bool { return strings.EqualFold(name, host) }
+	if err == nil || slices.ContainsFunc(append([]string{"localhost"}, m.opt.Hosts...), known) {
+		return nil
+	}
+	return failure(http.StatusMisdirectedRequest, "unknown_host", "",
+		"the mock does not know this name of its own: start it with -hosts and the name")
+}
+
+func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
+	s, path := m.find(r.URL.Path)
+	if s == nil {
+		writeError(w, failure(http.StatusNotFound, "not_found", "name", "there is no such session"))
+		return
+	}
+	path = strings.TrimPrefix(path, "/_mock")
+	var allowed []string
+	for _, route := range routes() {
+		args, ok := match(route.pattern, path)
+		if !ok || route.main && s != m.main {
+			continue
+		}
+		if route.method != r.Method {
+			allowed = append(allowed, route.method)
+			continue
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxControl)
+		status, answer, err := route.handle(&call{s.current(), r, args})
+		switch raw, isText := answer.(rawText); {
+		case err != nil:
+			writeError(w, err)
+		case isText:
+			w.Header().Set("Content-Type", "application/octet-stream")
+			_, _ = w.Write(raw) // a client that left is not told
+		case status == http.StatusNoContent:
+			w.WriteHeader(status)
+		default:
+			writeJSON(w, status, answer)
+		}
+		return
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", strings.Join(allowed, " or ")))
+		return
+	}
+	writeError(w, failure(http.StatusNotFound, "not_found", "", "there is no such path: see /_mock/openapi.json"))
+}
+
+// rawText is an answer that is not JSON.
+type rawText []byte
+
+// match compares a path with a pattern such as "/orders/{id}".
+func match(pattern, path string) (args map[string]string, ok bool) {
+	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return nil, false
+	}
+	args = map[string]string{}
+	for i := range want {
+		if name, isArg := strings.CutPrefix(want[i], "{"); isArg {
+			args[strings.TrimSuffix(name, "}")] = have[i]
+		} else if want[i] != have[i] {
+			return nil, false
+		}
+	}
+	return args, true
+}
+
+// decode reads the body, which may be empty. An unknown name is an error.
+func (c *call) decode(into any) error {
+	body, err := io.ReadAll(c.r.Body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return failure(http.StatusRequestEntityTooLarge, "too_large", "", "the body has more than %d bytes", maxControl)
+	case err != nil:
+		return failure(http.StatusBadRequest, "body", "", "the body cannot be read")
+	}
+	contentType, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if contentType != "application/json" && (len(body) > 0 || contentType != "") {
+		return failure(http.StatusUnsupportedMediaType, "content_type", "", "the Content-Type is not application/json")
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return decodeError(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return failure(http.StatusBadRequest, "body", "", "something follows the JSON object")
+	}
+	return nil
+}
+
+func decodeError(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return failure(http.StatusBadRequest, "type", wrong.Field, "%s: not %s", wrong.Field, jsonType(wrong.Type.String()))
+	}
+	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+		field, _ := strconv.Unquote(name)
+		return failure(http.StatusBadRequest, "unknown_name", field, "unknown name %q", field)
+	}
+	return failure(http.StatusBadRequest, "body", "", "the body is not a JSON object")
+}
+
+func jsonType(goType string) string {
+	switch {
+	case strings.HasSuffix(goType, "string"):
+		return "a text"
+	case strings.HasSuffix(goType, "bool"):
+		return "true or false"
+	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "*int"), strings.HasPrefix(goType, "uint"):
+		return "a whole number"
+	}
+	return "of the right type"
+}
+
+func duration(field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, invalid(field, `%s: not a duration such as "2s"`, field)
+	}
+	return d, nil
+}
+
+func amount(field, text string) (paymentsvc.Amount, error) {
+	a, err := paymentsvc.ParseAmount(text)
+	if err != nil {
+		return a, invalid(field, `%s: not a decimal number as text, such as "10.50"`, field)
+	}
+	return a, nil
+}
+
+func statusName(text string) (paymentsvc.StatusName, error) {
+	s := paymentsvc.StatusName(text)
+	if !s.Known() {
+		return s, invalid("status", "status: not one of PENDING, SUCCESS and FAILURE")
+	}
+	return s, nil
+}
+
+func (c *call) number(name string) (int, error) {
+	n, err := strconv.Atoi(c.args[name])
+	if err != nil {
+		return 0, failure(http.StatusNotFound, "not_found", name, "not a number")
+	}
+	return n, nil
+}

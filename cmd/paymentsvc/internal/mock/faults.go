@@ -1,0 +1,300 @@
+package mock
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// fault is a rule of the fake, with a filter and what it struck.
+type fault struct {
+	ID    int
+	In    faultIn
+	rule  *paymentsvctest.Rule
+	which paymentsvctest.Which
+
+	// The fake calls strikes with its own lock held, so nothing may call the fake with e.mu held.
+	seen   int
+	struck []int
+	hold   chan struct{} // nil unless the fault holds
+}
+
+// faultIn is how a fault is set.
+type faultIn struct {
+	On    string `json:"on"` // an endpoint, an event, "" for all requests, "notifications" for all events
+	Which string `json:"which"`
+	N     int    `json:"n"`
+	Fault string `json:"fault"`
+	Where filter `json:"where"`
+}
+
+// faultOut is how it is shown.
+type faultOut struct {
+	ID     int    `json:"id"`
+	On     string `json:"on"`
+	Which  string `json:"which"`
+	Fault  string `json:"fault"`
+	Hits   int    `json:"hits"`
+	Struck []int  `json:"struck"` // the messages; of notifications nothing is known
+}
+
+func (e *epoch) faultOut(f *fault) faultOut {
+	e.mu.Lock()
+	struck := append([]int{}, f.struck...)
+	e.mu.Unlock()
+	return faultOut{f.ID, f.In.On, f.which.String(), f.In.Fault, f.rule.Hits(), struck}
+}
+
+func endpoints() []string {
+	return []string{
+		paymentsvctest.InitPayment, "init_payment/card", "init_payment/sbp", "init_payment/crypto", "init_payment/mc",
+		paymentsvctest.StatusPayment, paymentsvctest.InitPayout, paymentsvctest.StatusPayout,
+		paymentsvctest.InitForm, paymentsvctest.InitInvoice, paymentsvctest.GetBalance,
+	}
+}
+
+func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "paymentsvctest: ", "") }
+
+// addFault checks a fault and sets it.
+func (e *epoch) addFault(given faultIn) (*fault, error) {
+	f := &fault{In: given}
+	if err := given.Where.only(); err != nil {
+		return nil, err
+	}
+	n := max(given.N, 1)
+	switch cmp.Or(given.Which, "every") {
+	case "every":
+		f.which = paymentsvctest.Every()
+	case "first":
+		f.which = paymentsvctest.First(n)
+	case "nth":
+		f.which = paymentsvctest.Nth(n)
+	default:
+		return nil, invalid("which", "which: not every, first or nth")
+	}
+	if given.N < 0 || given.N > 0 && f.which.String() == paymentsvctest.Every().String() {
+		return nil, invalid("n", "n: a number from 1 on, for first and nth")
+	}
+	e.mu.Lock()
+	e.faultCount++
+	f.ID = e.faultCount
+	e.mu.Unlock()
+	isEvent := slices.Contains(events(), given.On)
+	switch {
+	case isEvent || given.On == "notifications":
+		parsed, err := paymentsvctest.ParseNotificationFault(given.Fault)
+		if err != nil {
+			return nil, invalid("fault", "%s", trimmed(err))
+		}
+		event := paymentsvc.EventType("")
+		if isEvent {
+			event = paymentsvc.EventType(given.On)
+		}
+		f.rule = e.fake.FaultNotificationsWhere(event, func(n paymentsvctest.Notification) bool {
+			return given.Where.fits(n.ProjectID, n.UserData, n.OrderID)
+		}, f.which, parsed)
+	case given.On != "" && !slices.Contains(endpoints(), given.On):
+		return nil, invalid("on", "on: no such endpoint or event")
+	default:
+		parsed, err := f.parse()
+		if err != nil {
+			return nil, err
+		}
+		strikes := func(r *http.Request) bool { return e.strikes(f, r) }
+		f.rule = e.fake.FaultWhere(given.On, strikes, paymentsvctest.Every(), parsed)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults = append(e.faults, f)
+	return f, nil
+}
+
+// parse reads the text of a fault of requests. "hold before" and "hold after" last until they are released.
+func (f *fault) parse() (paymentsvctest.Fault, error) {
+	when, holds := strings.CutPrefix(f.In.Fault, "hold ")
+	if holds && (when == "before" || when == "after") {
+		f.hold = make(chan struct{})
+		if when == "after" {
+			return paymentsvctest.Hold(paymentsvctest.AfterCommit, f.hold), nil
+		}
+		return paymentsvctest.Hold(paymentsvctest.BeforeCommit, f.hold), nil
+	}
+	parsed, err := paymentsvctest.ParseFault(f.In.Fault)
+	if err != nil {
+		return parsed, invalid("fault", "%s", trimmed(err))
+	}
+	return parsed, nil
+}
+
+// strikes counts the requests that the filter lets through, and notes which the fault strikes.
+func (e *epoch) strikes(f *fault, r *http.Request) bool {
+	m := messageOf(r.Context())
+	if m == nil {
+		return false
+	}
+	e.journal.mu.Lock()
+	fits := f.In.Where.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+	e.journal.mu.Unlock()
+	if !fits {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f.seen++
+	n := max(f.In.N, 1)
+	strikes := f.In.Which == "" || f.In.Which == "every" ||
+		f.In.Which == "first" && f.seen <= n || f.In.Which == "nth" && f.seen == n
+	if strikes {
+		f.struck = append(f.struck, m.Seq)
+		e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
+	}
+	return strikes
+}
+
+func (e *epoch) listFaults() []*fault {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.faults)
+}
+
+func (c *call) fault() (*fault, error) {
+	id, err := c.number("id")
+	if err != nil {
+		return nil, err
+	}
+	return c.faultByID(id)
+}
+
+func (e *epoch) faultByID(id int) (*fault, error) {
+	for _, f := range e.listFaults() {
+		if f.ID == id {
+			return f, nil
+		}
+	}
+	return nil, failure(http.StatusNotFound, "not_found", "id", "there is no such fault")
+}
+
+// removeFault ends a fault, and what it holds.
+func (e *epoch) removeFault(f *fault) {
+	f.rule.Remove()
+	e.release(f)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults = slices.DeleteFunc(e.faults, func(other *fault) bool { return other == f })
+}
+
+func (e *epoch) release(f *fault) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f.hold != nil {
+		close(f.hold)
+		f.hold = nil
+	}
+}
+
+func (e *epoch) clearFaults() {
+	for _, f := range e.listFaults() {
+		e.removeFault(f)
+	}
+	e.setChaos(nil)
+}
+
+func getFaults(c *call) (int, any, error) {
+	faults := c.listFaults()
+	list := make([]faultOut, 0, len(faults))
+	for _, f := range faults {
+		list = append(list, c.faultOut(f))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return http.StatusOK, struct {
+		Faults []faultOut `json:"faults"`
+		Chaos  *chaosView `json:"chaos"`
+	}{list, c.chaos}, nil
+}
+
+func postFault(c *call) (int, any, error) {
+	var given faultIn
+	if err := c.decode(&given); err != nil {
+		return 0, nil, err
+	}
+	f, err := c.addFault(given)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusCreated, c.faultOut(f), nil
+}
+
+func getFault(c *call) (int, any, error) {
+	f, err := c.fault()
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, c.faultOut(f), nil
+}
+
+func deleteFault(c *call) (int, any, error) {
+	f, err := c.fault()
+	if err != nil {
+		return 0, nil, err
+	}
+	c.removeFault(f)
+	return http.StatusNoContent, nil, nil
+}
+
+func deleteFaults(c *call) (int, any, error) {
+	c.clearFaults()
+	return http.StatusNoContent, nil, nil
+}
+
+func postRelease(c *call) (int, any, error) {
+	f, err := c.fault()
+	if err != nil {
+		return 0, nil, err
+	}
+	c.release(f)
+	return http.StatusOK, c.faultOut(f), nil
+}
+
+// chaosView is the chaos at work.
+type chaosView struct {
+	Seed  uint64 `json:"seed"`
+	OneIn int    `json:"one_in"`
+}
+
+// setChaos starts chaos, or ends it for nil.
+func (e *epoch) setChaos(given *chaosView) *chaosView {
+	c := paymentsvctest.Chaos{Faults: []paymentsvctest.Fault{}, NotificationFaults: []paymentsvctest.NotificationFault{}}
+	if given != nil {
+		const exact = 1 << 53                                                                         // in every JSON parser
+		c = paymentsvctest.Chaos{Seed: cmp.Or(given.Seed, rand.Uint64N(exact)+1), OneIn: given.OneIn} //nolint:gosec // no secret
+	}
+	seed := e.fake.Chaos(c)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.chaos = nil; given != nil {
+		e.chaos = &chaosView{seed, given.OneIn}
+	}
+	return e.chaos
+}
+
+func putChaos(c *call) (int, any, error) {
+	given := chaosView{OneIn: 4}
+	if err := c.decode(&given); err != nil {
+		return 0, nil, err
+	}
+	if given.OneIn < 1 {
+		return 0, nil, invalid("one_in", "one_in: not a number from 1 on")
+	}
+	return http.StatusOK, c.setChaos(&given), nil
+}
+
+func deleteChaos(c *call) (int, any, error) {
+	c.setChaos(nil)
+	return http.StatusNoContent, nil, nil
+}

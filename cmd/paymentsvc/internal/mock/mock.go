@@ -1,0 +1,289 @@
+// Package mock is the mock server of the command line: package paymentsvctest with an address, a control API for tests
+// in any language, a payment page for payers and a page for people.
+//
+// Paths: the interface is below Options.BasePath; /_mock is the control API, which /_mock/openapi.json describes; /pay
+// the payment page; /ui the page for people. Below /s/{name} is a session with the same four: a fake of its own.
+package mock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// Options configure a [Mock]. PartnerID, Projects, Scheme and Origin are required.
+type Options struct {
+	// PartnerID, Projects, Scheme, BasePath, Tolerance, Repeated and the two error fields are those of paymentsvctest.Config.
+	PartnerID               int64
+	Projects                []paymentsvctest.Project
+	Scheme                  paymentsvc.Scheme
+	BasePath                string
+	Tolerance               time.Duration
+	Repeated                paymentsvctest.Repeated
+	ErrorCode, ErrorMessage string
+	// SchemeText is the text form of Scheme, for people.
+	SchemeText string
+	// Notify is the address of notifications, "" for nowhere.
+	Notify string
+	// Script are scripted outcomes, see [CheckScript].
+	Script []string
+	// Origin is the address that the mock is reached at, such as "http://127.0.0.1:8080".
+	Origin string
+	// Hosts are the names, besides localhost and IP addresses, by which control API and pages may be addressed.
+	Hosts []string
+	// CORS are the origins whose scripts may use the control API.
+	CORS []string
+	// ShowBodies shows card data and destinations in messages.
+	ShowBodies bool
+	// JournalBytes bounds the messages that are kept; 0 means 64 MiB.
+	JournalBytes int
+	// MaxSessions bounds the sessions; 0 means 100.
+	MaxSessions int
+	// StateFile, if not "", is where [Mock.SaveState] writes.
+	StateFile string
+	// Chosen says who chose a setting, by its name: "flag", "variable" or "file". What is missing is the mock's choice.
+	Chosen map[string]string
+	// Version is the program's.
+	Version string
+	// Stop, if not nil, is called by POST /_mock/stop.
+	Stop func()
+	// Logf, if not nil, is called with a line for each message.
+	Logf func(format string, args ...any)
+}
+
+// Mock is the mock server, an http.Handler. Make it with [New] and close it at the end. It is safe for concurrent use.
+type Mock struct {
+	opt     Options
+	main    *session
+	control http.Handler
+	pages   http.Handler
+	client  *http.Transport // of notifications
+
+	mu       sync.Mutex
+	sessions map[string]*session
+	stopping bool
+}
+
+// New returns a Mock. It returns an error for options that are not complete.
+func New(opt Options) (*Mock, error) {
+	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
+	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true}, sessions: map[string]*session{}}
+	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
+		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
+			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
+		}
+	}
+	var err error
+	if m.main, err = m.newSession("", opt); err != nil {
+		return nil, err
+	}
+	m.control, m.pages = m.controlHandler(), m.pagesHandler()
+	return m, nil
+}
+
+// Close ends everything that is in flight.
+func (m *Mock) Close() {
+	m.main.close()
+	for _, s := range m.list() {
+		s.close()
+	}
+	m.client.CloseIdleConnections()
+}
+
+// ServeHTTP answers a request to the interface, the control API or a page.
+func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s, path := m.find(r.URL.Path)
+	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); {
+	case first == "_mock":
+		m.control.ServeHTTP(w, r)
+	case s == nil:
+		writeError(w, failure(http.StatusNotFound, "not_found", "name", "there is no such session"))
+	case first == "ui", first == "pay", (path == "/" || path == "/favicon.ico") && r.Method != http.MethodPost:
+		m.pages.ServeHTTP(w, r)
+	default:
+		s.serve(w, r)
+	}
+}
+
+// find returns the session of a path, nil for an unknown one, and the path in it.
+func (m *Mock) find(path string) (*session, string) {
+	rest, named := strings.CutPrefix(path, "/s/")
+	if !named {
+		return m.main, path
+	}
+	name, below, _ := strings.Cut(rest, "/")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sessions[name], "/" + below
+}
+
+func (m *Mock) list() []*session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return strings.Compare(a.name, b.name) })
+}
+
+// Stopping makes /_mock/health answer 503, and leaves what is scheduled to the saved state.
+func (m *Mock) Stopping() {
+	for _, s := range append(m.list(), m.main) {
+		s.current().clock.close()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopping = true
+}
+
+// Drain waits until no request and no notification of any session is in flight. It returns an error if ctx ends first.
+func (m *Mock) Drain(ctx context.Context) error {
+	for _, s := range append(m.list(), m.main) {
+		if err := s.current().journal.idle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// session is a fake with a journal, below an address of its own.
+type session struct {
+	name, prefix string
+	mock         *Mock
+	opt          Options
+
+	mu     sync.Mutex
+	number int // of the epoch
+	epoch  *epoch
+	notify string
+	script []scripted
+}
+
+// epoch is a session between two resets. What belongs to an earlier epoch cannot reach a later one.
+type epoch struct {
+	*session
+	number  int
+	fake    *paymentsvctest.Server
+	journal *journal
+	clock   *clock
+	ctx     context.Context
+	end     context.CancelFunc
+
+	mu         sync.Mutex
+	faults     []*fault
+	faultCount int
+	chaos      *chaosView
+}
+
+func (m *Mock) newSession(name string, opt Options) (*session, error) {
+	s := &session{name: name, mock: m, opt: opt, notify: opt.Notify}
+	if name != "" {
+		s.prefix = "/s/" + name
+	}
+	var err error
+	if s.script, err = parseScript(opt.Script); err != nil {
+		return nil, err
+	}
+	if err := checkReceiver(opt.Notify); err != nil {
+		return nil, fmt.Errorf("notify: %w", err)
+	}
+	s.epoch, err = s.newEpoch(paymentsvctest.State{})
+	return s, err
+}
+
+// newEpoch starts an epoch with the books of a state.
+func (s *session) newEpoch(state paymentsvctest.State) (*epoch, error) {
+	s.number++
+	e := &epoch{session: s, number: s.number}
+	e.ctx, e.end = context.WithCancel(context.Background())
+	e.journal = &journal{bound: s.opt.JournalBytes, log: s.opt.Logf}
+	e.clock = newClock(e.fallDue)
+	fake, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: s.opt.PartnerID, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
+		BasePath: s.prefix + s.opt.BasePath, Pages: s.opt.Origin + s.prefix + "/pay/", Now: e.clock.stamp,
+		Tolerance: s.opt.Tolerance, Repeated: s.opt.Repeated, ErrorCode: s.opt.ErrorCode, ErrorMessage: s.opt.ErrorMessage,
+		ExplainSignatures: true, Check: e.declined, OnStart: e.started, OnChecked: e.checked,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.fake = fake
+	e.receive(s.notify)
+	return e, fake.Restore(state)
+}
+
+func (s *session) current() *epoch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epoch
+}
+
+// reset replaces the epoch, and returns how many messages it cut off. nil keeps nothing but the ids.
+func (s *session) reset(state *paymentsvctest.State) (number, cutOff int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.epoch
+	next := paymentsvctest.State{LastOrder: old.fake.State().LastOrder}
+	if state != nil {
+		next = *state
+		next.LastOrder = max(next.LastOrder, old.fake.State().LastOrder)
+	}
+	fresh, err := s.newEpoch(next)
+	if err != nil {
+		return 0, 0, err
+	}
+	fresh.journal.startAt(old.journal.last())
+	cutOff = old.journal.inFlight()
+	old.close()
+	s.epoch = fresh
+	return fresh.number, cutOff, nil
+}
+
+func (s *session) close() { s.current().close() }
+
+func (e *epoch) close() {
+	e.end()
+	e.clock.close()
+	e.fake.Close()
+	e.journal.close()
+}
+
+// receive sets the receiver of notifications.
+func (e *epoch) receive(address string) {
+	if address == "" {
+		e.fake.SetReceiver(paymentsvctest.Receiver{})
+		return
+	}
+	e.fake.SetReceiver(paymentsvctest.ToURL(address).Via(&outgoing{e}))
+}
+
+// settings returns what can change while the mock runs.
+func (s *session) settings() (notify string, script []scripted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notify, s.script
+}
+
+// change sets what is not nil.
+func (s *session) change(notify *string, script []scripted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if notify != nil {
+		s.notify = *notify
+		s.epoch.receive(s.notify)
+	}
+	if script != nil {
+		s.script = script
+	}
+}
+
+func validName(name string) bool {
+	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`).MatchString(name)
+}

@@ -1,0 +1,617 @@
+package mock
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+const (
+	secret = "the-secret-of-the-mock-tests"
+	card   = "4111111111111111"
+	first  = "00000000-0000-4000-8000-000000000001"
+	second = "00000000-0000-4000-8000-000000000002"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func scheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
+}
+
+// running is a mock at an address, and a client of its main session.
+type running struct {
+	t    *testing.T
+	mock *Mock
+	url  string
+	*paymentsvc.Client
+	http http.Client
+}
+
+// start starts a mock until the test ends.
+func start(t *testing.T, change func(*Options)) *running {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	opt := Options{
+		PartnerID: 1, Projects: []paymentsvctest.Project{{ID: 2, Secret: secret, OldSecret: "old"}, {ID: 3, Secret: "another"}},
+		Scheme: scheme(), SchemeText: `hex(timestamp "." body)`, ErrorCode: "error_code", ErrorMessage: "error_message",
+		Origin: "http://" + server.Listener.Addr().String(), Repeated: paymentsvctest.NewOrder,
+	}
+	if change != nil {
+		change(&opt)
+	}
+	m, err := New(opt)
+	require.NoError(t, err)
+	server.Config.Handler = m
+	server.Start()
+	t.Cleanup(func() {
+		m.Close()
+		server.Close()
+	})
+	r := &running{t: t, mock: m, url: server.URL, http: http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(r.http.CloseIdleConnections)
+	r.Client = r.client(server.URL, 2, secret)
+	return r
+}
+
+func (r *running) client(base string, project int64, key paymentsvc.Secret) *paymentsvc.Client {
+	r.t.Helper()
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key, SecretEndsInLineBreak: strings.HasSuffix(string(key), "\n")})
+	require.NoError(r.t, err)
+	client, err := paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: base, PartnerID: 1, ProjectID: project, Signer: signer, DecodeError: paymentsvc.ErrorFields("error_code", "error_message"),
+	})
+	require.NoError(r.t, err)
+	r.t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func pay(c *paymentsvc.Client, userData, amount string) (*paymentsvc.InitPaymentResponse, error) {
+	return c.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+		Amount: paymentsvc.MustParseAmount(amount), UserData: userData, CardData: map[string]string{"number": card},
+	})
+}
+
+func (r *running) pay(userData string) *paymentsvc.InitPaymentResponse {
+	r.t.Helper()
+	resp, err := pay(r.Client, userData, "10.50")
+	require.NoError(r.t, err)
+	return resp
+}
+
+// said is the message of the service's error.
+func said(err error) string {
+	if e, ok := errors.AsType[*paymentsvc.ServiceError](err); ok {
+		return e.Message
+	}
+	return "no service error"
+}
+
+// do makes a request to any path, and returns the status and the body.
+func (r *running) do(method, path, body string, headers ...string) (*http.Response, string) {
+	r.t.Helper()
+	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	if req.Header.Get("Host") != "" {
+		req.Host = req.Header.Get("Host")
+	}
+	resp, err := r.http.Do(req)
+	require.NoError(r.t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(r.t, err)
+	require.NoError(r.t, resp.Body.Close())
+	return resp, string(text)
+}
+
+// ask calls the control API of the main session, and returns the answer, which must have the status.
+func (r *running) ask(status int, method, path, body string) map[string]any {
+	r.t.Helper()
+	return r.askAt("", status, method, path, body)
+}
+
+func (r *running) askAt(prefix string, status int, method, path, body string) map[string]any {
+	r.t.Helper()
+	resp, text := r.do(method, prefix+"/_mock"+path, body)
+	require.Equal(r.t, status, resp.StatusCode, "%s %s: %s", method, path, text)
+	if status == http.StatusNoContent {
+		return nil
+	}
+	var answer map[string]any
+	require.NoError(r.t, json.Unmarshal([]byte(text), &answer), text)
+	require.EqualValues(r.t, 1, answer["v"])
+	return answer
+}
+
+// expect returns the text of the error, "" if the expectation is met.
+func (r *running) expect(body string) string {
+	r.t.Helper()
+	resp, text := r.do("POST", "/_mock/expect", body)
+	if resp.StatusCode == http.StatusOK {
+		return ""
+	}
+	var e apiError
+	require.NoError(r.t, json.Unmarshal([]byte(text), &e))
+	return e.Error.Code + ": " + e.Error.Message
+}
+
+// inbox receives notifications, and keeps what each was.
+type inbox struct {
+	*httptest.Server
+	mu  sync.Mutex
+	got []string
+}
+
+func receive(t *testing.T) *inbox {
+	t.Helper()
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute})
+	require.NoError(t, err)
+	b := &inbox{}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := webhook.ParseRequest(r)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err != nil {
+			b.got = append(b.got, "rejected")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		b.got = append(b.got, fmt.Sprintf("%s %s of %s", n.Event, n.StatusDescription, n.Amount))
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+func (b *inbox) taken() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	got := b.got
+	b.got = nil
+	return got
+}
+
+func TestControlSettlesRefundsAndNotifies(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL + "/n?token=tok-7" })
+	require.Equal(t, r.url+"/pay/payment/"+first, r.pay("order-1").RedirectURL)
+
+	answer := r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	require.Equal(t, "SUCCESS", answer["order"].(map[string]any)["status"])
+	require.Equal(t, true, answer["deliveries"].([]any)[0].(map[string]any)["accepted"])
+	r.ask(200, "POST", "/orders/"+first+"/refund", `{"amount":"2"}`)
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 2"}, box.taken())
+	r.ask(409, "POST", "/orders/"+first+"/settle", `{"status":"FAILURE"}`)
+	r.ask(409, "POST", "/orders/"+first+"/refund", `{"amount":"9"}`)
+	require.Equal(t, "10.50", r.ask(200, "GET", "/orders?user_data=order-1&kind=payment&project_id=2", "")["orders"].([]any)[0].(map[string]any)["amount"])
+	require.Empty(t, r.ask(200, "GET", "/orders?status=PENDING", "")["orders"])
+	require.NotContains(t, fmt.Sprint(r.ask(200, "GET", "/settings", ""), r.ask(200, "GET", "/messages", "")), "tok-7")
+
+	r.pay("order-2")
+	r.ask(200, "POST", "/orders/"+second+"/settle", `{"status":"FAILURE","notify":false}`)
+	r.ask(200, "POST", "/notifications/deliver", "")
+	require.Empty(t, box.taken(), "nobody was to be told")
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":["forged","repeated 1"]}`)
+	require.Equal(t, []string{"rejected", "payment.status_changed FAILURE of 10.50", "payment.status_changed FAILURE of 10.50"}, box.taken())
+	r.ask(200, "POST", "/notifications", `{"body":"{\"event\":\"x\"}"}`)
+	require.Equal(t, []string{"rejected"}, box.taken(), "signed, but no notification")
+	require.Equal(t, "o-9", r.ask(201, "POST", "/orders", `{"order_id":"o-9","amount":"5.00","user_data":"seeded","status":"SUCCESS"}`)["order"].(map[string]any)["order_id"])
+	r.ask(409, "POST", "/orders", `{"order_id":"o-9","amount":"5.00"}`)
+	balance, err := r.GetBalance(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "13.50", balance.PayoutBalance.String(), "a seeded order counts")
+}
+
+func TestControlResendsMessages(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.pay("order-1")
+	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	body := `{\"event\":\"payment.status_changed\",\"order_id\":\"o\",\"status\":1,\"status_description\":\"PENDING\",\"status_code\":1,\"amount\":1.0}`
+	seq := r.ask(200, "POST", "/notifications", `{"body":"`+body+`","timestamp":"`+hour+`"}`)["messages"].([]any)[0]
+	require.Equal(t, []string{"rejected"}, box.taken(), "too old")
+	r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), `{"sign":"as_sent"}`)
+	require.Equal(t, []string{"rejected"}, box.taken(), "as old as before")
+	r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
+	require.Equal(t, []string{"payment.status_changed PENDING of 1.0"}, box.taken())
+	r.ask(422, "POST", "/notifications/1/resend", "")
+}
+
+func TestControlErrors(t *testing.T) {
+	r := start(t, func(o *Options) { o.CORS, o.Hosts = []string{"http://app.example"}, []string{"mock"} })
+	for _, test := range []struct {
+		method, path, body, header, value string
+		status                            int
+		code, field                       string
+	}{
+		{"POST", "/orders", `{"amuont":"1"}`, "", "", 400, "unknown_name", "amuont"},
+		{"POST", "/orders", `{"amount":1}`, "", "", 400, "type", "amount"},
+		{"POST", "/orders", `{"amount"`, "", "", 400, "body", ""},
+		{"POST", "/orders", `{"amount":"1"} {}`, "", "", 400, "body", ""},
+		{"POST", "/orders", `{"amount":"one"}`, "", "", 422, "invalid", "amount"},
+		{"GET", "/orders?user_date=1", "", "", "", 400, "unknown_name", "user_date"},
+		{"GET", "/orders?limit=0", "", "", "", 400, "type", "limit"},
+		{"POST", "/orders", `{"amount":"1"}`, "Origin", "http://evil.example", 403, "foreign_origin", ""},
+		{"GET", "/nothing", "", "", "", 404, "not_found", ""},
+		{"GET", "/orders/none", "", "", "", 404, "not_found", "id"},
+		{"DELETE", "/orders", "", "", "", 405, "method", ""},
+		{"GET", "/reset", "", "", "", 405, "method", ""},
+		{"POST", "/orders", strings.Repeat(" ", maxControl+1), "", "", 413, "too_large", ""},
+		{"POST", "/orders", `{"amount":"1"}`, "Content-Type", "text/plain", 415, "content_type", ""},
+		{"GET", "/health", "", "Host", "rebound.example", 421, "unknown_host", ""},
+		{"POST", "/faults", `{"fault":"melt"}`, "", "", 422, "invalid", "fault"},
+		{"POST", "/faults", `{"on":"init","fault":"reset"}`, "", "", 422, "invalid", "on"},
+		{"POST", "/faults", `{"n":2,"fault":"reset"}`, "", "", 422, "invalid", "n"},
+		{"POST", "/orders/none/settle", `{"status":"DONE"}`, "", "", 422, "invalid", "status"},
+		{"POST", "/notifications/deliver", "", "", "", 422, "invalid", "to"},
+		{"PATCH", "/settings", `{"notify":"ftp://x"}`, "", "", 422, "invalid", "notify"},
+		{"PATCH", "/settings", `{"script":["amount=1: DONE"]}`, "", "", 422, "invalid", "script"},
+		{"POST", "/sessions", `{"name":"a/b"}`, "", "", 422, "invalid", "name"},
+		{"POST", "/expect", `{"that":"refunded"}`, "", "", 422, "invalid", "that"},
+		{"POST", "/expect", `{"that":"all_signed","count":1}`, "", "", 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","valid":true}`, "", "", 422, "invalid", "valid"},
+		{"POST", "/expect", `{"that":"messages","kind":"payment"}`, "", "", 422, "invalid", "kind"},
+		{"GET", "/orders?direction=in", "", "", "", 422, "invalid", "direction"},
+		{"GET", "/messages?kind=payout", "", "", "", 422, "invalid", "kind"},
+		{"POST", "/faults", `{"fault":"reset","where":{"status":"SUCCESS"}}`, "", "", 422, "invalid", "status"},
+		{"POST", "/faults", `{"fault":"reset","where":{"user":"a"}}`, "", "", 400, "unknown_name", "user"},
+		{"GET", "/messages?wait=2m", "", "", "", 422, "invalid", "wait"},
+		{"GET", "/messages/1/raw", "", "", "", 404, "not_found", "id"},
+		{"PUT", "/clock", `{"now":"2001-01-01T00:00:00Z"}`, "", "", 422, "invalid", "now"},
+		{"PUT", "/state", `{"v":2}`, "", "", 422, "invalid", "v"},
+		{"POST", "/state/save", "", "", "", 422, "invalid", ""},
+	} {
+		headers := []string{}
+		if test.header != "" {
+			headers = append(headers, test.header, test.value)
+		}
+		resp, text := r.do(test.method, "/_mock"+test.path, test.body, headers...)
+		var e apiError
+		require.NoError(t, json.Unmarshal([]byte(text), &e), text)
+		require.Equal(t, []any{test.status, test.code, test.field}, []any{resp.StatusCode, e.Error.Code, e.Error.Field}, "%s %s: %s", test.method, test.path, text)
+		require.Equal(t, test.status == 405, resp.Header.Get("Allow") != "")
+		require.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
+	}
+	resp, _ := r.do("OPTIONS", "/_mock/orders", "", "Origin", "http://app.example")
+	require.Equal(t, "http://app.example", resp.Header.Get("Access-Control-Allow-Origin"))
+	resp, _ = r.do("POST", "/_mock/orders", `{"amount":"1"}`, "Origin", "http://app.example", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, 201, resp.StatusCode)
+	resp, _ = r.do("GET", "/_mock/health", "", "Host", "mock:8080")
+	require.Equal(t, 200, resp.StatusCode)
+	resp, _ = r.do("GET", "/s/none/_mock/health", "")
+	require.Equal(t, 404, resp.StatusCode)
+	resp, _ = r.do("GET", "/ui/", "", "Host", "rebound.example")
+	require.Equal(t, 421, resp.StatusCode)
+}
+
+func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	id := r.ask(201, "POST", "/faults", `{"on":"init_payment","which":"nth","n":2,"fault":"drop after","where":{"user_data_prefix":"mine-"}}`)["id"]
+	r.pay("other-1")
+	r.pay("mine-1")
+	r.pay("other-2")
+	_, err := pay(r.Client, "mine-2", "1")
+	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	r.pay("mine-3")
+	fault := r.ask(200, "GET", fmt.Sprintf("/faults/%v", id), "")
+	require.EqualValues(t, 1, fault["hits"])
+	require.Equal(t, []any{4.0}, fault["struck"])
+	require.Empty(t, r.expect(fmt.Sprintf(`{"that":"fault_hits","fault_id":%v,"count":1}`, id)))
+	require.Empty(t, r.expect(`{"that":"started","user_data":"mine-2","count":1}`), "it was carried out")
+	r.ask(200, "POST", "/drain", "") // the client may see the end of the connection first
+	message := r.ask(200, "GET", "/messages/4", "")["message"].(map[string]any)
+	require.Equal(t, []any{"broken", []any{id}, true}, []any{message["state"], message["faults"], message["signature"].(map[string]any)["valid"]})
+
+	r.ask(201, "POST", "/faults", `{"on":"notifications","fault":"lost","where":{"user_data":"mine-1"}}`)
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	r.ask(200, "POST", "/orders/"+second+"/settle", `{"status":"SUCCESS"}`)
+	require.Len(t, box.taken(), 1, "only that of other-1")
+
+	hold := r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hold before"}`)["id"]
+	done := make(chan error)
+	go func() {
+		_, err := r.GetBalance(context.Background())
+		done <- err
+	}()
+	require.Len(t, r.ask(200, "GET", "/messages?endpoint=get_balance&wait=20s", "")["messages"], 1, "counted on arrival")
+	r.ask(409, "POST", "/drain", `{"timeout":"1ms"}`)
+	r.ask(200, "POST", fmt.Sprintf("/faults/%v/release", hold), "")
+	require.NoError(t, <-done)
+	r.ask(200, "POST", "/drain", "")
+	require.EqualValues(t, 7, r.ask(200, "PUT", "/chaos", `{"seed":7,"one_in":1}`)["seed"])
+	r.ask(204, "DELETE", "/faults", "")
+	require.Nil(t, r.ask(200, "GET", "/faults", "")["chaos"])
+	r.pay("order-after-chaos")
+}
+
+func TestExpectSaysWhatIsMissing(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.pay("order-1")
+	require.Equal(t, `not_met: 1 orders started for user_data "order-1", want 2 or more`, r.expect(`{"that":"started","user_data":"order-1","at_least":2}`))
+	require.Equal(t, `not_met: 0 orders started for user_data "order-2", want 1`, r.expect(`{"that":"started","user_data":"order-2","count":1}`))
+	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]), `user_data "order-1"`)
+	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
+	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
+	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`)+r.expect(`{"that":"forgeries_refused"}`))
+
+	met := make(chan string)
+	go func() { met <- r.expect(`{"that":"delivered","user_data":"order-1","within":"20s"}`) }()
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	require.Empty(t, <-met)
+
+	_, err := pay(r.client(r.url, 2, secret+"\n"), "order-3", "1")
+	require.Contains(t, said(err), "signed with the secret and a line break")
+	require.Equal(t, "not_met: 1 requests with a wrong signature, want 0", r.expect(`{"that":"all_signed"}`))
+	require.Equal(t, "not_met: 1 requests rejected, want 0", r.expect(`{"that":"none_rejected"}`))
+	require.Empty(t, r.expect(`{"that":"none_rejected","user_data":"order-1"}`), "a filter serves parallel tests")
+	last := r.ask(200, "GET", "/messages?valid=false", "")["messages"].([]any)[0].(map[string]any)
+	require.Contains(t, last["signature"].(map[string]any)["reason"], "line break")
+	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "nobody"})
+	require.Error(t, err)
+	require.Empty(t, r.expect(`{"that":"none_rejected","user_data":"nobody"}`), "no such order is an answer")
+
+	careless := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer careless.Close()
+	r.ask(200, "PATCH", "/settings", `{"notify":"`+careless.URL+`"}`)
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
+	require.Equal(t, "not_met: 1 forgeries accepted, want 0", r.expect(`{"that":"forgeries_refused"}`))
+	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":2}`), "a forgery is no delivery")
+}
+
+func TestExpectNeverPassesOnAHole(t *testing.T) {
+	r := start(t, func(o *Options) { o.JournalBytes = 4000 })
+	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hang before"}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := r.GetBalance(ctx)
+		left <- err
+	}()
+	r.ask(200, "GET", "/messages?endpoint=get_balance&wait=20s", "")
+	defer func() {
+		cancel()
+		require.Error(t, <-left)
+	}()
+	_, err := pay(r.client(r.url, 2, "wrong"), "wrong", "1")
+	require.Error(t, err)
+	for range 10 {
+		r.pay("order-1")
+	}
+	answer := r.ask(200, "GET", "/messages", "")
+	require.Positive(t, answer["evicted"])
+	require.Less(t, len(answer["messages"].([]any)), 10)
+	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
+		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
+	}
+	require.Empty(t, r.expect(`{"that":"messages","at_least":1}`), "more could only help")
+	require.Empty(t, r.expect(`{"that":"all_signed","after":11}`))
+	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":10}`), "orders are never evicted")
+	r.ask(410, "GET", "/messages/2", "")
+	require.Equal(t, "in_flight", r.ask(200, "GET", "/messages/1", "")["message"].(map[string]any)["state"], "nor is what is in flight")
+}
+
+func TestMessagesHideCardDataAndDestinations(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		r := start(t, func(o *Options) { o.ShowBodies = shown })
+		r.pay("order-1")
+		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
+		require.NoError(t, err)
+		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card} {
+			r.do("POST", "/init_payment/card", body)
+		}
+		bodies := ""
+		for _, m := range r.ask(200, "GET", "/messages", "")["messages"].([]any) {
+			require.Equal(t, !shown, m.(map[string]any)["masked"])
+			body, err := base64.StdEncoding.DecodeString(m.(map[string]any)["body_base64"].(string))
+			require.NoError(t, err)
+			bodies += string(body)
+		}
+		require.Equal(t, shown, strings.Contains(bodies, card))
+		require.Contains(t, bodies, `"amount":10.50,"user_data":"order-1"`)
+		_, page := r.do("GET", "/ui/", "")
+		require.Equal(t, shown, strings.Contains(page, card))
+		require.NotContains(t, fmt.Sprint(r.ask(200, "GET", "/state", "")), card)
+		if !shown {
+			r.ask(403, "GET", "/messages/1/raw", "")
+			continue
+		}
+		_, raw := r.do("GET", "/_mock/messages/1/raw", "")
+		require.True(t, strings.HasPrefix(raw, "POST /init_payment/card HTTP/1.1\r\n"), raw)
+		require.Contains(t, raw, `"card_data":{"number":"`+card+`"}`)
+	}
+}
+
+func TestResetStartsAnEpoch(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.pay("order-1")
+	r.ask(202, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS","after":"1h"}`)
+	r.ask(201, "POST", "/faults", `{"on":"init_payment","fault":"hang after"}`)
+	failed := make(chan error)
+	go func() {
+		_, err := pay(r.Client, "order-2", "1")
+		failed <- err
+	}()
+	require.Empty(t, r.expect(`{"that":"started","user_data":"order-2","within":"20s"}`))
+	answer := r.ask(200, "POST", "/reset", "")
+	require.Equal(t, []any{2.0, 1.0}, []any{answer["epoch"], answer["cut_off"]})
+	err := <-failed
+	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "it was cut off")
+
+	require.Empty(t, r.ask(200, "GET", "/orders", "")["orders"])
+	require.Empty(t, r.ask(200, "GET", "/messages", "")["messages"])
+	require.Empty(t, r.ask(200, "GET", "/faults", "")["faults"])
+	require.Empty(t, r.ask(200, "POST", "/clock/advance", `{"by":"2h"}`)["due"])
+	require.Empty(t, box.taken())
+	require.Equal(t, "00000000-0000-4000-8000-000000000003", r.pay("order-3").OrderID, "ids go on")
+	require.EqualValues(t, 3, r.ask(200, "GET", "/messages", "")["messages"].([]any)[0].(map[string]any)["seq"])
+	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
+	require.Empty(t, r.ask(200, "GET", "/messages", "")["messages"])
+	require.Len(t, r.ask(200, "GET", "/orders", "")["orders"], 1)
+}
+
+func TestStateSurvivesARestart(t *testing.T) {
+	file := t.TempDir() + "/state.json"
+	r := start(t, func(o *Options) { o.StateFile = file; o.Script = []string{"user_data=slow: SUCCESS after 1h"} })
+	r.pay("order-1")
+	r.pay("slow")
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	r.ask(200, "POST", "/orders/"+first+"/refund", `{"amount":"0.50"}`)
+	r.ask(201, "POST", "/faults", `{"on":"get_balance","which":"first","n":1,"fault":"reject 402 E17 no","where":{"project_id":3}}`)
+	r.ask(200, "POST", "/state/save", "")
+	before := r.ask(200, "GET", "/state", "")
+
+	box := receive(t)
+	again := start(t, func(o *Options) { o.StateFile, o.Notify = file, box.URL })
+	require.NoError(t, again.mock.LoadState())
+	after := again.ask(200, "GET", "/state", "")
+	require.Contains(t, after["scheduled"].([]any)[0].(map[string]any)["in"], "59m")
+	delete(before, "scheduled")
+	delete(after, "scheduled")
+	require.Equal(t, before, after)
+	again.ask(200, "POST", "/notifications/deliver", "")
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 0.50"}, box.taken(), "nothing that was answered is lost")
+	balance, err := again.GetBalance(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "10.00", balance.PayoutBalance.String())
+	require.Equal(t, "00000000-0000-4000-8000-000000000003", again.pay("order-3").OrderID)
+	require.Contains(t, again.expect(`{"that":"all_signed"}`), "evicted", "the messages of before are a hole")
+	require.Len(t, again.ask(200, "POST", "/clock/advance", `{"by":"2h"}`)["due"], 1)
+	require.Empty(t, again.expect(`{"that":"delivered","user_data":"slow"}`))
+	again.ask(422, "PUT", "/state", `{"v":1,"orders":[{"amount":"1","project_id":99}]}`)
+	require.Len(t, again.ask(200, "GET", "/orders", "")["orders"], 3, "and nothing has changed")
+}
+
+func TestScriptErrorsNameTheColumn(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                     "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
+		": SUCCESS":                            "script 1: column 1: a condition such as user_data=order-1 is missing",
+		"userdata=1: SUCCESS":                  "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
+		"amount 1: SUCCESS":                    `script 1: column 7: "=" is missing`,
+		"amount=1,5: SUCCESS":                  "script 1: column 8: not an amount",
+		"user_data='a: SUCCESS":                "script 1: column 11: the quote does not end",
+		"amount=1":                             `script 1: column 9: ":" and an outcome are missing`,
+		"amount=1: DONE":                       "script 1: column 11: an outcome is SUCCESS, FAILURE, PENDING or DECLINED",
+		"amount=1: SUCCESS after soon":         "script 1: column 25: a duration such as 2s is expected",
+		"amount=1: SUCCESS then":               `script 1: column 19: "after", a comma or the end is expected`,
+		"amount=1: SUCCESS after 1s, DECLINED": "script 1: column 29: an outcome is SUCCESS, FAILURE, PENDING or DECLINED",
+		"user_data=[a: SUCCESS":                "script 1: column 11: not a pattern: a text in which * stands for any",
+	} {
+		_, err := parseScript([]string{text})
+		require.EqualError(t, err, want, text)
+	}
+}
+
+func TestScriptDecidesOutcomes(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) {
+		o.Notify = box.URL
+		o.Script = []string{
+			"amount=13.13: DECLINED no money", `user_data="two *" type=card: PENDING after 1m, FAILURE after 2m`, "user_data=slow-* kind=payment: SUCCESS after 2s",
+		}
+	})
+	r.ask(200, "PUT", "/clock", `{"frozen":true}`)
+	_, err := pay(r.Client, "order-1", "13.130")
+	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
+	require.Equal(t, "no money", said(err))
+	r.pay("slow-1")
+	r.pay("two words")
+	r.pay("fast")
+	require.Empty(t, r.ask(200, "POST", "/clock/advance", `{"by":"1999ms"}`)["due"])
+	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1ms"}`)["due"], 1)
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken(), "signed with the real time")
+	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1h"}`)["due"], 2)
+	require.Equal(t, []string{"payment.status_changed PENDING of 10.50", "payment.status_changed FAILURE of 10.50"}, box.taken())
+	require.Empty(t, r.ask(200, "GET", "/clock", "")["scheduled"])
+	r.ask(200, "PUT", "/clock", `{"timestamps":true}`)
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	require.Equal(t, []string{"rejected"}, box.taken(), "an hour ahead, as asked")
+	r.ask(200, "PATCH", "/settings", `{"script":["user_data=*: SUCCESS"]}`)
+	r.ask(200, "PUT", "/clock", `{"frozen":false}`)
+	r.pay("now")
+	require.Empty(t, r.expect(`{"that":"messages","direction":"out","user_data":"now","within":"20s"}`))
+}
+
+func TestSessionsAreApart(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.MaxSessions = 2 })
+	session := r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"`+box.URL+`","script":["amount=1: DECLINED"],"repeated":"reject","tolerance":"1m",
+		"projects":[{"id":7,"secret":"own","balance":"5.00","currency":"EUR"}],"scheme":"hex(timestamp '.' body)"}`)
+	require.Equal(t, r.url+"/s/t1", session["base_url"])
+	client := r.client(r.url+"/s/t1", 7, "own")
+	payment, err := pay(client, "order-1", "10.50")
+	require.NoError(t, err)
+	require.Equal(t, r.url+"/s/t1/pay/payment/"+first, payment.RedirectURL)
+	_, err = pay(client, "order-2", "1")
+	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
+	balance, err := client.GetBalance(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "5.00 EUR", balance.PayoutBalance.String()+" "+balance.Currency)
+	require.Empty(t, r.ask(200, "GET", "/orders", "")["orders"])
+	require.Len(t, r.askAt("/s/t1", 200, "GET", "/orders", "")["orders"], 1)
+	require.Len(t, r.ask(200, "GET", "/sessions", "")["sessions"], 1)
+	_, page := r.do("GET", "/s/t1/ui/", "")
+	require.Contains(t, page, `action="/s/t1/ui/orders/`+first+`/settle`)
+	r.ask(409, "POST", "/sessions", `{"name":"t1"}`)
+	r.ask(201, "POST", "/sessions", `{"name":"t2"}`)
+	r.ask(503, "POST", "/sessions", `{"name":"t3"}`)
+	r.askAt("/s/t1", 404, "POST", "/stop", "")
+	r.ask(204, "DELETE", "/sessions/t1", "")
+	r.ask(404, "DELETE", "/sessions/t1", "")
+	resp, _ := r.do("GET", "/s/t1/ui/", "")
+	require.Equal(t, 404, resp.StatusCode)
+}
+
+func TestStopIsForItsOwnMachine(t *testing.T) {
+	stopped := make(chan struct{})
+	r := start(t, func(o *Options) { o.Stop = func() { close(stopped) } })
+	r.ask(202, "POST", "/stop", "")
+	<-stopped
+	r.mock.Stopping()
+	r.ask(503, "GET", "/health", "")
+	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://127.0.0.1/_mock/stop", nil)
+	r.mock.ServeHTTP(w, req) // from 192.0.2.1
+	require.Equal(t, 403, w.Code)
+}
+
+// TestEveryRouteIsDescribed compares the table of routes with openapi.json; tools/contract compares the answers.
+func TestEveryRouteIsDescribed(t *testing.T) {
+	var document struct {
+		Paths map[string]map[string]any `json:"paths"`
+	}
+	require.NoError(t, json.Unmarshal(openAPI, &document))
+	described := []string{}
+	for path, operations := range document.Paths {
+		for method := range operations {
+			described = append(described, strings.ToUpper(method)+" "+path)
+		}
+	}
+	served := []string{}
+	for _, route := range routes() {
+		served = append(served, route.method+" "+route.pattern)
+	}
+	require.ElementsMatch(t, served, described)
+}

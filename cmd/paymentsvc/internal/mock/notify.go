@@ -1,0 +1,223 @@
+package mock
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// notification is a notification in JSON, its amount as text.
+type notification struct {
+	Event    string `json:"event"`
+	OrderID  string `json:"order_id"`
+	Status   string `json:"status"`
+	Amount   string `json:"amount"`
+	UserData string `json:"user_data"`
+}
+
+func notificationOf(n paymentsvctest.Notification) notification {
+	return notification{string(n.Event), n.OrderID, string(n.StatusDescription), n.Amount.String(), n.UserData}
+}
+
+// delivery is an attempt to send a notification.
+type delivery struct {
+	Event      string   `json:"event"`
+	OrderID    string   `json:"order_id"`
+	Status     string   `json:"status"`
+	Accepted   bool     `json:"accepted"`
+	Forged     bool     `json:"forged"`
+	Faults     []string `json:"faults"`
+	HTTPStatus int      `json:"http_status"`
+	Error      string   `json:"error"`
+}
+
+func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
+	deliveries := make([]delivery, 0, len(list))
+	for _, d := range list {
+		n := d.Notification
+		next := delivery{
+			string(n.Event), n.OrderID, string(n.StatusDescription), d.Accepted(), d.Forged,
+			append([]string{}, d.Faults...), d.HTTPStatus, "",
+		}
+		if d.Err != nil {
+			next.Error = withoutAddress(d.Err)
+		}
+		deliveries = append(deliveries, next)
+	}
+	return deliveries
+}
+
+// deliver sends what waits in the outbox.
+func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
+	sent := []int{}
+	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
+	e.journal.changed()
+	return deliveriesOf(list), sent
+}
+
+// send sends one notification past the outbox.
+func (e *epoch) send(
+	ctx context.Context, n paymentsvctest.Notification, faults ...paymentsvctest.NotificationFault,
+) ([]delivery, []int) {
+	sent := []int{}
+	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
+	return deliveriesOf(list), sent
+}
+
+type deliveriesAnswer struct {
+	Deliveries []delivery `json:"deliveries"`
+	Messages   []int      `json:"messages"`
+}
+
+func getNotifications(c *call) (int, any, error) {
+	outbox := c.fake.Outbox()
+	waiting := make([]notification, 0, len(outbox))
+	for _, n := range outbox {
+		waiting = append(waiting, notificationOf(n))
+	}
+	return http.StatusOK, struct {
+		Waiting    []notification `json:"waiting"`
+		Deliveries []delivery     `json:"deliveries"`
+	}{waiting, deliveriesOf(c.fake.Deliveries())}, nil
+}
+
+func (c *call) receiver(to string) (string, error) {
+	notify, _ := c.settings()
+	to = cmp.Or(to, notify)
+	if to == "" {
+		return "", invalid("to", "nobody receives notifications: set notify, or to")
+	}
+	if err := checkReceiver(to); err != nil {
+		return "", invalid("to", "to: %s", err)
+	}
+	return to, nil
+}
+
+func postDeliver(c *call) (int, any, error) {
+	if _, err := c.receiver(""); err != nil {
+		return 0, nil, err
+	}
+	deliveries, messages := c.deliver(sending(c.r))
+	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
+}
+
+// postNotification composes the notification of an order, or sends a body as it is.
+func postNotification(c *call) (int, any, error) {
+	var in struct {
+		OrderID   string     `json:"order_id"`
+		Status    string     `json:"status"`
+		Event     string     `json:"event"`
+		Faults    []string   `json:"faults"`
+		Body      *string    `json:"body"`
+		ProjectID int64      `json:"project_id"`
+		To        string     `json:"to"`
+		Timestamp *time.Time `json:"timestamp"`
+	}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	to, err := c.receiver(in.To)
+	if err != nil {
+		return 0, nil, err
+	}
+	if in.Body != nil {
+		if in.OrderID != "" || in.Status != "" || in.Event != "" || in.Faults != nil {
+			return 0, nil, invalid("body", "body: a raw body takes only to, timestamp and project_id")
+		}
+		return c.postRaw(to, in.ProjectID, cmp.Or(in.Timestamp, new(c.clock.stamp())), []byte(*in.Body), nil)
+	}
+	if in.To != "" || in.Timestamp != nil {
+		return 0, nil, invalid("to", "to, timestamp: only for a raw body; the fault skewed shifts a timestamp")
+	}
+	n, faults, err := c.composed(in.OrderID, in.Status, in.Event, in.Faults)
+	if err != nil {
+		return 0, nil, err
+	}
+	deliveries, messages := c.send(sending(c.r), n, faults...)
+	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
+}
+
+// composed returns the notification of an order, as it is or in another status.
+func (e *epoch) composed(orderID, status, event string, texts []string) (
+	n paymentsvctest.Notification, faults []paymentsvctest.NotificationFault, err error,
+) {
+	o, ok := e.fake.Order(orderID)
+	if !ok {
+		return n, nil, failure(http.StatusNotFound, "not_found", "order_id", "there is no such order")
+	}
+	as, err := statusName(cmp.Or(status, string(o.Status)))
+	if err != nil {
+		return n, nil, err
+	}
+	for _, text := range texts {
+		if strings.HasPrefix(text, "delayed") || text == "reordered" {
+			return n, nil, invalid("faults", "faults: %s needs a fault of its own, since this is sent at once", text)
+		}
+		fault, err := paymentsvctest.ParseNotificationFault(text)
+		if err != nil {
+			return n, nil, invalid("faults", "%s", trimmed(err))
+		}
+		faults = append(faults, fault)
+	}
+	n, err = e.fake.Compose(orderID, as)
+	if event != "" {
+		if !slices.Contains(events(), event) {
+			return n, nil, invalid("event", "event: not one of the document's")
+		}
+		n.Event = paymentsvc.EventType(event)
+	}
+	return n, faults, err
+}
+
+func events() []string {
+	return []string{
+		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
+		string(paymentsvc.EventRefundStatusChanged),
+	}
+}
+
+func (c *call) postRaw(to string, project int64, at *time.Time, body []byte, header http.Header) (int, any, error) {
+	sent := []int{}
+	d := c.post(context.WithValue(sending(c.r), sentKey{}, &sent), to, project, *at, body, header)
+	d.Faults = []string{}
+	return http.StatusOK, deliveriesAnswer{[]delivery{d}, sent}, nil
+}
+
+// postResend sends a message of the journal once more: with a new timestamp and signature, or with the old ones.
+func postResend(c *call) (int, any, error) {
+	in := struct {
+		Sign string `json:"sign"`
+		To   string `json:"to"`
+	}{Sign: "again"}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	m, err := c.message()
+	if err != nil {
+		return 0, nil, err
+	}
+	to, err := c.receiver(in.To)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case m.Direction != out:
+		return 0, nil, invalid("id", "message %d is not a notification", m.Seq)
+	case in.Sign != "again" && in.Sign != "as_sent":
+		return 0, nil, invalid("sign", "sign: not again or as_sent")
+	}
+	project := m.Fields.ProjectID
+	if o, ok := c.fake.Order(m.Fields.OrderID); ok {
+		project = o.ProjectID
+	}
+	header := m.Header
+	if in.Sign == "again" {
+		header = nil
+	}
+	return c.postRaw(to, project, new(c.clock.stamp()), m.Body, header)
+}

@@ -1,0 +1,393 @@
+package mock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// order is an order in JSON: amounts as text, and neither the destination nor the four open objects.
+type order struct {
+	Number    int    `json:"number"`
+	Kind      string `json:"kind"`
+	Type      string `json:"type"`
+	ProjectID int64  `json:"project_id"`
+	OrderID   string `json:"order_id"`
+	UserData  string `json:"user_data"`
+	Amount    string `json:"amount"`
+	Refunded  string `json:"refunded"`
+	Status    string `json:"status"`
+}
+
+func orderOf(o paymentsvctest.Order) order {
+	return order{
+		o.Number, string(o.Kind), string(o.Type), o.ProjectID, o.OrderID, o.UserData,
+		o.Amount.String(), cmp.Or(o.Refunded.String(), "0"), string(o.Status),
+	}
+}
+
+// inBooks is the reverse of orderOf.
+func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
+	a, err := amount("amount", o.Amount)
+	if err != nil {
+		return paymentsvctest.Order{}, err
+	}
+	status, err := statusName(cmp.Or(o.Status, "PENDING"))
+	if err != nil {
+		return paymentsvctest.Order{}, err
+	}
+	out := paymentsvctest.Order{
+		Number: o.Number, Kind: paymentsvctest.Kind(cmp.Or(o.Kind, "payment")), Type: paymentsvc.PaymentType(o.Type),
+		ProjectID: cmp.Or(o.ProjectID, project), OrderID: o.OrderID, UserData: o.UserData, Amount: a, Status: status,
+	}
+	if o.Refunded != "" && o.Refunded != "0" {
+		out.Refunded, err = amount("refunded", o.Refunded)
+	}
+	return out, err
+}
+
+// filter chooses orders, messages, and what faults are about; what is not set fits everything.
+type filter struct {
+	UserData       *string `json:"user_data"`
+	UserDataPrefix string  `json:"user_data_prefix"`
+	ProjectID      int64   `json:"project_id"`
+	OrderID        string  `json:"order_id"`
+	Kind           string  `json:"kind"`   // of orders
+	Status         string  `json:"status"` // of orders and notifications
+	Direction      string  `json:"direction"`
+	Endpoint       string  `json:"endpoint"`
+	Event          string  `json:"event"`
+	Valid          *bool   `json:"valid"`
+	After          int     `json:"after"` // the number of an order or a message
+}
+
+// filterOf reads a filter from a query, in which limit and wait may also be.
+func filterOf(r *http.Request, more ...string) (filter, error) {
+	var f filter
+	var err error
+	whole := func(name, text string) (n int) {
+		if n, err = strconv.Atoi(text); err != nil || n < 0 {
+			err = failure(http.StatusBadRequest, "type", name, "%s: not a whole number", name)
+		}
+		return n
+	}
+	for name, values := range r.URL.Query() {
+		value := values[len(values)-1]
+		texts := map[string]*string{
+			"user_data_prefix": &f.UserDataPrefix, "order_id": &f.OrderID, "kind": &f.Kind, "status": &f.Status,
+			"direction": &f.Direction, "endpoint": &f.Endpoint, "event": &f.Event,
+		}
+		switch {
+		case texts[name] != nil:
+			*texts[name] = value
+		case name == "user_data":
+			f.UserData = &value
+		case name == "project_id":
+			f.ProjectID = int64(whole(name, value))
+		case name == "after":
+			f.After = whole(name, value)
+		case name == "valid":
+			valid := value == "true"
+			if f.Valid = &valid; !valid && value != "false" {
+				err = failure(http.StatusBadRequest, "type", name, "valid: not true or false")
+			}
+		case !slices.Contains(more, name):
+			err = failure(http.StatusBadRequest, "unknown_name", name, "unknown name %q", name)
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// only returns an error if something else is set than the named filters: what has no effect is not accepted in silence.
+func (f *filter) only(names ...string) error {
+	set := map[string]bool{
+		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0,
+		"order_id": f.OrderID != "",
+		"kind":     f.Kind != "", "status": f.Status != "", "direction": f.Direction != "", "endpoint": f.Endpoint != "",
+		"event": f.Event != "",
+		"valid": f.Valid != nil, "after": f.After != 0,
+	}
+	for name, isSet := range set {
+		if isSet && !slices.Contains(append(names, "user_data", "user_data_prefix", "project_id", "order_id"), name) {
+			return invalid(name, "%s: no filter here", name)
+		}
+	}
+	return nil
+}
+
+func orderFilters() []string { return []string{"kind", "status", "after"} }
+func messageFilters() []string {
+	return []string{"status", "direction", "endpoint", "event", "valid", "after"}
+}
+
+func (f *filter) fitsOrder(o paymentsvctest.Order) bool {
+	return f.fits(o.ProjectID, o.UserData, o.OrderID) && (f.Kind == "" || f.Kind == string(o.Kind)) &&
+		(f.Status == "" || f.Status == string(o.Status)) && o.Number > f.After
+}
+
+func (f *filter) fitsMessage(m *message) bool {
+	return f.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID) &&
+		(f.Direction == "" || f.Direction == m.Direction) && (f.Event == "" || f.Event == string(m.Fields.Event)) &&
+		(f.Endpoint == "" || f.Endpoint == m.Endpoint || strings.HasPrefix(m.Endpoint, f.Endpoint+"/")) &&
+		(f.Status == "" || f.Status == m.Fields.StatusDescription) &&
+		(f.Valid == nil || m.Signature != nil && m.Signature.Valid == *f.Valid) && m.Seq > f.After
+}
+
+func (f *filter) fits(project int64, userData, orderID string) bool {
+	return (f.UserData == nil || *f.UserData == userData) && strings.HasPrefix(userData, f.UserDataPrefix) &&
+		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
+}
+
+func (e *epoch) find(f *filter) (list []paymentsvctest.Order) {
+	for _, o := range e.fake.Orders() {
+		if f.fitsOrder(o) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// page cuts a list by the query's limit, 100 unless it says otherwise.
+func page[T any](r *http.Request, list []T, number func(T) int) (cut []T, next int, err error) {
+	limit := 100
+	if text := r.URL.Query().Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > 1000 {
+			return nil, 0, failure(http.StatusBadRequest, "type", "limit", "limit: not a number from 1 to 1000")
+		}
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = number(list[limit-1])
+	}
+	return append([]T{}, list...), next, nil
+}
+
+func getOrders(c *call) (int, any, error) {
+	f, err := filterOf(c.r, "limit")
+	if err := cmp.Or(err, f.only(orderFilters()...)); err != nil {
+		return 0, nil, err
+	}
+	orders := []order{}
+	for _, o := range c.find(&f) {
+		orders = append(orders, orderOf(o))
+	}
+	orders, next, err := page(c.r, orders, func(o order) int { return o.Number })
+	return http.StatusOK, struct {
+		Orders []order `json:"orders"`
+		Next   int     `json:"next"` // the "after" of the next page, 0 for the end
+	}{orders, next}, err
+}
+
+var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
+
+func getOrder(c *call) (int, any, error) {
+	o, ok := c.fake.Order(c.args["id"])
+	if !ok {
+		return 0, nil, errNoOrder
+	}
+	return http.StatusOK, orderAnswer{Order: orderOf(o)}, nil
+}
+
+type orderAnswer struct {
+	Order        order         `json:"order"`
+	Notification *notification `json:"notification,omitempty"`
+	Deliveries   []delivery    `json:"deliveries,omitempty"`
+	Messages     []int         `json:"messages,omitempty"`
+}
+
+func postOrder(c *call) (int, any, error) {
+	var in order
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	if in.Number != 0 {
+		return 0, nil, invalid("number", "number: the mock counts")
+	}
+	draft, err := in.inBooks(c.opt.Projects[0].ID)
+	if err != nil {
+		return 0, nil, err
+	}
+	o, err := c.fake.Seed(draft)
+	switch {
+	case errors.Is(err, paymentsvctest.ErrOrderExists):
+		return 0, nil, failure(http.StatusConflict, "exists", "order_id", "the order_id exists")
+	case err != nil:
+		return 0, nil, err
+	}
+	c.journal.changed()
+	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
+}
+
+// settled moves an order, and sends the notification if asked.
+func (e *epoch) settled(ctx context.Context, orderID string, to paymentsvc.StatusName, notify bool) (orderAnswer, error) {
+	if !notify {
+		return e.moved(orderID, e.fake.Move(orderID, to))
+	}
+	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
+}
+
+func (e *epoch) refunded(
+	ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName,
+) (orderAnswer, error) {
+	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
+}
+
+// moved answers with an order that was moved, unless the books forbid it.
+func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
+	o, ok := e.fake.Order(orderID)
+	if !ok {
+		return orderAnswer{}, errNoOrder
+	}
+	if err != nil {
+		_, why, _ := strings.Cut(trimmed(err), ": ")
+		return orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
+	}
+	e.journal.changed()
+	return orderAnswer{Order: orderOf(o)}, nil
+}
+
+// told moves an order and sends its notification. When it returns, the notification was sent, if only by another call, or
+// waits in the outbox.
+func (e *epoch) told(
+	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
+) (orderAnswer, error) {
+	before := len(e.fake.Deliveries())
+	n, err := move()
+	answer, err := e.moved(orderID, err)
+	if err != nil {
+		return answer, err
+	}
+	answer.Notification = new(notificationOf(n))
+	_, answer.Messages = e.deliver(ctx)
+	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
+	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.Deliveries()[before:], others)) }
+	const longest = 15 * time.Second // a delivery takes 10 at most
+	e.journal.waitFor(ctx, longest, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
+	answer.Deliveries = own()
+	return answer, nil
+}
+
+// fallDue carries out what was scheduled. What the books forbid by now is left out.
+func (e *epoch) fallDue(due event) {
+	_, _ = e.settled(e.ctx, due.OrderID, due.Status, due.Notify)
+}
+
+func postSettle(c *call) (int, any, error) {
+	in := struct {
+		Status string `json:"status"`
+		After  string `json:"after"`
+		Notify bool   `json:"notify"`
+	}{Notify: true}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	to, err := statusName(in.Status)
+	if err != nil {
+		return 0, nil, err
+	}
+	after, err := duration("after", in.After)
+	if err != nil {
+		return 0, nil, err
+	}
+	if after > 0 {
+		o, ok := c.fake.Order(c.args["id"])
+		if !ok {
+			return 0, nil, errNoOrder
+		}
+		c.clock.schedule(after, event{OrderID: o.OrderID, Status: to, Notify: in.Notify})
+		return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
+	}
+	answer, err := c.settled(sending(c.r), c.args["id"], to, in.Notify)
+	return http.StatusOK, answer, err
+}
+
+func postRefund(c *call) (int, any, error) {
+	in := struct {
+		Amount string `json:"amount"`
+		Status string `json:"status"`
+	}{Status: "SUCCESS"}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	o, ok := c.fake.Order(c.args["id"])
+	if !ok {
+		return 0, nil, errNoOrder
+	}
+	a, err := amount("amount", cmp.Or(in.Amount, o.Amount.String()))
+	if err != nil {
+		return 0, nil, err
+	}
+	to, err := statusName(in.Status)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err := c.refunded(sending(c.r), o.OrderID, a, to)
+	return http.StatusOK, answer, err
+}
+
+// sending goes on when the client leaves: a notification that is half sent is nobody's wish.
+func sending(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }
+
+func getClock(c *call) (int, any, error) {
+	now, frozen, timestamps, events := c.clock.state()
+	return http.StatusOK, clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), []event{}}, nil
+}
+
+type clockAnswer struct {
+	Now        time.Time `json:"now"`
+	Frozen     bool      `json:"frozen"`
+	Timestamps bool      `json:"timestamps"`
+	Scheduled  []event   `json:"scheduled"`
+	Due        []event   `json:"due"`
+}
+
+func putClock(c *call) (int, any, error) {
+	var in struct {
+		Now        *time.Time `json:"now"`
+		Frozen     *bool      `json:"frozen"`
+		Timestamps *bool      `json:"timestamps"`
+	}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	if !c.clock.set(in.Now, in.Frozen, in.Timestamps) {
+		return 0, nil, invalid("now", "now: the clock cannot go back")
+	}
+	return clockAfter(c)
+}
+
+func postAdvance(c *call) (int, any, error) {
+	var in struct {
+		By string `json:"by"`
+	}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	by, err := duration("by", in.By)
+	if err != nil {
+		return 0, nil, err
+	}
+	now, _, _, _ := c.clock.state()
+	to := now.Add(by)
+	c.clock.set(&to, nil, nil)
+	return clockAfter(c)
+}
+
+// clockAfter carries out what is due, and answers with it.
+func clockAfter(c *call) (int, any, error) {
+	due := c.clock.run()
+	now, frozen, timestamps, events := c.clock.state()
+	answer := clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), append([]event{}, due...)}
+	return http.StatusOK, answer, nil
+}

@@ -1,0 +1,283 @@
+package mock
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+//go:embed page.html pay.html style.css icon.svg
+var files embed.FS // what go:embed fills must be a variable of the package
+
+const (
+	maxForm     = 64 << 10
+	pageTimeout = time.Minute
+)
+
+type epochKey struct{}
+
+// pagesHandler serves the page for people below /ui/ and the payment page below /pay/: forms that POST and redirect,
+// without scripts.
+func (m *Mock) pagesHandler() http.Handler {
+	p := &pages{template: template.Must(template.ParseFS(files, "page.html", "pay.html"))}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", p.home)
+	mux.HandleFunc("GET /ui", p.home)
+	mux.HandleFunc("GET /ui/{$}", p.show)
+	mux.Handle("GET /ui/style.css", file("style.css"))
+	mux.Handle("GET /ui/icon.svg", file("icon.svg"))
+	mux.Handle("GET /favicon.ico", file("icon.svg"))
+	mux.Handle("POST /ui/orders/{order}/settle", p.action(inOrders, settleForm))
+	mux.Handle("POST /ui/orders/{order}/notify", p.action(inOrders, notifyForm))
+	mux.Handle("POST /ui/orders/{order}/refund", p.action(inOrders, refundForm))
+	mux.Handle("POST /ui/deliver", p.action(inMessages, deliverForm))
+	mux.Handle("POST /ui/faults", p.action(inFaults, faultForm))
+	mux.Handle("POST /ui/faults/clear", p.action(inFaults, clearForm))
+	mux.Handle("POST /ui/faults/{fault}/remove", p.action(inFaults, removeForm))
+	mux.HandleFunc("GET /pay/{kind}/{order}", p.pay)
+	mux.HandleFunc("POST /pay/{kind}/{order}", p.paid)
+	inner := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxForm))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		if err := m.checkHost(r.Host); err != nil {
+			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
+			return
+		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout)) // fails where no server is
+		s, path := m.find(r.URL.Path)
+		inSession := r.Clone(context.WithValue(r.Context(), epochKey{}, s.current()))
+		inSession.URL.Path, inSession.URL.RawPath = path, ""
+		inner.ServeHTTP(w, inSession)
+	})
+}
+
+func epochOf(r *http.Request) *epoch {
+	e, _ := r.Context().Value(epochKey{}).(*epoch)
+	return e
+}
+
+// secure forbids scripts, frames, and everything from elsewhere.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "+
+		"base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+func file(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, name) })
+}
+
+type pages struct{ template *template.Template }
+
+func (p *pages) home(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, epochOf(r).prefix+"/ui/", http.StatusFound)
+}
+
+func (p *pages) show(w http.ResponseWriter, r *http.Request) {
+	p.render(w, http.StatusOK, "page.html", newView(r, doneNote(r.URL.Query())))
+}
+
+func (p *pages) render(w http.ResponseWriter, status int, name string, v any) {
+	var buf bytes.Buffer
+	if err := p.template.ExecuteTemplate(&buf, name, v); err != nil {
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes()) // a reader that has left is not told
+}
+
+// action does what a form asks, and goes back to the page; what cannot be done is shown on the page at once. A form
+// returns a word of doneNote.
+func (p *pages) action(section string, do func(*http.Request, *epoch) (string, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := epochOf(r)
+		var word string
+		err := r.ParseForm()
+		if err != nil {
+			err = errors.New("the form cannot be read")
+		} else {
+			word, err = do(r, e)
+		}
+		o, _ := e.fake.Order(r.PathValue("order"))
+		if err != nil {
+			text := trimmed(err)
+			p.render(w, http.StatusUnprocessableEntity, "page.html",
+				newView(r, note{Section: section, Order: o.Number, Text: strings.ToUpper(text[:1]) + text[1:] + ".", Bad: true}))
+			return
+		}
+		query, fragment := kept(r.URL.Query()), section
+		query.Set("done", word)
+		if o.Number > 0 {
+			fragment = "order-" + strconv.Itoa(o.Number)
+			query.Set("order", strconv.Itoa(o.Number))
+		}
+		http.Redirect(w, r, e.prefix+"/ui/?"+query.Encode()+"#"+fragment, http.StatusSeeOther)
+	})
+}
+
+// kept are the parts of the page's address that stay when a button is pressed.
+func kept(query url.Values) url.Values {
+	keep := url.Values{}
+	for _, name := range []string{"q", "all", "auto"} {
+		if query.Get(name) != "" {
+			keep.Set(name, query.Get(name))
+		}
+	}
+	return keep
+}
+
+func settleForm(r *http.Request, e *epoch) (string, error) {
+	to, err := statusName(r.PostFormValue("status"))
+	if err != nil {
+		return "", err
+	}
+	_, err = e.settled(sending(r), r.PathValue("order"), to, true)
+	return "settled", err
+}
+
+// notifyForm sends one notification past the outbox.
+func notifyForm(r *http.Request, e *epoch) (string, error) {
+	if notify, _ := e.settings(); notify == "" {
+		return "", errors.New("nobody receives notifications: start the mock with -notify")
+	}
+	status, faults := "", []string(nil)
+	switch r.PostFormValue("what") {
+	case "again":
+	case "late":
+		status = string(paymentsvc.StatusPending)
+	case "forged":
+		faults = []string{"forged"}
+	case "old":
+		faults = []string{"skewed -1h"}
+	default:
+		return "", errors.New("there is no such notification")
+	}
+	n, parsed, err := e.composed(r.PathValue("order"), status, "", faults)
+	if err != nil {
+		return "", err
+	}
+	e.send(sending(r), n, parsed...)
+	return "sent", nil
+}
+
+func refundForm(r *http.Request, e *epoch) (string, error) {
+	to, err := statusName(r.PostFormValue("status"))
+	if err != nil {
+		return "", err
+	}
+	a, err := paymentsvc.ParseAmount(strings.TrimSpace(r.PostFormValue("amount")))
+	if err != nil {
+		return "", errors.New("the amount is not a decimal number")
+	}
+	_, err = e.refunded(sending(r), r.PathValue("order"), a, to)
+	return "refunded", err
+}
+
+func deliverForm(r *http.Request, e *epoch) (string, error) {
+	e.deliver(sending(r))
+	return "delivered", nil
+}
+
+func faultForm(r *http.Request, e *epoch) (string, error) {
+	given := faultIn{On: r.PostFormValue("on"), Which: r.PostFormValue("which")}
+	given.Fault = strings.TrimSpace(r.PostFormValue("fault"))
+	if given.Which != "every" {
+		n, err := strconv.Atoi(strings.TrimSpace(r.PostFormValue("n")))
+		if err != nil || n < 1 {
+			return "", errors.New("n is not a number from 1 on")
+		}
+		given.N = n
+	}
+	if userData := r.PostFormValue("user_data"); userData != "" {
+		given.Where.UserData = &userData
+	}
+	_, err := e.addFault(given)
+	return "fault-set", err
+}
+
+func clearForm(_ *http.Request, e *epoch) (string, error) {
+	e.clearFaults()
+	return "faults-cleared", nil
+}
+
+func removeForm(r *http.Request, e *epoch) (string, error) {
+	id, _ := strconv.Atoi(r.PathValue("fault")) // 0 is no fault
+	f, err := e.faultByID(id)
+	if err == nil {
+		e.removeFault(f)
+	}
+	return "fault-removed", err
+}
+
+// payment is the payment page of an order.
+type payment struct {
+	Prefix, Action string
+	Order          order
+	Found, Open    bool
+	Said           string
+}
+
+func (p *pages) payment(r *http.Request) payment {
+	e := epochOf(r)
+	o, found := e.fake.Order(r.PathValue("order"))
+	found = found && string(o.Kind) == r.PathValue("kind") && o.Kind != paymentsvctest.KindPayout
+	v := payment{Prefix: e.prefix, Action: e.prefix + r.URL.Path, Found: found}
+	if found {
+		v.Order, v.Open = orderOf(o), !o.Status.Final()
+	}
+	return v
+}
+
+func (p *pages) pay(w http.ResponseWriter, r *http.Request) {
+	p.renderPay(w, http.StatusOK, p.payment(r))
+}
+
+func (p *pages) renderPay(w http.ResponseWriter, status int, v payment) {
+	if !v.Found {
+		status = http.StatusNotFound
+	}
+	p.render(w, status, "pay.html", v)
+}
+
+// paid settles the order as the payer's button says, and shows the result.
+func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
+	e, v := epochOf(r), p.payment(r)
+	buttons := map[string]paymentsvc.StatusName{"pay": paymentsvc.StatusSuccess, "decline": paymentsvc.StatusFailure}
+	to := buttons[r.PostFormValue("button")]
+	if !v.Open || to == "" {
+		p.renderPay(w, http.StatusConflict, v)
+		return
+	}
+	answer, err := e.settled(sending(r), v.Order.OrderID, to, true)
+	v = p.payment(r)
+	if err != nil {
+		p.renderPay(w, http.StatusConflict, v)
+		return
+	}
+	v.Said = "Nobody has been notified: the mock has no receiver."
+	for _, d := range answer.Deliveries {
+		if d.OrderID == v.Order.OrderID && !d.Forged {
+			v.Said = "The shop did not take the notification."
+			if d.Accepted {
+				v.Said = "The shop has been notified."
+			}
+		}
+	}
+	p.renderPay(w, http.StatusOK, v)
+}

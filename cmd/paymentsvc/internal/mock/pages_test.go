@@ -1,0 +1,102 @@
+package mock
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// press sends a form, and returns the page that follows.
+func (r *running) press(path string, form url.Values) (int, string) {
+	r.t.Helper()
+	resp, text := r.do("POST", path, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	return resp.StatusCode, text
+}
+
+func TestPaymentPageSettlesTheOrder(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	paid := strings.TrimPrefix(r.pay("order-1").RedirectURL, r.url)
+	_, page := r.do("GET", paid, "")
+	require.Contains(t, page, "Pay 10.50")
+	status, page := r.press(paid, url.Values{"button": {"pay"}})
+	require.Equal(t, 200, status)
+	require.Contains(t, page, "The shop has been notified.")
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken())
+	for _, button := range []string{"pay", "decline"} {
+		status, page = r.press(paid, url.Values{"button": {button}})
+		require.Equal(t, 409, status)
+		require.Contains(t, page, "<h1>Paid</h1>")
+	}
+	require.Empty(t, box.taken(), "twice is once")
+
+	declined := strings.TrimPrefix(r.pay("order-2").RedirectURL, r.url)
+	_, page = r.press(declined, url.Values{"button": {"decline"}})
+	require.Contains(t, page, "<h1>Declined</h1>")
+	resp, _ := r.do("GET", "/pay/form/"+first, "")
+	require.Equal(t, 404, resp.StatusCode, "it is a payment")
+	resp, _ = r.do("POST", paid, "", "Origin", "http://evil.example")
+	require.Equal(t, 403, resp.StatusCode)
+}
+
+func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL + "?token=tok-7" })
+	resp, page := r.do("GET", "/", "")
+	require.Contains(t, page, "Nothing has been started")
+	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
+	require.Equal(t, 1, strings.Count(page, "mock’s choice"), "one sentence says it")
+	r.pay("order-1")
+	r.pay("order-2")
+	_, err := pay(r.client(r.url, 2, secret+"\n"), "order-3", "1")
+	require.Error(t, err)
+
+	status, page := r.press("/ui/orders/"+first+"/settle", url.Values{"status": {"SUCCESS"}})
+	require.Equal(t, 200, status)
+	for _, want := range []string{
+		"Settled.", `<span class="status SUCCESS">SUCCESS</span>`, "payment.status_changed SUCCESS", "signed correctly",
+		"wrong signature: signed with the secret and a line break", "Timestamp: ", "HTTP 401",
+	} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, page, "tok-7")
+	require.NotContains(t, page, card)
+	status, page = r.press("/ui/orders/"+first+"/settle", url.Values{"status": {"FAILURE"}})
+	require.Equal(t, 422, status)
+	require.Contains(t, page, `role="alert">The document shows no way out`)
+	_, page = r.do("GET", "/ui/?q=order-2", "")
+	require.NotContains(t, page, "order-1")
+	require.Contains(t, page, "order-2")
+	_, page = r.do("GET", "/ui/?done=<b>x</b>", "")
+	require.NotContains(t, page, "<b>")
+
+	for _, test := range []struct {
+		path string
+		form url.Values
+		says string
+	}{
+		{"/ui/orders/" + first + "/notify", url.Values{"what": {"forged"}}, "Sent."},
+		{"/ui/orders/" + first + "/refund", url.Values{"amount": {"1"}, "status": {"SUCCESS"}}, "1 refunded"},
+		{"/ui/orders/" + second + "/notify", url.Values{"what": {"nothing"}}, "There is no such notification."},
+		{"/ui/deliver", nil, "What was waiting has been sent."},
+		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}}, "The fault is set."},
+		{"/ui/faults", url.Values{"which": {"nth"}, "n": {"0"}, "fault": {"reset"}}, "N is not a number from 1 on."},
+		{"/ui/faults/1/remove", nil, "The fault is removed."},
+		{"/ui/faults/1/remove", nil, "There is no such fault."},
+		{"/ui/faults/clear", nil, "All faults are removed."},
+	} {
+		_, page := r.press(test.path, test.form)
+		require.Contains(t, page, test.says, test.path)
+	}
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "rejected", "payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 1"}, box.taken())
+	resp, _ = r.do("POST", "/ui/deliver", "", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	for _, file := range []string{"/ui/style.css", "/ui/icon.svg", "/favicon.ico"} {
+		resp, _ = r.do("GET", file, "")
+		require.Equal(t, 200, resp.StatusCode, file)
+	}
+	require.Len(t, r.ask(200, "GET", "/messages?direction=in", "")["messages"], 3, "pages are no messages")
+}

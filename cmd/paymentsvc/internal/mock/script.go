@@ -1,0 +1,229 @@
+package mock
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// scripted is a scripted outcome: what it is about, and what happens then.
+type scripted struct {
+	text    string
+	where   []condition
+	decline *string // the message, nil unless the start is declined
+	steps   []step
+}
+
+type condition struct{ name, pattern string }
+
+type step struct {
+	status paymentsvc.StatusName
+	after  time.Duration
+}
+
+// CheckScript returns an error unless all texts are scripted outcomes, of which the first that fits an order counts:
+//
+//	user_data=slow-*: SUCCESS after 2s
+//	amount=13.13 kind=payment: DECLINED no money
+//	project_id=7 user_data='two words': PENDING after 1s, FAILURE after 5s
+//
+// Conditions are user_data, amount, kind, type and project_id; all must fit, and * stands for any text but a slash. A
+// status without "after" follows at once; a later one counts from the one before. DECLINED rejects the start. An error
+// names the number of the text and the column. The patterns are those of path.Match.
+func CheckScript(texts []string) error {
+	_, err := parseScript(texts)
+	return err
+}
+
+func parseScript(texts []string) ([]scripted, error) {
+	list := make([]scripted, 0, len(texts))
+	for i, text := range texts {
+		s, err := parseScripted(text)
+		if err != nil {
+			return nil, fmt.Errorf("script %d: %w", i+1, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// scriptParser takes words off the front of a text.
+type scriptParser struct {
+	text string
+	at   int
+}
+
+func (p *scriptParser) fail(at int, problem string) error {
+	return fmt.Errorf("column %d: %s", at+1, problem)
+}
+
+func (p *scriptParser) blanks() {
+	for p.at < len(p.text) && p.text[p.at] == ' ' {
+		p.at++
+	}
+}
+
+// until returns what is before one of the bytes of ends.
+func (p *scriptParser) until(ends string) string {
+	rest := p.text[p.at:]
+	if end := strings.IndexAny(rest, ends); end >= 0 {
+		rest = rest[:end]
+	}
+	p.at += len(rest)
+	return rest
+}
+
+func (p *scriptParser) take(c byte) bool {
+	p.blanks()
+	if p.at < len(p.text) && p.text[p.at] == c {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func parseScripted(text string) (scripted, error) {
+	p := &scriptParser{text: text}
+	s := scripted{text: text}
+	for !p.take(':') {
+		p.blanks()
+		c, err := p.condition()
+		if err != nil {
+			return s, err
+		}
+		s.where = append(s.where, c)
+	}
+	if len(s.where) == 0 {
+		return s, p.fail(0, "a condition such as user_data=order-1 is missing")
+	}
+	for more := true; more; more = p.take(',') {
+		if err := p.outcome(&s); err != nil || s.decline != nil {
+			return s, err
+		}
+	}
+	if p.at < len(text) {
+		return s, p.fail(p.at, `"after", a comma or the end is expected`)
+	}
+	return s, nil
+}
+
+func (p *scriptParser) condition() (condition, error) {
+	start := p.at
+	c := condition{name: p.until("=: ")}
+	if !slices.Contains([]string{"user_data", "amount", "kind", "type", "project_id"}, c.name) {
+		return c, p.fail(start, "a condition is one of user_data, amount, kind, type and project_id")
+	}
+	if p.at >= len(p.text) || p.text[p.at] != '=' {
+		return c, p.fail(p.at, `"=" is missing`)
+	}
+	p.at++
+	start = p.at
+	if quote := p.text[p.at:]; quote != "" && (quote[0] == '\'' || quote[0] == '"') {
+		p.at++
+		c.pattern = p.until(quote[:1])
+		if p.at == len(p.text) {
+			return c, p.fail(start, "the quote does not end")
+		}
+		p.at++
+	} else {
+		c.pattern = p.until(": ")
+	}
+	if _, err := path.Match(c.pattern, ""); err != nil || c.pattern == "" {
+		return c, p.fail(start, "not a pattern: a text in which * stands for any")
+	}
+	if c.name == "amount" {
+		if _, err := paymentsvc.ParseAmount(c.pattern); err != nil && !strings.Contains(c.pattern, "*") {
+			return c, p.fail(start, "not an amount")
+		}
+	}
+	p.blanks()
+	if p.at == len(p.text) {
+		return c, p.fail(p.at, `":" and an outcome are missing`)
+	}
+	return c, nil
+}
+
+func (p *scriptParser) outcome(s *scripted) error {
+	p.blanks()
+	start := p.at
+	word := p.until(" ,")
+	if word == "DECLINED" && len(s.steps) == 0 {
+		message := strings.TrimSpace(p.text[p.at:])
+		if message == "" {
+			message = "declined by the script"
+		}
+		s.decline, p.at = &message, len(p.text)
+		return nil
+	}
+	next := step{status: paymentsvc.StatusName(word)}
+	if !next.status.Known() {
+		return p.fail(start, "an outcome is SUCCESS, FAILURE, PENDING or DECLINED")
+	}
+	p.blanks()
+	if strings.HasPrefix(p.text[p.at:], "after ") {
+		p.at += len("after ")
+		p.blanks()
+		start = p.at
+		var err error
+		if next.after, err = time.ParseDuration(p.until(" ,")); err != nil || next.after < 0 {
+			return p.fail(start, `a duration such as 2s is expected`)
+		}
+		p.blanks()
+	}
+	s.steps = append(s.steps, next)
+	return nil
+}
+
+// fits reports whether an order meets all conditions.
+func (s scripted) fits(o paymentsvctest.Order) bool {
+	for _, c := range s.where {
+		value := map[string]string{
+			"user_data": o.UserData, "amount": o.Amount.String(), "kind": string(o.Kind), "type": string(o.Type),
+			"project_id": strconv.FormatInt(o.ProjectID, 10),
+		}[c.name]
+		matched, _ := path.Match(c.pattern, value) // the pattern was tried before
+		if amount, err := paymentsvc.ParseAmount(c.pattern); c.name == "amount" && err == nil {
+			matched = amount.Equal(o.Amount)
+		}
+		if !matched {
+			return false
+		}
+	}
+	return true
+}
+
+// scriptOf returns the scripted outcome of an order.
+func (e *epoch) scriptOf(o paymentsvctest.Order) (scripted, bool) {
+	_, script := e.settings()
+	i := slices.IndexFunc(script, func(s scripted) bool { return s.fits(o) })
+	if i < 0 {
+		return scripted{}, false
+	}
+	return script[i], true
+}
+
+// declined is Config.Check.
+func (e *epoch) declined(o paymentsvctest.Order) error {
+	if s, ok := e.scriptOf(o); ok && s.decline != nil {
+		return errors.New(*s.decline)
+	}
+	return nil
+}
+
+// started is Config.OnStart: it schedules what the script says. A step that needs no time may come before the answer.
+func (e *epoch) started(o paymentsvctest.Order) {
+	s, _ := e.scriptOf(o)
+	var after time.Duration
+	for _, next := range s.steps {
+		after += next.after
+		e.clock.schedule(after, event{OrderID: o.OrderID, Status: next.status, Notify: true})
+	}
+	e.journal.changed()
+}

@@ -1,0 +1,226 @@
+package mock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+func getHealth(c *call) (int, any, error) {
+	c.mock.mu.Lock()
+	defer c.mock.mu.Unlock()
+	if c.mock.stopping {
+		return 0, nil, failure(http.StatusServiceUnavailable, "stopping", "", "the mock stops")
+	}
+	return http.StatusOK, struct {
+		Version  string `json:"version"`
+		Sessions int    `json:"sessions"`
+	}{c.opt.Version, len(c.mock.sessions)}, nil
+}
+
+// setting is a value and who chose it.
+type setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	By    string `json:"by"`
+}
+
+// byMock is who chose what nobody else has.
+const byMock = "mock"
+
+// all returns what is set. Secrets are not among it.
+func (s *session) all() []setting {
+	notify, script := s.settings()
+	list := []setting{
+		{"partner", fmt.Sprint(s.opt.PartnerID), ""},
+		{"scheme", s.opt.SchemeText, ""},
+		{"error_fields", s.opt.ErrorCode + "," + s.opt.ErrorMessage, ""},
+		{"tolerance", s.opt.Tolerance.String(), ""},
+		{"repeated", map[paymentsvctest.Repeated]string{
+			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
+		}[s.opt.Repeated], ""},
+		{"notify", withoutQuery(notify), ""},
+		{"base_path", cmp.Or(s.opt.BasePath, "/"), ""},
+		{"show_bodies", fmt.Sprint(s.opt.ShowBodies), ""},
+	}
+	for _, p := range s.opt.Projects {
+		list = append(list, setting{"project", fmt.Sprint(p.ID), ""})
+	}
+	for _, line := range script {
+		list = append(list, setting{"script", line.text, ""})
+	}
+	for i := range list {
+		list[i].By = cmp.Or(s.opt.Chosen[list[i].Name], byMock)
+	}
+	return append(list, setting{"status_numbers", "PENDING 1/10, SUCCESS 2/20, FAILURE 3/30", byMock},
+		setting{"error_statuses", "401 signature, 403 ids, 404 order, 409 repeated user_data, 422 refused", byMock})
+}
+
+func getSettings(c *call) (int, any, error) {
+	return http.StatusOK, struct {
+		Settings []setting `json:"settings"`
+	}{c.all()}, nil
+}
+
+func patchSettings(c *call) (int, any, error) {
+	var in struct {
+		Notify *string  `json:"notify"`
+		Script []string `json:"script"`
+	}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	if in.Notify != nil && checkReceiver(*in.Notify) != nil {
+		return 0, nil, invalid("notify", "notify: %s", checkReceiver(*in.Notify))
+	}
+	script, err := parseScript(in.Script)
+	if err != nil {
+		return 0, nil, invalid("script", "%s", err)
+	}
+	if in.Script == nil {
+		script = nil
+	}
+	c.change(in.Notify, script)
+	return getSettings(c)
+}
+
+// sessionIn is a new session. What is not given is as in the main session.
+type sessionIn struct {
+	Name      string      `json:"name"`
+	Projects  []projectIn `json:"projects"`
+	Scheme    string      `json:"scheme"`
+	Notify    *string     `json:"notify"`
+	Repeated  string      `json:"repeated"`
+	Tolerance string      `json:"tolerance"`
+	Script    []string    `json:"script"`
+}
+
+type projectIn struct {
+	ID        int64             `json:"id"`
+	Secret    paymentsvc.Secret `json:"secret"`
+	OldSecret paymentsvc.Secret `json:"old_secret"`
+	Balance   string            `json:"balance"`
+	Currency  string            `json:"currency"`
+}
+
+// ParseRepeated reads what a duplicate user_data does: "reject", "same" or "new".
+func ParseRepeated(text string) (paymentsvctest.Repeated, error) {
+	switch text {
+	case "reject":
+		return paymentsvctest.RejectRepeated, nil
+	case "same":
+		return paymentsvctest.SameOrder, nil
+	case "new":
+		return paymentsvctest.NewOrder, nil
+	}
+	return 0, errors.New("not reject, same or new")
+}
+
+// options returns the options of a session.
+func (in sessionIn) options(opt Options) (Options, error) {
+	var err error
+	if in.Projects != nil {
+		opt.Projects = nil
+	}
+	for _, p := range in.Projects {
+		next := paymentsvctest.Project{ID: p.ID, Secret: p.Secret, OldSecret: p.OldSecret, Currency: p.Currency}
+		if p.Balance != "" {
+			if next.Balance, err = amount("balance", p.Balance); err != nil {
+				return opt, err
+			}
+		}
+		opt.Projects = append(opt.Projects, next)
+	}
+	if in.Scheme != "" {
+		opt.SchemeText = in.Scheme
+		if opt.Scheme, err = canonical.ParseScheme(in.Scheme); err != nil {
+			return opt, invalid("scheme", "%s", err)
+		}
+	}
+	if in.Notify != nil {
+		opt.Notify = *in.Notify
+	}
+	if in.Repeated != "" {
+		if opt.Repeated, err = ParseRepeated(in.Repeated); err != nil {
+			return opt, invalid("repeated", "repeated: %s", err)
+		}
+	}
+	if in.Tolerance != "" {
+		opt.Tolerance, err = duration("tolerance", in.Tolerance)
+	}
+	if in.Script != nil {
+		opt.Script = in.Script
+	}
+	return opt, err
+}
+
+type sessionOut struct {
+	Name       string `json:"name"`
+	BaseURL    string `json:"base_url"`
+	ControlURL string `json:"control_url"`
+	PageURL    string `json:"page_url"`
+}
+
+func (s *session) out() sessionOut {
+	origin := s.opt.Origin + s.prefix
+	return sessionOut{s.name, origin + s.opt.BasePath, origin + "/_mock", origin + "/ui/"}
+}
+
+func getSessions(c *call) (int, any, error) {
+	sessions := c.mock.list()
+	list := make([]sessionOut, 0, len(sessions))
+	for _, s := range sessions {
+		list = append(list, s.out())
+	}
+	return http.StatusOK, struct {
+		Sessions []sessionOut `json:"sessions"`
+	}{list}, nil
+}
+
+func postSession(c *call) (int, any, error) {
+	var in sessionIn
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	if !validName(in.Name) {
+		return 0, nil, invalid("name", "name: not 1 to 64 letters, digits, - and _")
+	}
+	opt, err := in.options(c.opt)
+	if err != nil {
+		return 0, nil, err
+	}
+	s, err := c.mock.newSession(in.Name, opt)
+	if err != nil {
+		return 0, nil, invalid("", "%s", trimmed(err))
+	}
+	c.mock.mu.Lock()
+	defer c.mock.mu.Unlock()
+	switch {
+	case c.mock.sessions[in.Name] != nil:
+		s.close()
+		return 0, nil, failure(http.StatusConflict, "exists", "name", "the name is in use")
+	case len(c.mock.sessions) >= c.opt.MaxSessions:
+		s.close()
+		return 0, nil, failure(http.StatusServiceUnavailable, "too_many", "",
+			"there are %d sessions: delete one, or see -max-sessions", c.opt.MaxSessions)
+	}
+	c.mock.sessions[in.Name] = s
+	return http.StatusCreated, s.out(), nil
+}
+
+func deleteSession(c *call) (int, any, error) {
+	c.mock.mu.Lock()
+	s := c.mock.sessions[c.args["name"]]
+	delete(c.mock.sessions, c.args["name"])
+	c.mock.mu.Unlock()
+	if s == nil {
+		return 0, nil, failure(http.StatusNotFound, "not_found", "name", "there is no such session")
+	}
+	s.close()
+	return http.StatusNoContent, nil, nil
+}

@@ -1,0 +1,268 @@
+package mock
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+const (
+	maxBody   = 1 << 20  // of a request, as in paymentsvctest
+	maxAnswer = 64 << 10 // that is kept of an answer
+)
+
+type messageKey struct{}
+
+func messageOf(ctx context.Context) *message {
+	m, _ := ctx.Value(messageKey{}).(*message)
+	return m
+}
+
+// fieldsOf reads what it can of a body.
+func fieldsOf(body []byte) fields {
+	var f fields
+	_ = json.Unmarshal(body, &f) // the service judges it
+	return f
+}
+
+// serve passes a request to the fake, and keeps it and its answer in the journal.
+func (s *session) serve(w http.ResponseWriter, r *http.Request) {
+	e := s.current()
+	endpoint := strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/")
+	m := e.journal.arrive(message{
+		Direction: in, Method: r.Method, Target: r.RequestURI,
+		Endpoint: endpoint[:min(len(endpoint), 100)], Header: r.Header.Clone(),
+	})
+	kept := &keeper{ResponseWriter: w}
+	whole := false
+	defer func() { // also when the fake panics, to end a connection
+		e.journal.finish(m, func(m *message) {
+			m.State, m.Status, m.Answer, m.Answered = answered, kept.status, kept.header, kept.body.Bytes()
+			if !whole || kept.status == 0 {
+				m.State = broken
+			}
+			if order := fieldsOf(m.Answered).OrderID; m.Fields.OrderID == "" {
+				m.Fields.OrderID = order
+			}
+		})
+	}()
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, fieldsOf(body) })
+	r = r.WithContext(context.WithValue(r.Context(), messageKey{}, m))
+	r.Body = io.NopCloser(broke(body, err))
+	e.fake.ServeHTTP(kept, r)
+	whole = true
+}
+
+// broke returns what was read, and then the error, if any.
+func broke(read []byte, err error) io.Reader {
+	if err == nil {
+		return bytes.NewReader(read)
+	}
+	return io.MultiReader(bytes.NewReader(read), failing{err})
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// keeper keeps an answer while it is written.
+type keeper struct {
+	http.ResponseWriter
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+// WriteHeader keeps the status, unless it is an interim one.
+func (k *keeper) WriteHeader(status int) {
+	if k.status == 0 && status >= http.StatusOK {
+		k.status, k.header = status, k.Header().Clone()
+	}
+	k.ResponseWriter.WriteHeader(status)
+}
+
+func (k *keeper) Write(b []byte) (int, error) {
+	k.body.Write(b[:min(len(b), max(maxAnswer-k.body.Len(), 0))])
+	return k.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController. An answer on a connection that was hijacked is not kept.
+func (k *keeper) Unwrap() http.ResponseWriter { return k.ResponseWriter }
+
+// checked is Config.OnChecked.
+func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
+	m := messageOf(r.Context())
+	if m == nil {
+		return
+	}
+	e.journal.update(m, func(m *message) {
+		m.Rejection = v.Rejection
+		switch {
+		case v.Signature != nil:
+			reason, _, _ := strings.Cut(v.Signature.Reason, "; Server.Watch")
+			m.Signature = &verdict{Reason: reason}
+		case v.Rejection == nil || !slices.Contains(unsigned(), v.Rejection.Problem):
+			m.Signature = &verdict{Valid: true}
+		}
+	})
+}
+
+// unsigned are the problems that are found before the signature is checked.
+func unsigned() []paymentsvctest.Problem {
+	return []paymentsvctest.Problem{
+		paymentsvctest.ProblemEndpoint, paymentsvctest.ProblemMethod,
+		paymentsvctest.ProblemContentType, paymentsvctest.ProblemTooLarge,
+	}
+}
+
+// outgoing sends notifications, and keeps them and their answers in the journal.
+type outgoing struct{ e *epoch }
+
+type sentKey struct{}
+
+// RoundTrip sends one.
+func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
+	e := t.e
+	body, err := io.ReadAll(r.Body)
+	m := message{
+		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: "notification", Header: r.Header.Clone(),
+		Body: body, Fields: fieldsOf(body),
+	}
+	if err == nil {
+		m.Signature, m.Forged = e.judge(r, body)
+	}
+	kept := e.journal.arrive(m)
+	if sent, ok := r.Context().Value(sentKey{}).(*[]int); ok {
+		*sent = append(*sent, kept.Seq)
+	}
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(broke(body, err))
+	resp, err := e.mock.client.RoundTrip(r)
+	if err != nil {
+		e.journal.finish(kept, func(m *message) { m.State, m.Err = broken, withoutAddress(err) })
+		return nil, err
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	_ = resp.Body.Close() // what follows is not kept
+	e.journal.finish(kept, func(m *message) {
+		m.State, m.Status, m.Answer, m.Answered = answered, resp.StatusCode, resp.Header.Clone(), answer
+		if err != nil {
+			m.Err = withoutAddress(err)
+		}
+	})
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	return resp, nil
+}
+
+// judge says how a notification is signed. One that no secret of the partner has signed is a forgery.
+func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
+	m := &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header,
+		Timestamp: r.Header.Get("Timestamp"), Body: body,
+	}
+	signs := func(secret paymentsvc.Secret) bool {
+		made, err := e.opt.Scheme.Signature(secret, m)
+		return secret != "" && err == nil && made == r.Header.Get("Signature")
+	}
+	for _, p := range e.opt.Projects {
+		if signs(p.Secret) {
+			return &verdict{Valid: true}, false
+		}
+		if signs(p.OldSecret) {
+			return &verdict{Reason: "signed with the secret before the rotation, on purpose"}, false
+		}
+	}
+	return &verdict{Reason: "forged on purpose: no secret of the partner has signed it"}, true
+}
+
+// sign signs a notification for a project, 0 for the first.
+func (e *epoch) sign(r *http.Request, project int64, at time.Time, body []byte) error {
+	p := e.opt.Projects[0]
+	for _, other := range e.opt.Projects {
+		if other.ID == project {
+			p = other
+		}
+	}
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Timestamp", timestamp)
+	signature, err := e.opt.Scheme.Signature(p.Secret, &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header, Timestamp: timestamp, Body: body,
+	})
+	r.Header.Set("Signature", signature)
+	return err
+}
+
+// post sends a body as it is. Without a header it is signed now.
+func (e *epoch) post(
+	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
+) delivery {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)()
+	f := fieldsOf(body)
+	d := delivery{Event: string(f.Event), OrderID: f.OrderID, Status: f.StatusDescription}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err == nil && header == nil {
+		err = e.sign(r, project, at, body)
+	}
+	if err != nil {
+		d.Error = withoutAddress(err)
+		return d
+	}
+	r.GetBody = nil // or else net/http may send it twice
+	if header != nil {
+		r.Header = header.Clone()
+	}
+	client := http.Client{
+		Transport:     &outgoing{e},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		d.Error = withoutAddress(err)
+		return d
+	}
+	_ = resp.Body.Close() // it is read
+	d.HTTPStatus, d.Accepted = resp.StatusCode, resp.StatusCode/100 == 2
+	return d
+}
+
+func withoutQuery(address string) string {
+	before, _, query := strings.Cut(address, "?")
+	if query {
+		return before + "?..."
+	}
+	return before
+}
+
+// withoutAddress says what went wrong with a request, and leaves out where it went, which may hold a token.
+func withoutAddress(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	return err.Error()
+}
+
+func checkReceiver(address string) error {
+	if address == "" {
+		return nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return errors.New("not an http or https address without a user and a fragment")
+	}
+	return nil
+}

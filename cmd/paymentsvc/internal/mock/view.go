@@ -1,0 +1,266 @@
+package mock
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// The sections of the page, by their ids in it.
+const (
+	inOrders   = "orders"
+	inMessages = "messages"
+	inFaults   = "faults"
+)
+
+// fewRows is how many of the newest rows a table shows unless all are asked for.
+const fewRows = 25
+
+// view is everything that the page shows. Destinations, card data and secrets are no part of it.
+type view struct {
+	Prefix, Session  string
+	Search           string
+	Auto, All        bool
+	Query            string // what stays of the address when a button is pressed
+	AutoURL, AllURL  string
+	said             note
+	form             url.Values // as it was sent, when it was refused
+	Receiver         string
+	Orders           []orderRow
+	OrderCount       int
+	Waiting          []notification
+	Messages         []messageRow
+	MessageCount     int
+	Evicted          int
+	Faults           []faultOut
+	Chaos            *chaosView
+	Balances         []balanceRow
+	Settings         []setting
+	Endpoints        []string
+	Events           []string
+	Usual            []string
+	CanShowRawBodies bool
+}
+
+type orderRow struct {
+	order
+	What      string
+	Settle    []paymentsvc.StatusName // what it can be settled to
+	CanRefund bool
+	CanNotify bool
+	PayURL    string
+	Said      *note
+}
+
+type messageRow struct {
+	messageOut
+	Clock, Arrow, What string
+	Body, Reply        string
+	Verdict            string
+	Wrong              bool
+}
+
+type balanceRow struct {
+	Project                    int64
+	Payout, Expected, Currency string
+}
+
+// newView reads the mock. Between two of its reads the mock may go on.
+func newView(r *http.Request, said note) *view {
+	e, query := epochOf(r), kept(r.URL.Query())
+	notify, _ := e.settings()
+	v := &view{
+		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Auto: query.Get("auto") != "", All: query.Get("all") != "",
+		Query: asQuery(query), AutoURL: toggled(query, "auto"), AllURL: toggled(query, "all"), said: said,
+		Receiver: withoutQuery(notify),
+		Settings: e.all(), Endpoints: endpoints(), Events: events(), Usual: usualFaults(), CanShowRawBodies: e.opt.ShowBodies,
+	}
+	if said.Bad {
+		v.form = r.PostForm
+	}
+	v.orders(e)
+	v.messages(e)
+	for _, n := range e.fake.Outbox() {
+		v.Waiting = append(v.Waiting, notificationOf(n))
+	}
+	for _, f := range e.listFaults() {
+		v.Faults = append(v.Faults, e.faultOut(f))
+	}
+	e.mu.Lock()
+	v.Chaos = e.chaos
+	e.mu.Unlock()
+	for _, p := range e.opt.Projects {
+		row := balanceRow{Project: p.ID}
+		if b, err := e.fake.Balance(p.ID); err == nil {
+			row.Payout, row.Expected, row.Currency = b.PayoutBalance.String(), b.ExpectedBalance.String(), b.Currency
+		}
+		v.Balances = append(v.Balances, row)
+	}
+	return v
+}
+
+func (v *view) orders(e *epoch) {
+	list := slices.DeleteFunc(e.fake.Orders(), func(o paymentsvctest.Order) bool {
+		return !v.finds(o.UserData, o.OrderID, o.Amount.String())
+	})
+	v.OrderCount = len(list)
+	for _, o := range newest(list, v.All) {
+		row := orderRow{order: orderOf(o), CanNotify: v.Receiver != ""}
+		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
+		isPayout := o.Kind == paymentsvctest.KindPayout
+		for _, to := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
+			if to != o.Status && (isPayout || !o.Status.Final()) {
+				row.Settle = append(row.Settle, to)
+			}
+		}
+		row.CanRefund = !isPayout && o.Status == paymentsvc.StatusSuccess
+		if !isPayout {
+			row.PayURL = e.prefix + "/pay/" + string(o.Kind) + "/" + o.OrderID
+		}
+		if v.said.Order == o.Number {
+			row.Said = &v.said
+		}
+		v.Orders = append(v.Orders, row)
+	}
+}
+
+func (v *view) messages(e *epoch) {
+	list, evicted, _ := e.journal.list(func(m *message) bool {
+		return v.finds(m.Fields.UserData, m.Fields.OrderID, m.Endpoint, strconv.Itoa(m.Seq))
+	})
+	v.MessageCount, v.Evicted = len(list), evicted
+	for _, m := range newest(list, v.All) {
+		shown := e.messageOut(m)
+		row := messageRow{messageOut: shown, Clock: m.At.Format("15:04:05.000")}
+		row.Body, row.Reply = readable(shown.BodyBase64), readable(shown.AnswerBase64)
+		row.Arrow, row.What = "received", m.Endpoint
+		if m.Direction == out {
+			row.Arrow, row.What = "sent", string(m.Fields.Event)+" "+m.Fields.StatusDescription
+		}
+		row.Verdict, row.Wrong = "signature not checked", false
+		if s := m.Signature; s != nil && s.Valid {
+			row.Verdict = "signed correctly"
+		} else if s != nil {
+			row.Verdict, row.Wrong = "wrong signature: "+s.Reason, true
+		}
+		v.Messages = append(v.Messages, row)
+	}
+}
+
+// finds reports whether one of the texts has what is searched for.
+func (v *view) finds(texts ...string) bool {
+	return v.Search == "" || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, v.Search) })
+}
+
+// Answer says how a message ended.
+func (m messageRow) Answer() string {
+	switch {
+	case m.HTTPStatus > 0:
+		return fmt.Sprintf("HTTP %d", m.HTTPStatus)
+	case m.Error != "":
+		return "no answer: " + m.Error
+	case m.State == inFlight:
+		return "in flight"
+	}
+	return "broken off"
+}
+
+// readable returns a body as text for a page.
+func readable(body []byte) string {
+	if !utf8.Valid(body) {
+		return fmt.Sprintf("%d bytes that are not text", len(body))
+	}
+	const most = 8 << 10
+	if len(body) > most {
+		return strings.ToValidUTF8(string(body[:most]), "") + "..."
+	}
+	return string(body)
+}
+
+// newest returns the last entries, or all of them, the last one first.
+func newest[E any](list []E, all bool) []E {
+	if !all && len(list) > fewRows {
+		list = list[len(list)-fewRows:]
+	}
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	return list
+}
+
+func asQuery(query url.Values) string {
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + query.Encode()
+}
+
+// toggled returns the page's address with a query in which name is set, or not any more.
+func toggled(query url.Values, name string) string {
+	other := kept(query)
+	if other.Has(name) {
+		other.Del(name)
+	} else {
+		other.Set(name, "1")
+	}
+	return "?" + other.Encode()
+}
+
+// note is what the page has to say about the last button that was pressed.
+type note struct {
+	Section string // where it is, unless Order says more
+	Order   int    // the number of the order in whose row it is
+	Text    string
+	Bad     bool
+}
+
+// doneNote puts a word in the page's address into words. Any other text in the address is not shown.
+func doneNote(query url.Values) note {
+	sections := map[string]note{
+		"settled":        {Section: inOrders, Text: "Settled."},
+		"refunded":       {Section: inOrders, Text: "Refunded."},
+		"sent":           {Section: inOrders, Text: "Sent. The answer is under Messages."},
+		"delivered":      {Section: inMessages, Text: "What was waiting has been sent."},
+		"fault-set":      {Section: inFaults, Text: "The fault is set."},
+		"fault-removed":  {Section: inFaults, Text: "The fault is removed."},
+		"faults-cleared": {Section: inFaults, Text: "All faults are removed."},
+	}
+	n := sections[query.Get("done")]
+	if n.Section == inOrders {
+		n.Order, _ = strconv.Atoi(query.Get("order")) // 0 is no order
+	}
+	return n
+}
+
+// Said returns what there is to say at the head of a section, nil for nothing.
+func (v *view) Said(section string) *note {
+	inRow := func(o orderRow) bool { return o.Said != nil }
+	if v.said.Text == "" || v.said.Section != section || slices.ContainsFunc(v.Orders, inRow) {
+		return nil
+	}
+	return &v.said
+}
+
+// Value returns what was entered into a field of the form that was refused.
+func (v *view) Value(field, absent string) string {
+	if v.form.Has(field) {
+		return v.form.Get(field)
+	}
+	return absent
+}
+
+// usualFaults are suggestions for the form, in the texts of paymentsvctest.ParseFault and ParseNotificationFault.
+func usualFaults() []string {
+	return []string{
+		"drop after", "drop before", "hang after", "hang before", "hold after", "reset",
+		"bad-gateway before", "bad-gateway after",
+		"too-many-requests before 1s", "reject 402 E17 no money", "cut 10", "cut-unframed 10", "slow 50ms", "wrong-shape",
+		"repeated 2", "delayed 1", "reordered", "lost", "forged", "skewed -1h0m0s", "cut 20",
+	}
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+func listenCommand() cli.Command {
+	return cli.Command{
+		Name:    "listen",
+		Summary: "Receive notifications, verify them and forward them to your program",
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance",
+			"timestamp-header", "signature-header", "timeout", "count", "v"),
+			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Usage: "address; localhost is both loopbacks, port 0 a free port"},
+			cli.Flag{Name: "forward", Value: "URL", Usage: "where to forward; without a path, to the path that was requested"},
+			cli.Flag{Name: "host", Value: "HOST", Usage: "Host header of forwarded messages (default: that of -forward)"},
+			cli.Flag{Name: "forward-timeout", Kind: cli.Duration, Value: "DURATION", Default: "30s", Usage: "time for an answer; 0 is no limit"},
+			cli.Flag{Name: "forward-all", Kind: cli.Bool, Usage: "forward messages that are not valid too"},
+			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", Usage: "save each message that failed, byte for byte"},
+		),
+		Notes: "It answers with the receiver's status, with 502 or 504 if it gets none, and with 401 or 400 where it does not\n" +
+			"forward. Without -forward it answers a valid message with 200. These statuses are this command's choice.\n" +
+			"Exit codes with -count: 0 all were valid and accepted, 1 one was not, 124 -timeout passed before.",
+		Examples: []string{
+			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
+			"paymentsvc listen -addr 127.0.0.1:0 -tolerance 5m -count 1 -timeout 30s -json",
+		},
+		Run: runListen,
+	}
+}
+
+// inbox is a running listen.
+type inbox struct {
+	c         *cli.Call
+	verifier  *verifier
+	forwarder *forwarder // nil without -forward
+	stop      context.CancelFunc
+
+	mu sync.Mutex
+	counts
+	answered int64
+	saveErr  error
+}
+
+// counts is the summary.
+type counts struct {
+	Received  int64 `json:"received"`
+	Valid     int64 `json:"valid"`
+	Forwarded int64 `json:"forwarded"`
+	Failed    int64 `json:"failed"`
+}
+
+func runListen(ctx context.Context, c *cli.Call) error {
+	verifier, err := newVerifier(c, paymentsvc.KindNotification)
+	if err != nil {
+		return err
+	}
+	target, err := webAddress(c, "forward")
+	if err != nil {
+		return err
+	}
+	if c.Int("count") < 0 {
+		return c.Fail("count", "negative")
+	}
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	r := &inbox{c: c, verifier: verifier, stop: stop}
+	to, arrow := "", ""
+	if target != nil {
+		r.forwarder = &forwarder{newTransport(), target, c.Text("host"), c.Duration("forward-timeout")}
+		to = shownAddress(target)
+		arrow = " -> " + to
+	}
+	if c.Set("save") {
+		if err := os.MkdirAll(c.Text("save"), 0o700); err != nil {
+			return fmt.Errorf("-save: %w", err)
+		}
+	}
+	listeners, err := cli.Listen(ctx, c.Text("addr"))
+	if err != nil {
+		return err
+	}
+	addresses := make([]string, 0, len(listeners))
+	for _, l := range listeners {
+		addresses = append(addresses, "http://"+l.Addr().String())
+	}
+	c.Print("ready", struct {
+		Addresses []string `json:"addresses"`
+		Forward   string   `json:"forward"`
+	}{addresses, to}, "ready  "+strings.Join(addresses, ", ")+arrow)
+	err = cli.Serve(serving, cli.NewServer(r), listeners, 0)
+	return r.end(ctx, err)
+}
+
+// end prints the summary and decides the exit code.
+func (r *inbox) end(ctx context.Context, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, count := r.counts, r.c.Int("count")
+	r.c.Print("summary", n, fmt.Sprintf("       %d received, %d valid, %d forwarded, %d failed", n.Received, n.Valid, n.Forwarded, n.Failed))
+	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch {
+	case err != nil:
+		return err
+	case r.saveErr != nil:
+		return fmt.Errorf("-save: %w", r.saveErr)
+	case r.answered < count || timedOut && r.answered == 0:
+		return cli.Ended(ctx)
+	case n.Failed > 0 && (count > 0 || timedOut):
+		return cli.No()
+	}
+	return nil
+}
+
+// arrive returns the number of a message, 0 once there are enough.
+func (r *inbox) arrive() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if count := r.c.Int("count"); count > 0 && r.Received == count {
+		return 0
+	}
+	r.Received++
+	return r.Received
+}
+
+// ServeHTTP receives one message.
+func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.Method != http.MethodPost { // such as a browser's or a health check's GET
+		r.c.Note("%s is not counted: a notification is a POST", req.Method)
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+		return
+	}
+	n := r.arrive()
+	if n == 0 {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "the number of messages to receive is reached", http.StatusServiceUnavailable)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
+	v := r.verdict(req, body, err)
+	r.printReceived(n, v)
+	genuine := v.Valid || v.Reason == "malformed_notification" // the service has signed it, and recently
+	a := answer{Status: statusOf(v)}
+	if r.forwarder != nil && err == nil && (genuine || r.c.Bool("forward-all")) {
+		a = r.forwarder.forward(w, req, body)
+	} else if w.WriteHeader(a.Status); !v.Valid {
+		_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
+	}
+	failed := !v.Valid || !accepted(a.Status)
+	if failed && r.c.Set("save") {
+		a.Saved = r.save(n, req, body)
+	}
+	r.printAnswered(n, a)
+	r.count(v, a, failed)
+}
+
+// verdict verifies a message, unless its body could not be read.
+func (r *inbox) verdict(req *http.Request, body []byte, err error) verdict {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch s := (summary{Bytes: len(body)}); {
+	case tooLarge:
+		return verdict{Reason: "body_too_large", Message: "the body has more than 1 MiB", summary: s}
+	case err != nil:
+		return verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
+	}
+	return r.verifier.verify(req, body)
+}
+
+// statusOf returns the answer to a message that is not forwarded, which is that of the SDK's Handler.
+func statusOf(v verdict) int {
+	switch v.Reason {
+	case "":
+		return http.StatusOK
+	case "body_too_large":
+		return http.StatusRequestEntityTooLarge
+	case "body_unreadable", "empty_body", "malformed_notification":
+		return http.StatusBadRequest
+	}
+	return http.StatusUnauthorized
+}
+
+func (r *inbox) count(v verdict, a answer, failed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for counter, holds := range map[*int64]bool{&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed} {
+		if holds {
+			*counter++
+		}
+	}
+	if r.answered == r.c.Int("count") {
+		r.stop()
+	}
+}
+
+func (r *inbox) printReceived(n int64, v verdict) {
+	lines := v.lines()
+	word := "valid"
+	switch {
+	case !v.Valid:
+		word = "wrong: " + v.Message
+	case v.OldSecret:
+		word = "valid, with the old secret"
+	}
+	lines[0] = fmt.Sprintf("%s #%d --> %s  %s", r.c.Now().Format(time.TimeOnly), n, v.summary, word)
+	r.c.Print("received", struct {
+		N    int64     `json:"n"`
+		Time time.Time `json:"time"`
+		verdict
+	}{n, r.c.Now().UTC(), v}, lines...)
+}
+
+func (r *inbox) printAnswered(n int64, a answer) {
+	line := fmt.Sprintf("%s #%d <-- %d", r.c.Now().Format(time.TimeOnly), n, a.Status)
+	switch {
+	case a.Error != "":
+		line += ": " + a.Error
+	case a.Forwarded:
+		line += fmt.Sprintf(" in %dms", a.Millis)
+	case r.forwarder != nil:
+		line += ", not forwarded"
+	}
+	if a.Saved != "" {
+		line += "; saved " + a.Saved
+	}
+	lines := []string{line}
+	if r.c.Verbose() {
+		a.Response = r.verifier.keys[0].Mask(string(a.head))
+		lines = append(lines, indented(a.Response)...)
+	}
+	r.c.Print("answered", struct {
+		N int64 `json:"n"`
+		answer
+	}{n, a}, lines...)
+}
+
+// save writes a message to a new file and returns the file's name, "" after an error.
+func (r *inbox) save(n int64, req *http.Request, body []byte) string {
+	name, err := saveCapture(r.c, "save", n, captureOf(req, body))
+	if err != nil {
+		r.c.Note("-save: %v", err)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.saveErr = err
+	}
+	return name
+}
+
+// captureOf returns a request that arrived. What ends TLS before a program usually says so in X-Forwarded-Proto.
+func captureOf(req *http.Request, body []byte) capture.Message {
+	address := *req.URL
+	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
+		address = *asked
+	}
+	address.Scheme, address.Host = "http", req.Host
+	if req.TLS != nil || strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https") {
+		address.Scheme = "https"
+	}
+	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body}
+}
+
+// saveCapture writes a message to a new file in the directory that a flag names, and returns the file's name.
+func saveCapture(c *cli.Call, flag string, n int64, m capture.Message) (string, error) {
+	if err := os.MkdirAll(c.Text(flag), 0o700); err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	err := capture.Write(&text, m)
+	name := fmt.Sprintf("%04d.http", n)
+	for again := 2; err == nil; again++ {
+		if err = createFile(filepath.Join(c.Text(flag), name), text.Bytes()); err == nil {
+			return path.Join(filepath.ToSlash(c.Value(flag).Texts[0]), name), nil
+		}
+		if errors.Is(err, fs.ErrExist) { // of an earlier run
+			name, err = fmt.Sprintf("%04d-%d.http", n, again), nil
+		}
+	}
+	return "", err
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+const (
+	testKey    = "a test key"
+	testScheme = `hex(timestamp "." body)`
+	testNow    = 1700000000
+)
+
+// desk is a working directory with a settings file and a key, and what a command printed.
+type desk struct {
+	t              *testing.T
+	dir            string
+	stdin          string
+	stdout, stderr bytes.Buffer
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, dir: t.TempDir()}
+	d.write("key.txt", testKey)
+	d.write(cli.SettingsFile, `{"scheme": "hex(timestamp '.' body)", "secret_file": "key.txt", "tolerance": "5m"}`)
+	return d
+}
+
+func (d *desk) write(name, text string) {
+	d.t.Helper()
+	require.NoError(d.t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600))
+}
+
+func (d *desk) env(stdout io.Writer) *cli.Env {
+	return &cli.Env{
+		Stdin: strings.NewReader(d.stdin), Stdout: stdout, Stderr: &d.stderr, Dir: d.dir,
+		Getenv: func(string) string { return "" }, Now: func() time.Time { return time.Unix(testNow, 0).UTC() },
+	}
+}
+
+// run runs a command line in this process and returns its exit code. No output may hold the key, and with -json every
+// line must be an object.
+func (d *desk) run(args ...string) int {
+	d.t.Helper()
+	d.stdout.Reset()
+	d.stderr.Reset()
+	code := cli.Main(d.t.Context(), d.env(&d.stdout), program(), args)
+	d.check(args)
+	return code
+}
+
+func (d *desk) check(args []string) {
+	d.t.Helper()
+	assert.NotContains(d.t, d.stdout.String()+d.stderr.String(), testKey)
+	for line := range strings.Lines(d.stdout.String() + d.stderr.String()) {
+		if strings.Contains(strings.Join(args, " "), "-json") {
+			var object struct {
+				Type string
+				V    int
+			}
+			require.NoError(d.t, json.Unmarshal([]byte(line), &object), line)
+			assert.NotEmpty(d.t, object.Type, line)
+			assert.Equal(d.t, 1, object.V, line)
+		}
+	}
+}
+
+// serve starts a command that prints "ready" and returns its address, and a function that waits for its exit code.
+func (d *desk) serve(ctx context.Context, args ...string) (address string, wait func() int) {
+	d.t.Helper()
+	d.stdout.Reset()
+	d.stderr.Reset()
+	read, write := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Main(ctx, d.env(write), program(), args)
+		_ = write.Close()
+	}()
+	lines := bufio.NewReader(read)
+	first, err := lines.ReadString('\n')
+	require.NoError(d.t, err, "%v: %s", args, &d.stderr)
+	copied := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(&d.stdout, lines)
+		close(copied)
+	}()
+	at := strings.Index(first, "http://")
+	require.GreaterOrEqual(d.t, at, 0, first)
+	return first[at : at+strings.IndexAny(first[at:], "\", \n")], func() int {
+		result := <-code
+		<-copied
+		d.check(args)
+		return result
+	}
+}
+
+// object returns the first object of a type on standard output.
+func (d *desk) object(kind string) map[string]any {
+	d.t.Helper()
+	for line := range strings.Lines(d.stdout.String()) {
+		var object map[string]any
+		require.NoError(d.t, json.Unmarshal([]byte(line), &object), line)
+		if object["type"] == kind {
+			return object
+		}
+	}
+	require.Fail(d.t, "no object of this type", kind)
+	return nil
+}
+
+// signed returns a notification as HTTP text.
+func signed(t *testing.T, body, timestamp string) string {
+	t.Helper()
+	return "POST /hook HTTP/1.1\r\nHost: shop.example\r\nTimestamp: " + timestamp + "\r\nSignature: " +
+		signatureOf(t, testScheme, testKey, body, timestamp) + "\r\n\r\n" + body
+}
+
+func signatureOf(t *testing.T, text string, key paymentsvc.Secret, body, timestamp string) string {
+	t.Helper()
+	scheme, key, err := canonical.ParseSchemeWith(text, key)
+	require.NoError(t, err)
+	signature, err := scheme.Signature(key, &paymentsvc.Message{Method: "POST", Timestamp: timestamp, Body: []byte(body)})
+	require.NoError(t, err)
+	return signature
+}
+
+func TestHelpFitsAScreen(t *testing.T) {
+	d := newDesk(t)
+	for _, cmd := range append(program().Commands, cli.Command{}) {
+		assert.Zero(t, d.run(strings.Fields(cmd.Name+" -h")...), cmd.Name)
+		assert.Empty(t, d.stderr.String(), cmd.Name)
+		lines := strings.Split(d.stdout.String(), "\n")
+		assert.LessOrEqual(t, len(lines), 50, cmd.Name)
+		for _, line := range lines {
+			assert.LessOrEqual(t, len(line), 120, "%s: %s", cmd.Name, line)
+		}
+		assert.NotContains(t, cmd.Summary, "'", "fish quotes it")
+	}
+	assert.LessOrEqual(t, strings.Count(d.stdout.String(), "\n"), 24)
+}
+
+func TestFlagsOfOneNameAllHaveValuesOrNone(t *testing.T) {
+	bools := map[string]bool{}
+	keys := map[string]bool{}
+	for _, cmd := range program().Commands {
+		for _, f := range cmd.Flags {
+			before, known := bools[f.Name]
+			assert.True(t, !known || before == (f.Kind == cli.Bool), "%s -%s: a line may have it before the command", cmd.Name, f.Name)
+			bools[f.Name] = f.Kind == cli.Bool
+		}
+	}
+	for _, f := range program().Settings() {
+		assert.False(t, keys[f.Key()], f.Key())
+		keys[f.Key()] = true
+	}
+}
+
+func TestCompletionKnowsEachCommandAndFlag(t *testing.T) {
+	d := newDesk(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		assert.Zero(t, d.run("completion", shell), shell)
+		for _, cmd := range program().Commands {
+			assert.Contains(t, d.stdout.String(), cmd.Name, shell)
+			for _, name := range cmd.Names() {
+				assert.Regexp(t, `-o `+name+`\n|-s `+name+`\n|-`+name+`[ ']`, d.stdout.String(), shell)
+			}
+		}
+		assert.NotContains(t, d.stdout.String(), `\t`)
+	}
+	assert.Equal(t, cli.ExitUsage, d.run("completion", "bsh", "-json"))
+	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
+}
+
+func TestVersionAndSettings(t *testing.T) {
+	d := newDesk(t)
+	assert.Zero(t, d.run("version", "-json"))
+	assert.Equal(t, paymentsvc.InterfaceVersion, d.object("version")["interface"])
+	assert.Zero(t, d.run("settings", "-json"))
+	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","value":"localhost:9000","set":true,"origin":"default"`)
+	assert.Contains(t, d.stdout.String(), `"key":"tolerance","value":"5m","set":true,"origin":"paymentsvc.json:1:`)
+}

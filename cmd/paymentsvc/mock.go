@@ -1,0 +1,342 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mock"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// What holds where no setting says otherwise. The interface document shows none of it.
+const (
+	mockSecret = "secret-of-the-mock"
+	mockScheme = `hex(timestamp "." body)`
+)
+
+func mockCommand() cli.Command {
+	return cli.Command{
+		Name:    "mock",
+		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "partner", "project",
+			"tolerance", "timeout", "v"),
+			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Usage: "where to listen; port 0 takes a free one"},
+			cli.Flag{Name: "notify", Value: "URL", Usage: "where notifications go"},
+			cli.Flag{Name: "script", Kind: cli.List, Value: "TEXT", Usage: "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"},
+			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with"},
+			cli.Flag{Name: "projects", Kind: cli.JSON},
+			cli.Flag{Name: "error-fields", Value: "NAMES", Default: "error_code,error_message", Usage: "fields of an error's code and message"},
+			cli.Flag{Name: "repeated", Value: "WHAT", Default: "reject", Usage: "what a duplicate user_data does: reject, same or new"},
+			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
+			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
+			cli.Flag{Name: "hosts", Value: "NAMES", Usage: "names of the mock besides localhost, with commas between them"},
+			cli.Flag{Name: "cors", Kind: cli.List, Value: "ORIGIN", Usage: "origin whose scripts may use the control API"},
+			cli.Flag{Name: "show-bodies", Kind: cli.Bool, Usage: "show card data and destinations in messages"},
+			cli.Flag{Name: "journal", Kind: cli.Int, Value: "MIB", Default: "64", Usage: "how much of the messages is kept"},
+			cli.Flag{Name: "max-sessions", Kind: cli.Int, Value: "N", Default: "100", Usage: "how many sessions there may be"},
+			cli.Flag{Name: "state", Kind: cli.File, Value: "FILE", Usage: "file to load the orders from, and save them to"},
+			cli.Flag{Name: "ready-file", Kind: cli.File, Value: "FILE", Usage: "file to write the addresses to, once the mock listens"},
+			cli.Flag{Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s", Usage: "how long requests may take after SIGTERM"},
+			cli.Flag{Name: "wait", Value: "URL", Usage: "start nothing, and wait until the mock at URL answers", LineOnly: true},
+		),
+		Notes: "The control API is at /_mock, which /_mock/openapi.json describes, and the page for people at /ui/. What the\n" +
+			"interface document does not show is the mock's choice, unless you say it: see /_mock/settings. More projects,\n" +
+			`each with an id and a secret_file, are the key mock.projects of the settings file.`,
+		Examples: []string{
+			"paymentsvc mock -notify http://127.0.0.1:9000/notifications",
+			"paymentsvc mock -addr 127.0.0.1:0 -ready-file mock.json -script 'amount=13.13: DECLINED'",
+			"paymentsvc mock -wait http://127.0.0.1:8080 -timeout 10s",
+		},
+		Run: runMock,
+	}
+}
+
+func runMock(ctx context.Context, c *cli.Call) error {
+	if c.Set("wait") {
+		return waitForMock(ctx, c)
+	}
+	opt, err := mockOptions(c)
+	if err != nil {
+		return err
+	}
+	listeners, err := cli.Listen(ctx, c.Text("addr"))
+	if err != nil {
+		return err
+	}
+	stopped, stop := context.WithCancel(ctx)
+	defer stop()
+	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), cli.BaseURL(listeners)), stop
+	m, err := mock.New(opt)
+	if err == nil && opt.StateFile != "" {
+		err = m.LoadState()
+	}
+	if err != nil {
+		closeAll(listeners)
+		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
+	}
+	defer m.Close()
+	if err := sayReady(c, opt, cli.BaseURL(listeners)); err != nil {
+		closeAll(listeners)
+		return err
+	}
+	return serveMock(ctx, stopped, c, m, listeners)
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		_ = l.Close() // nobody has connected
+	}
+}
+
+// serveMock serves until stopped ends. What is answered by then is in the saved state.
+func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
+	grace := c.Duration("grace")
+	drained := make(chan error, 1)
+	go func() {
+		<-stopped.Done()
+		m.Stopping()
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		err := m.Drain(limit)
+		if err != nil {
+			c.Note("cut off what was in flight after %s, such as requests that hang on purpose", grace)
+			m.Close() // ends what hangs, so that the server can end
+		}
+		drained <- err
+	}()
+	err := cli.Serve(stopped, cli.NewServer(m), listeners, grace+time.Second)
+	if stopped.Err() != nil {
+		_ = <-drained // a note has said it
+	}
+	if c.Set("state") {
+		if failed := m.SaveState(); failed != nil {
+			return fmt.Errorf("-state: %w", failed)
+		}
+	}
+	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal, on the other hand, is a wish
+		return cli.Ended(ctx)
+	}
+	return err
+}
+
+// mockOptions reads the settings.
+func mockOptions(c *cli.Call) (mock.Options, error) {
+	opt := mock.Options{
+		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"), Notify: c.Text("notify"),
+		Script: c.List("script"), CORS: c.List("cors"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
+		MaxSessions: int(c.Int("max-sessions")), StateFile: c.Text("state"), Chosen: map[string]string{},
+	}
+	for _, name := range []string{"journal", "max-sessions"} {
+		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
+			return opt, c.Fail(name, "want a number from 1 to %d", 1<<20)
+		}
+	}
+	if c.Text("hosts") != "" {
+		opt.Hosts = strings.Split(c.Text("hosts"), ",")
+	}
+	for _, name := range []string{
+		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "repeated", "base-path", "show-bodies",
+	} {
+		if c.Set(name) || name == "scheme" && c.Set("scheme-file") {
+			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = "you"
+		}
+	}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		opt.Version = build.Main.Version
+	}
+	if c.Verbose() {
+		opt.Logf = func(format string, args ...any) {
+			line := fmt.Sprintf(format, args...)
+			c.Print("message", struct {
+				Message string `json:"message"`
+			}{line}, line)
+		}
+	}
+	if c.Set("tolerance") && c.Text("tolerance") != "any" {
+		var err error
+		if opt.Tolerance, err = c.Tolerance(); err != nil {
+			return opt, err
+		}
+	}
+	var both bool
+	if opt.ErrorCode, opt.ErrorMessage, both = strings.Cut(c.Text("error-fields"), ","); !both {
+		return opt, c.Fail("error-fields", "want two names with a comma between them")
+	}
+	var err error
+	if opt.Repeated, err = mock.ParseRepeated(c.Text("repeated")); err != nil {
+		return opt, c.Fail("repeated", "%w", err)
+	}
+	if err := mock.CheckScript(opt.Script); err != nil {
+		return opt, c.Fail("script", "%w", err)
+	}
+	if err := mock.CheckOrigins(opt.CORS); err != nil {
+		return opt, c.Fail("cors", "%w", err)
+	}
+	if public := c.Text("public"); public != "" {
+		if u, err := url.Parse(public); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+			return opt, c.Fail("public", "want an origin such as http://mock:8080")
+		}
+	}
+	return opt, mockProjects(c, &opt)
+}
+
+// mockProjects reads the scheme, the project of the shared settings, and those of the settings file.
+func mockProjects(c *cli.Call, opt *mock.Options) error {
+	var err error
+	opt.SchemeText = mockScheme
+	if c.Set("scheme") || c.Set("scheme-file") {
+		if opt.SchemeText, _, err = c.SchemeText(); err != nil {
+			return err
+		}
+	}
+	first := paymentsvctest.Project{ID: cmp.Or(c.Int("project"), 2002), Secret: mockSecret}
+	if first.Balance, err = paymentsvc.ParseAmount(c.Text("balance")); err != nil {
+		return c.Fail("balance", "not a decimal number")
+	}
+	if c.Set("secret-file") {
+		if first.Secret, err = c.Secret(); err != nil {
+			return err
+		}
+	}
+	if first.OldSecret, err = c.OldSecret(); err != nil {
+		return err
+	}
+	opt.Projects = []paymentsvctest.Project{first}
+	if err := moreProjects(c, opt); err != nil {
+		return err
+	}
+	if opt.Projects[0].Secret == mockSecret {
+		c.Note("no -secret-file: the secret is the mock's own, which docs/mock.md shows and which protects nothing")
+	}
+	for i := range opt.Projects {
+		p := &opt.Projects[i]
+		if opt.Scheme, p.Secret, err = canonical.ParseSchemeWith(opt.SchemeText, p.Secret); err != nil {
+			return c.Fail("scheme", "%s", strings.TrimPrefix(err.Error(), "scheme: "))
+		}
+		if p.OldSecret == "" {
+			continue
+		}
+		if _, p.OldSecret, err = canonical.ParseSchemeWith(opt.SchemeText, p.OldSecret); err != nil {
+			return c.Fail("old-secret-file", "%s", strings.TrimPrefix(err.Error(), "scheme: "))
+		}
+	}
+	if _, err := canonical.ParseScheme(opt.SchemeText); err != nil && len(opt.Projects) > 1 {
+		return c.Fail("projects", "the scheme needs the secret, so it serves one project only")
+	}
+	return nil
+}
+
+func moreProjects(c *cli.Call, opt *mock.Options) error {
+	var list []struct {
+		ID            int64  `json:"id"`
+		SecretFile    string `json:"secret_file"`
+		OldSecretFile string `json:"old_secret_file"`
+		Balance       string `json:"balance"`
+		Currency      string `json:"currency"`
+	}
+	if _, err := c.JSON("projects", &list); err != nil {
+		return err
+	}
+	implied := !c.Set("project")
+	for _, given := range list {
+		p := paymentsvctest.Project{ID: given.ID, Currency: given.Currency}
+		var err error
+		if p.Secret, err = c.ReadSecret("mock.projects: secret_file", c.Beside("projects", given.SecretFile)); err != nil {
+			return err
+		}
+		if given.OldSecretFile != "" {
+			file := c.Beside("projects", given.OldSecretFile)
+			if p.OldSecret, err = c.ReadSecret("mock.projects: old_secret_file", file); err != nil {
+				return err
+			}
+		}
+		if p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0")); err != nil {
+			return c.Fail("projects", "balance: not a decimal number as text")
+		}
+		if implied { // nobody has asked for the mock's own project
+			opt.Projects, implied = nil, false
+		}
+		opt.Projects = append(opt.Projects, p)
+	}
+	return nil
+}
+
+// ready is what a program must know of a mock that listens.
+type ready struct {
+	BaseURL    string `json:"base_url"`
+	ControlURL string `json:"control_url"`
+	PageURL    string `json:"page_url"`
+	PartnerID  int64  `json:"partner_id"`
+	ProjectID  int64  `json:"project_id"`
+	PID        int    `json:"pid"`
+}
+
+func sayReady(c *cli.Call, opt mock.Options, base string) error {
+	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid()}
+	if file := c.Text("ready-file"); file != "" {
+		text, err := json.Marshal(r)
+		if err == nil {
+			err = mock.WriteFile(file, append(text, '\n'))
+		}
+		if err != nil {
+			return fmt.Errorf("-ready-file: %w", err)
+		}
+	}
+	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d",
+		r.BaseURL, r.PartnerID, r.ProjectID))
+	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
+	if u, err := url.Parse(base); err == nil {
+		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {
+			c.Note("this is not only a loopback address: whoever reaches it can use the page and the control API, without a password")
+		}
+	}
+	return nil
+}
+
+// waitForMock asks a mock for its health until it answers.
+func waitForMock(ctx context.Context, c *cli.Call) error {
+	base, err := url.Parse(c.Text("wait"))
+	if err != nil || base.Host == "" {
+		return c.Fail("wait", "want the address of a mock, such as http://127.0.0.1:8080")
+	}
+	health := base.JoinPath("_mock", "health").String()
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, health, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err == nil {
+			_ = resp.Body.Close() // its status is enough
+			if resp.StatusCode == http.StatusOK {
+				c.Print("ready", struct {
+					BaseURL string `json:"base_url"`
+				}{c.Text("wait")}, "ready  "+c.Text("wait"))
+				return nil
+			}
+			if resp.StatusCode == http.StatusMisdirectedRequest {
+				return cli.Nof("the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return cli.Ended(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

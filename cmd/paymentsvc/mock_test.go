@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+// mockIn runs the command in a directory until it ends, and returns the exit code and both outputs.
+func mockIn(ctx context.Context, dir string, stdout io.Writer, args ...string) (code int, stderr string) {
+	var notes bytes.Buffer
+	env := &cli.Env{
+		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: &notes, Getenv: func(string) string { return "" }, Dir: dir, Now: time.Now,
+	}
+	code = cli.Main(ctx, env, program(), append([]string{"mock"}, args...))
+	return code, notes.String()
+}
+
+// ended is how a mock ended.
+type ended struct {
+	code   int
+	stderr string
+}
+
+// startMock runs the command until ctx ends, and returns what it says when it listens.
+func startMock(ctx context.Context, t *testing.T, dir string, args ...string) (ready, <-chan ended) {
+	t.Helper()
+	out, in := io.Pipe()
+	done := make(chan ended, 1)
+	go func() {
+		code, stderr := mockIn(ctx, dir, in, append([]string{"-json", "-addr", "127.0.0.1:0"}, args...)...)
+		_ = in.Close()
+		done <- ended{code, stderr}
+	}()
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the mock has not started: %+v", <-done)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	var r ready
+	require.NoError(t, json.Unmarshal(line, &r), "%s", line)
+	return r, done
+}
+
+func TestMockCommandServesSavesAndStops(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.key": "secret-a\n", "b.key": "secret-b",
+		"paymentsvc.json": `{"secret_file":"a.key","partner":5,"project":6,"mock":{"script":["amount=13.13: DECLINED"],
+			"projects":[{"id":7,"secret_file":"b.key","balance":"3.00","currency":"EUR"}]}}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	args := []string{"-ready-file", "ready.json", "-state", "state.json", "-v", "-grace", "20s"}
+	r, done := startMock(ctx, t, dir, args...)
+	written, err := os.ReadFile(filepath.Join(dir, "ready.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(written), r.ControlURL)
+	code, _ := mockIn(t.Context(), dir, io.Discard, "-wait", r.BaseURL, "-timeout", "20s")
+	require.Zero(t, code)
+
+	for project, secret := range map[int64]paymentsvc.Secret{6: "secret-a", 7: "secret-b"} {
+		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+			Scheme: paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}, Secret: secret,
+		})
+		require.NoError(t, err)
+		client, err := paymentsvc.NewClient(paymentsvc.Config{BaseURL: r.BaseURL, PartnerID: 5, ProjectID: project, Signer: signer})
+		require.NoError(t, err)
+		_, err = client.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("2.00"), UserData: "order-1"})
+		require.NoError(t, err)
+		client.CloseIdleConnections()
+	}
+	interrupt(cli.Interrupted())
+	end := <-done
+	require.Zero(t, end.code, end.stderr)
+	require.NotContains(t, end.stderr, "secret-a")
+
+	r, done = startMock(t.Context(), t, dir, args...)
+	resp, err := http.Get(r.ControlURL + "/orders?project_id=7")
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"project_id":7,"order_id":"00000000-0000-4000-8000-00000000000`, "nothing that was answered is lost")
+	resp, err = http.Post(r.ControlURL+"/stop", "", nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusAccepted, resp.StatusCode)
+	require.Zero(t, (<-done).code)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestMockCommandEndsWhatHangs(t *testing.T) {
+	dir := t.TempDir()
+	r, done := startMock(t.Context(), t, dir, "-grace", "1ms", "-state", "state.json")
+	resp, err := http.Post(r.ControlURL+"/faults", "application/json", strings.NewReader(`{"fault":"hang before"}`))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, resp.StatusCode)
+	failed := make(chan error)
+	go func() {
+		_, err := http.Post(r.BaseURL+"/get_balance", "application/json", strings.NewReader("{}"))
+		failed <- err
+	}()
+	resp, err = http.Get(r.ControlURL + "/messages?wait=20s")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	_, err = http.Post(r.ControlURL+"/stop", "", nil)
+	require.NoError(t, err)
+	require.Error(t, <-failed)
+	require.Contains(t, (<-done).stderr, "cut off what was in flight")
+	require.FileExists(t, filepath.Join(dir, "state.json"))
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestMockCommandExitCodes(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	for _, test := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{2, `-script: script 1: column 11: an outcome is`, []string{"-script", "amount=1: DONE"}},
+		{2, "-repeated: not reject, same or new", []string{"-repeated", "twice"}},
+		{2, "-error-fields: want two names", []string{"-error-fields", "code"}},
+		{2, "-cors: not an origin", []string{"-cors", "app"}},
+		{2, "-public: want an origin", []string{"-public", "mock"}},
+		{2, "-balance: not a decimal number", []string{"-balance", "1,5"}},
+		{2, "notify: not an http or https address", []string{"-addr", "127.0.0.1:0", "-notify", "ftp://x"}},
+		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},
+		{2, "-secret-file", []string{"-secret-file", "none.key"}},
+		{2, "-wait: want the address", []string{"-wait", "mock"}},
+		{3, "address already in use", []string{"-addr", taken.Addr().String()}},
+		{124, "have passed", []string{"-wait", "http://" + taken.Addr().String(), "-timeout", "20ms"}},
+		{124, "have passed", []string{"-addr", "127.0.0.1:0", "-timeout", "20ms"}},
+	} {
+		code, stderr := mockIn(t.Context(), t.TempDir(), io.Discard, append(test.args, "-json")...)
+		require.Equal(t, test.code, code, "%s: %s", test.args, stderr)
+		require.Contains(t, stderr, test.says)
+		for line := range strings.Lines(stderr) {
+			require.True(t, json.Valid([]byte(line)), line)
+		}
+	}
+}

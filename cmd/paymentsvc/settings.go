@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+func settingsCommand() cli.Command {
+	return cli.Command{
+		Name:    "settings",
+		Summary: "Print each setting, its value and where it comes from",
+		Flags: cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "partner", "project", "tolerance",
+			"timestamp-header", "signature-header", "timeout"),
+		Notes: "A flag wins over its variable, the variable over the settings file, and that over the default. Of a secret\n" +
+			"only the name of its file is printed, and only if there is such a file.",
+		Examples: []string{"paymentsvc settings", "paymentsvc settings -config staging.json -json"},
+		Run: func(_ context.Context, c *cli.Call) error {
+			return c.PrintSettings()
+		},
+	}
+}
+
+func versionCommand() cli.Command {
+	type version struct {
+		Version   string `json:"version"`
+		Go        string `json:"go"`
+		Interface string `json:"interface"`
+	}
+	return cli.Command{
+		Name:     "version",
+		Summary:  "Print the version",
+		Examples: []string{"paymentsvc version"},
+		Run: func(_ context.Context, c *cli.Call) error {
+			v := version{Version: "unknown", Interface: paymentsvc.InterfaceVersion}
+			if build, ok := debug.ReadBuildInfo(); ok {
+				v.Version, v.Go = build.Main.Version, build.GoVersion
+			}
+			c.Print("version", v, "paymentsvc "+v.Version+", "+v.Go+", interface version "+v.Interface)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+func signCommand() cli.Command {
+	return cli.Command{
+		Name:    "sign",
+		Summary: "Sign a body and print its two headers, a curl command or the HTTP text",
+		Usage:   "[FILE|-]",
+		MaxArgs: 1,
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file"),
+			cli.Flag{Name: "url", Value: "URL", Usage: "address of the request, for -as and for schemes that sign it"},
+			cli.Flag{Name: "method", Value: "METHOD", Default: http.MethodPost, Usage: "HTTP method"},
+			cli.Flag{Name: "kind", Value: "KIND", Default: "request", Usage: "request or notification"},
+			cli.Flag{Name: "as", Value: "FORM", Default: "headers", Usage: "headers, curl (for a POSIX shell) or http", LineOnly: true},
+			cli.Flag{Name: "show", Kind: cli.Bool, Usage: "print the text that is signed, with placeholders for secret and card data", LineOnly: true},
+			cli.Flag{Name: "trim", Kind: cli.Bool, Usage: "cut one line end off the end of the body", LineOnly: true},
+			cli.Flag{Name: "timestamp", Value: "SECONDS", Kind: cli.Int, Usage: "Unix time to sign (default now)", LineOnly: true},
+		),
+		Notes: "Without FILE the body is read from standard input. The command of -as curl names FILE, and holds the body\n" +
+			"itself with -trim or without FILE.",
+		Examples: []string{
+			"paymentsvc sign -url https://pay.example.com/get_balance body.json",
+			"paymentsvc sign -url http://127.0.0.1:8080/get_balance -as curl -trim body.json | sh",
+		},
+		Run: runSign,
+	}
+}
+
+func runSign(_ context.Context, c *cli.Call) error {
+	file := "-"
+	if len(c.Args) > 0 {
+		file = c.Args[0]
+	}
+	key, err := c.Key()
+	if err != nil {
+		return err
+	}
+	m, err := messageToSign(c, file)
+	if err != nil {
+		return err
+	}
+	signature, err := signMessage(key, m)
+	if err != nil {
+		return err
+	}
+	return printSigned(c, key, m, signature, file)
+}
+
+func messageToSign(c *cli.Call, file string) (*paymentsvc.Message, error) {
+	kind, err := kindOf(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	address, err := webAddress(c, "url")
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.ReadInput(file, file)
+	if err != nil {
+		return nil, err
+	}
+	if rest, ends := bytes.CutSuffix(body, []byte("\n")); ends {
+		if c.Bool("trim") {
+			body = bytes.TrimSuffix(rest, []byte("\r"))
+		} else {
+			c.Note("%s ends with a line end, which is signed; -trim leaves it out", file)
+		}
+	}
+	seconds := c.Now().Unix()
+	if c.Set("timestamp") {
+		seconds = c.Int("timestamp")
+	}
+	return newMessage(kind, strings.ToUpper(c.Text("method")), address, seconds, body), nil
+}
+
+func newMessage(kind paymentsvc.MessageKind, method string, address *url.URL, seconds int64, body []byte) *paymentsvc.Message {
+	timestamp := strconv.FormatInt(seconds, 10)
+	return &paymentsvc.Message{
+		Kind: kind, Method: method, URL: address, Timestamp: timestamp, Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}, "Timestamp": {timestamp}},
+	}
+}
+
+// signMessage sets the signature header of m.
+func signMessage(key cli.Key, m *paymentsvc.Message) (string, error) {
+	signature, err := key.Scheme.Signature(key.Secret, m)
+	if err != nil {
+		return "", cli.Usagef("the scheme cannot sign this: %s", key.Mask(err.Error()))
+	}
+	m.Header.Set("Signature", signature)
+	return signature, nil
+}
+
+// kindOf returns the value of -kind. Without one, a body with an event is a notification.
+func kindOf(c *cli.Call, body []byte) (paymentsvc.MessageKind, error) {
+	switch text := c.Text("kind"); text {
+	case "request":
+		return paymentsvc.KindRequest, nil
+	case "notification":
+		return paymentsvc.KindNotification, nil
+	case "":
+		if summaryOf(body).Event != "" {
+			return paymentsvc.KindNotification, nil
+		}
+		return paymentsvc.KindRequest, nil
+	}
+	return 0, c.Fail("kind", "want request or notification")
+}
+
+// webAddress returns the address that a flag holds, nil where it is not set.
+func webAddress(c *cli.Call, flag string) (*url.URL, error) {
+	text := c.Text(flag)
+	if text == "" {
+		return nil, nil //nolint:nilnil // no address is a valid answer
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, c.Fail(flag, "want an address that starts with http:// or https://")
+	case u.User != nil || u.Fragment != "":
+		return nil, c.Fail(flag, "want an address without user and fragment")
+	}
+	return u, nil
+}
+
+func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, signature, file string) error {
+	out := struct {
+		Timestamp string `json:"timestamp"`
+		Signature string `json:"signature"`
+		Bytes     int    `json:"bytes"`
+		As        string `json:"as"`
+		Text      string `json:"text"`
+	}{m.Timestamp, signature, len(m.Body), c.Text("as"), ""}
+	var err error
+	switch {
+	case c.Bool("show"):
+		out.As = "show"
+		out.Text, err = shownText(key, m)
+		c.Print("signed", out, "text   "+out.Text)
+		return err
+	case out.As == "headers":
+		c.Print("signed", out, "timestamp: "+m.Timestamp, "signature: "+signature)
+		return nil
+	case out.As != "curl" && out.As != "http":
+		return c.Fail("as", "want headers, curl or http")
+	case m.URL == nil:
+		return cli.Usagef("-as %s: needs -url", out.As)
+	case out.As == "http":
+		var text bytes.Buffer
+		err = capture.Write(&text, capture.Message{Method: m.Method, URL: m.URL, Header: m.Header, Body: m.Body})
+		out.Text = text.String()
+	default:
+		out.Text, err = curlCommand(m, file, c.Bool("trim"))
+	}
+	if err != nil {
+		return err
+	}
+	return c.PrintRaw("signed", out, out.Text)
+}
+
+// shownText returns the canonical string with placeholders.
+func shownText(key cli.Key, m *paymentsvc.Message) (string, error) {
+	if key.Shown.Canonical == nil {
+		return "", cli.Usagef("-show: this scheme cannot be shown without the secret")
+	}
+	text, err := key.Shown.Canonical(nil, m)
+	if err != nil {
+		return "", cli.Usagef("the scheme cannot sign this: %s", key.Mask(err.Error()))
+	}
+	return key.Mask(string(text)), nil
+}
+
+// curlCommand returns a command for a POSIX shell. It names the file where its bytes are those that were signed.
+func curlCommand(m *paymentsvc.Message, file string, trimmed bool) (string, error) {
+	words := []string{"curl"}
+	if m.Method != http.MethodPost {
+		words = append(words, "--request", m.Method)
+	}
+	words = append(words, m.URL.String())
+	for _, name := range []string{"Content-Type", "Timestamp", "Signature"} {
+		words = append(words, "--header", strings.ToLower(name)+": "+m.Header.Get(name))
+	}
+	switch body := string(m.Body); {
+	case file != "-" && !trimmed:
+		words = append(words, "--data-binary", "@"+file)
+	case strings.Contains(body, "\x00"):
+		return "", cli.Usagef("-as curl: the body has a NUL, which no command line can hold: give it as FILE, without -trim")
+	case strings.HasPrefix(body, "@"):
+		words = append(words, "--data-raw", body) // --data-binary would read a file
+	default:
+		words = append(words, "--data-binary", body)
+	}
+	for i, word := range words {
+		if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./:_") != "" || word == "" {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ") + "\n", nil
+}

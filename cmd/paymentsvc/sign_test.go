@@ -1,0 +1,92 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+func TestSignPrintsTheTwoHeaders(t *testing.T) {
+	d := newDesk(t)
+	d.write("body.json", "{\"a\": 1}\r\n")
+	for _, test := range []struct {
+		args, signed, timestamp, note string
+	}{
+		{"sign body.json", "{\"a\": 1}\r\n", "1700000000", "note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
+		{"sign -trim body.json", `{"a": 1}`, "1700000000", ""},
+		{"sign -timestamp 5 -trim -", "x", "5", ""},
+		{"sign -kind notification -timestamp 5", "x", "5", ""},
+	} {
+		d.stdin = "x"
+		assert.Zero(t, d.run(strings.Fields(test.args)...), test.args)
+		want := "timestamp: " + test.timestamp + "\nsignature: " + signatureOf(t, testScheme, testKey, test.signed, test.timestamp) + "\n"
+		assert.Equal(t, want, d.stdout.String(), test.args)
+		assert.Equal(t, test.note, d.stderr.String(), test.args)
+	}
+}
+
+func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
+	for _, body := range []string{`{"a": "it's $HOME \\ \"x\" é !"}`, "@file", "a\n\r\nb", "", "100% `id`"} {
+		for _, as := range []string{"curl", "http"} {
+			d := newDesk(t)
+			d.stdin = body
+			require.Zero(t, d.run("sign", "-as", as, "-url", "https://pay.example/a?b='c'"), "%s", &d.stderr)
+			m, err := capture.Read(d.stdout.Bytes(), as, capture.Options{})
+			require.NoError(t, err, d.stdout.String())
+			assert.Equal(t, body, string(m.Body), as)
+			assert.Equal(t, signatureOf(t, testScheme, testKey, body, "1700000000"), m.Header.Get("Signature"))
+			assert.Equal(t, "https://pay.example/a?b='c'", m.URL.String())
+		}
+	}
+	d := newDesk(t)
+	d.write("it's.json", `{"destination":"79990000000"}`)
+	assert.Zero(t, d.run("sign", "it's.json", "-as=curl", "-url=http://127.0.0.1:1/a", "-method", "put"))
+	assert.Contains(t, d.stdout.String(), `curl --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
+	assert.Contains(t, d.stdout.String(), ` --data-binary '@it'\''s.json'`)
+}
+
+func TestSignShowsTheTextWithoutTheSecret(t *testing.T) {
+	for scheme, want := range map[string]string{
+		testScheme:                 `text   1700000000.{"destination":"<destination>","pan":"<card number>"}\n`,
+		`hex(body '&key=' secret)`: `text   {"destination":"<destination>","pan":"<card number>"}\n&key=<secret>`,
+		`hex(body hex(sha256(secret))), key sha256`: `text   {"destination":"<destination>","pan":"<card number>"}\nbcd2013787a29e98c30c9562a7bdd64c8df3cd88d5dc99fd2008ce4053b6af10`,
+	} {
+		d := newDesk(t)
+		d.stdin = `{"destination":"79990000000","pan":"4111111111111111"}` + "\n"
+		assert.Zero(t, d.run("sign", "-show", "-scheme", scheme), "%s: %s", scheme, &d.stderr)
+		assert.Equal(t, want+"\n", d.stdout.String())
+		assert.NotContains(t, d.stdout.String(), "4111")
+	}
+}
+
+func TestSignUsageErrors(t *testing.T) {
+	d := newDesk(t)
+	d.write("nul", "a\x00")
+	for args, want := range map[string]string{
+		"sign -scheme hex('a')":                      "paymentsvc sign: -scheme: column 5: signs neither body nor fields",
+		"sign -scheme hex(path)":                     "signs neither body nor fields",
+		"sign -scheme hex(path,body)":                "paymentsvc sign: -scheme: column 9",
+		"sign gone.json":                             "paymentsvc sign: gone.json: no such file",
+		"sign -as curl":                              "paymentsvc sign: -as curl: needs -url",
+		"sign -as crul":                              "paymentsvc sign: -as: want headers, curl or http",
+		"sign -url pay.example":                      "paymentsvc sign: -url: want an address that starts with http",
+		"sign -url https://u:p@pay.example":          "paymentsvc sign: -url: want an address without user",
+		"sign -kind both":                            "paymentsvc sign: -kind: want request or notification",
+		"sign -secret-file -":                        "standard input is already read by -secret-file",
+		"sign -trim -as curl -url http://a nul":      "paymentsvc sign: -as curl: the body has a NUL",
+		"sign -scheme-file nul -scheme hex(body) -q": "paymentsvc sign: -scheme and -scheme-file: want one of them",
+	} {
+		d.stdin = "x"
+		assert.Equal(t, cli.ExitUsage, d.run(strings.Fields(args)...), args)
+		assert.Contains(t, d.stderr.String(), want, args)
+		assert.Empty(t, d.stdout.String(), args)
+	}
+	d.stdin = "{}"
+	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
+	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address")
+}

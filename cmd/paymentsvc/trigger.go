@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+func triggerCommand() cli.Command {
+	line := func(name, value, usage string) cli.Flag {
+		return cli.Flag{Name: name, Value: value, Usage: usage, LineOnly: true}
+	}
+	set := line("set", "NAME=VALUE", "another field of the document")
+	set.Kind = cli.List
+	asSent := line("as-sent", "", "with -replay, send the old timestamp and signature")
+	asSent.Kind = cli.Bool
+	return cli.Command{
+		Name:    "trigger",
+		Summary: "Send a signed notification to your program, or a forgery",
+		Usage:   "[EVENT]",
+		MaxArgs: 1,
+		Flags: append([]cli.Flag{
+			{Name: "to", Value: "URL", Usage: "address of the receiver"},
+			line("status", "NAME", "status_description").With(string(paymentsvc.StatusSuccess)),
+			line("amount", "AMOUNT", "amount").With("10.00"),
+			line("order-id", "ID", "order_id (default: a new UUID)"),
+			line("user-data", "TEXT", "user_data (default: none)"),
+			set,
+			line("body", "FILE", "send these bytes instead of an EVENT, - for standard input"),
+			line("replay", "FILE", "send a captured message again, with a new timestamp and signature"),
+			asSent,
+			line("fault", "NAME", strings.Join(faultNames(), ", ")),
+			cli.Shared("timeout")[0].With("30s"),
+		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "v")...),
+		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
+			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
+			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
+		Examples: []string{
+			"paymentsvc trigger payment.status_changed -order-id o-1 -to http://127.0.0.1:3000/hook",
+			"paymentsvc trigger payment.status_changed -fault forged -to http://127.0.0.1:3000/hook",
+			"paymentsvc trigger -replay failed/0003.http -to http://127.0.0.1:3000/hook",
+		},
+		Run: runTrigger,
+	}
+}
+
+// delivery is what trigger sends.
+type delivery struct {
+	message *paymentsvc.Message
+	key     cli.Key
+	what    string // a few words for the output
+	signed  bool   // as it is, with -as-sent
+	fault   fault
+	times   int
+	cut     bool
+}
+
+func runTrigger(ctx context.Context, c *cli.Call) error {
+	to, err := webAddress(c, "to")
+	if err != nil {
+		return err
+	}
+	if to == nil {
+		return cli.Usagef("-to: not set; want the address of the receiver")
+	}
+	d, err := newDelivery(c, to)
+	if err != nil {
+		return err
+	}
+	if err := d.prepare(c); err != nil {
+		return err
+	}
+	for range d.times {
+		if err := d.send(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newDelivery returns the message that the flags describe, unsigned but for -as-sent.
+func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
+	d := &delivery{times: 1}
+	var err error
+	if name := c.Text("fault"); name != "" {
+		i := slices.Index(faultNames(), name)
+		if i < 0 {
+			return nil, cli.Usagef("-fault: no fault %q%s", name, cli.Nearest(name, faultNames()))
+		}
+		d.fault = faults()[i]
+	}
+	sources := 0
+	for _, given := range []bool{len(c.Args) > 0, c.Set("body"), c.Set("replay")} {
+		if given {
+			sources++
+		}
+	}
+	fields := []string{"status", "amount", "order-id", "user-data", "set"}
+	extra := slices.IndexFunc(fields, c.Set)
+	switch {
+	case sources != 1:
+		return nil, cli.Usagef("want one of EVENT, -body and -replay")
+	case extra >= 0 && len(c.Args) == 0:
+		return nil, cli.Usagef("-%s: goes with an EVENT only", fields[extra])
+	case c.Bool("as-sent") && !c.Set("replay"):
+		return nil, cli.Usagef("-as-sent: goes with -replay only")
+	case c.Bool("as-sent") && d.fault.sign != nil:
+		return nil, cli.Usagef("-fault: %s needs a new signature, and -as-sent keeps the old one", d.fault.name)
+	}
+	var body []byte
+	header := http.Header{}
+	switch {
+	case c.Set("replay"):
+		var m capture.Message
+		if m, err = readCapture(c, c.Text("replay"), capture.Options{}); err == nil {
+			body, header, d.signed = m.Body, m.Header, c.Bool("as-sent")
+			for _, name := range []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+				header.Del(name) // they were about another connection
+			}
+			d.what = c.Text("replay") + " with a new timestamp and signature"
+			if d.signed {
+				d.what = c.Text("replay") + " as it was sent"
+			}
+		}
+	case c.Set("body"):
+		body, err = c.ReadInput(c.Text("body"), c.Text("body"))
+		d.what = fmt.Sprintf("%d bytes", len(body))
+	default:
+		body, err = notificationBody(c, c.Args[0])
+		d.what = fmt.Sprintf("%s, %d bytes", summaryOf(body), len(body))
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.message = newMessage(paymentsvc.KindNotification, http.MethodPost, to, c.Now().Unix(), body)
+	for name, values := range header {
+		if d.signed || name != "Timestamp" && name != "Signature" {
+			d.message.Header[name] = values
+		}
+	}
+	return d, nil
+}
+
+// prepare applies the fault and signs.
+func (d *delivery) prepare(c *cli.Call) error {
+	if d.fault.shape != nil {
+		d.fault.shape(d)
+	}
+	if d.signed {
+		return nil
+	}
+	keys, err := c.Keys()
+	if err != nil {
+		return err
+	}
+	d.key = keys[0]
+	if d.fault.old {
+		if len(keys) < 2 {
+			return cli.Usagef("-fault %s: needs -old-secret-file", d.fault.name)
+		}
+		d.key = keys[1]
+	}
+	if d.fault.sign != nil {
+		return d.fault.sign(d)
+	}
+	return d.sign()
+}
+
+func (d *delivery) sign() error {
+	_, err := signMessage(d.key, d.message)
+	return err
+}
+
+var errCut = errors.New("cut on purpose")
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
+
+// send sends the message once, prints what came of it, and returns the exit code.
+func (d *delivery) send(ctx context.Context, c *cli.Call) error {
+	body := io.Reader(bytes.NewReader(d.message.Body))
+	if d.cut {
+		body = io.MultiReader(bytes.NewReader(d.message.Body[:len(d.message.Body)/2]), brokenReader{})
+	}
+	var dialled dials
+	req, err := http.NewRequestWithContext(dialled.trace(ctx), http.MethodPost, d.message.URL.String(), io.NopCloser(body))
+	if err != nil {
+		return cli.Usagef("-to: the address cannot be requested")
+	}
+	req.ContentLength = int64(len(d.message.Body))
+	req.Header = d.message.Header
+	began := time.Now()
+	resp, err := newTransport().RoundTrip(req)
+	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
+	var shown []byte
+	switch {
+	case err == nil:
+		result.Status = resp.StatusCode
+		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // what arrived of it
+		_ = resp.Body.Close()
+	case ctx.Err() != nil:
+		return cli.Ended(ctx)
+	case !errors.Is(err, errCut):
+		if dialled.loopback() {
+			c.Note("in a container, localhost is the container itself")
+		}
+		return fmt.Errorf("-to: %s", dialled.explain(err))
+	}
+	d.judge(&result)
+	lines := []string{"sent   " + d.what + ", " + result.Result}
+	if c.Verbose() {
+		result.Response = d.key.Mask(string(shown))
+		lines = append(lines, indented(result.Response)...)
+	}
+	c.Print("sent", result, lines...)
+	if !result.OK {
+		return cli.No()
+	}
+	return nil
+}
+
+// sent is the result of a delivery.
+type sent struct {
+	summary
+	Fault    string `json:"fault"`
+	Status   int    `json:"status"`
+	Millis   int64  `json:"ms"`
+	OK       bool   `json:"ok"`
+	Result   string `json:"result"`
+	Response string `json:"response"`
+}
+
+// judge says whether the receiver did what it should.
+func (d *delivery) judge(s *sent) {
+	answer := fmt.Sprintf("HTTP %d", s.Status)
+	switch {
+	case s.Status == 0:
+		s.OK, s.Result = true, "no answer, as it should be"
+	case d.fault.accepted == "":
+		s.OK, s.Result = accepted(s.Status), fmt.Sprintf("%s in %dms", answer, s.Millis)
+	case accepted(s.Status):
+		s.Result = answer + ": the receiver accepted " + d.fault.accepted
+	case rejects(s.Status):
+		s.OK, s.Result = true, answer+": rejected, as it should be"
+	default:
+		s.Result = answer + ": no proof that the receiver has checked it"
+	}
+}
+
+// rejects reports whether a status can be a receiver's own word on a message. A wrong path, a redirect, a rate limit or a
+// crash is none.
+func rejects(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return status/100 == 4
+}

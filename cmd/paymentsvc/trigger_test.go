@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+// careful returns a receiver that verifies, as the SDK's handler does, and keeps what it got.
+func careful(t *testing.T, got *[]string, secrets ...paymentsvc.Secret) string {
+	t.Helper()
+	scheme, err := canonical.ParseScheme(testScheme)
+	require.NoError(t, err)
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme, Secrets: append(secrets, testKey), Tolerance: time.Minute, Now: func() time.Time { return time.Unix(testNow, 0) },
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+		*got = append(*got, string(n.Raw))
+		return nil
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestTriggerSendsWhatTheFlagsSay(t *testing.T) {
+	for args, want := range map[string]string{
+		"payment.status_changed -order-id o-1 -amount 10.50": testBody,
+		"refund.status_changed -order-id o -status FAILURE -user-data <a> -set status=7": `{"event":"refund.status_changed","order_id":"o","status":7,` +
+			`"status_description":"FAILURE","status_code":30,"amount":10.00,"user_data":"<a>"}`,
+		"payout.status_changed -set order_id=o -status NEW -set status=0 -set status_code=9 -set amount=1.0": `{"event":"payout.status_changed","order_id":"o",` +
+			`"status":0,"status_description":"NEW","status_code":9,"amount":1.0}`,
+		"-body raw.json":   testBody + " \n",
+		"-replay old.http": testBody,
+		"-body - -q -v":    testBody + "  ",
+		"payment.status_changed -order-id o-1 -amount 10.50 -fault repeated": testBody + "|" + testBody,
+	} {
+		var got []string
+		d := newDesk(t)
+		d.write("raw.json", testBody+" \n")
+		d.write("old.http", signed(t, testBody, "5"))
+		d.stdin = testBody + "  "
+		all := append([]string{"trigger", "-to", careful(t, &got)}, strings.Fields(args)...)
+		assert.Zero(t, d.run(all...), "%s: %s", args, &d.stderr)
+		assert.Equal(t, want, strings.Join(got, "|"), args)
+		assert.Regexp(t, `^(sent   .*, HTTP 200 in \d+ms\n)+$`, d.stdout.String(), args)
+	}
+}
+
+func TestTriggerFaults(t *testing.T) {
+	careless := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer careless.Close()
+	for _, f := range faults() {
+		var got []string
+		d := newDesk(t)
+		d.write("old.txt", "the old key")
+		args := []string{"trigger", "payment.status_changed", "-old-secret-file", "old.txt", "-fault", f.name, "-json", "-to"}
+		assert.Zero(t, d.run(append(args, careful(t, &got, "the old key"))...), "%s: %s", f.name, &d.stdout)
+		assert.Equal(t, f.accepted == "", len(got) > 0, f.name)
+		if f.name != "cut" { // whose answer may be lost
+			assert.Equal(t, f.accepted == "", d.run(append(args, careless.URL)...) == 0, f.name)
+			assert.Equal(t, f.accepted == "", d.object("sent")["ok"], f.name)
+		}
+		for status, rejected := range map[int]bool{200: false, 302: false, 404: false, 429: false, 500: false, 400: true, 401: true} {
+			result := sent{Status: status}
+			(&delivery{fault: f}).judge(&result)
+			want := rejected
+			if f.accepted == "" {
+				want = status == 200
+			}
+			assert.Equal(t, want, result.OK, "%s: %d", f.name, status)
+		}
+	}
+}
+
+func TestTriggerAsSentKeepsTimestampAndSignature(t *testing.T) {
+	d := newDesk(t)
+	text := signed(t, testBody, "5")
+	d.write("old.http", strings.Replace(text, "\r\n\r\n", "\r\nX-Id: 7\r\nConnection: close\r\nContent-Length: 125\r\n\r\n", 1))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		assert.Equal(t, testBody, string(body))
+		assert.Equal(t, "5 7 "+signatureOf(t, testScheme, testKey, testBody, "5"),
+			fmt.Sprint(r.Header.Get("Timestamp"), " ", r.Header.Get("X-Id"), " ", r.Header.Get("Signature")))
+	}))
+	defer server.Close()
+	assert.Zero(t, d.run("trigger", "-replay", "old.http", "-as-sent", "-to", server.URL), d.stderr.String())
+	assert.Contains(t, d.stdout.String(), "sent   old.http as it was sent, HTTP 200 in ")
+}
+
+func TestTriggerErrors(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client has gone
+		<-r.Context().Done()
+	}))
+	t.Cleanup(hangs.Close)
+	for args, want := range map[string]struct {
+		code int
+		said string
+	}{
+		"trigger -to http://a":                                          {2, "want one of EVENT, -body and -replay"},
+		"trigger payment.status_changed":                                {2, "-to: not set"},
+		"trigger payment.status_changed -to a":                          {2, "-to: want an address"},
+		"trigger payments.status_changed -to http://a":                  {2, `no event "payments.status_changed"; did you mean "payment.status_changed"?`},
+		"trigger payment.status_changed -to http://a -set amuont=1":     {2, `-set: payment.status_changed has no field "amuont"; did you mean "amount"?`},
+		"trigger payment.status_changed -to http://a -set amount":       {2, "-set: want NAME=VALUE"},
+		"trigger payment.status_changed -to http://a -set event=x":      {2, `has no field "event"`},
+		"trigger payment.status_changed -to http://a -amount 1,5":       {2, "paymentsvc trigger: amount: not a decimal number"},
+		"trigger payment.status_changed -to http://a -status SUCCES5":   {2, `-status: "SUCCES5" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
+		"trigger payment.status_changed -to http://a -fault froged":     {2, `-fault: no fault "froged"; did you mean "forged"?`},
+		"trigger payment.status_changed -to http://a -fault old-secret": {2, "-fault old-secret: needs -old-secret-file"},
+		"trigger payment.status_changed -to http://a -body x":           {2, "want one of EVENT, -body and -replay"},
+		"trigger -to http://a -body x -amount 1":                        {2, "-amount: goes with an EVENT only"},
+		"trigger -to http://a -body key.txt -as-sent":                   {2, "-as-sent: goes with -replay only"},
+		"trigger -to http://a -replay key.txt -as-sent -fault late":     {2, "-fault: late needs a new signature, and -as-sent keeps the old one"},
+		"trigger -to http://a -replay key.txt":                          {2, "key.txt:1:"},
+		"trigger payment.status_changed -to " + gone.URL:                {3, "-to: " + strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
+		"trigger payment.status_changed -fault cut -to " + gone.URL:     {3, "refused the connection"},
+		"trigger payment.status_changed -timeout 50ms -to " + hangs.URL: {cli.ExitTimeout, "-timeout: 50ms have passed"},
+	} {
+		d := newDesk(t)
+		assert.Equal(t, want.code, d.run(strings.Fields(args)...), "%s: %s", args, &d.stdout)
+		assert.Contains(t, d.stderr.String(), want.said, args)
+		assert.Empty(t, d.stdout.String(), args)
+	}
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// maxMessage bounds the messages of listen and verify. The bound is theirs: the document shows none.
+const maxMessage = 1 << 20
+
+// verifier verifies messages of one kind with the SDK's own Webhook, one for each accepted secret.
+type verifier struct {
+	kind      paymentsvc.MessageKind
+	keys      []cli.Key
+	webhooks  []*paymentsvc.Webhook
+	now       func() time.Time
+	timestamp string // the names of the two headers
+	signature string
+}
+
+func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
+	tolerance, err := c.Tolerance()
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{kind: kind, now: c.Now, timestamp: c.Text("timestamp-header"), signature: c.Text("signature-header")}
+	if v.keys, err = c.Keys(); err != nil {
+		return nil, err
+	}
+	for _, key := range v.keys {
+		scheme := key.Scheme
+		scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			message := *m
+			message.Kind = kind // a Webhook takes all for notifications
+			return key.Scheme.Canonical(dst, &message)
+		}
+		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+			Scheme: scheme, Secrets: []paymentsvc.Secret{key.Secret}, SecretEndsInLineBreak: true,
+			Tolerance: tolerance, MaxBodyBytes: maxMessage, Now: c.Now,
+		})
+		if err != nil {
+			return nil, cli.Usagef("%w", err)
+		}
+		v.webhooks = append(v.webhooks, webhook)
+	}
+	return v, nil
+}
+
+// verdict is what a verifier makes of a message. Its texts hold no secret, no card number and no destination.
+type verdict struct {
+	Valid          bool   `json:"valid"`
+	SignatureValid bool   `json:"signature_valid"`
+	Reason         string `json:"reason"`
+	Message        string `json:"message"`
+	OldSecret      bool   `json:"old_secret"`
+	Age            *int64 `json:"age_seconds"`
+	summary
+	Difference *difference `json:"difference"`
+}
+
+type difference struct {
+	Offset   int    `json:"offset"`
+	Signed   string `json:"signed"`
+	Expected string `json:"expected"`
+}
+
+// verify checks a message; r.URL is its address, and r.Body is not used.
+func (v *verifier) verify(r *http.Request, body []byte) verdict {
+	named := v.named(r, body)
+	result := verdict{summary: summaryOf(body)}
+	if seconds, err := strconv.ParseInt(named.Header.Get("Timestamp"), 10, 64); err == nil {
+		age := v.now().Unix() - seconds
+		result.Age = &age
+	}
+	var err error
+	for i, webhook := range v.webhooks {
+		named.Body = io.NopCloser(bytes.NewReader(body))
+		if _, err = webhook.ParseRequest(named); !errors.Is(err, paymentsvc.ErrSignatureMismatch) {
+			result.OldSecret = v.keys[i].Old
+			break
+		}
+	}
+	if v.kind == paymentsvc.KindRequest && errors.Is(err, paymentsvc.ErrMalformedNotification) {
+		err = nil // it is signed correctly, and a request is no notification
+	}
+	result.decide(err)
+	if errors.Is(err, paymentsvc.ErrSignatureMismatch) {
+		v.explain(&result, named, body)
+	}
+	return result
+}
+
+// named returns r with the two headers under the names of the interface document.
+func (v *verifier) named(r *http.Request, body []byte) *http.Request {
+	named := r.Clone(r.Context())
+	for name, from := range map[string]string{"Timestamp": v.timestamp, "Signature": v.signature} {
+		if !strings.EqualFold(name, from) {
+			named.Header[name] = r.Header.Values(from)
+		}
+	}
+	named.ContentLength = int64(len(body))
+	return named
+}
+
+func (d *verdict) decide(err error) {
+	if err == nil {
+		d.Valid, d.SignatureValid = true, true
+		return
+	}
+	d.Message = strings.TrimPrefix(strings.TrimPrefix(err.Error(), "paymentsvc: "), "notification: ")
+	for _, known := range []struct {
+		err       error
+		reason    string
+		signature bool
+	}{
+		{paymentsvc.ErrMissingHeader, "missing_header", false},
+		{paymentsvc.ErrMalformedHeader, "malformed_header", false},
+		{paymentsvc.ErrEmptyBody, "empty_body", false},
+		{paymentsvc.ErrBodyTooLarge, "body_too_large", false},
+		{paymentsvc.ErrSignatureMismatch, "signature_mismatch", false},
+		{paymentsvc.ErrTimestampTooOld, "timestamp_too_old", true},
+		{paymentsvc.ErrTimestampTooNew, "timestamp_too_new", true},
+		{paymentsvc.ErrMalformedNotification, "malformed_notification", true},
+	} {
+		if errors.Is(err, known.err) {
+			d.Reason, d.SignatureValid = known.reason, known.signature
+			return
+		}
+	}
+	d.Reason = "scheme" // it has no canonical string for this message
+}
+
+// explain says which of the usual mistakes makes the wrong signature.
+func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
+	address := *r.URL
+	address.Host = cmp.Or(address.Host, r.Host)
+	key := v.keys[0]
+	fault := paymentsvctest.ExplainSignature(key.Scheme, paymentsvctest.Project{Secret: key.Secret}, &paymentsvc.Message{
+		Kind: v.kind, Method: r.Method, URL: &address, Header: r.Header,
+		Timestamp: r.Header.Get("Timestamp"), Body: body,
+	}, r.Header.Get("Signature"))
+	d.Message = key.Mask(fault.Reason)
+	if strings.HasPrefix(d.Message, "signed over the body") {
+		d.Message += ": the body was rewritten on its way here, or before it was signed"
+	}
+	if f := fault.Difference; f != nil {
+		d.Difference = &difference{f.Offset, key.Mask(f.Signed), key.Mask(f.Expected)}
+	}
+}
+
+// lines describes the verdict for people.
+func (d *verdict) lines() []string {
+	if d.Valid {
+		line := "valid  " + d.String()
+		if d.OldSecret {
+			line += ", with the old secret"
+		}
+		if d.Age != nil {
+			line += ", signed " + ageText(*d.Age)
+		}
+		return []string{line}
+	}
+	lines := []string{"wrong  " + d.Message}
+	if d.Difference != nil {
+		lines = append(lines,
+			"       signed    '"+d.Difference.Signed+"'",
+			fmt.Sprintf("       expected  '%s'  first difference at byte %d", d.Difference.Expected, d.Difference.Offset))
+	}
+	return lines
+}
+
+func ageText(seconds int64) string {
+	age, direction := seconds, " ago"
+	if seconds < 0 {
+		age, direction = -seconds, " ahead of the clock"
+	}
+	if days := age / (24 * 60 * 60); days > 1 {
+		return strconv.FormatInt(days, 10) + " days" + direction
+	}
+	return (time.Duration(age) * time.Second).String() + direction
+}
+
+// summary is what is printed of a body. It may be a forgery, so nothing in it is taken for granted.
+type summary struct {
+	Event             string `json:"event"`
+	StatusDescription string `json:"status_description"`
+	Amount            string `json:"amount"`
+	OrderID           string `json:"order_id"`
+	Bytes             int    `json:"bytes"`
+
+	request string // method and path of a request
+}
+
+func summaryOf(body []byte) summary {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(body, &fields) // a body that is no JSON has no fields
+	text := func(name string) string {
+		var text string
+		if json.Unmarshal(fields[name], &text) != nil {
+			text = string(fields[name])
+		}
+		const most = 64
+		if short := []rune(text); len(short) > most {
+			text = string(short[:most]) + "..."
+		}
+		return cli.Mask(text)
+	}
+	return summary{text("event"), text("status_description"), text("amount"), text("order_id"), len(body), ""}
+}
+
+// String returns the fields on one line.
+func (s summary) String() string {
+	switch {
+	case s.request != "":
+		return fmt.Sprintf("%s, %d bytes", s.request, s.Bytes)
+	case s.Event == "":
+		return fmt.Sprintf("%d bytes", s.Bytes)
+	}
+	return strings.Join(strings.Fields(strings.Join([]string{s.Event, s.StatusDescription, s.Amount, s.OrderID}, " ")), " ")
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+const testBody = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
+
+func TestVerify(t *testing.T) {
+	good := signed(t, testBody, "1700000000")
+	for _, test := range []struct {
+		name, message, args string
+		code                int
+		reason, line        string
+	}{
+		{"valid", good, "", 0, "", "valid  payment.status_changed SUCCESS 10.50 o-1, signed 0s ago\n"},
+		{"old", signed(t, testBody, "1699999000"), "", 1, "timestamp_too_old", "wrong  timestamp too old: 16m40s, tolerance 5m0s\n"},
+		{"old, any age", signed(t, testBody, "1600000000"), "-tolerance any", 0, "", "o-1, signed 1157 days ago\n"},
+		{"ahead", signed(t, testBody, "1700001000"), "", 1, "timestamp_too_new", "wrong  timestamp too new"},
+		{"spaces", strings.Replace(good, `,"status"`, `, "status"`, 1), "", 1, "signature_mismatch",
+			"wrong  signed over the body without white space: the body was rewritten on its way here, or before it was signed\n" +
+				"       signed    'r_id\":\"o-#\",\"status\":#,\"'\n       expected  'r_id\":\"o-#\", \"status\":#,'  first difference at byte 62\n"},
+		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch", "wrong  none of the usual mistakes"},
+		{"after a rotation", good, "-secret-file other.txt -old-secret-file key.txt", 0, "", "o-1, with the old secret, signed"},
+		{"two signatures", strings.Replace(good, "Signature", "signature: a\r\nSignature", 1), "", 1, "malformed_header", "wrong  malformed header: signature: 2 values, want exactly 1\n"},
+		{"no timestamp", strings.Replace(good, "Timestamp", "X-Time", 1), "", 1, "missing_header", "wrong  missing header: timestamp\n"},
+		{"another name", strings.Replace(good, "Timestamp", "X-Time", 1), "-timestamp-header x-time", 0, "", "valid"},
+		{"no notification", signed(t, `{"event":"x"}`, "1700000000"), "", 1, "malformed_notification", "wrong  malformed notification: order_id"},
+		{"a request", signed(t, `{"partner_id":1}`, "1700000000"), "", 0, "", "valid  POST /hook, 16 bytes, signed 0s ago\n"},
+		{"a request by flag", good, "-kind request", 0, "", "valid  POST /hook"},
+		{"a request signed otherwise", good, "-kind request -scheme-file kinds.txt", 1, "signature_mismatch", "wrong  signed over a notification, by its Kind\n"},
+		{"a scheme that does not fit", good, "-scheme-file field.txt", 1, "scheme", "wrong  canonical string: "},
+		{"escapes", signed(t, strings.Replace(testBody, "o-1", `\u001b[2J4111111111111111`, 1), "1700000000"), "", 0, "", `SUCCESS 10.50 \x1b[2J<card number>, signed`},
+	} {
+		d := newDesk(t)
+		d.write("other.txt", "another")
+		d.write("kinds.txt", "request hex(body), notification hex(timestamp '.' body)\n")
+		d.write("field.txt", "hex(field('gone'))")
+		d.write("m.http", test.message)
+		args := append(strings.Fields(test.args), "verify", "m.http")
+		assert.Equal(t, test.code, d.run(args...), "%s: %s", test.name, &d.stderr)
+		assert.Contains(t, d.stdout.String(), test.line, test.name)
+		assert.Equal(t, test.code, d.run(append(args, "-json")...), test.name)
+		object := d.object("verified")
+		assert.Equal(t, test.reason, object["reason"], test.name)
+		assert.Equal(t, test.code == 0, object["valid"], test.name)
+		assert.Len(t, object, 15, "all fields are always there")
+	}
+}
+
+func TestVerifyUsageErrors(t *testing.T) {
+	d := newDesk(t)
+	d.write("m.http", "not http\n")
+	for args, want := range map[string]string{
+		"verify":                     "want FILE, or - for standard input",
+		"verify gone.http":           "paymentsvc verify: gone.http: no such file",
+		"verify m.http":              "paymentsvc verify: m.http:1:",
+		"verify m.http -tolerance 0": "-tolerance: want a duration of at least 1s",
+		"verify -":                   "paymentsvc verify: standard input:1:",
+	} {
+		if strings.Contains(args, "-tolerance") {
+			d.write("m.http", signed(t, testBody, "1700000000"))
+		} else {
+			d.write("m.http", "not http\n")
+		}
+		assert.Equal(t, cli.ExitUsage, d.run(strings.Fields(args)...), args)
+		assert.Contains(t, d.stderr.String(), want, args)
+		assert.Empty(t, d.stdout.String(), args)
+		assert.Equal(t, cli.ExitUsage, d.run(append(strings.Fields(args), "-json")...), args)
+	}
+}

@@ -1,0 +1,156 @@
+package paymentsvctest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Verdict is what the server itself made of a request, see Config.OnChecked.
+type Verdict struct {
+	// Rejection is why it was rejected, nil if it was accepted.
+	Rejection *Rejection
+	// Signature is what is wrong with its timestamp or signature, nil if nothing is, or if it was rejected before.
+	Signature *SignatureFault
+}
+
+func (s *Server) checked(r *http.Request, v Verdict) {
+	if s.cfg.OnChecked != nil {
+		s.cfg.OnChecked(r, v)
+	}
+}
+
+// explanation is the message of an answer that rejects.
+func (s *Server) explanation(why *refusal) string {
+	if !s.cfg.ExplainSignatures || why.fault == nil || why.fault.Reason == why.message {
+		return why.message
+	}
+	reason, _, _ := strings.Cut(why.fault.Reason, "; Server.Watch") // a hint for tests in Go
+	return why.message + ": " + reason
+}
+
+// FaultWhere is [Server.Fault] for those requests for which match returns true. The body of the request has not been
+// read, unless what mounts the server has put it into the context. match is called once for each request to the
+// endpoint, and must not call the server.
+func (s *Server) FaultWhere(endpoint string, match func(*http.Request) bool, which Which, faults ...Fault) *Rule {
+	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), requests: match, which: which, faults: faults})
+}
+
+// FaultNotificationsWhere is [Server.FaultNotifications] for those notifications for which match returns true. match
+// must not call the server.
+func (s *Server) FaultNotificationsWhere(
+	event paymentsvc.EventType, match func(Notification) bool, which Which, faults ...NotificationFault,
+) *Rule {
+	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), letters: match, which: which, notified: faults})
+}
+
+// Move is [Server.Settle] without a notification: the order changes, and nobody is told.
+func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.books.settle(orderID, status); err != nil {
+		return fmt.Errorf("paymentsvctest: Move: %w", err)
+	}
+	return nil
+}
+
+// State is the books of a server, without destinations and the four open objects.
+type State struct {
+	// LastOrder is the highest number of an order so far; ids continue from there.
+	LastOrder int
+	// Orders are all orders, and Outbox what waits for [Server.Deliver].
+	Orders []Order
+	Outbox []Notification
+}
+
+// State returns the books.
+func (s *Server) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := State{LastOrder: s.books.last, Orders: s.books.list()}
+	for i := range state.Orders {
+		o := &state.Orders[i]
+		o.Destination, o.CardData, o.Browser, o.Payer, o.Payee = "", nil, nil, nil, nil
+	}
+	for _, l := range s.outbox {
+		state.Outbox = append(state.Outbox, l.Notification)
+	}
+	return state
+}
+
+// Restore replaces the books and the outbox. It returns an error, and changes nothing, if an order is not complete, has
+// an unknown project or a duplicate OrderID, or if the books cannot hold the sum.
+func (s *Server) Restore(state State) error {
+	fresh := newBooks(s.cfg)
+	for _, o := range state.Orders {
+		if _, err := fresh.seed(o); err != nil {
+			return fmt.Errorf("paymentsvctest: Restore: %w", err)
+		}
+	}
+	fresh.last = max(fresh.last, state.LastOrder)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.books, s.outbox = fresh, nil
+	for _, n := range state.Outbox {
+		s.post(n)
+	}
+	return nil
+}
+
+// Seed enters an order in any status. Number and OrderID continue the others if they are not set; Numbers are those of
+// Config. It sends nothing, calls neither Config.Check nor Config.OnStart, and returns an error as [Server.Restore] does.
+func (s *Server) Seed(o Order) (Order, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry, err := s.books.seed(o)
+	if err != nil {
+		return Order{}, fmt.Errorf("paymentsvctest: Seed: %w", err)
+	}
+	return entry.Order, nil
+}
+
+// ErrOrderExists is the error of [Server.Seed] for an OrderID that is in the books.
+var ErrOrderExists = errors.New("the order_id exists")
+
+func (b *books) seed(o Order) (*order, error) {
+	if o.Number == 0 {
+		o.Number = b.last + 1
+	}
+	if o.OrderID == "" {
+		o.OrderID = orderID(o.Number)
+	}
+	if o.Status == "" {
+		o.Status = paymentsvc.StatusPending
+	}
+	var known bool
+	o.Numbers, known = b.numbers[o.Status]
+	account := b.accounts[o.ProjectID]
+	switch {
+	case !known:
+		return nil, errNoNumbers
+	case b.byID[o.OrderID] != nil:
+		return nil, ErrOrderExists
+	case account == nil:
+		return nil, errNoProject
+	case !slices.Contains([]Kind{KindPayment, KindPayout, KindForm, KindInvoice}, o.Kind):
+		return nil, errors.New("no such kind of order")
+	case !o.Amount.IsSet():
+		return nil, errors.New("the order has no amount")
+	}
+	entry := order{Order: o, restored: o.Destination == ""}
+	if o.Refunded.IsSet() {
+		entry.refunded = moneyOf(o.Refunded)
+	}
+	moved, err := account.move(nil, &entry)
+	if err != nil {
+		return nil, err
+	}
+	b.accounts[o.ProjectID] = moved
+	return b.enter(entry), nil
+}
+
+func orderID(number int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", number) }

@@ -1,0 +1,3 @@
+module github.com/paymentsvc/paymentsvc/tools/clients
+
+go 1.26

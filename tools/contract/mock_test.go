@@ -1,0 +1,167 @@
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/config"
+	"github.com/stretchr/testify/require"
+)
+
+// controlCall is a call of the mock's control API. wrong is for one that the document does not allow.
+type controlCall struct {
+	method, path, body string
+	status             int
+	wrong              bool
+}
+
+// TestMockControlAPIIsWhatItDescribes calls every operation of paymentsvc mock, and compares requests and answers with
+// the document that it serves.
+func TestMockControlAPIIsWhatItDescribes(t *testing.T) {
+	dir := t.TempDir()
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	control := startMock(t, dir, "-show-bodies", "-notify", receiver.URL, "-state", filepath.Join(dir, "state.json"))
+	document, err := http.Get(control + "/openapi.json")
+	require.NoError(t, err)
+	text, err := io.ReadAll(document.Body)
+	require.NoError(t, err)
+	parsed, err := libopenapi.NewDocument(text)
+	require.NoError(t, err)
+	v, errs := validator.NewValidator(parsed, config.WithStrictMode(), config.WithFormatAssertions(),
+		config.WithStrictIgnoredHeaders("content-type", "content-length", "user-agent", "accept-encoding", "date",
+			"cache-control", "x-content-type-options", "cross-origin-resource-policy", "allow"))
+	require.Empty(t, errs)
+	valid, problems := v.ValidateDocument()
+	require.True(t, valid, "%v", problems)
+
+	called := map[string]bool{"GET /openapi.json": true}
+	for _, c := range controlCalls() {
+		req, err := http.NewRequest(c.method, control+c.path, strings.NewReader(c.body))
+		require.NoError(t, err)
+		if c.body != "" {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		answer, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, c.status, resp.StatusCode, "%s %s: %s", c.method, c.path, answer)
+		resp.Body = io.NopCloser(bytes.NewReader(answer))
+		req.Body = io.NopCloser(strings.NewReader(c.body))
+		if c.status < 300 {
+			path, _, _ := strings.Cut(c.path, "?")
+			path = regexp.MustCompile(`0000[0-9-]*|/[0-9]+(/|$)|/t1`).ReplaceAllStringFunc(path, func(arg string) string {
+				return map[bool]string{true: "/{id}", false: "{id}"}[arg[0] == '/'] + map[bool]string{true: "/"}[strings.HasSuffix(arg, "/")]
+			})
+			called[c.method+" "+strings.Replace(path, "/sessions/{id}", "/sessions/{name}", 1)] = true
+		}
+		if c.wrong {
+			ok, _ := v.ValidateHttpRequest(req)
+			require.False(t, ok, "%s %s %s", c.method, c.path, c.body)
+			req.Body = io.NopCloser(strings.NewReader(c.body))
+			ok, wrong := v.ValidateHttpResponse(req, resp)
+			require.True(t, ok, "%s %s: %s: %v", c.method, c.path, answer, wrong)
+			continue
+		}
+		ok, wrong := v.ValidateHttpRequestResponse(req, resp)
+		for _, w := range wrong {
+			t.Errorf("%s %s: %s: %s %v", c.method, c.path, answer, w.Reason, w.SchemaValidationErrors)
+		}
+		require.True(t, ok)
+	}
+	var paths struct {
+		Paths map[string]map[string]any `json:"paths"`
+	}
+	require.NoError(t, json.Unmarshal(text, &paths))
+	for path, operations := range paths.Paths {
+		for method := range operations {
+			require.True(t, called[strings.ToUpper(method)+" "+path], "%s %s has not succeeded", method, path)
+		}
+	}
+}
+
+func controlCalls() []controlCall {
+	const order = "00000000-0000-4000-8000-000000000001"
+	return []controlCall{
+		{"GET", "/health", "", 200, false},
+		{"GET", "/settings", "", 200, false},
+		{"PATCH", "/settings", `{"script":["user_data=slow: SUCCESS after 1h"]}`, 200, false},
+		{"POST", "/orders", `{"amount":"10.50","user_data":"order-1","kind":"payment"}`, 201, false},
+		{"POST", "/orders", `{"amuont":"10.50","amount":"1"}`, 400, true},
+		{"GET", "/orders?user_data=order-1&limit=1", "", 200, false},
+		{"GET", "/orders/" + order, "", 200, false},
+		{"GET", "/orders/none", "", 404, false},
+		{"POST", "/orders/" + order + "/settle", `{"status":"SUCCESS","after":"1h"}`, 202, false},
+		{"POST", "/orders/" + order + "/settle", `{"status":"SUCCESS"}`, 200, false},
+		{"POST", "/orders/" + order + "/settle", `{"status":"FAILURE"}`, 409, false},
+		{"POST", "/orders/" + order + "/refund", `{"amount":"0.50"}`, 200, false},
+		{"GET", "/notifications", "", 200, false},
+		{"POST", "/notifications", `{"order_id":"` + order + `","faults":["forged"]}`, 200, false},
+		{"POST", "/notifications", `{"body":"{}"}`, 200, false},
+		{"POST", "/notifications/deliver", "", 200, false},
+		{"POST", "/notifications/1/resend", `{"sign":"as_sent"}`, 200, false},
+		{"POST", "/faults", `{"on":"init_payment","which":"first","n":1,"fault":"drop after","where":{"user_data":"a"}}`, 201, false},
+		{"GET", "/faults", "", 200, false},
+		{"GET", "/faults/1", "", 200, false},
+		{"POST", "/faults/1/release", "", 200, false},
+		{"DELETE", "/faults/1", "", 204, false},
+		{"PUT", "/chaos", `{"one_in":5}`, 200, false},
+		{"DELETE", "/chaos", "", 204, false},
+		{"GET", "/messages?direction=out&wait=1s", "", 200, false},
+		{"GET", "/messages/1", "", 200, false},
+		{"GET", "/messages/1/raw", "", 200, false},
+		{"POST", "/expect", `{"that":"delivered","user_data":"order-1","at_least":1,"within":"1s"}`, 200, false},
+		{"POST", "/expect", `{"that":"started","user_data":"order-2","count":1}`, 409, false},
+		{"GET", "/clock", "", 200, false},
+		{"PUT", "/clock", `{"frozen":true}`, 200, false},
+		{"POST", "/clock/advance", `{"by":"2h"}`, 200, false},
+		{"POST", "/faults", `{"on":"get_balance","fault":"reset"}`, 201, false},
+		{"GET", "/state", "", 200, false},
+		{"PUT", "/state", `{"v":1,"orders":[],"script":["amount=1: SUCCESS"]}`, 200, false},
+		{"POST", "/state/save", "", 200, false},
+		{"POST", "/sessions", `{"name":"t1","projects":[{"id":1,"secret":"a secret"}]}`, 201, false},
+		{"GET", "/sessions", "", 200, false},
+		{"DELETE", "/sessions/t1", "", 204, false},
+		{"DELETE", "/faults", "", 204, false},
+		{"POST", "/drain", "", 200, false},
+		{"POST", "/reset", `{"what":"all"}`, 200, false},
+		{"POST", "/stop", "", 202, false},
+	}
+}
+
+// startMock builds the command line, starts its mock until the test is over, and returns the address of its control API.
+func startMock(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	program, ready := filepath.Join(dir, "paymentsvc"), filepath.Join(dir, "ready.json")
+	output, err := exec.CommandContext(t.Context(), "go", "-C", "../..", "build", "-o", program, "./cmd/paymentsvc").CombinedOutput()
+	require.NoError(t, err, string(output))
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"mock", "-addr", "127.0.0.1:0", "-ready-file", ready}, args...)...)
+	said, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context has ended it, or POST /stop
+	_, err = said.Read(make([]byte, 1))
+	require.NoError(t, err, "the mock has not started")
+	text, err := os.ReadFile(ready)
+	require.NoError(t, err)
+	var addresses struct {
+		ControlURL string `json:"control_url"`
+		PID        int    `json:"pid"`
+	}
+	require.NoError(t, json.Unmarshal(text, &addresses))
+	require.Equal(t, strconv.Itoa(cmd.Process.Pid), strconv.Itoa(addresses.PID))
+	return addresses.ControlURL
+}
