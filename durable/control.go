@@ -302,7 +302,7 @@ func (s *Store) probe(ctx context.Context, w *worker) {
 	defer s.mu.Unlock()
 	w.flying--
 	if err != nil { // it may have been committed
-		s.doubts = append(s.doubts[max(0, len(s.doubts)-maxDoubts):], token)
+		s.doubts = append(s.doubts, token)
 		s.calls.Go(func() { s.giveBack(ctx, token, 1) })
 		w.tell()
 		return

@@ -247,7 +247,7 @@ func payouts(prefix string, n int) []NewPayout {
 func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	tx, err := s.db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	queued, err := s.QueuePayouts(t.Context(), tx, p...)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())

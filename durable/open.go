@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -58,7 +59,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	if err := checkVersion(ctx, db); err != nil {
 		return nil, err
 	}
-	if err := s.checkDatabase(ctx); err != nil && (!c.AllowUnsafeDatabase || dialect == "") {
+	if err := s.checkDatabase(ctx); err != nil && (!c.AllowUnsafeDatabase || !errors.Is(err, ErrUnsafeDatabase)) {
 		return nil, err
 	}
 	if err := s.belong(ctx); err != nil {

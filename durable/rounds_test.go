@@ -157,9 +157,13 @@ func TestClaimInDoubtIsReturned(t *testing.T) {
 		n, err := s.Turn(t.Context(), Limit{})
 		require.NoError(t, err)
 		assert.Equal(t, 5, n)
-		// What was called under another token is not returned.
+		// What was called under another token is not returned, nor what is no longer starting.
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StatePending: 5}, count(t, s, KindPayout))
+		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'unknown', token = '`+a.token+`'`)
+		require.NoError(t, err)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StateUnknown: 5}, count(t, s, KindPayout))
 	})
 }
 

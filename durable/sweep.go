@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 const (
 	// sweepRows is how many rows of a kind one sweep works on.
 	sweepRows = 200
-	// concurrency is how many questions a sweep asks at once.
+	// concurrency is how many questions a sweep asks at once. After sweepTime it asks no more: a service that hangs must
+	// not hold up everything else.
 	concurrency = 4
+	sweepTime   = 10 * time.Second
 )
 
 // watch is how long this process has seen a row with a claim, by its own stopwatch.
@@ -66,7 +69,8 @@ func (s *Store) Sweep(ctx context.Context) error {
 // returnDoubts returns claims whose commits came late.
 func (s *Store) returnDoubts(ctx context.Context) error {
 	s.mu.Lock()
-	tokens := append([]string{}, s.doubts...)
+	s.doubts = slices.Clone(s.doubts[max(0, len(s.doubts)-maxDoubts):])
+	tokens := slices.Clone(s.doubts)
 	s.mu.Unlock()
 	if len(tokens) == 0 {
 		return nil
@@ -219,6 +223,7 @@ type question struct {
 // committed first, so that of several processes one asks.
 func (s *Store) ask(ctx context.Context) error {
 	var questions []question
+	begun := s.now()
 	writing, cancel := s.writing(ctx)
 	defer cancel()
 	err := s.query(writing, s.db, func(rows *sql.Rows) error {
@@ -244,7 +249,7 @@ func (s *Store) ask(ctx context.Context) error {
 	slots := make(chan struct{}, concurrency)
 	for _, q := range questions {
 		slots <- struct{}{}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || s.now().Sub(begun) > sweepTime { // the others are asked when they are due again
 			break
 		}
 		wg.Go(func() {

@@ -67,7 +67,7 @@ func (s *Store) change(ctx context.Context, userData, orderID string, f func(con
 		if err := tx.save(ctx, r); err != nil {
 			return err
 		}
-		if r.OrderID == "" || r.OrderID == knew && r.before == r.State {
+		if r.OrderID == knew {
 			return nil
 		}
 		return tx.applyWaiting(ctx, r)
