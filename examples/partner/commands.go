@@ -211,6 +211,21 @@ func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) 
 	return exitDone, nil
 }
 
+// hold holds all payouts before anything else runs on a restored database.
+func hold(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
+	p, err := open(ctx, set, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	defer p.Close()
+	generation, err := p.store.HoldPayouts(ctx, "the command line", set.Args[0])
+	if err != nil {
+		return exitError, err
+	}
+	_, _ = fmt.Fprintf(stdout, "held; generation %d: compare and release the payouts on the operators' page\n", generation)
+	return exitDone, nil
+}
+
 // makePayouts writes an example of a file.
 func makePayouts(_ context.Context, set *settings, stdout, _ io.Writer) (int, error) {
 	n, err := strconv.Atoi(set.Args[0])

@@ -130,6 +130,17 @@ func TestResultsAreOfAFileOrOfAll(t *testing.T) {
 	}
 }
 
+func TestHoldKeepsPayoutsBack(t *testing.T) {
+	service := startService(t)
+	flags := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
+	code, out := command(t, append(flags, "hold", "restored a backup")...)
+	require.Equal(t, exitDone, code, out)
+	code, out = command(t, append(flags, "payouts", fileWith(t, example(t, 3)))...)
+	assert.Equal(t, exitReview, code, out)
+	assert.Contains(t, out, "3 created")
+	assert.Empty(t, service.Orders())
+}
+
 // TestPayoutsWaitsOutADatabase cuts the way to PostgreSQL while a file is imported and sent.
 func TestPayoutsWaitsOutADatabase(t *testing.T) {
 	way := newProxy(t, postgres(t))

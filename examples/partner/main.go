@@ -45,7 +45,8 @@ func run(ctx context.Context, args []string, environment func(string) string, st
 		return code
 	}
 	commands := map[string]func(context.Context, *settings, io.Writer, io.Writer) (int, error){
-		"serve": serve, "check": checkFile, "payouts": payFile, "results": writeResults, "make-payouts": makePayouts,
+		"serve": serve, "check": checkFile, "payouts": payFile, "results": writeResults, "hold": hold,
+		"make-payouts": makePayouts,
 	}
 	code, err := commands[set.Command](ctx, set, stdout, stderr)
 	if err != nil {

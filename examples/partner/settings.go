@@ -20,11 +20,12 @@ const usage = `Usage: partner [serve] [flags]
        partner check [flags] FILE.csv
        partner payouts [flags] FILE.csv
        partner results [flags] [FILE.csv]
+       partner hold REASON
        partner make-payouts N
 
 serve takes payments and notifications, and sends queued payouts. check reports what a file of payouts contains, and
 sends nothing. payouts imports a file and sends it, until nothing more can be done. results writes what became of the
-payouts of a file, or of all. make-payouts writes an example of a file. All write to the standard output.
+payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts writes an example of a file. All write to the standard output.
 
 Exit status: 0 when the service has every payout, whose end notifications report; 1 for an error; 2 for wrong flags;
 3 when something needs review.
@@ -159,11 +160,11 @@ func (set *settings) complete(words []string) error {
 		set.Command, set.Args = words[0], words[1:]
 	}
 	bounds, known := map[string][2]int{
-		"serve": {0, 0}, "check": {1, 1}, "payouts": {1, 1}, "results": {0, 1}, "make-payouts": {1, 1},
+		"serve": {0, 0}, "check": {1, 1}, "payouts": {1, 1}, "results": {0, 1}, "hold": {1, 1}, "make-payouts": {1, 1},
 	}[set.Command]
 	switch {
 	case !known:
-		return errors.New("the commands are serve, check, payouts, results and make-payouts; see -help")
+		return errors.New("the commands are serve, check, payouts, results, hold and make-payouts; see -help")
 	case len(set.Args) < bounds[0] || len(set.Args) > bounds[1]:
 		return errors.New(set.Command + " has a wrong number of arguments; see -help")
 	case set.Command == "make-payouts":
