@@ -28,7 +28,10 @@ func ExampleImport() {
 		}
 		return nil
 	}
-	_ = importFile
+	var store *durable.Store // of durable.Open
+	file := strings.NewReader("reference,amount,destination\nsalary-1,2500.00,+12025550100\n")
+	fmt.Println(importFile(context.Background(), nil, store, file))
+	// Output: payoutcsv: not the expected payouts: 1 payouts, want 500; 0 rows are rejected
 }
 
 func ExampleCheck() {
