@@ -158,7 +158,7 @@ func TestOverviewShowsWhatNeedsReview(t *testing.T) {
 	queued := o.queue("march", "1.00", "2.00", "2.50")
 	page := o.page("/?refresh=1")
 	for _, text := range []string{
-		"2 need review", "march.csv", "3 of 3", "salary-2", "•••• 1111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
+		"2 need review", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -247,7 +247,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	}
 	assert.Equal(t, 2, o.service.started[queued[3].UserData], "it was sent again")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
-	for _, text := range []string{"It is marked as paid.", "ada", "o-1", "line 2", "•••• 1111"} {
+	for _, text := range []string{"It is marked as paid.", "ada", "o-1", "line 2", "••••\u00a01111"} {
 		assert.Contains(t, page, text)
 	}
 }

@@ -93,7 +93,7 @@ func count(n int64, exact bool) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func mask(end string) string { return "•••• " + end }
+func mask(end string) string { return "••••\u00a0" + end }
 
 // label is a state in a person's words.
 func label(state durable.State) string {

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable"
@@ -59,8 +57,7 @@ type Result struct {
 // Done is the number of payouts that the database has, or rejects.
 func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 
-// Import checks a file and stores its payouts, a thousand per transaction in the order of their references, so that a
-// [durable.Store] sends them. Nothing is stored unless the whole file can be read and contains what c.Options expect;
+// Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. Nothing is stored unless the whole file can be read and contains what c.Options expect;
 // rejected rows do not keep the others back. A payout is known by its reference: importing a file again, or after an
 // interruption, changes nothing that is stored and adds what is missing.
 //
@@ -155,7 +152,6 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 
 // store stores the payouts read since the last time.
 func (i *importer) store(ctx context.Context, complete bool) error {
-	slices.SortFunc(i.payouts, func(a, b durable.NewPayout) int { return strings.Compare(a.Reference, b.Reference) })
 	for {
 		var queued []durable.Queued
 		err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
