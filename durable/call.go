@@ -15,7 +15,7 @@ import (
 const (
 	// longestWait is the longest Retry-After that is believed.
 	longestWait = 15 * time.Minute
-	// manyClaims is how often a row is refused as the caller is before a person is told. It is retried, but rarely.
+	// manyClaims is how many claims may end in a rejection of the caller before a person is told. Retries go on, rarely.
 	manyClaims = 10
 	// longestRecord is how long the database may be away before an outcome is left to the lease.
 	longestRecord = 10 * time.Minute
@@ -118,7 +118,7 @@ func shown(err error) error {
 	return fmt.Errorf("durable: an error of type %T", err)
 }
 
-// judge says what follows from the error of a start.
+// judge returns what follows from the error of a start.
 func (s *Store) judge(j job, err error) verdict {
 	failure, ok := errors.AsType[*paymentsvc.Error](err)
 	if !ok {

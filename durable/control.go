@@ -58,7 +58,7 @@ func (s *Store) Drained(ctx context.Context) error {
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	var st Status
 	var paused, until, hold, now int64
-	err := s.read.QueryRowContext(ctx, s.sql.Replace(`SELECT paused, pause_until, pause_reason, paused_by, hold,
+	err := s.read.QueryRowContext(s.unbroken(ctx), s.sql.Replace(`SELECT paused, pause_until, pause_reason, paused_by, hold,
 		hold_reason, held_by, generation, run_code, run_length, {now},
 		(SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`)).
 		Scan(&paused, &until, &st.Reason, &st.By, &hold, &st.HoldReason, &st.HoldBy, &st.Generation, &st.RefusalCode,

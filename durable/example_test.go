@@ -11,7 +11,6 @@ import (
 
 // What the examples need of the program around them.
 type shop struct {
-	ctx     context.Context
 	client  *paymentsvc.Client
 	webhook *paymentsvc.Webhook
 	mux     *http.ServeMux
@@ -54,6 +53,7 @@ func ExampleStore_Pay() {
 		return store.Run(ctx)
 	}
 	_ = checkout
+	// Output:
 }
 
 func ExampleStore_QueuePayouts() {
@@ -76,4 +76,5 @@ func ExampleStore_QueuePayouts() {
 		return tx.Commit() // Run sends them, each once
 	}
 	_ = salaries
+	// Output:
 }

@@ -89,7 +89,9 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 						tell()
 						_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET order_id = '`+id+`' WHERE user_data = '`+r.UserData+`'`)
 						require.NoError(t, err)
-						s.applyTo(t.Context(), []string{id})
+						_, err = db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 3000`)
+						require.NoError(t, err)
+						require.NoError(t, s.applyLate(t.Context()))
 					default:
 						tell()
 						require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: id}))
@@ -215,6 +217,7 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StatePending, get(t, s, with.UserData).State)
 		assert.Equal(t, StateUnknown, get(t, s, without.UserData).State)
+		assert.Zero(t, get(t, s, without.UserData).Asked, "there is no order_id to ask by")
 
 		// A payment is found by user_data; one that the service does not have is started again only after the grace.
 		f.before, f.after = func(int, string) error { return unanswered("") }, nil
@@ -226,7 +229,12 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 			require.Equal(t, StateUnknown, get(t, s, r.UserData).State)
 			pass(10 * time.Second)
 		}
-		pass(10 * time.Minute)
+		f.foreign = true
+		pass(5 * time.Minute)
+		require.NoError(t, s.Sweep(t.Context()))
+		require.Equal(t, StateUnknown, get(t, s, r.UserData).State, "an answer about another row")
+		f.foreign = false
+		pass(5 * time.Minute)
 		f.before = nil
 		require.NoError(t, s.Sweep(t.Context()))
 		require.Equal(t, StateCreated, get(t, s, r.UserData).State)

@@ -98,14 +98,14 @@ func (s *Store) round(ctx context.Context, a asking) (answer, error) {
 
 func (a asking) args(last claimed, lease time.Duration) []any {
 	return []any{
-		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders),
+		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders), a.free,
 	}
 }
 
 func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
 	got := answer{recorded: map[string]bool{}}
 	query := strings.NewReplacer("{payments}", fmt.Sprint(a.payments), "{most}", fmt.Sprint(a.most),
-		"{free}", fmt.Sprint(a.free), "{moved}", s.moved).Replace(roundPostgres)
+		"{moved}", s.moved).Replace(roundPostgres)
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
 		var tag string
 		var j job

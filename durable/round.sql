@@ -39,7 +39,7 @@ claimed AS (
 	UPDATE durable_rows AS r SET state = 'starting', token = $2, claims = claims + 1, claimed_at = {now},
 		due_at = {now} + $6, refusal = '', updated_at = {now}, version = version + 1
 	FROM due WHERE r.user_data = due.user_data AND r.state = 'created'
-		AND due.n <= {free} + (SELECT COALESCE(SUM(s), 0) FROM recorded)
+		AND due.n <= CAST($8 AS BIGINT) + (SELECT COALESCE(SUM(s), 0) FROM recorded)
 	RETURNING r.user_data, r.kind, r.type, r.amount, r.destination, r.claims)
 SELECT 'claimed', user_data, kind, type, amount, destination, claims FROM claimed
 UNION ALL SELECT 'recorded', user_data, '', '', '', '', 0 FROM recorded

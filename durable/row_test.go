@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, tt.name)
-		assert.Equal(t, []any{tt.want, tt.doubted}, []any{r.State, r.Doubted}, tt.name)
+		assert.Equal(t, []any{tt.want, tt.doubted, tt.taken}, []any{r.State, r.Doubted, r.orderIDTaken}, tt.name)
 		if assert.Contains(t, r.Attention, tt.attention, tt.name); tt.attention == "" {
 			assert.Empty(t, r.Attention, tt.name)
 		}
@@ -102,6 +103,26 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 	change(with(KindPayout, StateUnknown), func(r *row) error { r.foundWith("o", ten, false); return nil }, StatePending)
 }
 
+// Every change asks for the state, the token and the version again, whoever locks the row.
+func TestRowThatHasChangedIsNotSaved(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		for _, change := range []string{`state = 'unknown'`, `token = 'another'`, `version = version + 1`, `state = state`} {
+			err := s.change(t.Context(), derived("test", KindPayout, "a-0000"), "", func(ctx context.Context, tx *transaction, r *row) error {
+				r.State = StateFailed
+				_, err := s.exec(ctx, tx, `UPDATE durable_rows SET `+change)
+				return err
+			})
+			if change == `state = state` {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, ErrChanged, change)
+		}
+	})
+}
+
 // What waits for a database counts for the next round only when it is committed with it.
 func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	now := time.Now()
@@ -123,6 +144,11 @@ func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	s.used, w.left = 0, 1
 	a, _ = s.next()
 	assert.Equal(t, 1, a.most)
+	twice := []*outcome{{UserData: "x", OrderID: "o", recorded: make(chan bool, 1)}, {UserData: "y", OrderID: "o", recorded: make(chan bool, 1)}}
+	s.queue = twice
+	a, _ = s.next()
+	assert.Len(t, a.outcomes, 1)
+	assert.False(t, <-twice[1].recorded, "two rows cannot have one order_id")
 	s.closed = true
 	a, _ = s.next()
 	assert.Zero(t, a.most)

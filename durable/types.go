@@ -124,7 +124,7 @@ type Row struct {
 	Held bool
 	// Refusal is the service's last error code, "" without one.
 	Refusal string
-	// Attention says why a person must look, "" where none must.
+	// Attention is why a person must look, "" where none must.
 	Attention string
 	// Version changes whenever the row does, see [Decision].
 	Version int64
@@ -156,7 +156,7 @@ func (r Row) LogValue() slog.Value {
 // OnChange runs in the transaction that changes the row, after a savepoint: what it writes with tx commits together
 // with the change, once for each change. On SQLite it must use tx alone, since there is no other connection. Its error
 // rejects a notification, which the service repeats. It never undoes the outcome of a call or a decision: then the
-// savepoint is rolled back, and Run calls OnChange again later in a transaction of its own.
+// savepoint is rolled back, and Run calls OnChange again later in a transaction of its own, with the row as it is then.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
