@@ -262,6 +262,8 @@ func (s Secret) check(field string, lineBreak bool) error {
 		return invalid(field, "nothing but white space or NUL") // HMAC takes NULs for the empty key, which anybody can sign with
 	case s == redacted:
 		return invalid(field, "the placeholder of a Secret that was written as text, not the key itself")
+	case strings.HasPrefix(string(s), "\ufeff") && utf8.ValidString(string(s)):
+		return invalid(field, "begins with a byte order mark, which editors put before text: remove it")
 	case !lineBreak && s.isLine():
 		return invalid(field, "ends in a line break, as a key read from a file often does: trim it, or set SecretEndsInLineBreak")
 	}
@@ -278,7 +280,8 @@ func (s Secret) isLine() bool {
 type HMACConfig struct {
 	// Scheme is required.
 	Scheme Scheme
-	// Secret is the project secret key. It is required. Text must not end in a line break.
+	// Secret is the project secret key. It is required. Text must neither begin with a byte order mark nor end in a line
+	// break.
 	Secret Secret
 	// SecretEndsInLineBreak accepts text that ends in a line break, for a service whose key really does.
 	SecretEndsInLineBreak bool

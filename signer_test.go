@@ -225,6 +225,14 @@ func TestSecretMustNotEndInALineBreak(t *testing.T) {
 	require.NoError(t, err, "bytes that are no text end in a line break by chance")
 }
 
+func TestSecretMustNotBeginWithAByteOrderMark(t *testing.T) {
+	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\ufeff" + testSecret})
+	require.EqualError(t, err, "paymentsvc: HMACConfig: invalid request: Secret: begins with a byte order mark, "+
+		"which editors put before text: remove it")
+	_, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\ufeff decoded bytes \xff"})
+	require.NoError(t, err, "bytes that are no text begin like a byte order mark by chance")
+}
+
 func TestSignerZeroValueFails(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	for _, signer := range []paymentsvc.Signer{(*paymentsvc.HMACSigner)(nil), &paymentsvc.HMACSigner{}} {

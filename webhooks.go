@@ -25,7 +25,7 @@ type WebhookConfig struct {
 	// Scheme is required. Its Canonical receives messages of [KindNotification].
 	Scheme Scheme
 	// Secrets are the project secret keys that are accepted, at least one: during a key rotation the new and the old
-	// one. Text must not end in a line break.
+	// one. Text must neither begin with a byte order mark nor end in a line break.
 	Secrets []Secret
 	// SecretEndsInLineBreak accepts text that ends in a line break, for a service whose key really does.
 	SecretEndsInLineBreak bool

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"fmt"
-	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -38,7 +37,7 @@ func drawn() string {
 func (d *discovery) demo(ctx context.Context, hidden string) error {
 	d.options.Secret = paymentsvc.Secret("demo-" + rand.Text())
 	d.Note("a demo: its secret, its samples and the way they are signed are made up; the service's own way is not shown")
-	if err := d.demoSamples(ctx, hidden); err != nil {
+	if err := d.demoSamples(hidden); err != nil {
 		return err
 	}
 	for _, s := range d.samples {
@@ -64,63 +63,40 @@ func (d *discovery) demo(ctx context.Context, hidden string) error {
 	return err
 }
 
-// demoSamples signs two requests with the client, and a notification, with a scheme whose key is the secret.
-func (d *discovery) demoSamples(ctx context.Context, text string) error {
-	scheme, _, err := canonical.ParseSchemeWith(text, d.options.Secret)
+// demoSamples signs two requests and a notification.
+func (d *discovery) demoSamples(text string) error {
+	scheme, key, err := canonical.ParseSchemeWith(text, d.options.Secret)
 	if err != nil {
 		return err
 	}
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: d.options.Secret})
-	if err != nil {
-		return err
-	}
-	names := []string{"init_payment.http", "get_balance.http", "notification.http"}
-	add := func(r *http.Request) error {
-		data, err := io.ReadAll(r.Body)
+	for _, m := range []struct {
+		kind                paymentsvc.MessageKind
+		name, address, body string
+	}{
+		{paymentsvc.KindRequest, "init_payment.http", "https://pay.example.com/v1/init_payment/card",
+			`{"partner_id":1001,"project_id":2002,"amount":10.50,"user_data":"order/1"}`},
+		{paymentsvc.KindRequest, "get_balance.http", "https://pay.example.com/v1/get_balance",
+			`{"partner_id":1001,"project_id":2002}`},
+		{paymentsvc.KindNotification, "notification.http", "https://shop.example/payments/notify",
+			`{"status": 2, "status_code": 0, "status_description": "SUCCESS", "event": "payment.status_changed", "order_id": "o-1", "amount": 10.50}`},
+	} {
+		u, err := url.Parse(m.address)
 		if err != nil {
 			return err
 		}
-		u := *r.URL
-		m := capture.Message{Method: r.Method, URL: &u, Header: r.Header.Clone(), Body: data, Source: names[len(d.samples)]}
-		s, err := d.sample(m)
+		header := http.Header{"Content-Type": {"application/json"}, "Timestamp": {"1700000000"}}
+		signature, err := scheme.Signature(key, &paymentsvc.Message{
+			Kind: m.kind, Method: http.MethodPost, URL: u, Header: header, Timestamp: header.Get("Timestamp"), Body: []byte(m.body),
+		})
+		if err != nil {
+			return err
+		}
+		header.Set("Signature", signature)
+		s, err := d.sample(capture.Message{Method: http.MethodPost, URL: u, Header: header, Body: []byte(m.body), Source: m.name})
+		if err != nil {
+			return err
+		}
 		d.samples = append(d.samples, s)
-		return err
 	}
-	client, err := paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: "https://pay.example.com/v1", PartnerID: 1001, ProjectID: 2002, Signer: signer,
-		HTTPClient: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
-			answer := `{"order_id":"00000000-0000-0000-0000-000000000000","status":1,"status_code":0,` +
-				`"payout_balance":0,"expected_balance":0,"currency":"EUR"}`
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, add(r)
-		})},
-	})
-	if err != nil {
-		return err
-	}
-	payment := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order/1"}
-	if _, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment); err != nil {
-		return err
-	}
-	if _, err := client.GetBalance(ctx); err != nil {
-		return err
-	}
-	body := `{"status": 2, "status_code": 0, "status_description": "SUCCESS", "event": "payment.status_changed", "order_id": "o-1", "amount": 10.50}`
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://shop.example/payments/notify", strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Timestamp", "1700000000")
-	signature, err := scheme.Signature(d.options.Secret, &paymentsvc.Message{
-		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header, Timestamp: "1700000000", Body: []byte(body),
-	})
-	if err != nil {
-		return fmt.Errorf("signing the notification: %w", err)
-	}
-	r.Header.Set("Signature", signature)
-	return add(r)
+	return nil
 }
-
-type transport func(*http.Request) (*http.Response, error)
-
-// RoundTrip calls the function.
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

@@ -129,9 +129,9 @@ func (d *discovery) foundLines(f found) []string {
 	}
 	lines = append(lines, warnings(best)...)
 	for _, u := range f.result.Undecided {
-		lines = append(lines, "open   these samples cannot tell apart: "+u.Chosen)
+		lines = append(lines, "open   "+u.Chosen+" could as well be one of these:")
 		for _, other := range u.Others {
-			lines = append(lines, "       or "+other.Expr, "          "+other.Needs+" would")
+			lines = append(lines, "       "+other.Expr, "         what decides: "+other.Needs)
 		}
 	}
 	if others := len(f.result.Matches) - 1 + f.result.More; others > 0 {
@@ -202,10 +202,14 @@ func (d *discovery) next(results []found) error {
 	best := results[0].result.Matches[0]
 	text := best.Text
 	if len(results) == 2 {
-		if text = pair(text, results[1].result.Matches[0].Text); text == "" {
+		joined, parts := pair(text, results[1].result.Matches[0].Text)
+		if joined == "" {
 			d.Note("requests and notifications have schemes that no one text can hold, so nothing is written: keep both")
 			return nil
 		}
+		text = joined
+		best.Imports = parts.Imports
+		best.Expr = fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", parts.Canonical, parts.Encoding)
 		d.Print("scheme", textJSON{text}, "both   "+text)
 	}
 	setting, _ := json.Marshal(text)
@@ -264,15 +268,17 @@ func createFile(name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// pair returns the scheme of requests and notifications, or "" if there is none because their encodings or keys differ.
-func pair(request, notification string) string {
+// pair returns the scheme of requests and notifications and its code, or "" if there is none because their encodings or
+// keys differ.
+func pair(request, notification string) (string, canonical.Code) {
 	scheme, clauses := cutClauses(request)
 	other, otherClauses := cutClauses(notification)
 	text := fmt.Sprintf("request %s, notification %s%s", scheme, other, clauses)
-	if _, err := canonical.GoCode(text); err != nil || clauses != otherClauses {
-		return ""
+	parts, err := canonical.GoCode(text)
+	if err != nil || clauses != otherClauses {
+		return "", parts
 	}
-	return text
+	return text, parts
 }
 
 // cutClauses cuts a scheme behind its last bracket. What follows has no quotes.

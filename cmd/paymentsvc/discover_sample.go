@@ -58,15 +58,12 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	header := m.Header.Clone()
-	header.Del(s.names.signature) // no canonical string can hold it
 	s.Sample = discover.Sample{
 		Name: m.Source, Signature: m.Header.Get(s.names.signature),
 		Message: paymentsvc.Message{
-			Kind: kind, Method: m.Method, URL: m.URL, Header: header, Timestamp: timestamp, Body: m.Body,
+			Kind: kind, Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: timestamp, Body: m.Body,
 		},
 	}
-	header.Set("Signature", s.Signature)
 	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
 		s.Message.URL = nil // it is unknown, and not empty
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"net/http"
@@ -111,7 +112,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Contains(t, out, "found  "+scheme+"\n       for ")
 			require.Contains(t, out, "key    the secret as text\n")
 			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, canonical.Body),\n")
-			require.Contains(t, out, "or canonical.RequestURI\n          a sample with a query in the address would\n")
+			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the address\n")
 			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
 			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
 			require.Equal(t, 1, strings.Count(out, "found  "))
@@ -121,6 +122,14 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	require.Contains(t, errs, "the header X-Sign is taken for the signature; -signature-header chooses another one")
 	require.Contains(t, errs, "the header X-Time is taken for the timestamp")
 	require.Contains(t, out, "-signature-header X-Sign -timestamp-header X-Time")
+}
+
+func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
+	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
+	d.Dir, d.Args = t.TempDir(), []string{"a"}
+	require.NoError(t, os.WriteFile(filepath.Join(d.Dir, "a"), []byte("Timestamp: 1\nSignature: a\n\n{}"), 0o600))
+	require.NoError(t, d.readFiles())
+	require.Nil(t, d.samples[0].Message.URL, "or a part of the address would be empty text")
 }
 
 func TestDiscoverOfOneKindEach(t *testing.T) {
@@ -136,6 +145,9 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 	written, err := os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.txt"))
 	require.NoError(t, err)
 	require.Equal(t, both+"\n", string(written))
+	written, err = os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.go.txt"))
+	require.NoError(t, err)
+	require.Contains(t, string(written), "canonical.ByKind(")
 
 	code, _, errs = c.run(t.Context(), t, "a.http", "-out", "new/dir")
 	require.Equal(t, cli.ExitUsage, code)
@@ -402,12 +414,15 @@ func post(t *testing.T, base, text string) int {
 func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	const scheme = `hex(timestamp "." body)`
 	first := signedText(t, scheme, "/hook?a=1", " "+discoverNotification+"\r\n\n") // no capture keeps this by chance
-	c := newDiscover(t, map[string]string{"captured-not": ""})
+	c := newDiscover(t, nil)
+	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "captured"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "captured", "0002.http"), []byte("of an earlier run"), 0o600))
 	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2")
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "GET /health HTTP/1.1\n\n"))
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first))
 	require.Contains(t, s.wait(t, "found"), scheme[:4])
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first), "delivered again")
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "POST / HTTP/1.1\nTimestamp: 1\nSignature: scan\n\n{}"))
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, signedText(t, scheme, "/hook", discoverNotification)))
 	s.wait(t, "confirmed")
 	code, rest := s.end()
@@ -415,8 +430,10 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	require.Contains(t, rest, `"type":"next"`)
 	require.Contains(t, s.errs.String(), "captured/0001.http:1: no signature header")
 	require.Contains(t, s.errs.String(), "captured/0003.http has the signature of a message before it")
+	require.Contains(t, s.errs.String(), "captured/0004.http:1: the signature is not the 32 bytes")
+	require.Equal(t, "of an earlier run", string(must(os.ReadFile(filepath.Join(c.dir, "captured", "0002.http")))))
 
-	name := filepath.Join(c.dir, "captured", "0002.http")
+	name := filepath.Join(c.dir, "captured", "0002-2.http")
 	info, err := os.Stat(name)
 	require.NoError(t, err)
 	if info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
@@ -425,7 +442,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	saved, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(saved), "\r\n\r\n "+discoverNotification+"\r\n"), "%q", saved)
-	code, out, _ := c.run(t.Context(), t, "captured/0002.http")
+	code, out, _ := c.run(t.Context(), t, "captured/0002-2.http")
 	require.Zero(t, code)
 	require.Contains(t, out, "found  "+scheme)
 }
@@ -478,6 +495,37 @@ func TestDiscoverListenEnds(t *testing.T) {
 		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", taken.Listener.Addr().String())
 		require.Equal(t, cli.ExitMachine, code)
 	})
+}
+
+func TestDiscoverListenExitCodes(t *testing.T) {
+	fits, none := []found{{samples: []sample{{}}}}, []found{{err: discover.ErrNoMatch}}
+	fits[0].result.Matches = []discover.Match{{Text: "hex(body)"}}
+	timeout, cancel := context.WithDeadlineCause(t.Context(), time.Unix(0, 0), &cli.ExitError{Code: cli.ExitTimeout})
+	defer cancel()
+	signal, interrupt := context.WithCancelCause(t.Context())
+	interrupt(cli.Interrupted())
+	for name, tt := range map[string]struct {
+		ctx     context.Context
+		results []found
+		code    int
+	}{
+		"-timeout, and none came":            {timeout, nil, cli.ExitTimeout},
+		"-timeout, and nothing fits":         {timeout, none, cli.ExitNo},
+		"-timeout before -count, and a find": {timeout, fits, cli.ExitTimeout},
+		"a signal, and none came":            {signal, nil, cli.ExitInterrupt},
+		"a signal, and nothing fits so far":  {signal, none, cli.ExitInterrupt},
+		"a signal, and a find":               {signal, fits, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := (&catcher{discovery: &discovery{Call: callOf(t)}}).ended(tt.ctx, tt.results)
+			exit, _ := errors.AsType[*cli.ExitError](err)
+			if tt.code == 0 {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, tt.code, exit.Code)
+		})
+	}
 }
 
 func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {

@@ -113,14 +113,14 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 		defer cancel()
 		err := m.Drain(limit)
 		if err != nil {
-			c.Note("cut off what was in flight after %s, such as requests that hang on purpose", grace)
+			err = fmt.Errorf("cut off what was in flight after %s, such as requests that hang on purpose", grace)
 			m.Close() // ends what hangs, so that the server can end
 		}
 		drained <- err
 	}()
 	err := cli.Serve(stopped, cli.NewServer(m), listeners, grace+time.Second)
-	if stopped.Err() != nil {
-		_ = <-drained // a note has said it
+	if err == nil {
+		err = <-drained
 	}
 	if c.Set("state") {
 		if failed := m.SaveState(); failed != nil {

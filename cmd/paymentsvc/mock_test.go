@@ -122,7 +122,9 @@ func TestMockCommandEndsWhatHangs(t *testing.T) {
 	_, err = http.Post(r.ControlURL+"/stop", "", nil)
 	require.NoError(t, err)
 	require.Error(t, <-failed)
-	require.Contains(t, (<-done).stderr, "cut off what was in flight")
+	end := <-done
+	require.Equal(t, 3, end.code, "something was cut off")
+	require.Contains(t, end.stderr, "cut off what was in flight")
 	require.FileExists(t, filepath.Join(dir, "state.json"))
 	http.DefaultClient.CloseIdleConnections()
 }

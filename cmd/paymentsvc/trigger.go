@@ -91,8 +91,7 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 
 // newDelivery returns the message that the flags describe, unsigned but for -as-sent.
 func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
-	d := &delivery{times: 1}
-	var err error
+	d := &delivery{times: 1, signed: c.Bool("as-sent")}
 	if name := c.Text("fault"); name != "" {
 		i := slices.Index(faultNames(), name)
 		if i < 0 {
@@ -100,56 +99,52 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 		}
 		d.fault = faults()[i]
 	}
-	sources := 0
-	for _, given := range []bool{len(c.Args) > 0, c.Set("body"), c.Set("replay")} {
-		if given {
-			sources++
-		}
-	}
 	fields := []string{"status", "amount", "order-id", "user-data", "set"}
 	extra := slices.IndexFunc(fields, c.Set)
+	event, body, replay := len(c.Args) > 0, c.Set("body"), c.Set("replay")
 	switch {
-	case sources != 1:
+	case event && body, event && replay, body && replay, !event && !body && !replay:
 		return nil, cli.Usagef("want one of EVENT, -body and -replay")
-	case extra >= 0 && len(c.Args) == 0:
+	case extra >= 0 && !event:
 		return nil, cli.Usagef("-%s: goes with an EVENT only", fields[extra])
-	case c.Bool("as-sent") && !c.Set("replay"):
+	case d.signed && !replay:
 		return nil, cli.Usagef("-as-sent: goes with -replay only")
-	case c.Bool("as-sent") && d.fault.sign != nil:
+	case d.signed && d.fault.sign != nil:
 		return nil, cli.Usagef("-fault: %s needs a new signature, and -as-sent keeps the old one", d.fault.name)
 	}
-	var body []byte
-	header := http.Header{}
-	switch {
-	case c.Set("replay"):
-		var m capture.Message
-		if m, err = readCapture(c, c.Text("replay"), capture.Options{}); err == nil {
-			body, header, d.signed = m.Body, m.Header, c.Bool("as-sent")
-			for _, name := range []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
-				header.Del(name) // they were about another connection
-			}
-			d.what = c.Text("replay") + " with a new timestamp and signature"
-			if d.signed {
-				d.what = c.Text("replay") + " as it was sent"
-			}
-		}
-	case c.Set("body"):
-		body, err = c.ReadInput(c.Text("body"), c.Text("body"))
-		d.what = fmt.Sprintf("%d bytes", len(body))
-	default:
-		body, err = notificationBody(c, c.Args[0])
-		d.what = fmt.Sprintf("%s, %d bytes", summaryOf(body), len(body))
-	}
+	m, err := d.source(c)
 	if err != nil {
 		return nil, err
 	}
-	d.message = newMessage(paymentsvc.KindNotification, http.MethodPost, to, c.Now().Unix(), body)
-	for name, values := range header {
+	d.message = newMessage(paymentsvc.KindNotification, http.MethodPost, to, c.Now().Unix(), m.Body)
+	for name, values := range m.Header {
 		if d.signed || name != "Timestamp" && name != "Signature" {
 			d.message.Header[name] = values
 		}
 	}
 	return d, nil
+}
+
+// source returns the body, and the header of a message that is replayed.
+func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
+	switch file := c.Text("replay"); {
+	case file != "":
+		d.what = file + " with a new timestamp and signature"
+		if d.signed {
+			d.what = file + " as it was sent"
+		}
+		m, err = readCapture(c, file, capture.Options{})
+		for _, name := range []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+			m.Header.Del(name) // they were about another connection
+		}
+	case c.Set("body"):
+		m.Body, err = c.ReadInput(c.Text("body"), c.Text("body"))
+		d.what = fmt.Sprintf("%d bytes", len(m.Body))
+	default:
+		m.Body, err = notificationBody(c, c.Args[0])
+		d.what = fmt.Sprintf("%s, %d bytes", summaryOf(m.Body), len(m.Body))
+	}
+	return m, err
 }
 
 // prepare applies the fault and signs.

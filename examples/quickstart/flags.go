@@ -6,10 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/examples/internal/schemeflag"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // Defaults of the in-process server. The interface document shows none of them, so with -base-url the flags must.
@@ -53,9 +55,10 @@ func readFlags(args []string, stderr io.Writer) (*settings, int) {
 	flags.StringVar(&set.BaseURL, "base-url", "", "`address` of a test or mock server: https, or http on loopback")
 	flags.Int64Var(&set.PartnerID, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.ProjectID, "project", 0, "project `id`")
-	secretFile := flags.String("secret-file", "", schemeflag.SecretFileUsage)
-	flags.StringVar(&set.SchemeText, "scheme", "", schemeflag.SchemeUsage+" (in-process: "+demoScheme+")")
-	errorFields := flags.String("error-fields", "", schemeflag.ErrorFieldsUsage+", such as\n"+
+	secretFile := flags.String("secret-file", "", "`file` with the project secret key; a line end after it is not part of it")
+	flags.StringVar(&set.SchemeText, "scheme", "", "how messages are signed, as `text` such as "+demoScheme+", which is that of the\n"+
+		"in-process server; docs/signing.md lists the names")
+	errorFields := flags.String("error-fields", "", "`names` of the fields that hold an error's code and message in an answer, such as\n"+
 		demoErrorFields+", which is what the in-process server has")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -102,17 +105,23 @@ func (set *settings) complete(rest []string, secretFile, errorFields string) err
 
 	var err error
 	if secretFile != "" {
-		if set.Secret, err = schemeflag.ReadSecret("-secret-file", secretFile); err != nil {
-			return err
+		text, err := os.ReadFile(secretFile) //nolint:gosec // the file is the user's to name
+		if err != nil {
+			return fmt.Errorf("-secret-file: %w", err)
+		}
+		if set.Secret = paymentsvc.Secret(strings.TrimRight(string(text), "\r\n")); set.Secret == "" {
+			return errors.New("-secret-file: the file is empty")
 		}
 	}
 	if errorFields != "" {
-		code, message, err := schemeflag.ErrorFields(errorFields)
-		if err != nil {
-			return err
+		code, message, both := strings.Cut(errorFields, ",")
+		if !both {
+			return errors.New("-error-fields wants two names with a comma between them")
 		}
 		set.DecodeError = paymentsvc.ErrorFields(code, message)
 	}
-	set.Scheme, set.Secret, err = schemeflag.Scheme(set.SchemeText, set.Secret)
-	return err
+	if set.Scheme, set.Secret, err = canonical.ParseSchemeWith(set.SchemeText, set.Secret); err != nil {
+		return fmt.Errorf("-scheme: %s", strings.TrimPrefix(err.Error(), "scheme: "))
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -62,7 +63,9 @@ func TestErrorTextsAreTheSDKs(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
 			if b.lang == "text" {
-				quoted = append(quoted, oneLine(b.text))
+				for text := range strings.SplitSeq(b.text, "\n\n") {
+					quoted = append(quoted, oneLine(text))
+				}
 			}
 		}
 	}
@@ -172,6 +175,7 @@ func rejectedConfigurations(t *testing.T) []error {
 		{Scheme: scheme},
 		{Scheme: scheme, Secret: " \n"},
 		{Scheme: scheme, Secret: secret + "\n"},
+		{Scheme: scheme, Secret: "\ufeff" + secret},
 		{Scheme: scheme, Secret: paymentsvc.Secret(written)},
 	} {
 		_, err := paymentsvc.NewHMACSigner(c)
@@ -198,6 +202,10 @@ func failedCalls(t *testing.T) []error {
 	notFound := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true}}
 	}
+	onlyV4 := func(context.Context, string, string) (net.Conn, error) {
+		refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}, Err: refused}
+	}
 	silent := roundTrip(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -212,6 +220,7 @@ func failedCalls(t *testing.T) []error {
 			c.BaseURL = gone.URL
 		}),
 		calling(t, startPayment, over(&http.Transport{DialContext: notFound})),
+		calling(t, readBalance, over(&http.Transport{DialContext: onlyV4})),
 		calling(t, startPayment, func(c *paymentsvc.Config) {
 			// With roots of its own, Go verifies by itself on every system, and words the error itself.
 			over(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}})(c)
@@ -265,7 +274,19 @@ func oddTransports(t *testing.T) []error {
 		return nil, err
 	})
 	broken := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("no token for 4111111111111111") })
+	goAway := roundTrip(func(*http.Request) (*http.Response, error) {
+		return nil, errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error")
+	})
+	http2Only := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		assert.NoError(t, err)
+		_, _ = conn.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // SETTINGS, the first frame of a server
+		_ = conn.Close()
+	}))
+	defer http2Only.Close()
 	return []error{
+		calling(t, startPayout, over(goAway)),
+		calling(t, startPayout, func(c *paymentsvc.Config) { c.BaseURL = http2Only.URL }),
 		atService(t, startPayout, over(again)),
 		calling(t, startPayout, over(broken)),
 	}
@@ -378,7 +399,14 @@ func notificationErrors(t *testing.T) (list []error) {
 		r.Header.Set("Signature", "00")
 		handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	return list
+	below, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: paymentsvc.Scheme{Canonical: canonical.PathBelow("/shop"), Encoding: paymentsvc.Hex}, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+	})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body)) // a proxy has cut /shop off
+	r.Header = http.Header{"Timestamp": {"1700000000"}, "Signature": {"00"}}
+	_, err = below.ParseRequest(r)
+	return append(list, err)
 }
 
 // recorder is a test that keeps what it is told instead of failing.

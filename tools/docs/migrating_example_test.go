@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,9 +10,13 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"strconv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -44,53 +47,6 @@ func TestTheOldBodyIsComparedWithTheNewOne(t *testing.T) {
 	}
 }
 
-func payBefore(ctx context.Context, key []byte, orderID string, amount float64) error {
-	body, err := json.Marshal(map[string]any{ // 0.1+0.2 is sent as 0.30000000000000004
-		"partner_id": 7, "project_id": 42, "amount": amount, "user_data": orderID,
-	})
-	if err != nil {
-		return err
-	}
-	for range 3 { // a lost answer is paid up to three times
-		timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(timestamp + "\n" + string(body)))
-		address := "https://pay.example.com/init_payment/card"
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Timestamp", timestamp)
-		req.Header.Set("Signature", hex.EncodeToString(mac.Sum(nil)))
-		req.Header.Set("Idempotency-Key", orderID) // lets net/http send the request again by itself
-		resp, err := http.DefaultClient.Do(req)    // no timeout, and a redirect takes the signature along
-		if err != nil {
-			continue
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode < 300 {
-			return nil // the document shows an error in the same shape: this may be one
-		}
-	}
-	return errors.New("payment failed") // or not
-}
-
-func pay(ctx context.Context, client *paymentsvc.Client, userData string, amount paymentsvc.Amount) error {
-	payment, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
-		Amount: amount, UserData: userData,
-	})
-	switch {
-	case err == nil:
-		return sendPayerTo(payment.RedirectURL, payment.OrderID)
-	case paymentsvc.SafeToRetry(err): // 401, 403: alert, fix the key or the clock, then retry
-		return retryLater(userData) // with the same user_data, after a back-off
-	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
-		return reconcile(ctx, client, userData) // StatusPayment by user_data, never a second start
-	default:
-		return showRejection(userData) // rejected for good, or never valid
-	}
-}
-
 func TestTheSchemeSignsAsTheOldCodeDid(t *testing.T) {
 	for _, body := range []string{`{"partner_id":7,"amount":10.50}`, `{"user_data":"<é>"}`, `{}`} {
 		mac := hmac.New(sha256.New, []byte(secret))
@@ -113,4 +69,46 @@ func shadow(webhook *paymentsvc.Webhook, old func(h http.Header, body []byte) bo
 		}
 		return accepted
 	}
+}
+
+// TestTheMigrationsStepsWork applies the page's diffs to the old client, one after the other, and runs its test after each.
+func TestTheMigrationsStepsWork(t *testing.T) {
+	dir, err := filepath.Abs("migrating")
+	require.NoError(t, err)
+	source := func(name string) (code string) {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		_, code, _ = strings.Cut(string(text), "\nimport (")
+		return "import (" + code
+	}
+	code, step := source("client.go"), filepath.Join(t.TempDir(), "client.go")
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(dir, "client.go"): step}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(step+".json", overlay, 0o600))
+	for _, b := range pages(t)["docs/migrating.md"].blocks {
+		if b.lang != "diff" {
+			continue
+		}
+		for hunk := range strings.SplitSeq(b.text, "@@\n") {
+			var before, after string
+			for line := range strings.Lines(hunk) {
+				if line[0] != '+' {
+					before += line[1:]
+				}
+				if line[0] != '-' {
+					after += line[1:]
+				}
+			}
+			require.Equal(t, 1, strings.Count(code, before), hunk)
+			code = strings.Replace(code, before, after, 1)
+		}
+		starts := "1"
+		if strings.Contains(code, `"init_payment/card"`) {
+			starts = "2" // the old code still pays twice
+		}
+		require.NoError(t, os.WriteFile(step, []byte("package migrating\n\n"+code), 0o600))
+		output, err := exec.Command("go", "test", "-overlay", step+".json", "./migrating", "-starts", starts).CombinedOutput()
+		require.NoError(t, err, "after\n%s\n%s", b.text, output)
+	}
+	require.Equal(t, source("after/client.go"), code)
 }

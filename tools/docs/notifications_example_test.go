@@ -1,10 +1,8 @@
 package docs_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -48,42 +46,6 @@ func verified(webhook *paymentsvc.Webhook, next http.Handler) http.Handler {
 }
 
 type notificationKey struct{}
-
-func function(
-	ctx context.Context, webhook *paymentsvc.Webhook, headers map[string]string, body string, isBase64 bool,
-) (int, error) {
-	raw := []byte(body)
-	if isBase64 { // a gateway encodes what it takes for binary
-		var err error
-		if raw, err = base64.StdEncoding.DecodeString(body); err != nil {
-			return http.StatusBadRequest, err
-		}
-	}
-	header := http.Header{}
-	for name, value := range headers { // in any letter case: gateways change it
-		header.Add(name, value)
-	}
-	n, err := webhook.Parse(header, raw)
-	if errors.Is(err, paymentsvc.ErrMalformedNotification) {
-		return http.StatusBadRequest, err
-	}
-	if err != nil {
-		return http.StatusUnauthorized, err
-	}
-	if err := orders.Apply(ctx, n); err != nil {
-		return http.StatusInternalServerError, err // with 200 it would count as handled, and be lost
-	}
-	return http.StatusOK, nil
-}
-
-func parse(w *paymentsvc.Webhook, host, path string, h http.Header, body []byte) (*paymentsvc.Notification, error) {
-	r, err := http.NewRequest(http.MethodPost, path, bytes.NewReader(body)) // the path with its query
-	if err != nil {
-		return nil, err
-	}
-	r.Host, r.Header = host, h
-	return w.ParseRequest(r)
-}
 
 type ordersTable struct{ db *sql.DB }
 

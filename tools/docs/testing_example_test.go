@@ -16,7 +16,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// scheme and secret are how your service signs: there is no default.
+// scheme and secret are how your service signs. These are made up: the interface document shows none.
 var scheme = paymentsvc.Scheme{
 	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
 	Encoding:  paymentsvc.Hex,

@@ -3,18 +3,32 @@ package docs_test
 import (
 	"crypto/x509"
 	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func aTransport(roots *x509.CertPool, traced func(http.RoundTripper) http.RoundTripper) paymentsvc.Config {
+func trusting(roots *x509.CertPool) *http.Transport {
 	transport := paymentsvc.NewTransport() // HTTP/1.1 only
 	transport.TLSClientConfig.RootCAs = roots
-	config := paymentsvc.Config{
-		HTTPClient:     &http.Client{Transport: traced(transport)}, // such as otelhttp.NewTransport
-		TrustTransport: true,                                       // your promise: it sends each request at most once
-	} // and the rest
-	return config
+	return transport
+}
+
+func TestATransportForHTTP2Only(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	transport := paymentsvc.NewTransport()
+	transport.Protocols.SetHTTP2(true)
+	transport.TLSClientConfig = srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	resp, err := (&http.Client{Transport: transport}).Get(srv.URL)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, 2, resp.ProtoMajor)
 }
 
 func aDecoder() paymentsvc.Config {

@@ -233,6 +233,10 @@ func (t *text) finish(m Message, err error) (Message, error) {
 			m.URL.Path = "/"
 		}
 		m.URL.User = nil
+		if strings.Contains(m.URL.RawQuery, " ") {
+			m.URL.RawQuery = strings.ReplaceAll(m.URL.RawQuery, " ", "%20")
+			m.note("the query has a space, which no request can have: it is taken for %%20")
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
 		if n := len(m.Header[name]); n > 1 {

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -198,6 +199,9 @@ func (c *command) body(option string, value word) error {
 		kept := strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(string(data))
 		if len(kept) != len(data) {
 			c.m.note("curl -d drops CR, LF and NUL from a file, so the body is without them; --data-binary keeps them")
+			if bytes.IndexByte(data, 0) >= 0 {
+				c.m.note("older versions of curl also drop what follows a NUL")
+			}
 		}
 		data = []byte(kept)
 	case c.powershell && strings.Contains(value.text, `\"`):

@@ -209,12 +209,12 @@ func TestPathsInTheSettingsFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.json"), []byte(`{"secret_file":"key","scheme":"hex(body)"}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("far"), 0o600))
-	p := &process{files: map[string]string{"key": "near"}, run: func(_ context.Context, c *Call) error {
+	p := &process{files: map[string]string{"key": "near"}, vars: map[string]string{"PAYMENTSVC_CONFIG": filepath.Join(dir, "s.json")}, run: func(_ context.Context, c *Call) error {
 		key, err := c.Key()
 		assert.Equal(t, "far", string(key.Secret))
 		return errors.Join(err, c.PrintSettings())
 	}}
-	assert.Zero(t, p.start(t.Context(), t, "try", "-config", filepath.Join(dir, "s.json")), "%s", &p.stderr)
+	assert.Zero(t, p.start(t.Context(), t, "try"), "%s", &p.stderr)
 	assert.NotContains(t, p.stdout.String(), "far\n")
 	p.stdout.Reset()
 	p.run = func(_ context.Context, c *Call) error { return c.PrintSettings() }

@@ -11,10 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-const (
-	byteOrderMark = "\xef\xbb\xbf"
-	maxInput      = 64 << 20
-)
+const maxInput = 64 << 20
 
 // ReadInput reads a file, or standard input for "-". what names it in errors, such as "-secret-file" or "FILE".
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
@@ -70,11 +67,11 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	if err != nil {
 		return "", err
 	}
-	if isUTF16(data) {
-		return "", Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", what)
+	key, err := withoutMark(what, data)
+	if err != nil {
+		return "", err
 	}
-	key, marked := bytes.CutPrefix(data, []byte(byteOrderMark))
-	if marked {
+	if len(key) < len(data) {
 		c.Note("%s: the byte order mark is not part of the secret", what)
 	}
 	if rest, found := bytes.CutSuffix(key, []byte("\n")); found {
@@ -85,6 +82,14 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 		return "", Usagef("%s: the file is empty", what)
 	}
 	return paymentsvc.Secret(key), nil
+}
+
+// withoutMark returns text in UTF-8 without its byte order mark, and an error for UTF-16.
+func withoutMark(what string, data []byte) ([]byte, error) {
+	if isUTF16(data) {
+		return nil, Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", what)
+	}
+	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }
 
 // isUTF16 reports whether data is text in UTF-16, with a byte order mark or without.
@@ -134,10 +139,8 @@ func (c *Call) SchemeText() (text, origin string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if isUTF16(data) {
-		return "", "", Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", file.Place())
-	}
-	return strings.TrimSpace(strings.TrimPrefix(string(data), byteOrderMark)), file.Place(), nil
+	data, err = withoutMark(file.Place(), data)
+	return strings.TrimSpace(string(data)), file.Place(), err
 }
 
 // Key returns the scheme with the secret of -secret-file.

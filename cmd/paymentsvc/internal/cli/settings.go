@@ -42,10 +42,10 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	if err != nil {
 		return settingsFile{}, Usagef("%s: %w", name, withoutPath(err))
 	}
-	if isUTF16(data) {
-		return settingsFile{}, Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", name)
+	if data, err = withoutMark(name, data); err != nil {
+		return settingsFile{}, err
 	}
-	r := &settingsReader{name: name, data: bytes.TrimPrefix(data, []byte(byteOrderMark)), known: known, values: map[string]setting{}}
+	r := &settingsReader{name: name, data: data, known: known, values: map[string]setting{}}
 	r.dec = json.NewDecoder(bytes.NewReader(r.data))
 	if err := r.object(""); err != nil {
 		return settingsFile{}, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -91,8 +92,8 @@ func shown() []string {
 	}
 }
 
-// masked hides every value but simple ones of the fields that are shown. What is not one JSON object is hidden whole,
-// unless it is one of the mock's errors.
+// masked hides every value but simple ones of the fields that are shown and of errors, and what looks like a card number in
+// those. What is not one JSON object is hidden whole.
 func masked(body []byte) []byte {
 	if len(body) == 0 {
 		return body
@@ -123,7 +124,7 @@ func masked(body []byte) []byte {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return []byte(hidden)
 	}
-	return append(out, body[kept:]...)
+	return []byte(cli.Mask(string(append(out, body[kept:]...))))
 }
 
 func getMessages(c *call) (int, any, error) {

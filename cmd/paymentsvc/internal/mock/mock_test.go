@@ -222,6 +222,28 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	require.Equal(t, "13.50", balance.PayoutBalance.String(), "a seeded order counts")
 }
 
+func TestControlAnswersAfterTheNotification(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(arrived)
+		<-release
+	}))
+	defer slow.Close()
+	r := start(t, func(o *Options) { o.Notify = slow.URL })
+	r.pay("order-1")
+	e := r.mock.main.current()
+	answer, err := e.told(t.Context(), first, func() (paymentsvctest.Notification, error) {
+		n, err := e.fake.Settle(first, paymentsvc.StatusSuccess)
+		go e.deliver(context.Background()) // another call takes it out of the outbox
+		<-arrived
+		time.AfterFunc(20*time.Millisecond, func() { close(release) })
+		return n, err
+	})
+	require.NoError(t, err)
+	require.Len(t, answer.Deliveries, 1)
+	require.True(t, answer.Deliveries[0].Accepted)
+}
+
 func TestControlResendsMessages(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
@@ -418,7 +440,7 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 		r.pay("order-1")
 		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
 		require.NoError(t, err)
-		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card} {
+		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card, `{"error_x":"` + card + `"}`} {
 			r.do("POST", "/init_payment/card", body)
 		}
 		bodies := ""

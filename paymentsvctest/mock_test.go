@@ -1,0 +1,112 @@
+package paymentsvctest_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+func TestMockHooksSeeStartsAndVerdicts(t *testing.T) {
+	var started, verdicts []string
+	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
+		c.Pages, c.ExplainSignatures = "https://pages.example/", true
+		c.OnStart = func(o paymentsvctest.Order) { started = append(started, o.OrderID) }
+		c.OnChecked = func(r *http.Request, v paymentsvctest.Verdict) {
+			switch {
+			case v.Signature != nil:
+				verdicts = append(verdicts, v.Signature.Reason)
+			case v.Rejection != nil:
+				verdicts = append(verdicts, v.Rejection.Message)
+			default:
+				verdicts = append(verdicts, r.URL.Path)
+			}
+		}
+	}))
+	client := newClient(t, srv)
+	resp, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.NoError(t, err)
+	require.Equal(t, "https://pages.example/payment/"+resp.OrderID, resp.RedirectURL)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: oldSecret})
+	require.NoError(t, err)
+	wrong, err := client.ForProject(project, signer)
+	require.NoError(t, err)
+	_, err = wrong.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
+	var rejected *paymentsvc.ServiceError
+	require.ErrorAs(t, err, &rejected)
+	require.Contains(t, rejected.Message, "signed with Project.OldSecret")
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "nobody"})
+	require.Error(t, err)
+	require.Equal(t, []string{resp.OrderID}, started)
+	require.Equal(t, []string{"/base/v1/init_payment/card", "signed with Project.OldSecret", "no such order"}, verdicts)
+}
+
+func TestMockFaultsAreFiltered(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(everyStartCounts))
+	client := newClient(t, srv)
+	isCard := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/card") }
+	rule := srv.FaultWhere(paymentsvctest.InitPayment, isCard, paymentsvctest.Nth(2), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	for i, test := range []struct {
+		paymentType paymentsvc.PaymentType
+		fails       bool
+	}{{paymentsvc.PaymentTypeSBP, false}, {paymentsvc.PaymentTypeCard, false}, {paymentsvc.PaymentTypeSBP, false}, {paymentsvc.PaymentTypeCard, true}} {
+		_, err := client.InitPayment(t.Context(), test.paymentType, payment("order"))
+		require.Equal(t, test.fails, err != nil, "request %d", i+1)
+	}
+	require.Equal(t, 1, rule.Hits())
+	lost := srv.FaultNotificationsWhere("", func(n paymentsvctest.Notification) bool { return n.OrderID == nth(2) }, paymentsvctest.Every(), paymentsvctest.Lost())
+	received := 0
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }), "/n"))
+	for i := range 3 {
+		_, err := srv.Settle(nth(i+1), paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+	}
+	require.NoError(t, srv.Move(nth(4), paymentsvc.StatusFailure))
+	require.ErrorContains(t, srv.Move(nth(4), paymentsvc.StatusSuccess), "no way out")
+	srv.Deliver(t.Context())
+	require.Equal(t, 2, received, "one was lost, and nobody was told of another")
+	require.Equal(t, 1, lost.Hits())
+}
+
+// nth is the order_id of the nth order.
+func nth(n int) string { return "00000000-0000-4000-8000-00000000000" + string(rune('0'+n)) }
+
+func TestMockStateIsRestored(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
+	client := newClient(t, srv)
+	paid, err := client.InitPayout(t.Context(), payout("payout-1"))
+	require.NoError(t, err)
+	_, err = srv.Settle(paid.OrderID, paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	_, err = srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: project, Amount: amount("5.00"), Status: paymentsvc.StatusSuccess})
+	require.NoError(t, err)
+	before, err := srv.Balance(project)
+	require.NoError(t, err)
+	state := srv.State()
+	require.Empty(t, state.Orders[0].Destination)
+
+	require.NoError(t, srv.Restore(paymentsvctest.State{LastOrder: 7}))
+	require.Empty(t, srv.Orders())
+	for problem, change := range map[string]func(*paymentsvctest.Order){
+		"exists": func(o *paymentsvctest.Order) { o.OrderID = state.Orders[0].OrderID }, "no such project": func(o *paymentsvctest.Order) { o.ProjectID = 1 },
+		"no such kind": func(o *paymentsvctest.Order) { o.Kind = "loan" }, "no amount": func(o *paymentsvctest.Order) { o.Amount = paymentsvc.Amount{} },
+		"Numbers": func(o *paymentsvctest.Order) { o.Status = "DONE" },
+	} {
+		broken := srv.State()
+		broken.Orders = append([]paymentsvctest.Order{}, state.Orders...)
+		change(&broken.Orders[1])
+		require.ErrorContains(t, srv.Restore(broken), problem)
+	}
+	require.NoError(t, srv.Restore(state))
+	after, err := srv.Balance(project)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.Len(t, srv.Outbox(), 1)
+	again, err := client.InitPayout(t.Context(), payout("payout-1"))
+	require.NoError(t, err)
+	require.Equal(t, paid.OrderID, again.OrderID, "a restored order has no destination to compare")
+}

@@ -1,0 +1,23 @@
+// Package echo mounts the webhook in echo.
+package echo
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Routes receives notifications at /api/notifications.
+func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc.Notification) error) http.Handler {
+	router := echo.New()
+	router.Use(middleware.BodyDump(func(c *echo.Context, request, _ []byte, _ error) { // it puts the body back
+		slog.DebugContext(c.Request().Context(), "request", "bytes", len(request)) // never the bytes
+	}))
+	router.Group("/api").POST("/notifications", echo.WrapHandler(webhook.Handler(apply)))
+	return router
+}

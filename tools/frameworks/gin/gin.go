@@ -1,0 +1,35 @@
+// Package gin mounts the webhook in gin.
+package gin
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Routes receives notifications at /api/notifications.
+func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc.Notification) error) http.Handler {
+	router := gin.New()
+	router.Use(gin.Recovery(), bindFirst)
+	router.Group("/api").POST("/notifications", gin.WrapH(webhook.Handler(apply)))
+	return router
+}
+
+// bindFirst is a middleware that binds the body and puts back the same bytes, which gin keeps under BodyBytesKey.
+func bindFirst(c *gin.Context) {
+	var seen struct{ Event string }
+	if err := c.ShouldBindBodyWithJSON(&seen); err != nil {
+		c.AbortWithStatus(http.StatusBadRequest)
+		return
+	}
+	slog.DebugContext(c, "request", "event", seen.Event) // not verified yet
+	if body, ok := c.Get(gin.BodyBytesKey); ok {
+		c.Request.Body = io.NopCloser(bytes.NewReader(body.([]byte)))
+	}
+}

@@ -1,0 +1,68 @@
+// Package traced has a client whose calls are spans.
+package traced
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// NewClient returns a client for cfg whose requests are spans. base is paymentsvc.NewTransport(), or one of yours.
+func NewClient(cfg paymentsvc.Config, base *http.Transport, traces trace.TracerProvider) (*paymentsvc.Client, error) {
+	cfg.HTTPClient = &http.Client{Transport: otelhttp.NewTransport(quiet{base},
+		otelhttp.WithTracerProvider(traces),
+		otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()), // sends no traceparent
+	)}
+	cfg.TrustTransport = true // otelhttp passes the context on, and sends each request at most once
+	next := cfg.OnAttempt
+	cfg.OnAttempt = func(ctx context.Context, a paymentsvc.Attempt) {
+		trace.SpanFromContext(ctx).AddEvent("attempt", trace.WithAttributes(
+			attribute.Int("attempt", a.Number), attribute.String("outcome", a.Result()),
+			attribute.Int("http.response.status_code", a.HTTPStatus), attribute.String("retry_in", a.RetryIn.String()),
+		))
+		if next != nil {
+			next(ctx, a)
+		}
+	}
+	return paymentsvc.NewClient(cfg)
+}
+
+// quiet hides the texts of errors from otelhttp, which writes them to spans: one may quote an answer that repeats the
+// request. The client's own errors do not.
+type quiet struct{ next *http.Transport }
+
+func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := q.next.RoundTrip(r)
+	if err != nil {
+		return resp, quietError{err}
+	}
+	return resp, nil
+}
+
+type quietError struct{ err error }
+
+func (quietError) Error() string   { return "no answer: see the span of the call" }
+func (e quietError) Unwrap() error { return e.err }
+
+// Call makes a call of a client in a span that has its outcome, an event for each attempt, and the requests' spans.
+func Call[R any](
+	ctx context.Context, traces trace.TracerProvider, name string, call func(context.Context) (R, error),
+) (R, error) {
+	ctx, span := traces.Tracer("payments").Start(ctx, name)
+	defer span.End()
+	answer, err := call(ctx)
+	if err == nil {
+		span.SetAttributes(attribute.String("outcome", "success"))
+		return answer, nil
+	}
+	span.SetAttributes(attribute.String("outcome", paymentsvc.OutcomeOf(err).String()))
+	span.SetStatus(codes.Error, err.Error()) // contains nothing of a body
+	return answer, err
+}
