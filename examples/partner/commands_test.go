@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,32 +142,35 @@ func TestHoldKeepsPayoutsBack(t *testing.T) {
 	assert.Empty(t, service.Orders())
 }
 
-// TestPayoutsWaitsOutADatabase cuts the way to PostgreSQL while a file is imported and sent.
+// TestPayoutsWaitsOutADatabase cuts the way to PostgreSQL while a file is imported, and again while it is sent.
 func TestPayoutsWaitsOutADatabase(t *testing.T) {
 	way := newProxy(t, postgres(t))
 	service := startService(t)
 	const n = 3000
+	way.left.Store(200_000) // bytes, of some 400,000
 	release := make(chan struct{})
-	rule := service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(100), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
+	rule := service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(n-100), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
 	go func() {
 		for rule.Hits() == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		way.cut()
 		close(release)
-		time.Sleep(2 * time.Second)
-		way.mend()
+		way.cut()
 	}()
 	code, out := command(t, append(serviceFlags(t, service.URL, way.address), "payouts", fileWith(t, example(t, n)))...)
 	assert.Contains(t, []int{exitDone, exitReview}, code, out)
+	assert.Contains(t, out, "the import goes on when it does")
 	assert.Contains(t, out, fmt.Sprintf("%d rows", n))
 	assert.Len(t, service.Orders(), n, "every payout is sent once")
+	assert.EqualValues(t, 2, way.cuts.Load())
 }
 
 // proxy is a way to a PostgreSQL server that can be cut.
 type proxy struct {
 	address string // for -database
 	dial    func() (net.Conn, error)
+	left    atomic.Int64 // bytes before the first cut
+	cuts    atomic.Int64
 
 	mu    sync.Mutex
 	down  bool
@@ -212,7 +216,7 @@ func (p *proxy) serve(conn net.Conn) {
 	}
 	defer func() { _ = server.Close() }()
 	go func() {
-		_, _ = io.Copy(server, conn)
+		_, _ = io.Copy(server, io.TeeReader(conn, p))
 		_ = server.Close()
 	}()
 	_, _ = io.Copy(conn, server)
@@ -225,17 +229,27 @@ func (p *proxy) keep(conn net.Conn) bool {
 	return !p.down
 }
 
+// Write counts what is sent.
+func (p *proxy) Write(b []byte) (int, error) {
+	if left := p.left.Add(-int64(len(b))); left < 0 && left+int64(len(b)) >= 0 {
+		p.cut()
+	}
+	return len(b), nil
+}
+
+// cut closes the way for two seconds.
 func (p *proxy) cut() {
+	p.cuts.Add(1)
+	p.set(true)
+	time.AfterFunc(2*time.Second, func() { p.set(false) })
+}
+
+func (p *proxy) set(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down = true
+	p.down = down
 	for conn := range p.conns {
 		_ = conn.Close()
 	}
-}
-
-func (p *proxy) mend() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = false
+	clear(p.conns)
 }
