@@ -73,6 +73,9 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		service.DeliverAll(t.Context())
 		until(t, s.Public+first, state(durable.StateSucceeded))
 		until(t, failed, state(durable.StateFailed))
+		for _, delivery := range service.Deliveries() {
+			assert.Equal(t, http.StatusOK, delivery.HTTPStatus, "the refund ships nothing")
+		}
 		s.Stop(t)
 		p := &program{set: &settings{Database: database}}
 		require.NoError(t, p.openDatabase())
@@ -97,9 +100,9 @@ func TestServeFindsAPaymentWhoseAnswerWasLost(t *testing.T) {
 func TestServeRecordsWhatIsInFlight(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, database string) {
 		service := startService(t)
-		release := make(chan struct{})
+		release, releaseLast := make(chan struct{}), make(chan struct{})
 		payment := service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
-		payout := service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
+		payout := service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, releaseLast))
 		flags := serviceFlags(t, service.URL, database)
 		books := func(do func(p *program)) {
 			set, _ := readSettings(flags, from(), io.Discard)
@@ -127,6 +130,12 @@ func TestServeRecordsWhatIsInFlight(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Contains(s.Out.String(), `"stopping"`) }, patience, time.Millisecond)
 		close(release)
 		<-bought
+		select {
+		case <-s.ended:
+			t.Error("it ended before the payout was recorded")
+		case <-time.After(200 * time.Millisecond):
+		}
+		close(releaseLast)
 		s.Stop(t)
 		books(func(p *program) {
 			rows := 0
