@@ -91,7 +91,7 @@ func (s *Store) hold(ctx context.Context, tx *sql.Tx, by, reason string) (genera
 		held_by = $1, hold_reason = $2 RETURNING generation`), storable(by), storable(reason)).Scan(&generation); err != nil {
 		return 0, err
 	}
-	_, err = s.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', doubted = 1, due_at = {now}, updated_at = {now},
+	_, err = s.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', doubted = 1, refusal = '', due_at = {now}, updated_at = {now},
 		version = version + 1 WHERE kind = 'payment' AND state = 'created'`)
 	return generation, err
 }
@@ -214,7 +214,11 @@ func (tx *transaction) consequences(ctx context.Context, j job, v verdict, r *ro
 		}
 		return v.reason, err
 	case pauseNone:
-		return "", nil
+		if j.probe { // it says nothing of the service, so the next row is tried
+			_, err = tx.s.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = ''
+				WHERE paused = 0 AND probe = $1`, j.token)
+		}
+		return "", err
 	}
 	tx.s.answering()
 	// What began before a pause neither ends nor lengthens it.

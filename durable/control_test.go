@@ -154,6 +154,22 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 	})
 }
 
+// Whatever becomes of the row that is tried, the pause does not last for its lease.
+func TestPauseEndsWithItsProbe(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		for _, v := range []verdict{{is: factUnknown, pause: pauseTrouble}, {is: factUnbegun}, {is: factRefused, pause: pauseEnd}} {
+			_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 9000000000000, probe = 'T'`)
+			require.NoError(t, err)
+			s.record(t.Context(), job{kind: KindPayout, userData: derived("test", KindPayout, "a-0000"), token: "T", probe: true}, v)
+			status, err := s.Status(t.Context())
+			require.NoError(t, err)
+			assert.True(t, status.Until.Before(status.Now.Add(2*time.Minute)), "%v %v", v, status.Until)
+		}
+	})
+}
+
 func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
@@ -204,6 +220,24 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		_, err = s.Turn(t.Context(), Limit{})
 		require.NoError(t, err)
 		assert.Equal(t, 6, f.calls)
+	})
+}
+
+// A payment that was to be started may have been since the backup: the service is polled first.
+func TestHoldPollsForPaymentsFirst(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return refused(401, "E1") }}
+		s := openStore(t, db, Config{Service: f})
+		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		assert.Equal(t, StateCreated, r.State)
+		_, err = s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		f.started = map[string][]string{r.UserData: {"o"}}
+		require.NoError(t, s.Sweep(t.Context()))
+		r = get(t, s, r.UserData)
+		assert.Equal(t, []string{"pending", "o", ""}, []string{string(r.State), r.OrderID, r.Refusal})
+		assert.Equal(t, 1, f.calls)
 	})
 }
 
