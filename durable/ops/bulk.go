@@ -74,7 +74,8 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 	if r.PostFormValue("confirm") == "yes" {
 		switch {
 		case r.PostFormValue("n") != strconv.Itoa(n) || r.PostFormValue("sum") != sum.String():
-			status, v.Bad = http.StatusConflict, "The rows have changed meanwhile, and nothing was decided. These are the numbers now."
+			status, v.Bad = http.StatusConflict,
+				"The rows have changed meanwhile, and nothing was decided. These are the numbers now."
 		case a.choice.Sure != "" && r.PostFormValue("sure") != "yes":
 			status, v.Bad = http.StatusUnprocessableEntity, "Confirm first what the service has said."
 		default:
@@ -128,7 +129,7 @@ func (p *page) do(ctx context.Context, a action, preview bool) (n int, sum payme
 	return n, sum, err
 }
 
-// bulkNote says what a bulk action has done, after its redirect.
+// bulkNote is what a bulk action has done, after its redirect.
 func bulkNote(r *http.Request) string {
 	c, known := find(bulkChoices(durable.Filter{Held: true}), durable.DecisionKind(r.FormValue("done")))
 	n, err := strconv.Atoi(r.FormValue("n"))

@@ -34,12 +34,13 @@ func choices() []choice {
 			Effect: "It is in flight: its notification ends it.", Button: "Wait for the notification",
 		},
 		{
-			Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional", Sure: "The service has confirmed that it was paid.",
-			Effect: "It is marked as paid.", Button: "Mark as paid",
+			Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional",
+			Sure: "The service has confirmed that it was paid.", Effect: "It is marked as paid.", Button: "Mark as paid",
 		},
 		{
 			Kind: durable.DecideUnpaid, Title: "It was not paid and will not be",
-			Sure: "The service has confirmed that it was not paid.", Effect: "It is marked as failed. Nothing is sent.", Button: "Mark as failed",
+			Sure:   "The service has confirmed that it was not paid.",
+			Effect: "It is marked as failed. Nothing is sent.", Button: "Mark as failed",
 		},
 		{
 			Kind: durable.DecideAgain, Title: "It was not paid: send it again", Risky: true,
@@ -47,7 +48,8 @@ func choices() []choice {
 			Effect: "It is sent again, with the same user_data.", Button: "Send again",
 		},
 		{
-			Kind: durable.DecideSeen, Title: "Nothing has to be done", Effect: "It keeps its state and needs no review.", Button: "Reviewed",
+			Kind: durable.DecideSeen, Title: "Nothing has to be done", Button: "Reviewed",
+			Effect: "It keeps its state and needs no review.",
 		},
 	}
 }
@@ -94,9 +96,11 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) {
 		done := p.location("/row/"+url.PathEscape(d.UserData), url.Values{"done": {string(d.Kind)}})
 		http.Redirect(w, r, done, http.StatusSeeOther)
 	case errors.Is(err, durable.ErrChanged), errors.Is(err, durable.ErrUndecidable):
-		p.showRow(w, r, http.StatusConflict, "", "It has changed meanwhile, and nothing was decided. This is its state now.")
+		p.showRow(w, r, http.StatusConflict, "",
+			"It has changed meanwhile, and nothing was decided. This is its state now.")
 	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
-		p.showRow(w, r, http.StatusUnprocessableEntity, "", "The order_id is missing, another row's, or not the one that is known.")
+		p.showRow(w, r, http.StatusUnprocessableEntity, "",
+			"The order_id is missing, another row's, or not the one that is known.")
 	default:
 		log.Error("ops: not decided", "err", err)
 		p.fail(w, r, err)

@@ -96,7 +96,7 @@ func (p *page) known(next http.HandlerFunc) http.Handler {
 			}
 		}
 		if r.Method == http.MethodPost && name == "" {
-			http.Error(w, "the login gives no name, and nothing is decided without one", http.StatusForbidden)
+			http.Error(w, "the login has no name for you, and nothing is decided without one", http.StatusForbidden)
 			return
 		}
 		next(w, r.WithContext(context.WithValue(r.Context(), who{}, name)))
@@ -158,7 +158,8 @@ func (p *page) onlyHosts(next http.Handler) http.Handler {
 // fail answers an error of the store.
 func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, durable.ErrNotFound) {
-		p.views.show(w, http.StatusNotFound, "message.html", message{frame{Title: "Not found", Who: by(r)}, "There is no such row."})
+		p.views.show(w, http.StatusNotFound, "message.html",
+			message{frame{Title: "Not found", Who: by(r)}, "There is no such row."})
 		return
 	}
 	p.Log.Error("ops: the database failed", "err", err)

@@ -78,7 +78,9 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	v := rowsView{frame: head, Filter: f, Fields: query(f), States: durable.States(), Choices: bulkChoices(f), Note: bulkNote(r)}
+	v := rowsView{
+		frame: head, Filter: f, Fields: query(f), States: durable.States(), Choices: bulkChoices(f), Note: bulkNote(r),
+	}
 	f.After = r.FormValue("after")
 	rows, more, err := p.collect(r.Context(), f, rowsPerPage)
 	if err != nil {

@@ -57,9 +57,10 @@ type Result struct {
 // Done is the number of payouts that the database has, or rejects.
 func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 
-// Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. Nothing is stored unless the whole file can be read and contains what c.Options expect;
-// rejected rows do not keep the others back. A payout is known by its reference: importing a file again, or after an
-// interruption, changes nothing that is stored and adds what is missing.
+// Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. Nothing is
+// stored unless the whole file can be read and contains what c.Options expect; rejected rows do not keep the others back.
+// A payout is known by its reference: importing a file again, or after an interruption, changes nothing that is stored
+// and adds what is missing.
 //
 // Errors are those of [Check], or wrap [ErrDatabase] or [ErrFileChanged]; the Result covers what was stored before. After
 // ErrFileChanged, payouts of both contents may be stored.

@@ -22,8 +22,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Options says how a file is read and what it must contain. The zero value reads amounts such as 10.50, with at most two
-// decimals.
+// Options is how a file is read and what it must contain. The zero value reads amounts such as 10.50, with at most
+// two decimals.
 type Options struct {
 	// Comma separates the columns. 0 finds it in the first line: a comma, a semicolon or a tab.
 	Comma rune

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"html/template"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -39,15 +40,19 @@ func (s *shop) handler(notifications http.Handler) http.Handler {
 	s.limit.most = s.set.Checkouts
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, s.form("", uuid.New())) })
-	mux.Handle("POST /checkout", http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(http.HandlerFunc(s.checkout), 16<<10)))
+	checkout := http.MaxBytesHandler(http.HandlerFunc(s.checkout), 16<<10)
+	mux.Handle("POST /checkout", http.NewCrossOriginProtection().Handler(checkout))
 	mux.HandleFunc("GET /orders/{user_data}", s.order)
 	mux.Handle("/notifications", notifications) // the signature protects it
-	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "style.css") })
-	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, files, "style.css")
+	})
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; "+
+			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer") // whoever has the address of an order sees it
 		w.Header().Set("Cache-Control", "no-store")
@@ -64,7 +69,7 @@ func (s *shop) ready(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not ready", http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = w.Write([]byte("ready\n"))
+	_, _ = io.WriteString(w, "ready\n")
 }
 
 // view is a page of the shop.
@@ -128,7 +133,8 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 		s.show(w, http.StatusConflict, s.form("This basket is being paid already, with another amount.", uuid.New()))
 	case err != nil:
 		s.log.Error("an order cannot be made", "err", err)
-		s.show(w, http.StatusServiceUnavailable, s.form("Your order cannot be taken at the moment. The same button does not pay twice.", basket))
+		s.show(w, http.StatusServiceUnavailable,
+			s.form("Your order cannot be taken at the moment. The same button does not pay twice.", basket))
 	default:
 		w.Header().Set("Location", "/orders/"+row.UserData)
 		w.WriteHeader(http.StatusSeeOther)

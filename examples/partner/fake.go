@@ -76,7 +76,8 @@ func (p *program) importDemo(ctx context.Context) error {
 	if err := writePayouts(&file, 40); err != nil {
 		return err
 	}
-	_, err := payoutcsv.Import(ctx, payoutcsv.ImportConfig{DB: p.db, Store: p.store, Name: "demo.csv"}, bytes.NewReader(file.Bytes()))
+	config := payoutcsv.ImportConfig{DB: p.db, Store: p.store, Name: "demo.csv"}
+	_, err := payoutcsv.Import(ctx, config, bytes.NewReader(file.Bytes()))
 	return err
 }
 
