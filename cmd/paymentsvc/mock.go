@@ -151,8 +151,10 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	for _, name := range []string{
 		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "repeated", "base-path", "show-bodies",
 	} {
-		if c.Set(name) || name == "scheme" && c.Set("scheme-file") {
-			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = "you"
+		if c.Set(name) {
+			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = c.Value(name).Origin
+		} else if name == "scheme" && c.Set("scheme-file") {
+			opt.Chosen[name] = c.Value("scheme-file").Origin
 		}
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {

@@ -73,6 +73,12 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	written, err := os.ReadFile(filepath.Join(dir, "ready.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(written), r.ControlURL)
+	chosen, err := http.Get(r.ControlURL + "/settings")
+	require.NoError(t, err)
+	list, err := io.ReadAll(chosen.Body)
+	require.NoError(t, err)
+	require.Regexp(t, `"partner","value":"5","by":"[^"]*paymentsvc.json:1:\d+"`, string(list))
+	require.Contains(t, string(list), `"error_fields","value":"error_code,error_message","by":"mock"`)
 	code, _ := mockIn(t.Context(), dir, io.Discard, "-wait", r.BaseURL, "-timeout", "20s")
 	require.Zero(t, code)
 

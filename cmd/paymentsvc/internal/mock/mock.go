@@ -51,7 +51,8 @@ type Options struct {
 	MaxSessions int
 	// StateFile, if not "", is where [Mock.SaveState] writes.
 	StateFile string
-	// Chosen says who chose a setting, by its name: "flag", "variable" or "file". What is missing is the mock's choice.
+	// Chosen says who chose a setting, by its name: a flag, a variable or a place in the file. What is missing is the
+	// mock's choice.
 	Chosen map[string]string
 	// Version is the program's.
 	Version string
