@@ -87,8 +87,11 @@ func payFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int,
 	defer p.Close()
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- p.store.Run(running) }()
-	code, err := p.importAndWait(ctx, file, stdout, stderr)
+	go func() {
+		ended <- p.store.Run(running)
+		stop() // nobody sends any more
+	}()
+	code, err := p.importAndWait(running, file, stdout, stderr)
 	stop()
 	return code, errors.Join(err, <-ended)
 }
