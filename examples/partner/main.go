@@ -1,21 +1,25 @@
-// Command partner is a partner's backend: it takes payments and notifications, pays files of payouts, and shows
-// operators what stands where. Every step is stored before it is taken, in SQLite or PostgreSQL, so that no crash pays
-// twice or loses anything.
+// Command partner is a partner's backend on package durable: it takes payments and notifications, pays files of payouts,
+// and shows operators what is in which state. Every step is committed before it is taken, in SQLite or PostgreSQL, so
+// that no crash pays twice or loses anything.
 //
 //	go run .                                  # with a fake service inside this process
 //	go run . make-payouts 100 > payouts.csv
+//	go run . check payouts.csv
 //	go run . payouts payouts.csv
 //
-// README.md tells what to change first. It ends with SIGINT or SIGTERM, when what is under way is recorded.
+// README.md lists what to change first. It ends with SIGINT or SIGTERM, when the calls in flight are recorded.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/paymentsvc/paymentsvc/durable"
 )
 
 // Exit statuses.
@@ -23,7 +27,7 @@ const (
 	exitDone   = 0
 	exitError  = 1
 	exitUsage  = 2
-	exitPerson = 3 // a person has to look at something
+	exitReview = 3 // something needs review
 )
 
 func main() {
@@ -34,24 +38,25 @@ func main() {
 	os.Exit(code)
 }
 
-// run does what the arguments say until ctx ends, and gives the exit status.
+// run executes a command until ctx ends, and returns the exit status.
 func run(ctx context.Context, args []string, environment func(string) string, stdout, stderr io.Writer) int {
 	set, code := readSettings(args, environment, stderr)
 	if set == nil {
 		return code
 	}
-	code, err := exitError, error(nil)
-	switch set.Command {
-	case "serve":
-		code, err = exitDone, serve(ctx, set, stdout, stderr)
-	case "payouts":
-		code, err = payFile(ctx, set, set.Args[0], stdout, stderr)
-	case "make-payouts":
-		code, err = exitDone, makePayouts(set.Args[0], stdout)
+	commands := map[string]func(context.Context, *settings, io.Writer, io.Writer) (int, error){
+		"serve": serve, "check": checkFile, "payouts": payFile, "results": writeResults, "hold": hold,
+		"make-payouts": makePayouts,
 	}
+	code, err := commands[set.Command](ctx, set, stdout, stderr)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("stopped: the same command goes on where it ended (%w)", ctx.Err())
+		}
+		if errors.Is(err, durable.ErrInvalid) { // flags that only durable understands
+			code = exitUsage
+		}
 		_, _ = fmt.Fprintln(stderr, "partner:", err)
-		return exitError
 	}
 	return code
 }

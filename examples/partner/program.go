@@ -3,41 +3,45 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
-	"go.opentelemetry.io/otel"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // registers the driver
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/store"
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/telemetry"
+	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// program is what the commands have in common: the database, the service and what measures them.
+// program is what the commands share: the database, the service, and what measures them.
 type program struct {
-	set     *settings
-	log     *slog.Logger
-	store   *store.Store
-	fake    *fakeService // nil with a service
-	measure *telemetry.Telemetry
-	client  *paymentsvc.Client
-	calls   *telemetry.Calls
-	ends    []func() // in their order, the last first
+	set      *settings
+	log      *slog.Logger
+	db, read *sql.DB // read is for pages
+	store    *durable.Store
+	fake     *fakeService // nil with a service
+	client   *paymentsvc.Client
+	measure  *telemetry
+	ends     []func() // what Close runs, the last first
 }
 
-// open makes a program. Close it in the end.
+// open returns a program, which must be closed.
 func open(ctx context.Context, set *settings, stderr io.Writer) (*program, error) {
 	p := &program{set: set, log: set.logger(stderr)}
-	err := p.openStore(ctx)
+	err := p.openService(ctx)
 	if err == nil {
-		err = p.openService(ctx)
+		err = p.openDatabase()
 	}
-	if err == nil { // and not before, or the database would belong to a service that has been refused
-		err = p.store.BelongTo(ctx, p.service())
+	if err == nil {
+		err = p.openStore(ctx)
 	}
 	if err != nil {
 		p.Close()
@@ -46,41 +50,11 @@ func open(ctx context.Context, set *settings, stderr io.Writer) (*program, error
 	return p, nil
 }
 
-func (p *program) openStore(ctx context.Context) error {
-	address := p.set.Database
-	if address == "" {
-		dir, err := os.MkdirTemp("", "partner-")
-		if err != nil {
-			return err
-		}
-		p.ends = append(p.ends, func() { _ = os.RemoveAll(dir) })
-		address = filepath.Join(dir, "partner.db")
-		p.log.Warn("no -database: all is forgotten in the end")
-	}
-	var err error
-	if p.store, err = store.Open(ctx, store.Options{URL: address}); err != nil {
-		return err
-	}
-	p.ends = append(p.ends, p.store.Close)
-	return nil
-}
-
-// service names whom the calls go to.
-func (p *program) service() string {
-	if p.set.Service == "" {
-		return "the fake " + rand.Text() // it is known to no other process, and its order_ids begin anew
-	}
-	return fmt.Sprintf("%s, partner %d, project %d", p.set.Service, p.set.Partner, p.set.Project)
-}
-
 func (p *program) openService(ctx context.Context) (err error) {
-	p.measure, err = telemetry.New(ctx, telemetry.Config{Traces: p.set.Traces, Log: p.log})
-	if err != nil {
+	if p.measure, err = newTelemetry(ctx, p.set.Traces, p.log); err != nil {
 		return err
 	}
-	p.ends = append(p.ends, p.flush)
-	// OpenTelemetry has one handler of errors in a process, which would write past the log.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { p.log.Warn("the telemetry has failed", "err", err) }))
+	p.ends = append(p.ends, p.measure.Close)
 	address := p.set.Service
 	if address == "" {
 		if p.fake, err = startFake(p.set, p.log); err != nil {
@@ -93,16 +67,97 @@ func (p *program) openService(ctx context.Context) (err error) {
 		return err
 	}
 	p.ends = append(p.ends, p.client.CloseIdleConnections)
-	p.calls = p.measure.Calls(p.client)
 	return nil
 }
 
-func (p *program) flush() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := p.measure.Shutdown(ctx); err != nil {
-		p.log.Warn("not all of the telemetry has been sent", "err", err)
+func (p *program) openDatabase() (err error) {
+	address := p.set.Database
+	if address == "" {
+		dir, err := os.MkdirTemp("", "partner-")
+		if err != nil {
+			return err
+		}
+		p.ends = append(p.ends, func() { _ = os.RemoveAll(dir) })
+		address = filepath.Join(dir, "partner.db")
+		p.log.Warn("no -database: everything is forgotten at the end")
 	}
+	switch {
+	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):
+		p.db, err = openPostgres(address)
+		p.read = p.db
+	case strings.ContainsAny(address, "=") || strings.Contains(address, "://"):
+		return errors.New("-database is neither postgres://... nor the path of a file")
+	default:
+		p.db, p.read, err = openSQLite(address)
+	}
+	if err == nil {
+		p.ends = append(p.ends, func() { _, _ = p.read.Close(), p.db.Close() })
+	}
+	return err
+}
+
+func openPostgres(address string) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("the address of the database cannot be read") // its text may hold the password
+	}
+	config.RuntimeParams["synchronous_commit"] = "on"
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(20)
+	db.SetMaxIdleConns(20)
+	return db, nil
+}
+
+// openSQLite opens a file that only its owner can read, since destinations of payouts are in it: the files that SQLite
+// creates beside it have the same mode.
+func openSQLite(file string) (db, read *sql.DB, err error) {
+	created, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := created.Close(); err != nil {
+		return nil, nil, err
+	}
+	path := url.URL{Path: file} // in which SQLite would read ?, # and %
+	address := "file:" + path.EscapedPath() + "?_pragma=busy_timeout(10000)"
+	if db, err = sql.Open("sqlite", address+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"); err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(1) // SQLite has one writer at a time
+	read, err = sql.Open("sqlite", address+"&mode=ro")
+	return db, read, err
+}
+
+func (p *program) openStore(ctx context.Context) (err error) {
+	if err := durable.Migrate(ctx, p.db); err != nil {
+		return err
+	}
+	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Service, p.set.Partner, p.set.Project)
+	if p.fake != nil {
+		project = "the fake " + rand.Text() // it forgets its orders with this process
+	}
+	p.store, err = durable.Open(ctx, p.db, durable.Config{
+		Service: p.client, Project: project, ReadDB: p.read, NotFound: p.set.NotFound, AccountCodes: p.set.AccountCodes,
+		Slots: p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
+		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log, AllowUnsafeDatabase: p.set.AllowUnsafe,
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.measure.Watch(p.store); err != nil {
+		return err
+	}
+	_, err = p.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS shipments (user_data text PRIMARY KEY, basket text NOT NULL)`)
+	return err
+}
+
+// ship orders the goods of a paid basket, in the transaction that records the payment: both happen, or neither.
+func ship(ctx context.Context, tx *sql.Tx, e durable.Event) error {
+	if e.Row.Kind != durable.KindPayment || e.To != durable.StateSucceeded || e.Refund != nil {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO shipments (user_data, basket) VALUES ($1, $2)`, e.Row.UserData, e.Row.Reference)
+	return err
 }
 
 // Close ends what open began, the last first.

@@ -5,151 +5,130 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/payouts"
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/web"
+	"github.com/paymentsvc/paymentsvc/durable/ops"
 )
 
-// serving is the program while it serves.
-type serving struct {
-	*program
-	workers  []worker
-	queue    payouts.Queue
-	stopping atomic.Bool
-}
-
-// worker is a part that runs until its context is done, and returns when what it has begun is recorded.
-type worker struct {
-	name string
-	run  func(context.Context) error
-}
-
-// serve serves until ctx ends, or a part of it does that should not.
-func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) error {
+// serve serves until ctx ends, or until a part of it fails.
+func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
 	p, err := open(ctx, set, stderr)
 	if err != nil {
-		return err
+		return exitError, err
 	}
 	defer p.Close()
-	s := &serving{program: p}
-	public, admin, err := s.handlers(ctx)
+	webhook, err := newWebhook(set, func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) })
 	if err != nil {
-		return err
+		return exitError, err
 	}
-	publicListener, err := new(net.ListenConfig).Listen(ctx, "tcp", set.Addr)
-	if err != nil {
-		return err
+	buyers := site{"public", nil, newServer((&shop{program: p}).handler(webhook.Handler(p.store.Notified)), p.log)}
+	operators := site{"admin", nil, newServer(p.operators(), p.log)}
+	for _, s := range []struct {
+		*site
+		address string
+	}{{&buyers, set.Addr}, {&operators, set.Admin}} {
+		if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.address); err != nil {
+			return exitError, err
+		}
+		defer func() { _ = s.listener.Close() }()
 	}
-	defer func() { _ = publicListener.Close() }()
-	adminListener, err := new(net.ListenConfig).Listen(ctx, "tcp", set.Admin)
-	if err != nil {
-		return err
+	if tcp, ok := operators.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && set.UserHeader == "" {
+		p.log.Warn("-admin is no loopback address and its page asks for no password: let only your login reach it")
 	}
-	defer func() { _ = adminListener.Close() }()
-	if tcp, ok := adminListener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		p.log.Warn("-admin is no loopback address, and its pages ask for no password: let nobody but your login reach them")
+	if err := p.until(ctx, buyers, operators, stdout); err != nil {
+		return exitError, err
 	}
-	return s.until(ctx, []site{
-		{"public", publicListener, web.Server(public, web.AnswerTime, p.log)},
-		{"admin", adminListener, web.Server(admin, web.AnswerTime, p.log)},
-	}, stdout)
+	return exitDone, nil
 }
 
-// site is an http.Server at its listener.
+// operators is the operators' page and the metrics.
+func (p *program) operators() http.Handler {
+	config := ops.Config{Hosts: p.set.AdminHosts, Log: p.log}
+	if p.fake != nil {
+		config.Notice = "demo: the service is a fake"
+	}
+	if header := p.set.UserHeader; header != "" { // which the login in front must remove from what comes in
+		config.Login = func(r *http.Request) (string, bool) { return r.Header.Get(header), true }
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", p.measure.Handler())
+	mux.Handle("/", ops.New(p.store, config))
+	return mux
+}
+
+// site is a server at its listener.
 type site struct {
 	name     string
 	listener net.Listener
 	server   *http.Server
 }
 
-func (s site) url() string { return "http://" + reachable(s.listener.Addr()) }
-
-// reachable gives an address that a program on this machine can call.
-func reachable(addr net.Addr) string {
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("localhost:%d", tcp.Port)
+// newServer returns a server that limits every time. The context of a request ends, because WriteTimeout would not end
+// a query that waits for the database.
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), waitForService+5*time.Second)
+			defer cancel()
+			h.ServeHTTP(w, r.WithContext(ctx))
+		}),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	return addr.String()
 }
 
-// until runs everything until ctx ends or one part fails, and ends it in an order in which nothing is cut off: no new
-// requests first, then what the calls under way have to record.
-func (s *serving) until(ctx context.Context, sites []site, stdout io.Writer) error {
-	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // it ends after the requests
+// until runs everything until ctx ends or a part fails. Then it takes no more requests, and afterwards waits for the
+// calls in flight, whose outcomes durable records.
+func (p *program) until(ctx context.Context, buyers, operators site, stdout io.Writer) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
-	failed := make(chan error, len(sites)+len(s.workers))
-	workersEnded := make(chan struct{})
-	if s.fake != nil {
-		s.workers = append(s.workers, worker{"the fake", func(ctx context.Context) error {
-			return s.fake.live(ctx, sites[0].url()+"/notifications")
-		}})
-	}
-	s.start(work, failed, workersEnded)
-	for _, site := range sites {
-		go func() {
-			if err := site.server.Serve(site.listener); !errors.Is(err, http.ErrServerClosed) {
-				failed <- fmt.Errorf("%s: %w", site.name, err)
-			}
-		}()
-		_, _ = fmt.Fprintln(stdout, site.name, site.url()) // a reader that has gone away is no reason to stop
-	}
-	err := s.importDemo(ctx)
-	if err == nil {
-		select {
-		case <-ctx.Done():
-		case err = <-failed:
-		}
-	}
-	s.stop(ctx, sites, stopWork, workersEnded)
-	return err
-}
-
-// start starts the workers, and closes ended when all have ended.
-func (s *serving) start(ctx context.Context, failed chan<- error, ended chan<- struct{}) {
-	var all sync.WaitGroup
-	for _, w := range s.workers {
-		all.Go(func() {
-			err := w.run(ctx)
-			switch {
-			case ctx.Err() == nil:
-				failed <- errors.Join(errors.New(w.name+" has ended"), err)
-			case err != nil && !errors.Is(err, context.Canceled):
-				s.log.Error("a part ended with an error", "part", w.name, "err", err)
+	var workers sync.WaitGroup
+	failed := make(chan error, 4)
+	start := func(name string, run func(context.Context) error) {
+		workers.Go(func() {
+			if err := run(work); work.Err() == nil {
+				failed <- errors.Join(errors.New(name+" has ended"), err)
 			}
 		})
 	}
-	go func() {
-		all.Wait()
-		close(ended)
-	}()
-}
-
-// stop ends everything, and waits no longer than a call may take. What is not recorded by then counts as unknown after
-// the lease.
-func (s *serving) stop(ctx context.Context, sites []site, stopWork func(), workersEnded <-chan struct{}) {
-	s.stopping.Store(true)
-	s.log.Info("stopping")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), web.AnswerTime+s.set.CallTimeout+10*time.Second)
-	defer cancel()
-	shutDown(ctx, sites[0].server, web.AnswerTime)
-	stopWork()
-	select {
-	case <-workersEnded:
-	case <-ctx.Done():
-		s.log.Error("calls are still under way: their outcomes count as unknown after the lease", "lease", s.set.Lease)
+	start("durable", p.store.Run)
+	if p.fake != nil {
+		start("the fake", func(ctx context.Context) error {
+			return p.fake.live(ctx, "http://"+buyers.listener.Addr().String()+"/notifications")
+		})
+		if err := p.importDemo(ctx); err != nil {
+			failed <- err
+		}
 	}
-	shutDown(ctx, sites[1].server, 2*time.Second)
-	s.log.Info("stopped")
+	for _, s := range []site{buyers, operators} {
+		go func() {
+			if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s: %w", s.name, err)
+			}
+		}()
+		_, _ = fmt.Fprintf(stdout, "%s http://%s\n", s.name, s.listener.Addr()) // a reader that has left stops nothing
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	p.log.Info("stopping")
+	shutDown(ctx, buyers.server, waitForService+5*time.Second)
+	stopWork()
+	workers.Wait()
+	shutDown(ctx, operators.server, 2*time.Second)
+	return err
 }
 
-// shutDown takes no more connections, and cuts off those whose requests have not ended in time.
+// shutDown takes no more requests, and cuts off those that do not end in time.
 func shutDown(ctx context.Context, server *http.Server, most time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, most)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
 	if server.Shutdown(ctx) != nil {
 		_ = server.Close()

@@ -1,138 +1,316 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"sync"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
-	"github.com/paymentsvc/paymentsvc/examples/partner/internal/web"
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// pipes is a listener in memory, which a synctest bubble can see through.
-type pipes struct {
-	dialled, closed chan struct{}
-	once            sync.Once
-	server, client  net.Conn // of the one connection
+func TestServeNeedsNothing(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s := startServing(t, from())
+	assert.Equal(t, "ok\n", read(t, s.Public+"/healthz"))
+	assert.Equal(t, "ready\n", read(t, s.Public+"/readyz"))
+	assert.Contains(t, read(t, s.Public+"/"), "the payment service is a fake")
+	page, userData := s.buy(t)
+	until(t, page, state(durable.StateSucceeded))
+	until(t, s.Admin+"/metrics", `partner_rows{kind="payout",state="pending"} 0`)
+	overview := read(t, s.Admin+"/")
+	for _, text := range []string{"demo: the service is a fake", "XTS", "demo.csv", "40 of 40"} {
+		assert.Contains(t, overview, text)
+	}
+	assert.Contains(t, read(t, s.Admin+"/row/"+userData), "payment.status_changed")
+	s.Stop(t)
+	assert.Contains(t, s.Out.String(), "all that it does is made up")
+	http.DefaultClient.CloseIdleConnections()
+	goleak.VerifyNone(t, before)
 }
 
-func newPipes() *pipes {
-	p := &pipes{dialled: make(chan struct{}, 1), closed: make(chan struct{})}
-	p.server, p.client = net.Pipe()
-	return p
+func TestServeShipsAPaidBasketOnce(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, database string) {
+		service := startService(t)
+		s := startServing(t, from(), serviceFlags(t, service.URL, database)...)
+		service.SetReceiver(paymentsvctest.ToURL(s.Public + "/notifications"))
+		service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.SignedWithOldSecret(), paymentsvctest.RepeatedBy(2))
+		basket := uuid.NewString()
+		code, first, _ := s.checkout(t, basket, "10.50")
+		require.Equal(t, 303, code)
+		code, second, _ := s.checkout(t, basket, "10.50")
+		require.Equal(t, 303, code)
+		assert.Equal(t, first, second, "the same form")
+		code, _, text := s.checkout(t, basket, "11")
+		assert.Equal(t, 409, code)
+		assert.Contains(t, text, "being paid already")
+		require.Len(t, service.Orders(), 1)
+		paid := service.Orders()[0]
+		failed, _ := s.buy(t)
+		for order, status := range map[string]paymentsvc.StatusName{
+			paid.OrderID: paymentsvc.StatusSuccess, service.Orders()[1].OrderID: paymentsvc.StatusFailure,
+		} {
+			_, err := service.Settle(order, status)
+			require.NoError(t, err)
+		}
+		_, err := service.Refund(paid.OrderID, paid.Amount, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		service.DeliverAll(t.Context())
+		until(t, s.Public+first, state(durable.StateSucceeded))
+		until(t, failed, state(durable.StateFailed))
+		for _, delivery := range service.Deliveries() {
+			assert.Equal(t, http.StatusOK, delivery.HTTPStatus, "the refund ships nothing")
+		}
+		s.Stop(t)
+		p := &program{set: &settings{Database: database}}
+		require.NoError(t, p.openDatabase())
+		defer p.Close()
+		var shipped string
+		require.NoError(t, p.db.QueryRowContext(t.Context(), `SELECT MIN(basket) || COUNT(*) FROM shipments`).Scan(&shipped))
+		assert.Equal(t, basket+"1", shipped, "the paid one, once")
+	})
 }
 
-func (p *pipes) dial() net.Conn {
-	p.dialled <- struct{}{}
-	return p.client
+func TestServeFindsAPaymentWhoseAnswerWasLost(t *testing.T) {
+	service := startService(t)
+	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	s := startServing(t, from(), serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))...)
+	page, userData := s.buy(t)
+	until(t, page, state(durable.StatePending))
+	assert.Contains(t, read(t, page), "we do not know where you can pay")
+	service.AssertStarted(t, userData, 1)
 }
 
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case <-p.dialled:
-		return p.server, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
+// TestServeRecordsWhatIsInFlight stops the program while the service holds back its answers to a buyer and a payout.
+func TestServeRecordsWhatIsInFlight(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, database string) {
+		service := startService(t)
+		release, releaseLast := make(chan struct{}), make(chan struct{})
+		payment := service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
+		payout := service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, releaseLast))
+		flags := serviceFlags(t, service.URL, database)
+		books := func(do func(p *program)) {
+			set, _ := readSettings(flags, from(), io.Discard)
+			p, err := open(t.Context(), set, io.Discard)
+			require.NoError(t, err)
+			defer p.Close()
+			do(p)
+		}
+		books(func(p *program) {
+			_, err := payoutcsv.Import(t.Context(), payoutcsv.ImportConfig{DB: p.db, Store: p.store}, strings.NewReader(example(t, 1)))
+			require.NoError(t, err)
+		})
+		s := startServing(t, from(), flags...)
+		bought := make(chan int, 1)
+		go func() {
+			form := url.Values{"basket": {uuid.NewString()}, "amount": {"1"}, "type": {"card"}}
+			resp, err := http.PostForm(s.Public+"/checkout", form)
+			if err == nil {
+				bought <- resp.StatusCode // of the order's page, or of the server that takes no more requests
+			}
+			close(bought)
+		}()
+		require.Eventually(t, func() bool { return payment.Hits()+payout.Hits() == 2 }, patience, time.Millisecond)
+		s.stop()
+		require.Eventually(t, func() bool { return strings.Contains(s.Out.String(), `"stopping"`) }, patience, time.Millisecond)
+		close(release)
+		<-bought
+		select {
+		case <-s.ended:
+			t.Error("it ended before the payout was recorded")
+		case <-time.After(200 * time.Millisecond):
+		}
+		close(releaseLast)
+		s.Stop(t)
+		books(func(p *program) {
+			rows := 0
+			for row, err := range p.store.Rows(t.Context(), durable.Filter{}) {
+				require.NoError(t, err)
+				assert.Equal(t, durable.StatePending, row.State, row.Kind)
+				rows++
+			}
+			assert.Equal(t, 2, rows)
+		})
+		assert.Len(t, service.Orders(), 2)
+	})
+}
+
+func TestServeLimitsCheckouts(t *testing.T) {
+	s := startServing(t, from(), "-checkouts-per-minute", "2")
+	s.buy(t)
+	s.buy(t)
+	code, _, text := s.checkout(t, uuid.NewString(), "1")
+	assert.Equal(t, 429, code)
+	assert.Contains(t, text, "Wait a minute")
+	for amount, want := range map[string]int{"0": 422, "1,5": 422, "": 422} {
+		code, _, _ := s.checkout(t, uuid.NewString(), amount)
+		assert.Equal(t, want, code, amount)
+	}
+	code, _, _ = s.checkout(t, "no basket", "1")
+	assert.Equal(t, 422, code)
+	assert.Contains(t, read(t, s.Public+"/orders/"+uuid.NewString()), "nothing at this address")
+}
+
+func TestLimiterCountsByMinuteAndNetwork(t *testing.T) {
+	l := limiter{most: 1}
+	now := time.Unix(1_800_000_000, 0)
+	client := func(address string) netip.Prefix { return clientOf(&http.Request{RemoteAddr: address}) }
+	assert.Zero(t, l.take(client("192.0.2.1:1000"), now))
+	assert.Equal(t, 50*time.Second, l.take(client("192.0.2.1:2000"), now.Add(10*time.Second)))
+	assert.Zero(t, l.take(client("192.0.2.2:1000"), now))
+	assert.Zero(t, l.take(client("[2001:db8::1]:1"), now))
+	assert.NotZero(t, l.take(client("[2001:db8::2]:1"), now), "one network")
+	assert.NotZero(t, l.take(client("[::ffff:192.0.2.1]:1"), now), "the same address")
+	assert.Zero(t, l.take(client("192.0.2.1:1000"), now.Add(time.Minute)))
+}
+
+// TestOrderPageBacksOff also finds that no page calls failed what may have gone through.
+func TestOrderPageBacksOff(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for age, refresh := range map[time.Duration]int{0: 2, 30 * time.Second: 6, time.Hour: 60, -time.Hour: 2} {
+		assert.Equal(t, refresh, orderView(durable.Row{State: durable.StateUnknown, CreatedAt: now.Add(-age)}, now).Refresh, age)
+	}
+	for _, s := range durable.States() {
+		v := orderView(durable.Row{State: s, RedirectURL: "https://pay.example/1", CreatedAt: now}, now)
+		assert.NotEmpty(t, v.Say)
+		assert.Equal(t, s == durable.StatePending, v.Pay != "", s)
+		assert.Equal(t, s.Final(), v.Refresh == 0, s)
+		v = orderView(durable.Row{State: s, Attention: "SUCCESS after FAILURE", CreatedAt: now}, now)
+		if s == durable.StatePending || s.Final() {
+			assert.Contains(t, v.Say, "Do not pay again")
+			assert.Equal(t, durable.StateUnknown, v.Row.State)
+		}
 	}
 }
 
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
-
-// stage is a program with one worker, and one handler at the public address, while it is being stopped.
-type stage struct {
-	call    chan struct{} // is closed when the worker's call under way is recorded
-	request chan struct{} // is closed when the request is to be answered
-	told    chan struct{} // is closed when the worker is told to end
-	ended   chan struct{} // is closed when the program has ended
-	client  net.Conn
-	stop    context.CancelFunc
-}
-
-func (s *stage) is(state chan struct{}) bool {
-	select {
-	case <-state:
-		return true
-	default:
-		return false
+func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "partner ?#%.db")
+	service := startService(t)
+	flags := serviceFlags(t, service.URL, database)
+	s := startServing(t, from(), flags...)
+	s.buy(t)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(database + suffix)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode(), suffix)
 	}
+	s.Stop(t)
+	s = startServing(t, from(), append(flags, "-service", service.URL+"/")...) // a restart is fine
+	s.Stop(t)
+	started := len(service.Orders())
+	file := fileWith(t, "reference,amount,destination\n1,1,"+card+"\n")
+	for _, args := range [][]string{{"-database", database}, {"-database", database, "payouts", file}, append(flags, "-project", "2003")} {
+		code, out := command(t, args...)
+		assert.NotEqual(t, exitDone, code, out)
+	}
+	assert.Len(t, service.Orders(), started)
+
+	t.Chdir(t.TempDir())
+	for _, database := range []string{"host=db password=hunter2", "mysql://me:hunter2@db/partner", "postgres://me:hunter2@db:x/"} {
+		code, _ := command(t, "-database", database)
+		assert.Equal(t, exitError, code)
+	}
+	files, err := os.ReadDir(".")
+	require.NoError(t, err)
+	assert.Empty(t, files)
 }
 
-func newStage(t *testing.T) *stage {
-	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	s := &stage{call: make(chan struct{}), request: make(chan struct{}), told: make(chan struct{}), ended: make(chan struct{})}
-	p := &serving{program: &program{set: &settings{CallTimeout: 40 * time.Second}, log: log}}
-	p.workers = []worker{{"calls", func(ctx context.Context) error {
-		<-ctx.Done()
-		close(s.told)
-		<-s.call
-		return nil
-	}}}
-	answers := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		<-s.request
-		w.WriteHeader(http.StatusNoContent)
+// TestNothingSecretIsPrinted reads the outputs, the pages, the metrics and the traces of calls that went wrong.
+func TestNothingSecretIsPrinted(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, database string) {
+		var out, traces output
+		collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&traces, r.Body) }))
+		t.Cleanup(collector.Close)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // which the exporter reads by itself
+		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+		environment := from("OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL)
+		service := startService(t)
+		cards := []string{"4111111111111111", "5555555555554444", "378282246310005", "6011111111111117"}
+		rows := "reference,amount,destination\n"
+		for i, card := range cards {
+			rows += "salary-" + string(rune('0'+i)) + ",10.50," + card + "\n"
+		}
+		rows += "bad,x," + cards[0] + "\n" + cards[1] + "\n\"" + cards[2] + "\n"
+		for i, fault := range []paymentsvctest.Fault{
+			paymentsvctest.Drop(paymentsvctest.AfterCommit),
+			paymentsvctest.Reject(http.StatusUnprocessableEntity, "E17", "no such card: "+cards[1]),
+			paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusOK, "text/plain", "card "+cards[2]),
+		} {
+			service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(i+1), fault)
+		}
+		flags := serviceFlags(t, service.URL, database)
+		for _, words := range [][]string{{"check"}, {"payouts"}, {"results"}} {
+			args := append(append([]string{"-log-json", "-log-level", "debug"}, flags...), append(words, fileWith(t, rows))...)
+			run(t.Context(), args, environment, &out, &out)
+		}
+		s := startServing(t, environment, flags...)
+		service.SetReceiver(paymentsvctest.ToURL(s.Public + "/notifications"))
+		service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.Forged(), paymentsvctest.RepeatedBy(1))
+		page, userData := s.buy(t)
+		_, err := service.Settle(service.Orders()[0].OrderID, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		service.DeliverAll(t.Context())
+		resp, err := http.Post(s.Public+"/notifications", "application/json", strings.NewReader(cards[0]+key))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		for _, path := range []string{"/", "/rows", "/rows?state=unknown", "/files", "/metrics", "/row/" + userData} {
+			_, _ = io.WriteString(&out, read(t, s.Admin+path))
+		}
+		_, _ = io.WriteString(&out, read(t, page))
+		s.Stop(t)
+		_, _ = io.WriteString(&out, s.Out.String())
+		for _, text := range []string{"E17", userData, "partner_attempts_total", "••••\u00a01111", "signature mismatch", "salary-0"} {
+			require.Contains(t, out.String(), text, "what is read is what was meant")
+		}
+		for _, text := range []string{"init_payout", "init_payment"} {
+			require.Contains(t, traces.String(), text)
+		}
+		for _, secret := range append(cards, key, oldKey) {
+			assert.NotContains(t, out.String(), secret)
+			assert.NotContains(t, traces.String(), secret)
+		}
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	s.stop = stop
-	public, admin := newPipes(), newPipes()
-	go func() {
-		assert.NoError(t, p.until(ctx, []site{
-			{"public", public, web.Server(answers, web.AnswerTime, log)},
-			{"admin", admin, web.Server(answers, web.AnswerTime, log)},
-		}, io.Discard))
-		close(s.ended)
-	}()
-	s.client = public.dial()
-	return s
 }
 
-func TestStoppingCutsOffNeitherRequestsNorCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		_, err := io.WriteString(s.client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+// TestOperatorsDecideWithAName sends a payout again that never arrived.
+func TestOperatorsDecideWithAName(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "partner.db")
+	service := startService(t)
+	service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.BeforeCommit))
+	flags := append(serviceFlags(t, service.URL, database), "-admin-user-header", "X-User")
+	code, out := command(t, append(flags, "payouts", fileWith(t, "reference,amount,destination\none,1.00,"+card+"\n"))...)
+	require.Equal(t, exitReview, code, out)
+	s := startServing(t, from(), flags...)
+	link := regexp.MustCompile(`href="(/row/[^"]+)"`).FindStringSubmatch(read(t, s.Admin+"/"))
+	require.NotNil(t, link)
+	version := regexp.MustCompile(`name="version" value="(\d+)"`).FindStringSubmatch(read(t, s.Admin+link[1]))
+	form := url.Values{"decision": {"again"}, "sure": {"yes"}, "version": {version[1]}}
+	for _, name := range []string{"", "ada"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+link[1], strings.NewReader(form.Encode()))
 		require.NoError(t, err)
-		synctest.Wait()
-		s.stop()
-		time.Sleep(web.AnswerTime - time.Second)
-		require.False(t, s.is(s.told), "the request may need it")
-		close(s.request)
-		answer, err := http.ReadResponse(bufio.NewReader(s.client), nil)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("X-User", name)
+		resp, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, http.StatusNoContent, answer.StatusCode)
-		time.Sleep(35 * time.Second)
-		require.True(t, s.is(s.told))
-		require.False(t, s.is(s.ended), "a call is under way, and the database has to be open for what it comes to")
-		close(s.call)
-		synctest.Wait()
-		require.True(t, s.is(s.ended))
-	})
-}
-
-func TestStoppingWaitsForNothingForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		_, err := io.WriteString(s.client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		require.NoError(t, err)
-		synctest.Wait()
-		s.stop()
-		time.Sleep(web.AnswerTime + 40*time.Second + 11*time.Second)
-		require.True(t, s.is(s.ended))
-		close(s.request)
-		close(s.call)
-	})
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, map[string]int{"": 403, "ada": 200}[name], resp.StatusCode)
+	}
+	until(t, s.Admin+link[1], state(durable.StatePending))
+	assert.Contains(t, read(t, s.Admin+link[1]), "ada")
+	assert.Len(t, service.Orders(), 1)
 }

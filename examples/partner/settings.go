@@ -6,69 +6,78 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
 )
 
 const usage = `Usage: partner [serve] [flags]
+       partner check [flags] FILE.csv
        partner payouts [flags] FILE.csv
+       partner results [flags] [FILE.csv]
+       partner hold REASON
        partner make-payouts N
 
-serve takes payments and notifications, and pays what is queued. payouts reads a file of payouts, pays it, and ends
-when nothing more can be done: exit status 0 when the service has every payout, which notifications end, 1 for an error,
-2 for flags that make no sense, 3 when a person has to look at something.
-make-payouts writes an example of such a file to the standard output.
+serve takes payments and notifications, and sends queued payouts. check reports what a file of payouts contains, and
+sends nothing. payouts imports a file and sends it, until nothing more can be done. results writes what became of the
+payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts writes an example of a file. All write to the standard output.
+
+Exit status: 0 when the service has every payout, whose end notifications report; 1 for an error; 2 for wrong flags;
+3 when something needs review.
 
 Without -service all calls go to a fake service inside this process, and no money moves.
 
 `
 
-// settings are the flags, understood.
+// settings are the parsed flags.
 type settings struct {
-	Command string   // serve, payouts or make-payouts
-	Args    []string // what follows it
+	Command string
+	Args    []string
 
-	Database                string // "" is a SQLite file that is removed in the end
-	Service                 string // "" is the fake
-	Partner, Project        int64
-	Secret, OldSecret       paymentsvc.Secret
-	DecodeError             paymentsvc.ErrorDecoder
-	NotFound                func(*paymentsvc.Error) bool
-	Tolerance               time.Duration
-	Addr, Admin             string
-	AdminHosts              []string
-	UserHeader              string
-	PayoutWorkers           int
-	PayoutsPerSecond        float64
-	CallTimeout             time.Duration
-	Lease, Grace, GiveUp    time.Duration
-	DemoFaults              int
-	Traces                  bool
-	LogJSON                 bool
-	LogLevel                slog.Level
-	secretFile, oldSecret   string
-	errorFields, notFoundBy string
-	duplicateBy             string
-	adminHosts, logFormat   string
+	Database             string // "" is a SQLite file that is removed at the end
+	Service              string // "" is the fake
+	Partner, Project     int64
+	Scheme               paymentsvc.Scheme
+	Keys                 []paymentsvc.Secret // the first one signs
+	DecodeError          paymentsvc.ErrorDecoder
+	NotFound             func(*paymentsvc.Error) bool
+	AccountCodes         []string
+	Tolerance            time.Duration
+	Addr, Admin          string
+	AdminHosts           []string
+	UserHeader           string
+	Checkouts            int
+	Slots                int
+	PerSecond            float64
+	CallTimeout, Lease   time.Duration
+	Grace, GiveUp        time.Duration
+	DemoFaults           int
+	AllowUnsafe          bool
+	Traces               bool
+	LogJSON              bool
+	LogLevel             slog.Level
+	File                 payoutcsv.Options
+	secretFile, oldFile  string
+	schemeText, fields   string
+	notFound, duplicates string
 }
 
-// readSettings gives the settings, or nil and the exit status. environment is os.Getenv.
+// readSettings returns the settings, or nil and the exit status. environment is os.Getenv.
 func readSettings(args []string, environment func(string) string, stderr io.Writer) (*settings, int) {
 	set := &settings{}
 	flags := set.flags(environment, stderr)
 	var words []string
-	for { // flags may stand before the command, behind it and behind its arguments
+	for { // flags may precede and follow the command and its arguments
 		switch err := flags.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
-			return nil, 0
+			return nil, exitDone
 		case err != nil:
-			return nil, 2
+			return nil, exitUsage
 		}
 		if args = flags.Args(); len(args) == 0 {
 			break
@@ -77,9 +86,9 @@ func readSettings(args []string, environment func(string) string, stderr io.Writ
 	}
 	if err := set.complete(words); err != nil {
 		_, _ = fmt.Fprintln(stderr, "partner:", err)
-		return nil, 2
+		return nil, exitUsage
 	}
-	return set, 0
+	return set, exitDone
 }
 
 func (set *settings) flags(environment func(string) string, stderr io.Writer) *flag.FlagSet {
@@ -89,161 +98,137 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 		_, _ = io.WriteString(stderr, usage)
 		flags.PrintDefaults()
 	}
-	// The environment's values are not given to flag as defaults: -help would print the password in DATABASE_URL.
+	// These are not defaults of the flags, because -help would print the password in DATABASE_URL.
 	set.Database, set.Service = environment("DATABASE_URL"), environment("PAYMENTSVC_URL")
 	set.secretFile = environment("PAYMENTSVC_SECRET_FILE")
-	// OpenTelemetry's own variables, which its exporter reads too.
-	set.Traces = environment("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || environment("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
-	text := func(to *string) func(string) error {
-		return func(s string) error { *to = s; return nil }
-	}
-	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file\n"+
-		"(DATABASE_URL; without either a SQLite file that is removed in the end)", text(&set.Database))
+	set.Traces = environment("OTEL_EXPORTER_OTLP_ENDPOINT")+environment("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	text := func(to *string) func(string) error { return func(s string) error { *to = s; return nil } }
+	list := func(to *[]string) func(string) error { return func(s string) error { *to = split(s); return nil } }
+
+	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file (DATABASE_URL;\n"+
+		"without either a SQLite file that is removed at the end)", text(&set.Database))
 	flags.Func("service", "`address` of the service (PAYMENTSVC_URL; without either a fake inside this process)", text(&set.Service))
-	flags.Func("secret-file", "`file` with the project secret key; a line end after it is not part of it\n(PAYMENTSVC_SECRET_FILE)",
-		text(&set.secretFile))
-	flags.StringVar(&set.oldSecret, "old-secret-file", "", "`file` with the key before a rotation, with which notifications may still be signed")
 	flags.Int64Var(&set.Partner, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
-	flags.StringVar(&set.errorFields, "error-fields", "", "`names` of the fields of an error's code and message in an answer, with a comma between them")
-	flags.StringVar(&set.notFoundBy, "not-found-codes", "", "`codes` of errors that say that the service has no such payment, with commas between them:\n"+
-		"only after one of these is an order with an unknown outcome started again")
-	flags.StringVar(&set.duplicateBy, "duplicate-codes", "", "`codes` of errors that say that user_data was used before, with commas between them:\n"+
-		"the service may then have the order or payout by an earlier call")
-	flags.DurationVar(&set.Tolerance, "tolerance", 0, "how old a notification may be; 0 is any age: a repetition changes nothing here,\n"+
-		"and one that is refused for its age may never come again")
-	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080", "`address` to listen at for buyers and notifications; port 0 takes a free one")
-	flags.StringVar(&set.Admin, "admin", "127.0.0.1:8081", "`address` to listen at for the operators' page and /metrics, which ask for no password")
-	flags.StringVar(&set.adminHosts, "admin-hosts", "", "`names` of the operators' page behind your login, with commas between them, besides the loopback's")
+	flags.Func("secret-file", "`file` with the project secret key (PAYMENTSVC_SECRET_FILE)", text(&set.secretFile))
+	flags.StringVar(&set.oldFile, "old-secret-file", "", "`file` with the key before a rotation: notifications may still be signed with it\n"+
+		"(not with a -scheme that contains the secret)")
+	flags.StringVar(&set.schemeText, "scheme", "", "`text` of how messages are signed, as paymentsvc discover prints it")
+	flags.StringVar(&set.fields, "error-fields", "", "`names` of the fields of an error's code and message: code,message")
+	flags.StringVar(&set.notFound, "not-found-codes", "", "`codes` of errors that mean that the service has no such payment: only after one of these\n"+
+		"is a payment with an unknown outcome started again")
+	flags.StringVar(&set.duplicates, "duplicate-codes", "", "`codes` of errors that mean that user_data was used before")
+	flags.Func("account-codes", "`codes` of errors that mean that the account has run dry", list(&set.AccountCodes))
+	flags.DurationVar(&set.Tolerance, "tolerance", 0, "maximal age of a notification; 0 accepts any age, since a duplicate changes nothing here")
+	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080", "`address` for buyers and notifications; port 0 takes a free one")
+	flags.StringVar(&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which ask for no password")
+	flags.Func("admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts))
 	flags.StringVar(&set.UserHeader, "admin-user-header", "", "`name` of the header in which your login says who decides")
-	flags.IntVar(&set.PayoutWorkers, "payout-workers", 8, "payouts that this process starts at once")
-	flags.Float64Var(&set.PayoutsPerSecond, "payouts-per-second", 0, "payouts that this process starts in a second; 0 is no limit")
-	flags.DurationVar(&set.CallTimeout, "call-timeout", 40*time.Second, "what one call to the service may take")
-	flags.DurationVar(&set.Lease, "lease", 2*time.Minute, "after what time a process that has not recorded an outcome counts as dead;\nmore than twice -call-timeout")
-	flags.DurationVar(&set.Grace, "grace", 2*time.Minute, "how long after the last call an order that the service does not know is started again;\n"+
-		"not less than -call-timeout")
-	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "how long after it was made an order is still started")
-	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "lets one in `n` calls to the fake go wrong; 0 is none")
-	flags.StringVar(&set.logFormat, "log", "text", "`form` of the log on the standard error: json or text")
+	flags.IntVar(&set.Checkouts, "checkouts-per-minute", 10, "payments that one client address may start per minute; 0 is no limit")
+	flags.IntVar(&set.Slots, "slots", 8, "calls that this process makes at once")
+	flags.Float64Var(&set.PerSecond, "payouts-per-second", 0, "payouts that this process starts per second; 0 is no limit")
+	flags.DurationVar(&set.CallTimeout, "call-timeout", 40*time.Second, "limit of one call to the service")
+	flags.DurationVar(&set.Lease, "lease", 2*time.Minute, "time after which a call that was not recorded is unknown; more than twice -call-timeout")
+	flags.DurationVar(&set.Grace, "grace", 2*time.Minute, "time after the last call before \"no such payment\" is believed; at least -call-timeout")
+	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "age from which a payment is no longer started")
+	flags.BoolVar(&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests")
+	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "makes one in `n` calls to the fake fail; 0 is none")
+	flags.BoolVar(&set.LogJSON, "log-json", false, "log in JSON")
 	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
+	flags.Int64Var(&set.File.ExpectRows, "expect-rows", 0, "`number` of payouts that a file must have")
+	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
+	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
+	flags.IntVar(&set.File.Scale, "scale", 2, "decimals that an amount in a file may have")
+	flags.Func("ignore-columns", "`names` of further columns of a file", list(&set.File.Ignore))
 	return flags
 }
 
-// complete checks what stands as text, and reads what stands in files.
+// split returns the parts between commas.
+func split(text string) (parts []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// complete checks the flags and reads the files that they name.
 func (set *settings) complete(words []string) error {
 	set.Command = "serve"
 	if len(words) > 0 {
 		set.Command, set.Args = words[0], words[1:]
 	}
-	if err := checkCommand(set.Command, set.Args); err != nil {
-		return err
-	}
-	if set.Command == "make-payouts" {
-		return nil // it needs nothing else
-	}
-	return errors.Join(set.readService(), set.readLimits(), set.readForms())
-}
-
-func checkCommand(command string, args []string) error {
-	want := map[string]int{"serve": 0, "payouts": 1, "make-payouts": 1}
-	number, known := want[command]
+	bounds, known := map[string][2]int{
+		"serve": {0, 0}, "check": {1, 1}, "payouts": {1, 1}, "results": {0, 1}, "hold": {1, 1}, "make-payouts": {1, 1},
+	}[set.Command]
 	switch {
 	case !known:
-		return errors.New("the commands are serve, payouts and make-payouts; -help tells more")
-	case len(args) != number:
-		return fmt.Errorf("%s takes %d arguments; -help tells more", command, number)
-	case command == "make-payouts":
-		if n, err := strconv.Atoi(args[0]); err != nil || n < 1 {
-			return errors.New("make-payouts takes the number of rows")
+		return errors.New("the commands are serve, check, payouts, results, hold and make-payouts; see -help")
+	case len(set.Args) < bounds[0] || len(set.Args) > bounds[1]:
+		return errors.New(set.Command + " has a wrong number of arguments; see -help")
+	case set.Command == "make-payouts":
+		if n, err := strconv.Atoi(set.Args[0]); err != nil || n < 1 {
+			return errors.New("make-payouts needs a number of rows")
 		}
-	}
-	return nil
-}
-
-func (set *settings) readService() (err error) {
-	if set.Service == "" {
-		set.demo()
 		return nil
-	}
-	if u, err := url.Parse(set.Service); err != nil || u.Host == "" {
-		return errors.New("-service is not an address such as https://pay.example.com")
-	}
-	set.Service = strings.TrimRight(set.Service, "/") // it names whom the database belongs to
-	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" {
-		return errors.New("-service needs -partner, -project and -secret-file")
-	}
-	if set.Secret, err = readSecret("-secret-file", set.secretFile); err != nil {
-		return err
-	}
-	if set.oldSecret != "" {
-		if set.OldSecret, err = readSecret("-old-secret-file", set.oldSecret); err != nil {
-			return err
-		}
-	}
-	if set.DecodeError, err = errorFields(set.errorFields, set.duplicateBy); err != nil {
-		return err
-	}
-	if set.notFoundBy+set.duplicateBy != "" && set.DecodeError == nil {
-		return errors.New("-not-found-codes and -duplicate-codes need -error-fields")
-	}
-	set.NotFound = notFound(set.notFoundBy)
-	return nil
-}
-
-func (set *settings) readLimits() error {
-	switch {
-	case set.CallTimeout <= 0 || set.Lease <= 2*set.CallTimeout:
-		// The outcome has to be recorded before another process may take the row for abandoned.
-		return errors.New("-lease must be more than twice -call-timeout, which must be positive")
-	case set.Grace < set.CallTimeout:
-		return errors.New("-grace must be at least -call-timeout: a call that is under way may yet be carried out")
-	case set.GiveUp <= 0:
-		return errors.New("-give-up must be positive")
-	case set.Tolerance < 0:
-		return errors.New("-tolerance is negative")
-	case set.PayoutWorkers < 1:
-		return errors.New("-payout-workers must be at least 1")
-	case math.IsNaN(set.PayoutsPerSecond) || set.PayoutsPerSecond < 0:
-		return errors.New("-payouts-per-second is no rate")
-	case set.DemoFaults < 0:
-		return errors.New("-demo-faults is negative")
+	case set.Tolerance < 0 || set.DemoFaults < 0 || set.Checkouts < 0 || set.Slots < 1 || set.File.Scale < 0:
+		return errors.New("-tolerance, -demo-faults, -checkouts-per-minute, -slots or -scale is out of range")
 	}
 	if set.Tolerance == 0 {
 		set.Tolerance = paymentsvc.AnyAge
 	}
-	return nil
+	if set.File.Scale == 0 {
+		set.File.Scale = -1 // of payoutcsv.Options
+	}
+	if set.Service == "" {
+		return set.demo()
+	}
+	return set.readService()
 }
 
-func (set *settings) readForms() error {
-	for name := range strings.SplitSeq(set.adminHosts, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			set.AdminHosts = append(set.AdminHosts, name)
+func (set *settings) readService() (err error) {
+	set.Service = strings.TrimRight(set.Service, "/") // it names whom the database belongs to
+	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" {
+		return errors.New("-service needs -partner, -project, -secret-file and -scheme")
+	}
+	for name, file := range map[string]string{"-secret-file": set.secretFile, "-old-secret-file": set.oldFile} {
+		if file == "" {
+			continue
+		}
+		secret, err := readSecret(name, file)
+		if err != nil {
+			return err
+		}
+		scheme, key, err := canonical.ParseSchemeWith(set.schemeText, secret)
+		if err != nil {
+			return fmt.Errorf("-scheme: %w", err)
+		}
+		if name == "-secret-file" {
+			set.Scheme = scheme
+			set.Keys = append([]paymentsvc.Secret{key}, set.Keys...)
+		} else {
+			set.Keys = append(set.Keys, key)
 		}
 	}
-	switch set.logFormat {
-	case "json":
-		set.LogJSON = true
-	case "text":
-	default:
-		return errors.New("-log is neither json nor text")
-	}
-	return nil
+	set.DecodeError, set.NotFound, err = decoders(set.fields, set.notFound, set.duplicates)
+	return err
 }
 
-// readSecret reads a key. The error names the file and nothing of what is in it.
-func readSecret(flag, file string) (paymentsvc.Secret, error) {
-	secret, err := os.ReadFile(file) //nolint:gosec // the file is the operator's to name
+// readSecret reads a key. The error names the file and nothing of its content.
+func readSecret(name, file string) (paymentsvc.Secret, error) {
+	secret, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	key := strings.TrimRight(string(secret), "\r\n")
-	if key == "" {
-		return "", fmt.Errorf("%s: the file is empty", flag)
+	if strings.TrimSpace(key) == "" {
+		return "", fmt.Errorf("%s: the file is empty", name)
 	}
 	return paymentsvc.Secret(key), nil
 }
 
-// logger is what the whole program logs with.
+// logger logs for the whole program.
 func (set *settings) logger(stderr io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: set.LogLevel}
 	if set.LogJSON {

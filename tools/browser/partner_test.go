@@ -19,7 +19,7 @@ import (
 
 var screenshot = flag.String("screenshot", "", "`file` that TestPartnerPage writes a picture of the operators' page to")
 
-// partner is examples/partner in a process of its own, over a service that the test breaks.
+// partner is examples/partner in a process of its own, with a service that the test breaks.
 type partner struct {
 	t             *testing.T
 	program       string
@@ -28,7 +28,7 @@ type partner struct {
 	public, admin string
 }
 
-// startPartner has a file of payouts paid, of which two answers are lost, and serves then.
+// startPartner sends a file of payouts, of which two answers are lost, and then serves.
 func startPartner(t *testing.T) *partner {
 	t.Helper()
 	p := &partner{t: t, program: build(t, "examples/partner")}
@@ -38,8 +38,8 @@ func startPartner(t *testing.T) *partner {
 	})
 	p.flags = []string{
 		"-database", filepath.Join(t.TempDir(), "partner.db"), "-service", p.service.URL, "-partner", "1001", "-project", "2002",
-		"-secret-file", secretFile(t), "-error-fields", "error_code,error_message",
-		"-not-found-codes", "order_not_found", "-payout-workers", "1",
+		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`, "-error-fields", "error_code,error_message",
+		"-not-found-codes", "order_not_found", "-slots", "1", "-checkouts-per-minute", "0",
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
 	addresses := start(t, p.program, append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, p.flags...), "public", "admin")
@@ -48,7 +48,7 @@ func startPartner(t *testing.T) *partner {
 	return p
 }
 
-// payFile pays ten rows. The third payout is carried out and its answer lost, the fifth never arrives.
+// payFile sends ten payouts. The answer to the third is lost, and the fifth never arrives.
 func (p *partner) payFile(file string) {
 	p.t.Helper()
 	var rows strings.Builder
@@ -64,10 +64,10 @@ func (p *partner) payFile(file string) {
 	output, err := cmd.CombinedOutput()
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	require.True(p.t, ok, string(output))
-	require.Equal(p.t, 3, exit.ExitCode(), "it needs a person: %s", output)
+	require.Equal(p.t, 3, exit.ExitCode(), "it needs review: %s", output)
 }
 
-// settle has the service end everything that is under way, but for what keep says, and tell of it.
+// settle settles all orders in flight, except those to keep, and sends the notifications.
 func (p *partner) settle(t *testing.T, status paymentsvc.StatusName, keep func(paymentsvctest.Order) bool) {
 	t.Helper()
 	for _, order := range p.service.Orders() {
@@ -80,7 +80,7 @@ func (p *partner) settle(t *testing.T, status paymentsvc.StatusName, keep func(p
 	p.service.DeliverAll(t.Context())
 }
 
-// order makes one in a browser, and gives its user_data.
+// order makes one in a browser, and returns its user_data.
 func (p *partner) order(t *testing.T, b *tab, amount string) string {
 	t.Helper()
 	b.do(chromedp.Navigate(p.public+"/"), chromedp.SetValue(chromedp.CSS("#amount"), amount))
@@ -88,16 +88,16 @@ func (p *partner) order(t *testing.T, b *tab, amount string) string {
 	return b.text("dd code")
 }
 
-// parked gives the page of the payout that needs a person and that the service has started so often.
+// parked returns the page of the payout that needs review and that the service has started so often.
 func (p *partner) parked(t *testing.T, b *tab, started int) (page, userData string) {
 	t.Helper()
-	b.do(chromedp.Navigate(p.admin + "/payouts?attention=1"))
-	for _, page := range evaluate[[]string](b, `[...document.querySelectorAll("tbody td:first-child a")].map(a => a.href)`) {
+	b.do(chromedp.Navigate(p.admin + "/rows?kind=payout&review=1"))
+	for _, page := range evaluate[[]string](b, `[...document.querySelectorAll("tbody a")].map(a => a.href)`) {
 		if userData = page[strings.LastIndex(page, "/")+1:]; p.service.Started(userData) == started {
 			return page, userData
 		}
 	}
-	t.Fatalf("no payout that was started %d times needs a person", started)
+	t.Fatalf("no payout that was started %d times needs review", started)
 	return "", ""
 }
 
@@ -111,6 +111,7 @@ func TestPartnerPage(t *testing.T) {
 	}
 	b := openTab(browser, t, true)
 	t.Run("it can be used at every width, in light and dark", func(t *testing.T) { testPartnerLayout(t, p, b) })
+	t.Run("a person decides about many payouts", func(t *testing.T) { testBulk(t, p, b) })
 	if *screenshot != "" {
 		takePicture(t, p, b, *screenshot)
 	}
@@ -119,20 +120,21 @@ func TestPartnerPage(t *testing.T) {
 
 func testABuyer(t *testing.T, p *partner, b *tab) {
 	userData := p.order(t, b, "10.50")
-	require.Contains(t, b.text(".say"), "under way")
-	require.Equal(t, "https://pay.example", evaluate[string](b, `new URL(document.querySelector("a.primary").href).origin`))
+	require.Contains(t, b.text(".say"), "in progress")
+	require.Equal(t, "https://pay.example", evaluate[string](b, `new URL(document.querySelector("a.button").href).origin`))
 	p.settle(t, paymentsvc.StatusSuccess, func(o paymentsvctest.Order) bool { return o.UserData != userData })
-	b.do(chromedp.WaitVisible(chromedp.CSS(".state-succeeded"))) // the page looks again by itself
+	b.do(chromedp.WaitVisible(chromedp.CSS(".state-succeeded"))) // the page refreshes by itself
 	require.Contains(t, b.text(".say"), "has arrived")
 
 	b.do(chromedp.Navigate(p.public + "/"))
 	b.do(chromedp.SetValue(chromedp.CSS("#amount"), "nothing"))
 	require.EqualValues(t, 422, b.press("form button"))
-	require.Contains(t, b.text("[role=alert]"), "a number above 0")
+	require.Contains(t, b.text("[role=alert]"), "an amount above 0")
 	console, _ := b.seen() // the browser notes the 422
 	require.Len(t, console, 1)
-	b.do(chromedp.Navigate(p.admin + "/"))
-	require.Contains(t, b.text("main"), userData)
+	b.do(chromedp.Navigate(p.admin+"/"), chromedp.SendKeys(chromedp.CSS("[name=q]"), userData))
+	require.EqualValues(t, 200, b.press("form.search button"))
+	require.Contains(t, b.text("main"), "payment.status_changed")
 	b.requireQuiet(p.public, p.admin)
 }
 
@@ -140,10 +142,14 @@ func testPartnerLayout(t *testing.T, p *partner, b *tab) {
 	parked, _ := p.parked(t, b, 1)
 	order := p.order(t, b, "7")
 	for _, page := range []string{
-		p.admin + "/", p.admin + "/payouts", parked, p.admin + "/notifications", p.public + "/", p.public + "/orders/" + order,
+		p.admin + "/", p.admin + "/rows?kind=payout", parked, p.admin + "/files", p.public + "/", p.public + "/orders/" + order,
 	} {
 		b.do(chromedp.Navigate(page))
 		b.requireUsable(page)
+		b.resize(360, "light")
+		require.Equal(t, evaluate[int](b, `document.querySelectorAll("table, thead, tbody, tr, th, td").length`),
+			evaluate[int](b, `document.querySelectorAll("table[role=table], thead[role=rowgroup], tbody[role=rowgroup], tr[role=row], th[role=columnheader], td[role=cell]").length`),
+			"%s: a table without roles is none where its rows are blocks", page)
 	}
 	b.requireQuiet(p.public, p.admin)
 }
@@ -151,7 +157,7 @@ func testPartnerLayout(t *testing.T, p *partner, b *tab) {
 func testDecisions(t *testing.T, p *partner, b *tab) {
 	b.do(chromedp.Navigate(p.admin + "/"))
 	require.Contains(t, b.text("#balance + dl"), "XTS")
-	require.Equal(t, "2 need a person", b.text(".needs"))
+	require.Equal(t, "2 need review", b.text(".needs"))
 	require.NotContains(t, b.text("body"), card)
 
 	// It was carried out: the service has said so, with its order_id.
@@ -160,7 +166,7 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	require.Contains(t, b.text("main"), "•••• 1111")
 	b.do(chromedp.SendKeys(chromedp.CSS("#order-paid"), p.orderID(t, userData)), chromedp.Click(chromedp.CSS("#sure-paid")))
 	require.EqualValues(t, 200, b.press("#choice-paid button"))
-	require.Equal(t, "It counts as paid.", b.text("[role=status]"))
+	require.Equal(t, "It is marked as paid.", b.text("[role=status]"))
 	p.service.AssertStarted(t, userData, 1)
 
 	// It never arrived: it is sent again, but not before somebody has said that they are sure.
@@ -170,7 +176,7 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	p.service.AssertStarted(t, userData, 0)
 	b.do(chromedp.Click(chromedp.CSS("#sure-again")))
 	require.EqualValues(t, 200, b.press("#choice-again button"))
-	require.Equal(t, "It is sent again.", b.text("[role=status]"))
+	require.Equal(t, "It is sent again, with the same user_data.", b.text("[role=status]"))
 	require.Eventually(t, func() bool { return p.service.Started(userData) == 1 }, 20*time.Second, 20*time.Millisecond)
 
 	p.settle(t, paymentsvc.StatusSuccess, nil)
@@ -178,8 +184,22 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	require.Contains(t, b.text(".facts"), "State paid")
 	p.service.AssertStarted(t, userData, 1)
 	b.do(chromedp.Navigate(p.admin + "/"))
-	require.Contains(t, b.text("section[aria-labelledby=attention]"), "Nothing.")
+	require.Contains(t, b.text("section[aria-labelledby=review]"), "Nothing.")
 	b.requireQuiet(p.public, p.admin)
+}
+
+// testBulk marks two payouts as paid, after a preview.
+func testBulk(t *testing.T, p *partner, b *tab) {
+	b.do(chromedp.Navigate(p.admin+"/rows?kind=payout&state=pending"), chromedp.SetValue(chromedp.CSS("#decision"), "paid"))
+	for _, n := range []string{"1", "2"} {
+		b.do(chromedp.Click(chromedp.CSS("tbody tr:nth-child(" + n + ") input")))
+	}
+	require.EqualValues(t, 200, b.press("section[aria-labelledby=bulk] button"))
+	require.Equal(t, "2 2401.00", b.text("#n")+" "+b.text("#sum"))
+	b.requireUsable("the preview")
+	b.do(chromedp.Click(chromedp.CSS("#sure")))
+	require.EqualValues(t, 200, b.press("#confirm button"))
+	require.Equal(t, "It is marked as paid. Rows: 2.", b.text("[role=status]"))
 }
 
 // orderID is what the service would answer a person.
@@ -194,7 +214,7 @@ func (p *partner) orderID(t *testing.T, userData string) string {
 	return ""
 }
 
-// takePicture takes one of the upper part of the operators' page, after a few orders.
+// takePicture makes one of the upper part of the operators' page, after a few orders.
 func takePicture(t *testing.T, p *partner, b *tab, file string) {
 	for _, amount := range []string{"120.00", "3.99", "47.00"} {
 		p.order(t, b, amount)

@@ -125,7 +125,7 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 // its package clause, so it compiles by itself.
 func TestGoCodeIsCompiled(t *testing.T) {
 	var compiled strings.Builder
-	for _, pattern := range []string{"*_test.go", "*/*.go", "examples/*/*.go", "tools/docs/*_test.go", "tools/*/*/*.go"} {
+	for _, pattern := range []string{"*_test.go", "*/*.go", "durable/*/*.go", "examples/*/*.go", "tools/docs/*_test.go", "tools/*/*/*.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
@@ -182,14 +182,16 @@ func notRun() map[string]string {
 		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest":                             "it installs a release",
 		"docker build -f cmd/paymentsvc/Containerfile -t paymentsvc .":                                  ci,
 		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080": "no image may have been built",
-		`go -C tools/browser test -count=1 -run TestMockPage . -mock.screenshot "$PWD/docs/mock.png"`:   "it makes a picture",
-		".ci/run":       "it runs .ci/commands",
-		"go test ./...": ci,
-		".ci/postgres go -C examples/partner test ./...":                           ci,
-		"go -C tools/browser test -count=1 -v ./...":                               ci,
-		"go run golang.org/x/exp/cmd/gorelease@v0.0.0-20261113113407-e3970619a1a4": release,
-		"git tag -a v1.0.0 -m v1.0.0":                                              release,
-		"git push origin v1.0.0":                                                   release,
+		".ci/run":                               "it runs .ci/commands",
+		"go test ./...":                         ci,
+		".ci/postgres go -C durable test ./...": ci,
+		"go get github.com/paymentsvc/paymentsvc/durable":                                                       "tools/stranger does so with the root",
+		`go -C tools/browser test -count=1 -run TestPartnerPage . -screenshot "$PWD/examples/partner/page.png"`: "it makes a picture",
+		`go -C tools/browser test -count=1 -run TestMockPage . -mock.screenshot "$PWD/docs/mock.png"`:           "it makes a picture",
+		"go -C tools/browser test -count=1 -v ./...":                                                            ci,
+		"go run golang.org/x/exp/cmd/gorelease@v0.0.0-20261113113407-e3970619a1a4":                              release,
+		"git tag -a v1.0.0 -m v1.0.0":                                                                           release,
+		"git push origin v1.0.0":                                                                                release,
 	}
 }
 
@@ -204,7 +206,7 @@ func TestCommandsAreRun(t *testing.T) {
 	shown := map[string]bool{}
 	for name, p := range pages(t) {
 		for _, b := range p.blocks {
-			if b.lang != "sh" && b.lang != "indented" || strings.HasPrefix(name, "examples/") { // which test their own
+			if b.lang != "sh" && b.lang != "indented" {
 				continue
 			}
 			for _, command := range commands(b.text) {

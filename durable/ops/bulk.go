@@ -1,0 +1,180 @@
+package ops
+
+import (
+	"context"
+	"math/big"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+// action is a decision about many rows, or their release.
+type action struct {
+	choice choice
+	filter durable.Filter
+	fields url.Values // of the form that confirms it
+	back   string
+	by     string
+}
+
+func (p *page) readAction(r *http.Request) (a action, bad string) {
+	a = action{filter: filterOf(r), by: by(r)}
+	a.fields = query(a.filter)
+	a.back = p.location("/rows", a.fields)
+	narrow := a.filter
+	narrow.Kind = ""
+	switch all := r.PostFormValue("scope") == "all"; {
+	case !all && len(r.PostForm["user_data"]) == 0:
+		return a, "Nothing is selected."
+	case !all:
+		a.filter.UserData = r.PostForm["user_data"]
+		a.fields["user_data"] = a.filter.UserData
+	case len(query(narrow)) == 0:
+		return a, "Choose a state, an error code or a file first: without one, this is every row."
+	default:
+		a.fields.Set("scope", "all")
+	}
+	var known bool
+	if a.choice, known = find(bulkChoices(a.filter), durable.DecisionKind(r.PostFormValue("decision"))); !known {
+		return a, "Choose what to do."
+	}
+	a.fields.Set("decision", string(a.choice.Kind))
+	return a, ""
+}
+
+type bulkView struct {
+	frame
+	Choice choice
+	Fields url.Values
+	Back   string
+	N      int
+	Sum    string
+	Bad    string
+}
+
+// bulk shows what an action would change, and applies it once that is confirmed and has not changed meanwhile.
+func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	a, bad := p.readAction(r)
+	if bad != "" {
+		p.say(w, r, http.StatusUnprocessableEntity, bad)
+		return
+	}
+	n, sum, err := p.do(ctx, a, true)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	v := bulkView{Choice: a.choice, Fields: a.fields, Back: a.back, N: n, Sum: sum.String()}
+	status := http.StatusOK
+	if r.PostFormValue("confirm") == "yes" {
+		switch {
+		case r.PostFormValue("n") != strconv.Itoa(n) || r.PostFormValue("sum") != sum.String():
+			status, v.Bad = http.StatusConflict,
+				"The rows have changed meanwhile, and nothing was decided. These are the numbers now."
+		case a.choice.Sure != "" && r.PostFormValue("sure") != "yes":
+			status, v.Bad = http.StatusUnprocessableEntity, "Confirm first what the service has said."
+		default:
+			p.apply(w, r, a)
+			return
+		}
+	}
+	if v.frame, err = p.frame(r, "Review the changes", ""); err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	p.views.show(w, status, "bulk.html", v)
+}
+
+func (p *page) apply(w http.ResponseWriter, r *http.Request, a action) {
+	n, _, err := p.do(r.Context(), a, false)
+	if err != nil {
+		p.Log.Error("ops: not all decided", "decision", a.choice.Kind, "by", a.by, "rows", n, "err", err)
+		p.fail(w, r, err)
+		return
+	}
+	p.Log.Info("ops: decided", "decision", a.choice.Kind, "by", a.by, "rows", n)
+	done := query(a.filter)
+	done.Set("done", string(a.choice.Kind))
+	done.Set("n", strconv.Itoa(n))
+	http.Redirect(w, r, p.location("/rows", done), http.StatusSeeOther)
+}
+
+// do counts the rows of an action and their sum, and applies it unless it is a preview.
+func (p *page) do(ctx context.Context, a action, preview bool) (n int, sum paymentsvc.Amount, err error) {
+	if a.choice.Kind != release {
+		return p.store.DecideMany(ctx, a.filter, durable.Decision{Kind: a.choice.Kind, By: a.by}, preview)
+	}
+	if !preview {
+		n, err = p.store.Release(ctx, a.by, a.filter)
+		return n, paymentsvc.Amount{}, err
+	}
+	total, scale := new(big.Rat), 0
+	for row, err := range p.store.Rows(ctx, a.filter) {
+		if err != nil {
+			return 0, paymentsvc.Amount{}, err
+		}
+		n++
+		if amount, ok := new(big.Rat).SetString(row.Amount.String()); ok {
+			total.Add(total, amount)
+		}
+		_, decimals, _ := strings.Cut(row.Amount.String(), ".")
+		scale = max(scale, len(decimals))
+	}
+	sum, err = paymentsvc.ParseAmount(total.FloatString(scale))
+	return n, sum, err
+}
+
+// bulkNote is what a bulk action has done, after its redirect.
+func bulkNote(r *http.Request) string {
+	c, known := find(bulkChoices(durable.Filter{Held: true}), durable.DecisionKind(r.FormValue("done")))
+	n, err := strconv.Atoi(r.FormValue("n"))
+	if !known || err != nil {
+		return ""
+	}
+	return c.Effect + " Rows: " + strconv.Itoa(n) + "."
+}
+
+// control pauses and resumes, and holds payouts.
+func (p *page) control(w http.ResponseWriter, r *http.Request) {
+	ctx, name, reason := r.Context(), by(r), strings.TrimSpace(r.PostFormValue("reason"))
+	do := r.PostFormValue("do")
+	if reason == "" && (do == "pause" || do == "hold") {
+		p.say(w, r, http.StatusUnprocessableEntity, "Give a reason: others will read it.")
+		return
+	}
+	var err error
+	switch do {
+	case "pause":
+		err = p.store.Pause(ctx, name, reason)
+	case "resume":
+		err = p.store.Resume(ctx, name)
+	case "hold":
+		_, err = p.store.HoldPayouts(ctx, name, reason)
+	case "end-hold":
+		err = p.store.EndHold(ctx, name)
+	default:
+		p.say(w, r, http.StatusUnprocessableEntity, "Choose what to do.")
+		return
+	}
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	p.Log.Info("ops: control", "do", do, "by", name)
+	http.Redirect(w, r, p.location("/", nil), http.StatusSeeOther)
+}
+
+// say answers with a sentence.
+func (p *page) say(w http.ResponseWriter, r *http.Request, status int, text string) {
+	f, err := p.frame(r, "Nothing has changed", "")
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	p.views.show(w, status, "message.html", message{f, text})
+}

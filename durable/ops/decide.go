@@ -1,0 +1,117 @@
+package ops
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+// release is a bulk action beside the decisions.
+const release durable.DecisionKind = "release"
+
+// choice is a decision that a person may make.
+type choice struct {
+	Kind    durable.DecisionKind
+	Title   string // what the person has found out
+	Effect  string
+	OrderID string // "required", "optional" or ""
+	Sure    string // what must be confirmed, "" for nothing
+	Button  string
+	Risky   bool
+}
+
+func choices() []choice {
+	return []choice{
+		{
+			Kind: durable.DecideAsk, Title: "The service has not said", Effect: "The service is polled now.", Button: "Poll now",
+		},
+		{
+			Kind: durable.DecideFound, Title: "The service has it, under an order_id", OrderID: "required",
+			Effect: "It is in flight: its notification ends it.", Button: "Wait for the notification",
+		},
+		{
+			Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional",
+			Sure: "The service has confirmed that it was paid.", Effect: "It is marked as paid.", Button: "Mark as paid",
+		},
+		{
+			Kind: durable.DecideUnpaid, Title: "It was not paid and will not be",
+			Sure:   "The service has confirmed that it was not paid.",
+			Effect: "It is marked as failed. Nothing is sent.", Button: "Mark as failed",
+		},
+		{
+			Kind: durable.DecideAgain, Title: "It was not paid: send it again", Risky: true,
+			Sure:   "The service has confirmed that it does not have this user_data. If it has, this may pay twice.",
+			Effect: "It is sent again, with the same user_data.", Button: "Send again",
+		},
+		{
+			Kind: durable.DecideSeen, Title: "Nothing has to be done", Button: "Reviewed",
+			Effect: "It keeps its state and needs no review.",
+		},
+	}
+}
+
+// bulkChoices are the actions for many rows. An order_id belongs to one row.
+func bulkChoices(f durable.Filter) (list []choice) {
+	for _, c := range choices() {
+		if c.OrderID != "required" {
+			list = append(list, c)
+		}
+	}
+	if f.Held {
+		list = append(list, choice{
+			Kind: release, Title: "The service does not have them: release", Risky: true, Button: "Release",
+			Sure:   "They were compared with the service's list, and it has none of them. If it has one, this may pay twice.",
+			Effect: "Released: they are sent.",
+		})
+	}
+	return list
+}
+
+// decide applies the form of a row's page. The form carries the version that the person saw.
+func (p *page) decide(w http.ResponseWriter, r *http.Request) {
+	d := durable.Decision{
+		Kind: durable.DecisionKind(r.PostFormValue("decision")), UserData: r.PathValue("user_data"),
+		OrderID: strings.TrimSpace(r.PostFormValue("order_id")), By: by(r),
+	}
+	version, err := strconv.ParseInt(r.PostFormValue("version"), 10, 64)
+	d.Version = version
+	c, known := find(choices(), d.Kind)
+	switch {
+	case err != nil || !known:
+		p.showRow(w, r, http.StatusUnprocessableEntity, "", "The form is not complete.")
+		return
+	case c.Sure != "" && r.PostFormValue("sure") != "yes":
+		p.showRow(w, r, http.StatusUnprocessableEntity, "", "Confirm first what the service has said.")
+		return
+	}
+	err = p.store.Decide(r.Context(), d)
+	log := p.Log.With("user_data", d.UserData, "decision", d.Kind, "by", d.By)
+	switch {
+	case err == nil:
+		log.Info("ops: decided")
+		done := p.location("/row/"+url.PathEscape(d.UserData), url.Values{"done": {string(d.Kind)}})
+		http.Redirect(w, r, done, http.StatusSeeOther)
+	case errors.Is(err, durable.ErrChanged), errors.Is(err, durable.ErrUndecidable):
+		p.showRow(w, r, http.StatusConflict, "",
+			"It has changed meanwhile, and nothing was decided. This is its state now.")
+	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
+		p.showRow(w, r, http.StatusUnprocessableEntity, "",
+			"The order_id is missing, another row's, or not the one that is known.")
+	default:
+		log.Error("ops: not decided", "err", err)
+		p.fail(w, r, err)
+	}
+}
+
+func find(list []choice, kind durable.DecisionKind) (choice, bool) {
+	for _, c := range list {
+		if c.Kind == kind {
+			return c, true
+		}
+	}
+	return choice{}, false
+}

@@ -1,0 +1,376 @@
+package ops_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/ops"
+)
+
+const card = "4111111111111111"
+
+// service answers by the amount of a payout: 1 is started, 2 is unknown, 3 is rejected.
+type service struct {
+	durable.Service
+	started map[string]int // by user_data
+}
+
+func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	s.started[r.UserData]++
+	switch r.Amount.String()[0] {
+	case '2':
+		return nil, &paymentsvc.Error{Endpoint: "init_payout"}
+	case '3':
+		return nil, &paymentsvc.Error{
+			Endpoint: "init_payout", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 400, Err: &paymentsvc.ServiceError{Code: "limit"},
+		}
+	}
+	return &paymentsvc.InitPayoutResponse{OrderID: "order-" + r.UserData}, nil
+}
+
+func (s *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
+	return &paymentsvc.Balance{
+		PayoutBalance: paymentsvc.MustParseAmount("1234.50"), ExpectedBalance: paymentsvc.MustParseAmount("2000"), Currency: "XTS",
+	}, nil
+}
+
+// office is the page over a SQLite database.
+type office struct {
+	t       *testing.T
+	service *service
+	db      *sql.DB
+	store   *durable.Store
+	handler http.Handler
+}
+
+func newOffice(t *testing.T, c ops.Config) *office {
+	t.Helper()
+	o := &office{t: t, service: &service{started: map[string]int{}}}
+	var err error
+	o.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "ops.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
+	require.NoError(t, err)
+	o.db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = o.db.Close() })
+	require.NoError(t, durable.Migrate(t.Context(), o.db))
+	quiet := slog.New(slog.DiscardHandler)
+	o.store, err = durable.Open(t.Context(), o.db, durable.Config{Service: o.service, Project: "test", EqualRefusals: -1, Log: quiet})
+	require.NoError(t, err)
+	c.Log = quiet
+	o.handler = ops.New(o.store, c)
+	return o
+}
+
+// queue stores payouts of these amounts, references "salary-1" and so on, and sends them.
+func (o *office) queue(batch string, amounts ...string) []durable.Queued {
+	o.t.Helper()
+	tx, err := o.db.BeginTx(o.t.Context(), nil)
+	require.NoError(o.t, err)
+	_, err = o.store.AddBatch(o.t.Context(), tx, durable.Batch{ID: batch, Name: batch + ".csv"})
+	require.NoError(o.t, err)
+	payouts := make([]durable.NewPayout, len(amounts))
+	for i, amount := range amounts {
+		payouts[i] = durable.NewPayout{
+			Reference: fmt.Sprintf("salary-%d", i+1), Amount: paymentsvc.MustParseAmount(amount), Destination: card, Batch: batch, Line: int64(i + 2),
+		}
+	}
+	queued, err := o.store.QueuePayouts(o.t.Context(), tx, payouts...)
+	require.NoError(o.t, err)
+	require.NoError(o.t, tx.Commit())
+	o.turn()
+	return queued
+}
+
+func (o *office) turn() {
+	o.t.Helper()
+	_, err := o.store.Turn(o.t.Context(), durable.Limit{})
+	if !errors.Is(err, durable.ErrHeld) && !errors.Is(err, durable.ErrPaused) {
+		require.NoError(o.t, err)
+	}
+}
+
+func (o *office) request(method, path string, form url.Values, headers ...string) *httptest.ResponseRecorder {
+	o.t.Helper()
+	r := httptest.NewRequestWithContext(o.t.Context(), method, "http://localhost:8081"+path, strings.NewReader(form.Encode()))
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	o.handler.ServeHTTP(w, r)
+	require.NotContains(o.t, w.Body.String(), card, path)
+	require.NotContains(o.t, w.Body.String(), "<script", path)
+	return w
+}
+
+func (o *office) page(path string) string {
+	o.t.Helper()
+	w := o.request(http.MethodGet, path, nil)
+	require.Equal(o.t, 200, w.Code, "%s: %s", path, w.Body)
+	return w.Body.String()
+}
+
+func (o *office) row(userData string) durable.Row {
+	o.t.Helper()
+	for row, err := range o.store.Rows(o.t.Context(), durable.Filter{UserData: []string{userData}}) {
+		require.NoError(o.t, err)
+		return row
+	}
+	o.t.Fatal("no such row")
+	return durable.Row{}
+}
+
+// hidden returns the hidden fields of the form with an id, or of the only one that posts to bulk.
+func hidden(page, id string) url.Values {
+	_, form, _ := strings.Cut(page, id)
+	form, _, _ = strings.Cut(form, "</form>")
+	fields := url.Values{}
+	for _, field := range regexp.MustCompile(`type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
+		fields.Add(field[1], field[2])
+	}
+	return fields
+}
+
+func TestOverviewShowsWhatNeedsReview(t *testing.T) {
+	o := newOffice(t, ops.Config{Notice: "a demo"})
+	for _, text := range []string{"1234.50 XTS", "None needs review.", "None yet.", "a demo"} {
+		assert.Contains(t, o.page("/"), text)
+	}
+	queued := o.queue("march", "1.00", "2.00", "2.50")
+	page := o.page("/?refresh=1")
+	for _, text := range []string{
+		"2 need review", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
+	} {
+		assert.Contains(t, page, text)
+	}
+	assert.Equal(t, "5", o.request(http.MethodGet, "/?refresh=1", nil).Header().Get("Refresh"))
+	assert.Contains(t, o.page("/files"), "batch=march")
+}
+
+func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
+	asked := 0
+	o := newOffice(t, ops.Config{Balance: func(context.Context) (*paymentsvc.Balance, error) {
+		asked++
+		return nil, errors.New("the service is away")
+	}})
+	assert.Contains(t, o.page("/"), "Unknown: the service did not answer.")
+	o.page("/")
+	assert.Equal(t, 1, asked, "it is asked once in 10 seconds")
+}
+
+func TestRowsAreFilteredAndPaged(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	amounts := []string{"3.00", "2.00"}
+	for range 53 {
+		amounts = append(amounts, "1.00")
+	}
+	o.queue("march", amounts...)
+	seen, path := 0, "/rows?kind=payout"
+	for path != "" {
+		page := o.page(path)
+		seen += strings.Count(page, `aria-label="Select `)
+		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+		if path = ""; next != nil {
+			path = strings.ReplaceAll(next[1], "&amp;", "&")
+		}
+	}
+	assert.Equal(t, 55, seen)
+	for query, want := range map[string]int{
+		"state=unknown": 1, "state=rejected": 1, "refusal=limit": 1, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
+		"batch=march&state=unknown": 1,
+	} {
+		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
+	}
+}
+
+func TestSearchFindsByEveryName(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "1.00")
+	for _, text := range []string{queued[0].UserData, "order-" + queued[0].UserData, " salary-1 "} {
+		w := o.request(http.MethodGet, "/find?q="+url.QueryEscape(text), nil)
+		assert.Equal(t, 303, w.Code, text)
+		assert.Equal(t, "/row/"+queued[0].UserData, w.Header().Get("Location"))
+	}
+	assert.Contains(t, o.page("/find?q=nothing"), "No row has exactly")
+	assert.Contains(t, o.page("/find"), "No row has exactly")
+	assert.Equal(t, 404, o.request(http.MethodGet, "/row/nothing", nil).Code)
+}
+
+func TestDecisionsAboutOneRow(t *testing.T) {
+	o := newOffice(t, ops.Config{Login: func(r *http.Request) (string, bool) { return r.Header.Get("X-User"), true }})
+	queued := o.queue("march", "2.00", "2.10", "2.20", "2.30")
+	decide := func(n int, fields url.Values, headers ...string) int {
+		t.Helper()
+		path := "/row/" + queued[n].UserData
+		form := hidden(o.page(path), `id="choice-paid"`)
+		for name, values := range fields {
+			form[name] = values
+		}
+		return o.request(http.MethodPost, path, form, append([]string{"X-User", "ada"}, headers...)...).Code
+	}
+	assert.Equal(t, 403, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}}, "X-User", ""))
+	assert.Equal(t, 422, decide(0, url.Values{"decision": {"paid"}}), "not confirmed")
+	assert.Equal(t, 422, decide(0, url.Values{"decision": {"found"}}), "no order_id")
+	assert.Equal(t, 422, decide(0, url.Values{"decision": {"nonsense"}, "sure": {"yes"}}))
+	assert.Equal(t, 422, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "version": {""}}))
+	assert.Equal(t, 409, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "version": {"99"}}), "it has changed since")
+	assert.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
+
+	assert.Equal(t, 303, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "order_id": {"o-1"}}))
+	assert.Equal(t, 303, decide(1, url.Values{"decision": {"unpaid"}, "sure": {"yes"}}))
+	assert.Equal(t, 303, decide(2, url.Values{"decision": {"found"}, "order_id": {"o-3"}}))
+	assert.Equal(t, 422, decide(3, url.Values{"decision": {"found"}, "order_id": {"o-3"}}), "another row's order_id")
+	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
+	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
+	o.turn()
+	for i, state := range []durable.State{durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown} {
+		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
+	}
+	assert.Equal(t, 2, o.service.started[queued[3].UserData], "it was sent again")
+	page := o.page("/row/" + queued[0].UserData + "?done=paid")
+	for _, text := range []string{"It is marked as paid.", "ada", "o-1", "line 2", "••••\u00a01111"} {
+		assert.Contains(t, page, text)
+	}
+}
+
+func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	bulk := func(form url.Values) *httptest.ResponseRecorder { return o.request(http.MethodPost, "/bulk", form) }
+	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}}).Code, "nothing is selected")
+	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}, "scope": {"all"}, "kind": {"payout"}}).Code, "it would be every row")
+	assert.Equal(t, 422, bulk(url.Values{"decision": {"found"}, "scope": {"all"}, "state": {"unknown"}}).Code, "an order_id is one row's")
+
+	w := bulk(url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}})
+	require.Equal(t, 200, w.Code)
+	assert.Contains(t, w.Body.String(), `<dd id="n">2</dd>`)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">4.10</dd>`)
+	assert.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a preview changes nothing")
+	form := hidden(w.Body.String(), `id="confirm"`)
+	assert.Equal(t, 422, bulk(form).Code, "not confirmed")
+	form.Set("sure", "yes")
+	assert.Equal(t, "/rows?done=unpaid&n=2", bulk(form).Header().Get("Location"))
+	assert.Equal(t, durable.StateFailed, o.row(queued[0].UserData).State)
+	assert.Equal(t, 409, bulk(form).Code, "the numbers are others now")
+	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
+
+	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
+	form = hidden(w.Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	assert.Equal(t, 303, bulk(form).Code)
+	require.NoError(t, o.store.Resume(t.Context(), "test"))
+	o.turn()
+	assert.Equal(t, 2, o.service.started[queued[2].UserData])
+	assert.Equal(t, 1, o.service.started[queued[3].UserData], "it does not fit")
+}
+
+func TestPauseHoldAndRelease(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	control := func(do, reason string) int {
+		return o.request(http.MethodPost, "/control", url.Values{"do": {do}, "reason": {reason}}).Code
+	}
+	assert.Equal(t, 422, control("pause", " "))
+	assert.Equal(t, 422, control("hold", ""))
+	assert.Equal(t, 422, control("nonsense", "x"))
+	require.Equal(t, 303, control("pause", "the bank is closed"))
+	assert.Contains(t, o.page("/rows"), "the bank is closed (no login)")
+	first := o.queue("march", "1.00")
+	assert.Empty(t, o.service.started)
+	require.Equal(t, 303, control("hold", "restored a backup"))
+	require.Equal(t, 303, control("resume", ""))
+	assert.Contains(t, o.page("/"), "restored a backup (no login)")
+	o.turn()
+	assert.Empty(t, o.service.started)
+	require.Equal(t, 303, control("end-hold", ""))
+	o.turn()
+	assert.Empty(t, o.service.started, "what is held stays so")
+
+	w := o.request(http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
+	require.Equal(t, 200, w.Code)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">1.00</dd>`)
+	form := hidden(w.Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	o.turn()
+	assert.Equal(t, 1, o.service.started[first[0].UserData])
+}
+
+func TestPageRejectsRequests(t *testing.T) {
+	o := newOffice(t, ops.Config{
+		Hosts: []string{"ops.example"}, Login: func(r *http.Request) (string, bool) { return "ada", r.Header.Get("X-User") != "eve" },
+	})
+	pause := url.Values{"do": {"pause"}, "reason": {"x"}}
+	for name, c := range map[string]struct {
+		code int
+		w    *httptest.ResponseRecorder
+	}{
+		"a foreign site":       {403, o.request(http.MethodPost, "/control", pause, "Sec-Fetch-Site", "cross-site")},
+		"a foreign origin":     {403, o.request(http.MethodPost, "/control", pause, "Origin", "https://evil.example")},
+		"who is not let in":    {403, o.request(http.MethodGet, "/", nil, "X-User", "eve")},
+		"NUL":                  {400, o.request(http.MethodGet, "/find?q=%00", nil)},
+		"what is not UTF-8":    {400, o.request(http.MethodGet, "/row/%ff", nil)},
+		"NUL in a form":        {400, o.request(http.MethodPost, "/control", url.Values{"do": {"pause"}, "reason": {"\x00"}})},
+		"a form without end":   {400, o.request(http.MethodPost, "/control", url.Values{"reason": {strings.Repeat("x", 70_000)}})},
+		"a change by GET":      {405, o.request(http.MethodGet, "/control?do=pause&reason=x", nil)},
+		"a change by an image": {405, o.request(http.MethodGet, "/bulk", nil)},
+	} {
+		assert.Equal(t, c.code, c.w.Code, name)
+	}
+	status, err := o.store.Status(t.Context())
+	require.NoError(t, err)
+	assert.False(t, status.Paused)
+	for host, code := range map[string]int{
+		"evil.example": 421, "ops.example": 200, "OPS.example:80": 200, "127.0.0.1:8081": 200, "[::1]:8081": 200, "10.0.0.1": 421,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		o.handler.ServeHTTP(w, r)
+		assert.Equal(t, code, w.Code, host)
+		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	}
+}
+
+func TestPageBelowAPath(t *testing.T) {
+	o := newOffice(t, ops.Config{Path: "/ops/"})
+	queued := o.queue("march", "2.00")
+	for _, path := range []string{"/ops/", "/ops/rows?review=1", "/ops/files", "/ops/row/" + queued[0].UserData, "/ops/style.css"} {
+		page := o.page(path)
+		for _, link := range regexp.MustCompile(`(?:href|action)="([^"#]+)"`).FindAllStringSubmatch(page, -1) {
+			assert.Regexp(t, "^/ops/", link[1], path)
+		}
+	}
+	w := o.request(http.MethodPost, "/ops/control", url.Values{"do": {"pause"}, "reason": {"x"}})
+	assert.Equal(t, "/ops/", w.Header().Get("Location"))
+}
+
+func TestPageWithoutADatabase(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	require.NoError(t, o.db.Close())
+	for _, path := range []string{"/", "/rows", "/files", "/find?q=x", "/row/x"} {
+		w := o.request(http.MethodGet, path, nil)
+		assert.Equal(t, 503, w.Code, path)
+		assert.Contains(t, w.Body.String(), "The database does not answer", path)
+	}
+	body, _ := io.ReadAll(o.request(http.MethodPost, "/control", url.Values{"do": {"resume"}}).Body)
+	assert.Contains(t, string(body), "The database does not answer")
+}

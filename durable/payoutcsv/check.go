@@ -1,0 +1,116 @@
+package payoutcsv
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// ErrUnexpected is wrapped by the error of a file whose payouts are not as many, or their sum not as large, as expected.
+var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
+
+// keptRejections bounds Report.Rejections.
+const keptRejections = 100
+
+// Report is what a file contains.
+type Report struct {
+	// Rows is Payouts and Rejected. Empty rows do not count.
+	Rows int64
+	// Payouts are the rows that can be paid, and Total is the sum of their amounts, "0" without any.
+	Payouts int64
+	Total   paymentsvc.Amount
+	// Rejected are the other rows, among them Duplicates, whose reference an earlier row has.
+	Rejected   int64
+	Duplicates int64
+	// Rejections are the first 100 of the rejected rows.
+	Rejections []Row
+}
+
+// Check reads a file to its end and reports what it contains. Nothing is stored and nothing is sent.
+//
+// The error wraps [ErrUnexpected] if the payouts are not those that o expects; the report is then complete. Any other
+// error is one of [Rows], and the report covers the rows before it.
+func Check(file io.Reader, o Options) (Report, error) {
+	c := newCounter(o)
+	for row, err := range Rows(file, o) {
+		if err != nil {
+			return c.report(), err
+		}
+		c.add(row)
+	}
+	report := c.report()
+	return report, o.compare(report)
+}
+
+func (o Options) compare(r Report) error {
+	switch {
+	case o.ExpectRows != 0 && r.Payouts != o.ExpectRows:
+		return fmt.Errorf("%w: %d payouts, want %d; %d rows are rejected", ErrUnexpected, r.Payouts, o.ExpectRows, r.Rejected)
+	case o.ExpectTotal.IsSet() && !r.Total.Equal(o.ExpectTotal):
+		return fmt.Errorf("%w: a total of %s, want %s; %d rows are rejected", ErrUnexpected, r.Total, o.ExpectTotal, r.Rejected)
+	}
+	return nil
+}
+
+// counter counts rows.
+type counter struct {
+	r     Report
+	scale int
+	units *big.Int // of 10^-scale
+}
+
+func newCounter(o Options) *counter { return &counter{scale: o.scale(), units: new(big.Int)} }
+
+func (c *counter) add(row Row) {
+	c.r.Rows++
+	if row.Rejected != "" {
+		c.r.Rejected++
+		if row.Duplicate {
+			c.r.Duplicates++
+		}
+		if len(c.r.Rejections) < keptRejections {
+			c.r.Rejections = append(c.r.Rejections, row)
+		}
+		return
+	}
+	c.r.Payouts++
+	integer, decimals, _ := strings.Cut(row.Amount.String(), ".")
+	if n, ok := new(big.Int).SetString(integer+decimals+strings.Repeat("0", c.scale-len(decimals)), 10); ok {
+		c.units.Add(c.units, n)
+	}
+}
+
+func (c *counter) report() Report {
+	digits := c.units.String()
+	if missing := c.scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	point := len(digits) - c.scale
+	text := digits[:point]
+	if c.scale > 0 && c.units.Sign() != 0 {
+		text += "." + digits[point:]
+	}
+	// An amount has at most 64 digits: a larger sum stays unset, and equals no expected one.
+	c.r.Total, _ = paymentsvc.ParseAmount(text)
+	return c.r
+}
+
+// duplicates has the line of every reference by its hash. A false match is practically impossible: it would be a
+// collision of 128 bits.
+type duplicates map[[16]byte]uint32
+
+// add returns the earlier line of a reference, if there is one.
+func (d duplicates) add(reference string, line int64) (first int64, duplicate bool) {
+	sum := sha256.Sum256([]byte(reference))
+	key := [16]byte(sum[:16])
+	if earlier, ok := d[key]; ok {
+		return int64(earlier), true
+	}
+	d[key] = uint32(min(line, 1<<32-1)) //nolint:gosec // bounded
+	return 0, false
+}

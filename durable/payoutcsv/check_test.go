@@ -1,0 +1,111 @@
+package payoutcsv
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func TestCheckCounts(t *testing.T) {
+	report, err := Check(strings.NewReader(header+"a,10.5,x\nb,0.75,x\na,1,x\nc,nothing,x\nd,3,x\n"), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "14.25", report.Total.String())
+	assert.EqualValues(t, 5, report.Rows)
+	assert.EqualValues(t, 3, report.Payouts)
+	assert.EqualValues(t, 2, report.Rejected)
+	assert.EqualValues(t, 1, report.Duplicates)
+	require.Len(t, report.Rejections, 2)
+	assert.EqualValues(t, 4, report.Rejections[0].Line)
+
+	report, err = Check(strings.NewReader(header), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "0", report.Total.String())
+	report, err = Check(strings.NewReader(header+"a,3,x\nb,10,x\n"), Options{Scale: -1})
+	require.NoError(t, err)
+	assert.Equal(t, "13", report.Total.String())
+	report, err = Check(strings.NewReader(header+"a,0.001,x\n"+strings.Repeat("b\n", 2*keptRejections)), Options{Scale: 3})
+	require.NoError(t, err)
+	assert.Equal(t, "0.001", report.Total.String())
+	assert.EqualValues(t, 2*keptRejections, report.Rejected)
+	assert.Len(t, report.Rejections, keptRejections)
+}
+
+func TestCheckComparesWithWhatIsExpected(t *testing.T) {
+	amount := paymentsvc.MustParseAmount
+	for _, c := range []struct {
+		content, total string
+		rows           int64
+		problem        string
+	}{
+		{"a,1,x\nb,2.5,x\n", "3.50", 2, ""},
+		{"a,1,x\nb,2.5,x\n", "3.5", 0, ""},
+		{"a,1,x\nb,2.5,x\n", "", 2, ""},
+		{"a,1,x\nb,2.5,x\n", "3.50", 3, "2 payouts, want 3; 0 rows are rejected"},
+		{"a,1,x\nb,2.5,x\n", "3.49", 2, "a total of 3.50, want 3.49; 0 rows are rejected"},
+		{"a,1,x\nb,2.5,\n", "3.5", 2, "1 payouts, want 2; 1 rows are rejected"},
+		{"a,1,x\nb,10", "1001", 2, "1 payouts, want 2; 1 rows are rejected"},
+		{"a,1,x\nb,1000,x", "1001", 2, ""},
+	} {
+		o := Options{ExpectRows: c.rows}
+		if c.total != "" {
+			o.ExpectTotal = amount(c.total)
+		}
+		report, err := Check(strings.NewReader(header+c.content), o)
+		assert.EqualValues(t, 2, report.Rows)
+		if c.problem == "" {
+			assert.NoError(t, err, c.content)
+			continue
+		}
+		require.ErrorIs(t, err, ErrUnexpected)
+		assert.ErrorContains(t, err, c.problem)
+	}
+	largest := strings.Repeat("9", 64)
+	report, err := Check(strings.NewReader(header+"a,"+largest+",x\nb,1,x\n"), Options{ExpectTotal: amount(largest)})
+	require.ErrorIs(t, err, ErrUnexpected)
+	assert.False(t, report.Total.IsSet())
+}
+
+// FuzzCheck: whatever a file contains, no error and no rejection repeats a destination, the counts agree, and each payout
+// is in the file as it is paid.
+func FuzzCheck(f *testing.F) {
+	for _, content := range []string{
+		"", header + "a,1,x\n", "sep=;\nreference;amount;destination\r\"a\";1,5;x\r", header + "a,1,\"x\n",
+		"\xff\xfer\x00", "\ufeff" + header + "a,1e2,=\"1\"\n,,\na,1,x",
+	} {
+		f.Add(content, true, false)
+	}
+	f.Fuzz(func(t *testing.T, content string, expect, comma bool) {
+		const secret = "4242424242424242"
+		content += "\nlast,1," + secret + "\nlast,1," + secret + "\nlast,nothing," + secret
+		o := Options{DecimalComma: comma}
+		if expect {
+			o.ExpectRows, o.ExpectTotal = 1, paymentsvc.MustParseAmount("1")
+		}
+		report, err := Check(strings.NewReader(content), o)
+		if err != nil {
+			assert.NotContains(t, err.Error(), secret)
+		}
+		assert.Equal(t, report.Rows, report.Payouts+report.Rejected)
+		for _, row := range report.Rejections {
+			assert.NotContains(t, row.Rejected, secret)
+			assert.Empty(t, row.Reference+row.Destination+row.Amount.String())
+		}
+		payouts := int64(0)
+		for row, err := range Rows(strings.NewReader(content), o) {
+			if err != nil || row.Rejected != "" {
+				continue
+			}
+			payouts++
+			assert.Positive(t, row.Amount.Sign())
+			if !strings.Contains(content, "\x00") && !strings.Contains(content, `"`) {
+				assert.Contains(t, content, row.Reference)
+				assert.Contains(t, content, row.Destination)
+			}
+		}
+		assert.Equal(t, report.Payouts, payouts)
+	})
+}

@@ -1,0 +1,215 @@
+package payoutcsv
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+// batchRows is how many payouts one transaction stores.
+const batchRows = 1000
+
+var (
+	// ErrDatabase is wrapped by the errors of the database: call Import again, with the same file, when it is back.
+	ErrDatabase = errors.New("payoutcsv: database")
+	// ErrFileChanged is a file whose content was not the same when it was read again.
+	ErrFileChanged = errors.New("payoutcsv: the file changed while it was read: check it and import it again")
+)
+
+// ImportConfig configures [Import].
+type ImportConfig struct {
+	// DB is the database of Store. Both are required.
+	DB    *sql.DB
+	Store *durable.Store
+	// Name is shown for the file.
+	Name string
+	// Pause is the time between two transactions. 0 means none. On SQLite, a writer in another process looks only now
+	// and then whether it may write: 120 ms give it a turn.
+	Pause time.Duration
+	// Progress, if set, is called after each transaction.
+	Progress func(Result)
+	Options
+}
+
+// Result is what became of a file.
+type Result struct {
+	// Batch identifies the file in [durable.Filter]: the SHA-256 of its content.
+	Batch string
+	// Report is what Check found, in the whole file.
+	Report Report
+	// New payouts were stored, and Known ones are in the database from before, with the same amount and destination.
+	New, Known int64
+	// Conflicts are references that belong to a payout with another amount or destination, which stays as it is.
+	// ConflictRows are the first 100 of them.
+	Conflicts    int64
+	ConflictRows []Row
+}
+
+// Done is the number of payouts that the database has, or rejects.
+func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
+
+// Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. Nothing is
+// stored unless the whole file can be read and contains what c.Options expect; rejected rows do not keep the others back.
+// A payout is known by its reference: importing a file again, or after an interruption, changes nothing that is stored
+// and adds what is missing.
+//
+// Errors are those of [Check], or wrap [ErrDatabase] or [ErrFileChanged]; the Result covers what was stored before. After
+// ErrFileChanged, payouts of both contents may be stored.
+func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
+	i := importer{ImportConfig: c, hash: sha256.New()}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return i.result, fmt.Errorf("payoutcsv: %w", err)
+	}
+	var err error
+	if i.result.Report, err = Check(io.TeeReader(file, i.hash), c.Options); err != nil {
+		return i.result, err
+	}
+	content := i.hash.Sum(nil)
+	i.result.Batch = hex.EncodeToString(content)
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return i.result, fmt.Errorf("payoutcsv: %w", err)
+	}
+	if err := i.open(ctx); err != nil {
+		return i.result, err
+	}
+	i.hash.Reset()
+	if err := i.rows(ctx, io.TeeReader(file, i.hash)); err != nil {
+		return i.result, err
+	}
+	if !bytes.Equal(content, i.hash.Sum(nil)) {
+		return i.result, ErrFileChanged
+	}
+	return i.result, i.store(ctx, true)
+}
+
+// importer is one Import.
+type importer struct {
+	ImportConfig
+	hash    hash.Hash
+	batch   durable.Batch
+	line    int64 // of the last row read
+	payouts []durable.NewPayout
+	result  Result
+}
+
+// open stores the batch, or finds where an earlier Import has left it.
+func (i *importer) open(ctx context.Context) error {
+	return i.transaction(ctx, func(tx *sql.Tx) (err error) {
+		i.batch, err = i.Store.AddBatch(ctx, tx, durable.Batch{
+			ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
+		})
+		return err
+	})
+}
+
+func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := i.DB.BeginTx(ctx, nil)
+	if err == nil {
+		defer func() { _ = tx.Rollback() }()
+		err = do(tx)
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err == nil || errors.Is(err, durable.ErrInvalid) { // which no repetition helps
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDatabase, err)
+}
+
+func (i *importer) rows(ctx context.Context, file io.Reader) error {
+	for row, err := range Rows(file, i.Options) {
+		if err != nil {
+			return err
+		}
+		i.line = row.Line
+		if row.Rejected != "" {
+			continue
+		}
+		i.payouts = append(i.payouts, durable.NewPayout{
+			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination, Batch: i.result.Batch, Line: row.Line,
+		})
+		if len(i.payouts) < batchRows {
+			continue
+		}
+		if err := i.store(ctx, false); err != nil {
+			return err
+		}
+		if err := sleep(ctx, i.Pause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store stores the payouts read since the last time.
+func (i *importer) store(ctx context.Context, complete bool) error {
+	for {
+		var queued []durable.Queued
+		err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
+			if i.line > i.batch.Line || complete && !i.batch.Complete {
+				to := max(i.line, i.batch.Line)
+				if err := i.Store.AdvanceBatch(ctx, tx, i.batch.ID, i.batch.Line, to, complete); err != nil {
+					return err
+				}
+			}
+			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
+			return err
+		})
+		switch {
+		case errors.Is(err, durable.ErrChanged): // another process imports the same file
+			if err := i.open(ctx); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		i.batch.Line, i.batch.Complete = max(i.line, i.batch.Line), complete || i.batch.Complete
+		i.count(queued)
+		return nil
+	}
+}
+
+func (i *importer) count(queued []durable.Queued) {
+	for n, q := range queued {
+		switch {
+		case q.Err != nil:
+			i.result.Conflicts++
+			if len(i.result.ConflictRows) < keptRejections {
+				i.result.ConflictRows = append(i.result.ConflictRows, Row{
+					Line: i.payouts[n].Line, Rejected: "the reference belongs to a payout with another amount or destination",
+				})
+			}
+		case q.New:
+			i.result.New++
+		default:
+			i.result.Known++
+		}
+	}
+	i.payouts = i.payouts[:0]
+	if i.Progress != nil {
+		i.Progress(i.result)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

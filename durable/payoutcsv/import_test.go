@@ -1,0 +1,220 @@
+package payoutcsv
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+// eachDatabase runs f with an empty SQLite database, and with an empty PostgreSQL database where TEST_DATABASE_URL names
+// a server, which .ci/postgres does.
+func eachDatabase(t *testing.T, f func(t *testing.T, c ImportConfig)) {
+	t.Run("SQLite", func(t *testing.T) {
+		f(t, openStore(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "payouts.db")+
+			"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate"))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		server := os.Getenv("TEST_DATABASE_URL")
+		if server == "" {
+			t.Skip("no PostgreSQL: TEST_DATABASE_URL is not set. Run the tests with .ci/postgres go -C durable test ./...")
+		}
+		admin, err := sql.Open("pgx", server)
+		require.NoError(t, err)
+		name := "test_" + strings.ToLower(rand.Text())
+		_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
+			require.NoError(t, err)
+			_ = admin.Close()
+		})
+		u, err := url.Parse(server)
+		require.NoError(t, err)
+		u.Path = "/" + name
+		f(t, openStore(t, "pgx", u.String()))
+	})
+}
+
+func openStore(t *testing.T, driver, address string) ImportConfig {
+	t.Helper()
+	db, err := sql.Open(driver, address)
+	require.NoError(t, err)
+	if driver == "sqlite" {
+		db.SetMaxOpenConns(1)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	require.NoError(t, durable.Migrate(t.Context(), db))
+	var none struct{ durable.Service } // nothing is sent
+	store, err := durable.Open(t.Context(), db, durable.Config{
+		Service: none, Project: "test", AllowUnsafeDatabase: true, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	return ImportConfig{DB: db, Store: store, Name: "march.csv"}
+}
+
+// fileOf writes n payouts whose references are not in order.
+func fileOf(n int) string {
+	var b strings.Builder
+	b.WriteString(header)
+	for i := range n {
+		fmt.Fprintf(&b, "salary-%04d,1.25,%s\n", n-i, card)
+	}
+	return b.String()
+}
+
+func stored(t *testing.T, c ImportConfig) (rows []durable.Row) {
+	t.Helper()
+	for row, err := range c.Store.Rows(t.Context(), durable.Filter{Kind: durable.KindPayout}) {
+		require.NoError(t, err)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestImportStoresEachPayoutOnce(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		const n = 2500
+		content := fileOf(n) + "salary-x,nothing," + card + "\n"
+		var steps []int64
+		c.Progress = func(r Result) { steps = append(steps, r.Done()) }
+		c.Options = Options{ExpectRows: n, ExpectTotal: paymentsvc.MustParseAmount("3125")}
+		first, err := Import(t.Context(), c, strings.NewReader(content))
+		require.NoError(t, err)
+		assert.EqualValues(t, n, first.New)
+		assert.EqualValues(t, 1, first.Report.Rejected)
+		assert.Equal(t, []int64{1000, 2000, 2500}, steps)
+
+		again, err := Import(t.Context(), c, strings.NewReader(content))
+		require.NoError(t, err)
+		assert.Zero(t, again.New)
+		assert.EqualValues(t, n, again.Known)
+		rows := stored(t, c)
+		assert.Len(t, rows, n)
+		for _, row := range rows[:10] {
+			assert.Equal(t, first.Batch, row.Batch)
+			assert.Equal(t, fmt.Sprintf("salary-%04d", n+2-row.Line), row.Reference)
+		}
+		for batch, err := range c.Store.Batches(t.Context()) {
+			require.NoError(t, err)
+			assert.True(t, batch.Complete)
+			assert.EqualValues(t, n+2, batch.Line, "the rejected row is the last")
+			assert.EqualValues(t, n, batch.ExpectedRows)
+		}
+	})
+}
+
+func TestImportStoresNothingUnexpected(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		c.ExpectRows = 11
+		_, err := Import(t.Context(), c, strings.NewReader(fileOf(10)))
+		require.ErrorIs(t, err, ErrUnexpected)
+		assert.Empty(t, stored(t, c))
+		for batch, err := range c.Store.Batches(t.Context()) {
+			t.Error("a batch was stored", batch, err)
+		}
+	})
+}
+
+func TestImportReportsConflicts(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		_, err := Import(t.Context(), c, strings.NewReader(header+"a,1,x\nb,1,x\nc,1,x\n"))
+		require.NoError(t, err)
+		result, err := Import(t.Context(), c, strings.NewReader(header+"d,1,x\nc,1,x\nb,1,y\na,2,x\n"))
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, result.New)
+		assert.EqualValues(t, 1, result.Known)
+		assert.EqualValues(t, 2, result.Conflicts)
+		lines := []int64{result.ConflictRows[0].Line, result.ConflictRows[1].Line}
+		slices.Sort(lines)
+		assert.Equal(t, []int64{4, 5}, lines)
+		assert.Len(t, stored(t, c), 4)
+	})
+}
+
+// TestImportGoesOn interrupts an import after its first batch, and has two processes import the rest.
+func TestImportGoesOn(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		content := fileOf(3000)
+		ctx, cancel := context.WithCancel(t.Context())
+		interrupted := c
+		interrupted.Progress = func(Result) { cancel() }
+		_, err := Import(ctx, interrupted, strings.NewReader(content))
+		require.Error(t, err)
+		require.Len(t, stored(t, c), 1000)
+
+		other := make(chan error, 1)
+		go func() {
+			_, err := Import(t.Context(), c, strings.NewReader(content))
+			other <- err
+		}()
+		result, err := Import(t.Context(), c, strings.NewReader(content))
+		require.NoError(t, err)
+		require.NoError(t, <-other)
+		assert.EqualValues(t, 3000, result.Done())
+		assert.Len(t, stored(t, c), 3000)
+	})
+}
+
+func TestImportOfAFileThatChanges(t *testing.T) {
+	c := ImportConfig{Name: "march.csv"}
+	eachDatabase(t, func(t *testing.T, opened ImportConfig) {
+		c.DB, c.Store = opened.DB, opened.Store
+		_, err := Import(t.Context(), c, &changing{contents: []string{fileOf(3), header + "other,1,x\n"}})
+		assert.ErrorIs(t, err, ErrFileChanged)
+	})
+}
+
+// changing has another content after each Seek.
+type changing struct {
+	contents []string
+	*strings.Reader
+}
+
+func (c *changing) Seek(int64, int) (int64, error) {
+	c.Reader, c.contents = strings.NewReader(c.contents[0]), c.contents[1:]
+	return 0, nil
+}
+
+func TestImportNamesTheDatabaseThatFailed(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		require.NoError(t, c.DB.Close())
+		_, err := Import(t.Context(), c, strings.NewReader(fileOf(1)))
+		require.ErrorIs(t, err, ErrDatabase)
+		require.ErrorIs(t, WriteResults(t.Context(), io.Discard, c.Store, durable.Filter{}), ErrDatabase)
+	})
+}
+
+func TestWriteResultsNamesPayoutsByReference(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		_, err := Import(t.Context(), c, strings.NewReader(header+"salary-1,1.50,"+card+"\n"))
+		require.NoError(t, err)
+		result, err := Import(t.Context(), c, strings.NewReader(header+"\"salary, 2\",2.50,"+card+"\n"))
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{}))
+		assert.Contains(t, out.String(), "salary-1,2,1.50,created,,,\n")
+		out.Reset()
+		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
+		assert.Equal(t, "reference,line,amount,state,order_id,error_code,review\n\"salary, 2\",2,2.50,created,,,\n", out.String())
+		assert.NotContains(t, out.String(), card)
+	})
+	assert.Equal(t, "'=1+1", plain("=1+1"))
+	assert.Equal(t, "limit", plain("limit"))
+}

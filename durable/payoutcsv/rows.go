@@ -1,0 +1,371 @@
+// Package payoutcsv checks files of payouts, imports them into a [durable.Store] and writes what became of them.
+//
+// A file is what spreadsheets and banks write as CSV: UTF-8 or UTF-16, with or without a byte order mark; columns
+// separated by commas, semicolons or tabs; lines that end in LF, CR LF or CR. The first line names the columns
+// reference, amount and destination, in any order. A value is paid as it is in the file, or its row is rejected: what a
+// spreadsheet has rounded, shortened or turned into a formula is never repaired by guessing.
+package payoutcsv
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Options is how a file is read and what it must contain. The zero value reads amounts such as 10.50, with at most
+// two decimals.
+type Options struct {
+	// Comma separates the columns. 0 finds it in the first line: a comma, a semicolon or a tab.
+	Comma rune
+	// DecimalComma reads 10,50 as ten and a half, and rejects a point. Without it a comma is rejected.
+	DecimalComma bool
+	// Scale is the largest number of decimals of an amount: a row with 10.500, which is ten thousand and more in some
+	// countries, is rejected unless three are allowed. 0 means 2; a negative number allows none.
+	Scale int
+	// Ignore names further columns that the file may have. Any other column is an error, for it may hold what was meant
+	// to be paid.
+	Ignore []string
+	// ExpectRows is the number of payouts that the file must have, and ExpectTotal their sum, as whoever made the file
+	// says. 0 and an unset amount are not compared. Together they also accept a last row without a line end, which is
+	// otherwise rejected: it may have been cut off.
+	ExpectRows  int64
+	ExpectTotal paymentsvc.Amount
+}
+
+func (o Options) scale() int {
+	switch {
+	case o.Scale == 0:
+		return 2
+	case o.Scale < 0:
+		return 0
+	}
+	return o.Scale
+}
+
+// Row is one row of a file: a payout, or the reason why it is none. Package fmt, log/slog and encoding/json show
+// neither its reference nor its destination.
+type Row struct {
+	// Line is the line of the file where the row begins, from 1.
+	Line        int64
+	Reference   string
+	Amount      paymentsvc.Amount
+	Destination string
+	// Rejected is why the row is not paid, in one line that contains nothing of the row; "" for a payout. The fields
+	// above, but for Line, are then empty.
+	Rejected string
+	// Duplicate reports whether it is rejected because an earlier row has its reference.
+	Duplicate bool
+}
+
+// Format writes the line and the reason of a rejection, whatever the verb.
+func (r Row) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// String is the line and the reason of a rejection.
+func (r Row) String() string {
+	if r.Rejected == "" {
+		return fmt.Sprintf("line %d", r.Line)
+	}
+	return fmt.Sprintf("line %d: %s", r.Line, r.Rejected)
+}
+
+// LogValue is String for log/slog.
+func (r Row) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalJSON always returns [paymentsvc.ErrSensitive]: loggers use encoding/json.
+func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive }
+
+// Rows reads a file row by row. It keeps nothing of a row but a hash of its reference, some 40 bytes, to find duplicates.
+// Empty rows are skipped.
+//
+// An error ends it: of file, of a first line that does not name the columns, or of a row that does not end. It contains
+// nothing of the file but names of columns.
+func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		r, err := newReader(file, o)
+		if err != nil {
+			yield(Row{}, fmt.Errorf("payoutcsv: %w", err))
+			return
+		}
+		for {
+			row, err := r.next()
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				yield(Row{}, fmt.Errorf("payoutcsv: %w", err))
+				return
+			case !yield(row, nil):
+				return
+			}
+		}
+	}
+}
+
+const (
+	columnReference   = "reference"
+	columnAmount      = "amount"
+	columnDestination = "destination"
+)
+
+var (
+	// columnName is what an error about the header may repeat.
+	columnName = regexp.MustCompile(`^[a-z][a-z _-]{0,39}$`)
+	// exponentForm has a sign or a fraction, so that a reference such as 4e12 is not one.
+	exponentForm = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+[eE][+-]?|[eE][+-])[0-9]+$`)
+)
+
+// maxText bounds a reference and a destination, in bytes. The interface document shows no limits (section 8).
+const maxText = 255
+
+// reader reads a file row by row.
+type reader struct {
+	Options
+	lines   *lines
+	csv     *csv.Reader
+	before  int64          // lines before the header
+	columns map[string]int // index by name
+	width   int
+	seen    duplicates
+}
+
+func newReader(file io.Reader, o Options) (*reader, error) {
+	in, err := newLines(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{Options: o, lines: in, seen: duplicates{}}
+	if err := r.findHeader(); err != nil {
+		return nil, err
+	}
+	r.csv = csv.NewReader(in)
+	r.csv.Comma, r.csv.ReuseRecord = r.Comma, true
+	header, err := r.csv.Read() // sets the number of fields of every row
+	switch {
+	case errors.As(err, new(*csv.ParseError)):
+		return nil, r.atHeader("the names of the columns cannot be read")
+	case err != nil:
+		return nil, err
+	}
+	r.width = len(header)
+	return r, r.findColumns(header)
+}
+
+// findHeader skips what spreadsheets write before the header and chooses the separator that finds the most columns.
+func (r *reader) findHeader() error {
+	for {
+		switch err := r.lines.advance(); {
+		case errors.Is(err, io.EOF):
+			return errors.New("the file is empty: its first line names the columns reference, amount and destination")
+		case err != nil:
+			return err
+		}
+		line := strings.TrimSpace(string(r.lines.rest))
+		if declared, ok := strings.CutPrefix(line, "sep="); ok && utf8.RuneCountInString(declared) == 1 && r.Comma == 0 {
+			r.Comma, _ = utf8.DecodeRuneInString(declared)
+			line = ""
+		}
+		if line != "" {
+			break
+		}
+	}
+	r.before = r.lines.count - 1
+	if r.Comma == 0 {
+		r.Comma = separator(string(r.lines.rest))
+	}
+	if r.Comma == '"' || r.Comma == '\r' || r.Comma == '\n' || !utf8.ValidRune(r.Comma) || r.Comma == utf8.RuneError {
+		return errors.New("the separator of the columns is not usable")
+	}
+	return nil
+}
+
+func separator(header string) rune {
+	best, most := ',', 0
+	for _, comma := range []rune{',', ';', '\t'} {
+		found := 0
+		for name := range strings.SplitSeq(header, string(comma)) {
+			if isColumn(normal(strings.Trim(strings.TrimSpace(name), `"`))) {
+				found++
+			}
+		}
+		if found > most {
+			best, most = comma, found
+		}
+	}
+	return best
+}
+
+func normal(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
+
+func isColumn(name string) bool {
+	return name == columnReference || name == columnAmount || name == columnDestination
+}
+
+func (r *reader) atHeader(format string, values ...any) error {
+	return fmt.Errorf("line %d: "+format, append([]any{r.before + 1}, values...)...)
+}
+
+// findColumns finds each column once. Its errors repeat only what looks like a name: the line may be a row.
+func (r *reader) findColumns(header []string) error {
+	r.columns = map[string]int{}
+	var foreign error
+	for i, text := range header {
+		key := normal(text)
+		switch {
+		case isColumn(key):
+			if _, twice := r.columns[key]; twice {
+				return r.atHeader("duplicate column %q", key)
+			}
+			r.columns[key] = i
+		case key != "" && slices.ContainsFunc(r.Ignore, func(s string) bool { return normal(s) == key }):
+		case columnName.MatchString(key):
+			foreign = r.atHeader("unknown column %q, want reference, amount and destination", key)
+		default:
+			foreign = r.atHeader("column %d has no name, want reference, amount and destination", i+1)
+		}
+	}
+	if len(r.columns) == 0 {
+		return r.atHeader("no names of columns, want reference, amount and destination")
+	}
+	if foreign != nil {
+		return foreign
+	}
+	for _, key := range []string{columnReference, columnAmount, columnDestination} {
+		if _, ok := r.columns[key]; !ok {
+			return r.atHeader("column %q is missing", key)
+		}
+	}
+	return nil
+}
+
+// next returns the next row, or io.EOF after the last one.
+func (r *reader) next() (Row, error) {
+	for {
+		r.lines.taken = 0
+		before := r.lines.count
+		record, err := r.csv.Read()
+		var parse *csv.ParseError
+		switch {
+		case errors.Is(err, io.EOF):
+			return Row{}, io.EOF
+		case errors.As(err, &parse):
+			return r.rejected(r.before+int64(parse.StartLine), formReason(parse, len(record), r.width)), nil
+		case err != nil:
+			return Row{}, fmt.Errorf("line %d: %w", before+1, err)
+		case !slices.ContainsFunc(record, func(s string) bool { return s != "" }):
+			continue
+		}
+		line, _ := r.csv.FieldPos(0)
+		return r.check(r.before+int64(line), record), nil
+	}
+}
+
+func formReason(e *csv.ParseError, fields, width int) string {
+	switch {
+	case errors.Is(e.Err, csv.ErrFieldCount):
+		return fmt.Sprintf("%d columns, want %d", fields, width)
+	case errors.Is(e.Err, csv.ErrBareQuote):
+		return `a quotation mark within a value, such as ="1" of a spreadsheet`
+	}
+	return "a quotation mark that is not closed, or text after one that is"
+}
+
+// rejected is a row that is not paid, and names the lines that its quotation marks make one row of.
+func (r *reader) rejected(line int64, reason string) Row {
+	if r.lines.count > line {
+		reason += fmt.Sprintf("; its quotation marks make one row of lines %d to %d", line, r.lines.count)
+	}
+	return Row{Line: line, Rejected: reason}
+}
+
+func (r *reader) check(line int64, record []string) Row {
+	row := Row{
+		Line:        line,
+		Reference:   strings.Clone(record[r.columns[columnReference]]), // record is reused
+		Destination: strings.Clone(record[r.columns[columnDestination]]),
+	}
+	if reason := checkText(row.Reference); reason != "" {
+		return r.rejected(line, "reference: "+reason)
+	}
+	first, duplicate := r.seen.add(row.Reference, line)
+	if reason := checkText(row.Destination); reason != "" {
+		return r.rejected(line, "destination: "+reason)
+	}
+	var reason string
+	if row.Amount, reason = r.amount(record[r.columns[columnAmount]]); reason != "" {
+		return r.rejected(line, "amount: "+reason)
+	}
+	if !r.lines.ended && (r.ExpectRows == 0 || !r.ExpectTotal.IsSet()) {
+		return r.rejected(line, "the file ends in this row without a line end and may be cut off: "+
+			"expect a number of rows and a total, or end the line")
+	}
+	if duplicate {
+		again := r.rejected(line, fmt.Sprintf("duplicate reference, already in line %d", first))
+		again.Duplicate = true
+		return again
+	}
+	return row
+}
+
+const exponent = "a number with an exponent, as spreadsheets shorten long numbers"
+
+// amount reads an amount, or returns the reason for its rejection.
+func (r *reader) amount(text string) (paymentsvc.Amount, string) {
+	example := "10.50"
+	if r.DecimalComma {
+		example = "10,50"
+	}
+	if exponentForm.MatchString(text) {
+		return paymentsvc.Amount{}, exponent
+	}
+	if r.DecimalComma {
+		if strings.Contains(text, ".") {
+			text = "" // 1.000 is a thousand here
+		}
+		text = strings.Replace(text, ",", ".", 1)
+	}
+	amount, err := paymentsvc.ParseAmount(text)
+	switch {
+	case err != nil:
+		return paymentsvc.Amount{}, "not a number such as " + example
+	case strings.ContainsAny(text, "eE"):
+		return paymentsvc.Amount{}, exponent
+	}
+	if _, decimals, _ := strings.Cut(amount.String(), "."); len(decimals) > r.scale() {
+		return paymentsvc.Amount{}, fmt.Sprintf("%d decimals, want at most %d", len(decimals), r.scale())
+	}
+	if amount.Sign() <= 0 {
+		return paymentsvc.Amount{}, "not above 0"
+	}
+	return amount, ""
+}
+
+// checkText rejects what people who read the file would not see, and what a spreadsheet has made of a value.
+func checkText(text string) string {
+	switch {
+	case text == "":
+		return "empty"
+	case len(text) > maxText:
+		return fmt.Sprintf("more than %d bytes", maxText)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError):
+		return "neither UTF-8 nor UTF-16"
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "a line end or another invisible character"
+	case text != strings.TrimSpace(text):
+		return "white space around it"
+	case text[0] == '=' || text[0] == '\'':
+		return "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
+	case exponentForm.MatchString(text):
+		return exponent
+	}
+	return ""
+}

@@ -1,0 +1,286 @@
+package payoutcsv
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf16"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+const (
+	header = "reference,amount,destination\n"
+	card   = "4111111111111111"
+)
+
+// read returns the rows of a file as text: the line, and the payout or the reason why it is none.
+func read(t *testing.T, content string, o Options) ([]string, error) {
+	t.Helper()
+	var file io.Reader = strings.NewReader(content)
+	if len(content) < 1000 {
+		file = iotest.OneByteReader(file)
+	}
+	var rows []string
+	for row, err := range Rows(file, o) {
+		if err != nil {
+			return rows, err
+		}
+		text := fmt.Sprintf("%d %s %s %s", row.Line, row.Reference, row.Amount, row.Destination)
+		if row.Rejected != "" {
+			text = fmt.Sprintf("%d: %s", row.Line, row.Rejected)
+		}
+		rows = append(rows, text)
+	}
+	return rows, nil
+}
+
+// inUTF16 writes text as Windows programs do.
+func inUTF16(order binary.AppendByteOrder, text string) string {
+	var b []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		b = order.AppendUint16(b, unit)
+	}
+	return string(b)
+}
+
+func TestRowsReadsWhatProgramsWrite(t *testing.T) {
+	expected := Options{ExpectRows: 1, ExpectTotal: paymentsvc.MustParseAmount("1")}
+	for name, c := range map[string]struct {
+		content string
+		options Options
+		rows    []string
+	}{
+		"plain": {
+			header + "a,10.50," + card + "\nb,0.01,+12025550100\n", Options{},
+			[]string{"2 a 10.50 " + card, "3 b 0.01 +12025550100"},
+		},
+		"any order of columns":  {"Destination, amount ,REFERENCE\nx,1,a\n", Options{}, []string{"2 a 1 x"}},
+		"a reference with an e": {header + "4e12,1,x\n", Options{}, []string{"2 4e12 1 x"}},
+		"semicolons":            {"reference;amount;destination\na;1.5;x\n", Options{}, []string{"2 a 1.5 x"}},
+		"tabs":                  {"reference\tamount\tdestination\na\t1.5\tx\n", Options{}, []string{"2 a 1.5 x"}},
+		"a separator named":     {"sep=|\nreference|amount|destination\na|1.5|x\n", Options{}, []string{"3 a 1.5 x"}},
+		"a separator given":     {"reference|amount|destination\na|1|x\n", Options{Comma: '|'}, []string{"2 a 1 x"}},
+		"CR LF":                 {"reference,amount,destination\r\na,1,x\r\nb,2,y\r\n", Options{}, []string{"2 a 1 x", "3 b 2 y"}},
+		"CR":                    {"reference,amount,destination\ra,1,x\rb,2,y\r", Options{}, []string{"2 a 1 x", "3 b 2 y"}},
+		"a byte order mark":     {"\ufeff" + header + "a,1,x\n", Options{}, []string{"2 a 1 x"}},
+		"UTF-16":                {inUTF16(binary.LittleEndian, "\ufeff"+header+"😀,1,ü\n"), Options{}, []string{"2 😀 1 ü"}},
+		"UTF-16, big endian":    {inUTF16(binary.BigEndian, "\ufeff"+header+"a,1,ü\n"), Options{}, []string{"2 a 1 ü"}},
+		"UTF-16 without a mark": {inUTF16(binary.LittleEndian, header+"a,1,ü\n"), Options{}, []string{"2 a 1 ü"}},
+		"quotation marks":       {header + `"a ""1""",1,"x, y"` + "\n", Options{}, []string{`2 a "1" 1 x, y`}},
+		"empty lines":           {"\n" + header + "\na,1,x\n\n\nb,2,y\n", Options{}, []string{"4 a 1 x", "7 b 2 y"}},
+		"empty rows":            {header + "a,1,x\n,,\n,,\n", Options{}, []string{"2 a 1 x"}},
+		"a decimal comma": {
+			"reference;amount;destination\na;10,50;x\nb;3;x\n", Options{DecimalComma: true}, []string{"2 a 10.50 x", "3 b 3 x"},
+		},
+		"three decimals, allowed":                 {header + "a,10.500,x\n", Options{Scale: 3}, []string{"2 a 10.500 x"}},
+		"a column ignored":                        {"reference,note,amount,destination\na,b,1,x\n", Options{Ignore: []string{"Note"}}, []string{"2 a 1 x"}},
+		"no last line end, but an expected total": {header + "a,1,x", expected, []string{"2 a 1 x"}},
+		"none": {header, Options{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, err := read(t, c.content, c.options)
+			require.NoError(t, err)
+			assert.Equal(t, c.rows, rows)
+		})
+	}
+}
+
+func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
+	const (
+		invisible = "a line end or another invisible character"
+		formula   = "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
+		unclosed  = "a quotation mark that is not closed, or text after one that is"
+		number    = "amount: not a number such as 10.50"
+	)
+	for row, reason := range map[string]string{
+		"a,1":                             "2 columns, want 3",
+		"a,1,000," + card:                 "4 columns, want 3",
+		",1,x":                            "reference: empty",
+		"a,,x":                            number,
+		"a,1,":                            "destination: empty",
+		"a,0.00,x":                        "amount: not above 0",
+		"a,-1,x":                          "amount: not above 0",
+		`a,"1,5",x`:                       number,
+		"a,1 EUR,x":                       number,
+		"a,10.500,x":                      "amount: 3 decimals, want at most 2",
+		"a,1, x":                          "destination: white space around it",
+		"a,1,4.11111E+15":                 "destination: " + exponent,
+		"1.23457E+11,1,x":                 "reference: " + exponent,
+		"1E+11,1,x":                       "reference: " + exponent,
+		"a,1.23E+05,x":                    "amount: " + exponent,
+		"a,12e3,x":                        "amount: " + exponent,
+		"a,1,\"=\"\"4111\"\"\"":           "destination: " + formula,
+		"a,1,'" + card:                    "destination: " + formula,
+		"'a,1,x":                          "reference: " + formula,
+		`a,1,="4111"`:                     `a quotation mark within a value, such as ="1" of a spreadsheet`,
+		"a,1,\xff":                        "destination: neither UTF-8 nor UTF-16",
+		"a\x00,1,x":                       "reference: " + invisible,
+		"a,1,\u202a+12025550":             "destination: " + invisible,
+		strings.Repeat("a", 256) + ",1,x": "reference: more than 255 bytes",
+		"\"a\"b,1,x":                      unclosed,
+		"\"a\nb\",1,x":                    "reference: " + invisible + "; its quotation marks make one row of lines 2 to 3",
+		"a,1,\"x\nb,2,y\nc,3,\"x":         unclosed + "; its quotation marks make one row of lines 2 to 4",
+	} {
+		t.Run(row, func(t *testing.T) {
+			rows, err := read(t, header+row+"\nz,9,y\n", Options{})
+			require.NoError(t, err)
+			assert.Equal(t, []string{"2: " + reason, fmt.Sprintf("%d z 9 y", 3+strings.Count(row, "\n"))}, rows)
+		})
+	}
+	rows, err := read(t, "reference;amount;destination\na;1.000;x\nb;1.000,50;x\nc;1,0,0;x\n", Options{DecimalComma: true})
+	require.NoError(t, err)
+	for i, row := range rows {
+		assert.Equal(t, fmt.Sprintf("%d: amount: not a number such as 10,50", i+2), row)
+	}
+	rows, err = read(t, inUTF16(binary.LittleEndian, "\ufeff"+header)+"a\x00,\x001\x00,\x00\x00\xd8\n\x00", Options{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"2: destination: neither UTF-8 nor UTF-16"}, rows)
+}
+
+func TestRowsRejectsDuplicates(t *testing.T) {
+	rows, err := read(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"2 a 1 x", "3: amount: not a number such as 10.50", "4: duplicate reference, already in line 2",
+		"5: duplicate reference, already in line 3", "6 c 3 x",
+	}, rows)
+}
+
+func TestRowsRejectsALastRowThatMayBeCutOff(t *testing.T) {
+	total := paymentsvc.MustParseAmount("2")
+	for _, o := range []Options{{}, {ExpectRows: 2}, {ExpectTotal: total}} {
+		rows, err := read(t, header+"a,1,x\nb,1,41", o)
+		require.NoError(t, err)
+		require.Len(t, rows, 2)
+		assert.Contains(t, rows[1], "3: the file ends in this row without a line end")
+	}
+	_, err := read(t, inUTF16(binary.LittleEndian, header+"a,1,x\n")+"b", Options{})
+	assert.ErrorContains(t, err, "within a UTF-16 character")
+}
+
+func TestRowsNeedsTheColumns(t *testing.T) {
+	for content, reason := range map[string]string{
+		"":                                     "the file is empty",
+		"\n\n":                                 "the file is empty",
+		"a,1," + card + "\n":                   "line 1: no names of columns",
+		"reference,amount," + card + "\n":      "line 1: column 3 has no name",
+		"reference,amount,destination,\n":      "line 1: column 4 has no name",
+		"reference,amount,destination,note\n":  `line 1: unknown column "note"`,
+		"\nreference,amount,amount\n":          `line 2: duplicate column "amount"`,
+		"reference,amount\n":                   `line 1: column "destination" is missing`,
+		"reference,\"amount\n":                 "line 1: the names of the columns cannot be read",
+		"sep=\"\nreference,amount,destination": "the separator of the columns is not usable",
+	} {
+		_, err := read(t, content, Options{})
+		require.ErrorContains(t, err, reason)
+		assert.NotContains(t, err.Error(), card)
+	}
+}
+
+func TestRowsEndsWhereReadingFails(t *testing.T) {
+	rows, err := read(t, header+"a,1,x\nb,2,\""+strings.Repeat("y\n", maxRecord/2)+"c,3,z\n", Options{})
+	require.ErrorIs(t, err, errUnfinished)
+	assert.ErrorContains(t, err, "line 3: ")
+	assert.Equal(t, []string{"2 a 1 x"}, rows)
+	_, err = read(t, header+strings.Repeat("y", maxRecord+1), Options{})
+	require.ErrorIs(t, err, errUnfinished)
+
+	broken := io.MultiReader(strings.NewReader(header+"a,1,x\nb,2"), iotest.ErrReader(io.ErrClosedPipe))
+	for row, err := range Rows(broken, Options{}) {
+		if row.Line != 2 {
+			require.ErrorIs(t, err, io.ErrClosedPipe)
+		}
+	}
+}
+
+// TestRowsLosesNoLine covers each line that is not empty by a row that is read or rejected.
+func TestRowsLosesNoLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lines := rapid.SliceOf(rapid.StringOf(rapid.RuneFrom([]rune("ab1.,\" é")))).Draw(t, "lines")
+		end := rapid.SampledFrom([]string{"\n", "\r\n", "\r"}).Draw(t, "end")
+		r, err := newReader(strings.NewReader(strings.ReplaceAll(header, "\n", end)+strings.Join(lines, end)), Options{})
+		require.NoError(t, err)
+		covered := int64(1)
+		for {
+			row, err := r.next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			for line := covered + 1; line < row.Line; line++ {
+				require.Empty(t, strings.Trim(lines[line-2], `,"`), "line %d", line)
+			}
+			require.Greater(t, row.Line, covered)
+			covered = r.lines.count
+		}
+		for line := covered + 1; line < int64(len(lines))+2; line++ {
+			require.Empty(t, strings.Trim(lines[line-2], `,"`), "line %d", line)
+		}
+	})
+}
+
+func TestRowShowsNothingOfTheFile(t *testing.T) {
+	row := Row{Line: 2, Reference: card, Destination: card, Amount: paymentsvc.MustParseAmount("1")}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		assert.NotContains(t, fmt.Sprintf(verb, row)+fmt.Sprintf(verb, []*Row{&row}), card)
+	}
+	_, err := json.Marshal(row)
+	require.ErrorIs(t, err, paymentsvc.ErrSensitive)
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("row", "row", row)
+	assert.Contains(t, log.String(), "line 2")
+	assert.NotContains(t, log.String(), card)
+}
+
+// numbered is a file of any length that takes no memory.
+type numbered struct {
+	left int
+	rest []byte
+}
+
+func (n *numbered) Read(p []byte) (int, error) {
+	if len(n.rest) == 0 {
+		if n.left == 0 {
+			return 0, io.EOF
+		}
+		n.rest = fmt.Appendf(nil, "salary-%08d,10.50,%s\n", n.left, card)
+		n.left--
+	}
+	read := copy(p, n.rest)
+	n.rest = n.rest[read:]
+	return read, nil
+}
+
+func TestRowsKeepsOnlyHashes(t *testing.T) {
+	const rows = 100_000
+	before := heap()
+	n, most := 0, uint64(0)
+	for _, err := range Rows(io.MultiReader(strings.NewReader(header), &numbered{left: rows}), Options{}) {
+		require.NoError(t, err)
+		if n++; n%25_000 == 0 {
+			most = max(most, heap())
+		}
+	}
+	assert.Equal(t, rows, n)
+	assert.Less(t, most, before+rows*60, "bytes on the heap")
+}
+
+// heap returns the bytes on the heap that are in use.
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}

@@ -1,0 +1,158 @@
+package payoutcsv
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxRecord bounds the memory for one row: a quotation mark that is never closed would take in the rest of the file.
+const maxRecord = 1 << 20
+
+var errUnfinished = fmt.Errorf("no row ends within %d bytes, probably because a quotation mark is not closed", maxRecord)
+
+// lines reads a file in UTF-8 or UTF-16 line by line. Whatever ends a line (CR LF, LF or CR), it returns LF.
+type lines struct {
+	scanner *bufio.Scanner
+	rest    []byte // of the line that was read last
+	count   int64  // lines read
+	ended   bool   // the line that was read last has a line end
+	taken   int    // bytes of the current row, without the empty lines before it
+}
+
+func newLines(file io.Reader) (*lines, error) {
+	text, err := decoded(file)
+	if err != nil {
+		return nil, err
+	}
+	l := &lines{scanner: bufio.NewScanner(text)}
+	l.scanner.Buffer(make([]byte, 0, 64<<10), maxRecord)
+	l.scanner.Split(splitLine)
+	return l, nil
+}
+
+// decoded returns the file as UTF-8 without a byte order mark.
+func decoded(file io.Reader) (io.Reader, error) {
+	r := bufio.NewReader(file)
+	begin, err := r.Peek(3)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.Equal(begin, []byte("\ufeff")):
+		_, err = r.Discard(3)
+		return r, err
+	case bytes.HasPrefix(begin, []byte{0xff, 0xfe}):
+		_, err = r.Discard(2)
+		return &utf16Reader{r, binary.LittleEndian}, err
+	case bytes.HasPrefix(begin, []byte{0xfe, 0xff}):
+		_, err = r.Discard(2)
+		return &utf16Reader{r, binary.BigEndian}, err
+	case len(begin) > 1 && begin[0] != 0 && begin[1] == 0: // an ASCII header in UTF-16 without a byte order mark
+		return &utf16Reader{r, binary.LittleEndian}, nil
+	case len(begin) > 1 && begin[0] == 0 && begin[1] != 0:
+		return &utf16Reader{r, binary.BigEndian}, nil
+	}
+	return r, nil
+}
+
+// utf16Reader turns UTF-16 into UTF-8. A unit that is half of a pair becomes U+FFFD, which no row may contain.
+type utf16Reader struct {
+	r     *bufio.Reader
+	order binary.ByteOrder
+}
+
+func (u *utf16Reader) Read(p []byte) (n int, err error) {
+	for n == 0 || len(p)-n >= utf8.UTFMax && u.r.Buffered() >= 4 {
+		c, err := u.unit()
+		if err != nil {
+			return n, err
+		}
+		if utf16.IsSurrogate(c) {
+			if next, err := u.r.Peek(2); err == nil {
+				if pair := utf16.DecodeRune(c, rune(u.order.Uint16(next))); pair != utf8.RuneError {
+					c = pair
+					_, _ = u.r.Discard(2)
+				}
+			}
+		}
+		n += len(utf8.AppendRune(p[:n], c)) - n
+	}
+	return n, nil
+}
+
+func (u *utf16Reader) unit() (rune, error) {
+	var b [2]byte
+	switch _, err := io.ReadFull(u.r, b[:]); {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return 0, errors.New("the file ends within a UTF-16 character: it was cut off")
+	case err != nil:
+		return 0, err
+	}
+	return rune(u.order.Uint16(b[:])), nil
+}
+
+// splitLine is a bufio.SplitFunc whose tokens end in LF, but for a last line without a line end.
+func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	i := bytes.IndexByte(data, '\n')
+	if cr := bytes.IndexByte(data[:max(i, 0)], '\r'); cr >= 0 {
+		i = cr
+	} else if i < 0 {
+		i = bytes.IndexByte(data, '\r')
+	}
+	switch {
+	case i < 0 && (!atEOF || len(data) == 0):
+		return 0, nil, nil
+	case i < 0:
+		return len(data), data, nil
+	case data[i] == '\n':
+		return i + 1, data[:i+1], nil
+	case i+1 == len(data) && !atEOF: // LF may follow
+		return 0, nil, nil
+	}
+	data[i], advance = '\n', i+1
+	if advance < len(data) && data[advance] == '\n' {
+		advance++
+	}
+	return advance, data[:i+1], nil
+}
+
+// advance reads the next line into rest.
+func (l *lines) advance() error {
+	if !l.scanner.Scan() {
+		switch err := l.scanner.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			return errUnfinished
+		case err != nil:
+			return err
+		}
+		return io.EOF
+	}
+	l.rest = l.scanner.Bytes()
+	l.ended = bytes.HasSuffix(l.rest, []byte("\n"))
+	l.count++
+	return nil
+}
+
+// Read returns at most the rest of one line, so that count is exact when package csv returns a row.
+func (l *lines) Read(p []byte) (int, error) {
+	if len(l.rest) == 0 {
+		if err := l.advance(); err != nil {
+			return 0, err
+		}
+		if l.taken > 0 || len(l.rest) > 1 {
+			l.taken += len(l.rest)
+		}
+		if l.taken > maxRecord {
+			return 0, errUnfinished
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+//go:embed pages.html style.css
+var files embed.FS // an embedded file needs a variable of the package
+
+// waitForService is how long a buyer waits for the service's answer. The call goes on.
+const waitForService = 10 * time.Second
+
+// shop is what buyers and the service see.
+type shop struct {
+	*program
+	pages *template.Template
+	limit limiter
+}
+
+// handler serves the shop's pages, the service's notifications, and probes.
+func (s *shop) handler(notifications http.Handler) http.Handler {
+	s.pages = template.Must(template.ParseFS(files, "pages.html"))
+	s.limit.most = s.set.Checkouts
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, s.form("", uuid.New())) })
+	checkout := http.MaxBytesHandler(http.HandlerFunc(s.checkout), 16<<10)
+	mux.Handle("POST /checkout", http.NewCrossOriginProtection().Handler(checkout))
+	mux.HandleFunc("GET /orders/{user_data}", s.order)
+	mux.Handle("/notifications", notifications) // the signature protects it
+	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, files, "style.css")
+	})
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; "+
+			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "no-referrer") // whoever has the address of an order sees it
+		w.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// ready reports whether this process should get requests. Why not is nobody else's business.
+func (s *shop) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.store.Ready(ctx); err != nil {
+		s.log.Warn("not ready", "err", err)
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+// view is a page of the shop.
+type view struct {
+	Title, Say string
+	Types      []paymentsvc.PaymentType // of the form
+	Basket     string
+	Row        *durable.Row // of an order
+	Pay        string       // where the buyer pays, "" where that must not be
+	Refresh    int          // in seconds, 0 for never
+	Demo       bool
+}
+
+func (s *shop) form(problem string, basket uuid.UUID) view {
+	return view{
+		Title: "Checkout", Say: problem, Basket: basket.String(), Demo: s.fake != nil,
+		Types: []paymentsvc.PaymentType{
+			paymentsvc.PaymentTypeCard, paymentsvc.PaymentTypeSBP, paymentsvc.PaymentTypeCrypto, paymentsvc.PaymentTypeMC,
+		},
+	}
+}
+
+func (s *shop) show(w http.ResponseWriter, status int, v view) {
+	var page bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&page, "page", v); err != nil {
+		s.log.Error("a page cannot be rendered", "err", err)
+		http.Error(w, "the page cannot be rendered", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if v.Refresh > 0 {
+		w.Header().Set("Refresh", strconv.Itoa(v.Refresh))
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes())
+}
+
+// checkout starts the payment of a basket, once however often its form is sent. In a shop of yours the amount comes from
+// the basket and never from the form.
+func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
+	amount, err := paymentsvc.ParseAmount(strings.TrimSpace(r.PostFormValue("amount")))
+	by := paymentsvc.PaymentType(r.PostFormValue("type"))
+	basket, invalid := uuid.Parse(r.PostFormValue("basket"))
+	if invalid != nil {
+		basket = uuid.New()
+	}
+	if err != nil || invalid != nil || amount.Sign() <= 0 || !by.Known() {
+		s.show(w, http.StatusUnprocessableEntity, s.form("Enter an amount above 0, such as 10.50.", basket))
+		return
+	}
+	if wait := s.limit.take(clientOf(r), time.Now()); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
+		s.show(w, http.StatusTooManyRequests, s.form("You have ordered very often. Wait a minute.", basket))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), waitForService)
+	defer cancel()
+	row, err := s.store.Pay(ctx, durable.NewPayment{Key: basket.String(), Type: by, Amount: amount})
+	switch {
+	case errors.Is(err, durable.ErrConflict):
+		s.show(w, http.StatusConflict, s.form("This basket is being paid already, with another amount.", uuid.New()))
+	case err != nil:
+		s.log.Error("an order cannot be made", "err", err)
+		s.show(w, http.StatusServiceUnavailable,
+			s.form("Your order cannot be taken at the moment. The same button does not pay twice.", basket))
+	default:
+		w.Header().Set("Location", "/orders/"+row.UserData)
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+// order shows an order. Its address has the user_data, which nobody can guess.
+func (s *shop) order(w http.ResponseWriter, r *http.Request) {
+	if _, err := uuid.Parse(r.PathValue("user_data")); err == nil {
+		filter := durable.Filter{Kind: durable.KindPayment, UserData: []string{r.PathValue("user_data")}, Limit: 1}
+		for row, err := range s.store.Rows(r.Context(), filter) {
+			if err != nil {
+				s.log.Error("an order cannot be read", "err", err)
+				s.show(w, http.StatusServiceUnavailable,
+					view{Title: "Please wait", Say: "Your order cannot be shown at the moment. Do not order again.", Refresh: 10})
+				return
+			}
+			v := orderView(row, time.Now())
+			v.Demo = s.fake != nil
+			s.show(w, http.StatusOK, v)
+			return
+		}
+	}
+	s.show(w, http.StatusNotFound, view{Title: "No such order", Say: "There is nothing at this address."})
+}
+
+// orderView tells a buyer about the order, and calls nothing failed that may have gone through. The page refreshes less
+// often the older the order is.
+func orderView(row durable.Row, now time.Time) view {
+	age := int(now.Sub(row.CreatedAt).Seconds())
+	v := view{Title: "Your order", Row: &row, Refresh: min(max(2, age/5), 60)}
+	if row.Attention != "" && (row.State == durable.StatePending || row.State.Final()) {
+		row.State = durable.StateUnknown // what the service says is contradictory
+		v.Say = "We are looking into your payment and will tell you. Do not pay again."
+		return v
+	}
+	switch row.State {
+	case durable.StateCreated, durable.StateStarting:
+		v.Say = "Your payment is being prepared. Do not order again."
+	case durable.StatePending:
+		v.Say, v.Pay = "Your payment is in progress.", row.RedirectURL
+		if v.Pay == "" { // section 4.2 shows no redirect_url in the answer to a status call
+			v.Say = "Your payment was started, but we do not know where you can pay. Ask us before you order again."
+		}
+	case durable.StateSucceeded:
+		v.Say, v.Refresh = "Your payment has arrived. Thank you.", 0
+	case durable.StateFailed:
+		v.Say, v.Refresh = "Your payment did not go through. You can order again.", 0
+	case durable.StateRejected:
+		v.Say, v.Refresh = "Your payment could not be started, and nothing was paid. You can order again.", 0
+	default:
+		v.Say = "We are finding out whether your payment was started. Do not pay again."
+	}
+	return v
+}
+
+// limiter lets each client do something most times per minute.
+type limiter struct {
+	most  int // 0 is no limit
+	mu    sync.Mutex
+	since time.Time
+	taken map[netip.Prefix]int
+}
+
+// take returns how long a client has to wait, 0 if it may go on.
+func (l *limiter) take(client netip.Prefix, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.since) >= time.Minute {
+		l.since, l.taken = now, map[netip.Prefix]int{}
+	}
+	if l.taken[client]++; l.most == 0 || l.taken[client] <= l.most {
+		return 0
+	}
+	return l.since.Add(time.Minute).Sub(now)
+}
+
+// clientOf is the address that a request came from: that of IPv4, and the network of IPv6. Behind a proxy it is the
+// proxy's, so use the proxy's own limit there, and -checkouts-per-minute 0.
+func clientOf(r *http.Request) netip.Prefix {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	bits := 32
+	if addr = addr.Unmap().WithZone(""); addr.Is6() {
+		bits = 64
+	}
+	network, _ := addr.Prefix(bits)
+	return network
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
+)
+
+const (
+	lookInterval = 200 * time.Millisecond // how often the database is counted
+	lineInterval = 5 * time.Second        // how often the progress is printed
+)
+
+// checkFile reports what a file contains, and whether the balance covers it.
+func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
+	file, err := os.Open(set.Args[0])
+	if err != nil {
+		return exitError, err
+	}
+	defer func() { _ = file.Close() }()
+	report, err := payoutcsv.Check(file, set.File)
+	printRejections(stderr, set.Args[0], report.Rejections, report.Rejected)
+	_, _ = fmt.Fprintf(stdout, "rows       %d\npayouts    %d\nrejected   %d\nduplicates %d\ntotal      %s\n",
+		report.Rows, report.Payouts, report.Rejected, report.Duplicates, report.Total)
+	if err != nil {
+		return exitError, err
+	}
+	balance, err := askBalance(ctx, set, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	enough := balance.PayoutBalance.Cmp(report.Total) >= 0
+	_, _ = fmt.Fprintf(stdout, "balance    %s %s\n", balance.PayoutBalance, balance.Currency)
+	if !enough {
+		_, _ = fmt.Fprintln(stdout, "The balance does not cover the total.")
+	}
+	if report.Rejected > 0 || !enough {
+		return exitReview, nil
+	}
+	return exitDone, nil
+}
+
+// askBalance needs no database.
+func askBalance(ctx context.Context, set *settings, stderr io.Writer) (*paymentsvc.Balance, error) {
+	p := &program{set: set, log: set.logger(stderr)}
+	defer p.Close()
+	if err := p.openService(ctx); err != nil {
+		return nil, err
+	}
+	return p.client.GetBalance(ctx)
+}
+
+func printRejections(out io.Writer, file string, rows []payoutcsv.Row, all int64) {
+	const most = 20
+	for _, row := range rows[:min(len(rows), most)] {
+		_, _ = fmt.Fprintf(out, "%s: %s\n", filepath.Base(file), row)
+	}
+	if more := all - most; more > 0 {
+		_, _ = fmt.Fprintf(out, "and %d more rejected rows\n", more)
+	}
+}
+
+// payFile imports a file and sends its payouts until nothing more can be done, over outages of the database. Other
+// payouts that are due are sent meanwhile, and other processes may share the work.
+func payFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
+	file, err := os.Open(set.Args[0])
+	if err != nil {
+		return exitError, err
+	}
+	defer func() { _ = file.Close() }()
+	p, err := open(ctx, set, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	defer p.Close()
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.store.Run(running)
+		stop() // nobody sends any more
+	}()
+	code, err := p.importAndWait(running, file, stdout, stderr)
+	stop()
+	return code, errors.Join(err, <-ended)
+}
+
+func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stderr io.Writer) (int, error) {
+	name := filepath.Base(file.Name())
+	config := payoutcsv.ImportConfig{DB: p.db, Store: p.store, Name: name, Options: p.set.File}
+	if p.db != p.read { // SQLite
+		config.Pause = 120 * time.Millisecond
+	}
+	last := time.Now()
+	config.Progress = func(r payoutcsv.Result) {
+		if time.Since(last) >= lineInterval {
+			last = time.Now()
+			_, _ = fmt.Fprintf(stderr, "%s: %d of %d payouts imported\n", name, r.Done(), r.Report.Payouts)
+		}
+	}
+	result, err := payoutcsv.Import(ctx, config, file)
+	for errors.Is(err, payoutcsv.ErrDatabase) && ctx.Err() == nil {
+		p.log.Warn("the database does not answer; the import goes on when it does", "err", err)
+		pause(ctx, time.Second)
+		result, err = payoutcsv.Import(ctx, config, file)
+	}
+	printRejections(stderr, name, result.Report.Rejections, result.Report.Rejected)
+	printRejections(stderr, name, result.ConflictRows, result.Conflicts)
+	if err != nil {
+		return exitError, err
+	}
+	_, _ = fmt.Fprintf(stdout, "%s: %d rows: %d new payouts, %d known, %d rejected, %d conflicts, total %s\n", name,
+		result.Report.Rows, result.New, result.Known, result.Report.Rejected, result.Conflicts, result.Report.Total)
+	counts, err := p.wait(ctx, result.Batch, name, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	for _, state := range durable.States() {
+		if n := counts.States[state]; n > 0 {
+			_, _ = fmt.Fprintf(stdout, "%8d %s\n", n, state)
+		}
+	}
+	review := counts.Attention + counts.Held + counts.States[durable.StateCreated] +
+		counts.States[durable.StateRejected] + counts.States[durable.StateFailed]
+	if review+result.Report.Rejected+result.Conflicts > 0 {
+		_, _ = fmt.Fprintln(stdout, "Something needs review: see the operators' page.")
+		return exitReview, nil
+	}
+	return exitDone, nil
+}
+
+// wait returns when every payout of the batch was sent, or cannot be sent before a person acts.
+func (p *program) wait(ctx context.Context, batch, name string, out io.Writer) (durable.Counts, error) {
+	for last := time.Now(); ; pause(ctx, lookInterval) {
+		if ctx.Err() != nil {
+			return durable.Counts{}, ctx.Err()
+		}
+		counts, err := p.store.Counts(ctx, durable.Filter{Kind: durable.KindPayout, Batch: batch})
+		var status durable.Status
+		if err == nil {
+			status, err = p.store.Status(ctx)
+		}
+		print := time.Since(last) >= lineInterval
+		if print {
+			last = time.Now()
+		}
+		if err != nil {
+			if print {
+				p.log.Warn("the database does not answer", "err", err)
+			}
+			continue
+		}
+		waiting, starting := counts.States[durable.StateCreated]-counts.Held, counts.States[durable.StateStarting]
+		switch stopped := status.Paused && status.Until.IsZero(); {
+		case starting == 0 && (waiting <= 0 || stopped):
+			if stopped {
+				_, _ = fmt.Fprintf(out, "%s: paused: %s\n", name, status.Reason)
+			}
+			return counts, nil
+		case print:
+			_, _ = fmt.Fprintf(out, "%s: %d payouts wait%s\n", name, waiting+starting, reasonOf(status))
+		}
+	}
+}
+
+func reasonOf(s durable.Status) string {
+	if !s.Paused {
+		return ""
+	}
+	return fmt.Sprintf("; paused until %s UTC: %s", s.Until.UTC().Format(time.TimeOnly), s.Reason)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// writeResults writes what became of the payouts of a file, or of all.
+func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
+	var filter durable.Filter
+	if len(set.Args) > 0 {
+		file, err := os.Open(set.Args[0])
+		if err != nil {
+			return exitError, err
+		}
+		defer func() { _ = file.Close() }()
+		content := sha256.New()
+		if _, err := io.Copy(content, file); err != nil {
+			return exitError, err
+		}
+		filter.Batch = hex.EncodeToString(content.Sum(nil))
+	}
+	p, err := open(ctx, set, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	defer p.Close()
+	if err := payoutcsv.WriteResults(ctx, stdout, p.store, filter); err != nil {
+		return exitError, err
+	}
+	return exitDone, nil
+}
+
+// hold holds all payouts before anything else runs on a restored database.
+func hold(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
+	p, err := open(ctx, set, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	defer p.Close()
+	generation, err := p.store.HoldPayouts(ctx, "the command line", set.Args[0])
+	if err != nil {
+		return exitError, err
+	}
+	_, _ = fmt.Fprintf(stdout, "held; generation %d: compare and release the payouts on the operators' page\n", generation)
+	return exitDone, nil
+}
+
+// makePayouts writes an example of a file.
+func makePayouts(_ context.Context, set *settings, stdout, _ io.Writer) (int, error) {
+	n, err := strconv.Atoi(set.Args[0])
+	if err == nil {
+		err = writePayouts(stdout, n)
+	}
+	if err != nil {
+		return exitError, err
+	}
+	return exitDone, nil
+}
+
+// writePayouts writes a file of n payouts to public test card numbers and made-up phone numbers.
+func writePayouts(w io.Writer, n int) error {
+	cards := []string{"4111111111111111", "5555555555554444", "378282246310005", "6011111111111117"}
+	rows := csv.NewWriter(w)
+	_ = rows.Write([]string{"reference", "amount", "destination"}) // Error reports it
+	for i := range n {
+		destination := cards[i/2%len(cards)]
+		if i%2 == 1 {
+			destination = fmt.Sprintf("+1202555%04d", 100+i%100)
+		}
+		_ = rows.Write([]string{fmt.Sprintf("salary-%06d", i+1), fmt.Sprintf("%d.%02d", 1+i*37%500, i*13%100), destination})
+	}
+	rows.Flush()
+	return rows.Error()
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// What the fake is set up with. All of it is made up, and none of it is a promise of the service.
+const (
+	demoPartner  = 1001
+	demoProject  = 2002
+	demoSecret   = "the secret of the partner example, which protects nothing"
+	demoScheme   = `hex(timestamp "." body)`
+	demoFields   = "error_code,error_message"
+	demoBalance  = "250000.00"
+	demoSettling = 3 * time.Second // what the fake takes to settle an order
+)
+
+// demo sets what the fake needs, whatever the flags say.
+func (set *settings) demo() (err error) {
+	set.Partner, set.Project, set.Keys = demoPartner, demoProject, []paymentsvc.Secret{demoSecret}
+	set.DecodeError, set.NotFound, err = decoders(demoFields,
+		string(paymentsvctest.ProblemNotFound), string(paymentsvctest.ProblemRepeated))
+	if err == nil {
+		set.Scheme, err = canonical.ParseScheme(demoScheme)
+	}
+	return err
+}
+
+// fakeService is the service, inside this process.
+type fakeService struct {
+	*paymentsvctest.Server
+	log  *slog.Logger
+	seen map[string]time.Time // when the orders in flight were first seen, by order_id
+	paid int
+}
+
+func startFake(set *settings, log *slog.Logger) (*fakeService, error) {
+	server, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: set.Partner, Scheme: set.Scheme,
+		Projects: []paymentsvctest.Project{{
+			ID: set.Project, Secret: set.Keys[0], Balance: paymentsvc.MustParseAmount(demoBalance),
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := server.Listen("127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	if set.DemoFaults > 0 {
+		server.Chaos(paymentsvctest.Chaos{
+			OneIn: set.DemoFaults,
+			Faults: []paymentsvctest.Fault{
+				paymentsvctest.Drop(paymentsvctest.BeforeCommit),
+				paymentsvctest.Drop(paymentsvctest.AfterCommit),
+				paymentsvctest.BadGateway(paymentsvctest.AfterCommit),
+			},
+			NotificationFaults: []paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(1), paymentsvctest.Forged()},
+		})
+	}
+	log.Warn("no -service: a fake inside this process takes the calls; all that it does is made up, and no money moves")
+	return &fakeService{Server: server, log: log, seen: map[string]time.Time{}}, nil
+}
+
+// importDemo queues a few payouts, so that there is something to see with the fake.
+func (p *program) importDemo(ctx context.Context) error {
+	var file bytes.Buffer
+	if err := writePayouts(&file, 40); err != nil {
+		return err
+	}
+	config := payoutcsv.ImportConfig{DB: p.db, Store: p.store, Name: "demo.csv"}
+	_, err := payoutcsv.Import(ctx, config, bytes.NewReader(file.Bytes()))
+	return err
+}
+
+// live settles orders a moment after they were started, and sends the notifications, until ctx is done.
+func (f *fakeService) live(ctx context.Context, notifications string) error {
+	f.SetReceiver(paymentsvctest.ToURL(notifications))
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			for _, order := range f.Orders() {
+				if err := f.settle(order, now); err != nil {
+					f.log.Error("the fake cannot settle an order", "order_id", order.OrderID, "err", err)
+				}
+			}
+			f.Deliver(ctx)
+		}
+	}
+}
+
+// settle ends an order that is old enough: one in twelve fails, and one paid payment in eight is refunded.
+func (f *fakeService) settle(order paymentsvctest.Order, now time.Time) error {
+	if order.Status.Final() {
+		return nil
+	}
+	since, seen := f.seen[order.OrderID]
+	if !seen {
+		f.seen[order.OrderID] = now
+	}
+	if !seen || now.Sub(since) < demoSettling {
+		return nil
+	}
+	delete(f.seen, order.OrderID)
+	status := paymentsvc.StatusSuccess
+	if order.Number%12 == 0 {
+		status = paymentsvc.StatusFailure
+	}
+	if _, err := f.Settle(order.OrderID, status); err != nil {
+		return err
+	}
+	if order.Kind != paymentsvctest.KindPayment || status != paymentsvc.StatusSuccess {
+		return nil
+	}
+	if f.paid++; f.paid%8 != 0 {
+		return nil
+	}
+	_, err := f.Refund(order.OrderID, order.Amount, paymentsvc.StatusSuccess)
+	return err
+}

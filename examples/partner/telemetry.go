@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+// telemetry is the metrics and traces of this process. They contain no secret, no destination, and nothing of a body.
+type telemetry struct {
+	registry *prometheus.Registry
+	meter    metric.Meter
+	tracer   trace.Tracer
+	log      *slog.Logger
+	end      []func(context.Context) error
+
+	attempts, changes, recorded metric.Int64Counter
+	duration                    metric.Float64Histogram
+}
+
+// newTelemetry sends traces by OTLP over HTTP to where OTEL_EXPORTER_OTLP_* says, if traces is set.
+func newTelemetry(ctx context.Context, traces bool, log *slog.Logger) (*telemetry, error) {
+	t := &telemetry{registry: prometheus.NewRegistry(), log: log, tracer: noop.NewTracerProvider().Tracer("")}
+	reader, err := exporter.New(exporter.WithRegisterer(t.registry), exporter.WithoutScopeInfo())
+	if err != nil {
+		return nil, err
+	}
+	about := resource.NewSchemaless(attribute.String("service.name", "partner"))
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(about))
+	t.meter, t.end = meters.Meter("partner"), append(t.end, meters.Shutdown)
+	if traces {
+		spans, err := otlptracehttp.New(ctx)
+		if err != nil {
+			return nil, err
+		}
+		provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans), sdktrace.WithResource(about))
+		t.tracer, t.end = provider.Tracer("partner"), append(t.end, provider.Shutdown)
+	}
+	return t, t.instruments()
+}
+
+func (t *telemetry) instruments() error {
+	errs := make([]error, 4)
+	t.attempts, errs[0] = t.meter.Int64Counter("partner.attempts", metric.WithDescription("Attempts of calls to the service."))
+	t.duration, errs[1] = t.meter.Float64Histogram("partner.attempt.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of an attempt."), metric.WithExplicitBucketBoundaries(.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40))
+	t.changes, errs[2] = t.meter.Int64Counter("partner.changes", metric.WithDescription("Rows that moved to another state."))
+	t.recorded, errs[3] = t.meter.Int64Counter("partner.rounds", metric.WithDescription("Round trips that record outcomes and claim rows."))
+	return errors.Join(errs...)
+}
+
+// OnAttempt is for paymentsvc.Config.
+func (t *telemetry) OnAttempt(ctx context.Context, a paymentsvc.Attempt) {
+	status := "none"
+	if a.HTTPStatus >= 100 && a.HTTPStatus < 600 {
+		status = strconv.Itoa(a.HTTPStatus/100) + "xx"
+	}
+	endpoint := metric.WithAttributes(attribute.String("endpoint", a.Endpoint), attribute.String("outcome", a.Result()))
+	t.attempts.Add(ctx, 1, endpoint, metric.WithAttributes(attribute.String("http_status", status)))
+	t.duration.Record(ctx, a.Duration.Seconds(), endpoint)
+}
+
+// Hooks are for durable.Config.
+func (t *telemetry) Hooks() durable.Hooks {
+	return durable.Hooks{
+		Call: func(ctx context.Context, c durable.Call) {
+			end := time.Now()
+			_, span := t.tracer.Start(ctx, c.Endpoint, trace.WithTimestamp(end.Add(-c.Duration)), trace.WithSpanKind(trace.SpanKindClient))
+			if c.Err != nil {
+				span.SetAttributes(attribute.String("outcome", c.Outcome.String()))
+				span.SetStatus(codes.Error, c.Err.Error()) // which contains nothing of a body
+			}
+			span.End(trace.WithTimestamp(end))
+		},
+		Change: func(ctx context.Context, kind durable.Kind, from, to durable.State) {
+			t.changes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", string(kind)),
+				attribute.String("from", string(from)), attribute.String("to", string(to))))
+		},
+		Round: func(ctx context.Context, r durable.Round) {
+			t.recorded.Add(ctx, 1, metric.WithAttributes(attribute.Bool("failed", r.Err != nil)))
+		},
+		Pause: func(_ context.Context, reason string) { t.log.Error("paused: this needs a person", "reason", reason) },
+	}
+}
+
+// Watch adds gauges of what is in the database: rows by state, those that need review, and whether sending is paused.
+// A count that fails leaves its gauge out, which an alert can tell from 0.
+func (t *telemetry) Watch(store *durable.Store) error {
+	errs := make([]error, 4)
+	gauge := func(i int, name, description string) (g metric.Int64ObservableGauge) {
+		g, errs[i] = t.meter.Int64ObservableGauge(name, metric.WithDescription(description))
+		return g
+	}
+	rows := gauge(0, "partner.rows", "Rows by kind and state, counted up to 10000.")
+	review := gauge(1, "partner.review", "Rows that need review, and payouts that are held.")
+	paused := gauge(2, "partner.paused", "1 while nothing is sent.")
+	_, errs[3] = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		for _, kind := range []durable.Kind{durable.KindPayment, durable.KindPayout} {
+			counts, err := store.Counts(ctx, durable.Filter{Kind: kind})
+			if err != nil {
+				t.log.Warn("the rows cannot be counted", "err", err)
+				return nil
+			}
+			of := attribute.String("kind", string(kind))
+			for _, state := range durable.States() {
+				o.ObserveInt64(rows, counts.States[state], metric.WithAttributes(of, attribute.String("state", string(state))))
+			}
+			o.ObserveInt64(review, counts.Attention+counts.Held, metric.WithAttributes(of))
+		}
+		status, err := store.Status(ctx)
+		if err == nil {
+			o.ObserveInt64(paused, int64(slices.Index([]bool{false, true}, status.Paused)))
+		}
+		return nil
+	}, rows, review, paused)
+	return errors.Join(errs...)
+}
+
+// Handler serves the metrics to Prometheus.
+func (t *telemetry) Handler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
+}
+
+// Close sends what was not sent yet.
+func (t *telemetry) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, end := range t.end {
+		if err := end(ctx); err != nil {
+			t.log.Warn("not all telemetry was sent", "err", err)
+		}
+	}
+}
