@@ -45,4 +45,5 @@ func Example() {
 		return tx.Commit()
 	}
 	_ = work // it needs a PostgreSQL server
+	// Output:
 }

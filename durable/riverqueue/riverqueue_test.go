@@ -110,7 +110,7 @@ func (p *process) add(t *testing.T, from, to int) {
 	t.Helper()
 	tx, err := p.db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	for i := from; i < to; i++ {
 		_, err := p.store.QueuePayouts(t.Context(), tx, durable.NewPayout{
 			Reference: fmt.Sprint("a", i), Amount: paymentsvc.MustParseAmount("10.50"), Destination: "4111111111111111",
