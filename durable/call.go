@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,7 +16,7 @@ import (
 const (
 	// longestWait is the longest Retry-After that is believed.
 	longestWait = 15 * time.Minute
-	// manyClaims is how often a row is refused as the caller is before a person is told. It is retried, but rarely.
+	// manyClaims is how many claims may end in a rejection of the caller before a person is told. Retries go on, rarely.
 	manyClaims = 10
 	// longestRecord is how long the database may be away before an outcome is left to the lease.
 	longestRecord = 10 * time.Minute
@@ -118,7 +119,7 @@ func shown(err error) error {
 	return fmt.Errorf("durable: an error of type %T", err)
 }
 
-// judge says what follows from the error of a start.
+// judge returns what follows from the error of a start.
 func (s *Store) judge(j job, err error) verdict {
 	failure, ok := errors.AsType[*paymentsvc.Error](err)
 	if !ok {
@@ -192,7 +193,9 @@ func (s *Store) record(ctx context.Context, j job, v verdict) {
 		}
 		if errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) {
 			log.WarnContext(ctx, "durable: known otherwise meanwhile")
-			return
+			if err = s.onlyConsequences(ctx, j, v); err == nil {
+				return
+			}
 		}
 		longest := longestRecord
 		if s.stopped() {
@@ -223,6 +226,22 @@ func (s *Store) settle(ctx context.Context, j job, v verdict) error {
 		if j.kind == KindPayout {
 			paused, err = tx.consequences(ctx, j, v, r)
 		}
+		return err
+	})
+	if err == nil && paused != "" {
+		s.paused(ctx, paused)
+	}
+	return err
+}
+
+// onlyConsequences applies what follows for all other rows from the call of a row that has changed meanwhile.
+func (s *Store) onlyConsequences(ctx context.Context, j job, v verdict) error {
+	if j.kind != KindPayout {
+		return nil
+	}
+	paused := ""
+	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		paused, err = (&transaction{Tx: tx, s: s}).consequences(ctx, j, v, &row{Row: Row{UserData: j.userData}})
 		return err
 	})
 	if err == nil && paused != "" {

@@ -58,7 +58,7 @@ func (s *Store) Drained(ctx context.Context) error {
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	var st Status
 	var paused, until, hold, now int64
-	err := s.read.QueryRowContext(ctx, s.sql.Replace(`SELECT paused, pause_until, pause_reason, paused_by, hold,
+	err := s.read.QueryRowContext(s.unbroken(ctx), s.sql.Replace(`SELECT paused, pause_until, pause_reason, paused_by, hold,
 		hold_reason, held_by, generation, run_code, run_length, {now},
 		(SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`)).
 		Scan(&paused, &until, &st.Reason, &st.By, &hold, &st.HoldReason, &st.HoldBy, &st.Generation, &st.RefusalCode,
@@ -91,7 +91,7 @@ func (s *Store) hold(ctx context.Context, tx *sql.Tx, by, reason string) (genera
 		held_by = $1, hold_reason = $2 RETURNING generation`), storable(by), storable(reason)).Scan(&generation); err != nil {
 		return 0, err
 	}
-	_, err = s.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', doubted = 1, due_at = {now}, updated_at = {now},
+	_, err = s.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', doubted = 1, refusal = '', due_at = {now}, updated_at = {now},
 		version = version + 1 WHERE kind = 'payment' AND state = 'created'`)
 	return generation, err
 }
@@ -214,7 +214,11 @@ func (tx *transaction) consequences(ctx context.Context, j job, v verdict, r *ro
 		}
 		return v.reason, err
 	case pauseNone:
-		return "", nil
+		if j.probe { // it says nothing of the service, so the next row is tried
+			_, err = tx.s.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = ''
+				WHERE paused = 0 AND probe = $1`, j.token)
+		}
+		return "", err
 	}
 	tx.s.answering()
 	// What began before a pause neither ends nor lengthens it.
@@ -302,7 +306,7 @@ func (s *Store) probe(ctx context.Context, w *worker) {
 	defer s.mu.Unlock()
 	w.flying--
 	if err != nil { // it may have been committed
-		s.doubts = append(s.doubts[max(0, len(s.doubts)-maxDoubts):], token)
+		s.doubts = append(s.doubts, token)
 		s.calls.Go(func() { s.giveBack(ctx, token, 1) })
 		w.tell()
 		return

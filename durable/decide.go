@@ -102,7 +102,7 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	})
 }
 
-// decide changes r to what d says, if its state allows that.
+// decide applies d to r, if its state allows that.
 func (tx *transaction) decide(ctx context.Context, r *row, d Decision) error {
 	if !d.Kind.Allowed(r.Row) || d.Kind == DecideAgain && r.orderIDTaken {
 		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)

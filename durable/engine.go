@@ -243,7 +243,7 @@ func (s *Store) failed(ctx context.Context, a asking, w *worker, err error) {
 			slots += o.Slot // if the round was committed, it claimed for these slots too
 			s.used += o.Slot
 		}
-		s.doubts = append(s.doubts[max(0, len(s.doubts)-maxDoubts):], a.token)
+		s.doubts = append(s.doubts, a.token)
 		s.calls.Go(func() { s.giveBack(ctx, a.token, slots) })
 	}
 	for _, o := range a.outcomes {
@@ -259,7 +259,14 @@ func (s *Store) failed(ctx context.Context, a asking, w *worker, err error) {
 	s.c.Log.ErrorContext(ctx, "durable: round failed", "error", err.Error())
 }
 
-// maxDoubts bounds the tokens that are remembered.
+// doubt remembers a claim of which it is not known whether it was committed.
+func (s *Store) doubt(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doubts = append(s.doubts, token)
+}
+
+// maxDoubts is how many claims in doubt are remembered, the newest: older ones have run out.
 const maxDoubts = 1000
 
 const giveBack = `UPDATE durable_rows SET state = 'created', due_at = {now}, updated_at = {now}, version = version + 1
@@ -267,6 +274,7 @@ const giveBack = `UPDATE durable_rows SET state = 'created', due_at = {now}, upd
 
 // giveBack returns the rows of a claim that may have been committed and of which no call has begun, and then its slots.
 func (s *Store) giveBack(ctx context.Context, token string, slots int) {
+	ctx = context.WithoutCancel(ctx)
 	for n := 0; ; n++ {
 		_, err := s.write(ctx, giveBack+s.each("$1"), list([]string{token}))
 		if err == nil || s.stopped() && n > 3 {

@@ -90,7 +90,7 @@ type service struct {
 	calls   int
 	before  func(n int, userData string) error // an error instead of the start of call n, from 1
 	after   func(n int, userData string) error // an error after it
-	absent  bool                               // StatusPayment does not find anything
+	foreign bool                               // StatusPayment answers with another payment
 }
 
 func (f *service) start(userData string) (string, error) {
@@ -132,7 +132,10 @@ func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentReq
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	orders := f.started[r.UserData]
-	if f.absent || len(orders) == 0 {
+	if f.foreign {
+		return &paymentsvc.StatusResponse{UserData: "another", OrderID: "another's"}, nil
+	}
+	if len(orders) == 0 {
 		return nil, errNotFound
 	}
 	return &paymentsvc.StatusResponse{UserData: r.UserData, OrderID: orders[0]}, nil
@@ -247,7 +250,7 @@ func payouts(prefix string, n int) []NewPayout {
 func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	tx, err := s.db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	queued, err := s.QueuePayouts(t.Context(), tx, p...)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())

@@ -55,7 +55,7 @@ func (s *Store) page(ctx context.Context, f Filter, size int) ([]Row, error) {
 	if f.State != "" {
 		states = []State{f.State}
 	}
-	var parts []string
+	parts := make([]string, 0, len(kinds)*len(states))
 	var args []any
 	for _, k := range kinds {
 		for _, state := range states {

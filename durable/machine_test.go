@@ -41,7 +41,6 @@ type machine struct {
 	flights   []*flight
 	status    paymentsvc.StatusName
 	notified  map[paymentsvc.StatusName]bool
-	decided   map[State]bool
 	final     State
 }
 
@@ -149,7 +148,7 @@ func (m *machine) sweep(*rapid.T) {
 	m.ok(p.returnDoubts(m.ctx))
 }
 
-func (m *machine) ask(*rapid.T) { m.ok(m.any().Store.ask(m.ctx)) }
+func (m *machine) ask(*rapid.T) { m.ok(m.any().ask(m.ctx)) }
 
 // resume ends the pauses that refusals have made.
 func (m *machine) resume(*rapid.T) { m.ok(m.any().Resume(m.ctx, "person")) }

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,6 +26,7 @@ type Store struct {
 	watched  watch
 
 	troubles atomic.Int64 // payouts in a row that were not answered
+	lateAt   atomic.Int64 // when applyLate was called
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL
 	moved                 string // SQL condition: they are not those of the control row
@@ -58,7 +60,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	if err := checkVersion(ctx, db); err != nil {
 		return nil, err
 	}
-	if err := s.checkDatabase(ctx); err != nil && (!c.AllowUnsafeDatabase || dialect == "") {
+	if err := s.checkDatabase(ctx); err != nil && (!c.AllowUnsafeDatabase || !errors.Is(err, ErrUnsafeDatabase)) {
 		return nil, err
 	}
 	if err := s.belong(ctx); err != nil {

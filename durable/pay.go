@@ -40,7 +40,8 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	if err != nil { // it may have been committed all the same, and nothing is called
 		go func() {
 			defer s.calls.Done()
-			s.giveBack(ctx, j.token, 0)
+			s.doubt(j.token)
+			_ = s.returnDoubts(context.WithoutCancel(ctx))
 		}()
 		return Row{}, fmt.Errorf("durable: pay: %w", err)
 	}
@@ -228,7 +229,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, rows []newRow, queued []
 		return err
 	}, `INSERT INTO durable_rows (kind, user_data, reference, type, amount, destination, batch, line, generation, state,
 			due_at, created_at, updated_at)
-		SELECT $2, u, NULLIF(r, ''), t, a, d, b, l, `+generation+`, 'created', now, now, now
+		SELECT $2, u, NULLIF(r, ''), t, a, d, b, l, `+generation+`, 'created', now, now AS created_at, now AS updated_at
 		FROM (`+from+`) AS v, (SELECT {now} AS now) AS t WHERE TRUE ON CONFLICT DO NOTHING RETURNING user_data`,
 		string(values), string(rows[0].Kind))
 	if err != nil {

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"fmt"
 	"strings"
 	"time"
@@ -58,56 +59,8 @@ type claimed struct {
 	claims          int64
 }
 
-// roundPostgres is a round in one statement. A row that cannot go the fast way is left out by the WHERE of "outcomes".
-// The limits are in the text, since PostgreSQL plans with them.
-const roundPostgres = `
-WITH control AS MATERIALIZED (
-	SELECT generation, paused = 1 OR pause_until > {now} AS paused,
-		paused = 0 AND pause_until BETWEEN 1 AND {now} AS elapsed, {moved} AS moved,
-		CAST($3 AS TEXT) <> '' AND NOT EXISTS (SELECT 1 FROM durable_rows
-			WHERE user_data = $3 AND (token = $4 OR claims > $5)) AS lost
-	FROM durable_control),
-go AS MATERIALIZED (SELECT NOT (paused OR elapsed OR moved OR lost) AS go FROM control),
-outcomes AS MATERIALIZED (
-	SELECT r.user_data, o.t, o.o, o.r, o.s
-	FROM json_to_recordset(CAST($1 AS TEXT)::JSON) AS o(u TEXT, t TEXT, o TEXT, r TEXT, s BIGINT)
-	JOIN durable_rows AS r ON r.user_data = o.u
-	WHERE r.state = 'starting' AND r.token = o.t AND r.order_id IS NULL AND r.order_id_taken = 0
-		AND NOT EXISTS (SELECT 1 FROM durable_rows AS x WHERE x.kind = r.kind AND x.order_id = o.o)
-		AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.order_id = o.o AND n.matched = 0)
-	FOR UPDATE OF r SKIP LOCKED),
-recorded AS (
-	UPDATE durable_rows AS r SET state = 'pending', order_id = o.o, redirect_url = o.r, refusal = '', attention = '',
-		updated_at = {now}, version = version + 1
-	FROM outcomes AS o WHERE r.user_data = o.user_data AND r.state = 'starting' AND r.token = o.t
-	RETURNING r.user_data, r.kind, o.s),
-reset AS (
-	UPDATE durable_control SET run_code = '', run_length = 0, run_rows = '[]'
-	WHERE run_length > 0 AND EXISTS (SELECT 1 FROM recorded WHERE kind = 'payout')),
-payments AS MATERIALIZED (
-	SELECT user_data FROM durable_rows
-	WHERE (SELECT go FROM go) AND kind = 'payment' AND state = 'created' AND due_at <= {now}
-	ORDER BY due_at, user_data LIMIT {payments} FOR UPDATE SKIP LOCKED),
-payouts AS MATERIALIZED (
-	SELECT user_data FROM durable_rows
-	WHERE (SELECT go FROM go) AND kind = 'payout' AND state = 'created' AND due_at <= {now}
-		AND generation = (SELECT generation FROM control)
-	ORDER BY due_at, user_data LIMIT {most} FOR UPDATE SKIP LOCKED),
-due AS MATERIALIZED (
-	SELECT user_data, row_number() OVER () AS n FROM (
-		SELECT user_data FROM payments UNION ALL SELECT user_data FROM payouts) AS d),
-claimed AS (
-	UPDATE durable_rows AS r SET state = 'starting', token = $2, claims = claims + 1, claimed_at = {now},
-		due_at = {now} + $6, refusal = '', updated_at = {now}, version = version + 1
-	FROM due WHERE r.user_data = due.user_data AND r.state = 'created'
-		AND due.n <= {free} + (SELECT COALESCE(SUM(s), 0) FROM recorded)
-	RETURNING r.user_data, r.kind, r.type, r.amount, r.destination, r.claims)
-SELECT 'claimed', user_data, kind, type, amount, destination, claims FROM claimed
-UNION ALL SELECT 'recorded', user_data, '', '', '', '', 0 FROM recorded
-UNION ALL SELECT DISTINCT 'waiting', order_id, '', '', '', '', 0::BIGINT FROM durable_notifications
-	WHERE matched = 0 AND order_id IN (SELECT json_array_elements_text(CAST($7 AS TEXT)::JSON))
-UNION ALL SELECT 'control', '', '', '', '', '', CASE WHEN moved THEN 8 WHEN lost THEN 4 WHEN paused THEN 1
-	WHEN elapsed THEN 2 ELSE 0 END FROM control`
+//go:embed round.sql
+var roundPostgres string
 
 // round records outcomes and claims rows, in one commit. On an error, what it did is not known.
 func (s *Store) round(ctx context.Context, a asking) (answer, error) {
@@ -145,14 +98,14 @@ func (s *Store) round(ctx context.Context, a asking) (answer, error) {
 
 func (a asking) args(last claimed, lease time.Duration) []any {
 	return []any{
-		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders),
+		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders), a.free,
 	}
 }
 
 func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
 	got := answer{recorded: map[string]bool{}}
 	query := strings.NewReplacer("{payments}", fmt.Sprint(a.payments), "{most}", fmt.Sprint(a.most),
-		"{free}", fmt.Sprint(a.free), "{moved}", s.moved).Replace(roundPostgres)
+		"{moved}", s.moved).Replace(roundPostgres)
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
 		var tag string
 		var j job
@@ -213,7 +166,7 @@ const outcomesSQLite = `UPDATE durable_rows SET state = 'pending', order_id = o.
 const claimSQLite = `UPDATE durable_rows SET state = 'starting', token = $1, claims = claims + 1, claimed_at = {now},
 	due_at = {now} + $2, refusal = '', updated_at = {now}, version = version + 1
 	WHERE state = 'created' AND user_data IN (
-		SELECT user_data FROM durable_rows
+		SELECT user_data FROM durable_rows INDEXED BY durable_{kind}s_due
 		WHERE kind = '{kind}' AND state = 'created' AND due_at <= {now} AND generation = $3
 		ORDER BY due_at, user_data LIMIT $4)
 	RETURNING user_data, kind, type, amount, destination, claims`
@@ -293,7 +246,7 @@ func (s *Store) claimSQLite(ctx context.Context, tx *sql.Tx, a asking, generatio
 			err := rows.Scan(&j.userData, &j.kind, &j.paymentType, &j.amount, &j.destination, &j.claims)
 			got.jobs = append(got.jobs, j)
 			return err
-		}, strings.Replace(claimSQLite, "{kind}", string(k), 1), a.token, s.c.Lease.Milliseconds(), generation, limit)
+		}, strings.ReplaceAll(claimSQLite, "{kind}", string(k)), a.token, s.c.Lease.Milliseconds(), generation, limit)
 	}
 	if err := claim(KindPayment, 0, min(most, a.payments)); err != nil {
 		return err

@@ -63,7 +63,13 @@ func TestRoundsLeaveOutWhatGoesAlone(t *testing.T) {
 		assert.Equal(t, map[string]bool{outcomes[0].UserData: true}, got.recorded)
 		assert.Len(t, got.jobs, 2, "one slot was free, and the outcome freed one")
 
-		require.NoError(t, s.settle(t.Context(), job{userData: outcomes[2].UserData, token: "T"}, verdict{is: factStarted, orderID: "order2"}))
+		_, err = db.ExecContext(t.Context(), `UPDATE durable_control SET run_length = 3`)
+		require.NoError(t, err)
+		late := job{userData: outcomes[2].UserData, kind: KindPayout, token: "T"}
+		require.NoError(t, s.settle(t.Context(), late, verdict{is: factStarted, orderID: "order2"}))
+		status, err := s.Status(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, status.RefusalRun, "a success ends a run of refusals")
 		assert.Equal(t, StateSucceeded, get(t, s, outcomes[2].UserData).State, "its notification had waited")
 		require.NoError(t, s.settle(t.Context(), job{userData: outcomes[1].UserData, token: "T"}, verdict{is: factStarted, orderID: "order0"}))
 		r := get(t, s, outcomes[1].UserData)
@@ -157,9 +163,13 @@ func TestClaimInDoubtIsReturned(t *testing.T) {
 		n, err := s.Turn(t.Context(), Limit{})
 		require.NoError(t, err)
 		assert.Equal(t, 5, n)
-		// What was called under another token is not returned.
+		// What was called under another token is not returned, nor what is no longer starting.
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StatePending: 5}, count(t, s, KindPayout))
+		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'unknown', token = '`+a.token+`'`)
+		require.NoError(t, err)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StateUnknown: 5}, count(t, s, KindPayout))
 	})
 }
 
@@ -198,6 +208,34 @@ func TestLeaseEndsByTwoClocks(t *testing.T) {
 		assert.Equal(t, StateUnknown, get(t, s, got.jobs[0].userData).State)
 		n, _ := f.starts()
 		assert.Zero(t, n)
+	})
+}
+
+// "No such payment" is believed only when both clocks say that the grace is over.
+func TestGraceEndsByTwoClocks(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		base := time.Now().Add(time.Hour)
+		owner, asker := &clocks{process: base}, &clocks{process: base.Add(3 * time.Minute)}
+		s := openShimmed(t, db, Config{Service: f}, owner)
+		other := openShimmed(t, db, Config{Service: f}, asker)
+		setClock(t, db, base)
+		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		ask := func(database time.Duration, want State) {
+			t.Helper()
+			setClock(t, db, base.Add(database))
+			require.NoError(t, other.ask(t.Context()))
+			assert.Equal(t, want, get(t, s, r.UserData).State)
+		}
+		ask(10*time.Minute, StateUnknown)
+		asker.Add(s.c.Grace - time.Second)
+		ask(11*time.Minute, StateUnknown)
+		asker.Add(2 * time.Second)
+		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET due_at = 0`)
+		require.NoError(t, err)
+		ask(time.Second, StateUnknown)
+		ask(12*time.Minute, StateCreated)
 	})
 }
 

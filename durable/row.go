@@ -10,13 +10,13 @@ import (
 )
 
 // row is a Row as it is being changed in a transaction. Its methods are the state machine: each changes r by what has
-// become known, and returns ErrChanged if that says nothing about r any more.
+// become known, and returns ErrChanged if that no longer applies to r.
 type row struct {
 	Row
 	token       string
 	generation  int64
 	destination string
-	// orderIDTaken says that the service gave r an order_id of another row: so the service has it, under whichever.
+	// orderIDTaken reports whether the service returned another row's order_id for r: so it has r, under some order_id.
 	orderIDTaken bool
 
 	before State         // the state as loaded

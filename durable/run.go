@@ -13,8 +13,8 @@ import (
 // is away. It may be called once.
 func (s *Store) Run(ctx context.Context) error {
 	w := &worker{ctx: ctx, left: -1, rounds: make(chan struct{}, 1)}
-	if err := s.employ(w); err != nil {
-		return err
+	if !s.employ(w) {
+		return errBusy
 	}
 	sweeps := make(chan struct{})
 	go func() {
@@ -44,15 +44,15 @@ func (s *Store) Run(ctx context.Context) error {
 
 var errBusy = errors.New("durable: Run was called twice, or after a Turn that still works")
 
-// employ makes w the worker.
-func (s *Store) employ(w *worker) error {
+// employ makes w the worker, unless there is one.
+func (s *Store) employ(w *worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.worker != nil || s.closed {
-		return errBusy
+		return false
 	}
 	s.worker = w
-	return nil
+	return true
 }
 
 // Turn sends what is due within l, and returns the number of calls made when their outcomes are recorded. It returns 0
@@ -68,7 +68,7 @@ func (s *Store) Turn(ctx context.Context, l Limit) (done int, err error) {
 	if l.Rows > 0 {
 		w.left = l.Rows
 	}
-	if s.employ(w) != nil {
+	if !s.employ(w) {
 		return 0, nil
 	}
 	defer func() {
@@ -126,11 +126,11 @@ func (s *Store) why(ctx context.Context, result workerResult) error {
 		return fmt.Errorf("durable: turn: %w", result.err)
 	case result.paused:
 		return ErrPaused
-	case !result.empty || ctx.Err() != nil:
+	case !result.empty:
 		return nil
 	}
 	var held bool
-	if err := s.one(ctx, `SELECT EXISTS (SELECT 1 FROM durable_rows WHERE kind = 'payout'
+	if err := s.one(context.WithoutCancel(ctx), `SELECT EXISTS (SELECT 1 FROM durable_rows WHERE kind = 'payout'
 		AND state = 'created' AND generation < (SELECT generation FROM durable_control))`).Scan(&held); err != nil {
 		return fmt.Errorf("durable: turn: %w", err)
 	}

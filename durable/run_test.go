@@ -2,6 +2,10 @@ package durable
 
 import (
 	"context"
+	"database/sql"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +29,72 @@ func TestTurnSendsEachPayoutOnce(t *testing.T) {
 		n, different := f.starts()
 		assert.Equal(t, []int{101, 101}, []int{n, different})
 		assert.Equal(t, map[State]int64{StatePending: 101}, count(t, s, KindPayout))
+	})
+}
+
+// Processes, notifications that come before, between and after the outcomes, and faults, all at once.
+func TestRunManyAtOnce(t *testing.T) {
+	const rows = 300
+	each(t, func(t *testing.T, db database) {
+		var changes atomic.Int64
+		told := make(chan string, 2*rows)
+		f := &service{}
+		f.before = func(n int, _ string) error {
+			if n%10 == 5 {
+				return notSent()
+			}
+			return nil
+		}
+		f.after = func(n int, userData string) error {
+			told <- userData + "/1"
+			if n%10 == 0 {
+				return unanswered("")
+			}
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var wg sync.WaitGroup
+		var stores []*Store
+		for range 3 {
+			s := openStore(t, db, Config{Service: f, OnChange: func(context.Context, *sql.Tx, Event) error {
+				changes.Add(1)
+				return nil
+			}})
+			stores = append(stores, s)
+		}
+		queue(t, stores[0], payouts("a", rows)...)
+		for i, s := range stores {
+			wg.Go(func() { assert.NoError(t, s.Run(ctx)) })
+			wg.Go(func() {
+				for {
+					select {
+					case order := <-told:
+						n := notice(paymentsvc.EventPayoutStatusChanged, "", order, paymentsvc.StatusSuccess)
+						if strings.ContainsAny(order[:1], "01234567") { // half of them tell the user_data
+							n.UserData = order[:len(order)-2]
+						}
+						assert.NoError(t, stores[(i+1)%3].Notified(context.WithoutCancel(ctx), n))
+					case <-ctx.Done():
+						return
+					}
+				}
+			})
+		}
+		require.Eventually(t, func() bool {
+			c := count(t, stores[0], KindPayout)
+			return c[StateSucceeded]+c[StateUnknown] == rows
+		}, time.Minute, 20*time.Millisecond)
+		require.Eventually(t, func() bool { // what waited for its row
+			var waits int
+			err := db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`).Scan(&waits)
+			return err == nil && waits == 0
+		}, time.Minute, 20*time.Millisecond)
+		cancel()
+		wg.Wait()
+		n, different := f.starts()
+		assert.Equal(t, []int{rows, rows}, []int{n, different})
+		assert.Equal(t, changes.Load(), count(t, stores[0], KindPayout)[StateSucceeded])
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,12 @@ import (
 const (
 	// sweepRows is how many rows of a kind one sweep works on.
 	sweepRows = 200
-	// concurrency is how many questions a sweep asks at once.
+	// concurrency is how many rows a sweep polls the service for at once. After sweepTime it polls for no more: a service
+	// that hangs must not hold up everything else.
 	concurrency = 4
+	sweepTime   = 10 * time.Second
+	// lateEvery is how often notifications are looked through that a dead process may have left.
+	lateEvery = 30 * time.Second
 )
 
 // watch is how long this process has seen a row with a claim, by its own stopwatch.
@@ -60,13 +65,19 @@ func (w *watch) forget(before time.Time) {
 func (s *Store) Sweep(ctx context.Context) error {
 	s.watched.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, slowest)))
 	s.seePayments(ctx)
-	return errors.Join(s.returnDoubts(ctx), s.endLeases(ctx), s.giveUp(ctx), s.applyLate(ctx), s.repeatEvents(ctx), s.ask(ctx))
+	err := errors.Join(s.returnDoubts(ctx), s.endLeases(ctx), s.giveUp(ctx))
+	// Notifications of what is not in this database wait forever, so this looks through many now and then.
+	if last, now := s.lateAt.Load(), s.now().UnixMilli(); now-last > lateEvery.Milliseconds() && s.lateAt.CompareAndSwap(last, now) {
+		err = errors.Join(err, s.applyLate(ctx))
+	}
+	return errors.Join(err, s.repeatEvents(ctx), s.ask(ctx))
 }
 
 // returnDoubts returns claims whose commits came late.
 func (s *Store) returnDoubts(ctx context.Context) error {
 	s.mu.Lock()
-	tokens := append([]string{}, s.doubts...)
+	s.doubts = slices.Clone(s.doubts[max(0, len(s.doubts)-maxDoubts):])
+	tokens := slices.Clone(s.doubts)
 	s.mu.Unlock()
 	if len(tokens) == 0 {
 		return nil
@@ -204,21 +215,22 @@ func (s *Store) repeat(ctx context.Context, id, userData, from, to, refund strin
 }
 
 const (
-	// askedInVain is how many questions without an answer call for a person. Questions go on, at last every slowest.
+	// askedInVain is how many polls without an answer call for a person. Polling goes on, in the end every slowest.
 	askedInVain = 8
 	slowest     = 10 * time.Minute
 )
 
-// question is an unknown row that the service is asked for.
+// question is an unknown row that the service is polled for.
 type question struct {
 	*row
 	now int64
 }
 
-// ask asks the service for unknown rows that are due: payments by user_data, payouts by order_id. That it was asked is
-// committed first, so that of several processes one asks.
+// ask polls the service for unknown rows that are due: payments by user_data, payouts by order_id. It commits the next
+// due time first, so that only one of several processes polls.
 func (s *Store) ask(ctx context.Context) error {
 	var questions []question
+	begun := s.now()
 	writing, cancel := s.writing(ctx)
 	defer cancel()
 	err := s.query(writing, s.db, func(rows *sql.Rows) error {
@@ -244,7 +256,7 @@ func (s *Store) ask(ctx context.Context) error {
 	slots := make(chan struct{}, concurrency)
 	for _, q := range questions {
 		slots <- struct{}{}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || s.now().Sub(begun) > sweepTime { // the others are due again later
 			break
 		}
 		wg.Go(func() {
@@ -260,7 +272,7 @@ func (s *Store) ask(ctx context.Context) error {
 	return err
 }
 
-// askFor asks for one row. The answer has no status, so a row that is found is pending: its notification ends it.
+// askFor polls for one row. The answer has no status, so a row that is found is pending: its notification ends it.
 func (s *Store) askFor(ctx context.Context, q question) error {
 	// Before the question, so that what it finds is true of a time after the grace.
 	seen := s.watched.since(q.UserData, q.token, s.now())

@@ -31,7 +31,7 @@ const columns = `kind, user_data, COALESCE(reference, ''), type, amount, state, 
 	updated_at, generation, token, order_id_taken, CASE WHEN kind = 'payout' AND state = 'created' AND
 		generation <> (SELECT generation FROM durable_control) THEN 1 ELSE 0 END`
 
-// scan reads columns, and what into says of further ones.
+// scan reads columns, and further ones into into.
 func scan(from interface{ Scan(into ...any) error }, into ...any) (*row, error) {
 	r := &row{due: noDue}
 	var doubted, taken, held, due, claimed, created, updated int64
@@ -67,7 +67,7 @@ func (s *Store) change(ctx context.Context, userData, orderID string, f func(con
 		if err := tx.save(ctx, r); err != nil {
 			return err
 		}
-		if r.OrderID == "" || r.OrderID == knew && r.before == r.State {
+		if r.OrderID == knew {
 			return nil
 		}
 		return tx.applyWaiting(ctx, r)

@@ -52,7 +52,8 @@ func (s State) Final() bool { return s == StateSucceeded || s == StateFailed || 
 // NewPayment is a payment to start.
 type NewPayment struct {
 	// Key identifies the payment on your side, such as the id of a basket. A second Pay with the same Key returns the
-	// first payment and calls nothing. "" means a payment that cannot be recognized again.
+	// first payment and calls nothing. Let a buyer try again with a new Key, such as the basket with a number, and only
+	// once the first payment is StateFailed or StateRejected. "" means a payment that cannot be recognized again.
 	Key string
 	// Type and Amount are required. Amount must be positive.
 	Type   paymentsvc.PaymentType
@@ -124,7 +125,7 @@ type Row struct {
 	Held bool
 	// Refusal is the service's last error code, "" without one.
 	Refusal string
-	// Attention says why a person must look, "" where none must.
+	// Attention is why a person must look, "" where none must.
 	Attention string
 	// Version changes whenever the row does, see [Decision].
 	Version int64
@@ -156,7 +157,7 @@ func (r Row) LogValue() slog.Value {
 // OnChange runs in the transaction that changes the row, after a savepoint: what it writes with tx commits together
 // with the change, once for each change. On SQLite it must use tx alone, since there is no other connection. Its error
 // rejects a notification, which the service repeats. It never undoes the outcome of a call or a decision: then the
-// savepoint is rolled back, and Run calls OnChange again later in a transaction of its own.
+// savepoint is rolled back, and Run calls OnChange again later in a transaction of its own, with the row as it is then.
 type Event struct {
 	// Row is the row after the change.
 	Row Row

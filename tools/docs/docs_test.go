@@ -32,11 +32,11 @@ type page struct {
 // block is a code block; lang is "indented" for one without a fence.
 type block struct{ lang, text string }
 
-// pages reads the Markdown files of the root, docs and the examples by their slashed path.
+// pages reads the Markdown files of the root, docs, durable and the examples by their slashed path.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	all := map[string]page{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "durable/*.md", "examples/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
