@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,7 @@ func openMillion(t *testing.T, address, service string) (*sql.DB, *durable.Store
 	require.NoError(t, durable.Migrate(t.Context(), db))
 	client, err := newClient(service)
 	require.NoError(t, err)
-	c := durable.Config{Service: client, Project: "bench", AllowUnsafeDatabase: true, GiveUp: 1e6 * time.Hour}
+	c := durable.Config{Service: client, Project: "bench", AllowUnsafeDatabase: true, GiveUp: 1e6 * time.Hour, Log: slog.New(slog.DiscardHandler)}
 	if !strings.HasPrefix(address, "postgres:") {
 		c.ReadDB, err = sql.Open("sqlite", "file:"+address+"?mode=ro&_pragma=busy_timeout(10000)")
 		require.NoError(t, err)
@@ -154,6 +155,7 @@ func TestAMillionRows(t *testing.T) {
 				assert.Equal(t, before, after, "%s reads the whole table", c.name)
 				assert.True(t, name == "SQLite" || uses > used, "%s does not use %s", c.name, c.index)
 			}
+			db.SetMaxOpenConns(map[bool]int{true: 1, false: 20}[name == "SQLite"])
 			readers(t, s)
 		})
 	}
