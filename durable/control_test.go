@@ -233,6 +233,7 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 		assert.Equal(t, StateCreated, r.State)
 		_, err = s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
+		assert.Empty(t, get(t, s, r.UserData).Refusal, "or it would be rejected if the service does not have it")
 		f.started = map[string][]string{r.UserData: {"o"}}
 		require.NoError(t, s.Sweep(t.Context()))
 		r = get(t, s, r.UserData)
