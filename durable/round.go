@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	_ "embed"
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 
@@ -105,7 +106,7 @@ func (a asking) args(last claimed, lease time.Duration) []any {
 func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
 	got := answer{recorded: map[string]bool{}}
 	query := strings.NewReplacer("{payments}", fmt.Sprint(a.payments), "{most}", fmt.Sprint(a.most),
-		"{moved}", s.moved).Replace(roundPostgres)
+		"{outcomes}", fmt.Sprint(max(8, 1<<bits.Len(uint(len(a.outcomes))))), "{moved}", s.moved).Replace(roundPostgres)
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
 		var tag string
 		var j job
