@@ -124,7 +124,7 @@ func payOne(ctx context.Context, db *sql.DB, client *paymentsvc.Client, claim st
 }
 
 // open opens a Store with its tables, and other ones of the same database.
-func open(ctx context.Context, database, service string, processes int) (dbs []*sql.DB, stores []*durable.Store, err error) {
+func open(ctx context.Context, database, service string, processes int, hooks durable.Hooks) (dbs []*sql.DB, stores []*durable.Store, err error) {
 	client, err := newClient(service)
 	if err != nil {
 		return nil, nil, err
@@ -138,7 +138,7 @@ func open(ctx context.Context, database, service string, processes int) (dbs []*
 			return nil, nil, err
 		}
 		store, err := durable.Open(ctx, db, durable.Config{
-			Service: client, Project: "bench", Slots: workers, Log: slog.New(slog.DiscardHandler),
+			Service: client, Project: "bench", Slots: workers, Hooks: hooks, Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			return nil, nil, err
@@ -168,12 +168,16 @@ func add(ctx context.Context, db *sql.DB, store *durable.Store, rows int) error 
 	return tx.Commit()
 }
 
-// ours is Run of as many Stores as there are to be processes. They share this process and have connections of their own.
+// ours is a Turn of as many Stores as there are to be processes. They share this process and have connections of their
+// own, which are kept: the first turn warms them up.
 func ours(database, service string) func(context.Context, int, int) (time.Duration, error) {
-	return func(ctx context.Context, processes, rows int) (time.Duration, error) {
-		dbs, stores, err := open(ctx, database, service, processes)
-		if err != nil {
-			return 0, err
+	var dbs []*sql.DB
+	var stores []*durable.Store
+	return func(ctx context.Context, processes, rows int) (_ time.Duration, err error) {
+		if stores == nil {
+			if dbs, stores, err = open(ctx, database, service, processes, durable.Hooks{}); err != nil {
+				return 0, err
+			}
 		}
 		if err := add(ctx, dbs[0], stores[0], rows); err != nil {
 			return 0, err
@@ -185,66 +189,92 @@ func ours(database, service string) func(context.Context, int, int) (time.Durati
 			wg.Go(func() { _, errs[i] = s.Turn(ctx, durable.Limit{}) })
 		}
 		wg.Wait()
-		took := time.Since(begun)
-		for _, db := range dbs {
-			errs = append(errs, db.Close())
-		}
-		return took, errors.Join(errs...)
+		return time.Since(begun), errors.Join(errs...)
 	}
 }
 
 // turns is the same by jobs of River.
 func turns(database, service string) func(context.Context, int, int) (time.Duration, error) {
-	return func(ctx context.Context, _, rows int) (time.Duration, error) {
-		dbs, stores, err := open(ctx, database, service, 1)
-		if err != nil {
-			return 0, err
-		}
-		db, store := dbs[0], stores[0]
-		defer func() { _ = db.Close() }()
-		pool, err := pgxpool.New(ctx, database)
-		if err != nil {
-			return 0, err
-		}
-		defer pool.Close()
-		quiet := slog.New(slog.DiscardHandler)
-		migrator, err := rivermigrate.New(riverdatabasesql.New(db), &rivermigrate.Config{Logger: quiet})
-		if err != nil {
-			return 0, err
-		}
-		if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-			return 0, err
-		}
-		queue, err := riverqueue.New(store, riverqueue.Config{})
-		if err != nil {
-			return 0, err
-		}
-		config := &river.Config{Workers: river.NewWorkers(), Logger: quiet}
-		if err := queue.AddTo(config); err != nil {
-			return 0, err
-		}
-		client, err := river.NewClient(riverdatabasesql.NewWithPgxListener(db, pool), config)
-		if err != nil {
-			return 0, err
-		}
-		if err := client.Start(ctx); err != nil {
-			return 0, err
-		}
-		time.Sleep(time.Second) // it elects a leader
-		begun := time.Now()
-		if err := add(ctx, db, store, rows); err != nil {
-			return 0, err
-		}
-		adding := time.Since(begun)
-		for {
-			c, err := store.Counts(ctx, durable.Filter{Kind: durable.KindPayout})
-			if err != nil {
+	var started *rivers
+	return func(ctx context.Context, _, rows int) (_ time.Duration, err error) {
+		if started == nil {
+			if started, err = newRivers(ctx, database, service); err != nil {
 				return 0, err
 			}
-			if c.States[durable.StateCreated]+c.States[durable.StateStarting] == 0 {
-				return time.Since(begun) - adding, client.Stop(ctx)
-			}
-			time.Sleep(5 * time.Millisecond)
 		}
+		if err := started.client.QueuePause(ctx, "payouts", nil); err != nil {
+			return 0, err
+		}
+		time.Sleep(200 * time.Millisecond) // it is notified of the pause
+		started.left.Store(int64(rows))
+		if err := add(ctx, started.db, started.store, rows); err != nil {
+			return 0, err
+		}
+		if err := started.client.QueueResume(ctx, "payouts", nil); err != nil {
+			return 0, err
+		}
+		begun := <-started.first
+		<-started.last
+		return time.Since(begun), nil
 	}
+}
+
+// rivers is a Store whose turns River starts.
+type rivers struct {
+	db          *sql.DB
+	store       *durable.Store
+	client      *river.Client[*sql.Tx]
+	left        atomic.Int64 // calls until last
+	first       chan time.Time
+	last        chan bool
+	beforeFirst atomic.Int64
+}
+
+func newRivers(ctx context.Context, database, service string) (*rivers, error) {
+	r := &rivers{first: make(chan time.Time, 1), last: make(chan bool, 1)}
+	dbs, stores, err := open(ctx, database, service, 1, durable.Hooks{
+		Round: func(_ context.Context, round durable.Round) {
+			if round.Claimed > 0 && len(r.first) == 0 && r.beforeFirst.CompareAndSwap(0, 1) {
+				r.first <- time.Now().Add(-round.Duration)
+			}
+		},
+		Change: func(context.Context, durable.Kind, durable.State, durable.State) {
+			if r.left.Add(-1) == 0 {
+				r.beforeFirst.Store(0)
+				r.last <- true
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.db, r.store = dbs[0], stores[0]
+	pool, err := pgxpool.New(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	migrator, err := rivermigrate.New(riverdatabasesql.New(r.db), &rivermigrate.Config{Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return nil, err
+	}
+	queue, err := riverqueue.New(r.store, riverqueue.Config{})
+	if err != nil {
+		return nil, err
+	}
+	config := &river.Config{Workers: river.NewWorkers(), Logger: quiet}
+	if err := queue.AddTo(config); err != nil {
+		return nil, err
+	}
+	if r.client, err = river.NewClient(riverdatabasesql.NewWithPgxListener(r.db, pool), config); err != nil {
+		return nil, err
+	}
+	if err := r.client.Start(ctx); err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Second) // it elects a leader
+	return r, nil
 }
