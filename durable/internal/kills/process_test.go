@@ -206,7 +206,7 @@ type process struct {
 func start(t *testing.T, db database, service string, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-test.run", "^$", "-child", db.address, "-child.service", service}, args...)
-	p := &process{Cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})} //nolint:gosec,noctx // this test
+	p := &process{Cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	stderr := &strings.Builder{}
 	p.Stderr = stderr
 	stdout, err := p.StdoutPipe()

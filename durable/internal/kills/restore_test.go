@@ -123,11 +123,13 @@ func TestRestoredFileIsHeld(t *testing.T) {
 // is sent that was sent.
 func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
 	db, service := sqlite(t), newService(t)
-	older, newer := []byte(nil), []byte(nil)
-	var err error
-	payAfterBackup(t, db, service, func() { older, err = os.ReadFile(db.address) })
-	require.NoError(t, err)
-	newer, err = os.ReadFile(db.address + "-wal")
+	var older []byte
+	payAfterBackup(t, db, service, func() {
+		var err error
+		older, err = os.ReadFile(db.address)
+		require.NoError(t, err)
+	})
+	newer, err := os.ReadFile(db.address + "-wal")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	require.NoError(t, os.WriteFile(db.address, older, 0o600))

@@ -35,9 +35,9 @@ func newCluster(t *testing.T) *cluster {
 		t.Skip("no pg_ctl in " + c.bin)
 	}
 	var err error
-	c.data, err = os.MkdirTemp("", "kills") // t.TempDir is too long for a socket, and not readable for the server's user
+	c.data, err = os.MkdirTemp("", "kills") //nolint:usetesting // t.TempDir is too long for a socket
 	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(c.data) })
+	t.Cleanup(func() { _ = os.RemoveAll(c.data) })
 	c.run("chown", "postgres", c.data)
 	return c
 }
