@@ -174,9 +174,8 @@ func (q *Queue) sweep(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.c.Turn.Duration)
 	defer cancel()
-	err := q.store.Sweep(ctx)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil //nolint:nilerr // what it did not get to, the next one does
+	if err := q.store.Sweep(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	return nil // what it did not get to, the next one does
 }
