@@ -174,8 +174,9 @@ func (q *Queue) sweep(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.c.Turn.Duration)
 	defer cancel()
-	if err := q.store.Sweep(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	err := q.store.Sweep(ctx)
+	if late := errors.Is(err, context.DeadlineExceeded); late {
+		err = nil // what it did not get to, the next one does
 	}
-	return nil // what it did not get to, the next one does
+	return err
 }
