@@ -161,7 +161,7 @@ func (w *worker) Work(ctx context.Context, _ *river.Job[Turn]) error {
 		if err = errors.Join(err, q.sweep(ctx)); err != nil {
 			return err
 		}
-		if done < q.c.Turn.Rows || q.now().Sub(begun) >= q.c.Turn.Duration || ctx.Err() != nil {
+		if done < q.c.Turn.Rows || q.now().Sub(begun) >= q.c.Turn.Duration {
 			return nil
 		}
 	}
