@@ -130,7 +130,10 @@ type rowser interface {
 
 // query calls scan for each row, and returns only after all of them were read: SQLite has one connection here.
 func (s *Store) query(ctx context.Context, on rowser, scan func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := on.QueryContext(s.unbroken(ctx), s.sql.Replace(query), args...)
+	if strings.Contains(query, "{") { // a round's text has been filled in, and is long
+		query = s.sql.Replace(query)
+	}
+	rows, err := on.QueryContext(s.unbroken(ctx), query, args...)
 	if err != nil {
 		return err
 	}

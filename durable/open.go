@@ -30,6 +30,7 @@ type Store struct {
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL
 	moved                 string // SQL condition: they are not those of the control row
+	roundText             string // roundPostgres but for its limits
 	file                  *os.File
 }
 
@@ -68,6 +69,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	}
 	if dialect == PostgreSQL {
 		s.readable(ctx)
+		s.roundText = s.sql.Replace(strings.ReplaceAll(roundPostgres, "{moved}", s.moved))
 	}
 	if err := s.recognize(ctx); err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)

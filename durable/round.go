@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	_ "embed"
 	"fmt"
+	"math/bits"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,8 +106,9 @@ func (a asking) args(last claimed, lease time.Duration) []any {
 
 func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
 	got := answer{recorded: map[string]bool{}}
-	query := strings.NewReplacer("{payments}", fmt.Sprint(a.payments), "{most}", fmt.Sprint(a.most),
-		"{moved}", s.moved).Replace(roundPostgres)
+	query := strings.Replace(s.roundText, "{payments}", strconv.Itoa(a.payments), 1)
+	query = strings.Replace(query, "{most}", strconv.Itoa(a.most), 1)
+	query = strings.Replace(query, "{outcomes}", strconv.Itoa(max(8, 1<<bits.Len(uint(len(a.outcomes))))), 1)
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
 		var tag string
 		var j job

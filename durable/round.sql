@@ -1,5 +1,6 @@
 -- A round on PostgreSQL, in one statement. A row that cannot go the fast way is left out by the WHERE of "outcomes".
--- The limits are in the text, since PostgreSQL plans with them.
+-- The limits are in the text, since PostgreSQL plans with them. "state || ''" keeps it from the index of what is starting,
+-- which under load is full of dead rows: the key finds the rows of a round.
 WITH control AS MATERIALIZED (
 	SELECT generation, paused = 1 OR pause_until > {now} AS paused,
 		paused = 0 AND pause_until BETWEEN 1 AND {now} AS elapsed, {moved} AS moved,
@@ -9,16 +10,17 @@ WITH control AS MATERIALIZED (
 go AS MATERIALIZED (SELECT NOT (paused OR elapsed OR moved OR lost) AS go FROM control),
 outcomes AS MATERIALIZED (
 	SELECT r.user_data, o.t, o.o, o.r, o.s
-	FROM json_to_recordset(CAST($1 AS TEXT)::JSON) AS o(u TEXT, t TEXT, o TEXT, r TEXT, s BIGINT)
+	FROM (SELECT * FROM json_to_recordset(CAST($1 AS TEXT)::JSON) AS o(u TEXT, t TEXT, o TEXT, r TEXT, s BIGINT)
+		LIMIT {outcomes}) AS o
 	JOIN durable_rows AS r ON r.user_data = o.u
-	WHERE r.state = 'starting' AND r.token = o.t AND r.order_id IS NULL AND r.order_id_taken = 0
+	WHERE r.state || '' = 'starting' AND r.token = o.t AND r.order_id IS NULL AND r.order_id_taken = 0
 		AND NOT EXISTS (SELECT 1 FROM durable_rows AS x WHERE x.kind = r.kind AND x.order_id = o.o)
 		AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.order_id = o.o AND n.matched = 0)
 	FOR UPDATE OF r SKIP LOCKED),
 recorded AS (
 	UPDATE durable_rows AS r SET state = 'pending', order_id = o.o, redirect_url = o.r, refusal = '', attention = '',
 		updated_at = {now}, version = version + 1
-	FROM outcomes AS o WHERE r.user_data = o.user_data AND r.state = 'starting' AND r.token = o.t
+	FROM outcomes AS o WHERE r.user_data = o.user_data AND r.state || '' = 'starting' AND r.token = o.t
 	RETURNING r.user_data, r.kind, o.s),
 reset AS (
 	UPDATE durable_control SET run_code = '', run_length = 0, run_rows = '[]'

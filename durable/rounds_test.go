@@ -119,9 +119,10 @@ func TestRunWaitsOutADatabaseThatIsAway(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
 		<-away
+		before, _ := f.starts()
 		time.Sleep(300 * time.Millisecond)
 		n, _ := f.starts()
-		assert.LessOrEqual(t, n, 5, "calls went on without a database")
+		assert.LessOrEqual(t, n, before+2, "calls went on without a database")
 		_, err := db.ExecContext(t.Context(), `ALTER TABLE away RENAME TO durable_rows`)
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return count(t, s, KindPayout)[StatePending] == 20 }, time.Minute, 10*time.Millisecond)

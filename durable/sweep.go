@@ -14,11 +14,13 @@ import (
 
 const (
 	// sweepRows is how many rows of a kind one sweep works on.
-	sweepRows = 200
-	// concurrency is how many rows a sweep polls the service for at once. After sweepTime it polls for no more: a service
-	// that hangs must not hold up everything else.
-	concurrency = 4
+	sweepRows = 300
+	// concurrency is how many rows a sweep polls the service for at once: more than a hundred a second
+	// at 200 ms each. After sweepTime it polls for no more: a service that hangs must not hold up the rest.
+	concurrency = 50
 	sweepTime   = 10 * time.Second
+	// recorders is how many answers a sweep records at once, each with a connection.
+	recorders = 4
 	// lateEvery is how often notifications are looked through that a dead process may have left.
 	lateEvery = 30 * time.Second
 )
@@ -253,7 +255,7 @@ func (s *Store) ask(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	slots := make(chan struct{}, concurrency)
+	slots, records := make(chan struct{}, concurrency), make(chan struct{}, recorders)
 	for _, q := range questions {
 		slots <- struct{}{}
 		if ctx.Err() != nil || s.now().Sub(begun) > sweepTime { // the others are due again later
@@ -261,7 +263,7 @@ func (s *Store) ask(ctx context.Context) error {
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if failed := s.askFor(ctx, q); failed != nil {
+			if failed := s.askFor(ctx, q, records); failed != nil {
 				mu.Lock()
 				err = errors.Join(err, failed)
 				mu.Unlock()
@@ -273,7 +275,7 @@ func (s *Store) ask(ctx context.Context) error {
 }
 
 // askFor polls for one row. The answer has no status, so a row that is found is pending: its notification ends it.
-func (s *Store) askFor(ctx context.Context, q question) error {
+func (s *Store) askFor(ctx context.Context, q question, records chan struct{}) error {
 	// Before the question, so that what it finds is true of a time after the grace.
 	seen := s.watched.since(q.UserData, q.token, s.now())
 	asking, cancel := context.WithTimeout(ctx, s.c.Timeout)
@@ -289,6 +291,8 @@ func (s *Store) askFor(ctx context.Context, q question) error {
 		status, err = s.c.Service.StatusPayout(asking, paymentsvc.StatusPayoutRequest{OrderID: q.OrderID})
 	}
 	s.called(ctx, endpoint, begun, err)
+	records <- struct{}{}
+	defer func() { <-records }()
 	log := s.c.Log.With("user_data", q.UserData, "asked", q.Asked)
 	if err == nil {
 		if status == nil || status.UserData != q.UserData || status.OrderID == "" || q.OrderID != "" && q.Kind == KindPayout &&

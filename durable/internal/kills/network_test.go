@@ -1,0 +1,215 @@
+package kills
+
+import (
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// proxy passes connections on, until it resets them or goes silent on them.
+type proxy struct {
+	net.Listener
+	mu    sync.Mutex
+	to    string // a socket's path, or an address
+	lines []*line
+}
+
+// line is a connection through a proxy.
+type line struct {
+	from, to net.Conn
+	silent   chan struct{} // closed: what arrives is swallowed, and the connections stay open
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{Listener: listener, to: to}
+	t.Cleanup(func() { listener.Close(); p.reset() })
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.connect(from)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) address() string { return p.Addr().String() }
+
+// moveTo resets all connections; further ones go elsewhere.
+func (p *proxy) moveTo(to string) {
+	p.mu.Lock()
+	p.to = to
+	p.mu.Unlock()
+	p.reset()
+}
+
+func (p *proxy) connect(from net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	network := "tcp"
+	if strings.HasPrefix(p.to, "/") {
+		network = "unix"
+	}
+	to, err := net.Dial(network, p.to)
+	if err != nil {
+		from.Close()
+		return
+	}
+	l := &line{from, to, make(chan struct{})}
+	p.lines = append(p.lines, l)
+	go l.copy(to, from)
+	go l.copy(from, to)
+}
+
+func (l *line) copy(to io.Writer, from io.Reader) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		select {
+		case <-l.silent:
+			if err != nil {
+				return
+			}
+			continue
+		default:
+		}
+		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
+			l.close()
+			return
+		}
+	}
+}
+
+func (l *line) close() {
+	if c, ok := l.from.(*net.TCPConn); ok {
+		_ = c.SetLinger(0) // a reset, not an end
+	}
+	l.from.Close()
+	l.to.Close()
+}
+
+// reset resets all connections.
+func (p *proxy) reset() {
+	for _, l := range p.take() {
+		l.close()
+	}
+}
+
+// silence drops what passes through all connections, which stay open: nobody learns that the other is gone.
+func (p *proxy) silence() {
+	for _, l := range p.take() {
+		close(l.silent)
+	}
+}
+
+func (p *proxy) take() []*line {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lines := p.lines
+	p.lines = nil
+	return lines
+}
+
+// disturb cuts connections at random moments, n times, and then once goes silent.
+func (p *proxy) disturb(n int) {
+	for range n {
+		time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond)
+		p.reset()
+	}
+	p.silence()
+}
+
+// The process lives, so it knows what it has called: a database that is away leaves nothing in doubt.
+func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
+	long(t)
+	behind := postgres(t)
+	u, err := url.Parse(behind.address)
+	require.NoError(t, err)
+	p := newProxy(t, filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"))
+	u.Host, u.RawQuery = p.address(), "sslmode=disable"
+	service := newService(t)
+	through := opened(t, u.String())
+	store := open(t, through, service.URL, time.Minute)
+	addMany(t, behind, store, "a", 2000)
+	stop := run(t, store)
+	p.disturb(10)
+	eventually(t, func() bool { return counts(t, open(t, behind, service.URL, time.Minute))[durable.StatePending] == 2000 })
+	stop()
+	_, payouts := finish(t, behind, open(t, behind, service.URL, time.Minute), service)
+	assert.Zero(t, payouts)
+	assert.Len(t, service.Orders(), 2000)
+}
+
+// What was cut off is in doubt, and is sent again only where nothing had left.
+func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
+	long(t)
+	each(t, func(t *testing.T, db database) {
+		service := newService(t)
+		u, err := url.Parse(service.URL)
+		require.NoError(t, err)
+		service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
+		p := newProxy(t, u.Host)
+		u.Host = p.address()
+		store := open(t, db, u.String(), 3*time.Second)
+		addMany(t, db, store, "a", 1000)
+		stop := run(t, store)
+		const resets = 5
+		p.disturb(resets)
+		eventually(t, func() bool {
+			c := counts(t, store)
+			return c[durable.StateCreated] == 0 && c[durable.StateStarting] == 0
+		})
+		stop()
+		require.NoError(t, service.Drain(t.Context()))
+		_, payouts := finish(t, db, open(t, db, service.URL, 3*time.Second), service)
+		t.Logf("%d payouts in doubt", payouts)
+		assert.Positive(t, payouts, "the cuts have struck nothing")
+		assert.LessOrEqual(t, payouts, (resets+1)*slots)
+		assert.GreaterOrEqual(t, len(service.Orders()), 1000-payouts)
+	})
+}
+
+// The limit of pages stands in for a disk that is full. Rows are updated, so rounds fail and go on when there is room.
+func TestAFullDiskLosesAndRepeatsNothing(t *testing.T) {
+	db := sqlite(t)
+	service := newService(t)
+	store := open(t, db, service.URL, time.Minute)
+	addMany(t, db, store, "a", 300)
+	var pages int
+	require.NoError(t, db.QueryRowContext(t.Context(), `PRAGMA page_count`).Scan(&pages))
+	var limit int
+	require.NoError(t, db.QueryRowContext(t.Context(), `PRAGMA max_page_count = 1`).Scan(&limit))
+	require.Equal(t, pages, limit, "no page more")
+	var more []durable.NewPayout
+	for n := range 300 {
+		more = append(more, payout("b", n, false))
+	}
+	require.ErrorContains(t, add(t.Context(), db.DB, store, more...), "full")
+	stop := run(t, store)
+	time.Sleep(500 * time.Millisecond)
+	stuck := counts(t, store)
+	require.Less(t, stuck[durable.StatePending], int64(300), "the disk was not full")
+	db.exec(t, `PRAGMA max_page_count = 1000000`)
+	eventually(t, func() bool { return counts(t, store)[durable.StatePending] == 300 })
+	stop()
+	_, payouts := finish(t, db, open(t, db, service.URL, time.Minute), service)
+	assert.Zero(t, payouts)
+	assert.Len(t, service.Orders(), 300)
+}

@@ -1,0 +1,189 @@
+package kills
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// paid is how many payouts are paid after the backup, and forgotten with its restore.
+const paid = 132
+
+// payAfterBackup pays some, makes a backup, and pays more.
+func payAfterBackup(t *testing.T, db database, service *paymentsvctest.Server, backup func()) {
+	t.Helper()
+	store := open(t, db, service.URL, time.Minute)
+	addMany(t, db, store, "a", 60)
+	done, err := store.Turn(t.Context(), durable.Limit{Rows: 20})
+	require.NoError(t, err)
+	require.Equal(t, 20, done)
+	backup()
+	addMany(t, db, store, "a", 200) // 60 of them are known
+	done, err = store.Turn(t.Context(), durable.Limit{Rows: paid})
+	require.NoError(t, err)
+	require.Equal(t, paid, done)
+	require.Len(t, service.Orders(), 20+paid)
+}
+
+// importAgain imports the same file into the restored database. Nothing is sent before Release.
+func importAgain(t *testing.T, db database, service *paymentsvctest.Server, byPerson bool) {
+	t.Helper()
+	store := open(t, db, service.URL, time.Minute)
+	if byPerson {
+		_, err := store.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+	}
+	addMany(t, db, store, "a", 200)
+	_, err := store.Turn(t.Context(), durable.Limit{})
+	require.ErrorIs(t, err, durable.ErrHeld)
+	require.Len(t, service.Orders(), 20+paid)
+	releaseWhatTheServiceDoesNotHave(t, db, store, service, 200)
+}
+
+// releaseWhatTheServiceDoesNotHave is what a person does: the user_data are the same, so the service's list tells which
+// were paid.
+func releaseWhatTheServiceDoesNotHave(t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server, want int) {
+	t.Helper()
+	has := map[string]string{}
+	for _, o := range service.Orders() {
+		has[o.UserData] = o.OrderID
+	}
+	rows := map[string]bool{}
+	var absent []string
+	for r, err := range store.Rows(t.Context(), durable.Filter{}) {
+		require.NoError(t, err)
+		rows[r.UserData] = true
+		switch order := has[r.UserData]; {
+		case order == "":
+			absent = append(absent, r.UserData)
+		case r.State == durable.StateCreated || r.State == durable.StateUnknown:
+			require.NoError(t, store.Decide(t.Context(), durable.Decision{
+				Kind: durable.DecideFound, UserData: r.UserData, By: "person", Version: r.Version, OrderID: order,
+			}))
+		}
+	}
+	for userData := range has {
+		require.True(t, rows[userData], "paid under a user_data that the file does not bring again")
+	}
+	n, err := store.Release(t.Context(), "person", durable.Filter{UserData: absent})
+	require.NoError(t, err)
+	assert.Equal(t, want-len(has), n)
+	require.NoError(t, store.EndHold(t.Context(), "person"))
+	finish(t, db, store, service)
+	assert.Len(t, service.Orders(), want)
+}
+
+func TestRestoredFileIsHeld(t *testing.T) {
+	files := func(t *testing.T, db database, parts ...string) (dir string) {
+		dir = t.TempDir()
+		for _, part := range parts {
+			content, err := os.ReadFile(db.address + part)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.db"+part), content, 0o600))
+		}
+		return dir
+	}
+	for name, backup := range map[string]func(t *testing.T, db database) (dir string){
+		"VACUUM INTO": func(t *testing.T, db database) string {
+			dir := t.TempDir()
+			db.exec(t, `VACUUM INTO '`+filepath.Join(dir, "test.db")+`'`)
+			return dir
+		},
+		"with its -wal file":    func(t *testing.T, db database) string { return files(t, db, "", "-wal") },
+		"without its -wal file": func(t *testing.T, db database) string { return files(t, db, "") }, // an older state
+		"by a person":           func(t *testing.T, db database) string { return files(t, db, "", "-wal") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, service := sqlite(t), newService(t)
+			db.exec(t, `PRAGMA wal_checkpoint(TRUNCATE)`) // the file has the tables, and the -wal file the rows
+			dir := ""
+			payAfterBackup(t, db, service, func() { dir = backup(t, db) })
+			require.NoError(t, db.Close())
+			require.NoFileExists(t, db.address+"-wal", "SQLite removes it when it is closed")
+			require.NoError(t, os.CopyFS(filepath.Dir(db.address)+"/restored", os.DirFS(dir)))
+			restored := filepath.Join(filepath.Dir(db.address), "restored", "test.db")
+			if name != "by a person" { // or else the witness is that of the time, and only a person knows
+				require.NoError(t, os.Rename(db.address+"-durable", restored+"-durable"))
+			}
+			importAgain(t, opened(t, restored), service, name == "by a person")
+		})
+	}
+}
+
+// After a crash the newer -wal file stays beside the older file, so that SQLite mixes both. Whatever comes of it, nothing
+// is sent that was sent.
+func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
+	db, service := sqlite(t), newService(t)
+	var older []byte
+	payAfterBackup(t, db, service, func() {
+		var err error
+		older, err = os.ReadFile(db.address)
+		require.NoError(t, err)
+	})
+	newer, err := os.ReadFile(db.address + "-wal")
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	require.NoError(t, os.WriteFile(db.address, older, 0o600))
+	require.NoError(t, os.WriteFile(db.address+"-wal", newer, 0o600))
+
+	db = opened(t, db.address)
+	client, err := newClient(service.URL)
+	require.NoError(t, err)
+	if store, err := durable.Open(t.Context(), db.DB, config(client, time.Minute)); err == nil {
+		if tx, err := db.BeginTx(t.Context(), nil); err == nil {
+			_, _ = store.QueuePayouts(t.Context(), tx, payout("a", 0, false), payout("a", 199, false))
+			_ = tx.Commit()
+		}
+		_, err = store.Turn(t.Context(), durable.Limit{})
+		t.Logf("turn: %v", err)
+	} else {
+		t.Logf("open: %v", err)
+	}
+	started := map[string]bool{}
+	for _, o := range service.Orders() {
+		assert.False(t, started[o.UserData], "started twice")
+		started[o.UserData] = true
+	}
+}
+
+// A dump is restored into the same server: as a new database, or over the tables of the old one.
+func TestRestoredDumpIsHeld(t *testing.T) {
+	dump, err := exec.LookPath("pg_dump")
+	if err != nil {
+		t.Skip("no pg_dump")
+	}
+	for name, flags := range map[string][]string{"new database": nil, "new tables": {"--clean"}, "rows alone": {"--data-only"}} {
+		t.Run(name, func(t *testing.T) {
+			admin, db, service := server(t), postgres(t), newService(t)
+			file := filepath.Join(t.TempDir(), "dump.sql")
+			shell := func(program string, args ...string) {
+				output, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+				require.NoError(t, err, "%s", output)
+			}
+			payAfterBackup(t, db, service, func() { shell(dump, append(flags, "-d", db.address, "-f", file)...) })
+			base := db.address[strings.LastIndex(db.address, "/test_")+1 : strings.LastIndex(db.address, "?")]
+			byPerson := false
+			switch name {
+			case "new database":
+				admin.exec(t, "DROP DATABASE "+base+" WITH (FORCE)")
+				admin.exec(t, "CREATE DATABASE "+base)
+			case "rows alone":
+				db.exec(t, `TRUNCATE durable_version, durable_control, durable_rows, durable_notifications, durable_decisions,
+					durable_events_due, durable_batches, test_changes, test_files`)
+				byPerson = true // the tables are the same, so only a process that lives on would see it
+			}
+			db.Close()
+			shell("psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", db.address, "-f", file)
+			importAgain(t, opened(t, db.address), service, byPerson)
+		})
+	}
+}

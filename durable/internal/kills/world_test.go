@@ -1,0 +1,285 @@
+package kills
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
+const variable = "TEST_DATABASE_URL"
+
+// database is one of a test, as the test sees it. Children open the address.
+type database struct {
+	address string
+	*sql.DB
+}
+
+func connect(address string) (*sql.DB, error) {
+	if strings.HasPrefix(address, "postgres:") {
+		return sql.Open("pgx", address)
+	}
+	db, err := sql.Open("sqlite", "file:"+address+
+		"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, err
+}
+
+func opened(t *testing.T, address string) database {
+	t.Helper()
+	db, err := connect(address)
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	return database{address, db}
+}
+
+// prepared makes the tables.
+func prepared(t *testing.T, address string) database {
+	t.Helper()
+	db := opened(t, address)
+	require.NoError(t, durable.Migrate(t.Context(), db.DB))
+	db.exec(t, `CREATE TABLE test_changes (user_data TEXT, state TEXT)`)
+	db.exec(t, `CREATE TABLE test_files (name TEXT)`)
+	return db
+}
+
+func sqlite(t *testing.T) database { return prepared(t, filepath.Join(t.TempDir(), "test.db")) }
+
+func (db database) exec(t *testing.T, statement string) {
+	t.Helper()
+	_, err := db.ExecContext(context.WithoutCancel(t.Context()), statement)
+	require.NoError(t, err)
+}
+
+// server returns the address of the server of .ci/postgres.
+func server(t *testing.T) database {
+	t.Helper()
+	address := os.Getenv(variable)
+	if address == "" {
+		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable test ./...")
+	}
+	return opened(t, address)
+}
+
+func postgres(t *testing.T) database {
+	t.Helper()
+	admin := server(t)
+	name := "test_" + strings.ToLower(rand.Text())
+	admin.exec(t, "CREATE DATABASE "+name)
+	t.Cleanup(func() { admin.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return prepared(t, at(t, admin.address, name))
+}
+
+// at returns the address of another database of a server.
+func at(t *testing.T, address, name string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	u.Path = "/" + name
+	return u.String()
+}
+
+func each(t *testing.T, f func(t *testing.T, db database)) {
+	t.Run("SQLite", func(t *testing.T) { f(t, sqlite(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { f(t, postgres(t)) })
+}
+
+// long skips a test that starts processes or servers, unless -kills asks for it.
+func long(t *testing.T) {
+	t.Helper()
+	if *kills == 0 {
+		t.Skip("it starts processes or servers. Run it with .ci/postgres go -C durable test ./internal/kills -kills 25")
+	}
+}
+
+// The partner, project, key and scheme are made up.
+const (
+	partnerID = 1001
+	projectID = 2002
+	secret    = "the-secret-of-the-kill-tests"
+)
+
+func scheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{
+		Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+	}
+}
+
+// newService starts a service that starts whatever it is sent as often as it is sent.
+func newService(t *testing.T) *paymentsvctest.Server {
+	t.Helper()
+	return paymentsvctest.Start(t, paymentsvctest.Config{
+		PartnerID: partnerID, Projects: []paymentsvctest.Project{{ID: projectID, Secret: secret}}, Scheme: scheme(),
+		Repeated: paymentsvctest.NewOrder, NotifyAttempts: 1 << 30,
+		Check: func(o paymentsvctest.Order) error {
+			if o.Destination == closed {
+				return errors.New("closed")
+			}
+			return nil
+		},
+	})
+}
+
+func newClient(address string) (*paymentsvc.Client, error) {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret})
+	if err != nil {
+		return nil, err
+	}
+	return paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: address, PartnerID: partnerID, ProjectID: projectID, Signer: signer,
+		HTTPClient:  &http.Client{Transport: paymentsvc.NewTransport()},
+		DecodeError: paymentsvc.ErrorFields("error_code", "error_message"),
+	})
+}
+
+// open opens a Store in the test's own process.
+func open(t *testing.T, db database, service string, timeout time.Duration) *durable.Store {
+	t.Helper()
+	client, err := newClient(service)
+	require.NoError(t, err)
+	store, err := durable.Open(t.Context(), db.DB, config(client, timeout))
+	require.NoError(t, err)
+	return store
+}
+
+// run runs stores until the function that it returns is called.
+func run(t *testing.T, stores ...*durable.Store) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, len(stores))
+	for _, s := range stores {
+		go func() { ended <- s.Run(ctx) }()
+	}
+	return func() {
+		cancel()
+		for range stores {
+			require.NoError(t, <-ended)
+		}
+	}
+}
+
+func counts(t *testing.T, store *durable.Store) map[durable.State]int64 {
+	t.Helper()
+	c, err := store.Counts(t.Context(), durable.Filter{})
+	require.NoError(t, err)
+	return c.States
+}
+
+// eventually waits for what others are about to bring about.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, time.Minute, 10*time.Millisecond)
+}
+
+// compare compares the rows with the orders of the service, of which all are final. It returns how many rows a kill or
+// a cut has struck.
+func compare(t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server) (payments, payouts int) {
+	t.Helper()
+	orders, sum := map[string]paymentsvctest.Order{}, int64(0)
+	for _, o := range service.Orders() {
+		assert.NotContains(t, orders, o.UserData, "started twice")
+		orders[o.UserData] = o
+		units, err := o.Amount.Minor(2)
+		require.NoError(t, err)
+		sum += units
+	}
+	want := map[[2]string]int{}
+	for r, err := range store.Rows(t.Context(), durable.Filter{}) {
+		require.NoError(t, err)
+		if r.Doubted && r.Kind == durable.KindPayment {
+			payments++
+		} else if r.Doubted {
+			payouts++
+		}
+		if r.State.Final() {
+			want[[2]string{r.UserData, string(r.State)}] = 1
+		}
+		o, started := orders[r.UserData]
+		delete(orders, r.UserData)
+		switch {
+		case started:
+			units, err := r.Amount.Minor(2)
+			require.NoError(t, err)
+			sum -= units
+			assert.Equal(t, []any{durable.StateSucceeded, o.OrderID}, []any{r.State, r.OrderID}, r)
+		case r.State == durable.StateUnknown && r.Kind == durable.KindPayout:
+			assert.NotEmpty(t, r.Attention)
+		default:
+			assert.Equal(t, durable.StateRejected, r.State, r)
+		}
+	}
+	assert.Empty(t, orders, "started without a row")
+	assert.Zero(t, sum)
+	assert.Equal(t, want, changes(t, db), "OnChange once for each final state")
+	service.AssertAllSigned(t)
+	return payments, payouts
+}
+
+func changes(t *testing.T, db database) map[[2]string]int {
+	t.Helper()
+	got := map[[2]string]int{}
+	rows, err := db.QueryContext(t.Context(), `SELECT user_data, state FROM test_changes`)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var key [2]string
+		require.NoError(t, rows.Scan(&key[0], &key[1]))
+		got[key]++
+	}
+	require.NoError(t, rows.Err())
+	return got
+}
+
+// finish works in this process until nothing is to be done, settles every order, and compares.
+func finish(t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server) (payments, payouts int) {
+	t.Helper()
+	service.ClearFaults()
+	stop := run(t, store)
+	eventually(t, func() bool {
+		c := counts(t, store)
+		unknown, err := store.Counts(t.Context(), durable.Filter{Kind: durable.KindPayment})
+		require.NoError(t, err)
+		return c[durable.StateCreated] == 0 && c[durable.StateStarting] == 0 && unknown.States[durable.StateUnknown] == 0
+	})
+	settle(t, service)
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: paymentsvc.AnyAge,
+	})
+	require.NoError(t, err)
+	service.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(store.Notified), "/notifications"))
+	service.DeliverAll(t.Context())
+	require.Empty(t, service.Outbox())
+	stop()
+	return compare(t, db, store, service)
+}
+
+// settle lets all orders succeed.
+func settle(t *testing.T, service *paymentsvctest.Server) {
+	t.Helper()
+	for _, o := range service.Orders() {
+		if o.Status == paymentsvc.StatusPending {
+			_, err := service.Settle(o.OrderID, paymentsvc.StatusSuccess)
+			require.NoError(t, err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package riverqueue_test
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
+
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/riverqueue"
+)
+
+// The tables of both exist: see [durable.Migrate] and River's rivermigrate. pool is for LISTEN, which wakes processes.
+func Example() {
+	work := func(ctx context.Context, db *sql.DB, pool *pgxpool.Pool, store *durable.Store, p []durable.NewPayout) error {
+		queue, err := riverqueue.New(store, riverqueue.Config{})
+		if err != nil {
+			return err
+		}
+		config := &river.Config{Workers: river.NewWorkers()} // with your own workers and queues
+		if err := queue.AddTo(config); err != nil {
+			return err
+		}
+		client, err := river.NewClient(riverdatabasesql.NewWithPgxListener(db, pool), config)
+		if err != nil {
+			return err
+		}
+		if err := client.Start(ctx); err != nil {
+			return err
+		}
+
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+		if _, err := store.QueuePayouts(ctx, tx, p...); err != nil {
+			return err
+		}
+		if err := queue.Wake(ctx, client, tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	_ = work // it needs a PostgreSQL server
+	// Output:
+}

@@ -1,0 +1,203 @@
+package riverqueue
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
+const variable = "TEST_DATABASE_URL"
+
+func postgres(t *testing.T) string {
+	t.Helper()
+	server := os.Getenv(variable)
+	if server == "" {
+		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable/riverqueue test ./...")
+	}
+	admin, err := sql.Open("pgx", server)
+	require.NoError(t, err)
+	name := "test_" + strings.ToLower(rand.Text())
+	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
+		require.NoError(t, err)
+		admin.Close()
+	})
+	u, err := url.Parse(server)
+	require.NoError(t, err)
+	u.Path = "/" + name
+	return u.String()
+}
+
+// service counts what is started. Its other calls are not made here.
+type service struct {
+	durable.Service
+	mu      sync.Mutex
+	started map[string]int
+}
+
+func (f *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started[r.UserData]++
+	return &paymentsvc.InitPayoutResponse{OrderID: "order of " + r.UserData}, nil
+}
+
+// process is a Store with a client of River, as a process has them.
+type process struct {
+	db     *sql.DB
+	store  *durable.Store
+	queue  *Queue
+	client *river.Client[*sql.Tx]
+}
+
+func newProcess(t *testing.T, address string, f durable.Service, c Config) *process {
+	t.Helper()
+	ctx := t.Context()
+	p := &process{}
+	var err error
+	p.db, err = sql.Open("pgx", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { p.db.Close() })
+	pool, err := pgxpool.New(ctx, address)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	require.NoError(t, durable.Migrate(ctx, p.db))
+	quiet := slog.New(slog.DiscardHandler)
+	migrator, err := rivermigrate.New(riverdatabasesql.New(p.db), &rivermigrate.Config{Logger: quiet})
+	require.NoError(t, err)
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	require.NoError(t, err)
+	p.store, err = durable.Open(ctx, p.db, durable.Config{Service: f, Project: "test", Log: quiet, AllowUnsafeDatabase: true})
+	require.NoError(t, err)
+	p.queue, err = New(p.store, c)
+	require.NoError(t, err)
+	config := &river.Config{Workers: river.NewWorkers(), Logger: quiet, TestOnly: true}
+	require.NoError(t, p.queue.AddTo(config))
+	p.client, err = river.NewClient(riverdatabasesql.NewWithPgxListener(p.db, pool), config)
+	require.NoError(t, err)
+	return p
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.client.Start(context.WithoutCancel(t.Context())))
+	t.Cleanup(func() { assert.NoError(t, p.client.Stop(context.WithoutCancel(t.Context()))) })
+}
+
+func (p *process) add(t *testing.T, from, to int) {
+	t.Helper()
+	tx, err := p.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	for i := from; i < to; i++ {
+		_, err := p.store.QueuePayouts(t.Context(), tx, durable.NewPayout{
+			Reference: fmt.Sprint("a", i), Amount: paymentsvc.MustParseAmount("10.50"), Destination: "4111111111111111",
+		})
+		require.NoError(t, err)
+		require.NoError(t, p.queue.Wake(t.Context(), p.client, tx))
+	}
+	require.NoError(t, tx.Commit())
+}
+
+func (p *process) count(t *testing.T, query string) (n int) {
+	t.Helper()
+	require.NoError(t, p.db.QueryRowContext(t.Context(), query).Scan(&n))
+	return n
+}
+
+func (p *process) pending(t *testing.T, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c, err := p.store.Counts(t.Context(), durable.Filter{})
+		return err == nil && c.States[durable.StatePending] == int64(n)
+	}, time.Minute, 5*time.Millisecond)
+}
+
+func TestJobsPayEachPayoutOnce(t *testing.T) {
+	address := postgres(t)
+	f := &service{started: map[string]int{}}
+	// With a long poll, what makes them work is a wake-up, and a job that goes on after a turn.
+	c := Config{Turn: durable.Limit{Rows: 20}, Poll: time.Hour}
+	a, b := newProcess(t, address, f, c), newProcess(t, address, f, c)
+	a.start(t)
+	b.start(t)
+	require.Eventually(t, func() bool { // the job that each new leader inserts
+		return a.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) == 1
+	}, time.Minute, 5*time.Millisecond)
+	a.add(t, 0, 300)
+	a.pending(t, 300)
+	assert.Equal(t, 2, a.count(t, `SELECT COUNT(*) FROM river_job`), "one for 300 payouts")
+	assert.Zero(t, a.count(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`))
+	assert.Len(t, f.started, 300)
+	for userData, n := range f.started {
+		assert.Equal(t, 1, n, userData)
+	}
+}
+
+func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
+	f := &service{started: map[string]int{}}
+	p := newProcess(t, postgres(t), f, Config{Poll: time.Second})
+	p.queue.woken = p.queue.now().Add(time.Hour) // no wake-up
+	p.add(t, 0, 5)
+	_, err := p.store.HoldPayouts(t.Context(), "person", "restored")
+	require.NoError(t, err)
+	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job`))
+	p.start(t)
+	require.Eventually(t, func() bool {
+		return p.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 1
+	}, time.Minute, 5*time.Millisecond)
+	assert.Empty(t, f.started)
+	_, err = p.store.Release(t.Context(), "person", durable.Filter{})
+	require.NoError(t, err)
+	p.pending(t, 5)
+	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`), "a hold is no error")
+
+	require.NoError(t, p.client.Stop(t.Context()))
+	require.NoError(t, p.db.Close())
+	require.Error(t, (&worker{queue: p.queue}).Work(t.Context(), nil), "the database is one")
+}
+
+func TestAddToChecksRiversConfig(t *testing.T) {
+	for name, c := range map[string]struct {
+		config river.Config
+		want   string
+	}{
+		"no workers":   {river.Config{}, "Workers"},
+		"queue exists": {river.Config{Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{"payouts": {}}}, "exists"},
+		"rescue too early": {
+			river.Config{Workers: river.NewWorkers(), RescueStuckJobsAfter: 17 * time.Minute}, "at least 17m30s",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, err := New(new(durable.Store), Config{})
+			require.NoError(t, err)
+			require.ErrorContains(t, q.AddTo(&c.config), c.want)
+		})
+	}
+	_, err := New(nil, Config{})
+	require.Error(t, err)
+	_, err = New(new(durable.Store), Config{Poll: -1})
+	require.Error(t, err)
+}
