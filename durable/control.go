@@ -96,7 +96,9 @@ func (s *Store) hold(ctx context.Context, tx *sql.Tx, by, reason string) (genera
 	return generation, err
 }
 
-// EndHold lets new payouts be sent again. Those that are held stay so until they are released. by is required.
+// EndHold lets new payouts be sent again, without comparison with the service's list: first import all files since the
+// backup again, and queue again what your program has queued since. Payouts that are held stay so until they are
+// released. by is required.
 func (s *Store) EndHold(ctx context.Context, by string) error {
 	if by == "" {
 		return fmt.Errorf("%w: by is required", ErrInvalid)

@@ -169,7 +169,9 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 		}
 		count("attention", Filter{Batch: f.Batch, Attention: true}, k, "")
 	}
-	count("held", Filter{Batch: f.Batch, Held: true}, KindPayout, StateCreated)
+	if f.Kind != KindPayment {
+		count("held", Filter{Batch: f.Batch, Held: true}, KindPayout, StateCreated)
+	}
 	err := s.query(ctx, s.read, func(rows *sql.Rows) error {
 		var name string
 		var n int64

@@ -147,6 +147,10 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 		p.say(w, r, http.StatusUnprocessableEntity, "Give a reason: others will read it.")
 		return
 	}
+	if do == "end-hold" && r.PostFormValue("sure") != "yes" {
+		p.say(w, r, http.StatusUnprocessableEntity, "Confirm first that all payouts since the backup are imported or queued again.")
+		return
+	}
 	var err error
 	switch do {
 	case "pause":
