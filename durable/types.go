@@ -206,6 +206,8 @@ type Counts struct {
 	Attention int64
 	// Held counts the payouts that wait for [Store.Release], with the same limit.
 	Held int64
+	// Unmatched counts the notifications of [Store.Unmatched], with the same limit; 0 if the filter names a batch.
+	Unmatched int64
 }
 
 // CountLimit is the highest count of [Store.Counts] without a batch: it means "this many or more".
