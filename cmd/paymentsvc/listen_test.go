@@ -130,27 +130,32 @@ func TestListenWithoutForward(t *testing.T) {
 	d := newDesk(t)
 	d.write("taken", "")
 	for _, test := range []struct {
-		body, key    string
-		status, code int
+		body, key, flag string
+		status, code    int
 	}{
-		{testBody, testKey, 200, 0},
-		{testBody, "", 401, cli.ExitNo},
-		{`{}`, testKey, 400, cli.ExitNo},
-		{"", testKey, 400, cli.ExitNo},
-		{strings.Repeat("x", 1<<20+1), testKey, 413, cli.ExitNo},
+		{testBody, testKey, "-forward=", 503, 0},
+		{testBody, testKey, "-answer=204", 204, 0},
+		{testBody, "", "-answer=204", 401, cli.ExitNo},
+		{`{}`, testKey, "-v", 400, cli.ExitNo},
+		{"", testKey, "-v", 400, cli.ExitNo},
+		{strings.Repeat("x", 1<<20+1), testKey, "-v", 413, cli.ExitNo},
 	} {
-		address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-timeout", "1h")
+		address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-timeout", "1h", test.flag)
 		assert.Equal(t, test.status, deliver(t, address, test.body, test.key).StatusCode)
 		assert.Equal(t, test.code, wait(), d.stdout.String())
 	}
+	d.run("listen", "-addr=127.0.0.1:0", "-timeout=1ms")
+	assert.Contains(t, d.stdout.String(), ", answers 503: nothing is forwarded\n")
 	assert.Equal(t, cli.ExitMachine, d.run("listen", "-save", "taken"))
 	for args, want := range map[string]string{
-		"-addr 9000":            "-addr: want HOST:PORT",
-		"-forward shop":         "-forward: want an address that starts with http",
-		"-count -1":             "-count: negative",
-		"-forward-timeout -1s":  "-forward-timeout: want a duration",
-		"-forward-timeuot 1s":   `no flag -forward-timeuot; did you mean "-forward-timeout"?`,
-		"-tolerance 5 -count 1": "-tolerance: want a duration of at least 1s",
+		"-addr 9000":    "-addr: want HOST:PORT",
+		"-forward shop": "-forward: want an address that starts with http",
+		"-count -1":     "-count: negative",
+		"-answer 99":    "-answer: want a status from 200 to 599",
+		"-answer 200 -forward http://127.0.0.1:1": "-answer: goes without -forward only",
+		"-forward-timeout -1s":                    "-forward-timeout: want a duration",
+		"-forward-timeuot 1s":                     `no flag -forward-timeuot; did you mean "-forward-timeout"?`,
+		"-tolerance 5 -count 1":                   "-tolerance: want a duration of at least 1s",
 	} {
 		assert.Equal(t, cli.ExitUsage, d.run(append([]string{"listen"}, strings.Fields(args)...)...), args)
 		assert.Contains(t, d.stderr.String(), want)

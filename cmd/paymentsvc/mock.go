@@ -81,20 +81,43 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	defer stop()
 	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), cli.BaseURL(listeners)), stop
 	m, err := mock.New(opt)
-	if err == nil && opt.StateFile != "" {
-		err = m.LoadState()
-	}
 	if err != nil {
 		closeAll(listeners)
 		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
 	}
 	defer m.Close()
+	if err := loadState(c, m); err != nil {
+		closeAll(listeners)
+		return err
+	}
 	if err := sayReady(c, opt, cli.BaseURL(listeners)); err != nil {
 		closeAll(listeners)
 		return err
 	}
 	return serveMock(ctx, stopped, c, m, listeners)
 }
+
+// loadState loads the file of -state, and checks that it can be written at the end.
+func loadState(c *cli.Call, m *mock.Mock) error {
+	if !c.Set("state") {
+		return nil
+	}
+	if err := m.LoadState(); err != nil {
+		return c.Fail("state", "%s: %s", cli.Mask(given(c, "state")), strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
+	}
+	return notWritable(c, "state", mock.CheckWritable(c.Text("state")))
+}
+
+// notWritable returns err with the flag and the file as it was given, nil for nil.
+func notWritable(c *cli.Call, flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s cannot be written: %w", c.Value(flag).Place(), cli.Mask(given(c, flag)), err)
+}
+
+// given returns the name of a file as it was given.
+func given(c *cli.Call, flag string) string { return c.Value(flag).Texts[0] }
 
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
@@ -124,7 +147,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	}
 	if c.Set("state") {
 		if failed := m.SaveState(); failed != nil {
-			return fmt.Errorf("-state: %w", failed)
+			return notWritable(c, "state", failed)
 		}
 	}
 	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal, on the other hand, is a wish
@@ -193,6 +216,9 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 			return opt, c.Fail("public", "want an origin such as http://mock:8080")
 		}
 	}
+	if _, err := webAddress(c, "notify"); err != nil {
+		return opt, err
+	}
 	return opt, mockProjects(c, &opt)
 }
 
@@ -256,6 +282,9 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 	implied := !c.Set("project")
 	for _, given := range list {
 		p := paymentsvctest.Project{ID: given.ID, Currency: given.Currency}
+		if given.SecretFile == "" {
+			return c.Fail("projects", "project %d: secret_file: not set", given.ID)
+		}
 		var err error
 		if p.Secret, err = c.ReadSecret("mock.projects: secret_file", c.Beside("projects", given.SecretFile)); err != nil {
 			return err
@@ -295,7 +324,7 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 			err = mock.WriteFile(file, append(text, '\n'))
 		}
 		if err != nil {
-			return fmt.Errorf("-ready-file: %w", err)
+			return notWritable(c, "ready-file", err)
 		}
 	}
 	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d",

@@ -150,7 +150,7 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{2, "-cors: not an origin", []string{"-cors", "app"}},
 		{2, "-public: want an origin", []string{"-public", "mock"}},
 		{2, "-balance: not a decimal number", []string{"-balance", "1,5"}},
-		{2, "notify: not an http or https address", []string{"-addr", "127.0.0.1:0", "-notify", "ftp://x"}},
+		{2, "-notify: want an address that starts with http:// or https://", []string{"-notify", "foo"}},
 		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},
 		{2, "-secret-file", []string{"-secret-file", "none.key"}},
 		{2, "-wait: want the address", []string{"-wait", "mock"}},

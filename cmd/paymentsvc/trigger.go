@@ -95,7 +95,7 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 	if name := c.Text("fault"); name != "" {
 		i := slices.Index(faultNames(), name)
 		if i < 0 {
-			return nil, cli.Usagef("-fault: no fault %q%s", name, cli.Nearest(name, faultNames()))
+			return nil, cli.Usagef("-fault: no fault %q%s", name, cli.NearestOf(name, faultNames()))
 		}
 		d.fault = faults()[i]
 	}

@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,7 +180,11 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(v.Raw))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	err := dec.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Type.Kind() == reflect.String {
+		return false, Usagef("%s: %s: want text%s", v.Place(), wrong.Field, sample(wrong.Field))
+	}
+	if err != nil {
 		return false, Usagef("%s: %s", v.Place(), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return true, nil

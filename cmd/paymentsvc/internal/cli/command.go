@@ -186,6 +186,11 @@ func Nearest(word string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
+// NearestOf is [Nearest] for a few candidates, all of which it lists.
+func NearestOf(word string, candidates []string) string {
+	return Nearest(word, candidates) + "; want one of " + strings.Join(candidates, ", ")
+}
+
 // distance counts the letters to insert, delete or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

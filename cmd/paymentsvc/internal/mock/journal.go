@@ -43,6 +43,7 @@ type message struct {
 	Signature      *verdict // nil where nobody checked
 	Forged         bool
 	Rejection      *paymentsvctest.Rejection
+	Declined       bool // by the script
 	Faults         []int
 
 	Fields fields

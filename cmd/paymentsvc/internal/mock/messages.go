@@ -261,8 +261,19 @@ func (x *expectation) bounds() (least, most int, err error) {
 	return least, most, nil
 }
 
+// nearest describes what was counted, and what was not.
+type nearest struct{ counted, others []string }
+
+func (n *nearest) add(counts bool, line string) {
+	if counts {
+		n.counted = append(n.counted, line)
+	} else {
+		n.others = append(n.others, line)
+	}
+}
+
 // actual counts what the claim is about, and reports whether a message that was evicted could matter.
-func (e *epoch) actual(x *expectation) (n int, hole bool, near []string, err error) {
+func (e *epoch) actual(x *expectation) (n int, hole bool, near nearest, err error) {
 	f := &x.filter
 	counts := func(m *message) bool { return m.Direction == in }
 	switch x.That {
@@ -270,17 +281,16 @@ func (e *epoch) actual(x *expectation) (n int, hole bool, near []string, err err
 		for _, o := range e.fake.Orders() {
 			if f.fitsOrder(o) {
 				n++
-			} else {
-				near = append(near, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
 			}
+			near.add(f.fitsOrder(o), fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
 		}
 		return n, false, near, nil
 	case thatFaultHits:
 		rule, err := e.faultByID(x.FaultID)
 		if err != nil {
-			return 0, false, nil, invalid("fault_id", "fault_id: there is no such fault")
+			return 0, false, near, invalid("fault_id", "fault_id: there is no such fault")
 		}
-		return rule.rule.Hits(), false, nil, nil
+		return rule.rule.Hits(), false, near, nil
 	case thatMessages:
 		counts = func(*message) bool { return true }
 	case thatDelivered:
@@ -291,21 +301,31 @@ func (e *epoch) actual(x *expectation) (n int, hole bool, near []string, err err
 		counts = func(m *message) bool { return m.Direction == in && m.Signature != nil && !m.Signature.Valid }
 	case thatNone:
 		counts = func(m *message) bool {
-			return m.Rejection != nil && m.Rejection.Problem != paymentsvctest.ProblemNotFound // which a correct client causes
+			return m.Rejection != nil && !m.Declined &&
+				m.Rejection.Problem != paymentsvctest.ProblemNotFound // which a correct client causes
 		}
 	default:
-		return 0, false, nil, invalid("that",
+		return 0, false, near, invalid("that",
 			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
 	}
 	list, _, evicted := e.journal.list(func(m *message) bool {
 		fits := f.fitsMessage(m) && counts(m)
-		if !fits {
-			near = append(near, fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s",
-				m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State))
-		}
+		near.add(fits, m.line())
 		return fits
 	})
 	return len(list), evicted > f.After, near, nil
+}
+
+// line describes a message, with what was wrong with it.
+func (m *message) line() string {
+	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State)
+	if m.Rejection != nil {
+		line += fmt.Sprintf(": rejected, %s: %s", m.Rejection.Problem, m.Rejection.Message)
+	}
+	if m.Signature != nil && !m.Signature.Valid {
+		line += ": wrong signature: " + m.Signature.Reason
+	}
+	return cli.Mask(line)
 }
 
 // expectAnswer is the answer of an expectation that is met.
@@ -366,7 +386,11 @@ func postExpect(c *call) (int, any, error) {
 }
 
 // notMet says what a person needs to know of an expectation that is not met.
-func notMet(x *expectation, n, least, most int, near []string) error {
+func notMet(x *expectation, n, least, most int, near nearest) error {
+	list := near.others
+	if n > most {
+		list = near.counted
+	}
 	want := fmt.Sprintf("%d to %d", least, most)
 	switch {
 	case least == most:
@@ -385,7 +409,11 @@ func notMet(x *expectation, n, least, most int, near []string) error {
 		thatFaultHits: "hits of the fault",
 		thatAllSigned: "requests with a wrong signature", thatNone: "requests rejected", thatNoForgery: "forgeries accepted",
 	}[x.That]
+	if n == 1 {
+		what = strings.NewReplacer("orders", "order", "messages", "message", "notifications", "notification", "hits", "hit",
+			"requests", "request", "forgeries", "forgery").Replace(what)
+	}
 	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", n, what, about, want)
-	f.Actual, f.Nearest = &n, near[max(len(near)-3, 0):]
+	f.Actual, f.Nearest = &n, list[max(len(list)-3, 0):]
 	return f
 }

@@ -1,14 +1,17 @@
 package mock
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
@@ -180,34 +183,74 @@ func (m *Mock) SaveState() error {
 	return WriteFile(m.opt.StateFile, append(text, '\n'))
 }
 
-// WriteFile writes a file beside its name and renames it into place, so that nobody reads a part of it.
+// WriteFile writes a file beside its name and renames it into place, so that nobody reads a part of it. Its error names
+// no file.
 func WriteFile(name string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	file, err := beside(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // it is gone if all went well
 	_, err = file.Write(data)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
+		return withoutNames(err)
 	}
-	return os.Rename(file.Name(), name)
+	return withoutNames(os.Rename(file.Name(), name))
 }
 
-// LoadState reads what SaveState has written. It does nothing if there is no such file.
+// beside returns a new file in the directory of name.
+func beside(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, errors.New("is a directory")
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	return file, withoutNames(err)
+}
+
+// CheckWritable returns an error if [WriteFile] could not write a file of this name. It does not touch the file itself.
+func CheckWritable(name string) error {
+	file, err := beside(name)
+	if err != nil {
+		return err
+	}
+	return withoutNames(errors.Join(file.Close(), os.Remove(file.Name())))
+}
+
+// withoutNames returns the reason of an error about a temporary file, whose name says nothing to the user.
+func withoutNames(err error) error {
+	if reason, ok := errors.AsType[syscall.Errno](err); ok {
+		return reason
+	}
+	return err
+}
+
+// LoadState reads what SaveState has written. It does nothing if there is no such file. Its error names the place.
 func (m *Mock) LoadState() error {
 	text, err := os.ReadFile(m.opt.StateFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return withoutNames(err)
 	}
 	var st state
 	if err := json.Unmarshal(text, &st); err != nil {
-		return errors.New("not a state of this mock")
+		return stateError(text, err)
 	}
 	return m.main.restore(st)
+}
+
+// stateError says where the JSON of a state is wrong.
+func stateError(text []byte, err error) error {
+	offset, reason := int64(len(text)), "not a JSON object"
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		offset = syntax.Offset
+	} else if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		offset, reason = wrong.Offset, decodeError(err).Error()
+	}
+	before := text[:min(max(offset-1, 0), int64(len(text)))]
+	column := len(before) - bytes.LastIndexByte(before, '\n')
+	return fmt.Errorf("line %d, column %d: %s", bytes.Count(before, []byte("\n"))+1, column, reason)
 }
 
 func postSave(c *call) (int, any, error) {

@@ -107,8 +107,9 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	if m == nil {
 		return
 	}
+	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused && e.declines(v.Rejection.Message)
 	e.journal.update(m, func(m *message) {
-		m.Rejection = v.Rejection
+		m.Rejection, m.Declined = v.Rejection, declined
 		switch {
 		case v.Signature != nil:
 			reason, _, _ := strings.Cut(v.Signature.Reason, "; Server.Watch")
@@ -262,7 +263,7 @@ func checkReceiver(address string) error {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return errors.New("not an http or https address without a user and a fragment")
+		return errors.New("not an address that starts with http:// or https://, without a user and a fragment")
 	}
 	return nil
 }
