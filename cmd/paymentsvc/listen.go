@@ -290,7 +290,7 @@ func captureOf(req *http.Request, body []byte) capture.Message {
 	if req.TLS != nil || strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https") {
 		address.Scheme = "https"
 	}
-	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body}
+	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
 }
 
 // saveCapture writes a message to a new file in the directory that a flag names, and returns the file's name.

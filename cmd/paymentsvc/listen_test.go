@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -184,6 +185,19 @@ func TestListenAnswersForAReceiverThatDoesNot(t *testing.T) {
 		assert.Contains(t, d.stdout.String(), want.said)
 		assert.FileExists(t, filepath.Join(d.dir, "s", "0001.http"))
 	}
+}
+
+func TestListenSavesWhatWasAnnounced(t *testing.T) {
+	d := newDesk(t)
+	address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-save=s")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nTimestamp: 1\r\nSignature: 1\r\nContent-Length: 9\r\n\r\n{}")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	assert.Equal(t, cli.ExitNo, wait())
+	assert.Equal(t, cli.ExitUsage, d.run("verify", "s/0001.http"))
+	assert.Contains(t, d.stderr.String(), "Content-Length is 9, and the file has 2 bytes of body")
 }
 
 func TestListenEnds(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 const (
 	mockSecret = "secret-of-the-mock"
 	mockScheme = `hex(timestamp "." body)`
+	byMock     = "mock" // who chose, in /_mock/settings and in what says that the mock listens
 )
 
 func mockCommand() cli.Command {
@@ -235,7 +236,9 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	if first.Balance, err = paymentsvc.ParseAmount(c.Text("balance")); err != nil {
 		return c.Fail("balance", "not a decimal number")
 	}
+	opt.Chosen["secret"] = byMock
 	if c.Set("secret-file") {
+		opt.Chosen["secret"] = c.Value("secret-file").Place()
 		if first.Secret, err = c.Secret(); err != nil {
 			return err
 		}
@@ -300,6 +303,7 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 		}
 		if implied { // nobody has asked for the mock's own project
 			opt.Projects, implied = nil, false
+			opt.Chosen["secret"] = c.Value("projects").Place()
 		}
 		opt.Projects = append(opt.Projects, p)
 	}
@@ -314,10 +318,11 @@ type ready struct {
 	PartnerID  int64  `json:"partner_id"`
 	ProjectID  int64  `json:"project_id"`
 	PID        int    `json:"pid"`
+	SecretFrom string `json:"secret_from"` // a flag, a variable, a place in the settings file, or byMock
 }
 
 func sayReady(c *cli.Call, opt mock.Options, base string) error {
-	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid()}
+	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid(), opt.Chosen["secret"]}
 	if file := c.Text("ready-file"); file != "" {
 		text, err := json.Marshal(r)
 		if err == nil {
@@ -327,8 +332,12 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 			return notWritable(c, "ready-file", err)
 		}
 	}
-	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d",
-		r.BaseURL, r.PartnerID, r.ProjectID))
+	secret := r.SecretFrom
+	if secret == byMock {
+		secret = "the mock's own"
+	}
+	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d  secret: %s",
+		r.BaseURL, r.PartnerID, r.ProjectID, secret))
 	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {

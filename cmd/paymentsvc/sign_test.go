@@ -14,13 +14,14 @@ import (
 func TestSignPrintsTheTwoHeaders(t *testing.T) {
 	d := newDesk(t)
 	d.write("body.json", "{\"a\": 1}\r\n")
+	d.write("empty", "")
 	for _, test := range []struct {
 		args, signed, timestamp, note string
 	}{
 		{"sign body.json", "{\"a\": 1}\r\n", "1700000000", "note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
 		{"sign -trim body.json", `{"a": 1}`, "1700000000", ""},
-		{"sign -timestamp 5 -trim -", "x", "5", ""},
-		{"sign -kind notification -timestamp 5", "x", "5", ""},
+		{"sign -timestamp 5 -trim -", "x", "5", "note   the body is not JSON\n"},
+		{"sign -kind notification -timestamp 5 empty", "", "5", "note   the body is empty\n"},
 	} {
 		d.stdin = "x"
 		assert.Zero(t, d.run(strings.Fields(test.args)...), test.args)
@@ -88,5 +89,5 @@ func TestSignUsageErrors(t *testing.T) {
 	}
 	d.stdin = "{}"
 	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
-	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address")
+	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address, which this message came without: give -url\n")
 }

@@ -25,7 +25,7 @@ func TestVerify(t *testing.T) {
 		{"spaces", strings.Replace(good, `,"status"`, `, "status"`, 1), "", 1, "signature_mismatch",
 			"wrong  signed over the body without white space: the body was rewritten on its way here, or before it was signed\n" +
 				"       signed    'r_id\":\"o-#\",\"status\":#,\"'\n       expected  'r_id\":\"o-#\", \"status\":#,'  first difference at byte 62\n"},
-		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch", "wrong  none of the usual mistakes"},
+		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch", " bytes): the key is another one, the message was altered, or the scheme is another\n"},
 		{"after a rotation", good, "-secret-file other.txt -old-secret-file key.txt", 0, "", "o-1, with the old secret, signed"},
 		{"two signatures", strings.Replace(good, "Signature", "signature: a\r\nSignature", 1), "", 1, "malformed_header", "wrong  malformed header: signature: 2 values, want exactly 1\n"},
 		{"no timestamp", strings.Replace(good, "Timestamp", "X-Time", 1), "", 1, "missing_header", "wrong  missing header: timestamp\n"},
@@ -38,7 +38,7 @@ func TestVerify(t *testing.T) {
 		{"escapes", signed(t, strings.Replace(testBody, "o-1", `\u001b[2J4111111111111111`, 1), "1700000000"), "", 0, "", `SUCCESS 10.50 \x1b[2J<card number>, signed`},
 	} {
 		d := newDesk(t)
-		d.write("other.txt", "another")
+		d.write("other.txt", "a foreign key")
 		d.write("kinds.txt", "request hex(body), notification hex(timestamp '.' body)\n")
 		d.write("field.txt", "hex(field('gone'))")
 		d.write("m.http", test.message)
@@ -50,6 +50,7 @@ func TestVerify(t *testing.T) {
 		assert.Equal(t, test.reason, object["reason"], test.name)
 		assert.Equal(t, test.code == 0, object["valid"], test.name)
 		assert.Len(t, object, 15, "all fields are always there")
+		assert.Equal(t, strings.HasPrefix(test.reason, "timestamp_too"), strings.Contains(d.stderr.String(), "the signature is right; -tolerance any"), test.name)
 	}
 }
 

@@ -33,6 +33,9 @@ func TestMockPage(t *testing.T) {
 		b := openTab(browser, t, true)
 		fill(t, b, mock)
 		b.requireUsable("the page")
+		b.resize(360, "light")
+		require.Greater(t, evaluate[float64](b, `Math.min(...[...document.querySelectorAll("td, tbody th")].map(e => e.getBoundingClientRect().width))`), 250.0,
+			"a cell is too narrow to read")
 		testKeyboard(t, b, mock)
 		b.requireQuiet(mock.address)
 		if *mockScreenshot != "" {

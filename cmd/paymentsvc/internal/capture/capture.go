@@ -24,6 +24,8 @@ type Message struct {
 	Header http.Header
 	// Body is the body, byte for byte as far as the capture kept it.
 	Body []byte
+	// Announced is the Content-Length of a request whose body broke off; [Write] ignores it unless it exceeds the body.
+	Announced int64
 	// Source is the name of the file and, of a file with several messages, the entry.
 	Source string
 	// Notes says, in one sentence each, what was assumed, and which step may have lost bytes that were signed.

@@ -39,7 +39,7 @@ func Write(w io.Writer, m Message) error {
 			fmt.Fprintf(&b, "%s: %s\r\n", name, value)
 		}
 	}
-	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", len(m.Body))
+	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", max(int64(len(m.Body)), m.Announced))
 	b.Write(m.Body)
 	_, err := w.Write(b.Bytes())
 	return err

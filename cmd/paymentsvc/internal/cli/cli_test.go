@@ -37,6 +37,12 @@ func (p *process) start(ctx context.Context, t *testing.T, args ...string) int {
 	env := &Env{
 		Stdin: strings.NewReader(p.stdin), Stdout: &p.stdout, Stderr: &p.stderr, Dir: dir, Now: time.Now,
 		Getenv: func(name string) string { return p.vars[name] },
+		Environ: func() (list []string) {
+			for name, value := range p.vars {
+				list = append(list, name+"="+value)
+			}
+			return list
+		},
 	}
 	flags := append(Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance", "timeout", "v", "project"),
 		Flag{Name: "addr", Default: "localhost:1"}, Flag{Name: "word", Kind: List}, Flag{Name: "all", Kind: Bool}, Flag{Name: "more", Kind: JSON})
@@ -172,6 +178,15 @@ func TestSettingsFileErrors(t *testing.T) {
 		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try"), text)
 		assert.Contains(t, p.stderr.String(), want, text)
 	}
+}
+
+func TestUnknownVariablesAreNoted(t *testing.T) {
+	p := &process{
+		vars: map[string]string{"PAYMENTSVC_TOLERANC": "1m", "PAYMENTSVC_TRY_ADDR": "a:1", "PAYMENTSVC_SCHEME": "hex(body)", "TOLERANC": "1"},
+		run:  func(context.Context, *Call) error { return nil },
+	}
+	assert.Zero(t, p.start(t.Context(), t, "try"))
+	assert.Equal(t, "note   PAYMENTSVC_TOLERANC is not read: no setting has this variable; did you mean \"PAYMENTSVC_TOLERANCE\"?\n", p.stderr.String())
 }
 
 func TestSecrets(t *testing.T) {

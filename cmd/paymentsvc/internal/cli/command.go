@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// Env is the world outside. All fields are required.
+// Env is the world outside. All fields but Environ are required.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Getenv returns an environment variable, "" if it is not set.
 	Getenv func(name string) string
+	// Environ returns the environment as os.Environ does, for notes on unknown names; nil notes none.
+	Environ func() []string
 	// Dir is the working directory, which relative paths of flags and variables start from.
 	Dir string
 	// Now returns the time of signatures and of printed lines.

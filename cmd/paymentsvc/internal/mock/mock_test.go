@@ -539,10 +539,16 @@ func TestStateSurvivesARestart(t *testing.T) {
 	require.Len(t, again.ask(200, "GET", "/orders", "")["orders"], 3, "and nothing has changed")
 }
 
+func TestSettingsShowAnyTolerance(t *testing.T) {
+	_, text := start(t, nil).do("GET", "/_mock/settings", "")
+	require.Contains(t, text, `"tolerance","value":"any"`)
+}
+
 func TestScriptErrorsNameTheColumn(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
 		": SUCCESS":                            "script 1: column 1: a condition such as user_data=order-1 is missing",
+		"amount=1 DECLINED":                    "script 1: column 10: a condition is one of user_data, amount, kind, type and project_id: is a colon missing?",
 		"userdata=1: SUCCESS":                  "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
 		"amount 1: SUCCESS":                    `script 1: column 7: "=" is missing`,
 		"amount=1,5: SUCCESS":                  "script 1: column 8: not an amount",

@@ -119,7 +119,7 @@ func (p *scriptParser) condition() (condition, error) {
 	c := condition{name: p.until("=: ")}
 	if !slices.Contains([]string{"user_data", "amount", "kind", "type", "project_id"}, c.name) {
 		hint := ""
-		if !strings.Contains(p.text[start:], ":") {
+		if rest := p.text[start:]; rest != "" && !strings.Contains(rest, ":") {
 			hint = ": is a colon missing?"
 		}
 		return c, p.fail(start, "a condition is one of user_data, amount, kind, type and project_id"+hint)
