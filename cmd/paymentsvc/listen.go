@@ -169,6 +169,9 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.printAnswered(n, a)
 	r.count(v, a, failed)
+	if a.aborted != nil {
+		panic(a.aborted)
+	}
 }
 
 // verdict verifies a message, unless its body could not be read.
