@@ -244,7 +244,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	}
 	lines := []string{line}
 	if r.c.Verbose() {
-		a.Response = r.verifier.keys[0].Mask(string(a.head))
+		a.Response = cli.MaskAll(r.verifier.keys, string(a.head))
 		lines = append(lines, indented(a.Response)...)
 	}
 	r.c.Print("answered", struct {

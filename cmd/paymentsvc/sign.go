@@ -147,7 +147,7 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, signature, fil
 	switch {
 	case c.Bool("show"):
 		out.As = "show"
-		out.Text, err = shownText(key, m)
+		out.Text, err = shownText(key, shownMessage(c, m))
 		c.Print("signed", out, "text   "+out.Text)
 		return err
 	case out.As == "headers":

@@ -62,6 +62,12 @@ func TestSignShowsTheTextWithoutTheSecret(t *testing.T) {
 		assert.Equal(t, want+"\n", d.stdout.String())
 		assert.NotContains(t, d.stdout.String(), "4111")
 	}
+	d := newDesk(t)
+	d.stdin = `{"card_data":{"cvv":"987","holder":"Ann"},"payer":{"mail":"a@b"},"destination":{"phone":"7999"},"amount":1}`
+	for _, scheme := range []string{`hex(body)`, `hex(field("card_data") "destination=" field("destination"))`} {
+		require.Zero(t, d.run("sign", "-show", "-scheme", scheme), "%s", &d.stderr)
+		assert.NotRegexp(t, "987|Ann|a@b|7999", d.stdout.String(), scheme)
+	}
 }
 
 func TestSignUsageErrors(t *testing.T) {

@@ -158,7 +158,7 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 		return key.Scheme.Canonical(dst, m)
 	}
 	fault := paymentsvctest.ExplainSignature(scheme, paymentsvctest.Project{Secret: key.Secret}, message, r.Header.Get("Signature"))
-	d.Message = key.Mask(fault.Reason)
+	d.Message = cli.MaskAll(v.keys, fault.Reason)
 	if strings.HasPrefix(d.Message, "signed over the body") {
 		d.Message += ": the body was rewritten on its way here, or before it was signed"
 	}
@@ -170,7 +170,7 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	again, _ := key.Shown.Signature(placeholder, signed) // without one there is no difference to show
 	shown := paymentsvctest.ExplainSignature(key.Shown, paymentsvctest.Project{Secret: placeholder}, message, again)
 	if f := shown.Difference; f != nil {
-		d.Difference = &difference{fault.Difference.Offset, key.Mask(f.Signed), key.Mask(f.Expected)}
+		d.Difference = &difference{fault.Difference.Offset, cli.MaskAll(v.keys, f.Signed), cli.MaskAll(v.keys, f.Expected)}
 	}
 }
 
