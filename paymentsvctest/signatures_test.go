@@ -180,7 +180,6 @@ func TestAssertMessages(t *testing.T) {
 	srv.AssertStarted(test, "order-2", 0)
 	srv.AssertAllSigned(test)
 	srv.AssertNoneRejected(test)
-	srv.AssertForgeriesRefused(test)
 	require.Empty(t, test.errors)
 
 	srv.AssertStarted(test, "order-1", 1)

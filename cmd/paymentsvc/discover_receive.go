@@ -277,12 +277,16 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // since its payment was started.
 func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
 	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // as the service sees it
-	switch a := r.to.forward(w, req, m.Body); {
+	a := r.to.forward(w, req, m.Body)
+	switch {
 	case a.Error != "":
 		r.Note("%s: %s", r.to.to.Host, a.Error)
 	case accepted(a.Status):
 		_ = r.keep(m) // search reports its error
 	default:
 		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, a.Status)
+	}
+	if a.aborted != nil {
+		panic(a.aborted)
 	}
 }

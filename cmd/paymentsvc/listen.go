@@ -179,6 +179,9 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.printAnswered(n, a)
 	r.count(v, a, failed)
+	if a.aborted != nil {
+		panic(a.aborted)
+	}
 }
 
 // verdict verifies a message, unless its body could not be read.
@@ -259,7 +262,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	}
 	lines := []string{line}
 	if r.c.Verbose() {
-		a.Response = r.verifier.keys[0].Mask(string(a.head))
+		a.Response = cli.MaskAll(r.verifier.keys, string(a.head))
 		lines = append(lines, indented(a.Response)...)
 	}
 	r.c.Print("answered", struct {

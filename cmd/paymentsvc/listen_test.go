@@ -200,6 +200,34 @@ func TestListenSavesWhatWasAnnounced(t *testing.T) {
 	assert.Contains(t, d.stderr.String(), "Content-Length is 9, and the file has 2 bytes of body")
 }
 
+func TestForwardRecordsWhatAClientDidNotTake(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 32<<20)) // more than any socket takes
+	}))
+	defer receiver.Close()
+	leave := func(address, text string) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, text)
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1)) // the answer has begun
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+	}
+	d := newDesk(t)
+	address, wait := d.serve(t.Context(), "listen", "-addr", "127.0.0.1:0", "-count", "1", "-forward", receiver.URL, "-timeout", "1m")
+	text := strings.Replace(signed(t, testBody, "1700000000"), "\r\n\r\n", "\r\nContent-Length: 125\r\n\r\n", 1)
+	leave(address, text)
+	assert.Zero(t, wait(), d.stderr.String())
+	assert.Contains(t, d.stdout.String(), "#1 <-- 200 in ")
+
+	s := start(t.Context(), t, newDiscover(t, nil), "-proxy", "-addr", "127.0.0.1:0", "-to", receiver.URL, "-count", "1", "-timeout", "1m")
+	text = strings.Replace(signedText(t, "hex(body)", "/", discoverRequest), "\n\n", "\nContent-Length: 70\n\n", 1)
+	leave(s.base, text)
+	code, rest := s.end()
+	assert.Zero(t, code, rest)
+}
+
 func TestListenEnds(t *testing.T) {
 	d := newDesk(t)
 	_, wait := d.serve(t.Context(), "listen", "-addr", "127.0.0.1:0", "-timeout", "1ms", "-json")

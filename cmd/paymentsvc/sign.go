@@ -164,7 +164,7 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, signature, fil
 	switch {
 	case c.Bool("show"):
 		out.As = "show"
-		out.Text, err = shownText(key, m)
+		out.Text, err = shownText(key, shownMessage(c, m))
 		c.Print("signed", out, "text   "+out.Text)
 		return err
 	case out.As == "headers":
@@ -201,7 +201,8 @@ func shownText(key cli.Key, m *paymentsvc.Message) (string, error) {
 
 // curlCommand returns a command for a POSIX shell. It names the file where its bytes are those that were signed.
 func curlCommand(m *paymentsvc.Message, file string, trimmed bool) (string, error) {
-	words := []string{"curl"}
+	// Without these, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
+	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}
 	if m.Method != http.MethodPost {
 		words = append(words, "--request", m.Method)
 	}

@@ -47,7 +47,7 @@ func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
 	d := newDesk(t)
 	d.write("it's.json", `{"destination":"79990000000"}`)
 	assert.Zero(t, d.run("sign", "it's.json", "-as=curl", "-url=http://127.0.0.1:1/a", "-method", "put"))
-	assert.Contains(t, d.stdout.String(), `curl --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
+	assert.Contains(t, d.stdout.String(), `curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
 	assert.Contains(t, d.stdout.String(), ` --data-binary '@it'\''s.json'`)
 }
 
@@ -62,6 +62,12 @@ func TestSignShowsTheTextWithoutTheSecret(t *testing.T) {
 		assert.Zero(t, d.run("sign", "-show", "-scheme", scheme), "%s: %s", scheme, &d.stderr)
 		assert.Equal(t, want+"\n", d.stdout.String())
 		assert.NotContains(t, d.stdout.String(), "4111")
+	}
+	d := newDesk(t)
+	d.stdin = `{"card_data":{"cvv":"987","holder":"Ann"},"payer":{"mail":"a@b"},"destination":{"phone":"7999"},"amount":1}`
+	for _, scheme := range []string{`hex(body)`, `hex(field("card_data") "destination=" field("destination"))`} {
+		require.Zero(t, d.run("sign", "-show", "-scheme", scheme), "%s", &d.stderr)
+		assert.NotRegexp(t, "987|Ann|a@b|7999", d.stdout.String(), scheme)
 	}
 }
 

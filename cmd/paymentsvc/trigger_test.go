@@ -85,6 +85,21 @@ func TestTriggerFaults(t *testing.T) {
 	}
 }
 
+func TestTriggerShowsNoKeyOfTheAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `the old key, a test key, 4111111111111111, destination=79990000000 {"destination":{"phone":"7999"}}`)
+	}))
+	defer server.Close()
+	d := newDesk(t)
+	d.write("old.txt", "the old key")
+	d.write("old.http", signed(t, testBody, "5"))
+	for _, args := range []string{"-replay old.http", "-replay old.http -as-sent", "payment.status_changed -fault old-secret"} {
+		all := append([]string{"trigger", "-v", "-old-secret-file", "old.txt", "-to", server.URL}, strings.Fields(args)...)
+		assert.Zero(t, d.run(all...), d.stderr.String())
+		assert.Contains(t, d.stdout.String(), `<secret>, <secret>, <card number>, destination=<destination> {"destination":"<destination>"}`, args)
+	}
+}
+
 func TestTriggerAsSentKeepsTimestampAndSignature(t *testing.T) {
 	d := newDesk(t)
 	text := signed(t, testBody, "5")

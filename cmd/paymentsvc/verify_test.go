@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
@@ -51,6 +52,21 @@ func TestVerify(t *testing.T) {
 		assert.Equal(t, test.code == 0, object["valid"], test.name)
 		assert.Len(t, object, 15, "all fields are always there")
 		assert.Equal(t, strings.HasPrefix(test.reason, "timestamp_too"), strings.Contains(d.stderr.String(), "the signature is right; -tolerance any"), test.name)
+	}
+}
+
+func TestVerifyShowsNoFormOfTheSecret(t *testing.T) {
+	secret := paymentsvc.Secret("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY=")
+	for _, scheme := range []string{
+		"hex(body secret), key base64", "hex(body secret body)", "hex(secret body hex(sha256(secret))), key base64",
+	} {
+		d := newDesk(t)
+		d.write("key.txt", string(secret))
+		d.write("m.http", "POST / HTTP/1.1\nTimestamp: 1700000000\nSignature: "+
+			signatureOf(t, scheme, secret, `{"a":1}`, "1700000000")+"\n\n{\"a\": 1}")
+		assert.Equal(t, cli.ExitNo, d.run("verify", "m.http", "-scheme", scheme), "%s", &d.stderr)
+		assert.Contains(t, d.stdout.String(), "first difference at byte ", scheme)
+		assert.NotRegexp(t, "QUJD|ABCD|VoxM|[0-9a-f]{6}", d.stdout.String(), scheme)
 	}
 }
 

@@ -231,6 +231,10 @@ func (c *Call) PrintSettings() error {
 	if err != nil {
 		return err
 	}
+	width := 0
+	for _, f := range c.Program.Settings() {
+		width = max(width, len(f.Key()))
+	}
 	for _, f := range c.Program.Settings() {
 		own := given
 		if f.owner != "" {
@@ -240,12 +244,13 @@ func (c *Call) PrintSettings() error {
 		if err != nil {
 			return err
 		}
-		c.printSetting(f, values[f.Name])
+		c.printSetting(f, values[f.Name], width)
 	}
 	return nil
 }
 
-func (c *Call) printSetting(f Flag, v Value) {
+// printSetting prints a setting, its key in a column of the width.
+func (c *Call) printSetting(f Flag, v Value, width int) {
 	text := strings.Join(v.Texts, ", ")
 	switch {
 	case v.Raw != nil:
@@ -267,5 +272,5 @@ func (c *Call) printSetting(f Flag, v Value) {
 		Value  string `json:"value"`
 		Set    bool   `json:"set"`
 		Origin string `json:"origin"`
-	}{f.Key(), text, text != "", v.Origin}, fmt.Sprintf("%-18s %-40s %s", f.Key(), shown, v.Origin))
+	}{f.Key(), text, text != "", v.Origin}, fmt.Sprintf("%-*s  %-30s  %s", width, f.Key(), shown, v.Origin))
 }

@@ -123,6 +123,15 @@ type Key struct {
 // Mask hides the secret, card numbers and destinations in text.
 func (k Key) Mask(text string) string { return Mask(text, k.secret, k.Secret) }
 
+// MaskAll is [Key.Mask] with several keys.
+func MaskAll(keys []Key, text string) string {
+	secrets := make([]paymentsvc.Secret, 0, 2*len(keys))
+	for _, key := range keys {
+		secrets = append(secrets, key.secret, key.Secret)
+	}
+	return Mask(text, secrets...)
+}
+
 // SchemeText returns the text of -scheme or -scheme-file and its origin. It is an error if neither is set, and if both
 // are set in one place. Otherwise the place with the higher precedence wins.
 func (c *Call) SchemeText() (text, origin string, err error) {

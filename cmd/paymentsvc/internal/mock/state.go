@@ -34,7 +34,7 @@ func postReset(c *call) (int, any, error) {
 	case "faults":
 		c.clearFaults()
 	case "all":
-		number, cutOff, err := c.reset(nil)
+		number, cutOff, err := c.reset(paymentsvctest.State{}, nil)
 		return http.StatusOK, answer{number, cutOff}, err
 	default:
 		return 0, nil, invalid("what", "what: not all, messages or faults")
@@ -102,14 +102,12 @@ func (s *session) restore(st state) error {
 		return invalid("v", "v: the state has version %d, want 1", st.V)
 	}
 	books := paymentsvctest.State{LastOrder: st.LastOrder}
-	byID := map[string]paymentsvctest.Order{}
 	for _, o := range st.Orders {
 		entry, err := o.inBooks(s.opt.Projects[0].ID)
 		if err != nil {
 			return err
 		}
 		books.Orders = append(books.Orders, entry)
-		byID[entry.OrderID] = entry
 	}
 	script, err := parseScript(st.Script)
 	if err != nil {
@@ -128,20 +126,23 @@ func (s *session) restore(st state) error {
 		}
 		events, waits = append(events, event{OrderID: ev.OrderID, Status: status, Notify: ev.Notify}), append(waits, wait)
 	}
-	if _, _, err := s.reset(&books); err != nil {
-		return invalid("orders", "%s", trimmed(err))
+	_, _, err = s.reset(books, func(e *epoch) error {
+		for _, f := range st.Faults {
+			if _, err := e.addFault(f); err != nil {
+				return err
+			}
+		}
+		return e.await(st.Waiting)
+	})
+	if _, told := errors.AsType[failed](err); err != nil && !told {
+		err = invalid("orders", "%s", trimmed(err))
+	}
+	if err != nil {
+		return err
 	}
 	s.change(nil, script)
 	e := s.current()
 	e.journal.restored(st.Seen)
-	if err := e.await(st.Waiting); err != nil {
-		return err
-	}
-	for _, f := range st.Faults {
-		if _, err := e.addFault(f); err != nil {
-			return err
-		}
-	}
 	for i, ev := range events {
 		e.clock.schedule(waits[i], ev)
 	}

@@ -139,7 +139,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	m := message{
 		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: "notification", Header: r.Header.Clone(),
-		Body: body, Fields: fieldsOf(body),
+		Body: body, Fields: fieldsOf(body), Cut: err != nil,
 	}
 	if err == nil {
 		m.Signature, m.Forged = e.judge(r, body)
