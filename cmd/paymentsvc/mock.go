@@ -332,12 +332,12 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 			return notWritable(c, "ready-file", err)
 		}
 	}
-	secret := r.SecretFrom
-	if secret == byMock {
-		secret = "the mock's own"
+	from := r.SecretFrom
+	if from == byMock {
+		from = "the mock's own"
 	}
 	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d  secret: %s",
-		r.BaseURL, r.PartnerID, r.ProjectID, secret))
+		r.BaseURL, r.PartnerID, r.ProjectID, from))
 	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {

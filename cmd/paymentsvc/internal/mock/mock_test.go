@@ -442,7 +442,7 @@ func TestExpectSeesDuplicatesAndUnknownOrders(t *testing.T) {
 	}
 	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})
 	require.Error(t, err)
-	require.Equal(t, "not_met: 1 requests rejected, want 0", r.expect(`{"that":"none_rejected","after":3}`))
+	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected","after":3}`))
 	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "evicted: ")
 }
