@@ -174,7 +174,7 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	case name == "Content-Length" && !isDigits(value):
 		return t.fail(at, "the Content-Length is not a number")
 	}
-	m.lines[name] = 1 + strings.Count(t.data[:min(at, len(t.data))], "\n")
+	m.lines[name] = t.lineOf(at)
 	m.Header.Add(name, value)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -219,6 +220,26 @@ func TestSecrets(t *testing.T) {
 	assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", "-secret-file", "-", "-scheme", "hex(body)", "-old-secret-file", "-"))
 	assert.Contains(t, p.stderr.String(), "-old-secret-file: standard input is already read by -secret-file")
 }
+
+func TestErrorsNameNoArgumentThatIsNoFile(t *testing.T) {
+	p := &process{run: func(_ context.Context, c *Call) error {
+		_, err := c.ReadInput(c.Args[0], c.Args[0])
+		return err
+	}}
+	for arg, want := range map[string]string{
+		"gone.json": "gone.json: no such file", `{"a":"secret"}`: "argument 1: ", "4111111111111111": "argument 1: ", "secret=\n": "argument 1: ",
+	} {
+		p.stderr.Reset()
+		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", arg), arg)
+		assert.Contains(t, p.stderr.String(), "prog try: "+want, arg)
+	}
+	_, err := readAll(io.LimitReader(zeros{}, maxInput+1))
+	assert.EqualError(t, err, "more than 64 MiB")
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestPathsInTheSettingsFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 		name = SettingsFile
 	}
 	path := inDir(env.Dir, name)
-	data, err := os.ReadFile(path) //nolint:gosec // the file is the user's to name
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) && asked == "" {
 		return settingsFile{}, nil
 	}
