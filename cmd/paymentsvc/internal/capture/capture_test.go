@@ -325,7 +325,7 @@ func TestReadTakesTimeInProportion(t *testing.T) {
 			}
 			return least
 		}
-		if few, many := best(1000), best(16000); many > 100*few {
+		if few, many := best(250), best(4000); many > 100*few {
 			t.Errorf("%s: %v, and %v for 16 times as much", name, few, many)
 		}
 	}
