@@ -29,7 +29,7 @@ func events() []string {
 // notificationBody composes the body of an event from the flags, its fields in the document's order (section 6).
 func notificationBody(c *cli.Call, event string) ([]byte, error) {
 	if !paymentsvc.EventType(event).Known() {
-		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.Nearest(event, events()))
+		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
 	}
 	// The numbers are this command's choice, and the fake's too: the document shows none (section 3).
 	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}

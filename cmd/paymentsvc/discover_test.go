@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -495,6 +496,38 @@ func TestDiscoverListenEnds(t *testing.T) {
 		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", taken.Listener.Addr().String())
 		require.Equal(t, cli.ExitMachine, code)
 	})
+}
+
+func TestDiscoverLeavesForgeriesOut(t *testing.T) {
+	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
+	d.options.Secret = discoverSecret
+	r := &catcher{discovery: d}
+	message := func(id, forged string) sample {
+		text := signedText(t, `hex(timestamp "." body)`, "/hook", strings.Replace(discoverNotification, "o-1", id, 1))
+		m, err := capture.Read([]byte(strings.Replace(text, id, id+forged, 1)), id, capture.Options{})
+		require.NoError(t, err)
+		s, err := r.sample(m)
+		require.NoError(t, err)
+		return s
+	}
+	none := []found{{err: discover.ErrNoMatch}}
+	good := message("o-1", "")
+	var all []sample
+	for i := range 9 {
+		all = append(all, message(fmt.Sprint("o-", i), "!"))
+	}
+	all = append(all, good)
+	now, kept, err := r.doubt(t.Context(), found{samples: all}, none, none, all[9:])
+	require.NoError(t, err)
+	require.True(t, allFit(now), "nine forgeries do not hide a genuine message")
+	require.Len(t, kept, 1)
+	require.Contains(t, newest(all)[mostSamples-1].Name, "o-1", "the newest are searched")
+
+	d.options.Effort = 0.0001
+	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0]}}, none, now, all[:1])
+	require.NoError(t, err)
+	require.True(t, allFit(now), "a forgery does not refute it")
+	require.Len(t, kept, 1)
 }
 
 func TestDiscoverListenExitCodes(t *testing.T) {

@@ -49,14 +49,14 @@ type rejected struct {
 }
 
 func (e *epoch) messageOut(m message) messageOut {
-	body, answer := m.Body, m.Answered
+	body, answer, userData, orderID := m.Body, m.Answered, m.Fields.UserData, m.Fields.OrderID
 	if !e.opt.ShowBodies {
-		body, answer = masked(body), masked(answer)
+		body, answer, userData, orderID = masked(body), masked(answer), cli.Mask(userData), cli.Mask(orderID)
 	}
 	o := messageOut{
 		Seq: m.Seq, Time: m.At.UTC(), Direction: m.Direction, State: m.State,
 		Method: m.Method, Target: withoutQuery(m.Target), Endpoint: m.Endpoint,
-		ProjectID: m.Fields.ProjectID, UserData: m.Fields.UserData, OrderID: m.Fields.OrderID,
+		ProjectID: m.Fields.ProjectID, UserData: userData, OrderID: orderID,
 		Headers: pairs(m.Header), BodyBase64: append([]byte{}, body...),
 		Masked:     !bytes.Equal(body, m.Body) || !bytes.Equal(answer, m.Answered),
 		HTTPStatus: m.Status, AnswerHeaders: pairs(m.Answer), AnswerBase64: append([]byte{}, answer...),
@@ -261,51 +261,105 @@ func (x *expectation) bounds() (least, most int, err error) {
 	return least, most, nil
 }
 
-// actual counts what the claim is about, and reports whether a message that was evicted could matter.
-func (e *epoch) actual(x *expectation) (n int, hole bool, near []string, err error) {
+// finding is what there is of a claim.
+type finding struct {
+	n          int
+	duplicates int      // starts that were rejected
+	hole       bool     // a message that was evicted could matter
+	untested   bool     // there is nothing that the claim is about
+	near       []string // of what was not counted
+	counted    []string
+}
+
+// add keeps the line of what was counted, or was not.
+func (found *finding) add(counts bool, line string) {
+	if counts {
+		found.counted = append(found.counted, line)
+	} else {
+		found.near = append(found.near, line)
+	}
+}
+
+// actual counts what the claim is about.
+func (e *epoch) actual(x *expectation) (found finding, err error) {
 	f := &x.filter
-	counts := func(m *message) bool { return m.Direction == in }
+	about := func(*message) bool { return true }
+	var counts func(m *message) bool
 	switch x.That {
 	case thatStarted:
-		for _, o := range e.fake.Orders() {
-			if f.fitsOrder(o) {
-				n++
-			} else {
-				near = append(near, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
-			}
-		}
-		return n, false, near, nil
+		return e.starts(f), nil
 	case thatFaultHits:
 		rule, err := e.faultByID(x.FaultID)
 		if err != nil {
-			return 0, false, nil, invalid("fault_id", "fault_id: there is no such fault")
+			return found, invalid("fault_id", "fault_id: there is no such fault")
 		}
-		return rule.rule.Hits(), false, nil, nil
+		return finding{n: rule.rule.Hits()}, nil
 	case thatMessages:
-		counts = func(*message) bool { return true }
+		counts = about
 	case thatDelivered:
-		counts = func(m *message) bool { return m.Direction == out && !m.Forged && m.Status/100 == 2 }
+		counts = func(m *message) bool { return m.Direction == out && !m.Forged && !m.Cut && m.Status/100 == 2 }
 	case thatNoForgery:
+		about = func(m *message) bool { return m.Forged && m.Status > 0 }
 		counts = func(m *message) bool { return m.Forged && m.Status/100 == 2 }
 	case thatAllSigned:
-		counts = func(m *message) bool { return m.Direction == in && m.Signature != nil && !m.Signature.Valid }
+		about = func(m *message) bool { return m.Direction == in && m.Signature != nil }
+		counts = func(m *message) bool { return about(m) && !m.Signature.Valid }
 	case thatNone:
-		counts = func(m *message) bool {
-			return m.Rejection != nil && m.Rejection.Problem != paymentsvctest.ProblemNotFound // which a correct client causes
+		about = func(m *message) bool { return m.Direction == in }
+		counts = func(m *message) bool { // a status call by user_data is how a client learns that nothing was started
+			return m.Rejection != nil && !m.Declined &&
+				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
 		}
 	default:
-		return 0, false, nil, invalid("that",
+		return found, invalid("that",
 			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
 	}
+	found.untested = slices.Contains([]string{thatNoForgery, thatAllSigned, thatNone}, x.That)
 	list, _, evicted := e.journal.list(func(m *message) bool {
 		fits := f.fitsMessage(m) && counts(m)
-		if !fits {
-			near = append(near, fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s",
-				m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State))
-		}
+		found.untested = found.untested && !(f.fitsMessage(m) && about(m))
+		found.add(fits, m.line())
 		return fits
 	})
-	return len(list), evicted > f.After, near, nil
+	found.n, found.hole = len(list), evicted > f.After
+	return found, nil
+}
+
+// starts counts orders, and the starts that were rejected as duplicates, of which only user_data and kind are known.
+func (e *epoch) starts(f *filter) (found finding) {
+	for _, o := range e.fake.Orders() {
+		if f.fitsOrder(o) {
+			found.n++
+		}
+		found.add(f.fitsOrder(o), fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
+	}
+	for _, r := range e.fake.Rejected() {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
+		if r.Problem == paymentsvctest.ProblemRepeated && f.OrderID == "" && f.After == 0 && (f.Kind == "" || f.Kind == kind) &&
+			(f.UserData == nil || *f.UserData == r.UserData) && strings.HasPrefix(r.UserData, f.UserDataPrefix) {
+			found.duplicates++
+			found.near = append(found.near, r.String())
+		}
+	}
+	return found
+}
+
+// met reports whether the claim holds. What was evicted can only add.
+func (found finding) met(least, most int) bool {
+	bounded := most != unbounded
+	return found.n >= least && found.n <= most && !found.untested && !(bounded && (found.hole || found.duplicates > 0))
+}
+
+// line describes a message, with what was wrong with it.
+func (m *message) line() string {
+	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State)
+	if m.Rejection != nil {
+		line += fmt.Sprintf(": rejected, %s: %s", m.Rejection.Problem, m.Rejection.Message)
+	}
+	if m.Signature != nil && !m.Signature.Valid {
+		line += ": wrong signature: " + m.Signature.Reason
+	}
+	return line
 }
 
 // expectAnswer is the answer of an expectation that is met.
@@ -341,32 +395,32 @@ func postExpect(c *call) (int, any, error) {
 	if err := x.only(allowed...); err != nil {
 		return 0, nil, err
 	}
-	if _, _, _, err := c.actual(&x); err != nil {
+	if _, err := c.actual(&x); err != nil {
 		return 0, nil, err
 	}
 	met := func() bool {
-		n, hole, _, err := c.actual(&x)
-		return err == nil && n >= least && n <= most && (!hole || most == unbounded) // what was evicted can only add
+		found, err := c.actual(&x)
+		return err == nil && found.met(least, most)
 	}
 	ok := c.journal.waitFor(c.r.Context(), within, met)
 	if ok && holds > 0 {
 		ok = !c.journal.waitFor(c.r.Context(), holds, func() bool { return !met() })
 	}
-	n, hole, near, _ := c.actual(&x)
+	found, _ := c.actual(&x)
 	switch {
 	case c.ctx.Err() != nil:
 		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock was reset meanwhile")
 	case ok:
-		return http.StatusOK, expectAnswer{n}, nil
-	case hole && n <= most:
+		return http.StatusOK, expectAnswer{found.n}, nil
+	case found.hole && found.n <= most:
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
 			"messages that could matter are not in the journal any more: give after, or a larger -journal")
 	}
-	return 0, nil, notMet(&x, n, least, most, near)
+	return 0, nil, notMet(&x, found, least, most)
 }
 
 // notMet says what a person needs to know of an expectation that is not met.
-func notMet(x *expectation, n, least, most int, near []string) error {
+func notMet(x *expectation, found finding, least, most int) error {
 	want := fmt.Sprintf("%d to %d", least, most)
 	switch {
 	case least == most:
@@ -385,7 +439,25 @@ func notMet(x *expectation, n, least, most int, near []string) error {
 		thatFaultHits: "hits of the fault",
 		thatAllSigned: "requests with a wrong signature", thatNone: "requests rejected", thatNoForgery: "forgeries accepted",
 	}[x.That]
-	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", n, what, about, want)
-	f.Actual, f.Nearest = &n, near[max(len(near)-3, 0):]
+	if found.n == 1 {
+		what = strings.NewReplacer("orders", "order", "messages", "message", "notifications", "notification", "hits", "hit",
+			"requests", "request", "forgeries", "forgery").Replace(what)
+	}
+	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", found.n, what, about, want)
+	switch {
+	case found.untested:
+		f.apiError.Error.Message = "nothing was tested: there is no message that " + x.That + " is about"
+	case found.duplicates > 0 && most != unbounded:
+		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", found.duplicates)
+	}
+	f.apiError.Error.Message = cli.Mask(f.apiError.Error.Message)
+	f.Actual = &found.n
+	list := found.near
+	if found.n > most {
+		list = found.counted
+	}
+	for _, near := range list[max(len(list)-3, 0):] {
+		f.Nearest = append(f.Nearest, cli.Mask(near))
+	}
 	return f
 }
