@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	trials   = flag.Int("discover.trials", 3, "random compositions of TestFindRandomCompositions")
+	trials   = flag.Int("discover.trials", 2, "random compositions of TestFindRandomCompositions")
 	seedFlag = flag.Uint64("discover.seed", 0, "seed of the random compositions and, with -discover.long, of the schemes; 0 takes the clock")
 )
 

@@ -117,7 +117,7 @@ func TestFindSchemes(t *testing.T) {
 			require.NoError(t, err)
 			signed = append(signed, string(text), m.Timestamp+m.Method+m.URL.Path+string(m.Body)) // the latter is encoded as a whole in some
 		}
-		o := discover.Options{Secret: s.secret(), MaxMatches: 1000, Words: []string{"5000"}}
+		o := discover.Options{Secret: s.secret(), Words: []string{"5000"}}
 		var result discover.Result
 		if *long {
 			result, err = discover.Find(context.Background(), samples[:2], o)

@@ -107,6 +107,9 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 		}
 		s := newStage(groups, keys, p)
 		limit := p.limit * scale * float64(len(s.keys))
+		if effort < p.effort {
+			limit = 0
+		}
 		s.fit(limit)
 		list = append(list, s, s.rest(limit-float64(s.total)))
 	}
