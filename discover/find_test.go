@@ -264,7 +264,7 @@ func TestUndecidedListsAndNumbers(t *testing.T) {
 func TestOptionsWords(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
-	_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.002})
+	_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0005})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 
 	result, err := discover.Find(context.Background(), []discover.Sample{s},
@@ -298,7 +298,7 @@ func TestOptionsWorkersDoNotChangeTheMatches(t *testing.T) {
 
 func TestFindNothingWithAWrongSecret(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
-	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.002})
+	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.0005})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	require.Empty(t, result.Matches)
 	require.Empty(t, result.Partial)
@@ -389,7 +389,7 @@ func TestProgress(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
 	var reports []discover.Progress // written from one goroutine, and read when Find has returned
 	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{
-		Secret: "another", Effort: 0.002, Progress: func(p discover.Progress) { reports = append(reports, p) },
+		Secret: "another", Effort: 0.0002, Progress: func(p discover.Progress) { reports = append(reports, p) },
 	})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	last := reports[len(reports)-1]
@@ -497,7 +497,7 @@ func TestFindNeverShowsTheSecret(t *testing.T) {
 	check(result, err)
 
 	s.Message.Body = []byte("{}")
-	result, err = discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.001})
+	result, err = discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0002})
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	check(result, err)
 }
@@ -617,7 +617,7 @@ func TestFindIgnoresHeadersOfNetHTTP(t *testing.T) {
 	m := post(cardURL, "1700000000", cardBody, "Content-Length", fmt.Sprint(len(cardBody)), "X-Forwarded-For", "10.0.0.1")
 	for _, name := range []string{"Content-Length", "X-Forwarded-For"} {
 		s := signed(t, canonical.Join("|", canonical.Timestamp, canonical.Header(name)), m)
-		_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0005})
+		_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0001})
 		require.ErrorIs(t, err, discover.ErrNoMatch, name)
 	}
 	require.Equal(t, http.MethodPost, m.Method)

@@ -96,6 +96,7 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	scale := effort * min(1, 8/float64(blocks))
 	all := plans()
 	list := make([]*stage, 0, len(all))
+	left := 0.0 // for wider plans, where more effort finds no more in the plans themselves
 	var wrapped []stageGroup // the same for all plans that wrap
 	for _, p := range all {
 		groups := wrapped
@@ -111,9 +112,12 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 			limit = 0
 		}
 		s.fit(limit)
-		list = append(list, s, s.rest(limit-float64(s.total)))
+		rest := s.rest(limit - float64(s.total))
+		list = append(list, s, rest)
+		total := float64(s.total + rest.total)
+		left += effort*min(total, limit/effort) - total
 	}
-	return append(list, c.wider(sample, keys, all, list, effort)...)
+	return append(list, c.wider(sample, keys, all, left, effort)...)
 }
 
 // rounds is how often more effort widens the plans.
@@ -121,11 +125,7 @@ const rounds = 3
 
 // wider makes the stages of more effort than 1: the plans with longer compositions, all separators and all readings of the
 // secret, as far as they leave room for.
-func (c *catalogue) wider(sample int, keys []key, all []plan, base []*stage, effort float64) (list []*stage) {
-	left := 0.0
-	for _, s := range base {
-		left += float64(s.total) * (effort - 1) / effort
-	}
+func (c *catalogue) wider(sample int, keys []key, all []plan, left, effort float64) (list []*stage) {
 	for round := 1; round <= rounds && effort > 1; round++ {
 		for i, p := range all {
 			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
