@@ -96,7 +96,7 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	scale := effort * min(1, 8/float64(blocks))
 	all := plans()
 	list := make([]*stage, 0, len(all))
-	left := 0.0 // for wider plans, where more effort finds no more in the plans themselves
+	left := 0.0              // for wider plans, where more effort finds no more in the plans themselves
 	var wrapped []stageGroup // the same for all plans that wrap
 	for _, p := range all {
 		groups := wrapped
