@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,12 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	written, err := os.ReadFile(filepath.Join(dir, "ready.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(written), r.ControlURL)
+	private := func(name string) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o600, "%s: %v", name, info.Mode())
+	}
+	private("ready.json")
 	chosen, err := http.Get(r.ControlURL + "/settings")
 	require.NoError(t, err)
 	list, err := io.ReadAll(chosen.Body)
@@ -97,6 +104,7 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	end := <-done
 	require.Zero(t, end.code, end.stderr)
 	require.NotContains(t, end.stderr, "secret-a")
+	private("state.json")
 
 	r, done = startMock(t.Context(), t, dir, args...)
 	resp, err := http.Get(r.ControlURL + "/orders?project_id=7")
@@ -139,6 +147,8 @@ func TestMockCommandExitCodes(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	defer other.Close()
 	for _, test := range []struct {
 		code int
 		says string
@@ -154,6 +164,8 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},
 		{2, "-secret-file", []string{"-secret-file", "none.key"}},
 		{2, "-wait: want the address", []string{"-wait", "mock"}},
+		{2, "-wait: want the address", []string{"-wait", "ftp://mock"}},
+		{124, "have passed", []string{"-wait", other.URL, "-timeout", "200ms"}},
 		{3, "address already in use", []string{"-addr", taken.Addr().String()}},
 		{124, "have passed", []string{"-wait", "http://" + taken.Addr().String(), "-timeout", "20ms"}},
 		{124, "have passed", []string{"-addr", "127.0.0.1:0", "-timeout", "20ms"}},

@@ -227,6 +227,9 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	if !result.OK {
 		return cli.No()
 	}
+	if d.fault.accepted != "" && result.Status > 0 {
+		c.Note("a receiver that rejects everything does so too: see that it accepts a genuine message")
+	}
 	return nil
 }
 

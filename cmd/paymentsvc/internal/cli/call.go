@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -239,6 +240,12 @@ func (c *Call) PrintSettings() error {
 	return nil
 }
 
+// withoutSecrets cuts the user and the query out of addresses, which may hold a password or a token.
+func withoutSecrets(text string) string {
+	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
+	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
+}
+
 func (c *Call) printSetting(f Flag, v Value) {
 	text := strings.Join(v.Texts, ", ")
 	switch {
@@ -250,7 +257,7 @@ func (c *Call) printSetting(f Flag, v Value) {
 			text = "(no such file)" // its name may be the secret, by mistake
 		}
 	case f.Kind != Bool:
-		text = Mask(text)
+		text = Mask(withoutSecrets(text))
 	}
 	shown := text
 	if shown == "" {
