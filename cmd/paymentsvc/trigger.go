@@ -153,7 +153,8 @@ func (d *delivery) prepare(c *cli.Call) error {
 	if d.fault.shape != nil {
 		d.fault.shape(d)
 	}
-	if d.signed && !(c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))) {
+	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
+	if d.signed && !hasKeys {
 		return nil // there is no key that an answer could hold
 	}
 	keys, err := c.Keys()
