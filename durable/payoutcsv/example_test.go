@@ -35,7 +35,7 @@ func ExampleImport() {
 }
 
 func ExampleCheck() {
-	file := strings.NewReader("reference;amount;destination\nsalary-1;10,50;+12025550100\nsalary-1;10,50;+12025550100\n")
+	file := strings.NewReader("reference;amount;destination\nsalary-1;10,50;+12025550100\nsalary-1;10,5;+12025550100\n")
 	report, err := payoutcsv.Check(file, payoutcsv.Options{DecimalComma: true})
 	fmt.Println(report.Payouts, report.Total, report.Rejections, err)
 	// Output: 1 10.50 [line 3: duplicate reference, already in line 2] <nil>
