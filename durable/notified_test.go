@@ -389,3 +389,11 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 		assert.Empty(t, get(t, s, r.UserData).Attention)
 	})
 }
+
+func TestPauseSaysWhenItEndsByItself(t *testing.T) {
+	var out bytes.Buffer
+	s := openStore(t, sqlite(t), Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+	_, j := claimed1(t, s, KindPayout, "a")
+	require.NoError(t, s.settle(t.Context(), j, verdict{is: factPostponed, pause: pauseTimed, reason: "HTTP 429", wait: time.Second}))
+	assert.Contains(t, out.String(), "HTTP 429; this ends by itself at 20")
+}
