@@ -28,11 +28,13 @@ reset AS (
 payments AS MATERIALIZED (
 	SELECT user_data FROM durable_rows
 	WHERE (SELECT go FROM go) AND kind = 'payment' AND state = 'created' AND due_at <= {now}
+		AND {unheard}
 	ORDER BY due_at, user_data LIMIT {payments} FOR UPDATE SKIP LOCKED),
 payouts AS MATERIALIZED (
 	SELECT user_data FROM durable_rows
 	WHERE (SELECT go FROM go) AND kind = 'payout' AND state = 'created' AND due_at <= {now}
 		AND generation = (SELECT generation FROM control)
+		AND {unheard}
 	ORDER BY due_at, user_data LIMIT {most} FOR UPDATE SKIP LOCKED),
 due AS MATERIALIZED (
 	SELECT user_data, row_number() OVER () AS n FROM (
