@@ -120,6 +120,7 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 	n, err := s.write(ctx, `UPDATE durable_rows SET generation = (SELECT generation FROM durable_control),
 		due_at = {now}, updated_at = {now}, version = version + 1 WHERE `+where, args...)
 	if err == nil {
+		s.late.reset()
 		s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", n)
 	}
 	return int(n), err
@@ -291,7 +292,7 @@ func (s *Store) probe(ctx context.Context, w *worker) {
 			return err
 		}, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
 			WHERE kind = 'payout' AND state = 'created' AND due_at <= {now}
-				AND generation = (SELECT generation FROM durable_control)
+				AND generation = (SELECT generation FROM durable_control) AND {unheard}
 			ORDER BY due_at, user_data LIMIT 1{skip})
 			UPDATE durable_rows SET state = 'starting', token = $1, claims = claims + 1, claimed_at = {now},
 				due_at = {now} + $2, refusal = '', updated_at = {now}, version = version + 1

@@ -91,7 +91,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 						require.NoError(t, err)
 						_, err = db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 3000`)
 						require.NoError(t, err)
-						require.NoError(t, s.applyLate(t.Context()))
+						require.NoError(t, s.applyLate(t.Context(), false))
 					default:
 						tell()
 						require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: id}))

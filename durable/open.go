@@ -26,7 +26,7 @@ type Store struct {
 	watched  watch
 
 	troubles atomic.Int64 // payouts in a row that were not answered
-	lateAt   atomic.Int64 // when applyLate was called
+	late     schedule     // of applyLate
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL
 	moved                 string // SQL condition: they are not those of the control row

@@ -170,7 +170,7 @@ const claimSQLite = `UPDATE durable_rows SET state = 'starting', token = $1, cla
 	due_at = {now} + $2, refusal = '', updated_at = {now}, version = version + 1
 	WHERE state = 'created' AND user_data IN (
 		SELECT user_data FROM durable_rows INDEXED BY durable_{kind}s_due
-		WHERE kind = '{kind}' AND state = 'created' AND due_at <= {now} AND generation = $3
+		WHERE kind = '{kind}' AND state = 'created' AND due_at <= {now} AND generation = $3 AND {unheard}
 		ORDER BY due_at, user_data LIMIT $4)
 	RETURNING user_data, kind, type, amount, destination, claims`
 

@@ -219,6 +219,13 @@ func (tx *transaction) applyWaiting(ctx context.Context, r *row) error {
 
 // apply changes r by a notification, which is matched then.
 func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
+	if n.UserData != "" && n.UserData != r.UserData {
+		r.contradicted("The service reports its order_id with another user_data: " + shorten(n.OrderID) + ".")
+		if err := tx.save(ctx, r); err != nil {
+			return err
+		}
+		return tx.matched(ctx, n.Key)
+	}
 	if n.Event == paymentsvc.EventRefundStatusChanged {
 		if r.OrderID != "" && r.OrderID != n.OrderID {
 			r.attend("The service reports a refund under another order_id: " + shorten(n.OrderID) + ".")
@@ -226,6 +233,16 @@ func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
 				return err
 			}
 			return tx.matched(ctx, n.Key)
+		}
+		if r.OrderID == "" { // so the service has it
+			taken, err := tx.taken(ctx, r, n.OrderID)
+			if err != nil {
+				return err
+			}
+			r.found(n.OrderID, taken)
+			if err := tx.save(ctx, r); err != nil {
+				return err
+			}
 		}
 		if err := tx.fire(ctx, Event{Row: r.Row, From: r.State, To: r.State, Refund: &n}); err != nil {
 			return err
