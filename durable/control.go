@@ -127,7 +127,7 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 }
 
 // holdItself holds payouts because the database is not the one that it was.
-func (s *Store) holdItself(ctx context.Context, reason string) {
+func (s *Store) holdItself(ctx context.Context, reason string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := s.hold(ctx, tx, itself, reason); err != nil {
 			return err
@@ -135,13 +135,13 @@ func (s *Store) holdItself(ctx context.Context, reason string) {
 		return s.keepFingerprint(ctx, tx)
 	})
 	if err != nil {
-		s.c.Log.ErrorContext(ctx, "durable: cannot hold payouts", "reason", reason, "error", err.Error())
-		return
+		return fmt.Errorf("cannot hold payouts: %s: %w", reason, err)
 	}
 	s.mu.Lock()
 	s.last = claimed{}
 	s.mu.Unlock()
 	s.paused(ctx, "payouts are held: "+reason)
+	return nil
 }
 
 // paused tells of a pause or hold that this process has made.
