@@ -74,6 +74,9 @@ func (c *catalogue) addJSON() {
 			if form.Spaces = indent == " "; form.Spaces {
 				form.Indent = ""
 			}
+			if c.large() && (form.Indent != "" || form.EscapeHTML) {
+				continue
+			}
 			c.addForm(form)
 			form.EscapeHTML, form.EscapeGson = false, true
 			if !form.EscapeSlash && !form.EscapeUnicode && chosen&8 != 0 {
@@ -81,7 +84,9 @@ func (c *catalogue) addJSON() {
 			}
 		}
 	}
-	c.addJSONWith(compact, sorted)
+	if !c.large() {
+		c.addJSONWith(compact, sorted)
+	}
 }
 
 // addForm adds a form of JSON with all forms of numbers.

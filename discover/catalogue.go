@@ -128,7 +128,7 @@ func (c *catalogue) add(p piece) bool {
 // addOther adds a piece unless it makes the texts of a simpler one, and returns the one that makes them.
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	made := c.read(p)
-	if made == nil || simpler != nil && made.id() == simpler.id() {
+	if made == nil || simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.lacking, simpler.lacking) {
 		return simpler
 	}
 	c.pieces = append(c.pieces, made)
@@ -337,7 +337,7 @@ func labelsOf(p *piece) []string {
 	case ofHeader:
 		name := strings.ToLower(p.names[0])
 		if short := strings.TrimPrefix(name, "x-"); short != name {
-			return []string{name, short, p.names[0], strings.ReplaceAll(short, "-", "_")}
+			return []string{name, short, p.names[0], strings.ReplaceAll(short, "-", "_"), camelCase(strings.ReplaceAll(short, "-", "_"))}
 		}
 		return []string{name, p.names[0]}
 	case ofField:
@@ -345,7 +345,21 @@ func labelsOf(p *piece) []string {
 		if len(p.names) > 1 {
 			return []string{strings.Join(p.names, "."), last}
 		}
+		if camel := camelCase(last); camel != last {
+			return []string{last, camel, last[strings.LastIndexByte(last, '_')+1:]}
+		}
 		return []string{last}
 	}
 	return nil
+}
+
+// camelCase returns snake_case as snakeCase.
+func camelCase(name string) string {
+	words := strings.Split(name, "_")
+	for i, word := range words[1:] {
+		if word != "" {
+			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
 }

@@ -247,6 +247,24 @@ func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	}
 }
 
+// More effort must try more, and say so when nothing is left.
+func TestEffortHintSaysWhenAllIsTried(t *testing.T) {
+	hint := func(effort float64) (total int64, text string) {
+		m := paymentsvc.Message{Timestamp: "1700000000"}
+		f, err := newFinder(t.Context(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}}, Options{Secret: "secret-of-the-test", Effort: effort})
+		require.NoError(t, err)
+		for _, st := range f.stages[0] {
+			total += st.total
+		}
+		return total, f.effortHint()
+	}
+	few, text := hint(0.0001)
+	require.Contains(t, text, "not tried in full")
+	many, text := hint(1e9)
+	require.Greater(t, many, 10*few)
+	require.Contains(t, text, "all that Find knows to try")
+}
+
 var falseTrials = flag.Int("discover.false", 1000, "random signatures that TestNoFalseFinds looks for at once")
 
 // A random signature must not be found: the sums of all compositions are compared with many at once.

@@ -27,8 +27,8 @@ type Options struct {
 	// Words are texts that the canonical string may hold and no sample does, such as a partner id, the name of an API
 	// key or a version.
 	Words []string
-	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: some hundred million compositions for
-	// each sample, which take ten to fifteen seconds on two cores with SHA-256 in hardware. 10 tries ten times as many
+	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: one to four hundred million
+	// compositions for each sample, which take 15 to 35 seconds on two cores with SHA-256 in hardware. 10 tries ten times as many
 	// where there are more; [Result.Hints] says so when all were tried. Fewer are tried for large bodies, which take
 	// longer.
 	Effort float64

@@ -64,7 +64,7 @@ func (f *finder) effortHint() string {
 	var cut []string
 	for i, st := range f.stages[f.order[0]] {
 		stages := f.stages[f.order[0]]
-		reached := st.maxParts()
+		reached := st.max // less than wanted only if some were cut
 		if i+1 < len(stages) && stages[i+1].short {
 			reached = max(reached, stages[i+1].maxParts())
 		}

@@ -291,16 +291,6 @@ func (c *catalogue) with(function, name, value string) frame {
 	}}
 }
 
-// hashed returns the frame of a digest.
-func hashed(encoding, name string) frame {
-	for _, w := range wrappings() {
-		if text := fmt.Sprintf("%s(%s(%%s))", encoding, name); w.text == text {
-			return frame{text: text, part: w.part}
-		}
-	}
-	return asIs() // not reached: wrappings has all
-}
-
 // in returns the piece in a frame.
 func (p piece) in(around frame) piece {
 	p.around = around
@@ -319,6 +309,10 @@ func (c *catalogue) addDigests() {
 	if c.large() {
 		return
 	}
+	around := map[string]frame{}
+	for _, w := range wrappings() {
+		around[w.text] = frame{text: w.text, part: w.part}
+	}
 	for _, p := range slices.Clone(c.pieces) {
 		likely := p.rarity == common
 		if p.list != nil && p.list.Names {
@@ -333,7 +327,7 @@ func (c *catalogue) addDigests() {
 		for i, name := range []string{"md5", "sha256", "sha1", "sha512"} {
 			for j, encoding := range []string{"hex", "HEX", "base64"} {
 				d := *p
-				d.shelf, d.rarity, d.shape, d.around = digests, min(uncommon, i/2+j), shape{form: digest, list: p.shape.list, loses: p.shape.loses}, hashed(encoding, name)
+				d.shelf, d.rarity, d.shape, d.around = digests, min(uncommon, i/2+j), shape{form: digest, list: p.shape.list, loses: p.shape.loses}, around[fmt.Sprintf("%s(%s(%%s))", encoding, name)]
 				d.cost, d.text, d.part = p.cost+4+i+j, fmt.Sprintf(d.around.text, p.text), d.around.part(p.part)
 				d.desc = fmt.Sprintf("%s in %s of %s", strings.ToUpper(name), encoding, p.desc)
 				c.add(d)

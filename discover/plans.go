@@ -41,6 +41,7 @@ type plan struct {
 	keyRarity int
 	wrap      *wrapping
 	limit     float64
+	effort    float64           // the least Options.Effort that tries it
 	odd       func(*piece) bool // takes pieces of which a composition has few
 	odds      int               // how many
 	ascending bool              // fields are in the order of the body
@@ -281,7 +282,7 @@ func longPlans() []plan {
 		},
 		{
 			what: "timestamp, method, address, body and one more part, four in all", take: upTo(uncommon), min: 4, max: 4, extras: 1,
-			gaps: separators(someSeparators), frames: after, limit: 20 * million,
+			gaps: separators(someSeparators), frames: after, limit: 20 * million, effort: 2,
 		},
 		{
 			what: "all fields of the body and two other parts", take: isBeside(), odd: onShelf(lists, uncommon), odds: 1, min: 3, max: 3, extras: 2,
@@ -310,11 +311,11 @@ func longestPlans() []plan {
 		},
 		{
 			what: "timestamp, method, address, body and one more part, five in all", take: upTo(uncommon), min: 5, max: 5, extras: 1,
-			gaps: separators(fewSeparators), limit: 20 * million,
+			gaps: separators(fewSeparators), limit: 20 * million, effort: 2,
 		},
 		{
 			what: "timestamp, method, address and body, in rare forms, four in all", take: upTo(rare, coreOrNothing()...), min: 4, max: 4, extras: 1,
-			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 25 * million,
+			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 25 * million, effort: 2,
 		},
 	}
 }

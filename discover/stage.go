@@ -96,13 +96,28 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	scale := effort * min(1, 8/float64(blocks))
 	all := plans()
 	list := make([]*stage, 0, len(all))
+	left := 0.0              // for wider plans, where more effort finds no more in the plans themselves
+	var wrapped []stageGroup // the same for all plans that wrap
 	for _, p := range all {
-		s := c.stage(sample, keys, p)
+		groups := wrapped
+		if p.wrap == nil || wrapped == nil {
+			groups = c.stageGroups(sample, p)
+		}
+		if p.wrap != nil {
+			wrapped = groups
+		}
+		s := newStage(groups, keys, p)
 		limit := p.limit * scale * float64(len(s.keys))
+		if effort < p.effort {
+			limit = 0
+		}
 		s.fit(limit)
-		list = append(list, s, s.rest(limit-float64(s.total)))
+		rest := s.rest(limit - float64(s.total))
+		list = append(list, s, rest)
+		total := float64(s.total + rest.total)
+		left += effort*min(total, limit/effort) - total
 	}
-	return append(list, c.wider(sample, keys, all, list, effort)...)
+	return append(list, c.wider(sample, keys, all, left, effort)...)
 }
 
 // rounds is how often more effort widens the plans.
@@ -110,11 +125,7 @@ const rounds = 3
 
 // wider makes the stages of more effort than 1: the plans with longer compositions, all separators and all readings of the
 // secret, as far as they leave room for.
-func (c *catalogue) wider(sample int, keys []key, all []plan, base []*stage, effort float64) (list []*stage) {
-	left := 0.0
-	for _, s := range base {
-		left += float64(s.total) * (effort - 1) / effort
-	}
+func (c *catalogue) wider(sample int, keys []key, all []plan, left, effort float64) (list []*stage) {
 	for round := 1; round <= rounds && effort > 1; round++ {
 		for i, p := range all {
 			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
@@ -126,7 +137,7 @@ func (c *catalogue) wider(sample int, keys []key, all []plan, base []*stage, eff
 			if p.mixed {
 				p.gaps = separators(someSeparators)
 			}
-			s := c.stage(sample, keys, p)
+			s := newStage(c.stageGroups(sample, p), keys, p)
 			s.fit(left / float64(len(all)-i))
 			left -= float64(s.total)
 			list = append(list, s)
@@ -147,10 +158,10 @@ func (s *stage) rest(limit float64) *stage {
 	return &rest
 }
 
-// stage makes the stage of a plan.
-func (c *catalogue) stage(sample int, keys []key, p plan) *stage {
+// newStage makes the stage of a plan.
+func newStage(groups []stageGroup, keys []key, p plan) *stage {
 	s := &stage{
-		what: p.what, groups: c.stageGroups(sample, p), min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
+		what: p.what, groups: groups, min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
 		ascending: p.ascending, own: p.own, sorted: p.sorted, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
 	}
 	for _, k := range keys {
@@ -228,12 +239,17 @@ func (s *stage) count() float64 {
 		}
 		return sum * float64(len(s.frames.edges("")[0].trails)*len(s.keys))
 	}
+	alike := map[bool][]float64{} // orders of an empty separator and of any other
 	for _, gap := range s.gaps {
 		edges := 0
 		for _, e := range s.frames.edges(gap) {
 			edges += len(e.trails)
 		}
-		orders := s.orders(gap)
+		orders := alike[gap == ""]
+		if orders == nil || s.own {
+			orders = s.orders(gap)
+			alike[gap == ""] = orders
+		}
 		for n := s.min; n <= s.max; n++ {
 			sum += orders[n] * float64(edges)
 		}

@@ -55,7 +55,10 @@ func TestTextReadsBack(t *testing.T) {
 			c := newCatalogue(t.Context(), samples, secret, []string{"word", "a\"b'\\\n\xff\u2028"})
 			require.NoError(t, c.err)
 			keys, n := newKeys(secret), 0
-			for _, st := range c.stages(0, keys, 1) {
+			for i, st := range c.stages(0, keys, 1) {
+				if *textsPerPlan == 1 && i%3 != 0 {
+					continue
+				}
 				for range *textsPerPlan {
 					drawn, key, encoding := drawComposition(r, st), keys[n%len(keys)], encodings[r.IntN(len(encodings))]
 					n++

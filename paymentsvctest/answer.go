@@ -96,7 +96,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !carriedOut { // so nothing happens after a commitment
 		maps.DeleteFunc(e.strikes, func(slot string, _ []strike) bool { return strings.Contains(slot, AfterCommit.String()) })
 	}
-	if s.ends(r.Context(), e, AfterCommit) {
+	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // a closed server's books may have been read already
 		s.abandon(w, false)
 		return
 	}
@@ -235,6 +235,10 @@ func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
 		draft.script = s.cfg.Script(draft.Order)
 	}
 	s.mu.Lock()
+	if s.closed() {
+		s.mu.Unlock()
+		return answer{}, refuse(ProblemRefused, "the server is closed")
+	}
 	before := len(s.books.orders)
 	o, why := s.books.start(draft, s.cfg.Repeated, s.cfg.RefuseOverdraft)
 	if why != nil {

@@ -68,7 +68,7 @@ func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 }
 
 // AssertOrders fails the test unless exactly want orders exist, whatever their user_data: it sees a payment that was
-// started again under a new one. A server made by [Start] then prints the books, once, at the end of the test.
+// started again under a new one. A duplicate that was rejected is no order: [Server.AssertStarted] sees it. A server made by [Start] then prints the books, once, at the end of the test.
 func (s *Server) AssertOrders(t testing.TB, want int) {
 	t.Helper()
 	if got := len(s.Orders()); got != want {
@@ -97,7 +97,8 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 }
 
 // AssertDelivered fails the test unless the receiver has answered each notification of [Server.Settle], [Server.Step]
-// and [Server.Refund] with a 2xx, a retry included. It fails too if there was none: then nothing was tested.
+// and [Server.Refund] with a 2xx, a retry included. An answer to a part of one, by [CutAt], does not count. It fails too
+// if there was none: then nothing was tested.
 func (s *Server) AssertDelivered(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -111,12 +112,16 @@ func (s *Server) AssertDelivered(t testing.TB) {
 	}
 }
 
-// AssertForgeriesRefused fails the test if the receiver answered a forged notification with a 2xx. It passes if none
-// was sent: check [Rule.Hits].
+// AssertForgeriesRefused fails the test if the receiver answered a forged notification with a 2xx. It fails too if it
+// answered none, see [Forged]: then nothing was tested.
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
-	for _, d := range s.Deliveries() {
-		if d.Forged && d.Accepted() {
+	forgeries := slices.DeleteFunc(s.Deliveries(), func(d Delivery) bool { return !d.Forged || d.HTTPStatus == 0 })
+	if len(forgeries) == 0 {
+		t.Errorf("paymentsvctest: there was no forged notification to reject")
+	}
+	for _, d := range forgeries {
+		if d.Accepted() {
 			t.Errorf("paymentsvctest: a forged notification was accepted: %s", d)
 		}
 	}

@@ -2,6 +2,7 @@ package paymentsvctest_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,6 +54,40 @@ func TestAssertStartedSeesADuplicateThatWasRejected(t *testing.T) {
 	assert.Contains(t, test.errors[0], `1 starts for user_data "order-1" were duplicates, want 0`)
 	assert.Contains(t, test.errors[1], "2 requests were rejected")
 	assert.Contains(t, test.errors[2], "there was no notification to deliver")
+}
+
+func TestAssertsDoNotPassForNothing(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	test := &spy{TB: t}
+	srv.AssertForgeriesRefused(test)
+	require.Equal(t, []string{"paymentsvctest: there was no forged notification to reject"}, test.errors)
+
+	pay(t, newClient(t, srv), "order-1")
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "/"))
+	cut := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.CutAt(20))
+	_, err := srv.Settle(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	srv.Deliver(t.Context())
+	require.Equal(t, 1, cut.Hits())
+	srv.AssertDelivered(test)
+	require.Len(t, test.errors, 2, "an answer to 20 bytes of it")
+	srv.DeliverAll(t.Context())
+	srv.AssertDelivered(test)
+	require.Len(t, test.errors, 2)
+}
+
+func TestAServerCommitsNothingOnceItIsClosed(t *testing.T) {
+	var srv *paymentsvctest.Server
+	srv = paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Check = func(paymentsvctest.Order) error {
+			srv.Close()
+			return nil
+		}
+	}))
+	_, err := newClient(t, srv).InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.Error(t, err)
+	require.NoError(t, srv.Drain(t.Context()))
+	require.Empty(t, srv.Orders())
 }
 
 // failing is a test that fails and whose end the test itself chooses.

@@ -63,9 +63,10 @@ func (s *Server) Deliver(ctx context.Context) []Delivery {
 			break
 		}
 		l.attempts++
+		whole := !l.effects.cuts(l.Notification)
 		deliveries := s.send(ctx, receiver, l.Notification, l.effects, l.faults)
 		done = append(done, deliveries...)
-		s.tried(l, slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.Accepted() && !d.Forged }))
+		s.tried(l, whole && slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.Accepted() && !d.Forged }))
 	}
 	return done
 }
@@ -221,6 +222,9 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 // arrived reports whether the receiver was reached.
 func (d Delivery) arrived() bool { return d.Err == nil || errors.Is(d.Err, errCut) }
 
+// cuts reports whether a part of n is not sent.
+func (e *deliveryEffects) cuts(n Notification) bool { return e.cut != nil && *e.cut < len(encode(n)) }
+
 // count counts the faults that took effect on a notification, of which d is the last delivery.
 func (s *Server) count(d Delivery, e *deliveryEffects) {
 	if errors.Is(d.Err, errLost) {
@@ -233,7 +237,7 @@ func (s *Server) count(d Delivery, e *deliveryEffects) {
 		"repeated":   e.repeat > 0,
 		"old-secret": e.oldSecret,
 		"skewed":     e.skew.Abs() >= time.Second,
-		"cut":        e.cut != nil && *e.cut < len(encode(d.Notification)),
+		"cut":        e.cuts(d.Notification),
 	} {
 		if effective {
 			s.struck(e.strikes, kind)

@@ -26,5 +26,5 @@ func TestExplainSignatureOfANotification(t *testing.T) {
 	require.NotNil(t, fault.Difference)
 	assert.NotContains(t, fault.String(), key)
 	fault = paymentsvctest.ExplainSignature(scheme, paymentsvctest.Project{Secret: key}, m, "no signature")
-	assert.Equal(t, "none of the usual mistakes makes this signature (the canonical string has 25 bytes)", fault.Reason)
+	assert.Equal(t, "none of the usual mistakes makes this signature (the canonical string has 25 bytes): the key is another one, the message was altered, or the scheme is another", fault.Reason)
 }

@@ -3,6 +3,7 @@ package paymentsvctest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -286,7 +287,7 @@ func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 	name := p.word()
 	produce, known := makers[name]
 	if !known {
-		return fault, fmt.Errorf("%w: %q", errSyntax, name)
+		return fault, fmt.Errorf("%w: %q; want one of %s", errSyntax, name, strings.Join(slices.Sorted(maps.Keys(makers)), ", "))
 	}
 	fault = produce()
 	return fault, p.end(text)

@@ -212,7 +212,7 @@ func TestEachNotificationFaultFailsAWrongPartner(t *testing.T) {
 		{"old-secret", paymentsvc.StatusSuccess, "1", "0 " + undelivered}, // to one that does not know it
 		{"skewed -1h0m0s", paymentsvc.StatusSuccess, "0 " + undelivered, "1"},
 		{"skewed 1h0m0s", paymentsvc.StatusSuccess, "0 " + undelivered, "1"},
-		{"cut 20", paymentsvc.StatusSuccess, "0 " + undelivered, "0"}, // accepted, and never shipped
+		{"cut 20", paymentsvc.StatusSuccess, "0 " + undelivered, "0 " + undelivered},
 		{"lost", paymentsvc.StatusSuccess, "0 " + undelivered, "0 " + undelivered},
 	} {
 		for name, want := range map[string]string{"right": test.right, "wrong": test.wrong} {
@@ -239,7 +239,9 @@ func TestEachNotificationFaultFailsAWrongPartner(t *testing.T) {
 				srv.DeliverAll(t.Context())
 				assert.Positive(t, rule.Hits())
 				spied := &spy{TB: t}
-				srv.AssertForgeriesRefused(spied)
+				if test.fault == "forged" {
+					srv.AssertForgeriesRefused(spied)
+				}
 				srv.AssertDelivered(spied)
 				got := fmt.Sprint(p.shipped)
 				for _, text := range spied.errors {

@@ -144,7 +144,7 @@ func (s *Server) diagnose(p Project, m *paymentsvc.Message, signature string) *S
 		return &SignatureFault{Reason: "the canonical string is right, so the secret is another one, or the encoding"}
 	}
 	return &SignatureFault{Reason: fmt.Sprintf(
-		"none of the usual mistakes makes this signature (the canonical string has %d bytes); Server.Watch shows what was signed", len(expected))}
+		"none of the usual mistakes makes this signature (the canonical string has %d bytes): the key is another one, the message was altered, or the scheme is another; Server.Watch shows what was signed", len(expected))}
 }
 
 func fixed(canonical []byte) paymentsvc.CanonicalFunc {

@@ -112,8 +112,8 @@ func (d *discovery) checkFlags() error {
 	if _, err := kindOf(d.Call, nil); err != nil {
 		return err
 	}
-	if answer := d.Int("answer"); answer < 200 || answer > 599 {
-		return d.Fail("answer", "want a status from 200 to 599")
+	if err := checkAnswer(d.Call); err != nil {
+		return err
 	}
 	var err error
 	if d.options.Effort, err = strconv.ParseFloat(d.Text("effort"), 64); err != nil || !(d.options.Effort > 0 && d.options.Effort < 1e6) {

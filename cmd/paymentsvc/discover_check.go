@@ -33,7 +33,8 @@ func (d *discovery) check() error {
 		} else {
 			signature, err := key.Scheme.Signature(key.Secret, &s.Message)
 			c.Bytes = len(text)
-			c.Lines = visible(key.Mask(string(text)))
+			shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, &s.Message)) // which differs in values only
+			c.Lines = visible(key.Mask(string(shown)))
 			c.Fits = err == nil && signature == s.Signature
 		}
 		all = all && c.Fits

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
@@ -103,13 +104,18 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			continue
 		}
 		searched := slices.Concat(samples, more)
-		now, err := r.discovery.search(ctx, searched[:min(len(searched), mostSamples)])
+		now, err := r.discovery.search(ctx, newest(searched))
+		if ctx.Err() == nil && len(searched) > 1 && (err != nil || !allFit(now)) {
+			now, searched, err = r.doubt(ctx, found{samples: searched, err: err}, now, results, more)
+		}
 		switch {
 		case err != nil:
 			r.Note("not searched: %v", err)
 			continue
 		case ctx.Err() != nil && !allFit(now):
 			return r.ended(ctx, results)
+		case len(searched) == len(samples): // nothing of it counts
+			continue
 		}
 		r.verdict(results, now)
 		samples, results = searched, now
@@ -118,6 +124,49 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			return r.conclude(results)
 		}
 	}
+}
+
+// newest returns as many samples as one search takes.
+func newest(samples []sample) []sample { return samples[max(len(samples)-mostSamples, 0):] }
+
+// doubt searches each new message alone when all together do not fit: anybody can send one, so some may be forged. A
+// message that a scheme explains is genuine, since only the service has the secret, and what that scheme does not explain
+// is dropped.
+func (r *catcher) doubt(ctx context.Context, all found, now, before []found, more []sample) ([]found, []sample, error) {
+	for _, s := range slices.Backward(newest(more)) {
+		alone, err := r.discovery.search(ctx, []sample{s})
+		switch {
+		case ctx.Err() != nil:
+			return now, all.samples, all.err
+		case err != nil || !allFit(alone):
+			continue
+		case allFit(before): // two genuine messages, and no scheme for both
+			return now, all.samples, all.err
+		}
+		kept := slices.DeleteFunc(slices.Clone(all.samples), func(other sample) bool {
+			return other.Message.Kind == s.Message.Kind && !r.explains(alone[0], other)
+		})
+		r.Note("%d messages do not fit what was found: they may be forged, and are left out", len(all.samples)-len(kept))
+		if len(kept) > 1 {
+			alone, err = r.discovery.search(ctx, newest(kept))
+		}
+		return alone, kept, err
+	}
+	if allFit(before) && all.err == nil {
+		r.Note("%d new messages do not fit what was found: they may be forged, and are left out", len(more))
+		return before, all.samples[:len(all.samples)-len(more)], nil
+	}
+	return now, all.samples, all.err
+}
+
+// explains reports whether the best scheme that was found makes the signature of s.
+func (r *catcher) explains(f found, s sample) bool {
+	scheme, key, err := canonical.ParseSchemeWith(f.result.Matches[0].Text, r.options.Secret)
+	if err != nil {
+		return false
+	}
+	signature, err := scheme.Signature(key, &s.Message)
+	return err == nil && signature == s.Signature
 }
 
 // verdict prints what the samples say now, and what that means for the scheme that was found before.
@@ -277,12 +326,16 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // since its payment was started.
 func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
 	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // as the service sees it
-	switch a := r.to.forward(w, req, m.Body); {
+	a := r.to.forward(w, req, m.Body)
+	switch {
 	case a.Error != "":
 		r.Note("%s: %s", r.to.to.Host, a.Error)
 	case accepted(a.Status):
 		_ = r.keep(m) // search reports its error
 	default:
 		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, a.Status)
+	}
+	if a.aborted != nil {
+		panic(a.aborted)
 	}
 }

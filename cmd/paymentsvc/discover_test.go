@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -417,7 +418,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	c := newDiscover(t, nil)
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "captured"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "captured", "0002.http"), []byte("of an earlier run"), 0o600))
-	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2")
+	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2", "-timeout", "1m")
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "GET /health HTTP/1.1\n\n"))
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first))
 	require.Contains(t, s.wait(t, "found"), scheme[:4])
@@ -497,6 +498,38 @@ func TestDiscoverListenEnds(t *testing.T) {
 	})
 }
 
+func TestDiscoverLeavesForgeriesOut(t *testing.T) {
+	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
+	d.options.Secret = discoverSecret
+	r := &catcher{discovery: d}
+	message := func(id, forged string) sample {
+		text := signedText(t, `hex(timestamp "." body)`, "/hook", strings.Replace(discoverNotification, "o-1", id, 1))
+		m, err := capture.Read([]byte(strings.Replace(text, id, id+forged, 1)), id, capture.Options{})
+		require.NoError(t, err)
+		s, err := r.sample(m)
+		require.NoError(t, err)
+		return s
+	}
+	none := []found{{err: discover.ErrNoMatch}}
+	good := message("o-1", "")
+	var all []sample
+	for i := range 9 {
+		all = append(all, message(fmt.Sprint("o-", i), "!"))
+	}
+	all = append(all, good)
+	now, kept, err := r.doubt(t.Context(), found{samples: all}, none, none, all[9:])
+	require.NoError(t, err)
+	require.True(t, allFit(now), "nine forgeries do not hide a genuine message")
+	require.Len(t, kept, 1)
+	require.Contains(t, newest(all)[mostSamples-1].Name, "o-1", "the newest are searched")
+
+	d.options.Effort = 0.0001
+	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0]}}, none, now, all[:1])
+	require.NoError(t, err)
+	require.True(t, allFit(now), "a forgery does not refute it")
+	require.Len(t, kept, 1)
+}
+
 func TestDiscoverListenExitCodes(t *testing.T) {
 	fits, none := []found{{samples: []sample{{}}}}, []found{{err: discover.ErrNoMatch}}
 	fits[0].result.Matches = []discover.Match{{Text: "hex(body)"}}
@@ -543,7 +576,7 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 	}))
 	defer service.Close()
 	c := newDiscover(t, nil)
-	s := start(t.Context(), t, c, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured")
+	s := start(t.Context(), t, c, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured", "-timeout", "1m")
 	text := signedText(t, scheme, "/v1/a%2Fb?q=%zz;1", body+"\n")
 	text = strings.Replace(text, "timestamp", "X-Twice: 1\nX-Twice: 2\ntimestamp", 1)
 	require.Equal(t, http.StatusForbidden, post(t, s.base, text))

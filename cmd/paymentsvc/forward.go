@@ -44,11 +44,12 @@ type answer struct {
 	Saved     string `json:"saved"`
 	Response  string `json:"response"`
 
-	head []byte // what is shown of the body
+	head    []byte // what is shown of the body
+	aborted any    // the panic that ends the connection of a client that did not take all of the answer
 }
 
 // forward forwards a message and writes the receiver's answer. It goes on when the client has gone: the message may be
-// half delivered.
+// half delivered. The caller panics with aborted, if it is not nil, once it has recorded the answer.
 func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byte) (a answer) {
 	ctx := context.WithoutCancel(req.Context())
 	if f.timeout > 0 {
@@ -82,6 +83,7 @@ func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byt
 	}
 	out := req.WithContext(dialled.trace(ctx))
 	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	defer func() { a.aborted = recover() }()
 	proxy.ServeHTTP(w, out)
 	return a
 }

@@ -29,13 +29,15 @@ func listenCommand() cli.Command {
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Usage: "address; localhost is both loopbacks, port 0 a free port"},
 			cli.Flag{Name: "forward", Value: "URL", Usage: "where to forward; without a path, to the path that was requested"},
+			cli.Flag{Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: "answer to a valid message, without -forward"},
 			cli.Flag{Name: "host", Value: "HOST", Usage: "Host header of forwarded messages (default: that of -forward)"},
 			cli.Flag{Name: "forward-timeout", Kind: cli.Duration, Value: "DURATION", Default: "30s", Usage: "time for an answer; 0 is no limit"},
 			cli.Flag{Name: "forward-all", Kind: cli.Bool, Usage: "forward messages that are not valid too"},
 			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", Usage: "save each message that failed, byte for byte"},
 		),
 		Notes: "It answers with the receiver's status, with 502 or 504 if it gets none, and with 401 or 400 where it does not\n" +
-			"forward. Without -forward it answers a valid message with 200. These statuses are this command's choice.\n" +
+			"forward. Without -forward it answers a valid message with 503, so that a service that delivers again what was not\n" +
+			"handled does so: -answer sets another status. These statuses are this command's choice.\n" +
 			"Exit codes with -count: 0 all were valid and accepted, 1 one was not, 124 -timeout passed before.",
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
@@ -78,14 +80,21 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	if c.Int("count") < 0 {
 		return c.Fail("count", "negative")
 	}
+	if target != nil && c.Set("answer") {
+		return c.Fail("answer", "goes without -forward only")
+	}
+	if err := checkAnswer(c); err != nil {
+		return err
+	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	r := &inbox{c: c, verifier: verifier, stop: stop}
-	to, arrow := "", ""
+	answer := int(c.Int("answer"))
+	to, does := "", fmt.Sprintf(", answers %d: nothing is forwarded", answer)
 	if target != nil {
 		r.forwarder = &forwarder{newTransport(), target, c.Text("host"), c.Duration("forward-timeout")}
 		to = shownAddress(target)
-		arrow = " -> " + to
+		answer, does = 0, " -> "+to
 	}
 	if c.Set("save") {
 		if err := os.MkdirAll(c.Text("save"), 0o700); err != nil {
@@ -103,7 +112,8 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	c.Print("ready", struct {
 		Addresses []string `json:"addresses"`
 		Forward   string   `json:"forward"`
-	}{addresses, to}, "ready  "+strings.Join(addresses, ", ")+arrow)
+		Answer    int      `json:"answer"` // without -forward
+	}{addresses, to, answer}, "ready  "+strings.Join(addresses, ", ")+does)
 	err = cli.Serve(serving, cli.NewServer(r), listeners, 0)
 	return r.end(ctx, err)
 }
@@ -157,18 +167,21 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	v := r.verdict(req, body, err)
 	r.printReceived(n, v)
 	genuine := v.Valid || v.Reason == "malformed_notification" // the service has signed it, and recently
-	a := answer{Status: statusOf(v)}
+	a := answer{Status: statusOf(v, int(r.c.Int("answer")))}
 	if r.forwarder != nil && err == nil && (genuine || r.c.Bool("forward-all")) {
 		a = r.forwarder.forward(w, req, body)
 	} else if w.WriteHeader(a.Status); !v.Valid {
 		_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
 	}
-	failed := !v.Valid || !accepted(a.Status)
+	failed := !v.Valid || r.forwarder != nil && !accepted(a.Status)
 	if failed && r.c.Set("save") {
 		a.Saved = r.save(n, req, body)
 	}
 	r.printAnswered(n, a)
 	r.count(v, a, failed)
+	if a.aborted != nil {
+		panic(a.aborted)
+	}
 }
 
 // verdict verifies a message, unless its body could not be read.
@@ -183,11 +196,19 @@ func (r *inbox) verdict(req *http.Request, body []byte, err error) verdict {
 	return r.verifier.verify(req, body)
 }
 
-// statusOf returns the answer to a message that is not forwarded, which is that of the SDK's Handler.
-func statusOf(v verdict) int {
+// checkAnswer checks the value of -answer.
+func checkAnswer(c *cli.Call) error {
+	if status := c.Int("answer"); status < 200 || status > 599 {
+		return c.Fail("answer", "want a status from 200 to 599")
+	}
+	return nil
+}
+
+// statusOf returns the answer to a message that is not forwarded: valid, or that of the SDK's Handler.
+func statusOf(v verdict, valid int) int {
 	switch v.Reason {
 	case "":
-		return http.StatusOK
+		return valid
 	case "body_too_large":
 		return http.StatusRequestEntityTooLarge
 	case "body_unreadable", "empty_body", "malformed_notification":
@@ -241,7 +262,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	}
 	lines := []string{line}
 	if r.c.Verbose() {
-		a.Response = r.verifier.keys[0].Mask(string(a.head))
+		a.Response = cli.MaskAll(r.verifier.keys, string(a.head))
 		lines = append(lines, indented(a.Response)...)
 	}
 	r.c.Print("answered", struct {
@@ -272,7 +293,7 @@ func captureOf(req *http.Request, body []byte) capture.Message {
 	if req.TLS != nil || strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https") {
 		address.Scheme = "https"
 	}
-	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body}
+	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
 }
 
 // saveCapture writes a message to a new file in the directory that a flag names, and returns the file's name.

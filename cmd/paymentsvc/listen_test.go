@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -130,27 +131,40 @@ func TestListenWithoutForward(t *testing.T) {
 	d := newDesk(t)
 	d.write("taken", "")
 	for _, test := range []struct {
-		body, key    string
-		status, code int
+		body, key, flag string
+		status, code    int
 	}{
-		{testBody, testKey, 200, 0},
-		{testBody, "", 401, cli.ExitNo},
-		{`{}`, testKey, 400, cli.ExitNo},
-		{"", testKey, 400, cli.ExitNo},
-		{strings.Repeat("x", 1<<20+1), testKey, 413, cli.ExitNo},
+		{testBody, testKey, "-forward=", 503, 0},
+		{testBody, testKey, "-answer=204", 204, 0},
+		{testBody, "", "-answer=204", 401, cli.ExitNo},
+		{`{}`, testKey, "-v", 400, cli.ExitNo},
+		{"", testKey, "-v", 400, cli.ExitNo},
+		{strings.Repeat("x", 1<<20+1), testKey, "-v", 413, cli.ExitNo},
 	} {
-		address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-timeout", "1h")
+		address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-timeout", "1h", test.flag)
 		assert.Equal(t, test.status, deliver(t, address, test.body, test.key).StatusCode)
 		assert.Equal(t, test.code, wait(), d.stdout.String())
 	}
+	d.run("listen", "-addr=127.0.0.1:0", "-timeout=1ms")
+	assert.Contains(t, d.stdout.String(), ", answers 503: nothing is forwarded\n")
 	assert.Equal(t, cli.ExitMachine, d.run("listen", "-save", "taken"))
+	address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-save", "s")
+	info, err := os.Stat(filepath.Join(d.dir, "s"))
+	require.NoError(t, err)
+	assert.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o700, info.Mode())
+	require.NoError(t, os.Remove(filepath.Join(d.dir, "s")))
+	d.write("s", "a file now")
+	assert.Equal(t, 401, deliver(t, address, testBody, "").StatusCode)
+	assert.Equal(t, cli.ExitMachine, wait(), "the message is lost")
 	for args, want := range map[string]string{
-		"-addr 9000":            "-addr: want HOST:PORT",
-		"-forward shop":         "-forward: want an address that starts with http",
-		"-count -1":             "-count: negative",
-		"-forward-timeout -1s":  "-forward-timeout: want a duration",
-		"-forward-timeuot 1s":   `no flag -forward-timeuot; did you mean "-forward-timeout"?`,
-		"-tolerance 5 -count 1": "-tolerance: want a duration of at least 1s",
+		"-addr 9000":    "-addr: want HOST:PORT",
+		"-forward shop": "-forward: want an address that starts with http",
+		"-count -1":     "-count: negative",
+		"-answer 99":    "-answer: want a status from 200 to 599",
+		"-answer 200 -forward http://127.0.0.1:1": "-answer: goes without -forward only",
+		"-forward-timeout -1s":                    "-forward-timeout: want a duration",
+		"-forward-timeuot 1s":                     `no flag -forward-timeuot; did you mean "-forward-timeout"?`,
+		"-tolerance 5 -count 1":                   "-tolerance: want a duration of at least 1s",
 	} {
 		assert.Equal(t, cli.ExitUsage, d.run(append([]string{"listen"}, strings.Fields(args)...)...), args)
 		assert.Contains(t, d.stderr.String(), want)
@@ -179,6 +193,47 @@ func TestListenAnswersForAReceiverThatDoesNot(t *testing.T) {
 		assert.Contains(t, d.stdout.String(), want.said)
 		assert.FileExists(t, filepath.Join(d.dir, "s", "0001.http"))
 	}
+}
+
+func TestListenSavesWhatWasAnnounced(t *testing.T) {
+	d := newDesk(t)
+	address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-save=s")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nTimestamp: 1\r\nSignature: 1\r\nContent-Length: 9\r\n\r\n{}")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	assert.Equal(t, cli.ExitNo, wait())
+	assert.Equal(t, cli.ExitUsage, d.run("verify", "s/0001.http"))
+	assert.Contains(t, d.stderr.String(), "Content-Length is 9, and the file has 2 bytes of body")
+}
+
+func TestForwardRecordsWhatAClientDidNotTake(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 32<<20)) // more than any socket takes
+	}))
+	defer receiver.Close()
+	leave := func(address, text string) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, text)
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1)) // the answer has begun
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+	}
+	d := newDesk(t)
+	address, wait := d.serve(t.Context(), "listen", "-addr", "127.0.0.1:0", "-count", "1", "-forward", receiver.URL, "-timeout", "1m")
+	text := strings.Replace(signed(t, testBody, "1700000000"), "\r\n\r\n", "\r\nContent-Length: 125\r\n\r\n", 1)
+	leave(address, text)
+	assert.Zero(t, wait(), d.stderr.String())
+	assert.Contains(t, d.stdout.String(), "#1 <-- 200 in ")
+
+	s := start(t.Context(), t, newDiscover(t, nil), "-proxy", "-addr", "127.0.0.1:0", "-to", receiver.URL, "-count", "1", "-timeout", "1m")
+	text = strings.Replace(signedText(t, "hex(body)", "/", discoverRequest), "\n\n", "\nContent-Length: 70\n\n", 1)
+	leave(s.base, text)
+	code, rest := s.end()
+	assert.Zero(t, code, rest)
 }
 
 func TestListenEnds(t *testing.T) {

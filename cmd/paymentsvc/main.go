@@ -26,7 +26,7 @@ func main() {
 		os.Exit(cli.ExitMachine)
 	}
 	env := &cli.Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Now: time.Now,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Dir: dir, Now: time.Now,
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go stopOnSignal(cancel)

@@ -191,6 +191,10 @@ func TestVersionAndSettings(t *testing.T) {
 	d := newDesk(t)
 	assert.Zero(t, d.run("version", "-json"))
 	assert.Equal(t, paymentsvc.InterfaceVersion, d.object("version")["interface"])
+	assert.Zero(t, d.run("settings"))
+	for line := range strings.Lines(d.stdout.String()) {
+		assert.Regexp(t, `^[a-z_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")
+	}
 	assert.Zero(t, d.run("settings", "-json"))
 	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","value":"localhost:9000","set":true,"origin":"default"`)
 	assert.Contains(t, d.stdout.String(), `"key":"tolerance","value":"5m","set":true,"origin":"paymentsvc.json:1:`)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,6 +27,7 @@ import (
 const (
 	mockSecret = "secret-of-the-mock"
 	mockScheme = `hex(timestamp "." body)`
+	byMock     = "mock" // who chose, in /_mock/settings and in what says that the mock listens
 )
 
 func mockCommand() cli.Command {
@@ -81,20 +83,43 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	defer stop()
 	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), cli.BaseURL(listeners)), stop
 	m, err := mock.New(opt)
-	if err == nil && opt.StateFile != "" {
-		err = m.LoadState()
-	}
 	if err != nil {
 		closeAll(listeners)
 		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
 	}
 	defer m.Close()
+	if err := loadState(c, m); err != nil {
+		closeAll(listeners)
+		return err
+	}
 	if err := sayReady(c, opt, cli.BaseURL(listeners)); err != nil {
 		closeAll(listeners)
 		return err
 	}
 	return serveMock(ctx, stopped, c, m, listeners)
 }
+
+// loadState loads the file of -state, and checks that it can be written at the end.
+func loadState(c *cli.Call, m *mock.Mock) error {
+	if !c.Set("state") {
+		return nil
+	}
+	if err := m.LoadState(); err != nil {
+		return c.Fail("state", "%s: %s", cli.Mask(given(c, "state")), strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
+	}
+	return notWritable(c, "state", mock.CheckWritable(c.Text("state")))
+}
+
+// notWritable returns err with the flag and the file as it was given, nil for nil.
+func notWritable(c *cli.Call, flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s cannot be written: %w", c.Value(flag).Place(), cli.Mask(given(c, flag)), err)
+}
+
+// given returns the name of a file as it was given.
+func given(c *cli.Call, flag string) string { return c.Value(flag).Texts[0] }
 
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
@@ -124,7 +149,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	}
 	if c.Set("state") {
 		if failed := m.SaveState(); failed != nil {
-			return fmt.Errorf("-state: %w", failed)
+			return notWritable(c, "state", failed)
 		}
 	}
 	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal, on the other hand, is a wish
@@ -193,6 +218,9 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 			return opt, c.Fail("public", "want an origin such as http://mock:8080")
 		}
 	}
+	if _, err := webAddress(c, "notify"); err != nil {
+		return opt, err
+	}
 	return opt, mockProjects(c, &opt)
 }
 
@@ -209,7 +237,9 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	if first.Balance, err = paymentsvc.ParseAmount(c.Text("balance")); err != nil {
 		return c.Fail("balance", "not a decimal number")
 	}
+	opt.Chosen["secret"] = byMock
 	if c.Set("secret-file") {
+		opt.Chosen["secret"] = c.Value("secret-file").Place()
 		if first.Secret, err = c.Secret(); err != nil {
 			return err
 		}
@@ -256,6 +286,9 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 	implied := !c.Set("project")
 	for _, given := range list {
 		p := paymentsvctest.Project{ID: given.ID, Currency: given.Currency}
+		if given.SecretFile == "" {
+			return c.Fail("projects", "project %d: secret_file: not set", given.ID)
+		}
 		var err error
 		if p.Secret, err = c.ReadSecret("mock.projects: secret_file", c.Beside("projects", given.SecretFile)); err != nil {
 			return err
@@ -271,6 +304,7 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 		}
 		if implied { // nobody has asked for the mock's own project
 			opt.Projects, implied = nil, false
+			opt.Chosen["secret"] = c.Value("projects").Place()
 		}
 		opt.Projects = append(opt.Projects, p)
 	}
@@ -285,21 +319,26 @@ type ready struct {
 	PartnerID  int64  `json:"partner_id"`
 	ProjectID  int64  `json:"project_id"`
 	PID        int    `json:"pid"`
+	SecretFrom string `json:"secret_from"` // a flag, a variable, a place in the settings file, or byMock
 }
 
 func sayReady(c *cli.Call, opt mock.Options, base string) error {
-	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid()}
+	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid(), opt.Chosen["secret"]}
 	if file := c.Text("ready-file"); file != "" {
 		text, err := json.Marshal(r)
 		if err == nil {
 			err = mock.WriteFile(file, append(text, '\n'))
 		}
 		if err != nil {
-			return fmt.Errorf("-ready-file: %w", err)
+			return notWritable(c, "ready-file", err)
 		}
 	}
-	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d",
-		r.BaseURL, r.PartnerID, r.ProjectID))
+	from := r.SecretFrom
+	if from == byMock {
+		from = "the mock's own"
+	}
+	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d  secret: %s",
+		r.BaseURL, r.PartnerID, r.ProjectID, from))
 	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {
@@ -312,7 +351,7 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 // waitForMock asks a mock for its health until it answers.
 func waitForMock(ctx context.Context, c *cli.Call) error {
 	base, err := url.Parse(c.Text("wait"))
-	if err != nil || base.Host == "" {
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return c.Fail("wait", "want the address of a mock, such as http://127.0.0.1:8080")
 	}
 	health := base.JoinPath("_mock", "health").String()
@@ -324,8 +363,10 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 		}
 		resp, err := client.Do(req)
 		if err == nil {
-			_ = resp.Body.Close() // its status is enough
-			if resp.StatusCode == http.StatusOK {
+			var answer struct{ Sessions *int }
+			wrong := json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&answer)
+			_ = resp.Body.Close() // it is read
+			if resp.StatusCode == http.StatusOK && wrong == nil && answer.Sessions != nil {
 				c.Print("ready", struct {
 					BaseURL string `json:"base_url"`
 				}{c.Text("wait")}, "ready  "+c.Text("wait"))

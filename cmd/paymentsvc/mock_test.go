@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,13 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	written, err := os.ReadFile(filepath.Join(dir, "ready.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(written), r.ControlURL)
+	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
+	private := func(name string) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o600, "%s: %v", name, info.Mode())
+	}
+	private("ready.json")
 	chosen, err := http.Get(r.ControlURL + "/settings")
 	require.NoError(t, err)
 	list, err := io.ReadAll(chosen.Body)
@@ -97,6 +105,7 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	end := <-done
 	require.Zero(t, end.code, end.stderr)
 	require.NotContains(t, end.stderr, "secret-a")
+	private("state.json")
 
 	r, done = startMock(t.Context(), t, dir, args...)
 	resp, err := http.Get(r.ControlURL + "/orders?project_id=7")
@@ -113,7 +122,8 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 
 func TestMockCommandEndsWhatHangs(t *testing.T) {
 	dir := t.TempDir()
-	r, done := startMock(t.Context(), t, dir, "-grace", "1ms", "-state", "state.json")
+	r, done := startMock(t.Context(), t, dir, "-grace", "1ms", "-state", "state.json", "-q")
+	require.Equal(t, byMock, r.SecretFrom)
 	resp, err := http.Post(r.ControlURL+"/faults", "application/json", strings.NewReader(`{"fault":"hang before"}`))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, resp.StatusCode)
@@ -139,6 +149,8 @@ func TestMockCommandExitCodes(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	defer other.Close()
 	for _, test := range []struct {
 		code int
 		says string
@@ -150,15 +162,31 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{2, "-cors: not an origin", []string{"-cors", "app"}},
 		{2, "-public: want an origin", []string{"-public", "mock"}},
 		{2, "-balance: not a decimal number", []string{"-balance", "1,5"}},
-		{2, "notify: not an http or https address", []string{"-addr", "127.0.0.1:0", "-notify", "ftp://x"}},
+		{2, "-notify: want an address that starts with http:// or https://", []string{"-notify", "foo"}},
 		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},
 		{2, "-secret-file", []string{"-secret-file", "none.key"}},
 		{2, "-wait: want the address", []string{"-wait", "mock"}},
+		{2, "-addr: want a port", []string{"-addr", "127.0.0.1:99999"}},
+		{2, `-state: state.json: line 2, column 12: orders: not of the right type`, []string{"-addr", "127.0.0.1:0", "-state", "state.json"}},
+		{2, "-state: broken.json: line 1, column 5: not a JSON object", []string{"-addr", "127.0.0.1:0", "-state", "broken.json"}},
+		{3, "-state: none/state.json cannot be written: no such file or directory", []string{"-addr", "127.0.0.1:0", "-state", "none/state.json"}},
+		{3, "-ready-file: none/ready.json cannot be written: no such file or directory", []string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
+		{2, "one.json:1:21: mock.projects: project 3003: secret_file: not set", []string{"-config", "one.json"}},
+		{2, `two.json:1:21: mock.projects: balance: want text, such as \"100.00\"`, []string{"-config", "two.json"}},
+		{2, "-wait: want the address", []string{"-wait", "ftp://mock"}},
+		{124, "have passed", []string{"-wait", other.URL, "-timeout", "200ms"}},
 		{3, "address already in use", []string{"-addr", taken.Addr().String()}},
 		{124, "have passed", []string{"-wait", "http://" + taken.Addr().String(), "-timeout", "20ms"}},
 		{124, "have passed", []string{"-addr", "127.0.0.1:0", "-timeout", "20ms"}},
 	} {
-		code, stderr := mockIn(t.Context(), t.TempDir(), io.Discard, append(test.args, "-json")...)
+		dir := t.TempDir()
+		for name, text := range map[string]string{
+			"state.json": "{\"v\": 1,\n \"orders\": 5}", "broken.json": `{"v":`,
+			"one.json": `{"mock":{"projects":[{"id":3003}]}}`, "two.json": `{"mock":{"projects":[{"id":3003,"balance":100}]}}`,
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		}
+		code, stderr := mockIn(t.Context(), dir, io.Discard, append(test.args, "-json")...)
 		require.Equal(t, test.code, code, "%s: %s", test.args, stderr)
 		require.Contains(t, stderr, test.says)
 		for line := range strings.Lines(stderr) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -78,6 +79,11 @@ func messageToSign(c *cli.Call, file string) (*paymentsvc.Message, error) {
 			c.Note("%s ends with a line end, which is signed; -trim leaves it out", file)
 		}
 	}
+	if len(body) == 0 {
+		c.Note("the body is empty")
+	} else if !json.Valid(body) {
+		c.Note("the body is not JSON")
+	}
 	seconds := c.Now().Unix()
 	if c.Set("timestamp") {
 		seconds = c.Int("timestamp")
@@ -97,10 +103,21 @@ func newMessage(kind paymentsvc.MessageKind, method string, address *url.URL, se
 func signMessage(key cli.Key, m *paymentsvc.Message) (string, error) {
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	if err != nil {
-		return "", cli.Usagef("the scheme cannot sign this: %s", key.Mask(err.Error()))
+		return "", cannotSign(key, m, err)
 	}
 	m.Header.Set("Signature", signature)
 	return signature, nil
+}
+
+// cannotSign returns the error of a scheme, with what to do if nothing but the address is missing.
+func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
+	hint, addressed := "", *m
+	if addressed.URL = (&url.URL{Scheme: "https", Host: "pay.example.com", Path: "/"}); m.URL == nil {
+		if _, failed := key.Scheme.Signature(key.Secret, &addressed); failed == nil {
+			hint = ": give -url"
+		}
+	}
+	return cli.Usagef("the scheme cannot sign this: %s%s", key.Mask(err.Error()), hint)
 }
 
 // kindOf returns the value of -kind. Without one, a body with an event is a notification.
@@ -147,7 +164,7 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, signature, fil
 	switch {
 	case c.Bool("show"):
 		out.As = "show"
-		out.Text, err = shownText(key, m)
+		out.Text, err = shownText(key, shownMessage(c, m))
 		c.Print("signed", out, "text   "+out.Text)
 		return err
 	case out.As == "headers":
@@ -184,7 +201,8 @@ func shownText(key cli.Key, m *paymentsvc.Message) (string, error) {
 
 // curlCommand returns a command for a POSIX shell. It names the file where its bytes are those that were signed.
 func curlCommand(m *paymentsvc.Message, file string, trimmed bool) (string, error) {
-	words := []string{"curl"}
+	// Without these, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
+	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}
 	if m.Method != http.MethodPost {
 		words = append(words, "--request", m.Method)
 	}

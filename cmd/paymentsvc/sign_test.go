@@ -14,13 +14,14 @@ import (
 func TestSignPrintsTheTwoHeaders(t *testing.T) {
 	d := newDesk(t)
 	d.write("body.json", "{\"a\": 1}\r\n")
+	d.write("empty", "")
 	for _, test := range []struct {
 		args, signed, timestamp, note string
 	}{
 		{"sign body.json", "{\"a\": 1}\r\n", "1700000000", "note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
 		{"sign -trim body.json", `{"a": 1}`, "1700000000", ""},
-		{"sign -timestamp 5 -trim -", "x", "5", ""},
-		{"sign -kind notification -timestamp 5", "x", "5", ""},
+		{"sign -timestamp 5 -trim -", "x", "5", "note   the body is not JSON\n"},
+		{"sign -kind notification -timestamp 5 empty", "", "5", "note   the body is empty\n"},
 	} {
 		d.stdin = "x"
 		assert.Zero(t, d.run(strings.Fields(test.args)...), test.args)
@@ -46,7 +47,7 @@ func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
 	d := newDesk(t)
 	d.write("it's.json", `{"destination":"79990000000"}`)
 	assert.Zero(t, d.run("sign", "it's.json", "-as=curl", "-url=http://127.0.0.1:1/a", "-method", "put"))
-	assert.Contains(t, d.stdout.String(), `curl --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
+	assert.Contains(t, d.stdout.String(), `curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
 	assert.Contains(t, d.stdout.String(), ` --data-binary '@it'\''s.json'`)
 }
 
@@ -61,6 +62,12 @@ func TestSignShowsTheTextWithoutTheSecret(t *testing.T) {
 		assert.Zero(t, d.run("sign", "-show", "-scheme", scheme), "%s: %s", scheme, &d.stderr)
 		assert.Equal(t, want+"\n", d.stdout.String())
 		assert.NotContains(t, d.stdout.String(), "4111")
+	}
+	d := newDesk(t)
+	d.stdin = `{"card_data":{"cvv":"987","holder":"Ann"},"payer":{"mail":"a@b"},"destination":{"phone":"7999"},"amount":1}`
+	for _, scheme := range []string{`hex(body)`, `hex(field("card_data") "destination=" field("destination"))`} {
+		require.Zero(t, d.run("sign", "-show", "-scheme", scheme), "%s", &d.stderr)
+		assert.NotRegexp(t, "987|Ann|a@b|7999", d.stdout.String(), scheme)
 	}
 }
 
@@ -88,5 +95,5 @@ func TestSignUsageErrors(t *testing.T) {
 	}
 	d.stdin = "{}"
 	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
-	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address")
+	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address, which this message came without: give -url\n")
 }

@@ -59,8 +59,9 @@ func triggerCommand() cli.Command {
 type delivery struct {
 	message *paymentsvc.Message
 	key     cli.Key
-	what    string // a few words for the output
-	signed  bool   // as it is, with -as-sent
+	keys    []cli.Key // that no output may hold
+	what    string    // a few words for the output
+	signed  bool      // as it is, with -as-sent
 	fault   fault
 	times   int
 	cut     bool
@@ -95,7 +96,7 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 	if name := c.Text("fault"); name != "" {
 		i := slices.Index(faultNames(), name)
 		if i < 0 {
-			return nil, cli.Usagef("-fault: no fault %q%s", name, cli.Nearest(name, faultNames()))
+			return nil, cli.Usagef("-fault: no fault %q%s", name, cli.NearestOf(name, faultNames()))
 		}
 		d.fault = faults()[i]
 	}
@@ -152,14 +153,18 @@ func (d *delivery) prepare(c *cli.Call) error {
 	if d.fault.shape != nil {
 		d.fault.shape(d)
 	}
-	if d.signed {
-		return nil
+	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
+	if d.signed && !hasKeys {
+		return nil // there is no key that an answer could hold
 	}
 	keys, err := c.Keys()
 	if err != nil {
 		return err
 	}
-	d.key = keys[0]
+	d.keys, d.key = keys, keys[0]
+	if d.signed {
+		return nil
+	}
 	if d.fault.old {
 		if len(keys) < 2 {
 			return cli.Usagef("-fault %s: needs -old-secret-file", d.fault.name)
@@ -216,12 +221,15 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
 	if c.Verbose() {
-		result.Response = d.key.Mask(string(shown))
+		result.Response = cli.MaskAll(d.keys, string(shown))
 		lines = append(lines, indented(result.Response)...)
 	}
 	c.Print("sent", result, lines...)
 	if !result.OK {
 		return cli.No()
+	}
+	if d.fault.accepted != "" && result.Status > 0 {
+		c.Note("a receiver that rejects everything does so too: see that it accepts a genuine message")
 	}
 	return nil
 }

@@ -85,6 +85,21 @@ func TestTriggerFaults(t *testing.T) {
 	}
 }
 
+func TestTriggerShowsNoKeyOfTheAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `the old key, a test key, 4111111111111111, destination=79990000000 {"destination":{"phone":"7999"}}`)
+	}))
+	defer server.Close()
+	d := newDesk(t)
+	d.write("old.txt", "the old key")
+	d.write("old.http", signed(t, testBody, "5"))
+	for _, args := range []string{"-replay old.http", "-replay old.http -as-sent", "payment.status_changed -fault old-secret"} {
+		all := append([]string{"trigger", "-v", "-old-secret-file", "old.txt", "-to", server.URL}, strings.Fields(args)...)
+		assert.Zero(t, d.run(all...), d.stderr.String())
+		assert.Contains(t, d.stdout.String(), `<secret>, <secret>, <card number>, destination=<destination> {"destination":"<destination>"}`, args)
+	}
+}
+
 func TestTriggerAsSentKeepsTimestampAndSignature(t *testing.T) {
 	d := newDesk(t)
 	text := signed(t, testBody, "5")
@@ -112,25 +127,26 @@ func TestTriggerErrors(t *testing.T) {
 		code int
 		said string
 	}{
-		"trigger -to http://a":                                          {2, "want one of EVENT, -body and -replay"},
-		"trigger payment.status_changed":                                {2, "-to: not set"},
-		"trigger payment.status_changed -to a":                          {2, "-to: want an address"},
-		"trigger payments.status_changed -to http://a":                  {2, `no event "payments.status_changed"; did you mean "payment.status_changed"?`},
-		"trigger payment.status_changed -to http://a -set amuont=1":     {2, `-set: payment.status_changed has no field "amuont"; did you mean "amount"?`},
-		"trigger payment.status_changed -to http://a -set amount":       {2, "-set: want NAME=VALUE"},
-		"trigger payment.status_changed -to http://a -set event=x":      {2, `has no field "event"`},
-		"trigger payment.status_changed -to http://a -amount 1,5":       {2, "paymentsvc trigger: amount: not a decimal number"},
-		"trigger payment.status_changed -to http://a -status SUCCES5":   {2, `-status: "SUCCES5" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
-		"trigger payment.status_changed -to http://a -fault froged":     {2, `-fault: no fault "froged"; did you mean "forged"?`},
-		"trigger payment.status_changed -to http://a -fault old-secret": {2, "-fault old-secret: needs -old-secret-file"},
-		"trigger payment.status_changed -to http://a -body x":           {2, "want one of EVENT, -body and -replay"},
-		"trigger -to http://a -body x -amount 1":                        {2, "-amount: goes with an EVENT only"},
-		"trigger -to http://a -body key.txt -as-sent":                   {2, "-as-sent: goes with -replay only"},
-		"trigger -to http://a -replay key.txt -as-sent -fault late":     {2, "-fault: late needs a new signature, and -as-sent keeps the old one"},
-		"trigger -to http://a -replay key.txt":                          {2, "key.txt:1:"},
-		"trigger payment.status_changed -to " + gone.URL:                {3, "-to: " + strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
-		"trigger payment.status_changed -fault cut -to " + gone.URL:     {3, "refused the connection"},
-		"trigger payment.status_changed -timeout 50ms -to " + hangs.URL: {cli.ExitTimeout, "-timeout: 50ms have passed"},
+		"trigger -to http://a":                                                                      {2, "want one of EVENT, -body and -replay"},
+		"trigger payment.status_changed":                                                            {2, "-to: not set"},
+		"trigger payment.status_changed -to a":                                                      {2, "-to: want an address"},
+		"trigger payments.status_changed -to http://a":                                              {2, `no event "payments.status_changed"; did you mean "payment.status_changed"?; want one of payment.status_changed, `},
+		"trigger payment.status_changed -to http://a -set amuont=1":                                 {2, `-set: payment.status_changed has no field "amuont"; did you mean "amount"?`},
+		"trigger payment.status_changed -to http://a -set amount":                                   {2, "-set: want NAME=VALUE"},
+		"trigger payment.status_changed -to http://a -set event=x":                                  {2, `has no field "event"`},
+		"trigger payment.status_changed -to http://a -amount 1,5":                                   {2, "paymentsvc trigger: amount: not a decimal number"},
+		"trigger payment.status_changed -to http://a -status SUCCES5":                               {2, `-status: "SUCCES5" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
+		"trigger payment.status_changed -to http://a -fault froged":                                 {2, `-fault: no fault "froged"; did you mean "forged"?; want one of forged, unsigned, `},
+		"trigger payment.status_changed -to http://a -fault old-secret":                             {2, "-fault old-secret: needs -old-secret-file"},
+		"trigger payment.status_changed -to http://a -body x":                                       {2, "want one of EVENT, -body and -replay"},
+		"trigger -to http://a -body x -amount 1":                                                    {2, "-amount: goes with an EVENT only"},
+		"trigger -to http://a -body key.txt -as-sent":                                               {2, "-as-sent: goes with -replay only"},
+		"trigger -to http://a -replay key.txt -as-sent -fault late":                                 {2, "-fault: late needs a new signature, and -as-sent keeps the old one"},
+		"trigger -to http://a -replay key.txt":                                                      {2, "key.txt:1:"},
+		"trigger payment.status_changed -to " + gone.URL:                                            {3, "-to: " + strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
+		"trigger payment.status_changed -fault cut -to " + gone.URL:                                 {3, "refused the connection"},
+		"trigger payment.status_changed -timeout 50ms -to " + hangs.URL:                             {cli.ExitTimeout, "-timeout: 50ms have passed"},
+		"trigger payment.status_changed -to http://a -scheme hex(field('order_id')) -fault altered": {2, "the scheme does not sign what was altered"},
 	} {
 		d := newDesk(t)
 		assert.Equal(t, want.code, d.run(strings.Fields(args)...), "%s: %s", args, &d.stdout)

@@ -147,16 +147,30 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	address := *r.URL
 	address.Host = cmp.Or(address.Host, r.Host)
 	key := v.keys[0]
-	fault := paymentsvctest.ExplainSignature(key.Scheme, paymentsvctest.Project{Secret: key.Secret}, &paymentsvc.Message{
+	message := &paymentsvc.Message{
 		Kind: v.kind, Method: r.Method, URL: &address, Header: r.Header,
 		Timestamp: r.Header.Get("Timestamp"), Body: body,
-	}, r.Header.Get("Signature"))
-	d.Message = key.Mask(fault.Reason)
+	}
+	var signed *paymentsvc.Message // the last one that was tried, so the one that fits
+	scheme := key.Scheme
+	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		signed = m
+		return key.Scheme.Canonical(dst, m)
+	}
+	fault := paymentsvctest.ExplainSignature(scheme, paymentsvctest.Project{Secret: key.Secret}, message, r.Header.Get("Signature"))
+	d.Message = cli.MaskAll(v.keys, fault.Reason)
 	if strings.HasPrefix(d.Message, "signed over the body") {
 		d.Message += ": the body was rewritten on its way here, or before it was signed"
 	}
-	if f := fault.Difference; f != nil {
-		d.Difference = &difference{f.Offset, key.Mask(f.Signed), key.Mask(f.Expected)}
+	if fault.Difference == nil || key.Shown.Canonical == nil {
+		return
+	}
+	// The canonical string may hold the secret in any form, so the texts are those of the scheme with a placeholder.
+	const placeholder = paymentsvc.Secret("<secret>")
+	again, _ := key.Shown.Signature(placeholder, signed) // without one there is no difference to show
+	shown := paymentsvctest.ExplainSignature(key.Shown, paymentsvctest.Project{Secret: placeholder}, message, again)
+	if f := shown.Difference; f != nil {
+		d.Difference = &difference{fault.Difference.Offset, cli.MaskAll(v.keys, f.Signed), cli.MaskAll(v.keys, f.Expected)}
 	}
 }
 

@@ -39,6 +39,10 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	const usual = 64 << 10 // the default of WebhookConfig.MaxBodyBytes
+	if len(m.Body) > usual {
+		c.Note("the body has more than 64 KiB, which a Webhook rejects unless its MaxBodyBytes is higher")
+	}
 	kind, err := kindOf(c, m.Body)
 	if err != nil {
 		return err
@@ -56,8 +60,11 @@ func runVerify(_ context.Context, c *cli.Call) error {
 		File string `json:"file"`
 	}{result, m.Source}, result.lines()...)
 	if !result.Valid {
-		if result.Reason == "signature_mismatch" {
+		switch result.Reason {
+		case "signature_mismatch":
 			c.Note("paymentsvc discover finds the scheme of a message that is known to be signed correctly")
+		case "timestamp_too_old", "timestamp_too_new":
+			c.Note("the signature is right; -tolerance any accepts every age")
 		}
 		return cli.No()
 	}

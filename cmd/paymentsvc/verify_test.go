@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
@@ -25,7 +26,7 @@ func TestVerify(t *testing.T) {
 		{"spaces", strings.Replace(good, `,"status"`, `, "status"`, 1), "", 1, "signature_mismatch",
 			"wrong  signed over the body without white space: the body was rewritten on its way here, or before it was signed\n" +
 				"       signed    'r_id\":\"o-#\",\"status\":#,\"'\n       expected  'r_id\":\"o-#\", \"status\":#,'  first difference at byte 62\n"},
-		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch", "wrong  none of the usual mistakes"},
+		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch", " bytes): the key is another one, the message was altered, or the scheme is another\n"},
 		{"after a rotation", good, "-secret-file other.txt -old-secret-file key.txt", 0, "", "o-1, with the old secret, signed"},
 		{"two signatures", strings.Replace(good, "Signature", "signature: a\r\nSignature", 1), "", 1, "malformed_header", "wrong  malformed header: signature: 2 values, want exactly 1\n"},
 		{"no timestamp", strings.Replace(good, "Timestamp", "X-Time", 1), "", 1, "missing_header", "wrong  missing header: timestamp\n"},
@@ -38,7 +39,7 @@ func TestVerify(t *testing.T) {
 		{"escapes", signed(t, strings.Replace(testBody, "o-1", `\u001b[2J4111111111111111`, 1), "1700000000"), "", 0, "", `SUCCESS 10.50 \x1b[2J<card number>, signed`},
 	} {
 		d := newDesk(t)
-		d.write("other.txt", "another")
+		d.write("other.txt", "a foreign key")
 		d.write("kinds.txt", "request hex(body), notification hex(timestamp '.' body)\n")
 		d.write("field.txt", "hex(field('gone'))")
 		d.write("m.http", test.message)
@@ -50,6 +51,31 @@ func TestVerify(t *testing.T) {
 		assert.Equal(t, test.reason, object["reason"], test.name)
 		assert.Equal(t, test.code == 0, object["valid"], test.name)
 		assert.Len(t, object, 15, "all fields are always there")
+		assert.Equal(t, strings.HasPrefix(test.reason, "timestamp_too"), strings.Contains(d.stderr.String(), "the signature is right; -tolerance any"), test.name)
+	}
+}
+
+func TestVerifyShowsNoFormOfTheSecret(t *testing.T) {
+	secret := paymentsvc.Secret("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY=")
+	for _, scheme := range []string{
+		"hex(body secret), key base64", "hex(body secret body)", "hex(secret body hex(sha256(secret))), key base64",
+	} {
+		d := newDesk(t)
+		d.write("key.txt", string(secret))
+		d.write("m.http", "POST / HTTP/1.1\nTimestamp: 1700000000\nSignature: "+
+			signatureOf(t, scheme, secret, `{"a":1}`, "1700000000")+"\n\n{\"a\": 1}")
+		assert.Equal(t, cli.ExitNo, d.run("verify", "m.http", "-scheme", scheme), "%s", &d.stderr)
+		assert.Contains(t, d.stdout.String(), "first difference at byte ", scheme)
+		assert.NotRegexp(t, "QUJD|ABCD|VoxM|[0-9a-f]{6}", d.stdout.String(), scheme)
+	}
+}
+
+func TestVerifyNotesABodyThatAWebhookRejects(t *testing.T) {
+	for size, noted := range map[int]bool{64 << 10: false, 64<<10 + 1: true} {
+		d := newDesk(t)
+		d.write("m.http", signed(t, strings.Repeat("x", size), "1700000000"))
+		d.run("verify", "m.http")
+		assert.Equal(t, noted, strings.Contains(d.stderr.String(), "more than 64 KiB"))
 	}
 }
 

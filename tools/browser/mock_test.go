@@ -33,6 +33,9 @@ func TestMockPage(t *testing.T) {
 		b := openTab(browser, t, true)
 		fill(t, b, mock)
 		b.requireUsable("the page")
+		b.resize(360, "light")
+		require.Greater(t, evaluate[float64](b, `Math.min(...[...document.querySelectorAll("td, tbody th")].map(e => e.getBoundingClientRect().width))`), 250.0,
+			"a cell is too narrow to read")
 		testKeyboard(t, b, mock)
 		b.requireQuiet(mock.address)
 		if *mockScreenshot != "" {
@@ -44,7 +47,7 @@ func TestMockPage(t *testing.T) {
 		b := openTab(browser, t, true)
 		b.do(chromedp.Navigate(mock.address+"/ui/"), chromedp.SendKeys(chromedp.CSS("form.fault [name=fault]"), "melt"))
 		require.EqualValues(t, 422, b.press("form.fault button"))
-		require.Equal(t, `Not a fault: "melt".`, b.text("[role=alert]"))
+		require.Contains(t, b.text("[role=alert]"), `Not a fault: "melt"; want one of hold, answer, `)
 		require.True(t, evaluate[bool](b, `(() => {
 			const r = document.querySelector("[role=alert]").getBoundingClientRect()
 			return r.top >= 0 && r.bottom <= innerHeight
@@ -119,7 +122,7 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	b.do(chromedp.SetValue(chromedp.CSS("[name=q]"), "order-2"))
 	require.EqualValues(t, 200, b.press(".search button"))
 	require.NotContains(t, b.text("main"), "order-1")
-	require.Contains(t, b.text("#messages"), "1 messages with “order-2”")
+	require.Contains(t, b.text("#messages"), "1 message with “order-2”")
 
 	require.EqualValues(t, 200, b.press("#faults td button"))
 	require.Contains(t, b.text("#faults"), "Nothing goes wrong on purpose.")
@@ -154,7 +157,7 @@ func fill(t *testing.T, b *tab, mock *mockServer) {
 	b.choose("fault", "delayed 1")
 	b.press("form.fault button")
 	b.press("#order-2 button[value=FAILURE]")
-	require.Contains(t, b.text("#messages"), "1 notifications wait")
+	require.Contains(t, b.text("#messages"), "1 notification waits")
 	require.Equal(t, 5, evaluate[int](b, `document.querySelectorAll("table").length`))
 	evaluate[bool](b, `document.querySelectorAll("details").forEach(d => d.open = true) || true`)
 }

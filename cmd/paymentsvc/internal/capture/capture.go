@@ -4,6 +4,7 @@ package capture
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -24,6 +25,8 @@ type Message struct {
 	Header http.Header
 	// Body is the body, byte for byte as far as the capture kept it.
 	Body []byte
+	// Announced is the Content-Length of a request whose body broke off; [Write] ignores it unless it exceeds the body.
+	Announced int64
 	// Source is the name of the file and, of a file with several messages, the entry.
 	Source string
 	// Notes says, in one sentence each, what was assumed, and which step may have lost bytes that were signed.
@@ -78,16 +81,33 @@ func Read(data []byte, name string, o Options) (Message, error) {
 
 // text is a file in UTF-8. Errors name its positions.
 type text struct {
-	name  string
-	data  string
-	notes []string
+	name    string
+	data    string
+	notes   []string
+	listing bool // entries are looked through, so that nobody will read an error's place
+	line    int  // of lineAt, less 1
+	lineAt  int
 }
 
+// lineOf returns the line of a place. It counts from the place before, so that all lines of a file take one pass.
+func (t *text) lineOf(at int) int {
+	if at = min(max(at, 0), len(t.data)); at < t.lineAt {
+		t.line, t.lineAt = 0, 0
+	}
+	t.line, t.lineAt = t.line+strings.Count(t.data[t.lineAt:at], "\n"), at
+	return t.line + 1
+}
+
+var errListing = errors.New("capture: not chosen")
+
 func (t *text) fail(at int, problem string, args ...any) error {
+	if t.listing {
+		return errListing
+	}
 	before := t.data[:min(max(at, 0), len(t.data))]
 	start := strings.LastIndexByte(before, '\n') + 1
 	return &Error{
-		Name: t.name, Line: 1 + strings.Count(before, "\n"), Column: 1 + utf8.RuneCountInString(before[start:]),
+		Name: t.name, Line: t.lineOf(at), Column: 1 + utf8.RuneCountInString(before[start:]),
 		Problem: fmt.Sprintf(problem, args...),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
@@ -299,6 +300,35 @@ func TestMessageLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 6, m.Line("signature"))
 	require.Equal(t, 1, m.Line("none"))
+}
+
+func TestReadTakesTimeInProportion(t *testing.T) {
+	for name, text := range map[string]func(n int) string{
+		"headers": func(n int) string { return `{"headers":[` + strings.Repeat(`["a","b"],`+"\n", n) + `["s","b"]]}` },
+		"lines":   func(n int) string { return "POST / HTTP/1.1\n" + strings.Repeat("a: b\n", n) + "\n" },
+		"entries": func(n int) string {
+			return "[" + strings.Repeat("{\"headers\":{\"a\":1}},\n", n) + `{"headers":{"sign":"b"}}]`
+		},
+		"wrong entries": func(n int) string { return "[" + strings.Repeat("{\"headers\":1},\n", n) + `{"headers":{"sign":"b"}}]` },
+		"backslashes":   func(n int) string { return `C:\> curl -d "` + strings.Repeat(`\`, 9*n) + ` " http://a/` },
+		"shell":         func(n int) string { return `curl -d "` + strings.Repeat(`a$ `, 9*n) + `" http://a/` },
+		"nested request": func(n int) string {
+			return strings.Repeat(`{"request":`, min(n, 9000)) + "1" + strings.Repeat("}", min(n, 9000))
+		},
+	} {
+		best := func(n int) time.Duration {
+			data, least := []byte(text(n)), time.Hour
+			for range 3 {
+				began := time.Now()
+				_, _ = Read(data, name, Options{}) // an error takes time too
+				least = min(least, time.Since(began))
+			}
+			return least
+		}
+		if few, many := best(250), best(4000); many > 100*few {
+			t.Errorf("%s: %v, and %v for 16 times as much", name, few, many)
+		}
+	}
 }
 
 func FuzzRead(f *testing.F) {

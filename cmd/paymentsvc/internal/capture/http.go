@@ -39,7 +39,7 @@ func Write(w io.Writer, m Message) error {
 			fmt.Fprintf(&b, "%s: %s\r\n", name, value)
 		}
 	}
-	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", len(m.Body))
+	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", max(int64(len(m.Body)), m.Announced))
 	b.Write(m.Body)
 	_, err := w.Write(b.Bytes())
 	return err
@@ -174,7 +174,7 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	case name == "Content-Length" && !isDigits(value):
 		return t.fail(at, "the Content-Length is not a number")
 	}
-	m.lines[name] = 1 + strings.Count(t.data[:min(at, len(t.data))], "\n")
+	m.lines[name] = t.lineOf(at)
 	m.Header.Add(name, value)
 	return nil
 }

@@ -34,9 +34,17 @@ func (t *text) json(o Options) ([]entry, error) {
 	}
 }
 
+// find returns where a value is in the file.
+func (t *text) find(value string) int {
+	if t.listing {
+		return 0
+	}
+	return strings.Index(t.data, value)
+}
+
 // wrong returns the error of a JSON value with its place in the file.
 func (t *text) wrong(value string, err error) error {
-	at := max(0, strings.Index(t.data, value))
+	at := max(0, t.find(value))
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return t.fail(at+int(max(0, syntax.Offset-1)), "this is not JSON here")
 	}
@@ -79,10 +87,15 @@ func (t *text) entries(values []json.RawMessage, o Options) ([]entry, error) {
 
 // entry adds a message. What cannot be read is an error only if it is chosen.
 func (t *text) entry(list *[]entry, value json.RawMessage, o Options, read func(json.RawMessage, Options) (Message, error)) {
-	m, err := read(value, o)
+	t.listing = true
+	m, _ := read(value, o) // its error is that of the entry's own read
+	t.listing = false
 	number := len(*list) + 1
-	m.Source = fmt.Sprintf("%s entry %d", t.name, number)
-	e := entry{number: number, method: m.Method, url: m.URL, read: func() (Message, error) { return t.finish(m, err) }}
+	e := entry{number: number, method: m.Method, url: m.URL, read: func() (Message, error) {
+		m, err := read(value, o)
+		m.Source = fmt.Sprintf("%s entry %d", t.name, number)
+		return t.finish(m, err)
+	}}
 	for name := range m.Header {
 		lower := strings.ToLower(name)
 		e.signed = e.signed || strings.EqualFold(name, o.Signature) ||
@@ -109,7 +122,7 @@ func (t *text) har(value json.RawMessage, o Options) (Message, error) {
 	if err := json.Unmarshal(value, &e); err != nil {
 		return m, t.wrong(string(value), err)
 	}
-	at := strings.Index(t.data, string(value))
+	at := t.find(string(value))
 	r := e.Request
 	m.Method = r.Method
 	if err := t.address(&m, r.URL, at); err != nil {
@@ -169,15 +182,21 @@ type logged struct {
 
 // gateway reads the JSON of API Gateway, of ALB, or of a program that logs headers and body.
 func (t *text) gateway(value json.RawMessage, o Options) (Message, error) {
+	return t.wrapped(value, o, 0)
+}
+
+const mostWrapped = 8 // objects "request" around a request
+
+func (t *text) wrapped(value json.RawMessage, o Options, wrapped int) (Message, error) {
 	m := Message{Header: http.Header{}, lines: map[string]int{}}
 	var l logged
 	if err := json.Unmarshal(value, &l); err != nil {
 		return m, t.wrong(string(value), err)
 	}
-	at := strings.Index(t.data, string(value))
+	at := t.find(string(value))
 	if l.Headers == nil && l.MultiValueHeaders == nil {
-		if l.Request != nil {
-			return t.gateway(l.Request, o)
+		if l.Request != nil && wrapped < mostWrapped {
+			return t.wrapped(l.Request, o, wrapped+1)
 		}
 		return m, t.fail(at, "this JSON has no headers")
 	}
@@ -250,13 +269,15 @@ func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
 	if len(headers) == 0 || string(headers) == "null" {
 		return nil
 	}
-	unknown := t.fail(at, "the headers are neither an object nor a list of names and values")
+	unknown := func() error {
+		return t.fail(at, "the headers are neither an object nor a list of names and values")
+	}
 	add := func(name string, value json.RawMessage) error {
 		var one any
 		var many []string
 		if json.Unmarshal(value, &many) != nil {
 			if json.Unmarshal(value, &one) != nil {
-				return unknown
+				return unknown()
 			}
 			many = []string{strings.Trim(string(value), `"`)}
 			if text, ok := one.(string); ok {
@@ -278,7 +299,7 @@ func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(headers, &list) != nil {
-		return unknown
+		return unknown()
 	}
 	for _, item := range list {
 		var pair []json.RawMessage
@@ -287,7 +308,7 @@ func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
 			Value json.RawMessage
 		}
 		var line, name string
-		err := unknown
+		var err error
 		switch {
 		case json.Unmarshal(item, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &name) == nil:
 			err = add(name, pair[1])
@@ -296,6 +317,8 @@ func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
 		case json.Unmarshal(item, &line) == nil && strings.Contains(line[min(1, len(line)):], ":"):
 			name, value, _ := strings.Cut(line, ":")
 			err = t.add(m, name, value, at)
+		default:
+			err = unknown()
 		}
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -93,7 +92,8 @@ const (
 
 // replaced reports whether a shell puts something else in the place of text.
 func replaced(text string) bool {
-	return text[0] == '`' || regexp.MustCompile(`^\$[A-Za-z_0-9{(@*#?!$-]`).MatchString(text)
+	const names = "_{(@*#?!$-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return text[0] == '`' || text[0] == '$' && len(text) > 1 && strings.IndexByte(names, text[1]) >= 0
 }
 
 // quoted takes a text in quotes.
@@ -178,6 +178,12 @@ func (s *shell) cmd() error {
 				cur.WriteByte('"')
 				i++
 			}
+			continue
+		}
+		if slashes > 0 {
+			in = true
+			cur.WriteString(line[i : i+slashes])
+			i += slashes - 1
 			continue
 		}
 		switch c := line[i]; {

@@ -3,8 +3,11 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,7 +181,11 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(v.Raw))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	err := dec.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Type.Kind() == reflect.String {
+		return false, Usagef("%s: %s: want text%s", v.Place(), wrong.Field, sample(wrong.Field))
+	}
+	if err != nil {
 		return false, Usagef("%s: %s", v.Place(), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return true, nil
@@ -225,6 +232,10 @@ func (c *Call) PrintSettings() error {
 	if err != nil {
 		return err
 	}
+	width := 0
+	for _, f := range c.Program.Settings() {
+		width = max(width, len(f.Key()))
+	}
 	for _, f := range c.Program.Settings() {
 		own := given
 		if f.owner != "" {
@@ -234,12 +245,19 @@ func (c *Call) PrintSettings() error {
 		if err != nil {
 			return err
 		}
-		c.printSetting(f, values[f.Name])
+		c.printSetting(f, values[f.Name], width)
 	}
 	return nil
 }
 
-func (c *Call) printSetting(f Flag, v Value) {
+// withoutSecrets cuts the user and the query out of addresses, which may hold a password or a token.
+func withoutSecrets(text string) string {
+	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
+	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
+}
+
+// printSetting prints a setting, its key in a column of the width.
+func (c *Call) printSetting(f Flag, v Value, width int) {
 	text := strings.Join(v.Texts, ", ")
 	switch {
 	case v.Raw != nil:
@@ -250,7 +268,7 @@ func (c *Call) printSetting(f Flag, v Value) {
 			text = "(no such file)" // its name may be the secret, by mistake
 		}
 	case f.Kind != Bool:
-		text = Mask(text)
+		text = Mask(withoutSecrets(text))
 	}
 	shown := text
 	if shown == "" {
@@ -261,5 +279,5 @@ func (c *Call) printSetting(f Flag, v Value) {
 		Value  string `json:"value"`
 		Set    bool   `json:"set"`
 		Origin string `json:"origin"`
-	}{f.Key(), text, text != "", v.Origin}, fmt.Sprintf("%-18s %-40s %s", f.Key(), shown, v.Origin))
+	}{f.Key(), text, text != "", v.Origin}, fmt.Sprintf("%-*s  %-30s  %s", width, f.Key(), shown, v.Origin))
 }

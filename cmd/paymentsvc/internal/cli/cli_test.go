@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -37,6 +38,12 @@ func (p *process) start(ctx context.Context, t *testing.T, args ...string) int {
 	env := &Env{
 		Stdin: strings.NewReader(p.stdin), Stdout: &p.stdout, Stderr: &p.stderr, Dir: dir, Now: time.Now,
 		Getenv: func(name string) string { return p.vars[name] },
+		Environ: func() (list []string) {
+			for name, value := range p.vars {
+				list = append(list, name+"="+value)
+			}
+			return list
+		},
 	}
 	flags := append(Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance", "timeout", "v", "project"),
 		Flag{Name: "addr", Default: "localhost:1"}, Flag{Name: "word", Kind: List}, Flag{Name: "all", Kind: Bool}, Flag{Name: "more", Kind: JSON})
@@ -151,7 +158,7 @@ func TestSettingsFileErrors(t *testing.T) {
 		`{"try": {"adr": 1}}`:                        `paymentsvc.json:1:10: unknown key "try.adr"; did you mean "addr"?`,
 		`{"config": "x"}`:                            `paymentsvc.json:1:2: unknown key "config"`,
 		"{\"tolerance\": \"5m\",\n\"tolerance\": 1}": `paymentsvc.json:2:1: duplicate key "tolerance"`,
-		`{"tolerance": 5}`:                           `paymentsvc.json:1:15: tolerance: want a string`,
+		`{"tolerance": 5}`:                           `paymentsvc.json:1:15: tolerance: want text, such as "5m"`,
 		`{"timeout": "5"}`:                           `paymentsvc.json:1:13: timeout: want a duration such as 30s`,
 		`{"try": {"word": "x"}}`:                     `paymentsvc.json:1:18: try.word: want an array of strings`,
 		`{"try": {"all": null}}`:                     `paymentsvc.json:1:17: try.all: want true or false`,
@@ -172,6 +179,15 @@ func TestSettingsFileErrors(t *testing.T) {
 		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try"), text)
 		assert.Contains(t, p.stderr.String(), want, text)
 	}
+}
+
+func TestUnknownVariablesAreNoted(t *testing.T) {
+	p := &process{
+		vars: map[string]string{"PAYMENTSVC_TOLERANC": "1m", "PAYMENTSVC_TRY_ADDR": "a:1", "PAYMENTSVC_SCHEME": "hex(body)", "TOLERANC": "1"},
+		run:  func(context.Context, *Call) error { return nil },
+	}
+	assert.Zero(t, p.start(t.Context(), t, "try"))
+	assert.Equal(t, "note   PAYMENTSVC_TOLERANC is not read: no setting has this variable; did you mean \"PAYMENTSVC_TOLERANCE\"?\n", p.stderr.String())
 }
 
 func TestSecrets(t *testing.T) {
@@ -204,6 +220,36 @@ func TestSecrets(t *testing.T) {
 	assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", "-secret-file", "-", "-scheme", "hex(body)", "-old-secret-file", "-"))
 	assert.Contains(t, p.stderr.String(), "-old-secret-file: standard input is already read by -secret-file")
 }
+
+func TestErrorsNameNoArgumentThatIsNoFile(t *testing.T) {
+	p := &process{run: func(_ context.Context, c *Call) error {
+		_, err := c.ReadInput(c.Args[0], c.Args[0])
+		return err
+	}}
+	for arg, want := range map[string]string{
+		"gone.json": "gone.json: no such file", `{"a":"secret"}`: "argument 1: ", "4111111111111111": "argument 1: ", "secret=\n": "argument 1: ",
+	} {
+		p.stderr.Reset()
+		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", arg), arg)
+		assert.Contains(t, p.stderr.String(), "prog try: "+want, arg)
+	}
+	_, err := readAll(io.LimitReader(zeros{}, maxInput+1))
+	assert.EqualError(t, err, "more than 64 MiB")
+}
+
+type failsOnce struct{ done bool }
+
+func (f *failsOnce) Write(p []byte) (int, error) {
+	if f.done {
+		return len(p), nil
+	}
+	f.done = true
+	return 0, errors.New("disk full")
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestPathsInTheSettingsFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()
@@ -282,10 +328,19 @@ func TestOutputHidesAndEscapes(t *testing.T) {
 		`pan 4111 1111 1111 1111.`:                                   `pan <card number>.`,
 		`{"destination": "+7 \"9", "amount": 1}`:                     `{"destination": "<destination>", "amount": 1}`,
 		`{"destination":79990000000}`:                                `{"destination":"<destination>"}`,
+		`5 4111111111111111, 1700000000.4111111111111111`:            `5 <card number>, 1700000000.<card number>`,
+		`94111111111111111100`:                                       `9<card number>0`,
+		`a=1&destination=79990000000&x=2`:                            `a=1&destination=<destination>&x=2`,
+		`{"destination":{"phone":"7","a":[1]},"b":2}`:                `{"destination":"<destination>","b":2}`,
+		`{"a":{"card_data":{"cvv":"123","exp":"1}2"}},"b":2}`:        `{"a":{"card_data":"<card data>"},"b":2}`,
+		`{"payer":null,"payee":7}`:                                   `{"payer":"<payer>","payee":"<payee>"}`,
+		`card_data[cvv]=123&payer.name=Ann|destination: 7 b`:         `card_data[cvv]=<card data>&payer.name=<payer>|destination: <destination> b`,
+		`"{\"card_data\":{\"cvv\":\"123\"},\"b\":1}"`:                `"{\"card_data\":"<card data>",\"b\":1}"`,
+		`{"card_data":{"cvv":"12`:                                    `{"card_data":"<card data>"`,
 		`key s3cret, 1700000000 12345678901234`:                      `key <secret>, 1700000000 12345678901234`,
 		`o 00000000-0000-4000-8000-000000000000 4111-1111-1111-1111`: `o 00000000-0000-4000-8000-000000000000 <card number>`,
 	} {
-		assert.Equal(t, want, Mask(text, "s3cret"))
+		assert.Equal(t, want, Mask(text, "s3cret"), text)
 	}
 	p := &process{run: func(_ context.Context, c *Call) error {
 		c.Print("nothing", nil)
@@ -294,6 +349,12 @@ func TestOutputHidesAndEscapes(t *testing.T) {
 		c.Note("once")
 		return nil
 	}}
+	assert.Equal(t, "{\"type\":\"a\",\"v\":1,\"A\":\"\\u007f\\u009b\u00e9\"}\n", string(record("a", struct{ A string }{"\u007f\u009b\u00e9"})))
+	broken := &Call{Env: &Env{Stdout: &failsOnce{}}, values: map[string]Value{"json": {Texts: []string{"true"}}}}
+	broken.Print("a", nil)
+	broken.Print("b", nil)
+	assert.EqualError(t, broken.failed, "disk full", "a later write does not hide it")
+	assert.Equal(t, "http://...@a/b?..., http://c?..., 5", withoutSecrets("http://u:p@a/b?token=1, http://c?x=1&y, 5"))
 	assert.Zero(t, p.start(t.Context(), t, "try", "-json"))
 	assert.Equal(t, "{\"type\":\"nothing\",\"v\":1}\n{\"type\":\"thing\",\"v\":1,\"A\":\"\\u001b\\n\"}\n", p.stdout.String())
 	assert.Equal(t, "{\"type\":\"note\",\"v\":1,\"message\":\"once\"}\n", p.stderr.String())

@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// Env is the world outside. All fields are required.
+// Env is the world outside. All fields but Environ are required.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Getenv returns an environment variable, "" if it is not set.
 	Getenv func(name string) string
+	// Environ returns the environment as os.Environ does, for notes on unknown names; nil notes none.
+	Environ func() []string
 	// Dir is the working directory, which relative paths of flags and variables start from.
 	Dir string
 	// Now returns the time of signatures and of printed lines.
@@ -184,6 +186,11 @@ func Nearest(word string, candidates []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// NearestOf is [Nearest] for a few candidates, all of which it lists.
+func NearestOf(word string, candidates []string) string {
+	return Nearest(word, candidates) + "; want one of " + strings.Join(candidates, ", ")
 }
 
 // distance counts the letters to insert, delete or replace.

@@ -21,7 +21,9 @@ func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	if c.isJSON() {
-		_, c.failed = c.Stdout.Write(record(kind, object))
+		if _, err := c.Stdout.Write(record(kind, object)); err != nil {
+			c.failed = err
+		}
 		return
 	}
 	for _, line := range lines {
@@ -67,7 +69,12 @@ func record(kind string, object any) []byte {
 	if err != nil || len(fields) <= 2 || fields[0] != '{' {
 		return append(head, "}\n"...)
 	}
-	return append(append(append(head, ','), fields[1:]...), '\n')
+	line := append(append(append(head, ','), fields[1:]...), '\n')
+	controls := regexp.MustCompile("[\u007f-\u009f]") // which a terminal obeys, and encoding/json does not escape
+	return controls.ReplaceAllFunc(line, func(c []byte) []byte {
+		r, _ := utf8.DecodeRune(c)
+		return fmt.Appendf(nil, `\u%04x`, r)
+	})
 }
 
 // printError prints an error on standard error.
@@ -108,36 +115,130 @@ func Printable(text string) string {
 	return out.String()
 }
 
-// Mask returns text with secrets, card numbers and the values of destination replaced by a placeholder.
+// Mask returns text with secrets, card numbers and the values of destination and of the four open objects replaced by
+// placeholders, in JSON and in forms.
 func Mask(text string, secrets ...paymentsvc.Secret) string {
 	for _, secret := range secrets {
 		if secret != "" {
 			text = strings.ReplaceAll(text, string(secret), "<secret>")
 		}
 	}
-	destination := regexp.MustCompile(`("destination"\s*:\s*)(?:"(?:[^"\\]|\\.)*"|[0-9]+)`)
-	text = destination.ReplaceAllString(text, `$1"<destination>"`)
-	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[1-9](?:[ -]?[0-9]){12,18}`)
-	return numbers.ReplaceAllStringFunc(text, func(number string) string {
-		if len(number) < 36 && isCardNumber(number) { // 36 is a UUID, whose digits may add up by chance
-			return "<card number>"
+	return maskNumbers(maskFields(text))
+}
+
+// HiddenFields returns the fields that hold card data, persons or a destination.
+func HiddenFields() []string {
+	return []string{"destination", "card_data", "browser", "payer", "payee"}
+}
+
+// maskFields replaces the values of the fields that hold card data, persons or a destination.
+func maskFields(text string) string {
+	name := regexp.MustCompile(`(?i)\b(` + strings.Join(HiddenFields(), "|") + `)(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
+	var out strings.Builder
+	for {
+		at := name.FindStringSubmatchIndex(text)
+		if at == nil {
+			return out.String() + text
 		}
-		return number
+		field := "<" + strings.ReplaceAll(strings.ToLower(text[at[2]:at[3]]), "_", " ") + ">"
+		before, value := text[:at[1]], text[at[1]:]
+		out.WriteString(before)
+		text = value[valueEnd(value):]
+		if strings.HasSuffix(strings.TrimSpace(before), ":") && strings.Contains(before[at[4]:], `"`) {
+			field = `"` + field + `"`
+		}
+		out.WriteString(field)
+	}
+}
+
+// valueEnd returns the length of the value at the start of text: of JSON as far as it goes, or of a field of a form.
+func valueEnd(text string) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth <= 0 {
+				return i + 1 + depth // the bracket around the field is no part of the value
+			}
+		case depth == 0 && strings.IndexByte("&,;|\r\n\t ", c) >= 0:
+			return i
+		}
+	}
+	return len(text)
+}
+
+// maskNumbers replaces each 13 to 19 digits that can be a card number, also within longer numbers.
+func maskNumbers(text string) string {
+	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
+	return numbers.ReplaceAllStringFunc(text, func(run string) string {
+		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' { // a UUID, whose digits may add up by chance
+			return run
+		}
+		hidden := make([]bool, len(run))
+		for start := range run {
+			for i := start; i < cardEnd(run, start); i++ {
+				hidden[i] = true
+			}
+		}
+		var out strings.Builder
+		for i := range run {
+			switch {
+			case !hidden[i]:
+				out.WriteByte(run[i])
+			case i == 0 || !hidden[i-1]:
+				out.WriteString("<card number>")
+			}
+		}
+		return out.String()
 	})
+}
+
+// cardEnd returns where the longest card number that begins at start ends, or 0. One with separators is made of whole
+// groups, so that two numbers side by side stay readable.
+func cardEnd(run string, start int) (end int) {
+	const shortest, longest = 13, 19
+	isDigit := func(i int) bool { return i >= 0 && i < len(run) && '0' <= run[i] && run[i] <= '9' }
+	if !isDigit(start) || run[start] == '0' {
+		return 0
+	}
+	digits, grouped := 0, false
+	for i := start; i < len(run) && digits < longest; i++ {
+		if !isDigit(i) {
+			grouped = true
+			continue
+		}
+		digits++
+		whole := !isDigit(start-1) && !isDigit(i+1)
+		if digits >= shortest && (whole || !grouped) && isCardNumber(run[start:i+1]) {
+			end = i + 1
+		}
+	}
+	return end
 }
 
 // isCardNumber checks the last digit by Luhn's formula, so that most other long numbers stay readable.
 func isCardNumber(number string) bool {
-	number = strings.NewReplacer(" ", "", "-", "").Replace(number)
-	sum := 0
-	for i := range number {
-		digit := int(number[len(number)-1-i] - '0')
-		if i%2 == 1 {
+	sum, double := 0, false
+	for i := len(number) - 1; i >= 0; i-- {
+		if number[i] == ' ' || number[i] == '-' {
+			continue
+		}
+		digit := int(number[i] - '0')
+		if double {
 			if digit *= 2; digit > 9 {
 				digit -= 9
 			}
 		}
-		sum += digit
+		sum, double = sum+digit, !double
 	}
 	return sum%10 == 0
 }

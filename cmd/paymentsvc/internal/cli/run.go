@@ -88,6 +88,7 @@ func (c *Call) prepare(given line) error {
 	if c.Getenv("PAYMENTSVC_SECRET") != "" {
 		c.Note("PAYMENTSVC_SECRET is not read: a secret comes from a file, PAYMENTSVC_SECRET_FILE")
 	}
+	c.noteUnknownVariables()
 	file, err := c.settings(given)
 	if err != nil {
 		return err
@@ -97,6 +98,25 @@ func (c *Call) prepare(given line) error {
 		c.values = values
 	}
 	return err
+}
+
+// noteUnknownVariables notes each variable with the program's prefix that nothing reads.
+func (c *Call) noteUnknownVariables() {
+	known := []string{"PAYMENTSVC_CONFIG", "PAYMENTSVC_SECRET"}
+	for _, f := range c.Program.Settings() {
+		if f.Kind != JSON {
+			known = append(known, f.Variable())
+		}
+	}
+	if c.Environ == nil {
+		return
+	}
+	for _, entry := range c.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, "PAYMENTSVC_") && !slices.Contains(known, name) {
+			c.Note("%s is not read: no setting has this variable%s", name, Nearest(name, known))
+		}
+	}
 }
 
 func (c *Call) settings(given line) (settingsFile, error) {

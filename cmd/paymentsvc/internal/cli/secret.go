@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -16,9 +19,9 @@ const maxInput = 64 << 20
 // ReadInput reads a file, or standard input for "-". what names it in errors, such as "-secret-file" or "FILE".
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
-		data, err := os.ReadFile(inDir(c.Dir, path))
+		data, err := readFile(inDir(c.Dir, path))
 		if err != nil {
-			return nil, Usagef("%s: %w", what, withoutPath(err))
+			return nil, Usagef("%s: %w", c.named(what), withoutPath(err))
 		}
 		return data, nil
 	}
@@ -29,14 +32,39 @@ func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if reader != "" {
 		return nil, Usagef("%s: standard input is already read by %s", what, reader)
 	}
-	data, err := io.ReadAll(io.LimitReader(c.Stdin, maxInput+1))
-	switch {
-	case err != nil:
+	data, err := readAll(c.Stdin)
+	if err != nil {
 		return nil, Usagef("%s: standard input: %w", what, err)
-	case len(data) > maxInput:
-		return nil, Usagef("%s: standard input has more than 64 MiB", what)
 	}
 	return data, nil
+}
+
+// named returns what, unless it is an argument that does not look like the name of a file: then it may be JSON, a card
+// number or a secret, by mistake.
+func (c *Call) named(what string) string {
+	at := slices.Index(c.Args, what)
+	if at < 0 || len(what) <= 200 && !strings.ContainsAny(what, "{}\"\n") && Mask(what) == what {
+		return what
+	}
+	return fmt.Sprintf("argument %d", at+1)
+}
+
+// readFile reads a file, which need not be a regular one.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the file is the user's to name
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return readAll(file)
+}
+
+func readAll(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err == nil && len(data) > maxInput {
+		err = errors.New("more than 64 MiB")
+	}
+	return data, err
 }
 
 // Secret returns the project secret key of -secret-file. It is an error if there is none.
@@ -122,6 +150,15 @@ type Key struct {
 
 // Mask hides the secret, card numbers and destinations in text.
 func (k Key) Mask(text string) string { return Mask(text, k.secret, k.Secret) }
+
+// MaskAll is [Key.Mask] with several keys.
+func MaskAll(keys []Key, text string) string {
+	secrets := make([]paymentsvc.Secret, 0, 2*len(keys))
+	for _, key := range keys {
+		secrets = append(secrets, key.secret, key.Secret)
+	}
+	return Mask(text, secrets...)
+}
 
 // SchemeText returns the text of -scheme or -scheme-file and its origin. It is an error if neither is set, and if both
 // are set in one place. Otherwise the place with the higher precedence wins.

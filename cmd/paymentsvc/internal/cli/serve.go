@@ -20,6 +20,9 @@ func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	if err != nil {
 		return nil, Usagef("-addr: want HOST:PORT, such as localhost:9000")
 	}
+	if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil {
+		return nil, Usagef("-addr: want a port from 0 to 65535")
+	}
 	hosts := []string{host}
 	if strings.EqualFold(host, "localhost") {
 		hosts = []string{"127.0.0.1", "::1"}

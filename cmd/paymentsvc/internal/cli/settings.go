@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 		name = SettingsFile
 	}
 	path := inDir(env.Dir, name)
-	data, err := os.ReadFile(path) //nolint:gosec // the file is the user's to name
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) && asked == "" {
 		return settingsFile{}, nil
 	}
@@ -155,12 +154,23 @@ func (r *settingsReader) syntax(err error) error {
 	return r.fail(int64(len(r.data)), "the JSON ends too early")
 }
 
+// sample shows how the text of a setting looks that is often written as a number.
+func sample(name string) string {
+	switch name {
+	case "balance":
+		return `, such as "100.00"`
+	case "tolerance", "timeout", "forward-timeout", "grace":
+		return `, such as "5m"`
+	}
+	return ""
+}
+
 // texts returns the value as the texts that a flag would have.
 func (s setting) texts(f Flag) (list []string, err error) {
 	var text string
 	var number int64
 	var yes bool
-	want := "a string"
+	want := "text" + sample(f.Name)
 	switch f.Kind {
 	case Int:
 		want, err = "a whole number", json.Unmarshal(s.raw, &number)

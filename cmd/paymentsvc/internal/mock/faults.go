@@ -99,7 +99,8 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 			return given.Where.fits(n.ProjectID, n.UserData, n.OrderID)
 		}, f.which, parsed)
 	case given.On != "" && !slices.Contains(endpoints(), given.On):
-		return nil, invalid("on", "on: no such endpoint or event")
+		return nil, invalid("on", "on: no such endpoint or event; want notifications or one of %s",
+			strings.Join(append(endpoints(), events()...), ", "))
 	default:
 		parsed, err := f.parse()
 		if err != nil {
@@ -126,7 +127,7 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 	}
 	parsed, err := paymentsvctest.ParseFault(f.In.Fault)
 	if err != nil {
-		return parsed, invalid("fault", "%s", trimmed(err))
+		return parsed, invalid("fault", "%s", strings.Replace(trimmed(err), "want one of ", "want one of hold, ", 1))
 	}
 	return parsed, nil
 }

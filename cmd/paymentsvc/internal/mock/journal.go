@@ -42,7 +42,9 @@ type message struct {
 	Took           time.Duration
 	Signature      *verdict // nil where nobody checked
 	Forged         bool
+	Cut            bool // a part of it was not sent, on purpose
 	Rejection      *paymentsvctest.Rejection
+	Declined       bool // by the script
 	Faults         []int
 
 	Fields fields
@@ -151,14 +153,18 @@ func (j *journal) finish(m *message, change func(*message)) {
 }
 
 // forget evicts all that are not in flight, on request.
-func (j *journal) forget() (count int) {
+func (j *journal) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	before := len(j.messages)
-	j.messages = slices.DeleteFunc(j.messages, func(m *message) bool { return m.State != inFlight })
+	j.messages = slices.DeleteFunc(j.messages, func(m *message) bool {
+		if m.State == inFlight {
+			return false
+		}
+		j.evicted, j.hole = j.evicted+1, max(j.hole, m.Seq)
+		return true
+	})
 	j.bytes = 0
 	j.notice()
-	return before - len(j.messages)
 }
 
 // notice wakes those who wait. The lock is held.

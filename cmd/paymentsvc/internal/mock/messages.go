@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
-	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // messageOut is a message in JSON.
@@ -49,14 +48,14 @@ type rejected struct {
 }
 
 func (e *epoch) messageOut(m message) messageOut {
-	body, answer := m.Body, m.Answered
+	body, answer, userData, orderID := m.Body, m.Answered, m.Fields.UserData, m.Fields.OrderID
 	if !e.opt.ShowBodies {
-		body, answer = masked(body), masked(answer)
+		body, answer, userData, orderID = masked(body), masked(answer), cli.Mask(userData), cli.Mask(orderID)
 	}
 	o := messageOut{
 		Seq: m.Seq, Time: m.At.UTC(), Direction: m.Direction, State: m.State,
 		Method: m.Method, Target: withoutQuery(m.Target), Endpoint: m.Endpoint,
-		ProjectID: m.Fields.ProjectID, UserData: m.Fields.UserData, OrderID: m.Fields.OrderID,
+		ProjectID: m.Fields.ProjectID, UserData: userData, OrderID: orderID,
 		Headers: pairs(m.Header), BodyBase64: append([]byte{}, body...),
 		Masked:     !bytes.Equal(body, m.Body) || !bytes.Equal(answer, m.Answered),
 		HTTPStatus: m.Status, AnswerHeaders: pairs(m.Answer), AnswerBase64: append([]byte{}, answer...),
@@ -200,192 +199,4 @@ func getRaw(c *call) (int, any, error) {
 	_ = m.Header.Write(&text) // a buffer takes everything
 	_, _ = fmt.Fprintf(&text, "\r\n%s", m.Body)
 	return http.StatusOK, rawText(text.Bytes()), nil
-}
-
-// The claims of an expectation.
-const (
-	thatStarted    = "started"
-	thatMessages   = "messages"
-	thatDelivered  = "delivered"
-	thatFaultHits  = "fault_hits"
-	thatAllSigned  = "all_signed"
-	thatNone       = "none_rejected"
-	thatNoForgery  = "forgeries_refused"
-	longestHolding = 5 * time.Minute
-)
-
-// expectation is a claim and how long it may take.
-type expectation struct {
-	That string `json:"that"`
-	filter
-	FaultID  int    `json:"fault_id"`
-	Count    *int   `json:"count"`
-	AtLeast  *int   `json:"at_least"`
-	AtMost   *int   `json:"at_most"`
-	Within   string `json:"within"`
-	HoldsFor string `json:"holds_for"`
-}
-
-// unbounded is the most that there may be where nothing says otherwise.
-const unbounded = 1 << 30
-
-// bounds returns how many there may be.
-func (x *expectation) bounds() (least, most int, err error) {
-	given := 0
-	least, most = 1, unbounded
-	for _, bound := range []*int{x.Count, x.AtLeast, x.AtMost} {
-		if bound != nil {
-			given++
-		}
-	}
-	switch {
-	case slices.Contains([]string{thatAllSigned, thatNone, thatNoForgery}, x.That):
-		if given > 0 {
-			return 0, 0, invalid("count", "count, at_least, at_most: %s counts what is wrong, which must be 0", x.That)
-		}
-		return 0, 0, nil
-	case x.Count != nil && given == 1:
-		return *x.Count, *x.Count, nil
-	case x.Count != nil:
-		return 0, 0, invalid("count", "count: either count, or at_least and at_most")
-	}
-	if x.AtLeast != nil {
-		least = *x.AtLeast
-	}
-	if x.AtMost != nil {
-		most = *x.AtMost
-		if x.AtLeast == nil {
-			least = 0
-		}
-	}
-	return least, most, nil
-}
-
-// actual counts what the claim is about, and reports whether a message that was evicted could matter.
-func (e *epoch) actual(x *expectation) (n int, hole bool, near []string, err error) {
-	f := &x.filter
-	counts := func(m *message) bool { return m.Direction == in }
-	switch x.That {
-	case thatStarted:
-		for _, o := range e.fake.Orders() {
-			if f.fitsOrder(o) {
-				n++
-			} else {
-				near = append(near, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
-			}
-		}
-		return n, false, near, nil
-	case thatFaultHits:
-		rule, err := e.faultByID(x.FaultID)
-		if err != nil {
-			return 0, false, nil, invalid("fault_id", "fault_id: there is no such fault")
-		}
-		return rule.rule.Hits(), false, nil, nil
-	case thatMessages:
-		counts = func(*message) bool { return true }
-	case thatDelivered:
-		counts = func(m *message) bool { return m.Direction == out && !m.Forged && m.Status/100 == 2 }
-	case thatNoForgery:
-		counts = func(m *message) bool { return m.Forged && m.Status/100 == 2 }
-	case thatAllSigned:
-		counts = func(m *message) bool { return m.Direction == in && m.Signature != nil && !m.Signature.Valid }
-	case thatNone:
-		counts = func(m *message) bool {
-			return m.Rejection != nil && m.Rejection.Problem != paymentsvctest.ProblemNotFound // which a correct client causes
-		}
-	default:
-		return 0, false, nil, invalid("that",
-			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
-	}
-	list, _, evicted := e.journal.list(func(m *message) bool {
-		fits := f.fitsMessage(m) && counts(m)
-		if !fits {
-			near = append(near, fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s",
-				m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State))
-		}
-		return fits
-	})
-	return len(list), evicted > f.After, near, nil
-}
-
-// expectAnswer is the answer of an expectation that is met.
-type expectAnswer struct {
-	Actual int `json:"actual"`
-}
-
-func postExpect(c *call) (int, any, error) {
-	var x expectation
-	if err := c.decode(&x); err != nil {
-		return 0, nil, err
-	}
-	within, err := duration("within", x.Within)
-	if err != nil {
-		return 0, nil, err
-	}
-	holds, err := duration("holds_for", x.HoldsFor)
-	if err != nil {
-		return 0, nil, err
-	}
-	if within > longestHolding || holds > longestHolding {
-		return 0, nil, invalid("within", "within, holds_for: more than %s", longestHolding)
-	}
-	least, most, err := x.bounds()
-	if err != nil {
-		return 0, nil, err
-	}
-	filters := map[string][]string{thatStarted: orderFilters(), thatFaultHits: nil}
-	allowed, special := filters[x.That]
-	if !special {
-		allowed = messageFilters()
-	}
-	if err := x.only(allowed...); err != nil {
-		return 0, nil, err
-	}
-	if _, _, _, err := c.actual(&x); err != nil {
-		return 0, nil, err
-	}
-	met := func() bool {
-		n, hole, _, err := c.actual(&x)
-		return err == nil && n >= least && n <= most && (!hole || most == unbounded) // what was evicted can only add
-	}
-	ok := c.journal.waitFor(c.r.Context(), within, met)
-	if ok && holds > 0 {
-		ok = !c.journal.waitFor(c.r.Context(), holds, func() bool { return !met() })
-	}
-	n, hole, near, _ := c.actual(&x)
-	switch {
-	case c.ctx.Err() != nil:
-		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock was reset meanwhile")
-	case ok:
-		return http.StatusOK, expectAnswer{n}, nil
-	case hole && n <= most:
-		return 0, nil, failure(http.StatusConflict, "evicted", "after",
-			"messages that could matter are not in the journal any more: give after, or a larger -journal")
-	}
-	return 0, nil, notMet(&x, n, least, most, near)
-}
-
-// notMet says what a person needs to know of an expectation that is not met.
-func notMet(x *expectation, n, least, most int, near []string) error {
-	want := fmt.Sprintf("%d to %d", least, most)
-	switch {
-	case least == most:
-		want = fmt.Sprint(least)
-	case most == unbounded:
-		want = fmt.Sprintf("%d or more", least)
-	case least == 0:
-		want = fmt.Sprintf("%d at most", most)
-	}
-	about := ""
-	if x.UserData != nil {
-		about = fmt.Sprintf(" for user_data %q", *x.UserData)
-	}
-	what := map[string]string{
-		thatStarted: "orders started", thatMessages: "messages", thatDelivered: "notifications delivered",
-		thatFaultHits: "hits of the fault",
-		thatAllSigned: "requests with a wrong signature", thatNone: "requests rejected", thatNoForgery: "forgeries accepted",
-	}[x.That]
-	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", n, what, about, want)
-	f.Actual, f.Nearest = &n, near[max(len(near)-3, 0):]
-	return f
 }

@@ -226,23 +226,31 @@ func (s *session) current() *epoch {
 	return s.epoch
 }
 
-// reset replaces the epoch, and returns how many messages it cut off. nil keeps nothing but the ids.
-func (s *session) reset(state *paymentsvctest.State) (number, cutOff int, err error) {
+// reset replaces the epoch by one with the books of state, which fill, if it is not nil, completes. It returns how many
+// messages it cut off. After an error nothing has changed.
+func (s *session) reset(state paymentsvctest.State, fill func(*epoch) error) (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.epoch
-	next := paymentsvctest.State{LastOrder: old.fake.State().LastOrder}
-	if state != nil {
-		next = *state
-		next.LastOrder = max(next.LastOrder, old.fake.State().LastOrder)
+	fresh, err := s.newEpoch(state)
+	if err == nil && fill != nil {
+		err = fill(fresh)
 	}
-	fresh, err := s.newEpoch(next)
 	if err != nil {
+		s.number--
+		if fresh != nil {
+			fresh.close()
+		}
+		return 0, 0, err
+	}
+	old := s.epoch
+	cutOff = old.journal.inFlight()
+	old.close() // before its last id is read: no order may start behind that
+	books := fresh.fake.State()
+	books.LastOrder = max(books.LastOrder, old.fake.State().LastOrder)
+	if err := fresh.fake.Restore(books); err != nil {
 		return 0, 0, err
 	}
 	fresh.journal.startAt(old.journal.last())
-	cutOff = old.journal.inFlight()
-	old.close()
 	s.epoch = fresh
 	return fresh.number, cutOff, nil
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -371,12 +372,15 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.pay("order-1")
-	require.Equal(t, `not_met: 1 orders started for user_data "order-1", want 2 or more`, r.expect(`{"that":"started","user_data":"order-1","at_least":2}`))
+	require.Equal(t, `not_met: 1 order started for user_data "order-1", want 2 or more`, r.expect(`{"that":"started","user_data":"order-1","at_least":2}`))
 	require.Equal(t, `not_met: 0 orders started for user_data "order-2", want 1`, r.expect(`{"that":"started","user_data":"order-2","count":1}`))
 	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]), `user_data "order-1"`)
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
-	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`)+r.expect(`{"that":"forgeries_refused"}`))
+	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
+	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`, `"none_rejected","user_data":"x"`} {
+		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message that ")
+	}
 
 	met := make(chan string)
 	go func() { met <- r.expect(`{"that":"delivered","user_data":"order-1","within":"20s"}`) }()
@@ -385,8 +389,19 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 
 	_, err := pay(r.client(r.url, 2, secret+"\n"), "order-3", "1")
 	require.Contains(t, said(err), "signed with the secret and a line break")
-	require.Equal(t, "not_met: 1 requests with a wrong signature, want 0", r.expect(`{"that":"all_signed"}`))
-	require.Equal(t, "not_met: 1 requests rejected, want 0", r.expect(`{"that":"none_rejected"}`))
+	require.Equal(t, "not_met: 1 request with a wrong signature, want 0", r.expect(`{"that":"all_signed"}`))
+	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected"}`))
+	offenders := func(claim string) string { return fmt.Sprint(r.ask(409, "POST", "/expect", claim)["nearest"]) }
+	require.Regexp(t, `^\[message \d+: in .* "order-3", HTTP 401, .*: wrong signature: signed with the secret and a line break[^]]*\]$`, offenders(`{"that":"all_signed"}`))
+	require.Regexp(t, `^\[message \d+: .* "order-3", .*: rejected, signature: [^]]*\]$`, offenders(`{"that":"none_rejected"}`))
+	require.Regexp(t, `^\[payment of 10.50 for user_data "order-1", SUCCESS\]$`, offenders(`{"that":"started","at_most":0}`))
+	r.ask(200, "PATCH", "/settings", `{"script":["user_data=no: DECLINED no money"]}`)
+	_, err = pay(r.Client, "no", "1")
+	require.Equal(t, "no money", said(err))
+	r.ask(201, "POST", "/faults", `{"which":"first","n":1,"fault":"reject 402 E17 no money","where":{"user_data":"no"}}`)
+	_, err = pay(r.Client, "no", "1")
+	require.Equal(t, "no money", said(err))
+	require.Empty(t, r.expect(`{"that":"none_rejected","user_data":"no"}`), "the tester ordered both")
 	require.Empty(t, r.expect(`{"that":"none_rejected","user_data":"order-1"}`), "a filter serves parallel tests")
 	last := r.ask(200, "GET", "/messages?valid=false", "")["messages"].([]any)[0].(map[string]any)
 	require.Contains(t, last["signature"].(map[string]any)["reason"], "line break")
@@ -398,8 +413,58 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	defer careless.Close()
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+careless.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
-	require.Equal(t, "not_met: 1 forgeries accepted, want 0", r.expect(`{"that":"forgeries_refused"}`))
+	require.Equal(t, "not_met: 1 forgery accepted, want 0", r.expect(`{"that":"forgeries_refused"}`))
+	require.Regexp(t, `^\[message \d+: out .*, HTTP 200, answered: wrong signature: forged[^]]*\]$`, offenders(`{"that":"forgeries_refused"}`))
 	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":2}`), "a forgery is no delivery")
+	r.ask(200, "PATCH", "/settings", `{"notify":"`+box.URL+`"}`)
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
+	require.Empty(t, r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
+	early := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+	}))
+	defer early.Close()
+	r.ask(200, "PATCH", "/settings", `{"notify":"`+early.URL+`"}`)
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["cut 20"]}`)
+	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":3}`), "nor is a part of one")
+}
+
+func TestExpectSeesDuplicatesAndUnknownOrders(t *testing.T) {
+	r := start(t, func(o *Options) { o.Repeated = paymentsvctest.RejectRepeated })
+	r.pay("order-1")
+	r.pay("order-2")
+	_, err := pay(r.Client, "order-1", "10.50")
+	require.Error(t, err)
+	require.Contains(t, r.expect(`{"that":"started","user_data":"order-1","count":1}`), "; further starts rejected as duplicates: 1, want 0")
+	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
+	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`, `"after":1,"count":1`} {
+		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
+	}
+	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})
+	require.Error(t, err)
+	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected","after":3}`))
+	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
+	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "evicted: ")
+}
+
+func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
+	r := start(t, nil)
+	said := make(chan string, 1)
+	expect := func(body string) { // returns once it waits, or has ended
+		go func() { said <- r.expect(body) }()
+		j := r.mock.main.current().journal
+		require.Eventually(t, func() bool {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			return j.wake != nil || len(said) > 0
+		}, time.Minute, time.Millisecond)
+	}
+	expect(`{"that":"messages","count":99,"within":"1m"}`)
+	r.ask(200, "POST", "/reset", "")
+	require.Equal(t, "reset: the mock was reset meanwhile", <-said)
+	expect(`{"that":"started","at_most":0,"holds_for":"1m"}`)
+	r.pay("order-1")
+	require.Equal(t, "not_met: 1 order started, want 0", <-said)
 }
 
 func TestExpectNeverPassesOnAHole(t *testing.T) {
@@ -440,8 +505,14 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 		r.pay("order-1")
 		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
 		require.NoError(t, err)
-		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card, `{"error_x":"` + card + `"}`} {
-			r.do("POST", "/init_payment/card", body)
+		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` + card + `","status":["` + card + `"]}`} {
+			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7")
+		}
+		_, all := r.do("GET", "/_mock/messages", "")
+		require.Equal(t, shown, strings.Contains(all, card), "user_data and order_id")
+		require.NotContains(t, all, "tok-7")
+		if !shown {
+			require.NotContains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"messages","count":99}`)), card)
 		}
 		bodies := ""
 		for _, m := range r.ask(200, "GET", "/messages", "")["messages"].([]any) {
@@ -495,6 +566,41 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	require.Len(t, r.ask(200, "GET", "/orders", "")["orders"], 1)
 }
 
+func TestResetUnderLoadGivesNoIdTwice(t *testing.T) {
+	r := start(t, nil)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	seen, done := map[string]string{}, make(chan struct{})
+	for i := range 8 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				userData := fmt.Sprint(i, "-", n)
+				resp, err := pay(r.Client, userData, "1")
+				if err != nil {
+					continue // it was cut off
+				}
+				mu.Lock()
+				other, twice := seen[resp.OrderID]
+				seen[resp.OrderID] = userData
+				mu.Unlock()
+				if !assert.False(t, twice, "%s and %s have one order_id", other, userData) {
+					return
+				}
+			}
+		})
+	}
+	for range 100 {
+		r.ask(200, "POST", "/reset", "")
+	}
+	close(done)
+	wg.Wait()
+}
+
 func TestStateSurvivesARestart(t *testing.T) {
 	file := t.TempDir() + "/state.json"
 	r := start(t, func(o *Options) { o.StateFile = file; o.Script = []string{"user_data=slow: SUCCESS after 1h"} })
@@ -524,13 +630,27 @@ func TestStateSurvivesARestart(t *testing.T) {
 	require.Len(t, again.ask(200, "POST", "/clock/advance", `{"by":"2h"}`)["due"], 1)
 	require.Empty(t, again.expect(`{"that":"delivered","user_data":"slow"}`))
 	again.ask(422, "PUT", "/state", `{"v":1,"orders":[{"amount":"1","project_id":99}]}`)
+	for _, wrong := range []string{
+		`"faults":[{"fault":"nonsense"}]`, `"waiting":[{"event":"x"}]`, `"script":["x"]`, `"scheduled":[{"status":"x"}]`,
+	} {
+		resp, text := again.do("PUT", "/_mock/state", `{"v":1,`+wrong+`}`)
+		require.GreaterOrEqual(t, resp.StatusCode, 400, text)
+	}
 	require.Len(t, again.ask(200, "GET", "/orders", "")["orders"], 3, "and nothing has changed")
+	require.EqualValues(t, 3, again.ask(200, "PUT", "/state", `{"v":1,"last_order":1}`)["epoch"])
+	require.Equal(t, "00000000-0000-4000-8000-000000000004", again.pay("order-4").OrderID, "the ids go on from the higher number")
+}
+
+func TestSettingsShowAnyTolerance(t *testing.T) {
+	_, text := start(t, nil).do("GET", "/_mock/settings", "")
+	require.Contains(t, text, `"tolerance","value":"any"`)
 }
 
 func TestScriptErrorsNameTheColumn(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
 		": SUCCESS":                            "script 1: column 1: a condition such as user_data=order-1 is missing",
+		"amount=1 DECLINED":                    "script 1: column 10: a condition is one of user_data, amount, kind, type and project_id: is a colon missing?",
 		"userdata=1: SUCCESS":                  "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
 		"amount 1: SUCCESS":                    `script 1: column 7: "=" is missing`,
 		"amount=1,5: SUCCESS":                  "script 1: column 8: not an amount",

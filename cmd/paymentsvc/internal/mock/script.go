@@ -118,7 +118,11 @@ func (p *scriptParser) condition() (condition, error) {
 	start := p.at
 	c := condition{name: p.until("=: ")}
 	if !slices.Contains([]string{"user_data", "amount", "kind", "type", "project_id"}, c.name) {
-		return c, p.fail(start, "a condition is one of user_data, amount, kind, type and project_id")
+		hint := ""
+		if rest := p.text[start:]; rest != "" && !strings.Contains(rest, ":") {
+			hint = ": is a colon missing?"
+		}
+		return c, p.fail(start, "a condition is one of user_data, amount, kind, type and project_id"+hint)
 	}
 	if p.at >= len(p.text) || p.text[p.at] != '=' {
 		return c, p.fail(p.at, `"=" is missing`)
@@ -215,6 +219,12 @@ func (e *epoch) declined(o paymentsvctest.Order) error {
 		return errors.New(*s.decline)
 	}
 	return nil
+}
+
+// declines reports whether a message is that of a scripted DECLINED.
+func (e *epoch) declines(message string) bool {
+	_, script := e.settings()
+	return slices.ContainsFunc(script, func(s scripted) bool { return s.decline != nil && *s.decline == message })
 }
 
 // started is Config.OnStart: it schedules what the script says. A step that needs no time may come before the answer.

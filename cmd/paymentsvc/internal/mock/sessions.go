@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -33,6 +34,14 @@ type setting struct {
 // byMock is who chose what nobody else has.
 const byMock = "mock"
 
+// anyOr returns a tolerance as -tolerance takes it.
+func anyOr(tolerance time.Duration) string {
+	if tolerance == 0 {
+		return "any"
+	}
+	return tolerance.String()
+}
+
 // all returns what is set. Secrets are not among it.
 func (s *session) all() []setting {
 	notify, script := s.settings()
@@ -40,7 +49,7 @@ func (s *session) all() []setting {
 		{"partner", fmt.Sprint(s.opt.PartnerID), ""},
 		{"scheme", s.opt.SchemeText, ""},
 		{"error_fields", s.opt.ErrorCode + "," + s.opt.ErrorMessage, ""},
-		{"tolerance", s.opt.Tolerance.String(), ""},
+		{"tolerance", anyOr(s.opt.Tolerance), ""},
 		{"repeated", map[paymentsvctest.Repeated]string{
 			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
 		}[s.opt.Repeated], ""},

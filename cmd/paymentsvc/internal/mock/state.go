@@ -1,14 +1,17 @@
 package mock
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
@@ -31,7 +34,7 @@ func postReset(c *call) (int, any, error) {
 	case "faults":
 		c.clearFaults()
 	case "all":
-		number, cutOff, err := c.reset(nil)
+		number, cutOff, err := c.reset(paymentsvctest.State{}, nil)
 		return http.StatusOK, answer{number, cutOff}, err
 	default:
 		return 0, nil, invalid("what", "what: not all, messages or faults")
@@ -99,14 +102,12 @@ func (s *session) restore(st state) error {
 		return invalid("v", "v: the state has version %d, want 1", st.V)
 	}
 	books := paymentsvctest.State{LastOrder: st.LastOrder}
-	byID := map[string]paymentsvctest.Order{}
 	for _, o := range st.Orders {
 		entry, err := o.inBooks(s.opt.Projects[0].ID)
 		if err != nil {
 			return err
 		}
 		books.Orders = append(books.Orders, entry)
-		byID[entry.OrderID] = entry
 	}
 	script, err := parseScript(st.Script)
 	if err != nil {
@@ -125,20 +126,23 @@ func (s *session) restore(st state) error {
 		}
 		events, waits = append(events, event{OrderID: ev.OrderID, Status: status, Notify: ev.Notify}), append(waits, wait)
 	}
-	if _, _, err := s.reset(&books); err != nil {
-		return invalid("orders", "%s", trimmed(err))
+	_, _, err = s.reset(books, func(e *epoch) error {
+		for _, f := range st.Faults {
+			if _, err := e.addFault(f); err != nil {
+				return err
+			}
+		}
+		return e.await(st.Waiting)
+	})
+	if _, told := errors.AsType[failed](err); err != nil && !told {
+		err = invalid("orders", "%s", trimmed(err))
+	}
+	if err != nil {
+		return err
 	}
 	s.change(nil, script)
 	e := s.current()
 	e.journal.restored(st.Seen)
-	if err := e.await(st.Waiting); err != nil {
-		return err
-	}
-	for _, f := range st.Faults {
-		if _, err := e.addFault(f); err != nil {
-			return err
-		}
-	}
 	for i, ev := range events {
 		e.clock.schedule(waits[i], ev)
 	}
@@ -180,34 +184,74 @@ func (m *Mock) SaveState() error {
 	return WriteFile(m.opt.StateFile, append(text, '\n'))
 }
 
-// WriteFile writes a file beside its name and renames it into place, so that nobody reads a part of it.
+// WriteFile writes a file beside its name and renames it into place, so that nobody reads a part of it. Its error names
+// no file.
 func WriteFile(name string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	file, err := beside(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // it is gone if all went well
 	_, err = file.Write(data)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
+		return withoutNames(err)
 	}
-	return os.Rename(file.Name(), name)
+	return withoutNames(os.Rename(file.Name(), name))
 }
 
-// LoadState reads what SaveState has written. It does nothing if there is no such file.
+// beside returns a new file in the directory of name.
+func beside(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, errors.New("is a directory")
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	return file, withoutNames(err)
+}
+
+// CheckWritable returns an error if [WriteFile] could not write a file of this name. It does not touch the file itself.
+func CheckWritable(name string) error {
+	file, err := beside(name)
+	if err != nil {
+		return err
+	}
+	return withoutNames(errors.Join(file.Close(), os.Remove(file.Name())))
+}
+
+// withoutNames returns the reason of an error about a temporary file, whose name says nothing to the user.
+func withoutNames(err error) error {
+	if reason, ok := errors.AsType[syscall.Errno](err); ok {
+		return reason
+	}
+	return err
+}
+
+// LoadState reads what SaveState has written. It does nothing if there is no such file. Its error names the place.
 func (m *Mock) LoadState() error {
 	text, err := os.ReadFile(m.opt.StateFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return withoutNames(err)
 	}
 	var st state
 	if err := json.Unmarshal(text, &st); err != nil {
-		return errors.New("not a state of this mock")
+		return stateError(text, err)
 	}
 	return m.main.restore(st)
+}
+
+// stateError says where the JSON of a state is wrong.
+func stateError(text []byte, err error) error {
+	offset, reason := int64(len(text)), "not a JSON object"
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		offset = syntax.Offset
+	} else if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		offset, reason = wrong.Offset, decodeError(err).Error()
+	}
+	before := text[:min(max(offset-1, 0), int64(len(text)))]
+	column := len(before) - bytes.LastIndexByte(before, '\n')
+	return fmt.Errorf("line %d, column %d: %s", bytes.Count(before, []byte("\n"))+1, column, reason)
 }
 
 func postSave(c *call) (int, any, error) {

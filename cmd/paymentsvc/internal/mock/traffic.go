@@ -107,8 +107,9 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	if m == nil {
 		return
 	}
+	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused && e.declines(v.Rejection.Message)
 	e.journal.update(m, func(m *message) {
-		m.Rejection = v.Rejection
+		m.Rejection, m.Declined = v.Rejection, declined
 		switch {
 		case v.Signature != nil:
 			reason, _, _ := strings.Cut(v.Signature.Reason, "; Server.Watch")
@@ -138,7 +139,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	m := message{
 		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: "notification", Header: r.Header.Clone(),
-		Body: body, Fields: fieldsOf(body),
+		Body: body, Fields: fieldsOf(body), Cut: err != nil,
 	}
 	if err == nil {
 		m.Signature, m.Forged = e.judge(r, body)
@@ -262,7 +263,7 @@ func checkReceiver(address string) error {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return errors.New("not an http or https address without a user and a fragment")
+		return errors.New("not an address that starts with http:// or https://, without a user and a fragment")
 	}
 	return nil
 }
