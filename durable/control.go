@@ -122,13 +122,14 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 	n, err := s.write(ctx, `UPDATE durable_rows SET generation = (SELECT generation FROM durable_control),
 		due_at = {now}, updated_at = {now}, version = version + 1 WHERE `+where, args...)
 	if err == nil {
+		s.late.reset()
 		s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", n)
 	}
 	return int(n), err
 }
 
 // holdItself holds payouts because the database is not the one that it was.
-func (s *Store) holdItself(ctx context.Context, reason string) {
+func (s *Store) holdItself(ctx context.Context, reason string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := s.hold(ctx, tx, itself, reason); err != nil {
 			return err
@@ -136,13 +137,13 @@ func (s *Store) holdItself(ctx context.Context, reason string) {
 		return s.keepFingerprint(ctx, tx)
 	})
 	if err != nil {
-		s.c.Log.ErrorContext(ctx, "durable: cannot hold payouts", "reason", reason, "error", err.Error())
-		return
+		return fmt.Errorf("cannot hold payouts: %s: %w", reason, err)
 	}
 	s.mu.Lock()
 	s.last = claimed{}
 	s.mu.Unlock()
 	s.paused(ctx, "payouts are held: "+reason)
+	return nil
 }
 
 // paused tells of a pause or hold that this process has made.
@@ -295,7 +296,7 @@ func (s *Store) probe(ctx context.Context, w *worker) {
 			return err
 		}, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
 			WHERE kind = 'payout' AND state = 'created' AND due_at <= {now}
-				AND generation = (SELECT generation FROM durable_control)
+				AND generation = (SELECT generation FROM durable_control) AND {unheard}
 			ORDER BY due_at, user_data LIMIT 1{skip})
 			UPDATE durable_rows SET state = 'starting', token = $1, claims = claims + 1, claimed_at = {now},
 				due_at = {now} + $2, refusal = '', updated_at = {now}, version = version + 1

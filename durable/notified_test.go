@@ -91,7 +91,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 						require.NoError(t, err)
 						_, err = db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 3000`)
 						require.NoError(t, err)
-						require.NoError(t, s.applyLate(t.Context()))
+						require.NoError(t, s.applyLate(t.Context(), false))
 					default:
 						tell()
 						require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: id}))
@@ -317,7 +317,7 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 		later := func(d time.Duration) {
 			_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE durable_notifications SET received_at = received_at - %d`, d.Milliseconds()))
 			require.NoError(t, err)
-			s.lateAt.Store(0)
+			s.late.reset()
 			require.NoError(t, s.Sweep(t.Context()))
 		}
 		lost := "5b1f2f8e-0f0b-4f0a-9d63-3f1a1f0a7f01"
@@ -326,7 +326,7 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 		later(time.Minute)
 		assert.NotContains(t, out.String(), "no row is known")
 		later(5 * time.Minute)
-		s.lateAt.Store(0)
+		s.late.reset()
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, 1, strings.Count(out.String(), "no row is known"))
 		assert.Contains(t, out.String(), "order_id=o-1 user_data="+lost)

@@ -54,7 +54,7 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	go func() {
 		defer s.calls.Done()
 		defer close(recorded)
-		s.pay(context.WithoutCancel(ctx), j)
+		s.pay(context.WithoutCancel(ctx), j, p.Key != "")
 	}()
 	select {
 	case <-recorded:
@@ -71,12 +71,36 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	return r, nil
 }
 
-func (s *Store) pay(ctx context.Context, j job) {
+// pay calls the service, unless a payment with a key turns out to be there already: a restored backup has forgotten it.
+func (s *Store) pay(ctx context.Context, j job, keyed bool) {
+	if keyed {
+		known, err := s.heard(ctx, j.userData)
+		if err != nil {
+			s.record(ctx, j, verdict{is: factUnbegun, err: err}) // no claim takes it before the notification is applied
+			return
+		}
+		if known {
+			return
+		}
+	}
 	v := s.call(ctx, j)
 	s.step(StepCalled)
 	if !s.recordFast(j, v, 0) {
 		s.record(ctx, j, v)
 	}
+}
+
+// heard applies the notifications that came before the row userData, and reports whether there were any.
+func (s *Store) heard(ctx context.Context, userData string) (bool, error) {
+	notices, err := s.waiting(ctx, "user_data", userData)
+	for _, n := range notices {
+		err = errors.Join(err, s.applyNotice(ctx, n, false))
+	}
+	if err != nil || len(notices) == 0 {
+		return false, err
+	}
+	r, err := s.row(ctx, userData)
+	return r.State != StateStarting, err
 }
 
 // enter counts a call that Run waits for; false once Run has been told to stop.

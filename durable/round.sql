@@ -34,12 +34,14 @@ payments AS MATERIALIZED (
 	SELECT user_data, ctid AS at FROM durable_rows
 	WHERE (SELECT go FROM go) AND due_at <= {now}
 		AND (kind = 'payment' AND state = 'created' OR 'payment' = kind AND 'created' = state)
+		AND {unheard}
 	ORDER BY due_at, user_data LIMIT {payments} FOR UPDATE SKIP LOCKED),
 payouts AS MATERIALIZED (
 	SELECT user_data, ctid AS at FROM durable_rows
 	WHERE (SELECT go FROM go) AND due_at <= {now}
 		AND (kind = 'payout' AND state = 'created' OR 'payout' = kind AND 'created' = state)
 		AND generation = (SELECT generation FROM control)
+		AND {unheard}
 	ORDER BY due_at, user_data LIMIT {most} FOR UPDATE SKIP LOCKED),
 due AS MATERIALIZED (
 	SELECT user_data, at, row_number() OVER () AS n FROM (

@@ -158,6 +158,7 @@ func (r Row) LogValue() slog.Value {
 // with the change, once for each change. On SQLite it must use tx alone, since there is no other connection. Its error
 // rejects a notification, which the service repeats. It never undoes the outcome of a call or a decision: then the
 // savepoint is rolled back, and Run calls OnChange again later in a transaction of its own, with the row as it is then.
+// A panic, and a statement that fails in PostgreSQL, count as its error.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
