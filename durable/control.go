@@ -54,13 +54,13 @@ func (s *Store) Drained(ctx context.Context) error {
 	}
 }
 
-// Status returns what holds for all processes.
+// Status returns what holds for all processes, from the database of [Open] and not from Config.ReadDB, which may lag.
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	var st Status
 	var paused, until, hold, now int64
-	err := s.read.QueryRowContext(s.unbroken(ctx), s.sql.Replace(`SELECT paused, pause_until, pause_reason, paused_by, hold,
+	err := s.one(ctx, `SELECT paused, pause_until, pause_reason, paused_by, hold,
 		hold_reason, held_by, generation, run_code, run_length, {now},
-		(SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`)).
+		(SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`).
 		Scan(&paused, &until, &st.Reason, &st.By, &hold, &st.HoldReason, &st.HoldBy, &st.Generation, &st.RefusalCode,
 			&st.RefusalRun, &now, &st.Starting)
 	st.Now, st.Hold = at(now), hold == 1

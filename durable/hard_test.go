@@ -1,0 +1,60 @@
+package durable
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// A connection that is taken, by an import or a page, holds nobody up for longer than the caller's context.
+func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		db.SetMaxOpenConns(1)
+		s := openStore(t, db, Config{})
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		n := notice(paymentsvc.EventPayoutStatusChanged, "u", "o", success)
+		for name, f := range map[string]func(context.Context) error{
+			"Ready":   s.Ready,
+			"Drained": s.Drained,
+			"ask": func(ctx context.Context) error {
+				if db.dialect == PostgreSQL {
+					return context.DeadlineExceeded // there it waits for patience
+				}
+				return s.ask(ctx)
+			},
+			"applyNotice": func(ctx context.Context) error { return s.applyNotice(ctx, Notice{Key: n.Key(), OrderID: "o"}, true) },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			begun := time.Now()
+			require.Error(t, f(ctx), name)
+			assert.Less(t, time.Since(begun), patience, name)
+			cancel()
+		}
+	})
+}
+
+// A replica that lags shows neither what is in flight nor a pause.
+func TestStatusIsNotReadFromAReplica(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		replica := sqlite(t)
+		if db.dialect == PostgreSQL {
+			replica = postgres(t)
+		}
+		s := openStore(t, db, Config{ReadDB: replica.DB})
+		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
+		queue(t, s, payouts("a", 1)...)
+		_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'starting'`)
+		require.NoError(t, err)
+		status, err := s.Status(t.Context())
+		require.NoError(t, err)
+		assert.True(t, status.Paused)
+		assert.EqualValues(t, 1, status.Starting)
+	})
+}
