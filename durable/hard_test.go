@@ -58,3 +58,28 @@ func TestStatusIsNotReadFromAReplica(t *testing.T) {
 		assert.EqualValues(t, 1, status.Starting)
 	})
 }
+
+// Release commits in parts: what fails half-way is reported with the number, and goes on later.
+func TestReleaseGoesOnWhereItFailed(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		for _, statement := range []string{
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+				INSERT INTO durable_rows (kind, user_data, reference, amount, state, generation, due_at, created_at, updated_at)
+				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', CASE WHEN i = 1 THEN 0 ELSE 1 END, i, 0, 0 FROM n`,
+			`UPDATE durable_control SET generation = 2`,
+			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-1', 'r-12000')`,
+		} {
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		n, err := s.Release(t.Context(), "person", Filter{})
+		require.Error(t, err)
+		assert.Equal(t, 10000, n)
+		_, err = db.ExecContext(t.Context(), `DROP INDEX fails`)
+		require.NoError(t, err)
+		n, err = s.Release(t.Context(), "person", Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, 2000, n)
+	})
+}
