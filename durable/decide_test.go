@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -250,4 +251,7 @@ func TestMigrateTogether(t *testing.T) {
 	require.ErrorIs(t, err, ErrSchema)
 	_, err = Open(t.Context(), db, Config{Service: &service{}, Project: "p", Lease: time.Second})
 	require.ErrorIs(t, err, ErrInvalid)
+	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {
+		require.ErrorIs(t, config(Config{PerSecond: rate}).withDefaults().check(), ErrInvalid)
+	}
 }

@@ -134,6 +134,8 @@ func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	}
 	a, _ := s.next()
 	assert.Equal(t, []int{1, 2, 4}, []int{a.free, a.most, s.used}, "PerSecond allows two, one slot is free")
+	s.tokens = -1.6
+	assert.Zero(t, s.allowed(5), "a probe has taken more than there was")
 	s.used, s.c.PerSecond = 4, 0
 	s.queue = []*outcome{{UserData: "c", OrderID: "c", Slot: 1}, {UserData: "p", OrderID: "p"}}
 	a, _ = s.next()
