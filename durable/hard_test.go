@@ -83,3 +83,43 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 		assert.Equal(t, 2000, n)
 	})
 }
+
+// Processes that may read different parts of the server's fingerprint do not hold in turn.
+func TestFingerprintsCompareWhatBothMayRead(t *testing.T) {
+	db := postgres(t)
+	for _, statement := range []string{
+		`CREATE SCHEMA fewer`,
+		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql AS 'SELECT (1 / 0)::BIGINT'`,
+		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
+	} {
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	fewer := opened(t, PostgreSQL, db.address+"&search_path=fewer,pg_catalog,public")
+	var stores []*Store
+	for _, with := range []database{fewer, db, fewer} {
+		stores = append(stores, openStore(t, with, Config{}))
+	}
+	assert.NotContains(t, stores[0].moved, "system")
+	held := func() bool {
+		for _, s := range stores {
+			_, _ = s.Turn(t.Context(), Limit{})
+		}
+		status, err := stores[0].Status(t.Context())
+		require.NoError(t, err)
+		return status.Hold
+	}
+	assert.False(t, held())
+	for _, change := range []string{
+		`fingerprint = replace(fingerprint, '/system=', '/system=9')`, `fingerprint = replace(fingerprint, '/table=', '/table=9')`,
+		`timeline = '000000AA'`,
+	} {
+		_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET hold = 0, `+change)
+		require.NoError(t, err)
+		assert.True(t, held(), change)
+		stores[1] = openStore(t, db, Config{})
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, stores[1].readable(ended), "no answer is not a lack of rights")
+}
