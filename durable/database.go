@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -279,10 +280,20 @@ func refusal(err error, destination string) string {
 	if !ok || !regexp.MustCompile(code).MatchString(reported.Code) {
 		return text
 	}
-	if bare := strings.TrimPrefix(destination, "+"); bare != "" && strings.Contains(reported.Code, bare) {
+	if d := bare(destination); d != "" && strings.Contains(bare(reported.Code), d) {
 		return text
 	}
 	return reported.Code
+}
+
+// bare returns the letters and digits of a text in one case: a code may repeat a destination in another spelling.
+func bare(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, text)
 }
 
 func flag(yes bool) int64 {

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -122,4 +123,33 @@ func TestFingerprintsCompareWhatBothMayRead(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, stores[1].readable(ended), "no answer is not a lack of rights")
+}
+
+func TestRefusalRepeatsNoSpellingOfADestination(t *testing.T) {
+	for code, destination := range map[string]string{
+		"bad_card:4111111111111111":     "4111 1111 1111 1111",
+		"bad:4111-1111-1111-1111":       "4111111111111111",
+		"to:12025550123":                "+1 202 555 0123",
+		"iban:DE89370400440532013000":   "de89370400440532013000",
+		"iban:de89-3704-0044.0532.0130": "DE893704004405320130",
+	} {
+		assert.Equal(t, "HTTP 422", refusal(refused(422, code), destination), code)
+		assert.Equal(t, code, refusal(refused(422, code), "4222222222222"))
+	}
+}
+
+func TestInvisibleSpellingsAreRejected(t *testing.T) {
+	for _, r := range "\ufe0f\u034f\u3164\u115f\u2800\u0301\u20dd\u200b\u00ad\u2028\t\U000e0100" {
+		name := fmt.Sprintf("%U", r)
+		text := "a" + string(r) + "b"
+		for _, p := range []NewPayout{
+			{Reference: text, Amount: ten, Destination: "x"}, {Reference: "x", Amount: ten, Destination: text},
+		} {
+			require.ErrorIs(t, p.check(), ErrInvalid, name)
+		}
+		require.ErrorIs(t, NewPayment{Key: text, Type: paymentsvc.PaymentTypeCard, Amount: ten}.check(), ErrInvalid, name)
+	}
+	for _, text := range []string{"März 2026/7", "зарплата №5", "給与 1"} {
+		require.NoError(t, NewPayout{Reference: text, Amount: ten, Destination: text}.check())
+	}
 }
