@@ -207,6 +207,7 @@ func TestJudgeSaysWhatFollows(t *testing.T) {
 		{"account code", refused(400, "DRY"), factPostponed, pauseEndless, KindPayout},
 		{"a payment's 402", refused(402, "E1"), factRefused, pauseEnd, KindPayment},
 		{"not sent", notSent(), factNotSent, pauseTrouble, KindPayout},
+		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, factNotSent, pauseTrouble, KindPayout},
 		{"invalid", invalid, factRefused, pauseNone, KindPayout},
 		{"lost", unanswered(""), factUnknown, pauseTrouble, KindPayout},
 		{"not a Client's", errors.New("any"), factUnknown, pauseTrouble, KindPayout},

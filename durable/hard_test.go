@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -152,4 +153,85 @@ func TestInvisibleSpellingsAreRejected(t *testing.T) {
 	for _, text := range []string{"März 2026/7", "зарплата №5", "給与 1"} {
 		require.NoError(t, NewPayout{Reference: text, Amount: ten, Destination: text}.check())
 	}
+}
+
+// A process that was suspended does not begin its call: its stopwatch may have stood still meanwhile.
+func TestCallLooksAtTheWallClockToo(t *testing.T) {
+	f := &service{}
+	s := &Store{c: config(Config{Service: f}).withDefaults()}
+	begun := time.Now()
+	later := begun.Add(time.Hour)
+	(*struct {
+		wall uint64
+		ext  int64
+	})(unsafe.Pointer(&later)).ext -= int64(time.Hour) //nolint:gosec // package time has no other way to set the stopwatch
+	require.Zero(t, later.Sub(begun))
+	s.now = func() time.Time { return later }
+	assert.Equal(t, factUnbegun, s.call(t.Context(), job{kind: KindPayout, userData: "u", begun: begun}).is)
+	assert.Zero(t, f.calls)
+}
+
+func TestWatchIsOfOneClaim(t *testing.T) {
+	var w watch
+	now := time.Now()
+	w.since("u", "T", now)
+	assert.Zero(t, w.since("u", "U", now.Add(time.Hour)))
+	assert.Equal(t, time.Hour, w.since("u", "T", now.Add(time.Hour)))
+}
+
+func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{EqualRefusals: 1})
+		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
+		for _, v := range []verdict{
+			{is: factPostponed, pause: pauseEndless, reason: "dry"}, {is: factRefused, pause: pauseEnd, code: "E1"},
+			{pause: pauseTimed, reason: "no answer"},
+		} {
+			require.NoError(t, s.onlyConsequences(t.Context(), job{kind: KindPayout, userData: "u", token: "T"}, v))
+			status, err := s.Status(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, "person: month's end", status.By+": "+status.Reason)
+			assert.True(t, status.Paused)
+			assert.Zero(t, status.Until)
+		}
+	})
+}
+
+func TestPauseIsEndedByItsOwnProbeAlone(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 9000000000000, probe = 'T'`)
+		require.NoError(t, err)
+		for _, p := range []pause{pauseEnd, pauseNone, pauseTimed} {
+			late := job{kind: KindPayout, userData: "u", token: "old", probe: true}
+			require.NoError(t, s.onlyConsequences(t.Context(), late, verdict{is: factPostponed, pause: p}))
+			status, err := s.Status(t.Context())
+			require.NoError(t, err)
+			assert.EqualValues(t, 9000000000000, status.Until.UnixMilli(), p)
+		}
+	})
+}
+
+func TestReadyReadsWhatItWrote(t *testing.T) {
+	db := sqlite(t)
+	s := openStore(t, db, Config{})
+	require.NoError(t, s.Ready(t.Context()))
+	_, err := db.ExecContext(t.Context(), `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
+		BEGIN UPDATE durable_control SET heartbeat = 0; END`)
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Ready(t.Context()), "what was written is not there")
+}
+
+// nameless starts payouts and returns no order_id.
+type nameless struct{ *service }
+
+func (nameless) InitPayout(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	return &paymentsvc.InitPayoutResponse{}, nil
+}
+
+func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
+	s := openStore(t, sqlite(t), Config{})
+	s.c.Service = nameless{}
+	v := s.call(t.Context(), job{kind: KindPayout, userData: "u", begun: s.now()})
+	assert.Equal(t, []any{factUnknown, pauseTrouble}, []any{v.is, v.pause})
 }

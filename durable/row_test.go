@@ -95,6 +95,7 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 	change(with(KindPayment, StateCreated, doubted), giveUp, StateUnknown)
 	change(with(KindPayment, StateStarting), giveUp, "")
 	change(with(KindPayout, StateCreated), giveUp, "")
+	change(with(KindPayment, StateCreated), func(r *row) error { return r.giveUp("old") }, "")
 	change(with(KindPayout, StateStarting), func(r *row) error { return r.abandoned("old") }, "")
 	change(with(KindPayout, StatePending), func(r *row) error { return r.abandoned("T") }, "")
 	other := func(r *row) error { r.foundWith("o", paymentsvc.MustParseAmount("9"), false); return nil }
