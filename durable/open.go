@@ -27,6 +27,7 @@ type Store struct {
 
 	troubles atomic.Int64 // payouts in a row that were not answered
 	lateAt   atomic.Int64 // when applyLate was called
+	warned   atomic.Int64 // when the last notification came that warnUnmatched has logged
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL
 	moved                 string // SQL condition: they are not those of the control row

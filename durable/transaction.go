@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -14,6 +15,8 @@ import (
 type transaction struct {
 	*sql.Tx
 	s *Store
+	// untold is an error of OnChange that has become the transaction's, because it is strict.
+	untold error
 	// strict makes an error of OnChange the transaction's; otherwise OnChange is called again later.
 	strict bool
 	moves  []move
@@ -162,7 +165,11 @@ func (tx *transaction) fire(ctx context.Context, e Event) error {
 		return nil
 	}
 	err := tx.onChange(ctx, e)
-	if err == nil || tx.strict {
+	if err == nil {
+		return nil
+	}
+	if tx.strict {
+		tx.untold = err
 		return err
 	}
 	tx.s.c.Log.ErrorContext(ctx, "durable: OnChange failed and will be repeated",
@@ -219,6 +226,8 @@ func (tx *transaction) applyWaiting(ctx context.Context, r *row) error {
 
 // apply changes r by a notification, which is matched then.
 func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
+	failed := strings.Contains(r.Attention, onChangeFails)
+	r.Attention = strings.TrimSpace(strings.ReplaceAll(r.Attention, onChangeFails, "")) // unless it fails again
 	if n.Event == paymentsvc.EventRefundStatusChanged {
 		if r.OrderID != "" && r.OrderID != n.OrderID {
 			r.attend("The service reports a refund under another order_id: " + shorten(n.OrderID) + ".")
@@ -226,6 +235,11 @@ func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
 				return err
 			}
 			return tx.matched(ctx, n.Key)
+		}
+		if failed {
+			if err := tx.save(ctx, r); err != nil {
+				return err
+			}
 		}
 		if err := tx.fire(ctx, Event{Row: r.Row, From: r.State, To: r.State, Refund: &n}); err != nil {
 			return err
