@@ -73,6 +73,8 @@ func (s *Store) writing(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // pool is a database or one connection of it.
+//
+//nolint:interfacebloat // these are what both have and a Store uses
 type pool interface {
 	execer
 	rowser
