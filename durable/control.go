@@ -96,7 +96,9 @@ func (s *Store) hold(ctx context.Context, tx *sql.Tx, by, reason string) (genera
 	return generation, err
 }
 
-// EndHold lets new payouts be sent again. Those that are held stay so until they are released. by is required.
+// EndHold lets new payouts be sent again, without comparison with the service's list: first import all files since the
+// backup again, and queue again what your program has queued since. Payouts that are held stay so until they are
+// released. by is required.
 func (s *Store) EndHold(ctx context.Context, by string) error {
 	if by == "" {
 		return fmt.Errorf("%w: by is required", ErrInvalid)
@@ -223,14 +225,16 @@ func (tx *transaction) consequences(ctx context.Context, j job, v verdict, r *ro
 	}
 	tx.s.answering()
 	// What began before a pause neither ends nor lengthens it.
-	n, err := tx.s.exec(ctx, tx, `UPDATE durable_control
+	var until int64
+	err = tx.s.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
 		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,
 			pause_until = {now} + {greatest}({least}({greatest}(2 * pause_length, 1000), 60000), $3)
-		WHERE paused = 0 AND (pause_until = 0 OR probe = $4)`, itself, v.reason, v.atLeast.Milliseconds(), j.token)
-	if n == 0 {
+		WHERE paused = 0 AND (pause_until = 0 OR probe = $4) RETURNING pause_until`,
+		itself, v.reason, v.atLeast.Milliseconds(), j.token)
+	if until == 0 {
 		return "", err
 	}
-	return v.reason, err
+	return v.reason + "; this ends by itself at " + at(until).UTC().Format(time.DateTime) + " UTC", err
 }
 
 // refusals counts refusals in a row with one code. It returns why everything is paused, "" if it is not.

@@ -26,6 +26,7 @@ type Store struct {
 	watched  watch
 
 	troubles atomic.Int64 // payouts in a row that were not answered
+	warned   atomic.Int64 // when the last notification came that warnUnmatched has logged
 	late     schedule     // of applyLate
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	err := errors.Join(s.returnDoubts(ctx), s.endLeases(ctx))
 	// Notifications of what is not in this database wait forever, so this looks through many now and then.
 	if due, all := s.late.due(s.now()); due {
-		err = errors.Join(err, s.applyLate(ctx, all))
+		err = errors.Join(err, s.applyLate(ctx, all), s.warnUnmatched(ctx))
 	}
 	return errors.Join(err, s.giveUp(ctx), s.repeatEvents(ctx), s.ask(ctx))
 }
@@ -242,15 +243,23 @@ func (s *Store) repeat(ctx context.Context, id, userData, from, to, refund strin
 				return err
 			}
 		}
-		told = tx.onChange(ctx, e)
-		return told
+		if told = tx.onChange(ctx, e); told != nil || !strings.Contains(r.Attention, onChangeFails) {
+			return told
+		}
+		_, err = s.exec(ctx, inner, `UPDATE durable_rows SET attention = TRIM(REPLACE(attention, $1, '')), version = version + 1
+			WHERE user_data = $2`, onChangeFails, userData)
+		return err
 	})
 	if told == nil {
 		return err
 	}
+	s.c.Log.WarnContext(ctx, "durable: OnChange failed again", "user_data", userData, "state", to, "error", told.Error())
+	_, kept := s.write(ctx, `UPDATE durable_rows SET attention = `+attending+`, version = version + 1
+		WHERE user_data = $3 AND attention NOT LIKE $2 AND EXISTS (SELECT 1 FROM durable_events_due WHERE id = $4 AND tries >= 5)`,
+		onChangeFails, "%"+onChangeFails+"%", userData, id)
 	_, late := s.write(ctx, `UPDATE durable_events_due SET tries = tries + 1,
 		due_at = {now} + 1000 * (1 << CAST({least}(tries, 9) AS INTEGER)) WHERE id = $1`, id)
-	return errors.Join(err, late)
+	return errors.Join(err, kept, late)
 }
 
 const (

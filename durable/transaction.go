@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -15,6 +16,8 @@ import (
 type transaction struct {
 	*sql.Tx
 	s *Store
+	// untold is an error of OnChange that has become the transaction's, because it is strict.
+	untold error
 	// strict makes an error of OnChange the transaction's; otherwise OnChange is called again later.
 	strict bool
 	moves  []move
@@ -163,7 +166,11 @@ func (tx *transaction) fire(ctx context.Context, e Event) error {
 		return nil
 	}
 	err := tx.onChange(ctx, e)
-	if err == nil || tx.strict {
+	if err == nil {
+		return nil
+	}
+	if tx.strict {
+		tx.untold = err
 		return err
 	}
 	tx.s.c.Log.ErrorContext(ctx, "durable: OnChange failed and will be repeated",
@@ -233,6 +240,8 @@ func (tx *transaction) applyWaiting(ctx context.Context, r *row) error {
 
 // apply changes r by a notification, which is matched then.
 func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
+	failed := strings.Contains(r.Attention, onChangeFails)
+	r.Attention = strings.TrimSpace(strings.ReplaceAll(r.Attention, onChangeFails, "")) // unless it fails again
 	if n.UserData != "" && n.UserData != r.UserData {
 		r.contradicted("The service reports its order_id with another user_data: " + shorten(n.OrderID) + ".")
 		if err := tx.save(ctx, r); err != nil {
@@ -248,12 +257,16 @@ func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
 			}
 			return tx.matched(ctx, n.Key)
 		}
+		save := failed
 		if r.OrderID == "" { // so the service has it
 			taken, err := tx.taken(ctx, r, n.OrderID)
 			if err != nil {
 				return err
 			}
 			r.found(n.OrderID, taken)
+			save = true
+		}
+		if save {
 			if err := tx.save(ctx, r); err != nil {
 				return err
 			}
