@@ -181,6 +181,8 @@ func (s *Store) applyLate(ctx context.Context, all bool) error {
 	if all {
 		since = 1 << 60
 	}
+	// Two conditions with an index each: PostgreSQL joins an OR of both without one.
+	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
 	var orders []string
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
 		var order string
@@ -189,8 +191,8 @@ func (s *Store) applyLate(ctx context.Context, all bool) error {
 		return err
 	}, `SELECT DISTINCT n.order_id FROM durable_notifications AS n
 		WHERE n.matched = 0 AND n.received_at BETWEEN {now} - $2 AND {now} - 2000
-			AND EXISTS (SELECT 1 FROM durable_rows AS r WHERE (r.order_id = n.order_id OR r.user_data = n.user_data)
-				AND r.kind = CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END)
+			AND (EXISTS (SELECT 1 FROM durable_rows AS r WHERE r.order_id = n.order_id AND r.kind = `+kind+`)
+				OR EXISTS (SELECT 1 FROM durable_rows AS r WHERE r.user_data = n.user_data AND r.kind = `+kind+`))
 		LIMIT $1`, sweepRows, since)
 	if len(orders) > 0 {
 		s.applyTo(ctx, orders)
