@@ -189,6 +189,7 @@ const (
 	needsSlash      = "a slash in a text of the body"
 	needsUnicode    = "letters that are not ASCII in the body"
 	needsHTML       = "a <, > or & in the body"
+	needsEscapes    = `an escape such as \/ or \u00e9 in the body`
 	needsZero       = "an amount that ends in a zero, such as 10.50"
 	needsWhole      = "a whole amount such as 100.00, and one such as 10.5"
 	needsConstant   = "true, false or null in the body"

@@ -257,7 +257,7 @@ func TestUndecidedListsAndNumbers(t *testing.T) {
 			needs = append(needs, other.Needs)
 		}
 	}
-	require.Contains(t, strings.Join(needs, "\n"), "an empty or null field in the body")
+	require.Contains(t, strings.Join(needs, "\n"), "null in the body, or an empty text in the body")
 	require.Contains(t, strings.Join(needs, "\n"), "a whole amount such as 100.00")
 }
 
