@@ -298,7 +298,10 @@ func (p piece) in(around frame) piece {
 		return p
 	}
 	p.text, p.part = fmt.Sprintf(around.text, p.text), around.part(p.part)
-	p.cost += 3
+	p.cost += 6 // more than the secret or the timestamp beside it
+	if around.inside != "" {
+		p.cost -= 3
+	}
 	p.desc += " (" + strings.TrimSuffix(around.text, ", %s)") + ")"
 	p.stamped = strings.Contains(around.text, "timestamp")
 	return p

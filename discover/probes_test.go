@@ -3,6 +3,8 @@ package discover
 import (
 	"bufio"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -96,4 +98,51 @@ func TestUndecidedAsksForWhatTheSamplesLack(t *testing.T) {
 	require.Equal(t, needsSlash, strings.TrimSuffix(needs["json(sorted, escape-slash, short-numbers)"], "; "+needsEscapes))
 	require.Contains(t, needs, "json(sorted, escape-unicode, short-numbers)")
 	require.Contains(t, needs, "json(sorted, escape-html, short-numbers)")
+}
+
+// What a large body costs before the first composition is bounded, and said.
+func TestLargeBodyIsPreparedInBounds(t *testing.T) {
+	f := finderOf(t, `{"amount":10.50,"text":"`+strings.Repeat("x", 1<<20)+`"}`)
+	require.Less(t, len(f.catalogue.pieces), 400)
+	require.Contains(t, strings.Join(f.hints(&Result{}), "\n"), "a smaller body")
+	require.NotContains(t, strings.Join(finderOf(t, `{"amount":10.50}`).hints(&Result{}), "\n"), "a smaller body")
+}
+
+// Each of these must be among the stages that take a second or two.
+func TestPlausibleSchemesAreSearchedSoon(t *testing.T) {
+	m := paymentsvc.Message{
+		Method: "POST", Timestamp: "1700000000", URL: &url.URL{Scheme: "https", Host: "pay.example", Path: "/get_balance"},
+		Header: http.Header{"X-Api-Key": {"b5aac1af45"}, "X-Recv-Window": {"5000"}}, Body: []byte(`{"partner_id":17,"project_id":42}`),
+	}
+	for text, inner := range map[string]string{
+		`hex(field("partner_id") ":" field("project_id") ":" timestamp ":" body)`:      "17:42:1700000000:{",
+		`hex(timestamp header("X-Api-Key") header("X-Recv-Window") body)`:              "1700000000b5aac1af455000{",
+		`hex(method "\n" path "\n" timestamp "\n" header("X-Api-Key") "\n" body "\n")`: "POST\n/get_balance",
+		`hex(base64(body))`: "eyJ",
+		`hex(secret body)`:  "secret-of",
+	} {
+		scheme, key, err := canonical.ParseSchemeWith(text, "secret-of-the-test")
+		require.NoError(t, err)
+		signed, err := scheme.Canonical(nil, &m)
+		require.NoError(t, err)
+		require.Contains(t, string(signed), inner)
+		sample := Sample{Message: m}
+		sample.Signature, err = scheme.Signature(key, &m)
+		require.NoError(t, err)
+		f, err := newFinder(t.Context(), []Sample{sample}, Options{Secret: "secret-of-the-test"})
+		require.NoError(t, err)
+		before := 0.0
+		for _, st := range f.cheapFirst(0) {
+			for i := range st.groups {
+				st.groups[i].keep(func(text string) bool { return strings.Contains(string(signed), text) })
+			}
+			f.search.reset(f.samples[0].sums())
+			if !f.search.run(t.Context(), st) {
+				break
+			}
+			before += float64(st.total)
+		}
+		require.NotNil(t, f.search.found, text)
+		require.Less(t, before, 12e6, text)
+	}
 }

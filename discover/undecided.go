@@ -39,6 +39,7 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 // neighbours returns what differs from a list of fields, or from JSON written anew, in one respect, and makes the same
 // texts.
 func (c *catalogue) neighbours(p *piece) (same []*piece) {
+	c.spent = 0 // what is open must be named, whatever the search left out
 	keep := func(other piece) {
 		other.shelf, other.shape = p.shelf, p.shape
 		if made := c.read(other); made != nil && made.id() == p.id() && made.text != p.text {
