@@ -41,7 +41,7 @@ type Config struct {
 	// goes; the outcome is then unknown too.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
-	// 30 seconds.
+	// 30 seconds; less than a millisecond is an error.
 	Timeout time.Duration
 	// Retry says when a call is retried. The zero value retries, see there.
 	Retry Retry
@@ -71,9 +71,10 @@ type Retry struct {
 	// MaxAttempts counts all attempts. 0 means 3; 1 disables retries.
 	MaxAttempts int
 	// BaseDelay is the wait before the second attempt, doubled before each further one; up to half of it is random. 0
-	// means 200 ms.
+	// means 200 ms; less than a millisecond is an error.
 	BaseDelay time.Duration
-	// MaxDelay limits every wait, including one that the service asks for with Retry-After. 0 means 5 seconds.
+	// MaxDelay limits every wait, including one that the service asks for with Retry-After. 0 means 5 seconds;
+	// less than a millisecond is an error.
 	MaxDelay time.Duration
 }
 
@@ -160,17 +161,20 @@ func (cfg *Config) check() (base string, err error) {
 		return "", err
 	}
 	for _, field := range []struct {
-		name  string
-		value int64
+		name         string
+		value, least int64
 	}{
-		{"Timeout", int64(cfg.Timeout)},
-		{"Retry.MaxAttempts", int64(cfg.Retry.MaxAttempts)},
-		{"Retry.BaseDelay", int64(cfg.Retry.BaseDelay)},
-		{"Retry.MaxDelay", int64(cfg.Retry.MaxDelay)},
-		{"MaxResponseBytes", cfg.MaxResponseBytes},
+		{"Timeout", int64(cfg.Timeout), int64(time.Millisecond)},
+		{"Retry.MaxAttempts", int64(cfg.Retry.MaxAttempts), 0},
+		{"Retry.BaseDelay", int64(cfg.Retry.BaseDelay), int64(time.Millisecond)},
+		{"Retry.MaxDelay", int64(cfg.Retry.MaxDelay), int64(time.Millisecond)},
+		{"MaxResponseBytes", cfg.MaxResponseBytes, 0},
 	} {
-		if field.value < 0 {
+		switch {
+		case field.value < 0:
 			return "", invalid(field.name, "negative")
+		case field.value > 0 && field.value < field.least: // a bare 5 is five nanoseconds
+			return "", invalid(field.name, "below one millisecond; write a unit, such as 5 * time.Second")
 		}
 	}
 	switch {

@@ -40,6 +40,10 @@ func TestClientConfigNamesTheInvalidField(t *testing.T) {
 		{"a nil *http.Transport", "HTTPClient.Transport", func(c *paymentsvc.Config) {
 			c.HTTPClient = &http.Client{Transport: (*http.Transport)(nil)}
 		}},
+		{"a Timeout without a unit", "Timeout", func(c *paymentsvc.Config) { c.Timeout = 5 }},
+		{"a Timeout below a millisecond", "Timeout", func(c *paymentsvc.Config) { c.Timeout = time.Millisecond - 1 }},
+		{"a BaseDelay without a unit", "Retry.BaseDelay", func(c *paymentsvc.Config) { c.Retry.BaseDelay = 200 }},
+		{"a MaxDelay without a unit", "Retry.MaxDelay", func(c *paymentsvc.Config) { c.Retry.MaxDelay = 5 }},
 		{"a negative Timeout", "Timeout", func(c *paymentsvc.Config) { c.Timeout = -1 }},
 		{"a negative MaxAttempts", "Retry.MaxAttempts", func(c *paymentsvc.Config) { c.Retry.MaxAttempts = -1 }},
 		{"a negative BaseDelay", "Retry.BaseDelay", func(c *paymentsvc.Config) { c.Retry.BaseDelay = -1 }},

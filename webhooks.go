@@ -73,8 +73,8 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 		err = invalid("Tolerance", "not set; the interface document does not show it, so choose one, or AnyAge")
 	case c.Tolerance < 0 && c.Tolerance != AnyAge:
 		err = invalid("Tolerance", "negative")
-	case c.Tolerance > 0 && c.Tolerance < time.Second:
-		err = invalid("Tolerance", "below one second; timestamps have whole seconds")
+	case c.Tolerance > 0 && c.Tolerance%time.Second != 0:
+		err = invalid("Tolerance", "not whole seconds, which timestamps have; write a unit, such as 5 * time.Minute")
 	case c.MaxBodyBytes < 0:
 		err = invalid("MaxBodyBytes", "negative")
 	}

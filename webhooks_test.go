@@ -54,6 +54,7 @@ func TestWebhookConfigNamesTheInvalidField(t *testing.T) {
 		}},
 		{"no Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 0 }},
 		{"a Tolerance below a second", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 }},
+		{"a Tolerance of a second and a half", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 3 * time.Second / 2 }},
 		{"a negative Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = -time.Second }},
 		{"the most negative Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = math.MinInt64 }},
 		{"a negative MaxBodyBytes", "MaxBodyBytes", func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = -1 }},

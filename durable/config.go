@@ -91,7 +91,8 @@ type Hooks struct {
 	Change func(ctx context.Context, kind Kind, from, to State)
 	// Round is called after each round trip that records outcomes and claims rows.
 	Round func(ctx context.Context, r Round)
-	// Pause is called when this process has paused everything or held payouts, with the reason.
+	// Pause is called when this process has paused everything or held payouts, with the reason, which says when the pause
+	// ends if it ends by itself.
 	Pause func(ctx context.Context, reason string)
 	// Step is called before and after what a crash may separate. It is for tests that kill the process there.
 	Step func(step Step)

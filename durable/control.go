@@ -96,7 +96,9 @@ func (s *Store) hold(ctx context.Context, tx *sql.Tx, by, reason string) (genera
 	return generation, err
 }
 
-// EndHold lets new payouts be sent again. Those that are held stay so until they are released. by is required.
+// EndHold lets new payouts be sent again, without comparison with the service's list: first import all files since the
+// backup again, and queue again what your program has queued since. Payouts that are held stay so until they are
+// released. by is required.
 func (s *Store) EndHold(ctx context.Context, by string) error {
 	if by == "" {
 		return fmt.Errorf("%w: by is required", ErrInvalid)
@@ -120,13 +122,14 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 	n, err := s.write(ctx, `UPDATE durable_rows SET generation = (SELECT generation FROM durable_control),
 		due_at = {now}, updated_at = {now}, version = version + 1 WHERE `+where, args...)
 	if err == nil {
+		s.late.reset()
 		s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", n)
 	}
 	return int(n), err
 }
 
 // holdItself holds payouts because the database is not the one that it was.
-func (s *Store) holdItself(ctx context.Context, reason string) {
+func (s *Store) holdItself(ctx context.Context, reason string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := s.hold(ctx, tx, itself, reason); err != nil {
 			return err
@@ -134,13 +137,13 @@ func (s *Store) holdItself(ctx context.Context, reason string) {
 		return s.keepFingerprint(ctx, tx)
 	})
 	if err != nil {
-		s.c.Log.ErrorContext(ctx, "durable: cannot hold payouts", "reason", reason, "error", err.Error())
-		return
+		return fmt.Errorf("cannot hold payouts: %s: %w", reason, err)
 	}
 	s.mu.Lock()
 	s.last = claimed{}
 	s.mu.Unlock()
 	s.paused(ctx, "payouts are held: "+reason)
+	return nil
 }
 
 // paused tells of a pause or hold that this process has made.
@@ -222,14 +225,16 @@ func (tx *transaction) consequences(ctx context.Context, j job, v verdict, r *ro
 	}
 	tx.s.answering()
 	// What began before a pause neither ends nor lengthens it.
-	n, err := tx.s.exec(ctx, tx, `UPDATE durable_control
+	var until int64
+	err = tx.s.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
 		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,
 			pause_until = {now} + {greatest}({least}({greatest}(2 * pause_length, 1000), 60000), $3)
-		WHERE paused = 0 AND (pause_until = 0 OR probe = $4)`, itself, v.reason, v.atLeast.Milliseconds(), j.token)
-	if n == 0 {
+		WHERE paused = 0 AND (pause_until = 0 OR probe = $4) RETURNING pause_until`,
+		itself, v.reason, v.atLeast.Milliseconds(), j.token)
+	if until == 0 {
 		return "", err
 	}
-	return v.reason, err
+	return v.reason + "; this ends by itself at " + at(until).UTC().Format(time.DateTime) + " UTC", err
 }
 
 // refusals counts refusals in a row with one code. It returns why everything is paused, "" if it is not.
@@ -291,7 +296,7 @@ func (s *Store) probe(ctx context.Context, w *worker) {
 			return err
 		}, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
 			WHERE kind = 'payout' AND state = 'created' AND due_at <= {now}
-				AND generation = (SELECT generation FROM durable_control)
+				AND generation = (SELECT generation FROM durable_control) AND {unheard}
 			ORDER BY due_at, user_data LIMIT 1{skip})
 			UPDATE durable_rows SET state = 'starting', token = $1, claims = claims + 1, claimed_at = {now},
 				due_at = {now} + $2, refusal = '', updated_at = {now}, version = version + 1

@@ -44,17 +44,20 @@ func dialectOf(ctx context.Context, db *sql.DB) (Dialect, error) {
 // replacer rewrites the statements of this package for a dialect. The time is in a subquery, so that PostgreSQL
 // evaluates it once and can use an index on due_at; it is the clock's and not the start of the transaction.
 func replacer(d Dialect, now string) *strings.Replacer {
+	// An unmatched notification shows that the service has the row: it was paid before a backup was restored.
+	unheard := `NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.user_data = durable_rows.user_data
+		AND n.matched = 0 AND (n.event = 'payout.status_changed') = (durable_rows.kind = 'payout'))`
 	if d == SQLite {
 		if now == "" {
 			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
 		}
-		return strings.NewReplacer("$", "?", "{now}", now, "{lock}", "", "{skip}", "",
+		return strings.NewReplacer("$", "?", "{now}", now, "{unheard}", unheard, "{lock}", "", "{skip}", "",
 			"{least}", "MIN", "{greatest}", "MAX")
 	}
 	if now == "" {
 		now = `(SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT)`
 	}
-	return strings.NewReplacer("{now}", now, "{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
+	return strings.NewReplacer("{now}", now, "{unheard}", unheard, "{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
 		"{least}", "LEAST", "{greatest}", "GREATEST")
 }
 

@@ -128,6 +128,15 @@ func (tx *transaction) decide(ctx context.Context, r *row, d Decision) error {
 	case DecideFound:
 		r.State = StatePending
 	case DecideAgain:
+		// Its notification shows that the service has it, and is not applied yet.
+		var unheard bool
+		if err := tx.QueryRowContext(ctx, tx.s.sql.Replace(`SELECT {unheard} FROM durable_rows WHERE user_data = $1`),
+			r.UserData).Scan(&unheard); err != nil {
+			return err
+		}
+		if !unheard {
+			return fmt.Errorf("%w: a notification of it waits to be applied", ErrUndecidable)
+		}
 		r.State, r.Refusal, r.Doubted, r.due = StateCreated, "", true, 0
 		err := tx.QueryRowContext(ctx, `SELECT generation FROM durable_control`).Scan(&r.generation)
 		if err != nil {

@@ -16,7 +16,8 @@
 //	go store.Run(ctx)
 //
 //	row, err := store.Pay(ctx, durable.NewPayment{Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: amount})
-//	// row.RedirectURL if row.State is durable.StatePending; otherwise "we are finding out"
+//	// StatePending: redirect to row.RedirectURL. StateSucceeded: thanks. StateFailed and StateRejected: try again with
+//	// a new Key. Any other state, and any row with Attention: "we are finding out". A basket is never "".
 //
 //	queued, err := store.QueuePayouts(ctx, tx, durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: to})
 //

@@ -175,7 +175,9 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 		s.calls.Go(func() { s.applyTo(ctx, got.waiting) })
 	}
 	if got.lost != "" {
-		s.holdItself(ctx, got.lost)
+		if err := s.holdItself(ctx, got.lost); err != nil { // the next round finds the same and claims nothing
+			s.c.Log.ErrorContext(ctx, "durable: hold failed", "error", err.Error())
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,8 @@ package durable_test
 import (
 	"context"
 	"database/sql"
+	"io"
+	"log/slog"
 	"net/http"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -12,7 +14,8 @@ import (
 // What the examples need of the program around them.
 type shop struct {
 	client  *paymentsvc.Client
-	webhook *paymentsvc.Webhook
+	scheme  paymentsvc.Scheme
+	secrets []paymentsvc.Secret
 	mux     *http.ServeMux
 }
 
@@ -36,16 +39,32 @@ func ExampleStore_Pay() {
 		if err != nil {
 			return err
 		}
-		a.mux.Handle("/notifications", a.webhook.Handler(store.Notified))
+		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+			Scheme: a.scheme, Secrets: a.secrets,
+			OnError: func(_ *http.Request, err error) { slog.Warn("notification rejected", "error", err) },
+		})
+		if err != nil {
+			return err
+		}
+		a.mux.Handle("/notifications", webhook.Handler(store.Notified))
 		a.mux.HandleFunc("POST /pay", func(w http.ResponseWriter, r *http.Request) {
+			basket := r.FormValue("basket")
+			if basket == "" { // with Key "", each call would be a new payment
+				http.Error(w, "There is no basket.", http.StatusBadRequest)
+				return
+			}
 			row, err := store.Pay(r.Context(), durable.NewPayment{
-				Key: r.FormValue("basket"), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10.50"),
+				Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10.50"),
 			})
-			switch {
+			switch clear := row.Attention == ""; { // otherwise the service contradicts itself
 			case err != nil:
 				http.Error(w, "Please try again.", http.StatusServiceUnavailable) // with the same basket
-			case row.RedirectURL != "":
+			case clear && row.State == durable.StatePending && row.RedirectURL != "":
 				http.Redirect(w, r, row.RedirectURL, http.StatusSeeOther)
+			case clear && row.State == durable.StateSucceeded:
+				_, _ = io.WriteString(w, "Thank you.")
+			case clear && (row.State == durable.StateFailed || row.State == durable.StateRejected):
+				http.Error(w, "It was not paid. You can try again.", http.StatusConflict) // with a new basket key
 			default:
 				http.Error(w, "We are finding out.", http.StatusAccepted) // never a second payment for this basket
 			}

@@ -169,7 +169,13 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 		}
 		count("attention", Filter{Batch: f.Batch, Attention: true}, k, "")
 	}
-	count("held", Filter{Batch: f.Batch, Held: true}, KindPayout, StateCreated)
+	if f.Kind != KindPayment {
+		count("held", Filter{Batch: f.Batch, Held: true}, KindPayout, StateCreated)
+	}
+	if f.Batch == "" {
+		parts = append(parts, fmt.Sprintf(`SELECT 'unmatched', COUNT(*) FROM (SELECT 1 FROM durable_notifications
+			WHERE %s AND %s LIMIT %d) AS part`, unmatched, eventsOf(f.Kind), limit))
+	}
 	err := s.query(ctx, s.read, func(rows *sql.Rows) error {
 		var name string
 		var n int64
@@ -181,6 +187,8 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 			c.Attention += n
 		case name == "held":
 			c.Held += n
+		case name == "unmatched":
+			c.Unmatched += n
 		case n > 0:
 			c.States[State(name)] += n
 		}

@@ -66,7 +66,7 @@ func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error 
 func (s *Store) applyNotice(ctx context.Context, n Notice, strict bool) error {
 	tx := &transaction{s: s, strict: strict}
 	err := s.inTx(ctx, func(ctx context.Context, inner *sql.Tx) error {
-		tx.Tx, tx.moves = inner, nil
+		tx.Tx, tx.moves, tx.untold = inner, nil, nil
 		if err := tx.lockOrderID(ctx, n.OrderID); err != nil {
 			return err
 		}
@@ -90,8 +90,25 @@ func (s *Store) applyNotice(ctx context.Context, n Notice, strict bool) error {
 	if err == nil {
 		tx.tell(ctx)
 	}
+	if tx.untold != nil {
+		return errors.Join(err, s.unheeded(ctx, n, tx.untold))
+	}
 	return err
 }
+
+// unheeded logs that OnChange has rejected a notification, and calls for a person once it has for a minute.
+func (s *Store) unheeded(ctx context.Context, n Notice, told error) error {
+	s.c.Log.WarnContext(ctx, "durable: OnChange rejects a notification",
+		"user_data", n.UserData, "order_id", n.OrderID, "error", told.Error())
+	_, err := s.write(ctx, `UPDATE durable_rows SET attention = `+attending+`, version = version + 1
+		WHERE kind = $3 AND (user_data = $4 OR order_id = $5) AND attention NOT LIKE $2
+			AND EXISTS (SELECT 1 FROM durable_notifications WHERE key = $6 AND matched = 0 AND received_at < {now} - 60000)`,
+		onChangeFails, "%"+onChangeFails+"%", string(kindOf(n.Event)), n.UserData, n.OrderID, n.Key)
+	return err
+}
+
+// attending appends $1 to the reasons for a person to look.
+const attending = `TRIM(attention || ' ' || $1)`
 
 // find returns the row that a notification is about.
 func (tx *transaction) find(ctx context.Context, n Notice) (*row, error) {
@@ -104,12 +121,57 @@ func (tx *transaction) find(ctx context.Context, n Notice) (*row, error) {
 	return tx.load(ctx, "order_id", n.OrderID, kindOf(n.Event))
 }
 
-// Notices returns the last 50 notifications of a row, the newest first.
+// unmatched selects the final notifications that should have met their rows long ago. One that is a month old has been
+// seen or never will be.
+const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
+	AND received_at BETWEEN {now} - 2592000000 AND {now} - 300000`
+
+// eventsOf is a condition: notifications about rows of kind k, "" for all.
+func eventsOf(k Kind) string {
+	switch k {
+	case KindPayment:
+		return `event <> 'payout.status_changed'`
+	case KindPayout:
+		return `event = 'payout.status_changed'`
+	default:
+		return `TRUE`
+	}
+}
+
+// Unmatched returns the last 50 final notifications that no row is known for, five minutes to 30 days after they came,
+// the newest first: of what another program has started, or of rows that were lost with a restored backup. [Store.Sweep]
+// logs each once.
+func (s *Store) Unmatched(ctx context.Context) ([]Notice, error) {
+	return s.notices(ctx, s.read, unmatched+` ORDER BY received_at DESC, key DESC LIMIT 50`)
+}
+
+func (s *Store) notices(ctx context.Context, on rowser, where string, args ...any) (notices []Notice, err error) {
+	err = s.query(ctx, on, func(rows *sql.Rows) error {
+		n, err := scanNotice(rows)
+		notices = append(notices, n)
+		return err
+	}, `SELECT `+noticeColumns+` FROM durable_notifications WHERE `+where, args...)
+	return notices, err
+}
+
+// warnUnmatched logs the unmatched notifications that have become so since it was last called.
+func (s *Store) warnUnmatched(ctx context.Context) error {
+	notices, err := s.notices(ctx, s.db, unmatched+` AND received_at > $1 ORDER BY received_at, key LIMIT $2`,
+		s.warned.Load(), sweepRows)
+	for _, n := range notices {
+		s.warned.Store(n.ReceivedAt.UnixMilli())
+		s.c.Log.WarnContext(ctx, "durable: no row is known for a notification: was it lost with a backup?", "event", string(n.Event),
+			"order_id", n.OrderID, "user_data", n.UserData, "status", string(n.StatusDescription), "amount", n.Amount.String())
+	}
+	return err
+}
+
+// Notices returns the last 50 notifications of a row, the newest first. Without r.Kind they may be of any kind.
 func (s *Store) Notices(ctx context.Context, r Row) ([]Notice, error) {
 	var notices []Notice
 	err := s.query(ctx, s.read, func(rows *sql.Rows) error {
 		n, err := scanNotice(rows)
-		if k := kindOf(n.Event); k == "" || k == r.Kind {
+		if k := kindOf(n.Event); k == "" || r.Kind == "" || k == r.Kind {
 			notices = append(notices, n)
 		}
 		return err

@@ -91,7 +91,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 						require.NoError(t, err)
 						_, err = db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 3000`)
 						require.NoError(t, err)
-						require.NoError(t, s.applyLate(t.Context()))
+						require.NoError(t, s.applyLate(t.Context(), false))
 					default:
 						tell()
 						require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: id}))
@@ -308,4 +308,92 @@ func TestNothingSecretIsShown(t *testing.T) {
 		defer mu.Unlock()
 		assert.NotContains(t, out.String(), secret)
 	})
+}
+
+func TestUnmatchedNotificationsAreReported(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		var out bytes.Buffer
+		s := openStore(t, db, Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+		later := func(d time.Duration) {
+			_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE durable_notifications SET received_at = received_at - %d`, d.Milliseconds()))
+			require.NoError(t, err)
+			s.late.reset()
+			require.NoError(t, s.Sweep(t.Context()))
+		}
+		lost := "5b1f2f8e-0f0b-4f0a-9d63-3f1a1f0a7f01"
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPaymentStatusChanged, lost, "o-1", success)))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPaymentStatusChanged, lost, "o-2", "PENDING")))
+		later(time.Minute)
+		assert.NotContains(t, out.String(), "no row is known")
+		later(5 * time.Minute)
+		s.late.reset()
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, 1, strings.Count(out.String(), "no row is known"))
+		assert.Contains(t, out.String(), "order_id=o-1 user_data="+lost)
+		for kind, n := range map[Kind]int64{KindPayment: 1, KindPayout: 0, "": 1} {
+			counts, err := s.Counts(t.Context(), Filter{Kind: kind})
+			require.NoError(t, err)
+			assert.Equal(t, n, counts.Unmatched, kind)
+		}
+		for _, text := range []string{lost, "o-1"} {
+			notices, err := s.Notices(t.Context(), Row{UserData: text, OrderID: text})
+			require.NoError(t, err)
+			assert.NotEmpty(t, notices)
+		}
+		later(30 * 24 * time.Hour)
+		notices, err := s.Unmatched(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, notices)
+	})
+}
+
+func TestOnChangeThatFailsIsReported(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		var out bytes.Buffer
+		broken := errors.New("no stock")
+		s := openStore(t, db, Config{
+			Log: slog.New(slog.NewTextHandler(&out, nil)), OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
+		})
+		r, j := claimed1(t, s, KindPayment, "basket")
+		require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: "o"}))
+		told := notice(paymentsvc.EventPaymentStatusChanged, r.UserData, "o", success)
+		require.ErrorIs(t, s.Notified(t.Context(), told), broken)
+		assert.Contains(t, out.String(), "no stock")
+		assert.Contains(t, out.String(), "user_data="+r.UserData)
+		assert.Empty(t, get(t, s, r.UserData).Attention, "the service repeats it")
+		_, err := db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 61000`)
+		require.NoError(t, err)
+		for range 2 {
+			require.ErrorIs(t, s.Notified(t.Context(), told), broken)
+			assert.Equal(t, onChangeFails, get(t, s, r.UserData).Attention)
+		}
+		broken = nil
+		require.NoError(t, s.Notified(t.Context(), told))
+		r = get(t, s, r.UserData)
+		assert.Equal(t, StateSucceeded, r.State)
+		assert.Empty(t, r.Attention)
+
+		broken = errors.New("no stock") // now of a decision, which it cannot undo
+		r, j = claimed1(t, s, KindPayment, "other")
+		require.NoError(t, s.settle(t.Context(), j, verdict{is: factRefused, code: "limit"}))
+		for range 7 {
+			_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
+			require.NoError(t, err)
+			require.ErrorIs(t, s.Sweep(t.Context()), broken)
+		}
+		assert.Equal(t, onChangeFails, get(t, s, r.UserData).Attention)
+		broken = nil
+		_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
+		require.NoError(t, err)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Empty(t, get(t, s, r.UserData).Attention)
+	})
+}
+
+func TestPauseSaysWhenItEndsByItself(t *testing.T) {
+	var out bytes.Buffer
+	s := openStore(t, sqlite(t), Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+	_, j := claimed1(t, s, KindPayout, "a")
+	require.NoError(t, s.settle(t.Context(), j, verdict{is: factPostponed, pause: pauseTimed, reason: "HTTP 429", wait: time.Second}))
+	assert.Contains(t, out.String(), "HTTP 429; this ends by itself at 20")
 }

@@ -26,7 +26,8 @@ type Store struct {
 	watched  watch
 
 	troubles atomic.Int64 // payouts in a row that were not answered
-	lateAt   atomic.Int64 // when applyLate was called
+	warned   atomic.Int64 // when the last notification came that warnUnmatched has logged
+	late     schedule     // of applyLate
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL
 	moved                 string // SQL condition: they are not those of the control row
@@ -38,13 +39,14 @@ type Store struct {
 // are the database's. For SQLite, db must have one connection (SetMaxOpenConns(1)), WAL and synchronous FULL, best set
 // in its address. Open does not close db, and there is nothing to close in a Store.
 //
-// Open holds payouts, see [Store.HoldPayouts], if the database is another server, or an older copy, than the last time.
+// Open holds payouts, see [Store.HoldPayouts], if the database is another server, or an older copy, than the last time,
+// and on SQLite if it was used before and the -durable file beside it is missing. It returns an error if it cannot.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	return open(ctx, db, c, "", time.Now)
 }
 
 // open is Open with the database's clock as an SQL expression, "" for its own, and the process's.
-func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() time.Time) (*Store, error) {
+func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() time.Time) (_ *Store, err error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
 		return nil, err
@@ -63,6 +65,14 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	}
 	if err := s.checkDatabase(ctx); err != nil && (!c.AllowUnsafeDatabase || !errors.Is(err, ErrUnsafeDatabase)) {
 		return nil, err
+	}
+	defer func() {
+		if err != nil && s.file != nil {
+			_ = s.file.Close()
+		}
+	}()
+	if err := s.openWitness(ctx); err != nil {
+		return nil, fmt.Errorf("durable: open: %w", err)
 	}
 	if err := s.belong(ctx); err != nil {
 		return nil, err
@@ -174,7 +184,8 @@ func (s *Store) mayRead(ctx context.Context, expression string) bool {
 // keepFingerprint stores which server and copy this is.
 func (s *Store) keepFingerprint(ctx context.Context, tx *sql.Tx) error {
 	if s.dialect == SQLite {
-		_, err := s.exec(ctx, tx, `UPDATE durable_control SET rounds = {greatest}(rounds, $1) + 1`, s.witnessed())
+		last, _ := s.witnessed()
+		_, err := s.exec(ctx, tx, `UPDATE durable_control SET rounds = {greatest}(rounds, $1) + 1`, last)
 		return err
 	}
 	_, err := s.exec(ctx, tx, `UPDATE durable_control SET fingerprint = `+s.fingerprint+`, timeline = `+s.timeline)
@@ -195,53 +206,74 @@ func (s *Store) recognize(ctx context.Context) error {
 	if err := s.db.QueryRowContext(ctx, `SELECT `+s.moved+` FROM durable_control`).Scan(&moved); err != nil || !moved {
 		return err
 	}
-	s.holdItself(ctx, "this is another server or another copy of the tables than before")
-	return nil
+	return s.holdItself(ctx, "this is another server or another copy of the tables than before")
 }
 
-// recognizeFile compares the database with the witness, a small file beside it with the number of its last round. It is
-// not synced: it is evidence, and no log.
-func (s *Store) recognizeFile(ctx context.Context) error {
-	var path string
-	if err := s.db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path); err != nil {
-		return err
+// openWitness opens the witness of a SQLite database, a small file beside it with the number of its last round. It is not
+// synced: it is evidence, and no log. A new database gets its first before any process can see that it was used.
+func (s *Store) openWitness(ctx context.Context) error {
+	if s.dialect != SQLite {
+		return nil
 	}
-	if path == "" {
-		return nil // in memory
+	var path, project string
+	if err := s.db.QueryRowContext(ctx, `SELECT file, project FROM pragma_database_list, durable_control
+		WHERE name = 'main'`).Scan(&path, &project); err != nil || path == "" { // in memory
+		return err
 	}
 	file, err := os.OpenFile(path+"-durable", os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // beside the database
 	if err != nil {
 		return err
 	}
 	s.file = file
-	var rounds int64
-	if err := s.db.QueryRowContext(ctx, `SELECT rounds FROM durable_control`).Scan(&rounds); err != nil {
-		return err
-	}
-	if rounds < s.witnessed() {
-		s.holdItself(ctx, "this is an older copy of the database than before")
+	if _, there := s.witnessed(); project == "" && !there {
+		return s.witness(0)
 	}
 	return nil
 }
 
-// witness writes the number of a committed round.
-func (s *Store) witness(rounds int64) {
-	if s.file != nil {
-		_, _ = s.file.WriteAt(fmt.Appendf(nil, "%020d\n", rounds), 0)
+// recognizeFile compares the database with its witness. One that was used and has none was restored to another place.
+func (s *Store) recognizeFile(ctx context.Context) error {
+	if s.file == nil {
+		return nil
 	}
+	var rounds int64
+	if err := s.db.QueryRowContext(ctx, `SELECT rounds FROM durable_control`).Scan(&rounds); err != nil {
+		return err
+	}
+	last, there := s.witnessed()
+	if there && rounds >= last {
+		return nil
+	}
+	reason := "this is an older copy of the database than before"
+	if !there {
+		reason = "the database was used before, and the -durable file beside it is missing"
+	}
+	if err := s.holdItself(ctx, reason); err != nil || there {
+		return err
+	}
+	return s.witness(rounds)
 }
 
-// witnessed returns the number that witness wrote last.
-func (s *Store) witnessed() int64 {
+// witness writes the number of a committed round.
+func (s *Store) witness(rounds int64) error {
 	if s.file == nil {
-		return 0
+		return nil
+	}
+	_, err := s.file.WriteAt(fmt.Appendf(nil, "%020d\n", rounds), 0)
+	return err
+}
+
+// witnessed returns the number that witness wrote last, and whether there is one.
+func (s *Store) witnessed() (rounds int64, there bool) {
+	if s.file == nil {
+		return 0, false
 	}
 	text := make([]byte, 20)
 	if _, err := s.file.ReadAt(text, 0); err != nil {
-		return 0
+		return 0, false
 	}
-	n, _ := strconv.ParseInt(string(text), 10, 64)
-	return n
+	rounds, err := strconv.ParseInt(string(text), 10, 64)
+	return rounds, err == nil
 }
 
 // step tells a test that the process may be killed here.

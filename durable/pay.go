@@ -54,7 +54,7 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	go func() {
 		defer s.calls.Done()
 		defer close(recorded)
-		s.pay(context.WithoutCancel(ctx), j)
+		s.pay(context.WithoutCancel(ctx), j, p.Key != "")
 	}()
 	select {
 	case <-recorded:
@@ -71,12 +71,36 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	return r, nil
 }
 
-func (s *Store) pay(ctx context.Context, j job) {
+// pay calls the service, unless a payment with a key turns out to be there already: a restored backup has forgotten it.
+func (s *Store) pay(ctx context.Context, j job, keyed bool) {
+	if keyed {
+		known, err := s.heard(ctx, j.userData)
+		if err != nil {
+			s.record(ctx, j, verdict{is: factUnbegun, err: err}) // no claim takes it before the notification is applied
+			return
+		}
+		if known {
+			return
+		}
+	}
 	v := s.call(ctx, j)
 	s.step(StepCalled)
 	if !s.recordFast(j, v, 0) {
 		s.record(ctx, j, v)
 	}
+}
+
+// heard applies the notifications that came before the row userData, and reports whether there were any.
+func (s *Store) heard(ctx context.Context, userData string) (bool, error) {
+	notices, err := s.waiting(ctx, "user_data", userData)
+	for _, n := range notices {
+		err = errors.Join(err, s.applyNotice(ctx, n, false))
+	}
+	if err != nil || len(notices) == 0 {
+		return false, err
+	}
+	r, err := s.row(ctx, userData)
+	return r.State != StateStarting, err
 }
 
 // enter counts a call that Run waits for; false once Run has been told to stop.
@@ -194,6 +218,41 @@ func (s *Store) QueuePayouts(ctx context.Context, tx *sql.Tx, p ...NewPayout) ([
 	return s.queueRows(ctx, tx, rows)
 }
 
+// Compared is a payout as it is stored, see [Store.Compare].
+type Compared struct {
+	Row Row
+	// Err is ErrNotFound if no payout has the reference, and ErrConflict if the one that has it has other values.
+	Err error
+}
+
+// Compare looks up payouts by their references, in the order of p, and compares amounts and destinations. It changes
+// nothing. Its error is the database's.
+func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error) {
+	rows := make([]newRow, 0, len(p))
+	for _, one := range p {
+		rows = append(rows, newRow{
+			Kind: KindPayout, UserData: derived(s.c.Project, KindPayout, one.Reference), Amount: one.Amount.String(),
+			Destination: one.Destination,
+		})
+	}
+	known, err := s.known(ctx, s.read, rows, nil)
+	if err != nil {
+		return nil, fmt.Errorf("durable: compare: %w", err)
+	}
+	compared := make([]Compared, len(p))
+	for i, r := range rows {
+		switch was := known[r.UserData]; {
+		case was == nil:
+			compared[i].Err = ErrNotFound
+		case !r.equal(was):
+			compared[i] = Compared{was.Row, ErrConflict}
+		default:
+			compared[i].Row = was.Row
+		}
+	}
+	return compared, nil
+}
+
 // queueRows inserts in the order of references, or two transactions with the same ones could each wait for the other.
 func (s *Store) queueRows(ctx context.Context, tx *sql.Tx, rows []newRow) ([]Queued, error) {
 	queued := make([]Queued, len(rows))
@@ -257,7 +316,7 @@ func (r newRow) equal(was *row) bool {
 }
 
 // known reads the rows of which some were not added: those that exist, and those that appear twice.
-func (s *Store) known(ctx context.Context, tx *sql.Tx, rows []newRow, added map[string]bool) (map[string]*row, error) {
+func (s *Store) known(ctx context.Context, tx rowser, rows []newRow, added map[string]bool) (map[string]*row, error) {
 	known := map[string]*row{}
 	if len(added) == len(rows) {
 		return known, nil

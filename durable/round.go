@@ -170,7 +170,7 @@ const claimSQLite = `UPDATE durable_rows SET state = 'starting', token = $1, cla
 	due_at = {now} + $2, refusal = '', updated_at = {now}, version = version + 1
 	WHERE state = 'created' AND user_data IN (
 		SELECT user_data FROM durable_rows INDEXED BY durable_{kind}s_due
-		WHERE kind = '{kind}' AND state = 'created' AND due_at <= {now} AND generation = $3
+		WHERE kind = '{kind}' AND state = 'created' AND due_at <= {now} AND generation = $3 AND {unheard}
 		ORDER BY due_at, user_data LIMIT $4)
 	RETURNING user_data, kind, type, amount, destination, claims`
 
@@ -210,7 +210,7 @@ func (s *Store) roundSQLite(ctx context.Context, a asking) (answer, error) {
 	if err := tx.Commit(); err != nil {
 		return got, err
 	}
-	s.witness(rounds)
+	_ = s.witness(rounds) // the round is committed
 	return got, nil
 }
 

@@ -78,6 +78,41 @@ func TestRoundsLeaveOutWhatGoesAlone(t *testing.T) {
 	})
 }
 
+// PostgreSQL keeps the plan that it made when the table was empty: it must not read all that is queued later.
+func TestRoundsReadOnlyTheirRows(t *testing.T) {
+	db := postgres(t)
+	s := openStore(t, db, Config{})
+	db.SetMaxOpenConns(1) // since each connection has its own plans
+	queue(t, s, payouts("first", 40)...)
+	var outcomes []*outcome
+	round := func() {
+		got, err := s.round(t.Context(), asking{outcomes: outcomes, orders: []string{"none"}, free: 4 - len(outcomes), most: 4, token: "T"})
+		require.NoError(t, err)
+		require.Len(t, got.jobs, 4)
+		require.Len(t, got.recorded, len(outcomes))
+		outcomes = nil
+		for _, j := range got.jobs {
+			outcomes = append(outcomes, &outcome{UserData: j.userData, Token: "T", OrderID: j.userData, Slot: 1, kind: KindPayout})
+		}
+	}
+	read := func() (n int) {
+		_, err := db.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`)
+		require.NoError(t, err)
+		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT seq_tup_read + (SELECT SUM(idx_tup_read)
+			FROM pg_stat_user_indexes WHERE relname = 'durable_rows') FROM pg_stat_user_tables WHERE relname = 'durable_rows'`).Scan(&n))
+		return n
+	}
+	for range 9 { // the sixth makes the plan that is kept
+		round()
+	}
+	queue(t, s, payouts("later", 2000)...)
+	before := read()
+	for range 10 {
+		round()
+	}
+	assert.Less(t, read()-before, 10*100, "rows and dead rows in 10 rounds of 4")
+}
+
 func TestRoundsWithOneOrderIDTwice(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}

@@ -32,7 +32,9 @@ const (
 	inARun       = "Refused in a run of equal refusals: it can be sent again."
 	notSaid      = "The service does not say whether it has this."
 	refusedOften = "Refused again and again."
-	notReached   = "not reached"
+	// onChangeFails has no character that LIKE treats as special.
+	onChangeFails = "OnChange fails again and again: see the log."
+	notReached    = "not reached"
 )
 
 // verdict is what a call of the service came to.

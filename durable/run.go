@@ -155,17 +155,22 @@ func (s *Store) seePayments(ctx context.Context) {
 
 // applyTo applies the notifications that wait for order_ids.
 func (s *Store) applyTo(ctx context.Context, orders []string) {
-	var notices []Notice
-	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
-		n, err := scanNotice(rows)
-		notices = append(notices, n)
-		return err
-	}, `SELECT `+noticeColumns+` FROM durable_notifications WHERE matched = 0 AND order_id IN `+s.each("$1")+`
-		ORDER BY received_at, key`, list(orders))
+	notices, err := s.waiting(ctx, "order_id", orders...)
 	for _, n := range notices {
 		err = errors.Join(err, s.applyNotice(ctx, n, false))
 	}
 	if err != nil {
 		s.c.Log.ErrorContext(ctx, "durable: a notification will be applied later", "error", err.Error())
 	}
+}
+
+// waiting returns the notifications that wait for one of values in the column by, in the order in which they came.
+func (s *Store) waiting(ctx context.Context, by string, values ...string) (notices []Notice, err error) {
+	err = s.query(ctx, s.db, func(rows *sql.Rows) error {
+		n, err := scanNotice(rows)
+		notices = append(notices, n)
+		return err
+	}, `SELECT `+noticeColumns+` FROM durable_notifications WHERE matched = 0 AND `+by+` IN `+s.each("$1")+`
+		ORDER BY received_at, key`, list(values))
+	return notices, err
 }

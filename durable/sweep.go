@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,8 +22,10 @@ const (
 	sweepTime   = 10 * time.Second
 	// recorders is how many answers a sweep records at once, each with a connection.
 	recorders = 4
-	// lateEvery is how often notifications are looked through that a dead process may have left.
+	// lateEvery is how often the last day's notifications are looked through that a dead process may have left, and
+	// allEvery the same for older ones. Both are by the stopwatch.
 	lateEvery = 30 * time.Second
+	allEvery  = 10 * time.Minute
 )
 
 // watch is how long this process has seen a row with a claim, by its own stopwatch.
@@ -67,12 +70,40 @@ func (w *watch) forget(before time.Time) {
 func (s *Store) Sweep(ctx context.Context) error {
 	s.watched.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, slowest)))
 	s.seePayments(ctx)
-	err := errors.Join(s.returnDoubts(ctx), s.endLeases(ctx), s.giveUp(ctx))
+	err := errors.Join(s.returnDoubts(ctx), s.endLeases(ctx))
 	// Notifications of what is not in this database wait forever, so this looks through many now and then.
-	if last, now := s.lateAt.Load(), s.now().UnixMilli(); now-last > lateEvery.Milliseconds() && s.lateAt.CompareAndSwap(last, now) {
-		err = errors.Join(err, s.applyLate(ctx))
+	if due, all := s.late.due(s.now()); due {
+		err = errors.Join(err, s.applyLate(ctx, all), s.warnUnmatched(ctx))
 	}
-	return errors.Join(err, s.repeatEvents(ctx), s.ask(ctx))
+	return errors.Join(err, s.giveUp(ctx), s.repeatEvents(ctx), s.ask(ctx))
+}
+
+// schedule is when notifications were looked through, the zero value never.
+type schedule struct {
+	mu       sync.Mutex
+	last     time.Time
+	complete time.Time // also those of more than a day
+}
+
+// due reports whether it is time to look again, and at all of them.
+func (d *schedule) due(now time.Time) (due, all bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all = d.complete.IsZero() || now.Sub(d.complete) > allEvery
+	if due = all || now.Sub(d.last) > lateEvery; due {
+		d.last = now
+	}
+	if all {
+		d.complete = now
+	}
+	return due, all
+}
+
+// reset makes all due.
+func (d *schedule) reset() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.complete = time.Time{}
 }
 
 // returnDoubts returns claims whose commits came late.
@@ -143,8 +174,13 @@ func (s *Store) sweep(ctx context.Context, c candidate, text string, f func(*row
 	return err
 }
 
-// applyLate applies notifications of the last day whose rows are known: the process that was to do so has died.
-func (s *Store) applyLate(ctx context.Context) error {
+// applyLate applies notifications of the last day, or all, whose rows are known: the process that was to do so has died,
+// or the rows came later.
+func (s *Store) applyLate(ctx context.Context, all bool) error {
+	since := int64(24 * 60 * 60 * 1000)
+	if all {
+		since = 1 << 60
+	}
 	var orders []string
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
 		var order string
@@ -152,10 +188,10 @@ func (s *Store) applyLate(ctx context.Context) error {
 		orders = append(orders, order)
 		return err
 	}, `SELECT DISTINCT n.order_id FROM durable_notifications AS n
-		WHERE n.matched = 0 AND n.received_at BETWEEN {now} - 86400000 AND {now} - 2000
-			AND EXISTS (SELECT 1 FROM durable_rows AS r WHERE r.order_id = n.order_id
+		WHERE n.matched = 0 AND n.received_at BETWEEN {now} - $2 AND {now} - 2000
+			AND EXISTS (SELECT 1 FROM durable_rows AS r WHERE (r.order_id = n.order_id OR r.user_data = n.user_data)
 				AND r.kind = CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END)
-		LIMIT $1`, sweepRows)
+		LIMIT $1`, sweepRows, since)
 	if len(orders) > 0 {
 		s.applyTo(ctx, orders)
 	}
@@ -205,15 +241,23 @@ func (s *Store) repeat(ctx context.Context, id, userData, from, to, refund strin
 				return err
 			}
 		}
-		told = tx.onChange(ctx, e)
-		return told
+		if told = tx.onChange(ctx, e); told != nil || !strings.Contains(r.Attention, onChangeFails) {
+			return told
+		}
+		_, err = s.exec(ctx, inner, `UPDATE durable_rows SET attention = TRIM(REPLACE(attention, $1, '')), version = version + 1
+			WHERE user_data = $2`, onChangeFails, userData)
+		return err
 	})
 	if told == nil {
 		return err
 	}
+	s.c.Log.WarnContext(ctx, "durable: OnChange failed again", "user_data", userData, "state", to, "error", told.Error())
+	_, kept := s.write(ctx, `UPDATE durable_rows SET attention = `+attending+`, version = version + 1
+		WHERE user_data = $3 AND attention NOT LIKE $2 AND EXISTS (SELECT 1 FROM durable_events_due WHERE id = $4 AND tries >= 5)`,
+		onChangeFails, "%"+onChangeFails+"%", userData, id)
 	_, late := s.write(ctx, `UPDATE durable_events_due SET tries = tries + 1,
 		due_at = {now} + 1000 * (1 << CAST({least}(tries, 9) AS INTEGER)) WHERE id = $1`, id)
-	return errors.Join(err, late)
+	return errors.Join(err, kept, late)
 }
 
 const (

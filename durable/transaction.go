@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -14,6 +16,8 @@ import (
 type transaction struct {
 	*sql.Tx
 	s *Store
+	// untold is an error of OnChange that has become the transaction's, because it is strict.
+	untold error
 	// strict makes an error of OnChange the transaction's; otherwise OnChange is called again later.
 	strict bool
 	moves  []move
@@ -162,7 +166,11 @@ func (tx *transaction) fire(ctx context.Context, e Event) error {
 		return nil
 	}
 	err := tx.onChange(ctx, e)
-	if err == nil || tx.strict {
+	if err == nil {
+		return nil
+	}
+	if tx.strict {
+		tx.untold = err
 		return err
 	}
 	tx.s.c.Log.ErrorContext(ctx, "durable: OnChange failed and will be repeated",
@@ -180,19 +188,32 @@ func (tx *transaction) onChange(ctx context.Context, e Event) error {
 	if _, err := tx.ExecContext(ctx, `SAVEPOINT durable_change`); err != nil {
 		return err
 	}
-	told := tx.s.c.OnChange(ctx, tx.Tx, e)
-	if told != nil {
-		if _, err := tx.ExecContext(ctx, `ROLLBACK TO SAVEPOINT durable_change`); err != nil {
-			return err
+	told := tx.callOnChange(ctx, e)
+	if told == nil {
+		// PostgreSQL rejects this after a failed statement, even if OnChange has ignored its error.
+		if _, told = tx.ExecContext(ctx, `RELEASE SAVEPOINT durable_change`); told == nil {
+			return nil
 		}
+	}
+	if _, err := tx.ExecContext(ctx, `ROLLBACK TO SAVEPOINT durable_change`); err != nil {
+		return err
 	}
 	if _, err := tx.ExecContext(ctx, `RELEASE SAVEPOINT durable_change`); err != nil {
 		return err
 	}
-	if told != nil {
-		return fmt.Errorf("durable: OnChange: %w", told)
-	}
-	return nil
+	return fmt.Errorf("durable: OnChange: %w", told)
+}
+
+// callOnChange returns a panic of OnChange as an error without its text, which may be secret.
+func (tx *transaction) callOnChange(ctx context.Context, e Event) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic of type %T", p)
+			tx.s.c.Log.ErrorContext(ctx, "durable: OnChange panicked", "user_data", e.Row.UserData, "error", err.Error(),
+				"stack", string(debug.Stack()))
+		}
+	}()
+	return tx.s.c.OnChange(ctx, tx.Tx, e)
 }
 
 // applyWaiting applies the notifications that came before r's order_id was known, in the order in which they came.
@@ -219,6 +240,15 @@ func (tx *transaction) applyWaiting(ctx context.Context, r *row) error {
 
 // apply changes r by a notification, which is matched then.
 func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
+	failed := strings.Contains(r.Attention, onChangeFails)
+	r.Attention = strings.TrimSpace(strings.ReplaceAll(r.Attention, onChangeFails, "")) // unless it fails again
+	if n.UserData != "" && n.UserData != r.UserData {
+		r.contradicted("The service reports its order_id with another user_data: " + shorten(n.OrderID) + ".")
+		if err := tx.save(ctx, r); err != nil {
+			return err
+		}
+		return tx.matched(ctx, n.Key)
+	}
 	if n.Event == paymentsvc.EventRefundStatusChanged {
 		if r.OrderID != "" && r.OrderID != n.OrderID {
 			r.attend("The service reports a refund under another order_id: " + shorten(n.OrderID) + ".")
@@ -226,6 +256,20 @@ func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
 				return err
 			}
 			return tx.matched(ctx, n.Key)
+		}
+		save := failed
+		if r.OrderID == "" { // so the service has it
+			taken, err := tx.taken(ctx, r, n.OrderID)
+			if err != nil {
+				return err
+			}
+			r.found(n.OrderID, taken)
+			save = true
+		}
+		if save {
+			if err := tx.save(ctx, r); err != nil {
+				return err
+			}
 		}
 		if err := tx.fire(ctx, Event{Row: r.Row, From: r.State, To: r.State, Refund: &n}); err != nil {
 			return err

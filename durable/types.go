@@ -53,7 +53,7 @@ func (s State) Final() bool { return s == StateSucceeded || s == StateFailed || 
 type NewPayment struct {
 	// Key identifies the payment on your side, such as the id of a basket. A second Pay with the same Key returns the
 	// first payment and calls nothing. Let a buyer try again with a new Key, such as the basket with a number, and only
-	// once the first payment is StateFailed or StateRejected. "" means a payment that cannot be recognized again.
+	// once the first payment is StateFailed or StateRejected. With "", each call is a new payment: reject an empty basket.
 	Key string
 	// Type and Amount are required. Amount must be positive.
 	Type   paymentsvc.PaymentType
@@ -158,6 +158,7 @@ func (r Row) LogValue() slog.Value {
 // with the change, once for each change. On SQLite it must use tx alone, since there is no other connection. Its error
 // rejects a notification, which the service repeats. It never undoes the outcome of a call or a decision: then the
 // savepoint is rolled back, and Run calls OnChange again later in a transaction of its own, with the row as it is then.
+// A panic, and a statement that fails in PostgreSQL, count as its error.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
@@ -206,6 +207,8 @@ type Counts struct {
 	Attention int64
 	// Held counts the payouts that wait for [Store.Release], with the same limit.
 	Held int64
+	// Unmatched counts the notifications of [Store.Unmatched], with the same limit; 0 if the filter names a batch.
+	Unmatched int64
 }
 
 // CountLimit is the highest count of [Store.Counts] without a batch: it means "this many or more".

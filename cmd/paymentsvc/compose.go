@@ -120,9 +120,14 @@ func faults() []fault {
 			return nil
 		}},
 		{name: "altered", accepted: "a message that was changed after it was signed", shape: words("altered on purpose"), sign: func(d *delivery) error {
-			err := d.sign()
+			if err := d.sign(); err != nil {
+				return err
+			}
 			d.message.Body = altered(d.message.Body)
-			return err
+			if made, err := d.key.Scheme.Signature(d.key.Secret, d.message); err == nil && made == d.message.Header.Get("Signature") {
+				return cli.Usagef("-fault altered: the scheme does not sign what was altered, the last digit of the body")
+			}
+			return nil
 		}},
 		{name: "late", accepted: "a timestamp of an hour ago", shape: words("an hour late on purpose"), sign: shifted(-time.Hour)},
 		{name: "early", accepted: "a timestamp an hour ahead", shape: words("an hour early on purpose"), sign: shifted(time.Hour)},

@@ -148,6 +148,14 @@ func TestListenWithoutForward(t *testing.T) {
 	d.run("listen", "-addr=127.0.0.1:0", "-timeout=1ms")
 	assert.Contains(t, d.stdout.String(), ", answers 503: nothing is forwarded\n")
 	assert.Equal(t, cli.ExitMachine, d.run("listen", "-save", "taken"))
+	address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-save", "s")
+	info, err := os.Stat(filepath.Join(d.dir, "s"))
+	require.NoError(t, err)
+	assert.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o700, info.Mode())
+	require.NoError(t, os.Remove(filepath.Join(d.dir, "s")))
+	d.write("s", "a file now")
+	assert.Equal(t, 401, deliver(t, address, testBody, "").StatusCode)
+	assert.Equal(t, cli.ExitMachine, wait(), "the message is lost")
 	for args, want := range map[string]string{
 		"-addr 9000":    "-addr: want HOST:PORT",
 		"-forward shop": "-forward: want an address that starts with http",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -350,7 +351,7 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 // waitForMock asks a mock for its health until it answers.
 func waitForMock(ctx context.Context, c *cli.Call) error {
 	base, err := url.Parse(c.Text("wait"))
-	if err != nil || base.Host == "" {
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return c.Fail("wait", "want the address of a mock, such as http://127.0.0.1:8080")
 	}
 	health := base.JoinPath("_mock", "health").String()
@@ -362,8 +363,10 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 		}
 		resp, err := client.Do(req)
 		if err == nil {
-			_ = resp.Body.Close() // its status is enough
-			if resp.StatusCode == http.StatusOK {
+			var answer struct{ Sessions *int }
+			wrong := json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&answer)
+			_ = resp.Body.Close() // it is read
+			if resp.StatusCode == http.StatusOK && wrong == nil && answer.Sessions != nil {
 				c.Print("ready", struct {
 					BaseURL string `json:"base_url"`
 				}{c.Text("wait")}, "ready  "+c.Text("wait"))

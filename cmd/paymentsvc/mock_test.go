@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,12 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(written), r.ControlURL)
 	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
+	private := func(name string) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o600, "%s: %v", name, info.Mode())
+	}
+	private("ready.json")
 	chosen, err := http.Get(r.ControlURL + "/settings")
 	require.NoError(t, err)
 	list, err := io.ReadAll(chosen.Body)
@@ -98,6 +105,7 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	end := <-done
 	require.Zero(t, end.code, end.stderr)
 	require.NotContains(t, end.stderr, "secret-a")
+	private("state.json")
 
 	r, done = startMock(t.Context(), t, dir, args...)
 	resp, err := http.Get(r.ControlURL + "/orders?project_id=7")
@@ -141,6 +149,8 @@ func TestMockCommandExitCodes(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	defer other.Close()
 	for _, test := range []struct {
 		code int
 		says string
@@ -163,6 +173,8 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{3, "-ready-file: none/ready.json cannot be written: no such file or directory", []string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
 		{2, "one.json:1:21: mock.projects: project 3003: secret_file: not set", []string{"-config", "one.json"}},
 		{2, `two.json:1:21: mock.projects: balance: want text, such as \"100.00\"`, []string{"-config", "two.json"}},
+		{2, "-wait: want the address", []string{"-wait", "ftp://mock"}},
+		{124, "have passed", []string{"-wait", other.URL, "-timeout", "200ms"}},
 		{3, "address already in use", []string{"-addr", taken.Addr().String()}},
 		{124, "have passed", []string{"-wait", "http://" + taken.Addr().String(), "-timeout", "20ms"}},
 		{124, "have passed", []string{"-addr", "127.0.0.1:0", "-timeout", "20ms"}},

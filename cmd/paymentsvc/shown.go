@@ -23,7 +23,7 @@ func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	}
 	c.Note("placeholders replace card data and destinations, so a hash of the body is not the one that is signed")
 	copied := *m
-	copied.Body = append(h.out, m.Body[h.kept:]...)
+	copied.Body = slices.Concat(h.out, m.Body[h.kept:])
 	return &copied
 }
 

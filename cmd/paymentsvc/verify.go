@@ -39,6 +39,10 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	const usual = 64 << 10 // the default of WebhookConfig.MaxBodyBytes
+	if len(m.Body) > usual {
+		c.Note("the body has more than 64 KiB, which a Webhook rejects unless its MaxBodyBytes is higher")
+	}
 	kind, err := kindOf(c, m.Body)
 	if err != nil {
 		return err

@@ -70,6 +70,15 @@ func TestVerifyShowsNoFormOfTheSecret(t *testing.T) {
 	}
 }
 
+func TestVerifyNotesABodyThatAWebhookRejects(t *testing.T) {
+	for size, noted := range map[int]bool{64 << 10: false, 64<<10 + 1: true} {
+		d := newDesk(t)
+		d.write("m.http", signed(t, strings.Repeat("x", size), "1700000000"))
+		d.run("verify", "m.http")
+		assert.Equal(t, noted, strings.Contains(d.stderr.String(), "more than 64 KiB"))
+	}
+}
+
 func TestVerifyUsageErrors(t *testing.T) {
 	d := newDesk(t)
 	d.write("m.http", "not http\n")

@@ -61,7 +61,7 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	a, bad := p.readAction(r)
 	if bad != "" {
-		p.say(w, r, http.StatusUnprocessableEntity, bad)
+		p.say(w, r, bad)
 		return
 	}
 	n, sum, err := p.do(ctx, a, true)
@@ -144,7 +144,11 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	ctx, name, reason := r.Context(), by(r), strings.TrimSpace(r.PostFormValue("reason"))
 	do := r.PostFormValue("do")
 	if reason == "" && (do == "pause" || do == "hold") {
-		p.say(w, r, http.StatusUnprocessableEntity, "Give a reason: others will read it.")
+		p.say(w, r, "Give a reason: others will read it.")
+		return
+	}
+	if do == "end-hold" && r.PostFormValue("sure") != "yes" {
+		p.say(w, r, "Confirm first that all payouts since the backup are imported or queued again.")
 		return
 	}
 	var err error
@@ -158,7 +162,7 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	case "end-hold":
 		err = p.store.EndHold(ctx, name)
 	default:
-		p.say(w, r, http.StatusUnprocessableEntity, "Choose what to do.")
+		p.say(w, r, "Choose what to do.")
 		return
 	}
 	if err != nil {
@@ -169,12 +173,12 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, p.location("/", nil), http.StatusSeeOther)
 }
 
-// say answers with a sentence.
-func (p *page) say(w http.ResponseWriter, r *http.Request, status int, text string) {
+// say rejects a form with a sentence.
+func (p *page) say(w http.ResponseWriter, r *http.Request, text string) {
 	f, err := p.frame(r, "Nothing has changed", "")
 	if err != nil {
 		p.fail(w, r, err)
 		return
 	}
-	p.views.show(w, status, "message.html", message{f, text})
+	p.views.show(w, http.StatusUnprocessableEntity, "message.html", message{f, text})
 }

@@ -27,15 +27,15 @@ type choice struct {
 func choices() []choice {
 	return []choice{
 		{
-			Kind: durable.DecideAsk, Title: "The service has not said", Effect: "The service is polled now.", Button: "Poll now",
+			Kind: durable.DecideAsk, Title: "Poll the service now", Effect: "The service is polled now.", Button: "Poll now",
 		},
 		{
 			Kind: durable.DecideFound, Title: "The service has it, under an order_id", OrderID: "required",
-			Effect: "It is in flight: its notification ends it.", Button: "Wait for the notification",
+			Effect: "It is pending: its notification ends it.", Button: "Wait for the notification",
 		},
 		{
 			Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional",
-			Sure: "The service has confirmed that it was paid.", Effect: "It is marked as paid.", Button: "Mark as paid",
+			Sure: "The service has confirmed that it was paid.", Effect: "It is marked as succeeded.", Button: "Mark as succeeded",
 		},
 		{
 			Kind: durable.DecideUnpaid, Title: "It was not paid and will not be",
@@ -48,7 +48,7 @@ func choices() []choice {
 			Effect: "It is sent again, with the same user_data.", Button: "Send again",
 		},
 		{
-			Kind: durable.DecideSeen, Title: "Nothing has to be done", Button: "Reviewed",
+			Kind: durable.DecideSeen, Title: "You have reviewed it: leave it as it is", Button: "Mark as reviewed",
 			Effect: "It keeps its state and needs no review.",
 		},
 	}

@@ -247,7 +247,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	}
 	assert.Equal(t, 2, o.service.started[queued[3].UserData], "it was sent again")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
-	for _, text := range []string{"It is marked as paid.", "ada", "o-1", "line 2", "••••\u00a01111"} {
+	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
 		assert.Contains(t, page, text)
 	}
 }
@@ -292,15 +292,21 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Equal(t, 422, control("hold", ""))
 	assert.Equal(t, 422, control("nonsense", "x"))
 	require.Equal(t, 303, control("pause", "the bank is closed"))
-	assert.Contains(t, o.page("/rows"), "the bank is closed (no login)")
+	assert.Contains(t, o.page("/rows"), "Paused by no login: no payouts and no retries are sent. New payments go on. Reason: the bank is closed")
 	first := o.queue("march", "1.00")
 	assert.Empty(t, o.service.started)
 	require.Equal(t, 303, control("hold", "restored a backup"))
 	require.Equal(t, 303, control("resume", ""))
-	assert.Contains(t, o.page("/"), "restored a backup (no login)")
+	assert.Contains(t, o.page("/"), "Payouts are held by no login")
 	o.turn()
 	assert.Empty(t, o.service.started)
-	require.Equal(t, 303, control("end-hold", ""))
+	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
+	assert.Contains(t, o.page("/"), "1 held")
+	payments, _, _ := strings.Cut(o.page("/"), "counts-payout")
+	assert.NotContains(t, payments, "1 held", "a payment is never held")
+	require.Equal(t, 422, control("end-hold", ""))
+	require.Contains(t, o.page("/"), "Payouts are held")
+	require.Equal(t, 303, o.request(http.MethodPost, "/control", url.Values{"do": {"end-hold"}, "sure": {"yes"}}).Code)
 	o.turn()
 	assert.Empty(t, o.service.started, "what is held stays so")
 
@@ -373,4 +379,20 @@ func TestPageWithoutADatabase(t *testing.T) {
 	}
 	body, _ := io.ReadAll(o.request(http.MethodPost, "/control", url.Values{"do": {"resume"}}).Body)
 	assert.Contains(t, string(body), "The database does not answer")
+}
+
+func TestNotificationsWithoutARowAreShown(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	require.NoError(t, o.store.Notified(t.Context(), &paymentsvc.Notification{
+		Event: paymentsvc.EventPaymentStatusChanged, OrderID: "lost-1", UserData: "basket-7",
+		StatusDescription: paymentsvc.StatusSuccess, Amount: paymentsvc.MustParseAmount("10.50"),
+	}))
+	assert.NotContains(t, o.page("/"), "lost-1", "its row may follow")
+	for _, text := range []string{"lost-1", "basket-7"} {
+		assert.Contains(t, o.page("/find?q="+text), "lost-1")
+	}
+	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 301000`)
+	require.NoError(t, err)
+	assert.Contains(t, o.page("/"), "1 notification without a row")
+	assert.Contains(t, o.page("/"), "lost-1")
 }

@@ -19,6 +19,7 @@ type overviewView struct {
 	Counts    []kindCounts
 	Review    []durable.Row
 	More      bool // rows than those need review
+	Unmatched []durable.Notice
 	Files     []fileView
 }
 
@@ -56,6 +57,10 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) {
 		v.Counts = append(v.Counts, of)
 	}
 	if v.Review, v.More, err = p.collect(ctx, durable.Filter{Attention: true}, 10); err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	if v.Unmatched, err = p.store.Unmatched(ctx); err != nil {
 		p.fail(w, r, err)
 		return
 	}

@@ -23,7 +23,7 @@ type views struct {
 
 func newViews(c Config) *views {
 	functions := template.FuncMap{
-		"utc": utc, "label": label, "count": count, "mask": mask,
+		"utc": utc, "count": count, "mask": mask,
 		"rowsOf": func(rows []durable.Row, selectable bool) table { return table{rows, selectable} },
 		"notice": func() string { return c.Notice },
 		"at":     func(path string) string { return c.location(path, nil) },
@@ -94,16 +94,3 @@ func count(n int64, exact bool) string {
 }
 
 func mask(end string) string { return "••••\u00a0" + end }
-
-// label is a state in a person's words.
-func label(state durable.State) string {
-	words := map[durable.State]string{
-		durable.StateCreated: "waiting", durable.StateStarting: "starting", durable.StateUnknown: "unknown",
-		durable.StatePending: "in flight", durable.StateSucceeded: "paid", durable.StateFailed: "failed",
-		durable.StateRejected: "rejected",
-	}
-	if text, ok := words[state]; ok {
-		return text
-	}
-	return string(state)
-}

@@ -56,6 +56,7 @@ type rowsView struct {
 	frame
 	Filter  durable.Filter
 	Fields  url.Values // of the filter
+	File    string     // the name of the filter's file, "" without
 	Note    string
 	Rows    []durable.Row
 	States  []durable.State
@@ -83,6 +84,9 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 	}
 	f.After = r.FormValue("after")
 	rows, more, err := p.collect(r.Context(), f, rowsPerPage)
+	if err == nil {
+		v.File, err = p.fileName(r.Context(), f.Batch)
+	}
 	if err != nil {
 		p.fail(w, r, err)
 		return
@@ -98,6 +102,16 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 	p.views.show(w, http.StatusOK, "rows.html", v)
 }
 
+// fileName returns the name of a batch, "" if there is none.
+func (p *page) fileName(ctx context.Context, id string) (string, error) {
+	for batch, err := range p.store.Batches(ctx) {
+		if err != nil || id != "" && batch.ID == id {
+			return batch.Name, err
+		}
+	}
+	return "", nil
+}
+
 // find shows the rows with a user_data, an order_id or a reference.
 func (p *page) find(w http.ResponseWriter, r *http.Request) {
 	text := strings.TrimSpace(r.FormValue("q"))
@@ -111,6 +125,11 @@ func (p *page) find(w http.ResponseWriter, r *http.Request) {
 			rows = append(rows, row)
 		}
 	}
+	notices, err := p.store.Notices(r.Context(), durable.Row{UserData: text, OrderID: text})
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
 	if len(rows) == 1 {
 		http.Redirect(w, r, p.location("/row/"+url.PathEscape(rows[0].UserData), nil), http.StatusSeeOther)
 		return
@@ -122,14 +141,16 @@ func (p *page) find(w http.ResponseWriter, r *http.Request) {
 	}
 	p.views.show(w, http.StatusOK, "find.html", struct {
 		frame
-		Text string
-		Rows []durable.Row
-	}{head, text, rows})
+		Text    string
+		Rows    []durable.Row
+		Notices []durable.Notice
+	}{head, text, rows, notices})
 }
 
 type rowView struct {
 	frame
 	Row       durable.Row
+	File      string // its name, "" without
 	Note, Bad string // what a form has done, and what was wrong with it
 	Choices   []choice
 	Notices   []durable.Notice
@@ -163,6 +184,9 @@ func (p *page) showRow(w http.ResponseWriter, r *http.Request, status int, note,
 	}
 	if err == nil {
 		v.Decisions, err = p.store.Decisions(ctx, v.Row.UserData)
+	}
+	if err == nil {
+		v.File, err = p.fileName(ctx, v.Row.Batch)
 	}
 	if err != nil {
 		p.fail(w, r, err)

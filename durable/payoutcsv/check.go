@@ -2,6 +2,7 @@ package payoutcsv
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,10 @@ import (
 
 // ErrUnexpected is wrapped by the error of a file whose payouts are not as many, or their sum not as large, as expected.
 var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
+
+// ErrContradiction is wrapped by the error of a file that has one reference with different amounts or destinations:
+// nobody can know which is meant, so nothing is stored.
+var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 
 // keptRejections bounds Report.Rejections.
 const keptRejections = 100
@@ -27,13 +32,15 @@ type Report struct {
 	// Rejected are the other rows, among them Duplicates, whose reference an earlier row has.
 	Rejected   int64
 	Duplicates int64
+	// Contradictions are the Duplicates whose amount or destination is not that of the earlier row.
+	Contradictions int64
 	// Rejections are the first 100 of the rejected rows.
 	Rejections []Row
 }
 
 // Check reads a file to its end and reports what it contains. Nothing is stored and nothing is sent.
 //
-// The error wraps [ErrUnexpected] if the payouts are not those that o expects; the report is then complete. Any other
+// The error wraps [ErrContradiction], or [ErrUnexpected] if the payouts are not those that o expects; the report is then complete. Any other
 // error is one of [Rows], and the report covers the rows before it.
 func Check(file io.Reader, o Options) (Report, error) {
 	c := newCounter(o)
@@ -48,13 +55,22 @@ func Check(file io.Reader, o Options) (Report, error) {
 }
 
 func (o Options) compare(r Report) error {
-	switch {
+	switch rejected := many(r.Rejected, "row is", "rows are") + " rejected"; {
+	case r.Contradictions > 0:
+		return fmt.Errorf("%w: %s", ErrContradiction, many(r.Contradictions, "row contradicts", "rows contradict")+" an earlier one")
 	case o.ExpectRows != 0 && r.Payouts != o.ExpectRows:
-		return fmt.Errorf("%w: %d payouts, want %d; %d rows are rejected", ErrUnexpected, r.Payouts, o.ExpectRows, r.Rejected)
+		return fmt.Errorf("%w: %s, want %d; %s", ErrUnexpected, many(r.Payouts, "payout", "payouts"), o.ExpectRows, rejected)
 	case o.ExpectTotal.IsSet() && !r.Total.Equal(o.ExpectTotal):
-		return fmt.Errorf("%w: a total of %s, want %s; %d rows are rejected", ErrUnexpected, r.Total, o.ExpectTotal, r.Rejected)
+		return fmt.Errorf("%w: a total of %s, want %s; %s", ErrUnexpected, r.Total, o.ExpectTotal, rejected)
 	}
 	return nil
+}
+
+func many(n int64, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 // counter counts rows.
@@ -73,13 +89,20 @@ func (c *counter) add(row Row) {
 		if row.Duplicate {
 			c.r.Duplicates++
 		}
+		if row.Contradicts {
+			c.r.Contradictions++
+		}
 		if len(c.r.Rejections) < keptRejections {
 			c.r.Rejections = append(c.r.Rejections, row)
 		}
 		return
 	}
 	c.r.Payouts++
-	integer, decimals, _ := strings.Cut(row.Amount.String(), ".")
+	c.sum(row.Amount)
+}
+
+func (c *counter) sum(amount paymentsvc.Amount) {
+	integer, decimals, _ := strings.Cut(amount.String(), ".")
 	if n, ok := new(big.Int).SetString(integer+decimals+strings.Repeat("0", c.scale-len(decimals)), 10); ok {
 		c.units.Add(c.units, n)
 	}
@@ -100,17 +123,29 @@ func (c *counter) report() Report {
 	return c.r
 }
 
-// duplicates has the line of every reference by its hash. A false match is practically impossible: it would be a
+// duplicates has the first row of every reference by its hash. A false match is practically impossible: it would be a
 // collision of 128 bits.
-type duplicates map[[16]byte]uint32
+type duplicates map[[16]byte]first
 
-// add returns the earlier line of a reference, if there is one.
-func (d duplicates) add(reference string, line int64) (first int64, duplicate bool) {
+// first is where a reference was first, and a hash of what is paid there, 0 if that row was rejected.
+type first struct{ line, values uint32 }
+
+// add returns the earlier row of a reference, if there is one, and the key for setting its values.
+func (d duplicates) add(reference string, line int64) (earlier first, duplicate bool, key [16]byte) {
 	sum := sha256.Sum256([]byte(reference))
-	key := [16]byte(sum[:16])
-	if earlier, ok := d[key]; ok {
-		return int64(earlier), true
+	key = [16]byte(sum[:16])
+	if earlier, duplicate = d[key]; !duplicate {
+		d[key] = first{line: uint32(min(line, 1<<32-1))} //nolint:gosec // bounded
 	}
-	d[key] = uint32(min(line, 1<<32-1)) //nolint:gosec // bounded
-	return 0, false
+	return earlier, duplicate, key
+}
+
+// valuesOf hashes what is paid. Equal amounts such as 1.5 and 1.50 have one hash.
+func valuesOf(row Row) uint32 {
+	amount := row.Amount.String()
+	if strings.Contains(amount, ".") {
+		amount = strings.TrimRight(strings.TrimRight(amount, "0"), ".")
+	}
+	sum := sha256.Sum256([]byte(amount + "\x00" + row.Destination))
+	return max(1, binary.BigEndian.Uint32(sum[:4]))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestCheckCounts(t *testing.T) {
-	report, err := Check(strings.NewReader(header+"a,10.5,x\nb,0.75,x\na,1,x\nc,nothing,x\nd,3,x\n"), Options{})
+	report, err := Check(strings.NewReader(header+"a,10.5,x\nb,0.75,x\na,10.50,x\nc,nothing,x\nd,3,x\n"), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "14.25", report.Total.String())
 	assert.EqualValues(t, 5, report.Rows)
@@ -46,8 +46,8 @@ func TestCheckComparesWithWhatIsExpected(t *testing.T) {
 		{"a,1,x\nb,2.5,x\n", "", 2, ""},
 		{"a,1,x\nb,2.5,x\n", "3.50", 3, "2 payouts, want 3; 0 rows are rejected"},
 		{"a,1,x\nb,2.5,x\n", "3.49", 2, "a total of 3.50, want 3.49; 0 rows are rejected"},
-		{"a,1,x\nb,2.5,\n", "3.5", 2, "1 payouts, want 2; 1 rows are rejected"},
-		{"a,1,x\nb,10", "1001", 2, "1 payouts, want 2; 1 rows are rejected"},
+		{"a,1,x\nb,2.5,\n", "3.5", 2, "1 payout, want 2; 1 row is rejected"},
+		{"a,1,x\nb,10", "1001", 2, "1 payout, want 2; 1 row is rejected"},
 		{"a,1,x\nb,1000,x", "1001", 2, ""},
 	} {
 		o := Options{ExpectRows: c.rows}
@@ -67,6 +67,21 @@ func TestCheckComparesWithWhatIsExpected(t *testing.T) {
 	report, err := Check(strings.NewReader(header+"a,"+largest+",x\nb,1,x\n"), Options{ExpectTotal: amount(largest)})
 	require.ErrorIs(t, err, ErrUnexpected)
 	assert.False(t, report.Total.IsSet())
+}
+
+func TestCheckStopsAtAContradiction(t *testing.T) {
+	for content, n := range map[string]int64{
+		"a,1,x\na,2,x\n": 1, "a,1,x\na,1,y\nb,1,x\nb,3,x\n": 2, "a,1,x\na,1.00,x\n": 0, "a,none,x\na,2,x\n": 0,
+	} {
+		report, err := Check(strings.NewReader(header+content), Options{})
+		assert.Equal(t, n, report.Contradictions, content)
+		if assert.NotEmpty(t, report.Rejections); n == 0 {
+			assert.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, ErrContradiction)
+		assert.Equal(t, "line 3: lines 2 and 3 have one reference with different values", report.Rejections[0].String())
+	}
 }
 
 // FuzzCheck: whatever a file contains, no error and no rejection repeats a destination, the counts agree, and each payout

@@ -31,11 +31,11 @@ func ExampleImport() {
 	var store *durable.Store // of durable.Open
 	file := strings.NewReader("reference,amount,destination\nsalary-1,2500.00,+12025550100\n")
 	fmt.Println(importFile(context.Background(), nil, store, file))
-	// Output: payoutcsv: not the expected payouts: 1 payouts, want 500; 0 rows are rejected
+	// Output: payoutcsv: not the expected payouts: 1 payout, want 500; 0 rows are rejected
 }
 
 func ExampleCheck() {
-	file := strings.NewReader("reference;amount;destination\nsalary-1;10,50;+12025550100\nsalary-1;1;+12025550101\n")
+	file := strings.NewReader("reference;amount;destination\nsalary-1;10,50;+12025550100\nsalary-1;10,5;+12025550100\n")
 	report, err := payoutcsv.Check(file, payoutcsv.Options{DecimalComma: true})
 	fmt.Println(report.Payouts, report.Total, report.Rejections, err)
 	// Output: 1 10.50 [line 3: duplicate reference, already in line 2] <nil>

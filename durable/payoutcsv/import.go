@@ -12,6 +12,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
@@ -48,6 +49,10 @@ type Result struct {
 	Report Report
 	// New payouts were stored, and Known ones are in the database from before, with the same amount and destination.
 	New, Known int64
+	// NewTotal is the sum of the New ones.
+	NewTotal paymentsvc.Amount
+	// Before reports whether the same file was imported in full before.
+	Before bool
 	// Conflicts are references that belong to a payout with another amount or destination, which stays as it is.
 	// ConflictRows are the first 100 of them.
 	Conflicts    int64
@@ -65,7 +70,8 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // Errors are those of [Check], or wrap [ErrDatabase] or [ErrFileChanged]; the Result covers what was stored before. After
 // ErrFileChanged, payouts of both contents may be stored.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
-	i := importer{ImportConfig: c, hash: sha256.New()}
+	i := importer{ImportConfig: c, hash: sha256.New(), added: newCounter(c.Options)}
+	i.result.NewTotal = i.added.report().Total
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return i.result, fmt.Errorf("payoutcsv: %w", err)
 	}
@@ -81,6 +87,7 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 	if err := i.open(ctx); err != nil {
 		return i.result, err
 	}
+	i.result.Before = i.batch.Complete
 	i.hash.Reset()
 	if err := i.rows(ctx, io.TeeReader(file, i.hash)); err != nil {
 		return i.result, err
@@ -98,6 +105,7 @@ type importer struct {
 	batch   durable.Batch
 	line    int64 // of the last row read
 	payouts []durable.NewPayout
+	added   *counter
 	result  Result
 }
 
@@ -192,11 +200,12 @@ func (i *importer) count(queued []durable.Queued) {
 			}
 		case q.New:
 			i.result.New++
+			i.added.sum(i.payouts[n].Amount)
 		default:
 			i.result.Known++
 		}
 	}
-	i.payouts = i.payouts[:0]
+	i.payouts, i.result.NewTotal = i.payouts[:0], i.added.report().Total
 	if i.Progress != nil {
 		i.Progress(i.result)
 	}

@@ -105,6 +105,8 @@ func TestImportStoresEachPayoutOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, again.New)
 		assert.EqualValues(t, n, again.Known)
+		assert.True(t, again.Before && !first.Before)
+		assert.Equal(t, "3125.00 0", first.NewTotal.String()+" "+again.NewTotal.String())
 		rows := stored(t, c)
 		assert.Len(t, rows, n)
 		for _, row := range rows[:10] {
@@ -208,11 +210,18 @@ func TestWriteResultsNamesPayoutsByReference(t *testing.T) {
 		result, err := Import(t.Context(), c, strings.NewReader(header+"\"salary, 2\",2.50,"+card+"\n"))
 		require.NoError(t, err)
 		var out strings.Builder
+		id := stored(t, c)[0].UserData
 		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{}))
-		assert.Contains(t, out.String(), "salary-1,2,1.50,created,,,\n")
+		assert.Contains(t, out.String(), "salary-1,2,1.50,created,,,")
 		out.Reset()
 		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
-		assert.Equal(t, "reference,line,amount,state,order_id,error_code,review\n\"salary, 2\",2,2.50,created,,,\n", out.String())
+		assert.Equal(t, "reference,line,amount,state,order_id,error_code,review,user_data,held\n\"salary, 2\",2,2.50,created,,,,"+id+",\n", out.String())
+		out.Reset()
+		other := header + "unknown,1,x\n\"salary, 2\",2.50," + card + "\nsalary-1,9," + card + "\nx,none,y\n"
+		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(other), Options{}))
+		for _, want := range []string{"\nunknown,2,1,not imported,", "\n\"salary, 2\",3,2.50,created,", "\nsalary-1,4,9,conflict,", "\n,5,,rejected row,,,amount"} {
+			assert.Contains(t, out.String(), want)
+		}
 		assert.NotContains(t, out.String(), card)
 	})
 	assert.Equal(t, "'=1+1", plain("=1+1"))

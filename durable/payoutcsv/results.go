@@ -3,6 +3,7 @@ package payoutcsv
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,29 +13,99 @@ import (
 )
 
 // WriteResults writes what became of the payouts that f selects, as CSV with one row per payout, the newest first: its
-// reference, by which to match it, its line, amount, state, order_id, the service's error code, and why it needs review.
-// Destinations are not written. For the payouts of a file, set f.Batch to [Result].Batch.
+// reference, by which to match it, its line, amount, state, order_id, the service's error code, why it needs review, user_data, and whether it is held.
+// Destinations are not written. [WriteFileResults] does it for a file.
 //
 // A text that a spreadsheet would take for a formula gets an apostrophe before it, but for the reference.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)
-	err := out.Write([]string{columnReference, "line", columnAmount, "state", "order_id", "error_code", "review"})
-	if err != nil {
+	if err := out.Write(resultColumns()); err != nil {
 		return fmt.Errorf("payoutcsv: %w", err)
 	}
 	for row, err := range store.Rows(ctx, f) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
-		record := []string{
-			row.Reference, strconv.FormatInt(row.Line, 10), row.Amount.String(), string(row.State),
-			plain(row.OrderID), plain(row.Refusal), plain(row.Attention),
-		}
-		if err := out.Write(record); err != nil {
+		if err := out.Write(record(row)); err != nil {
 			return fmt.Errorf("payoutcsv: %w", err)
 		}
 	}
+	return flush(out)
+}
+
+// WriteFileResults writes what WriteResults does for each row of a file, in the order of its lines, whichever file its
+// reference came in with first. The state of a row that is not in the database is "rejected row", "not imported", or
+// "conflict" if its reference belongs to a payout with another amount or destination; "review" then says why.
+//
+// Errors are those of [Rows], or wrap [ErrDatabase].
+func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, file io.Reader, o Options) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(resultColumns()) // Error reports it
+	var part []Row
+	for row, err := range Rows(file, o) {
+		if err != nil {
+			return err
+		}
+		if part = append(part, row); len(part) < batchRows {
+			continue
+		}
+		if err := writePart(ctx, out, store, part); err != nil {
+			return err
+		}
+		part = part[:0]
+	}
+	if err := writePart(ctx, out, store, part); err != nil {
+		return err
+	}
+	return flush(out)
+}
+
+func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part []Row) error {
+	payouts := make([]durable.NewPayout, 0, len(part))
+	for _, row := range part {
+		payouts = append(payouts, durable.NewPayout{Reference: row.Reference, Amount: row.Amount, Destination: row.Destination})
+	}
+	stored, err := store.Compare(ctx, payouts...)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDatabase, err)
+	}
+	for n, row := range part {
+		was := stored[n].Row
+		was.Line = row.Line
+		line := record(was)
+		switch {
+		case row.Rejected != "":
+			line = []string{"", line[1], "", "rejected row", "", "", row.Rejected, "", ""}
+		case errors.Is(stored[n].Err, durable.ErrNotFound):
+			line = []string{row.Reference, line[1], row.Amount.String(), "not imported", "", "", "", "", ""}
+		case stored[n].Err != nil:
+			line = []string{
+				row.Reference, line[1], row.Amount.String(), "conflict", "", "",
+				"the reference belongs to a payout with another amount or destination", line[7], "",
+			}
+		}
+		_ = out.Write(line) // Error reports it
+	}
+	return nil
+}
+
+func resultColumns() []string {
+	return []string{columnReference, "line", columnAmount, "state", "order_id", "error_code", "review", "user_data", "held"}
+}
+
+func record(row durable.Row) []string {
+	held := ""
+	if row.Held {
+		held = "held"
+	}
+	return []string{
+		row.Reference, strconv.FormatInt(row.Line, 10), row.Amount.String(), string(row.State),
+		plain(row.OrderID), plain(row.Refusal), plain(row.Attention), row.UserData, held,
+	}
+}
+
+func flush(out *csv.Writer) error {
 	if out.Flush(); out.Error() != nil {
 		return fmt.Errorf("payoutcsv: %w", out.Error())
 	}

@@ -65,6 +65,8 @@ type Row struct {
 	Rejected string
 	// Duplicate reports whether it is rejected because an earlier row has its reference.
 	Duplicate bool
+	// Contradicts reports whether that row has another amount or destination, see [ErrContradiction].
+	Contradicts bool
 }
 
 // Format writes the line and the reason of a rejection, whatever the verb.
@@ -84,7 +86,7 @@ func (r Row) LogValue() slog.Value { return slog.StringValue(r.String()) }
 // MarshalJSON always returns [paymentsvc.ErrSensitive]: loggers use encoding/json.
 func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive }
 
-// Rows reads a file row by row. It keeps nothing of a row but a hash of its reference, some 40 bytes, to find duplicates.
+// Rows reads a file row by row. It keeps nothing of a row but a hash of its reference, some 50 bytes, to find duplicates.
 // Empty rows are skipped.
 //
 // An error ends it: of file, of a first line that does not name the columns, or of a row that does not end. It contains
@@ -119,7 +121,8 @@ const (
 
 var (
 	// columnName is what an error about the header may repeat.
-	columnName = regexp.MustCompile(`^[a-z][a-z _-]{0,39}$`)
+	columnName   = regexp.MustCompile(`^[a-z][a-z _-]{0,39}$`)
+	decimalComma = regexp.MustCompile(`^[0-9]+,[0-9]{1,2}$`)
 	// exponentForm has a sign or a fraction, so that a reference such as 4e12 is not one.
 	exponentForm = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+[eE][+-]?|[eE][+-])[0-9]+$`)
 )
@@ -296,7 +299,7 @@ func (r *reader) check(line int64, record []string) Row {
 	if reason := checkText(row.Reference); reason != "" {
 		return r.rejected(line, "reference: "+reason)
 	}
-	first, duplicate := r.seen.add(row.Reference, line)
+	earlier, duplicate, key := r.seen.add(row.Reference, line)
 	if reason := checkText(row.Destination); reason != "" {
 		return r.rejected(line, "destination: "+reason)
 	}
@@ -306,13 +309,17 @@ func (r *reader) check(line int64, record []string) Row {
 	}
 	if !r.lines.ended && (r.ExpectRows == 0 || !r.ExpectTotal.IsSet()) {
 		return r.rejected(line, "the file ends in this row without a line end and may be cut off: "+
-			"expect a number of rows and a total, or end the line")
+			"end the line, or set ExpectRows and ExpectTotal (-expect-rows, -expect-total)")
 	}
 	if duplicate {
-		again := r.rejected(line, fmt.Sprintf("duplicate reference, already in line %d", first))
-		again.Duplicate = true
+		again := r.rejected(line, fmt.Sprintf("duplicate reference, already in line %d", earlier.line))
+		if again.Duplicate = true; earlier.values != 0 && earlier.values != valuesOf(row) {
+			again.Contradicts = true
+			again.Rejected = fmt.Sprintf("lines %d and %d have one reference with different values", earlier.line, line)
+		}
 		return again
 	}
+	r.seen[key] = first{r.seen[key].line, valuesOf(row)}
 	return row
 }
 
@@ -335,6 +342,8 @@ func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 	}
 	amount, err := paymentsvc.ParseAmount(text)
 	switch {
+	case err != nil && !r.DecimalComma && decimalComma.MatchString(text):
+		return paymentsvc.Amount{}, "a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one"
 	case err != nil:
 		return paymentsvc.Amount{}, "not a number such as " + example
 	case strings.ContainsAny(text, "eE"):

@@ -112,7 +112,7 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 		"a,1,":                            "destination: empty",
 		"a,0.00,x":                        "amount: not above 0",
 		"a,-1,x":                          "amount: not above 0",
-		`a,"1,5",x`:                       number,
+		`a,"1,5",x`:                       `amount: a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one`,
 		"a,1 EUR,x":                       number,
 		"a,10.500,x":                      "amount: 3 decimals, want at most 2",
 		"a,1, x":                          "destination: white space around it",

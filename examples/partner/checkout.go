@@ -80,6 +80,7 @@ type view struct {
 	Types      []paymentsvc.PaymentType // of the form
 	Basket     string
 	Row        *durable.Row // of an order
+	Order      string       // the address of an order to go to instead
 	Pay        string       // where the buyer pays, "" where that must not be
 	Refresh    int          // in seconds, 0 for never
 	Demo       bool
@@ -116,10 +117,15 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	by := paymentsvc.PaymentType(r.PostFormValue("type"))
 	basket, invalid := uuid.Parse(r.PostFormValue("basket"))
 	if invalid != nil {
-		basket = uuid.New()
+		s.show(w, http.StatusUnprocessableEntity, s.form("This form has no valid basket. Here is a new one.", uuid.New()))
+		return
 	}
-	if err != nil || invalid != nil || amount.Sign() <= 0 || !by.Known() {
+	if err != nil || amount.Sign() <= 0 || !by.Known() {
 		s.show(w, http.StatusUnprocessableEntity, s.form("Enter an amount above 0, such as 10.50.", basket))
+		return
+	}
+	if _, decimals, _ := strings.Cut(amount.String(), "."); len(decimals) > 2 {
+		s.show(w, http.StatusUnprocessableEntity, s.form("Enter an amount with at most two decimals, such as 10.50.", basket))
 		return
 	}
 	if wait := s.limit.take(clientOf(r), time.Now()); wait > 0 {
@@ -132,7 +138,7 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	row, err := s.store.Pay(ctx, durable.NewPayment{Key: basket.String(), Type: by, Amount: amount})
 	switch {
 	case errors.Is(err, durable.ErrConflict):
-		s.show(w, http.StatusConflict, s.form("This basket is being paid already, with another amount.", uuid.New()))
+		s.conflict(w, r, basket)
 	case err != nil:
 		s.log.Error("an order cannot be made", "err", err)
 		s.show(w, http.StatusServiceUnavailable,
@@ -141,6 +147,17 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/orders/"+row.UserData)
 		w.WriteHeader(http.StatusSeeOther)
 	}
+}
+
+// conflict leads to the order of a basket that is being paid with another amount or type.
+func (s *shop) conflict(w http.ResponseWriter, r *http.Request, basket uuid.UUID) {
+	v := view{Title: "Checkout", Say: "This basket is being paid already, with another amount or way to pay."}
+	for row, err := range s.store.Find(r.Context(), basket.String()) {
+		if err == nil && row.Kind == durable.KindPayment && row.Reference == basket.String() {
+			v.Order = "/orders/" + row.UserData
+		}
+	}
+	s.show(w, http.StatusConflict, v)
 }
 
 // order shows an order. Its address has the user_data, which nobody can guess.

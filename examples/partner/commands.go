@@ -1,10 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/csv"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,9 @@ func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (in
 	}
 	defer func() { _ = file.Close() }()
 	report, err := payoutcsv.Check(file, set.File)
-	printRejections(stderr, set.Args[0], report.Rejections, report.Rejected)
+	if listed := listRejections(stderr, file, set.File); listed != nil && err == nil {
+		err = listed
+	}
 	_, _ = fmt.Fprintf(stdout, "rows       %d\npayouts    %d\nrejected   %d\nduplicates %d\ntotal      %s\n",
 		report.Rows, report.Payouts, report.Rejected, report.Duplicates, report.Total)
 	if err != nil {
@@ -46,6 +47,7 @@ func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (in
 	if !enough {
 		_, _ = fmt.Fprintln(stdout, "The balance does not cover the total.")
 	}
+	_, _ = fmt.Fprintln(stdout, "The database was not read: some payouts may be known, and are not paid again.")
 	if report.Rejected > 0 || !enough {
 		return exitReview, nil
 	}
@@ -62,13 +64,37 @@ func askBalance(ctx context.Context, set *settings, stderr io.Writer) (*payments
 	return p.client.GetBalance(ctx)
 }
 
+// listRejections reads the file again and prints all of its rejected rows.
+func listRejections(out io.Writer, file io.ReadSeeker, o payoutcsv.Options) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	for row, err := range payoutcsv.Rows(file, o) {
+		if err != nil {
+			return nil // which Check has returned
+		}
+		if row.Rejected != "" {
+			_, _ = fmt.Fprintln(out, row)
+		}
+	}
+	return nil
+}
+
+// many writes a number of things.
+func many(n int64, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
 func printRejections(out io.Writer, file string, rows []payoutcsv.Row, all int64) {
 	const most = 20
 	for _, row := range rows[:min(len(rows), most)] {
 		_, _ = fmt.Fprintf(out, "%s: %s\n", filepath.Base(file), row)
 	}
 	if more := all - most; more > 0 {
-		_, _ = fmt.Fprintf(out, "and %d more rejected rows\n", more)
+		_, _ = fmt.Fprintf(out, "and %s: check lists all\n", many(more, "more row", "more rows"))
 	}
 }
 
@@ -106,7 +132,7 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 	config.Progress = func(r payoutcsv.Result) {
 		if time.Since(last) >= lineInterval {
 			last = time.Now()
-			_, _ = fmt.Fprintf(stderr, "%s: %d of %d payouts imported\n", name, r.Done(), r.Report.Payouts)
+			_, _ = fmt.Fprintf(stderr, "%s: %d of %s imported\n", name, r.Done(), many(r.Report.Payouts, "payout", "payouts"))
 		}
 	}
 	result, err := payoutcsv.Import(ctx, config, file)
@@ -120,8 +146,12 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 	if err != nil {
 		return exitError, err
 	}
-	_, _ = fmt.Fprintf(stdout, "%s: %d rows: %d new payouts, %d known, %d rejected, %d conflicts, total %s\n", name,
-		result.Report.Rows, result.New, result.Known, result.Report.Rejected, result.Conflicts, result.Report.Total)
+	if result.Before && result.New == 0 {
+		_, _ = fmt.Fprintf(stdout, "%s: this file was read before: nothing new is sent\n", name)
+	}
+	_, _ = fmt.Fprintf(stdout, "%s: %s: %s with a total of %s, %d known, %d rejected, %s\n", name,
+		many(result.Report.Rows, "row", "rows"), many(result.New, "new payout", "new payouts"), result.NewTotal, result.Known,
+		result.Report.Rejected, many(result.Conflicts, "conflict", "conflicts"))
 	counts, err := p.wait(ctx, result.Batch, name, stderr)
 	if err != nil {
 		return exitError, err
@@ -131,13 +161,30 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 			_, _ = fmt.Fprintf(stdout, "%8d %s\n", n, state)
 		}
 	}
-	review := counts.Attention + counts.Held + counts.States[durable.StateCreated] +
-		counts.States[durable.StateRejected] + counts.States[durable.StateFailed]
-	if review+result.Report.Rejected+result.Conflicts > 0 {
-		_, _ = fmt.Fprintln(stdout, "Something needs review: see the operators' page.")
-		return exitReview, nil
+	if counts.Held > 0 {
+		status, err := p.store.Status(ctx)
+		if err != nil {
+			return exitError, err
+		}
+		_, _ = fmt.Fprintf(stdout, "%s held until a person releases them on the operators' page: %s\n",
+			many(counts.Held, "payout is", "payouts are"), cmp.Or(status.HoldReason, "an earlier hold"))
 	}
-	return exitDone, nil
+	return review(stdout, counts, result), nil
+}
+
+// review prints what a person has to do, and returns the exit status.
+func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
+	code := exitDone
+	if n := result.Report.Rejected + result.Conflicts; n > 0 {
+		_, _ = fmt.Fprintf(out, "%s rejected: correct and send again what was to be paid.\n", many(n, "row of the file is", "rows of the file are"))
+		code = exitReview
+	}
+	if counts.Attention+counts.Held+counts.States[durable.StateCreated]+
+		counts.States[durable.StateRejected]+counts.States[durable.StateFailed] > 0 {
+		_, _ = fmt.Fprintln(out, "Some payouts need review: see the operators' page.")
+		code = exitReview
+	}
+	return code
 }
 
 // wait returns when every payout of the batch was sent, or cannot be sent before a person acts.
@@ -169,7 +216,7 @@ func (p *program) wait(ctx context.Context, batch, name string, out io.Writer) (
 			}
 			return counts, nil
 		case print:
-			_, _ = fmt.Fprintf(out, "%s: %d payouts wait%s\n", name, waiting+starting, reasonOf(status))
+			_, _ = fmt.Fprintf(out, "%s: %s%s\n", name, many(waiting+starting, "payout waits", "payouts wait"), reasonOf(status))
 		}
 	}
 }
@@ -190,25 +237,25 @@ func pause(ctx context.Context, d time.Duration) {
 
 // writeResults writes what became of the payouts of a file, or of all.
 func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	var filter durable.Filter
+	var file *os.File
 	if len(set.Args) > 0 {
-		file, err := os.Open(set.Args[0])
-		if err != nil {
+		var err error
+		if file, err = os.Open(set.Args[0]); err != nil {
 			return exitError, err
 		}
 		defer func() { _ = file.Close() }()
-		content := sha256.New()
-		if _, err := io.Copy(content, file); err != nil {
-			return exitError, err
-		}
-		filter.Batch = hex.EncodeToString(content.Sum(nil))
 	}
 	p, err := open(ctx, set, stderr)
 	if err != nil {
 		return exitError, err
 	}
 	defer p.Close()
-	if err := payoutcsv.WriteResults(ctx, stdout, p.store, filter); err != nil {
+	if file != nil {
+		err = payoutcsv.WriteFileResults(ctx, stdout, p.store, file, set.File)
+	} else {
+		err = payoutcsv.WriteResults(ctx, stdout, p.store, durable.Filter{})
+	}
+	if err != nil {
 		return exitError, err
 	}
 	return exitDone, nil

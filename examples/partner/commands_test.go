@@ -49,7 +49,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 			{"an answer is lost", lost, "", nil, exitReview, 20, "1 unknown"},
 			{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
 			{"a last row cut off", none, "x,1,4111", nil, exitReview, 20, "may be cut off"},
-			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected"},
+			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rows of the file"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				database := filepath.Join(t.TempDir(), "partner.db")
@@ -60,11 +60,12 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 				c.faults(service)
 				args := append(serviceFlags(t, service.URL, database), c.flags...)
 				args = append(args, "payouts", fileWith(t, example(t, 20)+c.more))
-				for range 2 { // the same file again changes nothing
+				for again := range 2 { // the same file again changes nothing
 					code, out := command(t, args...)
 					require.Equal(t, c.code, code, out)
 					require.Contains(t, out, c.text)
 					require.Len(t, service.Orders(), c.started)
+					assert.Equal(t, again == 1 && c.code != exitError, strings.Contains(out, "was read before"))
 				}
 			})
 		}
@@ -93,7 +94,9 @@ func TestCheckSendsNothing(t *testing.T) {
 		text    string
 	}{
 		{example(t, 20), nil, exitDone, "rows       20\npayouts    20\nrejected   0\nduplicates 0\ntotal      4058.70\nbalance    500000.00 XTS\n"},
-		{example(t, 20) + "salary-000001,1,x\n", nil, exitReview, "duplicates 1"},
+		{example(t, 20) + "salary-000001,1,x\n", nil, exitError, "one reference with different values"},
+		{example(t, 1) + strings.Repeat("x,none,y\n", 30), nil, exitReview, "line 32: amount"},
+		{example(t, 1), nil, exitDone, "The database was not read"},
 		{example(t, 20), []string{"-expect-total", "1"}, exitError, "a total of 4058.70, want 1"},
 		{"reference,amount,destination\na,500000.01,x\n", nil, exitReview, "does not cover"},
 		{"reference;amount;destination;note\na;1,50;x;y\n", []string{"-decimal-comma", "-ignore-columns", "note"}, exitDone, "total      1.50"},
@@ -117,7 +120,7 @@ func TestResultsAreOfAFileOrOfAll(t *testing.T) {
 		code, out := command(t, append(flags, "payouts", file)...)
 		require.Equal(t, exitDone, code, out)
 	}
-	for file, want := range map[string][]string{first: {"salary-000001", "salary-000002"}, second: {"bonus-1"}, "": {"salary-000001", "salary-000002", "bonus-1"}} {
+	for file, want := range map[string][]string{first: {"salary-000001", "salary-000002"}, second: {"bonus-1"}, fileWith(t, "reference,amount,destination\nbonus-1,5,x\nnew,1,x\n"): {"bonus-1", "new,3,1,not imported"}, "": {"salary-000001", "salary-000002", "bonus-1"}} {
 		args := append(slices.Clone(flags), "results")
 		if file != "" {
 			args = append(args, file)
@@ -139,6 +142,7 @@ func TestHoldKeepsPayoutsBack(t *testing.T) {
 	code, out = command(t, append(flags, "payouts", fileWith(t, example(t, 3)))...)
 	assert.Equal(t, exitReview, code, out)
 	assert.Contains(t, out, "3 created")
+	assert.Contains(t, out, "3 payouts are held until a person releases them on the operators' page: restored a backup")
 	assert.Empty(t, service.Orders())
 }
 

@@ -88,12 +88,23 @@ func (p *program) openDatabase() (err error) {
 	case strings.ContainsAny(address, "=") || strings.Contains(address, "://"):
 		return errors.New("-database is neither postgres://... nor the path of a file")
 	default:
-		p.db, p.read, err = openSQLite(address)
+		if p.db, p.read, err = openSQLite(address); err == nil {
+			p.warnReadable(address)
+		}
 	}
 	if err == nil {
 		p.ends = append(p.ends, func() { _, _ = p.read.Close(), p.db.Close() })
 	}
 	return err
+}
+
+// warnReadable warns of a SQLite file that others can read: the destinations of payouts are in it in full.
+func (p *program) warnReadable(file string) {
+	for _, name := range []string{file, file + "-wal", file + "-shm"} {
+		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
+			p.log.Warn("others can read the database: chmod 600", "file", filepath.Base(name), "mode", info.Mode().Perm().String())
+		}
+	}
 }
 
 func openPostgres(address string) (*sql.DB, error) {
@@ -141,6 +152,9 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		Slots: p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
 		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log, AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
+	if errors.Is(err, durable.ErrUnsafeDatabase) && strings.Contains(err.Error(), "Config.Project") {
+		return errors.New("-database belongs to another -service, -partner or -project, or to a fake: name another database")
+	}
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,7 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		code, _, text := s.checkout(t, basket, "11")
 		assert.Equal(t, 409, code)
 		assert.Contains(t, text, "being paid already")
+		assert.Contains(t, text, "To this order")
 		require.Len(t, service.Orders(), 1)
 		paid := service.Orders()[0]
 		failed, _ := s.buy(t)
@@ -157,12 +158,16 @@ func TestServeLimitsCheckouts(t *testing.T) {
 	code, _, text := s.checkout(t, uuid.NewString(), "1")
 	assert.Equal(t, 429, code)
 	assert.Contains(t, text, "Wait a minute")
-	for amount, want := range map[string]int{"0": 422, "1,5": 422, "": 422} {
-		code, _, _ := s.checkout(t, uuid.NewString(), amount)
-		assert.Equal(t, want, code, amount)
+	for amount, want := range map[string]string{
+		"0": "above 0", "1,5": "above 0", "": "above 0", "10.505": "at most two decimals",
+	} {
+		code, _, text := s.checkout(t, uuid.NewString(), amount)
+		assert.Equal(t, 422, code, amount)
+		assert.Contains(t, text, want, amount)
 	}
-	code, _, _ = s.checkout(t, "no basket", "1")
+	code, _, text = s.checkout(t, "no basket", "1")
 	assert.Equal(t, 422, code)
+	assert.Contains(t, text, "no valid basket")
 	assert.Contains(t, read(t, s.Public+"/orders/"+uuid.NewString()), "nothing at this address")
 }
 
@@ -217,8 +222,12 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	for _, args := range [][]string{{"-database", database}, {"-database", database, "payouts", file}, append(flags, "-project", "2003")} {
 		code, out := command(t, args...)
 		assert.NotEqual(t, exitDone, code, out)
+		assert.Contains(t, out, "-database belongs to another -service")
 	}
 	assert.Len(t, service.Orders(), started)
+	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // what it warns of
+	_, out := command(t, append(flags, "results")...)
+	assert.Contains(t, out, "others can read the database")
 
 	t.Chdir(t.TempDir())
 	for _, database := range []string{"host=db password=hunter2", "mysql://me:hunter2@db/partner", "postgres://me:hunter2@db:x/"} {

@@ -99,14 +99,13 @@ func (t *telemetry) Hooks() durable.Hooks {
 		Round: func(ctx context.Context, r durable.Round) {
 			t.recorded.Add(ctx, 1, metric.WithAttributes(attribute.Bool("failed", r.Err != nil)))
 		},
-		Pause: func(_ context.Context, reason string) { t.log.Error("paused: this needs a person", "reason", reason) },
 	}
 }
 
 // Watch adds gauges of what is in the database: rows by state, those that need review, and whether sending is paused.
 // A count that fails leaves its gauge out, which an alert can tell from 0.
 func (t *telemetry) Watch(store *durable.Store) error {
-	errs := make([]error, 4)
+	errs := make([]error, 5)
 	gauge := func(i int, name, description string) (g metric.Int64ObservableGauge) {
 		g, errs[i] = t.meter.Int64ObservableGauge(name, metric.WithDescription(description))
 		return g
@@ -114,7 +113,8 @@ func (t *telemetry) Watch(store *durable.Store) error {
 	rows := gauge(0, "partner.rows", "Rows by kind and state, counted up to 10000.")
 	review := gauge(1, "partner.review", "Rows that need review, and payouts that are held.")
 	paused := gauge(2, "partner.paused", "1 while nothing is sent.")
-	_, errs[3] = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+	unmatched := gauge(3, "partner.unmatched", "Final notifications of the last 30 days without a row, counted up to 10000.")
+	_, errs[4] = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		for _, kind := range []durable.Kind{durable.KindPayment, durable.KindPayout} {
@@ -127,6 +127,7 @@ func (t *telemetry) Watch(store *durable.Store) error {
 			for _, state := range durable.States() {
 				o.ObserveInt64(rows, counts.States[state], metric.WithAttributes(of, attribute.String("state", string(state))))
 			}
+			o.ObserveInt64(unmatched, counts.Unmatched, metric.WithAttributes(of))
 			o.ObserveInt64(review, counts.Attention+counts.Held, metric.WithAttributes(of))
 		}
 		status, err := store.Status(ctx)
@@ -134,7 +135,7 @@ func (t *telemetry) Watch(store *durable.Store) error {
 			o.ObserveInt64(paused, int64(slices.Index([]bool{false, true}, status.Paused)))
 		}
 		return nil
-	}, rows, review, paused)
+	}, rows, review, paused, unmatched)
 	return errors.Join(errs...)
 }
 

@@ -166,7 +166,7 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	require.Contains(t, b.text("main"), "•••• 1111")
 	b.do(chromedp.SendKeys(chromedp.CSS("#order-paid"), p.orderID(t, userData)), chromedp.Click(chromedp.CSS("#sure-paid")))
 	require.EqualValues(t, 200, b.press("#choice-paid button"))
-	require.Equal(t, "It is marked as paid.", b.text("[role=status]"))
+	require.Equal(t, "It is marked as succeeded.", b.text("[role=status]"))
 	p.service.AssertStarted(t, userData, 1)
 
 	// It never arrived: it is sent again, but not before somebody has said that they are sure.
@@ -181,7 +181,7 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 
 	p.settle(t, paymentsvc.StatusSuccess, nil)
 	b.do(chromedp.Navigate(page))
-	require.Contains(t, b.text(".facts"), "State paid")
+	require.Contains(t, b.text(".facts"), "State succeeded")
 	p.service.AssertStarted(t, userData, 1)
 	b.do(chromedp.Navigate(p.admin + "/"))
 	require.Contains(t, b.text("section[aria-labelledby=review]"), "Nothing.")
@@ -199,7 +199,7 @@ func testBulk(t *testing.T, p *partner, b *tab) {
 	b.requireUsable("the preview")
 	b.do(chromedp.Click(chromedp.CSS("#sure")))
 	require.EqualValues(t, 200, b.press("#confirm button"))
-	require.Equal(t, "It is marked as paid. Rows: 2.", b.text("[role=status]"))
+	require.Equal(t, "It is marked as succeeded. Rows: 2.", b.text("[role=status]"))
 }
 
 // orderID is what the service would answer a person.

@@ -43,29 +43,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestErrorTextsAreTheSDKs makes every text block of the pages, and finds every text that it makes in one.
+// TestErrorTextsAreTheSDKs makes every text block of the pages, and finds every text that it makes in one, unwrapped, as
+// people search for it.
 func TestErrorTextsAreTheSDKs(t *testing.T) {
-	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	var said []string
 	for _, err := range []func(*testing.T) []error{
 		rejectedConfigurations, failedCalls, oddTransports, oddAnswers, amounts, notificationErrors,
 	} {
 		for _, err := range err(t) {
 			if assert.Error(t, err) {
-				said = append(said, oneLine(steady(err.Error())))
+				said = append(said, steady(err.Error()))
 			}
 		}
 	}
-	for _, text := range failedAssertions(t) {
-		said = append(said, oneLine(text))
-	}
+	said = append(said, failedAssertions(t)...)
 	var quoted []string
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
 			if b.lang == "text" {
-				for text := range strings.SplitSeq(b.text, "\n\n") {
-					quoted = append(quoted, oneLine(text))
-				}
+				quoted = append(quoted, strings.Split(strings.TrimSpace(b.text), "\n\n")...)
 			}
 		}
 	}
@@ -169,9 +165,15 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func rejectedConfigurations(t *testing.T) []error {
 	written, err := secret.MarshalText()
 	require.NoError(t, err)
-	list := []error{calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = "http://pay.example.com" })}
+	list := []error{calling(t, startPayment, func(c *paymentsvc.Config) { c.Timeout = 30 })}
+	for _, address := range []string{
+		"http://pay.example.com", "", "https://pay.example.com:port", "pay.example.com", "https://me@pay.example.com", "https://pay.example.com/?v=1",
+	} {
+		list = append(list, calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = address }))
+	}
 	for _, c := range []paymentsvc.HMACConfig{
 		{Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex}, Secret: secret},
+		{Scheme: paymentsvc.Scheme{Canonical: scheme.Canonical}, Secret: secret},
 		{Scheme: scheme},
 		{Scheme: scheme, Secret: " \n"},
 		{Scheme: scheme, Secret: secret + "\n"},
@@ -206,6 +208,12 @@ func failedCalls(t *testing.T) []error {
 		refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}, Err: refused}
 	}
+	otherName := func(context.Context, string, string) (net.Conn, error) {
+		certificate := &x509.Certificate{DNSNames: []string{"www.example.net"}}
+		return nil, &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: certificate, Host: "pay.example.com"}}
+	}
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
 	silent := roundTrip(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -226,6 +234,13 @@ func failedCalls(t *testing.T) []error {
 			over(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}})(c)
 			c.BaseURL = stranger.URL
 		}),
+		calling(t, startPayment, over(&http.Transport{DialTLSContext: otherName})),
+		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = strings.Replace(plain.URL, "http:", "https:", 1) }),
+		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = strings.Replace(stranger.URL, "https:", "http:", 1) }),
+		calling(t, func(c *paymentsvc.Client) error {
+			_, err := c.InitPayment(t.Context(), "cash", paymentsvc.PaymentRequest{})
+			return err
+		}, asItIs),
 		calling(t, startPayment, asItIs), // through TestMain's proxy
 		atService(t, startPayment, asItIs, paymentsvctest.Drop(paymentsvctest.AfterCommit)),
 		atService(t, startPayment, signedOver(canonical.Field("merchant"))),
@@ -334,6 +349,8 @@ func oddAnswers(t *testing.T) []error {
 		answered(t, startPayment, 0, withDecoder, 200, reported),
 		answered(t, startPayment, 0, withDecoder, 200, `{"order_id":"o-1","status":1,"status_code":10,"error_code":"00"}`),
 		answered(t, startPayment, 0, asItIs, 200, "<p>please log in</p>"),
+		answered(t, startPayment, 0, asItIs, 200, ""),
+		answered(t, startPayment, 0, asItIs, 200, `{"order_id":"o-1","order_id":"o-2","status":1,"status_code":10}`),
 		answered(t, startPayment, 0, asItIs, 200, `{"status":1,"status_code":10}`),
 		answered(t, startPayment, 0, asItIs, 200, `{"order_id":"o-1","status":"OK","status_code":10}`),
 		atService(t, startPayment, withoutDecoder, paymentsvctest.Cut(10)),

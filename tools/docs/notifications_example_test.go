@@ -77,6 +77,9 @@ func (o ordersTable) Apply(ctx context.Context, n *paymentsvc.Notification) erro
 	if err := advance(ctx, tx, n); err != nil { // under its own event
 		return err
 	}
+	if err := ship(ctx, tx, n.OrderID); err != nil {
+		return err
+	}
 	return tx.Commit()
 }
 
@@ -98,9 +101,18 @@ func advance(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error 
 	return err
 }
 
-func mayShip(ctx context.Context, db *sql.DB, orderID string, price paymentsvc.Amount) (bool, error) {
-	rows, err := db.QueryContext(ctx,
-		"SELECT event, amount FROM states WHERE order_id = $1 AND status = 'SUCCESS'", orderID)
+func ship(ctx context.Context, tx *sql.Tx, orderID string) error {
+	if may, err := mayShip(ctx, tx, orderID); err != nil || !may {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO shipments (order_id) VALUES ($1) ON CONFLICT DO NOTHING", orderID)
+	return err
+}
+
+func mayShip(ctx context.Context, tx *sql.Tx, orderID string) (bool, error) {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT states.event, states.amount, starts.amount FROM states JOIN starts ON starts.order_id = states.order_id
+		WHERE states.order_id = $1 AND states.status = 'SUCCESS'`, orderID)
 	if err != nil {
 		return false, err
 	}
@@ -108,8 +120,8 @@ func mayShip(ctx context.Context, db *sql.DB, orderID string, price paymentsvc.A
 	paid, refunded := false, false
 	for rows.Next() {
 		var event paymentsvc.EventType
-		var amount paymentsvc.Amount
-		if err := rows.Scan(&event, &amount); err != nil {
+		var amount, price paymentsvc.Amount
+		if err := rows.Scan(&event, &amount, &price); err != nil {
 			return false, err
 		}
 		switch event {
@@ -171,8 +183,8 @@ func work(ctx context.Context, unhurried *paymentsvc.Webhook, message []byte) er
 	return orders.Apply(ctx, n)
 }
 
-// TestARefundIsRememberedInEveryOrderOfArrival applies the same notifications in different orders.
-func TestARefundIsRememberedInEveryOrderOfArrival(t *testing.T) {
+// TestOrdersShipOnceInEveryOrderOfArrival applies the same notifications in different orders.
+func TestOrdersShipOnceInEveryOrderOfArrival(t *testing.T) {
 	payment := func(status paymentsvc.StatusName, amount string) *paymentsvc.Notification {
 		return &paymentsvc.Notification{
 			Event: paymentsvc.EventPaymentStatusChanged, OrderID: "o-1", StatusDescription: status,
@@ -186,30 +198,29 @@ func TestARefundIsRememberedInEveryOrderOfArrival(t *testing.T) {
 	}
 	pending, paid := payment("PENDING", "10.50"), payment("SUCCESS", "10.50")
 	refunded, secondRefund := refund("SUCCESS", `{"id":1}`), refund("PENDING", `{"id":2}`)
+	shipped := []string{"o-1"}
 	for name, test := range map[string]struct {
 		arriving []*paymentsvc.Notification
-		want     bool
+		want     []string
 	}{
-		"pending":                      {[]*paymentsvc.Notification{pending}, false},
-		"paid":                         {[]*paymentsvc.Notification{pending, paid}, true},
-		"paid twice, a late PENDING":   {[]*paymentsvc.Notification{paid, paid, pending}, true},
-		"refund after SUCCESS":         {[]*paymentsvc.Notification{pending, paid, refunded}, false},
-		"refund before SUCCESS":        {[]*paymentsvc.Notification{refunded, pending, paid}, false},
-		"two refunds before SUCCESS":   {[]*paymentsvc.Notification{refunded, secondRefund, paid}, false},
-		"a refund that did not happen": {[]*paymentsvc.Notification{refund("FAILURE", "{}"), paid}, true},
-		"another amount":               {[]*paymentsvc.Notification{payment("SUCCESS", "1.50")}, false},
-		"the same amount":              {[]*paymentsvc.Notification{payment("SUCCESS", "10.5")}, true},
-		"a failed payment":             {[]*paymentsvc.Notification{payment("FAILURE", "10.50")}, false},
+		"pending":                      {[]*paymentsvc.Notification{pending}, nil},
+		"paid":                         {[]*paymentsvc.Notification{pending, paid}, shipped},
+		"duplicates, a late PENDING":   {[]*paymentsvc.Notification{paid, paid, paid, pending}, shipped},
+		"refund after SUCCESS":         {[]*paymentsvc.Notification{pending, paid, refunded, paid}, shipped},
+		"refund before SUCCESS":        {[]*paymentsvc.Notification{refunded, pending, paid}, nil},
+		"two refunds before SUCCESS":   {[]*paymentsvc.Notification{refunded, secondRefund, paid}, nil},
+		"a refund that did not happen": {[]*paymentsvc.Notification{refund("FAILURE", "{}"), paid}, shipped},
+		"another amount":               {[]*paymentsvc.Notification{payment("SUCCESS", "1.50")}, nil},
+		"the same amount":              {[]*paymentsvc.Notification{payment("SUCCESS", "10.5")}, shipped},
+		"a failed payment":             {[]*paymentsvc.Notification{payment("FAILURE", "10.50")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, db := database(t)
+			table, _ := database(t)
 			table.starts["order-1"] = startRow{state: "open"}
 			for _, n := range test.arriving {
 				require.NoError(t, orders.Apply(t.Context(), n))
 			}
-			ship, err := mayShip(t.Context(), db, "o-1", paymentsvc.MustParseAmount("10.50"))
-			require.NoError(t, err)
-			assert.Equal(t, test.want, ship)
+			assert.Equal(t, test.want, table.shipments)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,11 +19,12 @@ type tables struct {
 	starts        map[string]startRow    // by user_data
 	notifications map[string]bool        // by key
 	states        map[[2]string]stateRow // by event and order_id
+	shipments     []string               // order_ids
 
 	dies bool // the process dies before it records an outcome
 }
 
-type startRow struct{ state, orderID string }
+type startRow struct{ state, orderID string } // every amount is 10.50
 
 type stateRow struct {
 	status, amount string
@@ -101,18 +103,28 @@ func (f *tables) exec(query string, args []driver.Value) (rows int64, err error)
 		}
 		f.states[key] = stateRow{text(3), text(4), args[4].(bool)}
 		return 1, nil
+	case "INSERT INTO shipments (order_id) VALUES ($1) ON CONFLICT DO NOTHING":
+		if slices.Contains(f.shipments, text(1)) {
+			return 0, nil
+		}
+		f.shipments = append(f.shipments, text(1))
+		return 1, nil
 	}
 	return 0, fmt.Errorf("not a statement of the pages: %s", query)
 }
 
 func (f *tables) query(query string, args []driver.Value) (*result, error) {
-	if query != "SELECT event, amount FROM states WHERE order_id = $1 AND status = 'SUCCESS'" {
+	if strings.Join(strings.Fields(query), " ") != "SELECT states.event, states.amount, starts.amount "+
+		"FROM states JOIN starts ON starts.order_id = states.order_id "+
+		"WHERE states.order_id = $1 AND states.status = 'SUCCESS'" {
 		return nil, fmt.Errorf("not a query of the pages: %s", query)
 	}
 	found := &result{}
 	for key, row := range f.states {
-		if key[1] == args[0] && row.status == "SUCCESS" {
-			found.rows = append(found.rows, []driver.Value{key[0], row.amount})
+		for _, start := range f.starts {
+			if key[1] == args[0] && row.status == "SUCCESS" && start.orderID == key[1] {
+				found.rows = append(found.rows, []driver.Value{key[0], row.amount, "10.50"})
+			}
 		}
 	}
 	return found, nil
@@ -136,7 +148,7 @@ func (c *conn) Prepare(query string) (driver.Stmt, error) { return statement{c, 
 func (c *conn) Close() error { return nil }
 
 func (c *conn) Begin() (driver.Tx, error) {
-	c.before = tables{maps.Clone(c.starts), maps.Clone(c.notifications), maps.Clone(c.states), c.dies}
+	c.before = tables{maps.Clone(c.starts), maps.Clone(c.notifications), maps.Clone(c.states), slices.Clone(c.shipments), c.dies}
 	return c, nil
 }
 
@@ -167,7 +179,7 @@ func (s statement) Query(args []driver.Value) (driver.Rows, error) {
 
 type result struct{ rows [][]driver.Value }
 
-func (r *result) Columns() []string { return []string{"event", "amount"} }
+func (r *result) Columns() []string { return []string{"event", "amount", "price"} }
 
 func (r *result) Close() error { return nil }
 

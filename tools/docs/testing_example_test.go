@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,8 +51,12 @@ func checkout(client payments, userData string) error {
 	_, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
 	})
-	if err != nil && !paymentsvc.SafeToRetry(err) && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {
-		_, err = client.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: userData})
+	if err == nil || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown {
+		return err
+	}
+	status, err := client.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: userData})
+	if err == nil && status.UserData != userData { // any JSON object is an answer, {} too
+		return errors.New("still unknown: the status is not this payment's")
 	}
 	return err
 }
@@ -89,17 +94,27 @@ func newShop(t *testing.T, srv *paymentsvctest.Server) *shop {
 }
 
 func TestALostAnswerIsNotPaidTwice(t *testing.T) {
-	srv, client := service(t)
-	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	for when, orders := range map[paymentsvctest.When]int{paymentsvctest.BeforeCommit: 0, paymentsvctest.AfterCommit: 1} {
+		t.Run(when.String(), func(t *testing.T) {
+			srv, client := service(t)
+			lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(when))
 
-	if err := checkout(client, "order-1"); err != nil { // your code
-		t.Error(err)
-	}
-	srv.AssertStarted(t, "order-1", 1)
-	srv.AssertOrders(t, 1) // nor again under a new user_data
-	srv.AssertNoneRejected(t)
-	if lost.Hits() == 0 {
-		t.Error("the answer was never lost, so nothing was tested")
+			err := checkout(client, "order-1") // your code
+			if (err == nil) != (orders == 1) { // an unknown outcome is no success
+				t.Errorf("%d payments were started, and the error is %v", orders, err)
+			}
+			srv.AssertStarted(t, "order-1", orders)
+			srv.AssertOrders(t, orders) // nor again under a new user_data
+			srv.AssertNoneRejected(t)
+			for _, o := range srv.Orders() {
+				if !o.Amount.Equal(paymentsvc.MustParseAmount("10.50")) { // and not 1050
+					t.Errorf("the amount is %s", o.Amount)
+				}
+			}
+			if lost.Hits() == 0 {
+				t.Error("the answer was never lost, so nothing was tested")
+			}
+		})
 	}
 }
 
@@ -125,19 +140,24 @@ func TestAServiceThatIsAwayIsPaidOnce(t *testing.T) {
 }
 
 func TestEachFaultStartsOnePaymentAtMost(t *testing.T) {
-	for _, fault := range paymentsvctest.AllFaults() {
+	for _, fault := range append(paymentsvctest.AllFaults(), // and two that gateways answer after they passed the request on
+		paymentsvctest.TooManyRequests(paymentsvctest.AfterCommit, time.Second),
+		paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
+	) {
 		t.Run(fault.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // so that nobody waits for what hangs
 				srv, client := service(t)
 				rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
+				srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), // a success that says nothing
+					paymentsvctest.Answer(paymentsvctest.BeforeCommit, http.StatusOK, "application/json", "{}"))
 
-				_ = checkout(client, "order-1") // fails where nothing was started
+				err := checkout(client, "order-1")
 				client.CloseIdleConnections()
 				if err := srv.Drain(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if n := len(srv.Orders()); n > 1 {
-					t.Errorf("%d payments were started", n)
+				if n := len(srv.Orders()); n > 1 || n == 0 && err == nil {
+					t.Errorf("%d payments were started, and the error is %v", n, err)
 				}
 				if rule.Hits() == 0 {
 					t.Error("the fault had no effect, so nothing was tested")
@@ -147,32 +167,44 @@ func TestEachFaultStartsOnePaymentAtMost(t *testing.T) {
 	}
 }
 
-func TestAForgeryShipsNothingAndADuplicateNothingMore(t *testing.T) {
-	srv, client := service(t)
-	s := newShop(t, srv)
-	if err := checkout(client, "order-1"); err != nil {
-		t.Fatal(err)
-	}
-	order := srv.Orders()[0]
-	wrong := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Forged(), paymentsvctest.RepeatedBy(2))
-
-	if _, err := srv.Settle(order.OrderID, paymentsvc.StatusSuccess); err != nil {
-		t.Fatal(err)
-	}
-	srv.Deliver(t.Context())
-	late, err := srv.Compose(order.OrderID, paymentsvc.StatusPending) // an old state, after the new one
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Send(t.Context(), late)
-
-	srv.AssertDelivered(t)
-	srv.AssertForgeriesRefused(t)
-	if s.shipped != 1 {
-		t.Errorf("shipped %d times", s.shipped)
-	}
-	if wrong.Hits() == 0 {
-		t.Error("nothing was forged and repeated, so nothing was tested")
+func TestOnlyAPaidOrderShipsAndOnlyOnce(t *testing.T) {
+	const pending, success, failure = paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure
+	for name, test := range map[string]struct {
+		arriving []paymentsvc.StatusName
+		fault    paymentsvctest.NotificationFault // of each that arrives
+		accepted bool
+		shipped  int
+	}{
+		"a forged SUCCESS":       {[]paymentsvc.StatusName{pending}, paymentsvctest.Forged(), true, 0},
+		"a failed payment":       {[]paymentsvc.StatusName{pending, failure}, paymentsvctest.RepeatedBy(0), true, 0},
+		"an old timestamp":       {[]paymentsvc.StatusName{success}, paymentsvctest.Skewed(-time.Hour), false, 0},
+		"duplicates":             {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), true, 1},
+		"late, then a duplicate": {[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, client := service(t)
+				s := newShop(t, srv)
+				if err := checkout(client, "order-1"); err != nil {
+					t.Fatal(err)
+				}
+				for _, status := range test.arriving {
+					n, err := srv.Compose(srv.Orders()[0].OrderID, status)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, d := range srv.Send(t.Context(), n, test.fault) {
+						if want := test.accepted && !d.Forged; d.Accepted() != want {
+							t.Errorf("accepted: %t, want %t: %s", d.Accepted(), want, d)
+						}
+					}
+					time.Sleep(time.Second) // so that the next has another timestamp
+				}
+				if s.shipped != test.shipped {
+					t.Errorf("shipped %d times, want %d", s.shipped, test.shipped)
+				}
+			})
+		})
 	}
 }
 
@@ -238,8 +270,8 @@ func TestUnderChaos(t *testing.T) {
 				t.Errorf("order-%d was started %d times, seed %d", i, n, seed)
 			}
 		}
-		if len(srv.Orders()) == 0 {
-			t.Error("no order was started, so nothing was tested")
+		if n := len(srv.Orders()); n == 0 || n > 200 {
+			t.Errorf("%d orders were started by 200 checkouts, seed %d", n, seed)
 		}
 	})
 }

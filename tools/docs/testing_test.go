@@ -20,11 +20,7 @@ import (
 func TestBlocksOfTestingCompileAlone(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "testing_example_test.go", nil, parser.ImportsOnly)
 	require.NoError(t, err)
-	dir := t.TempDir()
-	write := func(name, text string) {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	dir, write := module(t)
 	var code []string
 	for _, b := range pages(t)["docs/testing.md"].blocks {
 		if b.lang == "go" {
@@ -42,6 +38,20 @@ func TestBlocksOfTestingCompileAlone(t *testing.T) {
 		}
 		write(fmt.Sprintf("block%d/shop_test.go", i), "package shop\n"+text)
 	}
+	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
+	vet.Dir = dir
+	output, err := vet.CombinedOutput()
+	assert.NoError(t, err, "%s", output)
+}
+
+// module returns a directory with this module's requirements, and a function that writes a file in it.
+func module(t *testing.T) (dir string, write func(name, text string)) {
+	t.Helper()
+	dir = t.TempDir()
+	write = func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	here, err := filepath.Abs(root)
 	require.NoError(t, err)
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -49,8 +59,61 @@ func TestBlocksOfTestingCompileAlone(t *testing.T) {
 		require.NoError(t, err)
 		write(name, strings.Replace(string(data), "=> "+root, fmt.Sprintf("=> %q", here), 1))
 	}
-	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
-	vet.Dir = dir
-	output, err := vet.CombinedOutput()
-	assert.NoError(t, err, "%s", output)
+	return dir, write
+}
+
+// TestTheTestsOfTestingFailWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
+func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
+	const (
+		lost, each, ships = "TestALostAnswerIsNotPaidTwice", "TestEachFaultStartsOnePaymentAtMost", "TestOnlyAPaidOrderShipsAndOnlyOnce"
+
+		called  = "	if err == nil || paymentsvc.OutcomeOf(err)"
+		again   = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n		return checkout(client, userData+%q)\n	}\n" + called
+		success = "s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:"
+	)
+	wrong := []struct{ old, new, test string }{
+		{`"10.50"), UserData: userData,`, `"1050"), UserData: userData,`, lost},
+		{called, "	if paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {\n		return nil\n	}\n" + called, lost},
+		{called, fmt.Sprintf(again, "len(userData) < 12", "-again"), "TestUnderChaos"},
+		{called, fmt.Sprintf(again, "f.HTTPStatus == 429", ""), each},
+		{called, fmt.Sprintf(again, "f.HTTPStatus == 403", ""), each},
+		{"status.UserData != userData", "status == nil", each},
+		{success, "s.seen[n.Key()] || n.StatusDescription == paymentsvc.StatusPending:", ships},
+		{success, "n.StatusDescription != paymentsvc.StatusSuccess:", ships},
+		{"	s.seen[n.Key()] = true\n", "	clear(s.seen)\n	s.seen[n.Key()] = true\n", ships},
+		{"s.seen[n.Key()]", "s.seen[n.Key()+n.Timestamp.String()]", ships},
+		{"Tolerance: time.Minute", "Tolerance: paymentsvc.AnyAge", ships},
+		{"&& !s.refunded", "", "TestARefundThatComesBeforeItsPaymentShipsNothing"},
+		{"webhook.Handler(s.Notified)", "unverified(s, webhook)", ships},
+	}
+	const unverified = `package docs_test
+import ("encoding/json"; "net/http"; "github.com/paymentsvc/paymentsvc"; "github.com/paymentsvc/paymentsvc/paymentsvctest")
+func unverified(s *shop, _ *paymentsvc.Webhook) http.HandlerFunc {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		var n paymentsvctest.Notification
+		_ = json.NewDecoder(r.Body).Decode(&n)
+		_ = s.Notified(r.Context(), &paymentsvc.Notification{
+			Event: n.Event, OrderID: n.OrderID, StatusDescription: n.StatusDescription,
+		})
+	}
+}`
+	source, err := os.ReadFile("testing_example_test.go")
+	require.NoError(t, err)
+	dir, write := module(t)
+	for i, w := range wrong {
+		require.Contains(t, string(source), w.old)
+		write(fmt.Sprintf("wrong%d/shop_test.go", i), strings.ReplaceAll(string(source), w.old, w.new))
+		write(fmt.Sprintf("wrong%d/unverified_test.go", i), unverified)
+	}
+	run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "./...")
+	run.Dir = dir
+	output, err := run.CombinedOutput()
+	require.Error(t, err)
+	reports := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?s)(.*?)\n(?:FAIL|ok  )\t\S+/(wrong\d+)[\t ]`).FindAllStringSubmatch(string(output), -1) {
+		reports[found[2]] = found[1]
+	}
+	for i, w := range wrong {
+		assert.Contains(t, reports[fmt.Sprintf("wrong%d", i)], "--- FAIL: "+w.test, "%q became %q", w.old, w.new)
+	}
 }

@@ -203,6 +203,37 @@ func signedTwice(t *testing.T, address string) int {
 	return resp.StatusCode
 }
 
+// endless is the body of a stranger; it counts what was read.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.read > 8<<20 {
+		return 0, io.EOF
+	}
+	n := copy(p, strings.Repeat("1", len(p)))
+	e.read += n
+	return n, nil
+}
+
+func TestFrameworksReadNoEndlessBody(t *testing.T) {
+	apply := func(context.Context, *paymentsvc.Notification) error { return errors.New("not called") }
+	for name, h := range map[string]http.Handler{
+		"net/http": nethttp.Routes(newWebhook(t), apply), "chi": inchi.Routes(newWebhook(t), apply),
+		"gin": ingin.Routes(newWebhook(t), apply), "echo": inecho.Routes(newWebhook(t), apply),
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, response := new(endless), httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodPost, "/api/notifications", body)
+			r.Header = http.Header{"Content-Type": {"application/json"}, "Timestamp": {"1"}, "Signature": {"00"}}
+			h.ServeHTTP(response, r)
+			assert.Contains(t, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, response.Code)
+			assert.Positive(t, body.read)
+			assert.LessOrEqual(t, body.read, 128<<10)
+		})
+	}
+	assert.Equal(t, 64<<10, infiber.Routes(newWebhook(t), apply).Config().BodyLimit)
+}
+
 // Fiber reuses the memory of a request for the next, so a queue must hold copies.
 func TestFiberRequestsOutliveTheirHandler(t *testing.T) {
 	srv, success := newService(t)

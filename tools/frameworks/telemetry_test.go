@@ -42,7 +42,7 @@ func newTelemetry(t *testing.T, srv *paymentsvctest.Server) *telemetry {
 	attempts, err := measured.NewAttempts(o.registry, slog.New(slog.NewJSONHandler(&o.log, nil)))
 	require.NoError(t, err)
 	cfg := srv.ClientConfig(42)
-	cfg.Retry = paymentsvc.Retry{MaxAttempts: 2, BaseDelay: time.Nanosecond}
+	cfg.Retry = paymentsvc.Retry{MaxAttempts: 2, BaseDelay: time.Millisecond}
 	cfg.OnAttempt = attempts.OnAttempt
 	o.client, err = traced.NewClient(cfg, srv.HTTPClient().Transport.(*http.Transport), o.traces)
 	require.NoError(t, err)

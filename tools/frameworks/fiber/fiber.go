@@ -17,7 +17,7 @@ import (
 
 // Routes receives notifications at /api/notifications.
 func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc.Notification) error) *fiber.App {
-	app := fiber.New()
+	app := fiber.New(fiber.Config{BodyLimit: 64 << 10})
 	app.Group("/api").Post("/notifications", func(c fiber.Ctx) error {
 		n, err := webhook.ParseRequest(Received(c))
 		switch {

@@ -23,8 +23,10 @@ func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc
 
 // bindFirst is a middleware that binds the body and puts back the same bytes, which gin keeps under BodyBytesKey.
 func bindFirst(c *gin.Context) {
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, 64<<10) // gin sets no limit
 	var seen struct{ Event string }
 	if err := c.ShouldBindBodyWithJSON(&seen); err != nil {
+		slog.WarnContext(c, "request rejected: not JSON, or too large", "from", c.Request.RemoteAddr) // never err, which may quote the body
 		c.AbortWithStatus(http.StatusBadRequest)
 		return
 	}

@@ -25,6 +25,7 @@ func readFirst(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 		if err != nil {
+			slog.WarnContext(r.Context(), "request rejected", "error", err)
 			http.Error(w, "the body cannot be read", http.StatusBadRequest)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,6 +250,12 @@ func (c *Call) PrintSettings() error {
 	return nil
 }
 
+// withoutSecrets cuts the user and the query out of addresses, which may hold a password or a token.
+func withoutSecrets(text string) string {
+	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
+	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
+}
+
 // printSetting prints a setting, its key in a column of the width.
 func (c *Call) printSetting(f Flag, v Value, width int) {
 	text := strings.Join(v.Texts, ", ")
@@ -261,7 +268,7 @@ func (c *Call) printSetting(f Flag, v Value, width int) {
 			text = "(no such file)" // its name may be the secret, by mistake
 		}
 	case f.Kind != Bool:
-		text = Mask(text)
+		text = Mask(withoutSecrets(text))
 	}
 	shown := text
 	if shown == "" {

@@ -237,6 +237,16 @@ func TestErrorsNameNoArgumentThatIsNoFile(t *testing.T) {
 	assert.EqualError(t, err, "more than 64 MiB")
 }
 
+type failsOnce struct{ done bool }
+
+func (f *failsOnce) Write(p []byte) (int, error) {
+	if f.done {
+		return len(p), nil
+	}
+	f.done = true
+	return 0, errors.New("disk full")
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
@@ -339,6 +349,12 @@ func TestOutputHidesAndEscapes(t *testing.T) {
 		c.Note("once")
 		return nil
 	}}
+	assert.Equal(t, "{\"type\":\"a\",\"v\":1,\"A\":\"\\u007f\\u009b\u00e9\"}\n", string(record("a", struct{ A string }{"\u007f\u009b\u00e9"})))
+	broken := &Call{Env: &Env{Stdout: &failsOnce{}}, values: map[string]Value{"json": {Texts: []string{"true"}}}}
+	broken.Print("a", nil)
+	broken.Print("b", nil)
+	assert.EqualError(t, broken.failed, "disk full", "a later write does not hide it")
+	assert.Equal(t, "http://...@a/b?..., http://c?..., 5", withoutSecrets("http://u:p@a/b?token=1, http://c?x=1&y, 5"))
 	assert.Zero(t, p.start(t.Context(), t, "try", "-json"))
 	assert.Equal(t, "{\"type\":\"nothing\",\"v\":1}\n{\"type\":\"thing\",\"v\":1,\"A\":\"\\u001b\\n\"}\n", p.stdout.String())
 	assert.Equal(t, "{\"type\":\"note\",\"v\":1,\"message\":\"once\"}\n", p.stderr.String())

@@ -21,7 +21,9 @@ func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	if c.isJSON() {
-		_, c.failed = c.Stdout.Write(record(kind, object))
+		if _, err := c.Stdout.Write(record(kind, object)); err != nil {
+			c.failed = err
+		}
 		return
 	}
 	for _, line := range lines {
@@ -67,7 +69,12 @@ func record(kind string, object any) []byte {
 	if err != nil || len(fields) <= 2 || fields[0] != '{' {
 		return append(head, "}\n"...)
 	}
-	return append(append(append(head, ','), fields[1:]...), '\n')
+	line := append(append(append(head, ','), fields[1:]...), '\n')
+	controls := regexp.MustCompile("[\u007f-\u009f]") // which a terminal obeys, and encoding/json does not escape
+	return controls.ReplaceAllFunc(line, func(c []byte) []byte {
+		r, _ := utf8.DecodeRune(c)
+		return fmt.Appendf(nil, `\u%04x`, r)
+	})
 }
 
 // printError prints an error on standard error.

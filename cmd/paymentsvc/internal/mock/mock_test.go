@@ -420,7 +420,7 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
 	require.Empty(t, r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
 	early := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 	}))
 	defer early.Close()

@@ -1,0 +1,272 @@
+package mock
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// The claims of an expectation.
+const (
+	thatStarted    = "started"
+	thatMessages   = "messages"
+	thatDelivered  = "delivered"
+	thatFaultHits  = "fault_hits"
+	thatAllSigned  = "all_signed"
+	thatNone       = "none_rejected"
+	thatNoForgery  = "forgeries_refused"
+	longestHolding = 5 * time.Minute
+)
+
+// expectation is a claim and how long it may take.
+type expectation struct {
+	That string `json:"that"`
+	filter
+	FaultID  int    `json:"fault_id"`
+	Count    *int   `json:"count"`
+	AtLeast  *int   `json:"at_least"`
+	AtMost   *int   `json:"at_most"`
+	Within   string `json:"within"`
+	HoldsFor string `json:"holds_for"`
+}
+
+// unbounded is the most that there may be where nothing says otherwise.
+const unbounded = 1 << 30
+
+// bounds returns how many there may be.
+func (x *expectation) bounds() (least, most int, err error) {
+	given := 0
+	least, most = 1, unbounded
+	for _, bound := range []*int{x.Count, x.AtLeast, x.AtMost} {
+		if bound != nil {
+			given++
+		}
+	}
+	switch {
+	case slices.Contains([]string{thatAllSigned, thatNone, thatNoForgery}, x.That):
+		if given > 0 {
+			return 0, 0, invalid("count", "count, at_least, at_most: %s counts what is wrong, which must be 0", x.That)
+		}
+		return 0, 0, nil
+	case x.Count != nil && given == 1:
+		return *x.Count, *x.Count, nil
+	case x.Count != nil:
+		return 0, 0, invalid("count", "count: either count, or at_least and at_most")
+	}
+	if x.AtLeast != nil {
+		least = *x.AtLeast
+	}
+	if x.AtMost != nil {
+		most = *x.AtMost
+		if x.AtLeast == nil {
+			least = 0
+		}
+	}
+	return least, most, nil
+}
+
+// finding is what there is of a claim.
+type finding struct {
+	n          int
+	duplicates int      // starts that were rejected
+	hole       bool     // a message that was evicted could matter
+	untested   bool     // there is nothing that the claim is about
+	near       []string // of what was not counted
+	counted    []string
+}
+
+// add keeps the line of what was counted, or was not.
+func (found *finding) add(counts bool, line string) {
+	if counts {
+		found.counted = append(found.counted, line)
+	} else {
+		found.near = append(found.near, line)
+	}
+}
+
+// actual counts what the claim is about.
+func (e *epoch) actual(x *expectation) (found finding, err error) {
+	f := &x.filter
+	about := func(*message) bool { return true }
+	var counts func(m *message) bool
+	switch x.That {
+	case thatStarted:
+		return e.starts(f), nil
+	case thatFaultHits:
+		rule, err := e.faultByID(x.FaultID)
+		if err != nil {
+			return found, invalid("fault_id", "fault_id: there is no such fault")
+		}
+		return finding{n: rule.rule.Hits()}, nil
+	case thatMessages:
+		counts = about
+	case thatDelivered:
+		counts = func(m *message) bool { return m.Direction == out && !m.Forged && !m.Cut && m.Status/100 == 2 }
+	case thatNoForgery:
+		about = func(m *message) bool { return m.Forged && m.Status > 0 }
+		counts = func(m *message) bool { return m.Forged && m.Status/100 == 2 }
+	case thatAllSigned:
+		about = func(m *message) bool { return m.Direction == in && m.Signature != nil }
+		counts = func(m *message) bool { return about(m) && !m.Signature.Valid }
+	case thatNone:
+		about = func(m *message) bool { return m.Direction == in }
+		counts = func(m *message) bool { // a status call by user_data is how a client learns that nothing was started
+			return m.Rejection != nil && !m.Declined &&
+				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
+		}
+	default:
+		return found, invalid("that",
+			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
+	}
+	found.untested = slices.Contains([]string{thatNoForgery, thatAllSigned, thatNone}, x.That)
+	list, _, evicted := e.journal.list(func(m *message) bool {
+		fits := f.fitsMessage(m) && counts(m)
+		found.untested = found.untested && (!f.fitsMessage(m) || !about(m))
+		found.add(fits, m.line())
+		return fits
+	})
+	found.n, found.hole = len(list), evicted > f.After
+	return found, nil
+}
+
+// starts counts orders, and the starts that were rejected as duplicates, of which only user_data and kind are known.
+func (e *epoch) starts(f *filter) (found finding) {
+	for _, o := range e.fake.Orders() {
+		if f.fitsOrder(o) {
+			found.n++
+		}
+		found.add(f.fitsOrder(o), fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
+	}
+	for _, r := range e.fake.Rejected() {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
+		if r.Problem == paymentsvctest.ProblemRepeated && f.OrderID == "" && f.After == 0 && (f.Kind == "" || f.Kind == kind) &&
+			(f.UserData == nil || *f.UserData == r.UserData) && strings.HasPrefix(r.UserData, f.UserDataPrefix) {
+			found.duplicates++
+			found.near = append(found.near, r.String())
+		}
+	}
+	return found
+}
+
+// met reports whether the claim holds. What was evicted can only add.
+func (found finding) met(least, most int) bool {
+	certain := most == unbounded || !found.hole && found.duplicates == 0
+	return found.n >= least && found.n <= most && !found.untested && certain
+}
+
+// line describes a message, with what was wrong with it.
+func (m *message) line() string {
+	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State)
+	if m.Rejection != nil {
+		line += fmt.Sprintf(": rejected, %s: %s", m.Rejection.Problem, m.Rejection.Message)
+	}
+	if m.Signature != nil && !m.Signature.Valid {
+		line += ": wrong signature: " + m.Signature.Reason
+	}
+	return line
+}
+
+// expectAnswer is the answer of an expectation that is met.
+type expectAnswer struct {
+	Actual int `json:"actual"`
+}
+
+func postExpect(c *call) (int, any, error) {
+	var x expectation
+	if err := c.decode(&x); err != nil {
+		return 0, nil, err
+	}
+	within, err := duration("within", x.Within)
+	if err != nil {
+		return 0, nil, err
+	}
+	holds, err := duration("holds_for", x.HoldsFor)
+	if err != nil {
+		return 0, nil, err
+	}
+	if within > longestHolding || holds > longestHolding {
+		return 0, nil, invalid("within", "within, holds_for: more than %s", longestHolding)
+	}
+	least, most, err := x.bounds()
+	if err != nil {
+		return 0, nil, err
+	}
+	filters := map[string][]string{thatStarted: orderFilters(), thatFaultHits: nil}
+	allowed, special := filters[x.That]
+	if !special {
+		allowed = messageFilters()
+	}
+	if err := x.only(allowed...); err != nil {
+		return 0, nil, err
+	}
+	if _, err := c.actual(&x); err != nil {
+		return 0, nil, err
+	}
+	met := func() bool {
+		found, err := c.actual(&x)
+		return err == nil && found.met(least, most)
+	}
+	ok := c.journal.waitFor(c.r.Context(), within, met)
+	if ok && holds > 0 {
+		ok = !c.journal.waitFor(c.r.Context(), holds, func() bool { return !met() })
+	}
+	found, _ := c.actual(&x)
+	switch {
+	case c.ctx.Err() != nil:
+		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock was reset meanwhile")
+	case ok:
+		return http.StatusOK, expectAnswer{found.n}, nil
+	case found.hole && found.n <= most:
+		return 0, nil, failure(http.StatusConflict, "evicted", "after",
+			"messages that could matter are not in the journal any more: give after, or a larger -journal")
+	}
+	return 0, nil, notMet(&x, found, least, most)
+}
+
+// notMet says what a person needs to know of an expectation that is not met.
+func notMet(x *expectation, found finding, least, most int) error {
+	want := fmt.Sprintf("%d to %d", least, most)
+	switch {
+	case least == most:
+		want = fmt.Sprint(least)
+	case most == unbounded:
+		want = fmt.Sprintf("%d or more", least)
+	case least == 0:
+		want = fmt.Sprintf("%d at most", most)
+	}
+	about := ""
+	if x.UserData != nil {
+		about = fmt.Sprintf(" for user_data %q", *x.UserData)
+	}
+	what := map[string]string{
+		thatStarted: "orders started", thatMessages: "messages", thatDelivered: "notifications delivered",
+		thatFaultHits: "hits of the fault",
+		thatAllSigned: "requests with a wrong signature", thatNone: "requests rejected", thatNoForgery: "forgeries accepted",
+	}[x.That]
+	if found.n == 1 {
+		what = strings.NewReplacer("orders", "order", "messages", "message", "notifications", "notification", "hits", "hit",
+			"requests", "request", "forgeries", "forgery").Replace(what)
+	}
+	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", found.n, what, about, want)
+	switch {
+	case found.untested:
+		f.apiError.Error.Message = "nothing was tested: there is no message that " + x.That + " is about"
+	case found.duplicates > 0 && most != unbounded:
+		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", found.duplicates)
+	}
+	f.apiError.Error.Message = cli.Mask(f.apiError.Error.Message)
+	f.Actual = &found.n
+	list := found.near
+	if found.n > most {
+		list = found.counted
+	}
+	for _, near := range list[max(len(list)-3, 0):] {
+		f.Nearest = append(f.Nearest, cli.Mask(near))
+	}
+	return f
+}

@@ -1,0 +1,178 @@
+package durable
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		p := payouts("a", 1)[0]
+		card, amount := p, p
+		card.Destination, amount.Amount = "5555555555554444", paymentsvc.MustParseAmount("1")
+		queue(t, s, p)
+		for _, one := range queue(t, s, card, amount) {
+			require.ErrorIs(t, one.Err, ErrConflict)
+		}
+		require.NoError(t, queue(t, s, p)[0].Err)
+		pay := NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten}
+		first, err := s.Pay(t.Context(), pay)
+		require.NoError(t, err)
+		again, err := s.Pay(t.Context(), pay)
+		require.NoError(t, err)
+		assert.Equal(t, first.OrderID, again.OrderID)
+		pay.Amount = paymentsvc.MustParseAmount("1")
+		_, err = s.Pay(t.Context(), pay)
+		require.ErrorIs(t, err, ErrConflict)
+	})
+}
+
+// leaver ends the caller's context during a call, whose own must not end.
+type leaver struct {
+	*service
+	leave context.CancelFunc
+	ended error
+}
+
+func (l *leaver) InitPayment(ctx context.Context, k paymentsvc.PaymentType, r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
+	l.leave()
+	l.ended = ctx.Err()
+	return l.service.InitPayment(ctx, k, r)
+}
+
+func (l *leaver) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	l.leave()
+	l.ended = ctx.Err()
+	return l.service.InitPayout(ctx, r)
+}
+
+func TestCallGoesOnWhenItsCallerLeaves(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		l := &leaver{service: &service{}}
+		s := openStore(t, db, Config{Service: l})
+		q := queue(t, s, payouts("a", 1)...)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.leave = cancel
+		_, _ = s.Turn(ctx, Limit{})
+		require.NoError(t, l.ended)
+		assert.Equal(t, StatePending, get(t, s, q[0].UserData).State)
+		ctx, l.leave = context.WithCancel(t.Context())
+		r, err := s.Pay(ctx, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		s.calls.Wait()
+		require.NoError(t, l.ended)
+		assert.Equal(t, StatePending, get(t, s, r.UserData).State)
+	})
+}
+
+// The commit of a claim whose error Pay has returned may come late.
+func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{}
+		s := openStore(t, db, Config{Service: f})
+		_, err := db.ExecContext(t.Context(), `ALTER TABLE durable_rows RENAME TO away`)
+		require.NoError(t, err)
+		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.Error(t, err)
+		s.calls.Wait()
+		_, err = db.ExecContext(t.Context(), `ALTER TABLE away RENAME TO durable_rows`)
+		require.NoError(t, err)
+		r, _ := claimed1(t, s, KindPayment, "late")
+		require.Len(t, s.doubts, 1)
+		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET token = '`+s.doubts[0]+`'`)
+		require.NoError(t, err)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
+		assert.Zero(t, f.calls)
+	})
+}
+
+func TestHoldItselfKnowsTheDatabaseAfterwards(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		if db.dialect == PostgreSQL {
+			_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET fingerprint = 'another'`)
+			require.NoError(t, err)
+		} else {
+			require.NoError(t, s.witness(1000))
+		}
+		s = openStore(t, db, Config{})
+		assert.True(t, held(t, s))
+		require.NoError(t, s.EndHold(t.Context(), "person"))
+		assert.False(t, held(t, openStore(t, db, Config{})))
+	})
+}
+
+// broken answers no question, with an error that NotFound takes for the service's.
+type broken struct{ *service }
+
+func (broken) StatusPayment(context.Context, paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
+	return nil, unanswered("")
+}
+
+func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		f := broken{&service{before: func(int, string) error { return unanswered("") }}}
+		s := openShimmed(t, db, Config{Service: f, NotFound: func(*paymentsvc.Error) bool { return true }}, clock)
+		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		for range 10 {
+			clock.Add(time.Minute)
+			setClock(t, db, clock.Now())
+			require.NoError(t, s.Sweep(t.Context()))
+		}
+		r = get(t, s, r.UserData)
+		assert.Equal(t, StateUnknown, r.State)
+		assert.Positive(t, r.Asked)
+	})
+}
+
+func TestHoldDoubtsPayments(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Service: &service{before: func(int, string) error { return notSent() }}})
+		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		assert.False(t, r.Doubted)
+		_, err = s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		r = get(t, s, r.UserData)
+		assert.Equal(t, StateUnknown, r.State)
+		assert.True(t, r.Doubted, "or a later refusal would be believed")
+	})
+}
+
+func TestNotificationsOfOrderIDs(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		told := 0
+		s := openStore(t, db, Config{OnChange: func(context.Context, *sql.Tx, Event) error {
+			told++
+			return nil
+		}})
+		// The second tells whose order_id the first has.
+		first, j := claimed1(t, s, KindPayout, "first")
+		require.NoError(t, s.settle(t.Context(), j, verdict{}))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, first.UserData, "o", "PENDING")))
+		assert.Equal(t, StateSucceeded, get(t, s, first.UserData).State)
+
+		second, j := claimed1(t, s, KindPayout, "second")
+		require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: "p"}))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, second.UserData, "q", success)))
+		r := get(t, s, second.UserData)
+		assert.Equal(t, StatePending, r.State)
+		assert.Contains(t, r.Attention, "two order_ids")
+
+		assert.Equal(t, 1, told)
+		require.NoError(t, s.repeat(t.Context(), "removed", first.UserData, "pending", "succeeded", ""))
+		assert.Equal(t, 1, told, "another process has repeated the event")
+	})
+}
