@@ -247,20 +247,6 @@ func TestWarningOfWhiteSpaceThatIsNotSigned(t *testing.T) {
 	require.Contains(t, strings.Join(result.Matches[0].Warnings, "\n"), "white space in the body is not signed")
 }
 
-func TestUndecidedListsAndNumbers(t *testing.T) {
-	list := canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Omit: []string{"amount"}})
-	result, err := find(t, signed(t, list, post(cardURL, "1700000000", cardBody)))
-	require.NoError(t, err)
-	var needs []string
-	for _, u := range result.Undecided {
-		for _, other := range u.Others {
-			needs = append(needs, other.Needs)
-		}
-	}
-	require.Contains(t, strings.Join(needs, "\n"), "null in the body, or an empty text in the body")
-	require.Contains(t, strings.Join(needs, "\n"), "a whole amount such as 100.00")
-}
-
 func TestOptionsWords(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
