@@ -184,27 +184,24 @@ func (c *catalogue) group(name string) int {
 }
 
 const (
-	needsMethod     = "another method (every operation of the interface document is a POST)"
-	needsQuery      = "a query in the address"
-	needsEndpoint   = "another endpoint"
-	needsBase       = "another base address"
-	needsEscape     = "an escaped character in the path"
-	needsUpperPath  = "upper-case letters in the address"
-	needsLowerPath  = "lower-case letters in the address"
-	needsSpace      = "white space between the JSON tokens of the body"
-	needsOrder      = "body fields that are not in alphabetical order"
-	needsSlash      = "a slash in a text of the body"
-	needsUnicode    = "letters that are not ASCII in the body"
-	needsHTML       = "a <, > or & in the body"
-	needsEscapes    = `an escape such as \/ or \u00e9 in the body`
-	needsZero       = "an amount that ends in a zero, such as 10.50"
-	needsWhole      = "a whole amount such as 100.00, and one such as 10.5"
-	needsConstant   = "true, false or null in the body"
-	needsNested     = "an object inside the body"
-	needsEmpty      = "an empty or null field in the body"
-	needsFormEscape = "a body value with a space, a slash or another character that HTML forms escape"
-	needsUpperBody  = "upper-case letters in the body"
-	needsLowerBody  = "lower-case letters in the body"
+	needsMethod    = "another method (every operation of the interface document is a POST)"
+	needsQuery     = "a query in the address"
+	needsEndpoint  = "another endpoint"
+	needsBase      = "another base address"
+	needsEscape    = "an escaped character in the path"
+	needsUpperPath = "upper-case letters in the address"
+	needsLowerPath = "lower-case letters in the address"
+	needsSpace     = "white space between the JSON tokens of the body"
+	needsOrder     = "body fields that are not in alphabetical order"
+	needsSlash     = "a slash in a text of the body"
+	needsUnicode   = "letters that are not ASCII in the body"
+	needsHTML      = "a <, > or & in the body"
+	needsEscapes   = `an escape such as \/ or \u00e9 in the body`
+	needsZero      = "an amount that ends in a zero, such as 10.50"
+	needsWhole     = "a whole amount such as 100.00, and one such as 10.5"
+	needsNested    = "an object inside the body"
+	needsUpperBody = "upper-case letters in the body"
+	needsLowerBody = "lower-case letters in the body"
 )
 
 func (c *catalogue) addMessage() {

@@ -185,13 +185,11 @@ func (f *finder) find(ctx context.Context) (result Result) {
 	return result
 }
 
-// tier orders stages by how long they take: each tier by a factor of four.
-func (s *stage) tier() int { return bits.Len64(uint64(max(s.total, 0))>>18) / 2 }
-
-// cheapFirst returns the stages of a sample in the order of the search.
+// cheapFirst returns the stages of a sample in the order of the search: those that take four times as long come later.
 func (f *finder) cheapFirst(sample int) []*stage {
 	list := slices.Clone(f.stages[sample])
-	slices.SortStableFunc(list, func(a, b *stage) int { return cmp.Compare(a.tier(), b.tier()) })
+	tier := func(s *stage) int { return bits.Len64(uint64(max(s.total, 0))>>18) / 2 }
+	slices.SortStableFunc(list, func(a, b *stage) int { return cmp.Compare(tier(a), tier(b)) })
 	return list
 }
 

@@ -300,16 +300,6 @@ func TestFindNothingWithAWrongSecret(t *testing.T) {
 	require.Equal(t, covered, result.Tried, "what is said to be covered must have been tried")
 }
 
-func TestOptionsEffort(t *testing.T) {
-	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
-	tried := func(effort float64) int64 {
-		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: effort})
-		require.ErrorIs(t, err, discover.ErrNoMatch)
-		return result.Tried
-	}
-	require.Greater(t, tried(0.001), 2*tried(0.0001))
-}
-
 func TestPartialMatch(t *testing.T) {
 	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
 	good := signed(t, part, post(cardURL, "1700000000", cardBody))

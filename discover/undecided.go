@@ -146,7 +146,7 @@ func (f *finder) alternatives(c *composition, at int, classes map[string][]*piec
 		needs := differences(chosen, p, probes)
 		known, some := named[p.kind]
 		fresh := slices.ContainsFunc(withoutSeldom(needs), func(need string) bool { return !slices.Contains(known, need) })
-		if fresh || !some && (len(needs) > 0 || p.kind != chosen.kind) {
+		if fresh || !some && (len(needs) > 0 || p.group != chosen.group) {
 			named[p.kind] = append(known, withoutSeldom(needs)...)
 			list = append(list, alternative{p, needs})
 		}
