@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -162,8 +163,10 @@ func (c Config) check() error {
 		return fmt.Errorf("%w: Config.Lease must be more than twice Config.Timeout", ErrInvalid)
 	case c.Grace < c.Timeout:
 		return fmt.Errorf("%w: Config.Grace must be at least Config.Timeout", ErrInvalid)
-	case c.PerSecond < 0 || c.GiveUp < 0 || c.Poll < 0:
-		return fmt.Errorf("%w: Config.PerSecond, GiveUp or Poll is negative", ErrInvalid)
+	case c.PerSecond < 0 || math.IsNaN(c.PerSecond) || math.IsInf(c.PerSecond, 0):
+		return fmt.Errorf("%w: Config.PerSecond is %v, want a number, 0 or more", ErrInvalid, c.PerSecond)
+	case c.GiveUp < 0 || c.Poll < 0:
+		return fmt.Errorf("%w: Config.GiveUp or Poll is negative", ErrInvalid)
 	}
 	return nil
 }

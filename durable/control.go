@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -54,13 +55,13 @@ func (s *Store) Drained(ctx context.Context) error {
 	}
 }
 
-// Status returns what holds for all processes.
+// Status returns what holds for all processes, from the database of [Open] and not from Config.ReadDB, which may lag.
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	var st Status
 	var paused, until, hold, now int64
-	err := s.read.QueryRowContext(s.unbroken(ctx), s.sql.Replace(`SELECT paused, pause_until, pause_reason, paused_by, hold,
+	err := s.one(ctx, `SELECT paused, pause_until, pause_reason, paused_by, hold,
 		hold_reason, held_by, generation, run_code, run_length, {now},
-		(SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`)).
+		(SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`).
 		Scan(&paused, &until, &st.Reason, &st.By, &hold, &st.HoldReason, &st.HoldBy, &st.Generation, &st.RefusalCode,
 			&st.RefusalRun, &now, &st.Starting)
 	st.Now, st.Hold = at(now), hold == 1
@@ -110,22 +111,35 @@ func (s *Store) EndHold(ctx context.Context, by string) error {
 	return err
 }
 
-// Release lets the held payouts that f selects be sent, and returns their number. by is required; f.After and f.Limit
-// must not be set.
+// releaseRows is how many payouts one statement of Release changes: all at once could take longer than patience.
+const releaseRows = 5000
+
+// Release lets the held payouts that f selects be sent, and returns their number, also with an error: those were
+// released, and the next Release goes on. What another hold keeps back meanwhile stays held. by is required; f.After and
+// f.Limit must not be set.
 func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 	if by == "" || f.After != "" || f.Limit != 0 {
 		return 0, fmt.Errorf("%w: by is required, and Filter.After and Limit must not be set", ErrInvalid)
 	}
+	var generation int64
+	if err := s.one(ctx, `SELECT generation FROM durable_control`).Scan(&generation); err != nil {
+		return 0, err
+	}
 	f.Kind, f.State, f.Held = KindPayout, StateCreated, true
 	where, args := s.where(f, f.Kind, f.State)
-	where = shift(where, 0)
-	n, err := s.write(ctx, `UPDATE durable_rows SET generation = (SELECT generation FROM durable_control),
-		due_at = {now}, updated_at = {now}, version = version + 1 WHERE `+where, args...)
-	if err == nil {
-		s.late.reset()
-		s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", n)
+	own := "$" + strconv.Itoa(len(args)+1)
+	query := `WITH held AS MATERIALIZED (SELECT user_data FROM durable_rows WHERE ` + shift(where, 0) + ` AND generation < ` + own + `
+			ORDER BY generation, due_at, user_data LIMIT ` + strconv.Itoa(releaseRows) + `{lock})
+		UPDATE durable_rows SET generation = ` + own + `, due_at = {now}, updated_at = {now}, version = version + 1
+		WHERE user_data IN (SELECT user_data FROM held)`
+	released, err := 0, error(nil)
+	for n := int64(1); n > 0 && err == nil; {
+		n, err = s.write(ctx, query, append(args, generation)...)
+		released += int(n)
 	}
-	return int(n), err
+	s.late.reset()
+	s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", released)
+	return released, err
 }
 
 // holdItself holds payouts because the database is not the one that it was.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -61,7 +62,7 @@ func replacer(d Dialect, now string) *strings.Replacer {
 		"{least}", "LEAST", "{greatest}", "GREATEST")
 }
 
-// patience is how long one statement or transaction on PostgreSQL may take.
+// patience is how long one statement or transaction on PostgreSQL may take, and the wait for SQLite's connection.
 const patience = 10 * time.Second
 
 // writing returns the context of a write, which the caller's context does not end: SQLite rolls back a transaction that
@@ -74,14 +75,44 @@ func (s *Store) writing(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, patience)
 }
 
+// pool is a database or one connection of it.
+//
+//nolint:interfacebloat // these are what both have and a Store uses
+type pool interface {
+	execer
+	rowser
+	querier
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
+}
+
+// connection waits for SQLite's one connection for patience, or until ctx ends: nothing that runs on it may be
+// interrupted. PostgreSQL's statements wait for one by themselves.
+func (s *Store) connection(ctx context.Context, db *sql.DB) (on pool, release func(), err error) {
+	if err := ctx.Err(); err != nil || s.dialect != SQLite {
+		return db, func() {}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the connection is in use: %w", err)
+	}
+	return conn, func() { _ = conn.Close() }, nil
+}
+
 // inTx runs f in a transaction, which f's error rolls back.
 func (s *Store) inTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx) error) error {
-	if err := ctx.Err(); err != nil {
+	on, release, err := s.connection(ctx, s.db)
+	if err != nil {
 		return err
 	}
+	defer release()
+	waiting := ctx
 	ctx, cancel := s.writing(ctx)
 	defer cancel()
-	tx, err := s.db.BeginTx(ctx, nil)
+	stop := context.AfterFunc(waiting, cancel) // nothing was written yet, so the wait for PostgreSQL may end
+	tx, err := on.BeginTx(ctx, nil)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -119,12 +150,14 @@ func (s *Store) exec(ctx context.Context, on execer, query string, args ...any) 
 
 // write is exec outside of a transaction.
 func (s *Store) write(ctx context.Context, query string, args ...any) (int64, error) {
-	if err := ctx.Err(); err != nil {
+	on, release, err := s.connection(ctx, s.db)
+	if err != nil {
 		return 0, err
 	}
+	defer release()
 	ctx, cancel := s.writing(ctx)
 	defer cancel()
-	return s.exec(ctx, s.db, query, args...)
+	return s.exec(ctx, on, query, args...)
 }
 
 type rowser interface {
@@ -135,6 +168,14 @@ type rowser interface {
 func (s *Store) query(ctx context.Context, on rowser, scan func(*sql.Rows) error, query string, args ...any) error {
 	if strings.Contains(query, "{") { // a round's text has been filled in, and is long
 		query = s.sql.Replace(query)
+	}
+	if db, ok := on.(*sql.DB); ok {
+		one, release, err := s.connection(ctx, db)
+		if err != nil {
+			return err
+		}
+		defer release()
+		on = one
 	}
 	rows, err := on.QueryContext(s.unbroken(ctx), query, args...)
 	if err != nil {
@@ -152,9 +193,22 @@ func (s *Store) query(ctx context.Context, on rowser, scan func(*sql.Rows) error
 	return rows.Close()
 }
 
-// one queries one row outside of a transaction.
-func (s *Store) one(ctx context.Context, query string, args ...any) *sql.Row {
-	return s.db.QueryRowContext(s.unbroken(ctx), s.sql.Replace(query), args...)
+// scanner is the Scan of one row.
+type scanner func(into ...any) error
+
+// Scan calls f.
+func (f scanner) Scan(into ...any) error { return f(into...) }
+
+// one queries one row outside of a transaction, when it is scanned.
+func (s *Store) one(ctx context.Context, query string, args ...any) scanner {
+	return func(into ...any) error {
+		on, release, err := s.connection(ctx, s.db)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return on.QueryRowContext(s.unbroken(ctx), s.sql.Replace(query), args...).Scan(into...)
+	}
 }
 
 // unbroken returns ctx, but on SQLite without its end: it would interrupt the connection that writes.
@@ -231,10 +285,20 @@ func refusal(err error, destination string) string {
 	if !ok || !regexp.MustCompile(code).MatchString(reported.Code) {
 		return text
 	}
-	if bare := strings.TrimPrefix(destination, "+"); bare != "" && strings.Contains(reported.Code, bare) {
+	if d := bare(destination); d != "" && strings.Contains(bare(reported.Code), d) {
 		return text
 	}
 	return reported.Code
+}
+
+// bare returns the letters and digits of a text in one case: a code may repeat a destination in another spelling.
+func bare(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, text)
 }
 
 func flag(yes bool) int64 {

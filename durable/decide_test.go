@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -206,6 +207,7 @@ func TestJudgeSaysWhatFollows(t *testing.T) {
 		{"account code", refused(400, "DRY"), factPostponed, pauseEndless, KindPayout},
 		{"a payment's 402", refused(402, "E1"), factRefused, pauseEnd, KindPayment},
 		{"not sent", notSent(), factNotSent, pauseTrouble, KindPayout},
+		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, factNotSent, pauseTrouble, KindPayout},
 		{"invalid", invalid, factRefused, pauseNone, KindPayout},
 		{"lost", unanswered(""), factUnknown, pauseTrouble, KindPayout},
 		{"not a Client's", errors.New("any"), factUnknown, pauseTrouble, KindPayout},
@@ -250,4 +252,7 @@ func TestMigrateTogether(t *testing.T) {
 	require.ErrorIs(t, err, ErrSchema)
 	_, err = Open(t.Context(), db, Config{Service: &service{}, Project: "p", Lease: time.Second})
 	require.ErrorIs(t, err, ErrInvalid)
+	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {
+		require.ErrorIs(t, config(Config{PerSecond: rate}).withDefaults().check(), ErrInvalid)
+	}
 }

@@ -159,7 +159,7 @@ func (s *Store) allowed(n int) int {
 	now := s.now()
 	s.tokens = min(s.tokens+now.Sub(s.filled).Seconds()*s.c.PerSecond, max(1, s.c.PerSecond))
 	s.filled = now
-	return min(n, int(s.tokens))
+	return max(0, min(n, int(s.tokens))) // a probe takes one that is not there
 }
 
 // done hands out what a round has committed.

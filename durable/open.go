@@ -78,7 +78,9 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, err
 	}
 	if dialect == PostgreSQL {
-		s.readable(ctx)
+		if err := s.readable(ctx); err != nil {
+			return nil, fmt.Errorf("durable: open: %w", err)
+		}
 		s.roundText = s.sql.Replace(strings.ReplaceAll(roundPostgres, "{moved}", s.moved))
 	}
 	if err := s.recognize(ctx); err != nil {
@@ -146,39 +148,58 @@ func (s *Store) belong(ctx context.Context) error {
 	return nil
 }
 
-// readable finds the parts of the server's fingerprint that this role may read. A part that it may not read is left out.
-func (s *Store) readable(ctx context.Context) {
-	var parts []string
-	for _, part := range []string{
-		`(SELECT system_identifier::TEXT FROM pg_control_system())`,
-		`(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`,
-		`'durable_rows'::REGCLASS::OID::TEXT`,
+// readable finds the parts of the server's fingerprint that this role may read. A part that it may not read is left out:
+// processes with different rights compare those that both have.
+func (s *Store) readable(ctx context.Context) error {
+	var parts, unknown, differ []string
+	for _, part := range []struct{ name, value string }{
+		{`'/system='`, `(SELECT system_identifier::TEXT FROM pg_control_system())`},
+		{`'/database='`, `(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`},
+		{`'/table='`, `'durable_rows'::REGCLASS::OID::TEXT`},
 	} {
-		if s.mayRead(ctx, part) {
-			parts = append(parts, part)
+		may, err := s.mayRead(ctx, part.value)
+		if err != nil {
+			return err
+		}
+		if may {
+			value := part.name + ` || ` + part.value
+			parts = append(parts, value+` || `)
+			missing := `strpos(fingerprint, ` + part.name + `) = 0`
+			unknown = append(unknown, missing)
+			differ = append(differ, `NOT `+missing+` AND strpos(fingerprint, `+value+` || '/') = 0`)
 		}
 	}
-	s.fingerprint, s.timeline = `''`, `''`
-	if len(parts) > 0 {
-		s.fingerprint = strings.Join(parts, ` || '/' || `)
-	}
+	s.fingerprint, s.timeline = strings.Join(parts, "")+`'/'`, `''`
+	s.moved = `(` + strings.Join(append(differ, strings.Join(append(unknown, `TRUE`), ` AND `)), ` OR `)
 	// The timeline that is being written: after a promotion the control file may still show the old one.
-	if timeline := `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`; s.mayRead(ctx, timeline) {
+	timeline := `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
+	may, err := s.mayRead(ctx, timeline)
+	if may {
 		s.timeline = timeline
+		if !s.c.HoldOnlyOnRestore {
+			s.moved += ` OR timeline <> '' AND timeline <> ` + timeline
+		}
 	}
-	s.moved = `fingerprint <> ` + s.fingerprint
-	if !s.c.HoldOnlyOnRestore {
-		s.moved = `(` + s.moved + ` OR timeline <> ` + s.timeline + `)`
-	}
+	s.moved += `)`
+	return err
 }
 
-func (s *Store) mayRead(ctx context.Context, expression string) bool {
-	var text string
-	err := s.db.QueryRowContext(ctx, `SELECT `+expression).Scan(&text)
+// mayRead reports whether the server answers an expression. An error of the connection is no answer.
+func (s *Store) mayRead(ctx context.Context, expression string) (bool, error) {
+	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		s.c.Log.DebugContext(ctx, "durable: a part of the server's fingerprint cannot be read", slog.String("error", err.Error()))
+		return false, err
 	}
-	return err == nil && text != ""
+	defer func() { _ = conn.Close() }()
+	var text string
+	if err = conn.QueryRowContext(ctx, `SELECT `+expression).Scan(&text); err == nil {
+		return text != "", nil
+	}
+	if _, away := conn.ExecContext(ctx, `SELECT 1`); away != nil {
+		return false, err
+	}
+	s.c.Log.DebugContext(ctx, "durable: a part of the server's fingerprint cannot be read", slog.String("error", err.Error()))
+	return false, nil
 }
 
 // keepFingerprint stores which server and copy this is.
@@ -197,9 +218,10 @@ func (s *Store) recognize(ctx context.Context) error {
 	if s.dialect == SQLite {
 		return s.recognizeFile(ctx)
 	}
-	// A new database has none yet.
+	// A new database has none yet, and a process with fewer rights has stored less.
 	if _, err := s.write(ctx, `UPDATE durable_control SET fingerprint = `+s.fingerprint+`, timeline = `+s.timeline+`
-		WHERE fingerprint = '' AND timeline = ''`); err != nil {
+		WHERE fingerprint = '' AND timeline = '' OR NOT `+s.moved+`
+			AND length(fingerprint) + length(timeline) < length(`+s.fingerprint+`) + length(`+s.timeline+`)`); err != nil {
 		return err
 	}
 	var moved bool

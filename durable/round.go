@@ -177,7 +177,12 @@ const claimSQLite = `UPDATE durable_rows SET state = 'starting', token = $1, cla
 // roundSQLite is a round in one transaction.
 func (s *Store) roundSQLite(ctx context.Context, a asking) (answer, error) {
 	got := answer{recorded: map[string]bool{}}
-	tx, err := s.db.BeginTx(ctx, nil)
+	on, release, err := s.connection(ctx, s.db)
+	if err != nil {
+		return got, err
+	}
+	defer release()
+	tx, err := on.BeginTx(ctx, nil)
 	if err != nil {
 		return got, err
 	}

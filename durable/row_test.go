@@ -95,6 +95,7 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 	change(with(KindPayment, StateCreated, doubted), giveUp, StateUnknown)
 	change(with(KindPayment, StateStarting), giveUp, "")
 	change(with(KindPayout, StateCreated), giveUp, "")
+	change(with(KindPayment, StateCreated), func(r *row) error { return r.giveUp("old") }, "")
 	change(with(KindPayout, StateStarting), func(r *row) error { return r.abandoned("old") }, "")
 	change(with(KindPayout, StatePending), func(r *row) error { return r.abandoned("T") }, "")
 	other := func(r *row) error { r.foundWith("o", paymentsvc.MustParseAmount("9"), false); return nil }
@@ -134,6 +135,8 @@ func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	}
 	a, _ := s.next()
 	assert.Equal(t, []int{1, 2, 4}, []int{a.free, a.most, s.used}, "PerSecond allows two, one slot is free")
+	s.tokens = -1.6
+	assert.Zero(t, s.allowed(5), "a probe has taken more than there was")
 	s.used, s.c.PerSecond = 4, 0
 	s.queue = []*outcome{{UserData: "c", OrderID: "c", Slot: 1}, {UserData: "p", OrderID: "p"}}
 	a, _ = s.next()

@@ -277,9 +277,13 @@ type question struct {
 func (s *Store) ask(ctx context.Context) error {
 	var questions []question
 	begun := s.now()
+	on, release, err := s.connection(ctx, s.db)
+	if err != nil {
+		return err
+	}
 	writing, cancel := s.writing(ctx)
 	defer cancel()
-	err := s.query(writing, s.db, func(rows *sql.Rows) error {
+	err = s.query(writing, on, func(rows *sql.Rows) error {
 		q := question{}
 		r, err := scan(rows, &q.now)
 		q.row = r
@@ -294,6 +298,7 @@ func (s *Store) ask(ctx context.Context) error {
 			attention = CASE WHEN attention = '' AND asked >= $2 THEN $3 ELSE attention END
 		WHERE state = 'unknown' AND due_at <= {now} AND user_data IN (SELECT user_data FROM due)
 		RETURNING `+columns+`, {now}`, sweepRows, askedInVain, notSaid)
+	release()
 	if err != nil {
 		return err
 	}

@@ -60,9 +60,11 @@ type NewPayment struct {
 	Amount paymentsvc.Amount
 }
 
-// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination.
+// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination, unless the NewPayout is in an
+// unexported field: fmt calls no method there, so keep a func there that returns it.
 type NewPayout struct {
-	// Reference is your unique name for the payout. It is required: a payout with the same Reference is paid once.
+	// Reference is your unique name for the payout. It is required: a payout with the same Reference is paid once. It may
+	// not contain what people do not see, such as combining marks, nor may Destination.
 	Reference string
 	// Amount is required and must be positive.
 	Amount paymentsvc.Amount

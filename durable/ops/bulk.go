@@ -94,7 +94,12 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action) {
 	n, _, err := p.do(r.Context(), a, false)
 	if err != nil {
 		p.Log.Error("ops: not all decided", "decision", a.choice.Kind, "by", a.by, "rows", n, "err", err)
-		p.fail(w, r, err)
+		if n == 0 {
+			p.fail(w, r, err)
+			return
+		}
+		p.views.show(w, http.StatusServiceUnavailable, "message.html", message{frame{Title: "Not all were decided", Who: by(r)},
+			"Rows decided before the error: " + strconv.Itoa(n) + ". Look at the rows again, and decide the others."})
 		return
 	}
 	p.Log.Info("ops: decided", "decision", a.choice.Kind, "by", a.by, "rows", n)

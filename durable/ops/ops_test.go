@@ -283,6 +283,20 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	assert.Equal(t, 1, o.service.started[queued[3].UserData], "it does not fit")
 }
 
+func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10")
+	_, err := o.db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON durable_decisions
+		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
+	require.NoError(t, err)
+	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
+	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Equal(t, 503, w.Code)
+	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1.")
+}
+
 func TestPauseHoldAndRelease(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	control := func(do, reason string) int {

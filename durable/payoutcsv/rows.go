@@ -367,8 +367,8 @@ func checkText(text string) string {
 		return fmt.Sprintf("more than %d bytes", maxText)
 	case !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError):
 		return "neither UTF-8 nor UTF-16"
-	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "a line end or another invisible character"
+	case strings.ContainsFunc(text, invisible):
+		return "a line end, a combining mark or another invisible character"
 	case text != strings.TrimSpace(text):
 		return "white space around it"
 	case text[0] == '=' || text[0] == '\'':
@@ -377,4 +377,11 @@ func checkText(text string) string {
 		return exponent
 	}
 	return ""
+}
+
+// invisible reports whether people would not see r: two spellings of one reference would be paid twice.
+func invisible(r rune) bool {
+	const brailleBlank = '\u2800'
+	return !unicode.IsPrint(r) || r == brailleBlank ||
+		unicode.In(r, unicode.Mn, unicode.Me, unicode.Other_Default_Ignorable_Code_Point)
 }

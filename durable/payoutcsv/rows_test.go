@@ -99,7 +99,7 @@ func TestRowsReadsWhatProgramsWrite(t *testing.T) {
 
 func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 	const (
-		invisible = "a line end or another invisible character"
+		invisible = "a line end, a combining mark or another invisible character"
 		formula   = "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
 		unclosed  = "a quotation mark that is not closed, or text after one that is"
 		number    = "amount: not a number such as 10.50"
@@ -126,6 +126,10 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 		"'a,1,x":                          "reference: " + formula,
 		`a,1,="4111"`:                     `a quotation mark within a value, such as ="1" of a spreadsheet`,
 		"a,1,\xff":                        "destination: neither UTF-8 nor UTF-16",
+		"a\ufe0f,1,x":                     "reference: " + invisible,
+		"a\u2800b,1,x":                    "reference: " + invisible,
+		"a\u3164,1,x":                     "reference: " + invisible,
+		"e\u0301,1,x":                     "reference: " + invisible,
 		"a\x00,1,x":                       "reference: " + invisible,
 		"a,1,\u202a+12025550":             "destination: " + invisible,
 		strings.Repeat("a", 256) + ",1,x": "reference: more than 255 bytes",

@@ -8,6 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,8 +40,9 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		}
 		defer func() { _ = s.listener.Close() }()
 	}
-	if tcp, ok := operators.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && set.UserHeader == "" {
-		p.log.Warn("-admin is no loopback address and its page asks for no password: let only your login reach it")
+	if tcp, ok := operators.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		p.log.Warn("-admin is no loopback address and its page asks for no password: let only your login reach it, " +
+			"or anybody can decide under any name")
 	}
 	if err := p.until(ctx, buyers, operators, stdout); err != nil {
 		return exitError, err
@@ -55,9 +60,23 @@ func (p *program) operators() http.Handler {
 		config.Login = func(r *http.Request) (string, bool) { return r.Header.Get(header), true }
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", p.measure.Handler())
+	mux.Handle("GET /metrics", onlyHosts(p.set.AdminHosts, p.measure.Handler()))
 	mux.Handle("/", ops.New(p.store, config))
 	return mux
+}
+
+// onlyHosts rejects other names, as the page does: a foreign site could point its own name here.
+func onlyHosts(names []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		addr, err := netip.ParseAddr(host)
+		loopback := err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
+		if !loopback && !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) }) {
+			http.Error(w, "name this host with -admin-hosts", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // site is a server at its listener.

@@ -33,6 +33,15 @@ func TestServeNeedsNothing(t *testing.T) {
 	page, userData := s.buy(t)
 	until(t, page, state(durable.StateSucceeded))
 	until(t, s.Admin+"/metrics", `partner_rows{kind="payout",state="pending"} 0`)
+	for _, path := range []string{"/", "/metrics"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Admin+path, nil)
+		require.NoError(t, err)
+		r.Host = "foreign.example"
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode, path)
+	}
 	overview := read(t, s.Admin+"/")
 	for _, text := range []string{"demo: the service is a fake", "XTS", "demo.csv", "40 of 40"} {
 		assert.Contains(t, overview, text)

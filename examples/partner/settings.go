@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -172,6 +173,8 @@ func (set *settings) complete(words []string) error {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil
+	case set.PerSecond < 0 || math.IsNaN(set.PerSecond) || math.IsInf(set.PerSecond, 0):
+		return errors.New("-payouts-per-second is out of range")
 	case set.Tolerance < 0 || set.DemoFaults < 0 || set.Checkouts < 0 || set.Slots < 1 || set.File.Scale < 0:
 		return errors.New("-tolerance, -demo-faults, -checkouts-per-minute, -slots or -scale is out of range")
 	}

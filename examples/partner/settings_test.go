@@ -23,6 +23,7 @@ func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
 		{[]string{"make-payouts", "none"}, "a number of rows"},
 		{[]string{"-nonsense"}, "flag provided but not defined"},
 		{[]string{"-slots", "0"}, "out of range"},
+		{[]string{"-payouts-per-second", "NaN"}, "out of range"},
 		{[]string{"-expect-total", "a lot", "check", "x"}, "invalid value"},
 		{[]string{"-lease", "1s"}, "Lease must be more than twice"},
 		{[]string{"-service", "https://pay.example"}, "-service needs"},
