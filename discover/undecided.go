@@ -16,7 +16,7 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 		for _, other := range f.alternatives(best, i, classes, probes) {
 			needs := "different values in the two"
 			if len(other.needs) > 0 {
-				needs = strings.Join(other.needs, ", or ")
+				needs = strings.Join(other.needs[:min(len(other.needs), 3)], ", or ") // any of them decides
 			}
 			u.Others = append(u.Others, Alternative{other.expr(), "a sample with " + needs})
 		}
