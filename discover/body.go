@@ -152,9 +152,6 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 		name := []string{"", "short", "python", "java", "two-place", "minor", "quoted"}[form.Numbers]
 		set(true, name+"-numbers", "numbers "+name, needsWhole)
 		p.shape.loses = losesDigits
-		if form.Numbers == canonical.NumbersShort {
-			p.needs = append(p.needs, needsZero)
-		}
 		if form.Numbers > canonical.NumbersJava {
 			p.rarity, p.shape.loses = rare, ""
 		}

@@ -209,10 +209,7 @@ func TestSeparatorsAreDifferent(t *testing.T) {
 
 // What is the same text must not be hashed twice in a stage, nor may a piece get lost over it.
 func TestStageHasEachTextOnce(t *testing.T) {
-	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
-	samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("0", 64)}})
-	require.NoError(t, err)
-	c := newCatalogue(context.Background(), samples, "secret-of-the-test", nil)
+	c := finderOf(t, `{"a":1}`).catalogue
 	for _, st := range c.stages(0, newKeys("secret-of-the-test"), 1) {
 		for _, g := range st.groups {
 			seen := map[string]bool{}

@@ -5,10 +5,13 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -77,6 +80,7 @@ func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	case len(result.Matches) > 0:
 		return result, nil
 	case ctx.Err() != nil:
+		result.Hints = f.hints(&result)
 		return result, ended(ctx, result.Tried)
 	default:
 		if len(result.Partial) == 0 {
@@ -167,13 +171,12 @@ func (f *finder) find(ctx context.Context) (result Result) {
 		}
 	}
 	for i, st := range f.stages[0] {
-		covered := Coverage{What: st.what, Done: true}
+		covered := Coverage{What: st.what}
 		for _, stages := range f.stages {
 			covered.MaxParts = max(covered.MaxParts, stages[i].maxParts())
 			covered.Compositions += stages[i].total
-			covered.Done = covered.Done && (stages[i].done || stages[i].total == 0)
+			covered.Done = covered.Done || stages[i].done
 		}
-		covered.Done = covered.Done && covered.Compositions > 0
 		if covered.Compositions > 0 || !st.short {
 			result.Covered = append(result.Covered, covered)
 		}
@@ -182,10 +185,18 @@ func (f *finder) find(ctx context.Context) (result Result) {
 	return result
 }
 
+// cheapFirst returns the stages of a sample in the order of the search: those that take four times as long come later.
+func (f *finder) cheapFirst(sample int) []*stage {
+	list := slices.Clone(f.stages[sample])
+	tier := func(s *stage) int { return bits.Len64(uint64(max(s.total, 0))>>18) / 2 }
+	slices.SortStableFunc(list, func(a, b *stage) int { return cmp.Compare(tier(a), tier(b)) })
+	return list
+}
+
 // run searches one sample.
 func (f *finder) run(ctx context.Context, sample int) *hit {
 	f.search.reset(f.samples[sample].sums())
-	for _, st := range f.stages[sample] {
+	for _, st := range f.cheapFirst(sample) {
 		if f.progress != nil {
 			f.progress <- st.what
 		}

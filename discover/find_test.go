@@ -247,20 +247,6 @@ func TestWarningOfWhiteSpaceThatIsNotSigned(t *testing.T) {
 	require.Contains(t, strings.Join(result.Matches[0].Warnings, "\n"), "white space in the body is not signed")
 }
 
-func TestUndecidedListsAndNumbers(t *testing.T) {
-	list := canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Omit: []string{"amount"}})
-	result, err := find(t, signed(t, list, post(cardURL, "1700000000", cardBody)))
-	require.NoError(t, err)
-	var needs []string
-	for _, u := range result.Undecided {
-		for _, other := range u.Others {
-			needs = append(needs, other.Needs)
-		}
-	}
-	require.Contains(t, strings.Join(needs, "\n"), "an empty or null field in the body")
-	require.Contains(t, strings.Join(needs, "\n"), "a whole amount such as 100.00")
-}
-
 func TestOptionsWords(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
@@ -312,16 +298,6 @@ func TestFindNothingWithAWrongSecret(t *testing.T) {
 		covered += c.Compositions
 	}
 	require.Equal(t, covered, result.Tried, "what is said to be covered must have been tried")
-}
-
-func TestOptionsEffort(t *testing.T) {
-	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
-	tried := func(effort float64) int64 {
-		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: effort})
-		require.ErrorIs(t, err, discover.ErrNoMatch)
-		return result.Tried
-	}
-	require.Greater(t, tried(0.001), 2*tried(0.0001))
 }
 
 func TestPartialMatch(t *testing.T) {

@@ -17,7 +17,7 @@ func (f *finder) hints(result *Result) (hints []string) {
 		p := result.Partial[0]
 		return []string{
 			fmt.Sprintf("%s explains %s, and not the other samples: look at how those were captured, and with which project's secret they were signed",
-				p.Expr, strings.Join(p.Samples, ", ")),
+				p.Text, strings.Join(p.Samples, ", ")),
 			"where requests and notifications are signed in different ways, search them apart and use canonical.ByKind",
 		}
 	}
@@ -31,6 +31,9 @@ func (f *finder) hints(result *Result) (hints []string) {
 		if list, _ := members(s.message.Body); fewest == 0 || len(list) < fewest {
 			fewest = len(list)
 		}
+	}
+	if f.catalogue.cut {
+		hints = append(hints, "a smaller body: of these, not every way to write the JSON, the list of fields or single fields was tried, since each takes long")
 	}
 	hints = append(hints, "the capture: body and headers byte for byte as they went over the wire, not formatted and not decoded, and the path as the service sees it, before any proxy")
 	if fewest > 2 {

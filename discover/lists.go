@@ -185,33 +185,30 @@ func valuesTogether() []values {
 
 // listPiece describes a list.
 func (c *catalogue) listPiece(l canonical.FieldList, around frame, rarity int) piece {
-	var options, needs []string
+	var options []string
 	cost, desc := 4, "values of all fields of the body"
-	set := func(option string, extra int, need, words string) {
+	set := func(option string, extra int, words string) {
 		options = append(options, option)
 		cost += extra
 		desc += words
-		if need != "" {
-			needs = append(needs, need)
-		}
 	}
 	if l.AsSent {
-		set("as-sent", 1, needsOrder, "")
+		set("as-sent", 1, "")
 	} else {
-		set("sorted", 0, "", "")
+		set("sorted", 0, "")
 	}
 	if l.Names {
 		desc = fmt.Sprintf("all fields of the body as name%svalue", l.Equals)
-		set(strconv.Quote(l.Equals), 0, "", "")
+		set(strconv.Quote(l.Equals), 0, "")
 	}
 	between := ""
 	if l.Between != "" {
 		between = fmt.Sprintf(", %q between", l.Between)
 	}
 	if l.Unseparated {
-		set("unseparated", 0, "", ", run together")
+		set("unseparated", 0, ", run together")
 	} else {
-		set(strconv.Quote(l.Between), 0, "", between)
+		set(strconv.Quote(l.Between), 0, between)
 	}
 	if l.AsSent {
 		desc += ", in the order of the body"
@@ -220,42 +217,45 @@ func (c *catalogue) listPiece(l canonical.FieldList, around frame, rarity int) p
 	}
 	switch {
 	case l.Nested == canonical.NestedOmitted:
-		set("omit-nested", 2, needsNested, ", no nested ones")
+		set("omit-nested", 2, ", no nested ones")
 	case l.Nested == canonical.NestedFlat && l.Path != "":
-		set(fmt.Sprintf("flat(%q)", l.Path), 3, needsNested, ", nested ones level by level")
+		set(fmt.Sprintf("flat(%q)", l.Path), 3, ", nested ones level by level")
 	case l.Nested == canonical.NestedFlat:
-		set("flat", 2, needsNested, ", nested ones level by level")
+		set("flat", 2, ", nested ones level by level")
 	}
 	listValues(l, set)
 	p := piece{
-		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(l), list: &l, around: around, cost: cost, needs: needs, desc: desc,
+		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(l), list: &l, around: around, cost: cost, desc: desc,
 		text: fmt.Sprintf("fields(%s)", strings.Join(options, ", ")), part: canonical.Fields(l),
+	}
+	if len(l.Omit) > 0 {
+		p.needs = []string{fmt.Sprintf("another value of %q", l.Omit[0])}
 	}
 	return p.in(around)
 }
 
 // listValues sets how the values of a list are written.
-func listValues(l canonical.FieldList, set func(option string, extra int, need, words string)) {
+func listValues(l canonical.FieldList, set func(option string, extra int, words string)) {
 	if l.OmitEmpty {
-		set("omit-empty", 2, needsEmpty, ", no empty ones")
+		set("omit-empty", 2, ", no empty ones")
 	}
 	if l.OmitNull {
-		set("omit-null", 3, needsConstant, ", none that are null")
+		set("omit-null", 3, ", none that are null")
 	}
 	if l.Escaping != 0 {
 		name := []string{"", "escape", "escape-percent", "escape-php", "escape-js", "escape-java"}[l.Escaping]
-		set(name, 2+int(l.Escaping), needsFormEscape, ", "+strings.Replace(name, "escape", "escaped", 1))
+		set(name, 2+int(l.Escaping), ", "+strings.Replace(name, "escape", "escaped", 1))
 	}
 	if l.Numbers != 0 {
 		name := []string{"", "short", "python", "java", "two-place", "minor"}[l.Numbers]
-		set(name+"-numbers", 2+int(l.Numbers), needsWhole, ", numbers "+name)
+		set(name+"-numbers", 2+int(l.Numbers), ", numbers "+name)
 	}
 	if l.Constants != 0 {
 		name := []string{"", "php-constants", "digit-constants", "python-constants", "no-null"}[l.Constants]
-		set(name, 2+int(l.Constants), needsConstant, ", "+name)
+		set(name, 2+int(l.Constants), ", "+name)
 	}
 	if len(l.Omit) > 0 {
-		set(fmt.Sprintf("omit(%q)", l.Omit[0]), 4, fmt.Sprintf("another value of %q", l.Omit[0]), fmt.Sprintf(", without %q", l.Omit[0]))
+		set(fmt.Sprintf("omit(%q)", l.Omit[0]), 4, fmt.Sprintf(", without %q", l.Omit[0]))
 	}
 }
 
@@ -298,7 +298,10 @@ func (p piece) in(around frame) piece {
 		return p
 	}
 	p.text, p.part = fmt.Sprintf(around.text, p.text), around.part(p.part)
-	p.cost += 3
+	p.cost += 6 // more than the secret or the timestamp beside it
+	if around.inside != "" {
+		p.cost -= 3
+	}
 	p.desc += " (" + strings.TrimSuffix(around.text, ", %s)") + ")"
 	p.stamped = strings.Contains(around.text, "timestamp")
 	return p

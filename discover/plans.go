@@ -85,6 +85,11 @@ func simplePlans() []plan {
 			gaps: separators(someSeparators), frames: after | around, keyRarity: rare, limit: 1 * million,
 		},
 		{
+			what: "timestamp, method, address and body, with up to two identifying headers and fields, words and the secret",
+			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity), min: 2, max: 5, extras: 2,
+			gaps: separators(fewSeparators), frames: after, limit: 2 * million,
+		},
+		{
 			what: "timestamp, method, address and body, with rare separators", take: upTo(common, coreKinds()...), max: 4,
 			gaps: separators(allSeparators), frames: after, limit: 1 * million,
 		},

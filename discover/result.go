@@ -82,7 +82,7 @@ type Coverage struct {
 	What string
 	// MaxParts is the length of its longest compositions; 0 if Options.Effort leaves no room for any.
 	MaxParts int
-	// Compositions counts them, and Done reports whether all were tried.
+	// Compositions counts them for all samples, and Done reports whether all were tried with one of them.
 	Compositions int64
 	Done         bool
 }

@@ -10,12 +10,15 @@ import (
 
 // undecided lists what the samples leave open in the best match, and what would decide it.
 func (f *finder) undecided(best *composition, whole []*composition, result *Result) {
-	classes := f.sameTexts()
+	classes, probes := f.sameTexts(), f.probes()
 	for i, p := range best.pieces {
 		u := Undecided{Chosen: p.expr()}
-		same := append(slices.Clone(classes[p.id()]), f.catalogue.neighbours(p)...)
-		for _, other := range alternatives(best, i, same) {
-			u.Others = append(u.Others, Alternative{other.expr(), "a sample with " + needsToTell(p, other)})
+		for _, other := range f.alternatives(best, i, classes, probes) {
+			needs := "different values in the two"
+			if len(other.needs) > 0 {
+				needs = strings.Join(other.needs[:min(len(other.needs), 3)], ", or ") // any of them decides
+			}
+			u.Others = append(u.Others, Alternative{other.expr(), "a sample with " + needs})
 		}
 		if len(u.Others) > 0 {
 			result.Undecided = append(result.Undecided, u)
@@ -36,6 +39,7 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 // neighbours returns what differs from a list of fields, or from JSON written anew, in one respect, and makes the same
 // texts.
 func (c *catalogue) neighbours(p *piece) (same []*piece) {
+	c.spent = 0 // what is open must be named, whatever the search left out
 	keep := func(other piece) {
 		other.shelf, other.shape = p.shelf, p.shape
 		if made := c.read(other); made != nil && made.id() == p.id() && made.text != p.text {
@@ -124,49 +128,32 @@ func sameShape(a, b *composition) bool {
 // expr returns the Go expression of a piece alone.
 func (p *piece) expr() string { return (&composition{pieces: []*piece{p}}).expr() }
 
-// needsToTell describes a sample in which two pieces differ: what only one of them depends on.
-func needsToTell(a, b *piece) string {
-	var needs []string
-	for _, need := range slices.Concat(a.needs, b.needs) {
-		if slices.Contains(a.needs, need) != slices.Contains(b.needs, need) {
-			needs = append(needs, need)
-		}
-	}
-	if len(needs) == 0 {
-		return "different values in the two"
-	}
-	return strings.Join(needs, ", or ")
+// alternative is a piece that can replace the chosen one, and what tells it from that.
+type alternative struct {
+	*piece
+	needs []string
 }
 
-// alternatives returns the pieces that can replace the one at a place: of each set of needs the simplest, without those
-// that need all that another needs, and more.
-func alternatives(c *composition, at int, same []*piece) (list []*piece) {
+// alternatives returns the pieces that can replace the one at a place, the simplest first, without those of which each
+// need is one of a simpler piece. It ignores white space and escapes in the body, which most messages do not have.
+func (f *finder) alternatives(c *composition, at int, classes map[string][]*piece, probes []probe) (list []alternative) {
 	chosen := c.pieces[at]
-	for _, p := range same { // the simplest first
-		if p == chosen || p.text == chosen.text || c.has(p.group, at) || p.kind == chosen.kind && equalNeeds(p, chosen) {
+	named := map[kind][]string{}
+	for _, p := range append(slices.Clone(classes[chosen.id()]), f.catalogue.neighbours(chosen)...) {
+		if p == chosen || p.text == chosen.text || c.has(p.group, at) {
 			continue
 		}
-		if !slices.ContainsFunc(list, func(simpler *piece) bool { return simpler.kind == p.kind && covers(simpler, p) }) {
-			list = append(list, p)
+		needs := differences(chosen, p, probes)
+		known, some := named[p.kind]
+		fresh := slices.ContainsFunc(withoutSeldom(needs), func(need string) bool { return !slices.Contains(known, need) })
+		if fresh || !some && (len(needs) > 0 || p.group != chosen.group) {
+			named[p.kind] = append(known, withoutSeldom(needs)...)
+			list = append(list, alternative{p, needs})
 		}
 	}
 	return list
 }
 
-// covers reports whether a sample that tells simpler from the chosen piece also tells p. It ignores white space in the
-// body, which most messages do not have.
-func covers(simpler, p *piece) bool {
-	a, b := withoutSpace(simpler.needs), withoutSpace(p.needs)
-	if len(a) == 0 {
-		return len(b) == 0
-	}
-	return !slices.ContainsFunc(a, func(need string) bool { return !slices.Contains(b, need) })
-}
-
-func equalNeeds(a, b *piece) bool {
-	return len(a.needs) == len(b.needs) && covers(a, b) && covers(b, a)
-}
-
-func withoutSpace(needs []string) []string {
-	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool { return need == needsSpace })
+func withoutSeldom(needs []string) []string {
+	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool { return need == needsSpace || need == needsEscapes })
 }
