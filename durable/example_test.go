@@ -3,12 +3,19 @@ package durable_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // What the examples need of the program around them.
@@ -20,6 +27,98 @@ type shop struct {
 }
 
 func ship(context.Context, *sql.Tx, string) error { return nil }
+
+// program returns a database, a fake of the service, and what ends both.
+func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
+	dir, err := os.MkdirTemp("", "durable")
+	must(err)
+	db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	must(err)
+	db.SetMaxOpenConns(1)
+	srv, err = paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 1001,
+		Projects:  []paymentsvctest.Project{{ID: 2002, Secret: "a key", Balance: paymentsvc.MustParseAmount("9000")}},
+		Scheme:    scheme(),
+	})
+	must(err)
+	must(srv.Listen("127.0.0.1:0"))
+	return db, srv, func() {
+		srv.Close()
+		must(db.Close())
+		must(os.RemoveAll(dir))
+	}
+}
+
+// scheme is an example: the interface document shows none.
+func scheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// visit is a buyer who pays at a checkout, and comes back later.
+func visit(checkout func(context.Context, *sql.DB, shop) error) {
+	db, srv, end := program()
+	defer end()
+	client, err := paymentsvc.NewClient(srv.ClientConfig(2002))
+	must(err)
+	a := shop{client: client, scheme: scheme(), secrets: []paymentsvc.Secret{"a key"}, mux: http.NewServeMux()}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- checkout(ctx, db, a) }()
+
+	post := func(basket string) *httptest.ResponseRecorder {
+		for {
+			w := httptest.NewRecorder()
+			a.mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pay?basket="+basket, nil))
+			if w.Code != http.StatusNotFound { // it has not begun yet
+				return w
+			}
+			select {
+			case err := <-ended:
+				panic(fmt.Sprint("the checkout has ended: ", err))
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	fmt.Println("a visit:", post("basket-1").Result().Status)
+	_, err = srv.Settle(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
+	must(err)
+	srv.SetReceiver(paymentsvctest.ToHandler(a.mux, "/notifications"))
+	fmt.Println("a notification:", srv.Deliver(ctx)[0].HTTPStatus)
+	w := post("basket-1")
+	fmt.Println("a visit:", w.Code, w.Body)
+	w = post("")
+	fmt.Println("without a basket:", w.Code, w.Body)
+	cancel()
+	must(<-ended)
+}
+
+// pay queues two payouts, and sends them.
+func pay(salaries func(context.Context, *sql.DB, *durable.Store, []durable.NewPayout) error) {
+	db, srv, end := program()
+	defer end()
+	client, err := paymentsvc.NewClient(srv.ClientConfig(2002))
+	must(err)
+	ctx := context.Background()
+	must(durable.Migrate(ctx, db))
+	store, err := durable.Open(ctx, db, durable.Config{Service: client, Project: srv.URL})
+	must(err)
+	must(salaries(ctx, db, store, []durable.NewPayout{
+		{Reference: "salary-1", Amount: paymentsvc.MustParseAmount("2500.00"), Destination: "+12025550100"},
+		{Reference: "salary-2", Amount: paymentsvc.MustParseAmount("1800.00"), Destination: "+12025550101"},
+	}))
+	done, err := store.Turn(ctx, durable.Limit{})
+	must(err)
+	fmt.Println(done, "calls")
+	for _, o := range srv.Orders() {
+		fmt.Println(o.Kind, "of", o.Amount)
+	}
+}
 
 func ExampleStore_Pay() {
 	checkout := func(ctx context.Context, db *sql.DB, a shop) error {
@@ -40,7 +139,7 @@ func ExampleStore_Pay() {
 			return err
 		}
 		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-			Scheme: a.scheme, Secrets: a.secrets,
+			Scheme: a.scheme, Secrets: a.secrets, Tolerance: paymentsvc.AnyAge, // a replay changes nothing
 			OnError: func(_ *http.Request, err error) { slog.Warn("notification rejected", "error", err) },
 		})
 		if err != nil {
@@ -71,8 +170,12 @@ func ExampleStore_Pay() {
 		})
 		return store.Run(ctx)
 	}
-	_ = checkout
+	visit(checkout)
 	// Output:
+	// a visit: 303 See Other
+	// a notification: 200
+	// a visit: 200 Thank you.
+	// without a basket: 400 There is no basket.
 }
 
 func ExampleStore_QueuePayouts() {
@@ -94,6 +197,9 @@ func ExampleStore_QueuePayouts() {
 		}
 		return tx.Commit() // Run sends them, each once
 	}
-	_ = salaries
-	// Output:
+	pay(salaries)
+	// Unordered output:
+	// 2 calls
+	// payout of 2500.00
+	// payout of 1800.00
 }
