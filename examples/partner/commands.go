@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
 )
@@ -38,7 +37,12 @@ func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (in
 	if err != nil {
 		return exitError, err
 	}
-	balance, err := askBalance(ctx, set, stderr)
+	p := &program{set: set, log: set.logger(stderr)}
+	defer p.Close()
+	if err := p.openService(ctx); err != nil { // no database
+		return exitError, err
+	}
+	balance, err := p.client.GetBalance(ctx)
 	if err != nil {
 		return exitError, err
 	}
@@ -52,16 +56,6 @@ func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (in
 		return exitReview, nil
 	}
 	return exitDone, nil
-}
-
-// askBalance needs no database.
-func askBalance(ctx context.Context, set *settings, stderr io.Writer) (*paymentsvc.Balance, error) {
-	p := &program{set: set, log: set.logger(stderr)}
-	defer p.Close()
-	if err := p.openService(ctx); err != nil {
-		return nil, err
-	}
-	return p.client.GetBalance(ctx)
 }
 
 // listRejections reads the file again and prints all of its rejected rows.
@@ -216,16 +210,13 @@ func (p *program) wait(ctx context.Context, batch, name string, out io.Writer) (
 			}
 			return counts, nil
 		case print:
-			_, _ = fmt.Fprintf(out, "%s: %s%s\n", name, many(waiting+starting, "payout waits", "payouts wait"), reasonOf(status))
+			why := ""
+			if status.Paused {
+				why = fmt.Sprintf("; paused until %s UTC: %s", status.Until.UTC().Format(time.TimeOnly), status.Reason)
+			}
+			_, _ = fmt.Fprintf(out, "%s: %s%s\n", name, many(waiting+starting, "payout waits", "payouts wait"), why)
 		}
 	}
-}
-
-func reasonOf(s durable.Status) string {
-	if !s.Paused {
-		return ""
-	}
-	return fmt.Sprintf("; paused until %s UTC: %s", s.Until.UTC().Format(time.TimeOnly), s.Reason)
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -251,14 +242,9 @@ func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) 
 	}
 	defer p.Close()
 	if file != nil {
-		err = payoutcsv.WriteFileResults(ctx, stdout, p.store, file, set.File)
-	} else {
-		err = payoutcsv.WriteResults(ctx, stdout, p.store, durable.Filter{})
+		return exitDone, payoutcsv.WriteFileResults(ctx, stdout, p.store, file, set.File)
 	}
-	if err != nil {
-		return exitError, err
-	}
-	return exitDone, nil
+	return exitDone, payoutcsv.WriteResults(ctx, stdout, p.store, durable.Filter{})
 }
 
 // hold holds all payouts before anything else runs on a restored database.
@@ -279,13 +265,10 @@ func hold(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, er
 // makePayouts writes an example of a file.
 func makePayouts(_ context.Context, set *settings, stdout, _ io.Writer) (int, error) {
 	n, err := strconv.Atoi(set.Args[0])
-	if err == nil {
-		err = writePayouts(stdout, n)
-	}
 	if err != nil {
 		return exitError, err
 	}
-	return exitDone, nil
+	return exitDone, writePayouts(stdout, n)
 }
 
 // writePayouts writes a file of n payouts to public test card numbers and made-up phone numbers.

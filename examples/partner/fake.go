@@ -39,7 +39,6 @@ type fakeService struct {
 	*paymentsvctest.Server
 	log  *slog.Logger
 	seen map[string]time.Time // when the orders in flight were first seen, by order_id
-	paid int
 }
 
 func startFake(set *settings, log *slog.Logger) (*fakeService, error) {
@@ -101,7 +100,7 @@ func (f *fakeService) live(ctx context.Context, notifications string) error {
 	}
 }
 
-// settle ends an order that is old enough: one in twelve fails, and one paid payment in eight is refunded.
+// settle ends an order that is old enough: one in twelve fails.
 func (f *fakeService) settle(order paymentsvctest.Order, now time.Time) error {
 	if order.Status.Final() {
 		return nil
@@ -118,15 +117,6 @@ func (f *fakeService) settle(order paymentsvctest.Order, now time.Time) error {
 	if order.Number%12 == 0 {
 		status = paymentsvc.StatusFailure
 	}
-	if _, err := f.Settle(order.OrderID, status); err != nil {
-		return err
-	}
-	if order.Kind != paymentsvctest.KindPayment || status != paymentsvc.StatusSuccess {
-		return nil
-	}
-	if f.paid++; f.paid%8 != 0 {
-		return nil
-	}
-	_, err := f.Refund(order.OrderID, order.Amount, paymentsvc.StatusSuccess)
+	_, err := f.Settle(order.OrderID, status)
 	return err
 }

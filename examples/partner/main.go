@@ -50,6 +50,7 @@ func run(ctx context.Context, args []string, environment func(string) string, st
 	}
 	code, err := commands[set.Command](ctx, set, stdout, stderr)
 	if err != nil {
+		code = max(code, exitError)
 		if ctx.Err() != nil {
 			err = fmt.Errorf("stopped: the same command goes on where it ended (%w)", ctx.Err())
 		}

@@ -44,10 +44,7 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		p.log.Warn("-admin is no loopback address and its page asks for no password: let only your login reach it, " +
 			"or anybody can decide under any name")
 	}
-	if err := p.until(ctx, buyers, operators, stdout); err != nil {
-		return exitError, err
-	}
-	return exitDone, nil
+	return exitDone, p.until(ctx, buyers, operators, stdout)
 }
 
 // operators is the operators' page and the metrics.

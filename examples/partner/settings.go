@@ -40,32 +40,24 @@ type settings struct {
 	Command string
 	Args    []string
 
-	Database             string // "" is a SQLite file that is removed at the end
-	Service              string // "" is the fake
-	Partner, Project     int64
-	Scheme               paymentsvc.Scheme
-	Keys                 []paymentsvc.Secret // the first one signs
-	DecodeError          paymentsvc.ErrorDecoder
-	NotFound             func(*paymentsvc.Error) bool
-	AccountCodes         []string
-	Tolerance            time.Duration
-	Addr, Admin          string
-	AdminHosts           []string
-	UserHeader           string
-	Checkouts            int
-	Slots                int
-	PerSecond            float64
-	CallTimeout, Lease   time.Duration
-	Grace, GiveUp        time.Duration
-	DemoFaults           int
-	AllowUnsafe          bool
-	Traces               bool
-	LogJSON              bool
-	LogLevel             slog.Level
-	File                 payoutcsv.Options
-	secretFile, oldFile  string
-	schemeText, fields   string
-	notFound, duplicates string
+	Database                          string // "" is a SQLite file that is removed at the end
+	Service                           string // "" is the fake
+	Partner, Project                  int64
+	Scheme                            paymentsvc.Scheme
+	Keys                              []paymentsvc.Secret // the first one signs
+	DecodeError                       paymentsvc.ErrorDecoder
+	NotFound                          func(*paymentsvc.Error) bool
+	AccountCodes, AdminHosts          []string
+	Addr, Admin, UserHeader           string
+	Tolerance                         time.Duration
+	CallTimeout, Lease, Grace, GiveUp time.Duration
+	Checkouts, Slots, DemoFaults      int
+	PerSecond                         float64
+	AllowUnsafe, Traces, LogJSON      bool
+	LogLevel                          slog.Level
+	File                              payoutcsv.Options
+	secretFile, oldFile, schemeText   string
+	fields, notFound, duplicates      string
 }
 
 // readSettings returns the settings, or nil and the exit status. environment is os.Getenv.
