@@ -105,6 +105,7 @@ func (q *Queue) AddTo(c *river.Config) error {
 
 // Wake inserts a job in tx, so that the commit starts the work at once: call it after [durable.Store.QueuePayouts]. It
 // inserts at most one job per second and process, and otherwise does nothing: a turn or the periodic job finds the rest.
+// River notifies of inserts once in river.Config.FetchCooldown, 100 ms by default: what it leaves out waits for Poll.
 func (q *Queue) Wake(ctx context.Context, client *river.Client[*sql.Tx], tx *sql.Tx) error {
 	if !q.once(&q.woken, time.Second) {
 		return nil

@@ -93,7 +93,10 @@ func newProcess(t *testing.T, address string, f durable.Service, c Config) *proc
 	require.NoError(t, err)
 	p.queue, err = New(p.store, c)
 	require.NoError(t, err)
-	config := &river.Config{Workers: river.NewWorkers(), Logger: quiet, TestOnly: true}
+	config := &river.Config{
+		Workers: river.NewWorkers(), Logger: quiet, TestOnly: true,
+		FetchCooldown: river.FetchCooldownMin, // River notifies of a queue's inserts once in this time
+	}
 	require.NoError(t, p.queue.AddTo(config))
 	p.client, err = river.NewClient(riverdatabasesql.NewWithPgxListener(p.db, pool), config)
 	require.NoError(t, err)
