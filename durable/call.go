@@ -134,7 +134,7 @@ func (s *Store) judge(j job, err error) verdict {
 		v.pause, v.reason = pauseEndless, "the account may have run dry: "+v.code
 	case errors.Is(err, paymentsvc.ErrUnauthorized), errors.Is(err, paymentsvc.ErrRateLimited):
 		v.wait, v.atLeast = max(v.wait, asked), asked
-		v.pause, v.reason = pauseTimed, "the service refuses the caller: "+v.code
+		v.pause, v.reason = pauseTimed, "the service rejects the caller: "+v.code
 	case outcome == paymentsvc.OutcomeRejected:
 		v.pause = pauseEnd
 	case errors.Is(err, paymentsvc.ErrInvalidRequest):

@@ -283,7 +283,7 @@ func (tx *transaction) refusals(ctx context.Context, v verdict, r *row) (string,
 		WHERE state = 'rejected' AND attention = '' AND user_data IN `+tx.s.each("$2"), inARun, list(refused)); err != nil {
 		return "", err
 	}
-	reason := fmt.Sprintf("%d payouts in a row were refused: %s", length, v.code)
+	reason := fmt.Sprintf("%d payouts in a row were rejected: %s", length, v.code)
 	n, err := tx.s.exec(ctx, tx, endless+` WHERE paused = 0`, itself, reason)
 	if n == 0 {
 		return "", err

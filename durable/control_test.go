@@ -112,7 +112,7 @@ func TestEqualRefusalsOfManyProcesses(t *testing.T) {
 	})
 }
 
-// The service refuses the caller: all wait, and when the pause is over one row is tried alone.
+// The service rejects the caller: all wait, and when the pause is over one row is tried alone.
 func TestPauseIsProbedByOneRow(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		var works atomic.Bool

@@ -52,7 +52,7 @@ type Decision struct {
 func (k DecisionKind) Allowed(r Row) bool {
 	settled := r.State == StatePending || r.State.Final()
 	attended := r.Attention != ""
-	stuck := r.Kind == KindPayout && r.State == StateCreated && attended // the service has refused the caller for long
+	stuck := r.Kind == KindPayout && r.State == StateCreated && attended // the service has rejected the caller for long
 	switch k {
 	case DecidePaid, DecideFound:
 		if k == DecideFound && settled {

@@ -183,7 +183,7 @@ func (r *row) found(orderID string, taken bool) {
 	r.OrderID = orderID
 	switch {
 	case r.State == StateRejected:
-		r.attend("The service has it, though it was refused: order_id " + shorten(orderID) + ".")
+		r.attend("The service has it, though it was rejected: order_id " + shorten(orderID) + ".")
 	case r.State == StateFailed && unheard:
 		r.attend("The service has it, though it counted as not paid: order_id " + shorten(orderID) + ".")
 	case !r.settled():

@@ -37,7 +37,7 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 		{"started", with(KindPayout, StateStarting), "T", verdict{is: factStarted, orderID: "o"}, false, StatePending, false, ""},
 		{"started late", with(KindPayout, StateUnknown, doubted), "old", verdict{is: factStarted, orderID: "o"}, false, StatePending, true, ""},
 		{"started after a return", with(KindPayout, StateCreated), "old", verdict{is: factStarted, orderID: "o"}, false, StatePending, false, ""},
-		{"started though rejected", with(KindPayout, StateRejected), "T", verdict{is: factStarted, orderID: "o"}, false, StateRejected, false, "though it was refused"},
+		{"started though rejected", with(KindPayout, StateRejected), "T", verdict{is: factStarted, orderID: "o"}, false, StateRejected, false, "though it was rejected"},
 		{"started though failed", with(KindPayout, StateFailed), "T", verdict{is: factStarted, orderID: "o"}, false, StateFailed, false, "counted as not paid"},
 		{"started, taken", with(KindPayout, StateStarting), "T", verdict{is: factStarted, orderID: "o"}, true, StateUnknown, true, "another row has"},
 		{"settled, taken", with(KindPayout, StateSucceeded, known), "T", verdict{is: factStarted, orderID: "p"}, true, StateSucceeded, false, "another row has"},
