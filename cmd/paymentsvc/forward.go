@@ -151,15 +151,6 @@ func (d *dials) loopback() bool {
 	})
 }
 
-// shownAddress returns an address without its query, which may hold a token.
-func shownAddress(u *url.URL) string {
-	address, _, query := strings.Cut(u.String(), "?")
-	if query {
-		return address + "?..."
-	}
-	return address
-}
-
 // indented returns the lines of an answer's body for output.
 func indented(text string) (lines []string) {
 	for line := range strings.Lines(text) {

@@ -93,7 +93,7 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	to, does := "", fmt.Sprintf(", answers %d: nothing is forwarded", answer)
 	if target != nil {
 		r.forwarder = &forwarder{newTransport(), target, c.Text("host"), c.Duration("forward-timeout")}
-		to = shownAddress(target)
+		to = cli.WithoutQuery(target.String())
 		answer, does = 0, " -> "+to
 	}
 	if c.Set("save") {

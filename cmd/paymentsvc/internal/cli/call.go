@@ -250,6 +250,15 @@ func (c *Call) PrintSettings() error {
 	return nil
 }
 
+// WithoutQuery returns an address without its query, which may hold a token.
+func WithoutQuery(address string) string {
+	before, _, query := strings.Cut(address, "?")
+	if query {
+		return before + "?..."
+	}
+	return before
+}
+
 // withoutSecrets cuts the user and the query out of addresses, which may hold a password or a token.
 func withoutSecrets(text string) string {
 	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")

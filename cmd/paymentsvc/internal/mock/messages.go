@@ -54,7 +54,7 @@ func (e *epoch) messageOut(m message) messageOut {
 	}
 	o := messageOut{
 		Seq: m.Seq, Time: m.At.UTC(), Direction: m.Direction, State: m.State,
-		Method: m.Method, Target: withoutQuery(m.Target), Endpoint: m.Endpoint,
+		Method: m.Method, Target: cli.WithoutQuery(m.Target), Endpoint: m.Endpoint,
 		ProjectID: m.Fields.ProjectID, UserData: userData, OrderID: orderID,
 		Headers: pairs(m.Header), BodyBase64: append([]byte{}, body...),
 		Masked:     !bytes.Equal(body, m.Body) || !bytes.Equal(answer, m.Answered),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -53,7 +54,7 @@ func (s *session) all() []setting {
 		{"repeated", map[paymentsvctest.Repeated]string{
 			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
 		}[s.opt.Repeated], ""},
-		{"notify", withoutQuery(notify), ""},
+		{"notify", cli.WithoutQuery(notify), ""},
 		{"base_path", cmp.Or(s.opt.BasePath, "/"), ""},
 		{"show_bodies", fmt.Sprint(s.opt.ShowBodies), ""},
 	}

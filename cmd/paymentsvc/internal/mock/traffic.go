@@ -241,14 +241,6 @@ func (e *epoch) post(
 	return d
 }
 
-func withoutQuery(address string) string {
-	before, _, query := strings.Cut(address, "?")
-	if query {
-		return before + "?..."
-	}
-	return before
-}
-
 // withoutAddress says what went wrong with a request, and leaves out where it went, which may hold a token.
 func withoutAddress(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -79,7 +80,7 @@ func newView(r *http.Request, said note) *view {
 	v := &view{
 		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Auto: query.Get("auto") != "", All: query.Get("all") != "",
 		Query: asQuery(query), AutoURL: toggled(query, "auto"), AllURL: toggled(query, "all"), said: said,
-		Receiver: withoutQuery(notify),
+		Receiver: cli.WithoutQuery(notify),
 		Settings: e.all(), Endpoints: endpoints(), Events: events(), Usual: usualFaults(), CanShowRawBodies: e.opt.ShowBodies,
 	}
 	if said.Bad {
