@@ -21,14 +21,16 @@ type Batch struct {
 	// ExpectedRows and ExpectedTotal are what the sender announced, 0 and not set without.
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
-	CreatedAt     time.Time
+	// Rejected is how many of its rows are no payouts.
+	Rejected  int64
+	CreatedAt time.Time
 }
 
-const batchColumns = `id, name, line, complete, expected_rows, expected_total, created_at`
+const batchColumns = `id, name, line, complete, expected_rows, expected_total, rejected, created_at`
 
 func scanBatch(from interface{ Scan(into ...any) error }) (b Batch, err error) {
 	var complete, created int64
-	err = from.Scan(&b.ID, &b.Name, &b.Line, &complete, &b.ExpectedRows, &b.ExpectedTotal, &created)
+	err = from.Scan(&b.ID, &b.Name, &b.Line, &complete, &b.ExpectedRows, &b.ExpectedTotal, &b.Rejected, &created)
 	b.Complete, b.CreatedAt = complete == 1, at(created)
 	return b, err
 }
@@ -38,8 +40,9 @@ func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
 		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and it and Name must be UTF-8 without NUL", ErrInvalid)
 	}
-	if _, err := s.exec(ctx, tx, `INSERT INTO durable_batches (id, name, expected_rows, expected_total, created_at)
-		VALUES ($1, $2, $3, $4, {now}) ON CONFLICT (id) DO NOTHING`, b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal); err != nil {
+	if _, err := s.exec(ctx, tx, `INSERT INTO durable_batches (id, name, expected_rows, expected_total, rejected, created_at)
+		VALUES ($1, $2, $3, $4, $5, {now}) ON CONFLICT (id) DO NOTHING`,
+		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected); err != nil {
 		return Batch{}, fmt.Errorf("durable: batch: %w", err)
 	}
 	stored, err := scanBatch(tx.QueryRowContext(ctx, s.sql.Replace(`SELECT `+batchColumns+` FROM durable_batches WHERE id = $1`), b.ID))

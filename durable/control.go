@@ -331,6 +331,7 @@ func (s *Store) probe(ctx context.Context, w *worker) {
 		return
 	}
 	s.used--
+	s.reserve(w, len(jobs))
 	w.result = workerResult{} // what holds now, the next round says
 	s.begin(w, jobs)
 	w.tell()

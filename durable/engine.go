@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// engine groups what waits for the database: while one round is there, outcomes and free slots collect for the next.
+// engine groups what waits for the database: while a round is there, outcomes and free slots collect for the next.
 type engine struct {
 	mu     sync.Mutex
-	busy   bool       // a goroutine makes rounds
+	making int        // rounds in flight, each of a goroutine
 	queue  []*outcome // for the next round
 	orders []string   // order_ids that the last round recorded
 	used   int        // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
@@ -27,7 +27,7 @@ type engine struct {
 // worker is a Run or a Turn.
 type worker struct {
 	ctx    context.Context
-	left   int  // rows that it may still claim, -1 for no limit
+	left   int  // rows that it may still claim
 	hungry bool // the last round found as much as it could take, or nobody has looked yet
 	made   int  // calls
 	flying int  // calls in flight
@@ -75,27 +75,43 @@ func (s *Store) free(n int) {
 	}
 }
 
-// kick starts the goroutine that makes rounds, unless it runs. s.mu is held.
+// kick starts a goroutine that makes rounds, if one is worth it. s.mu is held.
 func (s *Store) kick() {
-	if !s.busy {
-		s.busy = true
-		s.calls.Add(1)
-		go s.rounds()
+	if s.worthwhile() {
+		s.making++
+		s.calls.Go(s.rounds)
 	}
+}
+
+// worthwhile reports whether a round may begin now. A second one in flight uses the time in which the first waits for
+// the disk. It begins with half of the slots: with less, the rounds would become many and small. SQLite has one writer.
+// s.mu is held.
+func (s *Store) worthwhile() bool {
+	switch s.making {
+	case 0:
+		return true
+	case 1:
+		return s.dialect == PostgreSQL && 2*len(s.queue) >= s.c.Slots
+	}
+	return false
 }
 
 // rounds makes rounds while anything waits for one.
 func (s *Store) rounds() {
-	defer s.calls.Done()
 	ctx := context.Background()
-	for {
+	for first := true; ; first = false {
 		s.mu.Lock()
-		a, w := s.next()
-		if len(a.outcomes) == 0 && a.most == 0 && len(a.orders) == 0 {
-			s.busy = false
+		s.making--
+		if !first && !s.worthwhile() {
 			s.mu.Unlock()
 			return
 		}
+		a, w := s.next()
+		if len(a.outcomes) == 0 && a.most == 0 && len(a.orders) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		s.making++
 		s.mu.Unlock()
 		got, err := s.round(ctx, a)
 		if err != nil {
@@ -120,13 +136,11 @@ func (s *Store) next() (asking, *worker) {
 		freed += o.Slot
 	}
 	most := max(s.c.Slots-s.used, 0) + freed
-	if w.left >= 0 {
-		most = min(most, w.left)
-	}
-	most = s.allowed(most)
+	most = s.allowed(min(most, w.left))
 	if most == 0 {
 		return a, nil
 	}
+	s.reserve(w, most)
 	a.most, a.free = most, min(most, max(s.c.Slots-s.used, 0))
 	if s.paymentsDue {
 		a.payments = max(1, most/2)
@@ -162,6 +176,12 @@ func (s *Store) allowed(n int) int {
 	return max(0, min(n, int(s.tokens))) // a probe takes one that is not there
 }
 
+// reserve counts n rows as claimed, a negative n those that were not. s.mu is held.
+func (s *Store) reserve(w *worker, n int) {
+	s.tokens -= float64(n)
+	w.left -= n
+}
+
 // done hands out what a round has committed.
 func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	freed := 0
@@ -192,7 +212,8 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 		return
 	}
 	w.flying--
-	w.hungry = len(got.jobs) > 0 && got.lost == ""
+	s.reserve(w, len(got.jobs)-a.most)
+	w.hungry = got.lost == "" && (len(got.jobs) > 0 || w.hungry && a.free+freed == 0)
 	payments := 0
 	for _, j := range got.jobs {
 		if j.kind == KindPayment {
@@ -214,11 +235,7 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 
 // begin starts the calls of jobs, whose claims are committed. s.mu is held.
 func (s *Store) begin(w *worker, jobs []job) {
-	s.tokens -= float64(len(jobs))
 	s.used += len(jobs)
-	if w.left > 0 {
-		w.left = max(w.left-len(jobs), 0)
-	}
 	w.made += len(jobs)
 	w.flying += len(jobs)
 	for _, j := range jobs {
@@ -253,6 +270,7 @@ func (s *Store) failed(ctx context.Context, a asking, w *worker, err error) {
 	}
 	if w != nil {
 		w.flying--
+		s.reserve(w, -a.most)
 		w.hungry = false
 		w.result = workerResult{err: err}
 		w.tell()

@@ -40,17 +40,17 @@ func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	}
 }
 
-// page reads one page. For what f leaves open, each kind and state is read by its own index, and the newest are taken.
+// page reads one page. For what f leaves open, each kind and state is read by the index, and the newest are taken.
 func (s *Store) page(ctx context.Context, f Filter, size int) ([]Row, error) {
-	kinds, states := []Kind{KindPayment, KindPayout}, []State{""}
+	kinds, states := []Kind{KindPayment, KindPayout}, States()
 	if f.Kind != "" {
 		kinds = []Kind{f.Kind}
 	}
 	if f.Held {
 		f.State = StateCreated
 	}
-	if f.Batch != "" {
-		states = States()
+	if f.Attention && f.Batch == "" {
+		states = []State{""} // it has an index of its own
 	}
 	if f.State != "" {
 		states = []State{f.State}

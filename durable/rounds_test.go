@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -174,7 +175,7 @@ func TestClaimInDoubtIsReturned(t *testing.T) {
 		f := &service{}
 		s := openStore(t, db, Config{Service: f, Slots: 3})
 		queue(t, s, payouts("a", 5)...)
-		w := &worker{ctx: t.Context(), left: -1, hungry: true, rounds: make(chan struct{}, 1)}
+		w := &worker{ctx: t.Context(), left: math.MaxInt, hungry: true, rounds: make(chan struct{}, 1)}
 		s.worker = w
 		s.mu.Lock()
 		a, _ := s.next()

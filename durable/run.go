@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -12,7 +13,7 @@ import (
 // returns nil when the outcomes of all calls are recorded, within Timeout and some seconds. It waits out a database that
 // is away. It may be called once.
 func (s *Store) Run(ctx context.Context) error {
-	w := &worker{ctx: ctx, left: -1, rounds: make(chan struct{}, 1)}
+	w := &worker{ctx: ctx, left: math.MaxInt, rounds: make(chan struct{}, 1)}
 	if !s.employ(w) {
 		return errBusy
 	}
@@ -64,7 +65,7 @@ func (s *Store) Turn(ctx context.Context, l Limit) (done int, err error) {
 		ctx, cancel = context.WithTimeout(ctx, l.Duration)
 		defer cancel()
 	}
-	w := &worker{ctx: ctx, left: -1, rounds: make(chan struct{}, 1)}
+	w := &worker{ctx: ctx, left: math.MaxInt, rounds: make(chan struct{}, 1)}
 	if l.Rows > 0 {
 		w.left = l.Rows
 	}
@@ -102,7 +103,7 @@ func (s *Store) Turn(ctx context.Context, l Limit) (done int, err error) {
 		if flying > 0 {
 			continue
 		}
-		if result.err != nil || result.paused || result.empty && !hungry || left == 0 {
+		if result.err != nil || result.paused || result.empty && !hungry || left <= 0 {
 			break
 		}
 		s.look(w)

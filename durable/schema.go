@@ -10,7 +10,7 @@ import (
 )
 
 // schemaVersion is the version of the tables that this package works with.
-const schemaVersion = 1
+const schemaVersion = 2
 
 //go:embed schema.sql
 var tables string
@@ -23,6 +23,23 @@ func Schema(d Dialect) []string {
 	}
 	text := strings.TrimSuffix(strings.ReplaceAll(tables, "{storage}", storage), ";\n")
 	return strings.Split(text, ";\n")
+}
+
+// Upgrade returns the statements that [Migrate] runs on the tables of an older version, which SELECT version FROM
+// durable_version returns: none if from is this package's version. Run them in one transaction.
+func Upgrade(d Dialect, from int64) []string {
+	steps := [][]string{ // from version 1 on
+		{
+			`DROP INDEX durable_kinds`,
+			`ALTER TABLE durable_batches ADD COLUMN rejected BIGINT NOT NULL DEFAULT 0`,
+		},
+	}
+	var statements []string
+	for version := max(from, 1); version < schemaVersion; version++ {
+		statements = append(statements, steps[version-1]...)
+		statements = append(statements, fmt.Sprintf(`UPDATE durable_version SET version = %d`, version+1))
+	}
+	return statements
 }
 
 // migrationLock is the key of the advisory lock that Migrate takes on PostgreSQL.
@@ -62,10 +79,17 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	if err := tx.QueryRowContext(ctx, find).Scan(&there); err != nil {
 		return err
 	}
+	statements := Schema(d)
 	if there > 0 {
-		return checkVersion(ctx, tx)
+		version, err := readVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if statements = Upgrade(d, version); len(statements) == 0 {
+			return checkVersion(ctx, tx)
+		}
 	}
-	for _, statement := range Schema(d) {
+	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
 		}
@@ -84,15 +108,20 @@ type querier interface {
 
 // checkVersion returns an error that wraps ErrSchema unless the tables are those of schemaVersion.
 func checkVersion(ctx context.Context, q querier) error {
-	var version int64
-	err := q.QueryRowContext(ctx, `SELECT version FROM durable_version`).Scan(&version)
+	version, err := readVersion(ctx, q)
+	if err == nil && version != schemaVersion {
+		err = fmt.Errorf("%w: %d, want %d", ErrSchema, version, schemaVersion)
+	}
+	return err
+}
+
+func readVersion(ctx context.Context, q querier) (version int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT version FROM durable_version`).Scan(&version)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("%w: durable_version is empty", ErrSchema)
+		return 0, fmt.Errorf("%w: durable_version is empty", ErrSchema)
 	case err != nil:
-		return fmt.Errorf("%w: cannot read durable_version: %w", ErrSchema, err)
-	case version != schemaVersion:
-		return fmt.Errorf("%w: %d, want %d", ErrSchema, version, schemaVersion)
+		return 0, fmt.Errorf("%w: cannot read durable_version: %w", ErrSchema, err)
 	}
-	return nil
+	return version, nil
 }

@@ -55,7 +55,6 @@ CREATE INDEX durable_payouts_due ON durable_rows (generation, due_at, user_data)
     WHERE kind = 'payout' AND state = 'created';
 CREATE INDEX durable_starting ON durable_rows (token) WHERE state = 'starting';
 CREATE INDEX durable_unknown ON durable_rows (due_at) WHERE state = 'unknown';
-CREATE INDEX durable_kinds ON durable_rows (kind, created_at, user_data);
 CREATE INDEX durable_states ON durable_rows (kind, state, created_at, user_data);
 CREATE INDEX durable_of_batch ON durable_rows (batch, state, created_at, user_data) WHERE batch <> '';
 CREATE INDEX durable_attention ON durable_rows (kind, created_at, user_data) WHERE attention <> '';
@@ -103,6 +102,7 @@ CREATE TABLE durable_batches (
     complete       BIGINT NOT NULL DEFAULT 0,
     expected_rows  BIGINT NOT NULL DEFAULT 0,
     expected_total TEXT,
-    created_at     BIGINT NOT NULL
+    created_at     BIGINT NOT NULL,
+    rejected       BIGINT NOT NULL DEFAULT 0
 );
-INSERT INTO durable_version (version) VALUES (1);
+INSERT INTO durable_version (version) VALUES (2);
