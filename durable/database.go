@@ -46,9 +46,9 @@ func dialectOf(ctx context.Context, db *sql.DB) (Dialect, error) {
 // evaluates it once and can use an index on due_at; it is the clock's and not the start of the transaction.
 func replacer(d Dialect, now string) *strings.Replacer {
 	// An unmatched notification shows that the service has the row: it was paid before a backup was restored.
-	// It is counted, since PostgreSQL would join a NOT EXISTS with all unmatched ones in each round.
-	unheard := `(SELECT COUNT(*) FROM durable_notifications AS n WHERE n.user_data = durable_rows.user_data
-		AND n.matched = 0 AND (n.event = 'payout.status_changed') = (durable_rows.kind = 'payout')) = 0`
+	// PostgreSQL would join a NOT EXISTS with all unmatched ones in each round, and read matched = 0 by an index of them.
+	unheard := `(SELECT 1 FROM durable_notifications AS n WHERE n.user_data = durable_rows.user_data AND n.matched + 0 = 0
+		AND (n.event = 'payout.status_changed') = (durable_rows.kind = 'payout') LIMIT 1) IS NULL`
 	if d == SQLite {
 		if now == "" {
 			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
@@ -57,7 +57,7 @@ func replacer(d Dialect, now string) *strings.Replacer {
 			"{least}", "MIN", "{greatest}", "MAX")
 	}
 	if now == "" {
-		now = `(SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT)`
+		now = `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`
 	}
 	return strings.NewReplacer("{now}", now, "{unheard}", unheard, "{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
 		"{least}", "LEAST", "{greatest}", "GREATEST")

@@ -14,6 +14,7 @@ type engine struct {
 	orders []string   // order_ids that the last round recorded
 	used   int        // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
 	last   claimed
+	server string  // the server and tables that were recognized, see Store.here
 	worker *worker // who claims: Run or a Turn
 	closed bool
 	calls  sync.WaitGroup // calls and returns of claims in doubt
@@ -194,11 +195,7 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	if len(got.waiting) > 0 {
 		s.calls.Go(func() { s.applyTo(ctx, got.waiting) })
 	}
-	if got.lost != "" {
-		if err := s.holdItself(ctx, got.lost); err != nil { // the next round finds the same and claims nothing
-			s.c.Log.ErrorContext(ctx, "durable: hold failed", "error", err.Error())
-		}
-	}
+	err := s.suspect(ctx, got) // if it fails, the next round finds the same and claims nothing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used -= a.free + freed
@@ -213,7 +210,7 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	}
 	w.flying--
 	s.reserve(w, len(got.jobs)-a.most)
-	w.hungry = got.lost == "" && (len(got.jobs) > 0 || w.hungry && a.free+freed == 0)
+	w.hungry = len(got.jobs) > 0 || w.hungry && a.free+freed == 0 || got.moved && err == nil
 	payments := 0
 	for _, j := range got.jobs {
 		if j.kind == KindPayment {
@@ -231,6 +228,20 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	}
 	s.begin(w, got.jobs)
 	w.tell()
+}
+
+// suspect holds payouts if the database is not the one that it was.
+func (s *Store) suspect(ctx context.Context, got answer) (err error) {
+	switch {
+	case got.lost:
+		err = s.holdItself(ctx, "a commit of this process is gone: the database was restored or failed over")
+	case got.moved:
+		err = s.recognize(ctx)
+	}
+	if err != nil {
+		s.c.Log.ErrorContext(ctx, "durable: hold failed", "error", err.Error())
+	}
+	return err
 }
 
 // begin starts the calls of jobs, whose claims are committed. s.mu is held.

@@ -31,6 +31,7 @@ type Store struct {
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL
 	moved                 string // SQL condition: they are not those of the control row
+	here                  string // SQL expression: what moved depends on, but cheap
 	roundText             string // roundPostgres but for its limits
 	file                  *os.File
 }
@@ -81,7 +82,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		if err := s.readable(ctx); err != nil {
 			return nil, fmt.Errorf("durable: open: %w", err)
 		}
-		s.roundText = s.sql.Replace(strings.ReplaceAll(roundPostgres, "{moved}", s.moved))
+		s.roundText = s.sql.Replace(strings.ReplaceAll(roundPostgres, "{here}", s.here))
 	}
 	if err := s.recognize(ctx); err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)
@@ -181,6 +182,16 @@ func (s *Store) readable(ctx context.Context) error {
 		}
 	}
 	s.moved += `)`
+	if err != nil {
+		return err
+	}
+	// All of it is the same while the server has not been restarted and the tables have not been made anew.
+	s.here = `pg_postmaster_start_time()::TEXT`
+	if may, err = s.mayRead(ctx, s.here); !may {
+		s.here = `clock_timestamp()::TEXT`
+	}
+	s.here += ` || (SELECT oid::TEXT FROM pg_database WHERE datname = current_database()) || '/'
+		|| 'durable_rows'::REGCLASS::OID::TEXT || fingerprint || timeline`
 	return err
 }
 
@@ -225,10 +236,17 @@ func (s *Store) recognize(ctx context.Context) error {
 		return err
 	}
 	var moved bool
-	if err := s.db.QueryRowContext(ctx, `SELECT `+s.moved+` FROM durable_control`).Scan(&moved); err != nil || !moved {
+	var here string
+	if err := s.db.QueryRowContext(ctx, `SELECT `+s.moved+`, `+s.here+` FROM durable_control`).Scan(&moved, &here); err != nil {
 		return err
 	}
-	return s.holdItself(ctx, "this is another server or another copy of the tables than before")
+	if moved {
+		return s.holdItself(ctx, "this is another server or another copy of the tables than before")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server = here
+	return nil
 }
 
 // openWitness opens the witness of a SQLite database, a small file beside it with the number of its last round. It is not

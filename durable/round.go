@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,9 @@ type answer struct {
 	waiting  []string // order_ids that notifications wait for
 	paused   bool
 	elapsed  bool // a timed pause is over: one row may be tried
-	lost     string
+	lost     bool // a commit of this process is gone
+	moved    bool // the server may be another one
+	run      bool // a run of equal refusals lasts
 }
 
 // claimed is the last claim that this process has committed. If it is gone, the database has lost commits.
@@ -98,17 +101,40 @@ func (s *Store) round(ctx context.Context, a asking) (answer, error) {
 	return got, err
 }
 
-func (a asking) args(last claimed, lease time.Duration) []any {
-	return []any{
-		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), list(a.orders), a.free,
+// postgres returns the statement of a round and its arguments.
+func (a asking) postgres(text string, last claimed, lease time.Duration, server string) (string, []any) {
+	before, rest, _ := strings.Cut(text, "{payments}")
+	payments, after, _ := strings.Cut(rest, "{payouts}")
+	if a.payments > 0 {
+		before += strings.Replace(payments, "{most}", strconv.Itoa(a.payments), 1)
 	}
+	outcomes := max(8, 1<<bits.Len(uint(len(a.outcomes)))) // few different statements
+	before = strings.Replace(before, "{outcomes}", strconv.Itoa(outcomes), 1)
+	orders := a.orders
+	for _, o := range a.outcomes {
+		orders = append(orders, o.OrderID)
+	}
+	return before + strings.Replace(after, "{most}", strconv.Itoa(a.most), 1), []any{
+		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), array(orders), a.free, server,
+	}
+}
+
+// array encodes a list of texts for PostgreSQL.
+func array(all []string) string {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	quoted := make([]string, len(all))
+	for i, text := range all {
+		quoted[i] = `"` + escape.Replace(text) + `"`
+	}
+	return `{` + strings.Join(quoted, `,`) + `}`
 }
 
 func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
 	got := answer{recorded: map[string]bool{}}
-	query := strings.Replace(s.roundText, "{payments}", strconv.Itoa(a.payments), 1)
-	query = strings.Replace(query, "{most}", strconv.Itoa(a.most), 1)
-	query = strings.Replace(query, "{outcomes}", strconv.Itoa(max(8, 1<<bits.Len(uint(len(a.outcomes))))), 1)
+	s.mu.Lock()
+	last, server := s.last, s.server
+	s.mu.Unlock()
+	query, args := a.postgres(s.roundText, last, s.c.Lease, server)
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
 		var tag string
 		var j job
@@ -121,13 +147,23 @@ func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
 		case "recorded":
 			got.recorded[j.userData] = true
 		case "waiting":
-			got.waiting = append(got.waiting, j.userData)
+			if slices.Contains(a.orders, j.userData) { // those of the outcomes go alone, and then they are applied
+				got.waiting = append(got.waiting, j.userData)
+			}
 		default:
 			got.control(j.claims)
 		}
 		return nil
-	}, query, a.args(s.lastClaim(), s.c.Lease)...)
-	return got, err
+	}, query, args...)
+	if err != nil || !got.run || !slices.ContainsFunc(a.outcomes, func(o *outcome) bool {
+		return o.kind == KindPayout && got.recorded[o.UserData]
+	}) {
+		return got, err
+	}
+	if _, err := s.exec(ctx, s.db, endRun); err != nil { // the round is committed, and the next success ends the run too
+		s.c.Log.WarnContext(ctx, "durable: a run of equal refusals has not ended yet", "error", err.Error())
+	}
+	return got, nil
 }
 
 // scanText scans an amount, and "" as not set.
@@ -146,16 +182,13 @@ const (
 	flagElapsed = 2
 	flagLost    = 4
 	flagMoved   = 8
+	flagRun     = 16 // beside one of them
 )
 
 func (got *answer) control(flags int64) {
-	got.paused, got.elapsed = flags == flagPaused, flags == flagElapsed
-	switch flags {
-	case flagLost:
-		got.lost = "a commit of this process is gone: the database was restored or failed over"
-	case flagMoved:
-		got.lost = "this is another server or another copy of the tables than before"
-	}
+	got.run = flags&flagRun != 0
+	flags &^= flagRun
+	got.paused, got.elapsed, got.lost, got.moved = flags == flagPaused, flags == flagElapsed, flags == flagLost, flags == flagMoved
 }
 
 const outcomesSQLite = `UPDATE durable_rows SET state = 'pending', order_id = o.o, redirect_url = o.r, refusal = '',
