@@ -35,13 +35,14 @@ func scanBatch(from interface{ Scan(into ...any) error }) (b Batch, err error) {
 	return b, err
 }
 
-// AddBatch stores a batch in your transaction and returns it, or the one with the same ID as it is stored.
+// AddBatch stores a batch in your transaction and returns it as stored. If its ID is known, it updates only Rejected.
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
 		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and it and Name must be UTF-8 without NUL", ErrInvalid)
 	}
 	if _, err := s.exec(ctx, tx, `INSERT INTO durable_batches (id, name, expected_rows, expected_total, rejected, created_at)
-		VALUES ($1, $2, $3, $4, $5, {now}) ON CONFLICT (id) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, {now}) ON CONFLICT (id)
+		DO UPDATE SET rejected = excluded.rejected WHERE durable_batches.rejected <> excluded.rejected`,
 		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected); err != nil {
 		return Batch{}, fmt.Errorf("durable: batch: %w", err)
 	}

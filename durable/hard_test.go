@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"testing"
 	"time"
+	"unicode"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -152,6 +154,12 @@ func TestInvisibleSpellingsAreRejected(t *testing.T) {
 	}
 	for _, text := range []string{"März 2026/7", "зарплата №5", "給与 1"} {
 		require.NoError(t, NewPayout{Reference: text, Amount: ten, Destination: text}.check())
+	}
+	for r := range unicode.MaxRune + 1 {
+		text, parts := string(r), norm.NFD.String(string(r))
+		if text != parts && !ambiguous(text) && !ambiguous(parts) || text != norm.NFC.String(text) && !ambiguous(text) {
+			t.Errorf("two spellings of %U are accepted", r)
+		}
 	}
 }
 

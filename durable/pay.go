@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/paymentsvc/paymentsvc"
 )
 
@@ -143,20 +145,20 @@ func (p NewPayment) check() error {
 		return fmt.Errorf("%w: NewPayment.Type %q", ErrInvalid, p.Type)
 	case p.Amount.Sign() <= 0:
 		return fmt.Errorf("%w: NewPayment.Amount must be positive", ErrInvalid)
-	case !plain(p.Key) || invisible(p.Key):
-		return fmt.Errorf("%w: NewPayment.Key must be UTF-8 without invisible characters, and %d bytes or less", ErrInvalid, maxReference)
+	case !plain(p.Key) || ambiguous(p.Key):
+		return fmt.Errorf("%w: NewPayment.Key must be UTF-8 in NFC without invisible characters, and %d bytes or less", ErrInvalid, maxReference)
 	}
 	return nil
 }
 
 func (p NewPayout) check() error {
 	switch {
-	case p.Reference == "" || !plain(p.Reference) || invisible(p.Reference):
-		return fmt.Errorf("%w: NewPayout.Reference must be UTF-8 without invisible characters, and 1 to %d bytes", ErrInvalid, maxReference)
+	case p.Reference == "" || !plain(p.Reference) || ambiguous(p.Reference):
+		return fmt.Errorf("%w: NewPayout.Reference must be UTF-8 in NFC without invisible characters, and 1 to %d bytes", ErrInvalid, maxReference)
 	case p.Amount.Sign() <= 0:
 		return fmt.Errorf("%w: NewPayout.Amount must be positive", ErrInvalid)
-	case p.Destination == "" || !plain(p.Destination) || invisible(p.Destination):
-		return fmt.Errorf("%w: NewPayout.Destination must be UTF-8 without invisible characters, and 1 to %d bytes", ErrInvalid, maxReference)
+	case p.Destination == "" || !plain(p.Destination) || ambiguous(p.Destination):
+		return fmt.Errorf("%w: NewPayout.Destination must be UTF-8 in NFC without invisible characters, and 1 to %d bytes", ErrInvalid, maxReference)
 	case !plain(p.Batch):
 		return fmt.Errorf("%w: NewPayout.Batch must be UTF-8 without NUL, and %d bytes or less", ErrInvalid, maxReference)
 	}
@@ -168,11 +170,11 @@ func plain(text string) bool {
 	return len(text) <= maxReference && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// invisible reports whether a text contains what people would not see, such as a mark or a filler: two spellings of one
-// reference would be paid twice. A combining accent counts too, since the letter exists with it.
-func invisible(text string) bool {
+// ambiguous reports whether a text has another spelling that looks the same, since both would be paid: it is not in
+// Unicode's form NFC, such as Hangul in parts, or contains what people would not see, such as a mark or a filler.
+func ambiguous(text string) bool {
 	const brailleBlank = '\u2800'
-	return strings.ContainsFunc(text, func(r rune) bool {
+	return !norm.NFC.IsNormalString(text) || strings.ContainsFunc(text, func(r rune) bool {
 		return r == brailleBlank || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Mn, unicode.Me, unicode.Zl, unicode.Zp,
 			unicode.Other_Default_Ignorable_Code_Point)
 	})

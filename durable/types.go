@@ -63,8 +63,8 @@ type NewPayment struct {
 // NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination, unless the NewPayout is in an
 // unexported field: fmt calls no method there, so keep a func there that returns it.
 type NewPayout struct {
-	// Reference is your unique name for the payout. It is required: a payout with the same Reference is paid once. It may
-	// not contain what people do not see, such as combining marks, nor may Destination.
+	// Reference is your unique name for the payout. It is required: a payout with the same Reference is paid once. It and
+	// Destination must be in Unicode's form NFC, and may not contain what people do not see, such as combining marks.
 	Reference string
 	// Amount is required and must be positive.
 	Amount paymentsvc.Amount

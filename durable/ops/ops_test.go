@@ -166,6 +166,27 @@ func TestOverviewShowsWhatNeedsReview(t *testing.T) {
 	assert.Contains(t, o.page("/files"), "batch=march")
 }
 
+func TestFilesShowRejectedRowsAndTheImport(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	for n, c := range []struct {
+		rejected, expected, line, complete int64
+		want                               string
+	}{
+		{0, 0, 3, 1, `Called"><progress max="0" value="0" aria-label="Payouts called"></progress> 0 of 0</td>`},
+		{1, 0, 3, 1, `0 of 0<div class="why">1 rejected row: not paid</div></td>`},
+		{3, 0, 1001, 0, `0 of 0<div class="why">import not complete: line 1001</div><div class="why">3 rejected rows: not paid</div></td>`},
+		{0, 2500, 1001, 0, `0 of 0<div class="why">import not complete: line 1001 of about 2501</div></td>`},
+		{2, 2500, 9, 0, `line 9 of about 2503</div><div class="why">2 rejected rows: not paid</div></td>`},
+	} {
+		_, err := o.db.ExecContext(t.Context(), `INSERT INTO durable_batches (id, name, created_at, rejected, expected_rows, line, complete)
+			VALUES ($1, '', 1, $2, $3, $4, $5)`, n, c.rejected, c.expected, c.line, c.complete)
+		require.NoError(t, err)
+		for _, path := range []string{"/", "/files"} {
+			assert.Contains(t, o.page(path), c.want)
+		}
+	}
+}
+
 func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 	asked := 0
 	o := newOffice(t, ops.Config{Balance: func(context.Context) (*paymentsvc.Balance, error) {

@@ -81,6 +81,14 @@ type fileView struct {
 	Total, Done, Review, Held int64 // payouts; Done ones need no call
 }
 
+// Lines is about how many lines the file has, 0 if nothing was announced.
+func (v fileView) Lines() int64 {
+	if v.ExpectedRows == 0 {
+		return 0
+	}
+	return 1 + v.ExpectedRows + v.Rejected
+}
+
 func (p *page) filesView(ctx context.Context, most int) (list []fileView, err error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil {

@@ -42,13 +42,18 @@ type Report struct {
 //
 // The error wraps [ErrContradiction], or [ErrUnexpected] if the payouts are not those that o expects; the report is then complete. Any other
 // error is one of [Rows], and the report covers the rows before it.
-func Check(file io.Reader, o Options) (Report, error) {
+func Check(file io.Reader, o Options) (Report, error) { return check(file, o, func(Row) {}) }
+
+// check also calls accepted with each payout.
+func check(file io.Reader, o Options, accepted func(Row)) (Report, error) {
 	c := newCounter(o)
 	for row, err := range Rows(file, o) {
 		if err != nil {
 			return c.report(), err
 		}
-		c.add(row)
+		if c.add(row); row.Rejected == "" {
+			accepted(row)
+		}
 	}
 	report := c.report()
 	return report, o.compare(report)

@@ -22,7 +22,8 @@ const batchRows = 1000
 var (
 	// ErrDatabase is wrapped by the errors of the database: call Import again, with the same file, when it is back.
 	ErrDatabase = errors.New("payoutcsv: database")
-	// ErrFileChanged is a file whose content was not the same when it was read again.
+	// ErrFileChanged is a file whose content was not the same when it was read again to store it. What had changed was
+	// not stored; payouts before it, which were checked, may be.
 	ErrFileChanged = errors.New("payoutcsv: the file changed while it was read: check it and import it again")
 )
 
@@ -64,11 +65,11 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 
 // Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. Nothing is
 // stored unless the whole file can be read and contains what c.Options expect; rejected rows do not keep the others back.
+// The file is read again to store it, and each thousand payouts are first compared with those that were checked.
 // A payout is known by its reference: importing a file again, or after an interruption, changes nothing that is stored
 // and adds what is missing.
 //
-// Errors are those of [Check], or wrap [ErrDatabase] or [ErrFileChanged]; the Result covers what was stored before. After
-// ErrFileChanged, payouts of both contents may be stored.
+// Errors are those of [Check], or wrap [ErrDatabase] or [ErrFileChanged]; the Result covers what was stored before.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
 	i := importer{ImportConfig: c, hash: sha256.New(), added: newCounter(c.Options)}
 	i.result.NewTotal = i.added.report().Total
@@ -76,7 +77,12 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 		return i.result, fmt.Errorf("payoutcsv: %w", err)
 	}
 	var err error
-	if i.result.Report, err = Check(io.TeeReader(file, i.hash), c.Options); err != nil {
+	d := digester{Hash: sha256.New()}
+	if i.result.Report, err = check(io.TeeReader(file, i.hash), c.Options, func(row Row) {
+		if sum, full := d.add(row); full {
+			i.checked = append(i.checked, sum)
+		}
+	}); err != nil {
 		return i.result, err
 	}
 	content := i.hash.Sum(nil)
@@ -102,6 +108,7 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 type importer struct {
 	ImportConfig
 	hash    hash.Hash
+	checked [][sha256.Size]byte // of each batchRows payouts that are still to be read again
 	batch   durable.Batch
 	line    int64 // of the last row read
 	payouts []durable.NewPayout
@@ -114,6 +121,7 @@ func (i *importer) open(ctx context.Context) error {
 	return i.transaction(ctx, func(tx *sql.Tx) (err error) {
 		i.batch, err = i.Store.AddBatch(ctx, tx, durable.Batch{
 			ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
+			Rejected: i.result.Report.Rejected,
 		})
 		return err
 	})
@@ -134,7 +142,27 @@ func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) erro
 	return fmt.Errorf("%w: %w", ErrDatabase, err)
 }
 
+// digester hashes payouts.
+type digester struct {
+	hash.Hash
+	n int
+}
+
+// add returns the hash of batchRows payouts with the last of them.
+func (d *digester) add(row Row) (sum [sha256.Size]byte, full bool) {
+	// No accepted text contains NUL.
+	_, _ = fmt.Fprintf(d, "%d\x00%s\x00%s\x00%s\x00", row.Line, row.Reference, row.Amount.String(), row.Destination)
+	if d.n++; d.n < batchRows {
+		return sum, false
+	}
+	sum = [sha256.Size]byte(d.Sum(nil))
+	*d = digester{Hash: sha256.New()}
+	return sum, true
+}
+
+// rows stores all but the payouts after the last full batch, whose end only the hash of the whole file can tell.
 func (i *importer) rows(ctx context.Context, file io.Reader) error {
+	d := digester{Hash: sha256.New()}
 	for row, err := range Rows(file, i.Options) {
 		if err != nil {
 			return err
@@ -146,9 +174,14 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 		i.payouts = append(i.payouts, durable.NewPayout{
 			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination, Batch: i.result.Batch, Line: row.Line,
 		})
-		if len(i.payouts) < batchRows {
+		sum, full := d.add(row)
+		if !full {
 			continue
 		}
+		if len(i.checked) == 0 || i.checked[0] != sum {
+			return ErrFileChanged
+		}
+		i.checked = i.checked[1:]
 		if err := i.store(ctx, false); err != nil {
 			return err
 		}
@@ -164,7 +197,7 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 	for {
 		var queued []durable.Queued
 		err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
-			if i.line > i.batch.Line || complete && !i.batch.Complete {
+			if !i.batch.Complete && (complete || i.line > i.batch.Line) {
 				to := max(i.line, i.batch.Line)
 				if err := i.Store.AdvanceBatch(ctx, tx, i.batch.ID, i.batch.Line, to, complete); err != nil {
 					return err

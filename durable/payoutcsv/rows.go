@@ -19,6 +19,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/paymentsvc/paymentsvc"
 )
 
@@ -367,6 +369,8 @@ func checkText(text string) string {
 		return fmt.Sprintf("more than %d bytes", maxText)
 	case !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError):
 		return "neither UTF-8 nor UTF-16"
+	case !norm.NFC.IsNormalString(text):
+		return "not in Unicode NFC, such as an é that is two characters: convert the file to NFC"
 	case strings.ContainsFunc(text, invisible):
 		return "a line end, a combining mark or another invisible character"
 	case text != strings.TrimSpace(text):

@@ -100,6 +100,7 @@ func TestRowsReadsWhatProgramsWrite(t *testing.T) {
 func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 	const (
 		invisible = "a line end, a combining mark or another invisible character"
+		another   = "not in Unicode NFC, such as an é that is two characters: convert the file to NFC"
 		formula   = "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
 		unclosed  = "a quotation mark that is not closed, or text after one that is"
 		number    = "amount: not a number such as 10.50"
@@ -129,7 +130,8 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 		"a\ufe0f,1,x":                     "reference: " + invisible,
 		"a\u2800b,1,x":                    "reference: " + invisible,
 		"a\u3164,1,x":                     "reference: " + invisible,
-		"e\u0301,1,x":                     "reference: " + invisible,
+		"x\u0301,1,x":                     "reference: " + invisible,
+		"e\u0301,1,x":                     "reference: " + another,
 		"a\x00,1,x":                       "reference: " + invisible,
 		"a,1,\u202a+12025550":             "destination: " + invisible,
 		strings.Repeat("a", 256) + ",1,x": "reference: more than 255 bytes",

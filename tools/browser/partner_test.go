@@ -158,6 +158,7 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	b.do(chromedp.Navigate(p.admin + "/"))
 	require.Contains(t, b.text("#balance + dl"), "XTS")
 	require.Equal(t, "2 need review", b.text(".needs"))
+	require.Contains(t, b.text("section[aria-labelledby=files]"), "1 rejected row: not paid")
 	require.NotContains(t, b.text("body"), card)
 
 	// It was carried out: the service has said so, with its order_id.
