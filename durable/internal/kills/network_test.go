@@ -192,11 +192,7 @@ func TestAFullDiskLosesAndRepeatsNothing(t *testing.T) {
 	service := newService(t)
 	store := open(t, db, service.URL, time.Minute)
 	addMany(t, db, store, "a", 300)
-	var pages int
-	require.NoError(t, db.QueryRowContext(t.Context(), `PRAGMA page_count`).Scan(&pages))
-	var limit int
-	require.NoError(t, db.QueryRowContext(t.Context(), `PRAGMA max_page_count = 1`).Scan(&limit))
-	require.Equal(t, pages, limit, "no page more")
+	require.Equal(t, db.number(t, `PRAGMA page_count`), db.number(t, `PRAGMA max_page_count = 1`), "no page more")
 	var more []durable.NewPayout
 	for n := range 300 {
 		more = append(more, payout("b", n, false))
