@@ -173,8 +173,7 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		const resets = 5
 		p.disturb(resets)
 		eventually(t, func() bool {
-			c := counts(t, store)
-			return c[durable.StateCreated] == 0 && c[durable.StateStarting] == 0
+			return db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state IN ('created', 'starting')`) == 0
 		})
 		stop()
 		require.NoError(t, service.Drain(t.Context()))

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -72,11 +71,7 @@ func (c *cluster) start() {
 	c.run(c.bin+"/pg_ctl", "-D", c.data+"/db", "-l", c.data+"/log", "-w", "-t", "120",
 		"-o", "-k "+c.data+" -c listen_addresses='' -c fsync=off -c wal_level=replica -c max_connections=200", "start")
 	c.t.Cleanup(func() { // however the test ends
-		if pid, err := os.ReadFile(c.data + "/db/postmaster.pid"); err == nil {
-			if n, err := strconv.Atoi(strings.SplitN(string(pid), "\n", 2)[0]); err == nil {
-				_ = syscall.Kill(n, syscall.SIGQUIT)
-			}
-		}
+		_ = exec.Command("sh", "-c", "kill -QUIT $(head -n 1 "+c.data+"/db/postmaster.pid)").Run()
 	})
 }
 
@@ -118,10 +113,7 @@ func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
 	require.Less(t, len(service.Orders()), 3000, "it was stopped too late")
 	// Both processes have lived all the time, so they know what they called, and nothing is in doubt.
 	last := open(t, db, service.URL, time.Minute)
-	status, err := last.Status(t.Context())
-	require.NoError(t, err)
-	assert.False(t, status.Hold, status.HoldReason)
-	assert.Zero(t, status.Starting)
+	assert.Zero(t, db.number(t, `SELECT hold + (SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`))
 	_, payouts := finish(t, db, last, service)
 	assert.Zero(t, payouts)
 	assert.Len(t, service.Orders(), 3000)
@@ -154,8 +146,7 @@ func newFailover(t *testing.T, timeout time.Duration, state string) (f *failover
 	eventually(t, func() bool {
 		return f.db.number(t, `SELECT COUNT(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = '`+state+`'`) == 1
 	})
-	through := opened(t, "postgres://tests@"+f.front.address()+"/postgres?sslmode=disable")
-	f.store = open(t, through, f.service.URL, timeout, f.set)
+	f.store = open(t, opened(t, "postgres://tests@"+f.front.address()+"/postgres?sslmode=disable"), f.service.URL, timeout, f.set)
 	addMany(t, f.db, f.store, "a", 300)
 	stop = run(t, f.store)
 	eventually(t, func() bool { return len(f.service.Orders()) >= 100 })
@@ -168,9 +159,7 @@ func (f *failover) promote(t *testing.T) (started int) {
 	f.primary.stop()
 	f.standby.run(f.standby.bin+"/pg_ctl", "-D", f.standby.data+"/db", "-w", "promote")
 	f.db = opened(t, f.standby.address())
-	started = f.quiet()
-	require.Less(t, started, 600, "it was promoted too late")
-	return started
+	return f.quiet()
 }
 
 // quiet waits until nothing is sent any more, and returns how many payouts were started.
@@ -196,14 +185,14 @@ func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 					}
 				}(f.db)
 			}
-			cut := len(f.service.Orders())
 			addMany(t, f.db, f.store, "b", 300)
-			eventually(t, func() bool { return len(f.service.Orders()) >= max(cut+100, 350) })
+			eventually(t, func() bool { return len(f.service.Orders()) >= 400 })
 			started := f.promote(t)
+			require.Less(t, started, 600, "it was promoted too late")
 			require.Equal(t, 300, f.db.number(t, `SELECT COUNT(*) FROM durable_rows`), "no row was lost")
 			claims := f.db.number(t, `SELECT SUM(claims) FROM durable_rows`)
 			require.Positive(t, claims, "it never streamed")
-			require.Less(t, claims, started-50, "no claim was lost")
+			require.Less(t, claims, 300, "no claim was lost")
 			f.front.moveTo(f.standby.socket())
 			eventually(t, func() bool {
 				return f.db.number(t, `SELECT COUNT(*) FROM durable_control WHERE hold = 1 AND hold_reason LIKE '`+reason+`%'
@@ -231,7 +220,7 @@ func TestFailoverToASynchronousStandbyGoesOn(t *testing.T) {
 	assert.Equal(t, started, f.quiet(), "called before the standby has the claim")
 	f.stream.moveTo(f.primary.socket())
 	eventually(t, func() bool { return len(f.service.Orders()) >= started+50 })
-	f.promote(t)
+	require.Less(t, f.promote(t), 600, "it was promoted too late")
 	f.front.moveTo(f.standby.socket())
 	eventually(t, func() bool { return f.db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`) == 600 })
 	stop()
