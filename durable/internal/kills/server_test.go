@@ -180,8 +180,8 @@ func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 			if state == "sync" { // PostgreSQL reports the success of a COMMIT whose wait is canceled
 				require.Less(t, f.quiet(), 300, "called before the standby has the claim")
 				go func(db database) {
-					for err := error(nil); err == nil; time.Sleep(5 * time.Millisecond) { // until the primary stops
-						_, err = db.ExecContext(t.Context(), `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+					for ; t.Context().Err() == nil; time.Sleep(5 * time.Millisecond) {
+						_, _ = db.ExecContext(t.Context(), `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
 					}
 				}(f.db)
 			}
