@@ -76,8 +76,8 @@ type Config struct {
 	Log *slog.Logger
 
 	// HoldOnlyOnRestore keeps payouts going after a failover to a standby of the same PostgreSQL cluster. Set it only if
-	// the standby is synchronous: otherwise commits may be lost, and a claim with them. By default a failover holds
-	// payouts, see [Store.HoldPayouts].
+	// the standby is synchronous: otherwise commits may be lost, and a claim with them. Open then rejects
+	// synchronous_commit local. By default a failover holds payouts, see [Store.HoldPayouts].
 	HoldOnlyOnRestore bool
 	// AllowUnsafeDatabase makes Open accept a database that may lose commits, for tests on throw-away databases.
 	AllowUnsafeDatabase bool

@@ -323,7 +323,7 @@ func TestRestoredBackupHolds(t *testing.T) {
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 	rejected := func(t *testing.T, db *sql.DB, says string) {
 		t.Helper()
-		c := config(Config{})
+		c := config(Config{HoldOnlyOnRestore: true})
 		c.AllowUnsafeDatabase = false
 		_, err := Open(t.Context(), db, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
@@ -358,6 +358,8 @@ func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 		db := postgres(t)
 		db.SetMaxOpenConns(1)
 		set(t, db, `SET synchronous_commit = off`)
+		rejected(t, db.DB, "synchronous_commit")
+		set(t, db, `SET synchronous_commit = local`)
 		rejected(t, db.DB, "synchronous_commit")
 		set(t, db, `SET synchronous_commit = on; SET default_transaction_isolation = 'serializable'`)
 		var fsync string

@@ -101,8 +101,12 @@ func (s *Store) checkDatabase(ctx context.Context) error {
 			{"PRAGMA synchronous", "synchronous", []string{"2", "3"}},
 		})
 	}
+	commit := []string{"on", "remote_write", "remote_apply"}
+	if !s.c.HoldOnlyOnRestore { // local does not wait for the standby
+		commit = append(commit, "local")
+	}
 	return s.settings(ctx, []setting{
-		{"SHOW synchronous_commit", "synchronous_commit", []string{"on", "local", "remote_write", "remote_apply"}},
+		{"SHOW synchronous_commit", "synchronous_commit", commit},
 		{"SHOW fsync", "fsync", []string{"on"}},
 		{"SHOW full_page_writes", "full_page_writes", []string{"on"}},
 		{"SHOW default_transaction_isolation", "default_transaction_isolation", []string{"read committed"}},

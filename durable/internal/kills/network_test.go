@@ -173,8 +173,7 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		const resets = 5
 		p.disturb(resets)
 		eventually(t, func() bool {
-			c := counts(t, store)
-			return c[durable.StateCreated] == 0 && c[durable.StateStarting] == 0
+			return db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state IN ('created', 'starting')`) == 0
 		})
 		stop()
 		require.NoError(t, service.Drain(t.Context()))
@@ -192,11 +191,7 @@ func TestAFullDiskLosesAndRepeatsNothing(t *testing.T) {
 	service := newService(t)
 	store := open(t, db, service.URL, time.Minute)
 	addMany(t, db, store, "a", 300)
-	var pages int
-	require.NoError(t, db.QueryRowContext(t.Context(), `PRAGMA page_count`).Scan(&pages))
-	var limit int
-	require.NoError(t, db.QueryRowContext(t.Context(), `PRAGMA max_page_count = 1`).Scan(&limit))
-	require.Equal(t, pages, limit, "no page more")
+	require.Equal(t, db.number(t, `PRAGMA page_count`), db.number(t, `PRAGMA max_page_count = 1`), "no page more")
 	var more []durable.NewPayout
 	for n := range 300 {
 		more = append(more, payout("b", n, false))

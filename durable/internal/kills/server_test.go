@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // cluster is a PostgreSQL server of a test's own, which it may stop.
@@ -27,9 +27,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	long(t)
-	admin := server(t)
-	var version int
-	require.NoError(t, admin.QueryRowContext(t.Context(), `SELECT current_setting('server_version_num')::INT / 10000`).Scan(&version))
+	version := server(t).number(t, `SELECT current_setting('server_version_num')::INT / 10000`)
 	c := &cluster{t: t, bin: "/usr/lib/postgresql/" + strconv.Itoa(version) + "/bin"}
 	if _, err := os.Stat(c.bin + "/pg_ctl"); err != nil {
 		t.Skip("no pg_ctl in " + c.bin)
@@ -73,11 +71,7 @@ func (c *cluster) start() {
 	c.run(c.bin+"/pg_ctl", "-D", c.data+"/db", "-l", c.data+"/log", "-w", "-t", "120",
 		"-o", "-k "+c.data+" -c listen_addresses='' -c fsync=off -c wal_level=replica -c max_connections=200", "start")
 	c.t.Cleanup(func() { // however the test ends
-		if pid, err := os.ReadFile(c.data + "/db/postmaster.pid"); err == nil {
-			if n, err := strconv.Atoi(strings.SplitN(string(pid), "\n", 2)[0]); err == nil {
-				_ = syscall.Kill(n, syscall.SIGQUIT)
-			}
-		}
+		_ = exec.Command("sh", "-c", "kill -QUIT $(head -n 1 "+c.data+"/db/postmaster.pid)").Run()
 	})
 }
 
@@ -119,51 +113,119 @@ func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
 	require.Less(t, len(service.Orders()), 3000, "it was stopped too late")
 	// Both processes have lived all the time, so they know what they called, and nothing is in doubt.
 	last := open(t, db, service.URL, time.Minute)
-	status, err := last.Status(t.Context())
-	require.NoError(t, err)
-	assert.False(t, status.Hold, status.HoldReason)
-	assert.Zero(t, status.Starting)
+	assert.Zero(t, db.number(t, `SELECT hold + (SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`))
 	_, payouts := finish(t, db, last, service)
 	assert.Zero(t, payouts)
 	assert.Len(t, service.Orders(), 3000)
 }
 
-// An asynchronous standby is promoted under load: it has lost claims and outcomes. The process that goes on with it
-// holds the payouts by itself, and so does the import of the same file.
-func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
-	primary := newCluster(t)
-	primary.init()
-	primary.start()
-	proxy := newProxy(t, primary.socket())
-	db := prepared(t, primary.address())
-	service := newService(t)
-	moving := opened(t, "postgres://tests@"+proxy.address()+"/postgres?sslmode=disable")
-	store := open(t, moving, service.URL, time.Minute)
-	addMany(t, moving, store, "a", 400)
+// failover is a primary with a standby that streams from it, and a Store that pays. Both reach it through proxies.
+type failover struct {
+	primary, standby *cluster
+	stream, front    *proxy // to the primary: of the standby, and of the Store
+	db               database
+	service          *paymentsvctest.Server
+	store            *durable.Store
+	set              func(*durable.Config)
+}
 
-	standby := newCluster(t) // it is started after the load, as if it had lagged
-	standby.run(standby.bin+"/pg_basebackup", "-h", primary.data, "-U", "tests", "-D", standby.data+"/db", "-R", "-X", "stream", "--no-sync", "-c", "fast")
-	stop := run(t, store)
-	eventually(t, func() bool { return len(service.Orders()) >= 132 })
-	primary.stop()
-	standby.start()
-	standby.run(standby.bin+"/pg_ctl", "-D", standby.data+"/db", "-w", "promote")
-	db.Close()
-	proxy.moveTo(standby.socket())
-	db = opened(t, standby.address())
-	var status durable.Status
+// newFailover returns one under load. If state is "sync", commits wait for the standby, and a failover holds nothing.
+func newFailover(t *testing.T, timeout time.Duration, state string) (f *failover, stop func()) {
+	t.Helper()
+	f = &failover{primary: newCluster(t), standby: newCluster(t), service: newService(t)}
+	f.set = func(c *durable.Config) { c.HoldOnlyOnRestore = state == "sync" }
+	f.primary.init()
+	f.primary.start()
+	f.db, f.stream, f.front = prepared(t, f.primary.address()), newProxy(t, f.primary.socket()), newProxy(t, f.primary.socket())
+	f.standby.run(f.standby.bin+"/pg_basebackup", "-d", "postgres://tests@"+f.stream.address(), "-D", f.standby.data+"/db", "-R", "--no-sync", "-c", "fast")
+	f.standby.start()
+	if state == "sync" {
+		f.db.exec(t, `ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'`)
+		f.db.exec(t, `SELECT pg_reload_conf()`)
+	}
 	eventually(t, func() bool {
-		var err error
-		status, err = store.Status(t.Context())
-		return err == nil && status.Hold && status.Starting == 0
+		return f.db.number(t, `SELECT COUNT(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = '`+state+`'`) == 1
 	})
-	started := len(service.Orders())
-	addMany(t, db, store, "a", 400) // the same file
-	addMany(t, db, store, "b", 10)
-	time.Sleep(300 * time.Millisecond) // some rounds
+	f.store = open(t, opened(t, "postgres://tests@"+f.front.address()+"/postgres?sslmode=disable"), f.service.URL, timeout, f.set)
+	addMany(t, f.db, f.store, "a", 300)
+	stop = run(t, f.store)
+	eventually(t, func() bool { return len(f.service.Orders()) >= 100 })
+	return f, stop
+}
+
+// promote stops the primary as a crash does, promotes the standby, and returns how many payouts were started before.
+func (f *failover) promote(t *testing.T) (started int) {
+	t.Helper()
+	f.primary.stop()
+	f.standby.run(f.standby.bin+"/pg_ctl", "-D", f.standby.data+"/db", "-w", "promote")
+	f.db = opened(t, f.standby.address())
+	return f.quiet()
+}
+
+// quiet waits until nothing is sent any more, and returns how many payouts were started.
+func (f *failover) quiet() (started int) {
+	for before := -1; before != started; time.Sleep(500 * time.Millisecond) {
+		before, started = started, len(f.service.Orders())
+	}
+	return started
+}
+
+// A standby is cut off under load and promoted later, so it has lost rows, claims and outcomes. The process that goes on
+// with it holds the payouts by itself, and so does the import of the same files.
+func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
+	for reason, state := range map[string]string{"this is another server": "async", "a commit of this process is gone": "sync"} {
+		t.Run(reason, func(t *testing.T) {
+			f, stop := newFailover(t, 3*time.Second, state)
+			f.stream.moveTo("/nowhere")
+			if state == "sync" { // PostgreSQL reports the success of a COMMIT whose wait is canceled
+				require.Less(t, f.quiet(), 300, "called before the standby has the claim")
+				go func(db database) {
+					for ; t.Context().Err() == nil; time.Sleep(5 * time.Millisecond) {
+						_, _ = db.ExecContext(t.Context(), `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+					}
+				}(f.db)
+			}
+			addMany(t, f.db, f.store, "b", 300)
+			eventually(t, func() bool { return len(f.service.Orders()) >= 400 })
+			started := f.promote(t)
+			require.Less(t, started, 600, "it was promoted too late")
+			require.Equal(t, 300, f.db.number(t, `SELECT COUNT(*) FROM durable_rows`), "no row was lost")
+			claims := f.db.number(t, `SELECT SUM(claims) FROM durable_rows`)
+			require.Positive(t, claims, "it never streamed")
+			require.Less(t, claims, 300, "no claim was lost")
+			f.front.moveTo(f.standby.socket())
+			eventually(t, func() bool {
+				return f.db.number(t, `SELECT COUNT(*) FROM durable_control WHERE hold = 1 AND hold_reason LIKE '`+reason+`%'
+					AND NOT EXISTS (SELECT 1 FROM durable_rows WHERE state = 'starting')`) == 1
+			})
+			addMany(t, f.db, f.store, "a", 300) // the same files
+			addMany(t, f.db, f.store, "b", 300)
+			addMany(t, f.db, f.store, "c", 10)
+			assert.Equal(t, started, f.quiet(), "sent while held")
+			assert.Equal(t, claims, f.db.number(t, `SELECT SUM(claims) FROM durable_rows`), "claimed while held")
+			stop()
+			releaseWhatTheServiceDoesNotHave(t, f.db, open(t, f.db, f.service.URL, time.Minute), f.service, 610)
+		})
+	}
+}
+
+// With a synchronous standby nothing is lost. While it is away, the Store's commits are canceled, and nothing is called.
+func TestFailoverToASynchronousStandbyGoesOn(t *testing.T) {
+	f, stop := newFailover(t, time.Minute, "sync")
+	addMany(t, f.db, f.store, "b", 300)
+	f.stream.moveTo("/nowhere")
+	started, claims := f.quiet(), `SELECT SUM(claims) FROM durable_rows`
+	claimed := f.db.number(t, claims)
+	eventually(t, func() bool { return f.db.number(t, claims) > claimed }) // seen once the wait of their COMMIT is canceled
+	assert.Equal(t, started, f.quiet(), "called before the standby has the claim")
+	f.stream.moveTo(f.primary.socket())
+	eventually(t, func() bool { return len(f.service.Orders()) >= started+50 })
+	require.Less(t, f.promote(t), 600, "it was promoted too late")
+	f.front.moveTo(f.standby.socket())
+	eventually(t, func() bool { return f.db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`) == 600 })
 	stop()
-	require.NoError(t, service.Drain(t.Context()))
-	assert.Len(t, service.Orders(), started, "sent while held")
-	assert.Less(t, started, 400, "it was promoted too late")
-	releaseWhatTheServiceDoesNotHave(t, db, open(t, db, service.URL, time.Minute), service, 410)
+	_, payouts := finish(t, f.db, open(t, f.db, f.service.URL, time.Minute, f.set), f.service)
+	assert.Zero(t, f.db.number(t, `SELECT hold FROM durable_control`))
+	assert.Zero(t, payouts, "in doubt")
+	assert.Len(t, f.service.Orders(), 600)
 }

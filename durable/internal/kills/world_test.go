@@ -71,6 +71,12 @@ func (db database) exec(t *testing.T, statement string) {
 	require.NoError(t, err)
 }
 
+func (db database) number(t *testing.T, query string) (n int) {
+	t.Helper()
+	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
+	return n
+}
+
 // server returns the address of the server of .ci/postgres.
 func server(t *testing.T) database {
 	t.Helper()
@@ -87,16 +93,10 @@ func postgres(t *testing.T) database {
 	name := "test_" + strings.ToLower(rand.Text())
 	admin.exec(t, "CREATE DATABASE "+name)
 	t.Cleanup(func() { admin.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
-	return prepared(t, at(t, admin.address, name))
-}
-
-// at returns the address of another database of a server.
-func at(t *testing.T, address, name string) string {
-	t.Helper()
-	u, err := url.Parse(address)
+	u, err := url.Parse(admin.address)
 	require.NoError(t, err)
 	u.Path = "/" + name
-	return u.String()
+	return prepared(t, u.String())
 }
 
 func each(t *testing.T, f func(t *testing.T, db database)) {
@@ -153,11 +153,15 @@ func newClient(address string) (*paymentsvc.Client, error) {
 }
 
 // open opens a Store in the test's own process.
-func open(t *testing.T, db database, service string, timeout time.Duration) *durable.Store {
+func open(t *testing.T, db database, service string, timeout time.Duration, set ...func(*durable.Config)) *durable.Store {
 	t.Helper()
 	client, err := newClient(service)
 	require.NoError(t, err)
-	store, err := durable.Open(t.Context(), db.DB, config(client, timeout))
+	c := config(client, timeout)
+	for _, f := range set {
+		f(&c)
+	}
+	store, err := durable.Open(t.Context(), db.DB, c)
 	require.NoError(t, err)
 	return store
 }
@@ -256,10 +260,8 @@ func finish(t *testing.T, db database, store *durable.Store, service *paymentsvc
 	service.ClearFaults()
 	stop := run(t, store)
 	eventually(t, func() bool {
-		c := counts(t, store)
-		unknown, err := store.Counts(t.Context(), durable.Filter{Kind: durable.KindPayment})
-		require.NoError(t, err)
-		return c[durable.StateCreated] == 0 && c[durable.StateStarting] == 0 && unknown.States[durable.StateUnknown] == 0
+		return db.number(t, `SELECT COUNT(*) FROM durable_rows
+			WHERE state IN ('created', 'starting') OR state = 'unknown' AND kind = 'payment'`) == 0
 	})
 	settle(t, service)
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
