@@ -44,7 +44,7 @@ func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
 		want := shape(t, db)
 		require.Greater(t, len(want), 60)
 		for _, table := range []string{"version", "control", "rows", "notifications", "decisions", "events_due", "batches"} {
-			set(`DROP TABLE durable_`+table)
+			set(`DROP TABLE durable_` + table)
 		}
 		old, err := os.ReadFile("testdata/schema1.sql")
 		require.NoError(t, err)
