@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -110,6 +111,11 @@ func visit(checkout func(context.Context, *sql.DB, shop) error) {
 	fmt.Println("shipments:", shipments, "refunds:", refunds)
 	w = post("")
 	fmt.Println("without a basket:", w.Code, w.Body)
+	r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader("basket=basket-2&rest="+strings.Repeat("x", 1<<20)))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w = httptest.NewRecorder()
+	a.mux.ServeHTTP(w, r)
+	fmt.Println("a large form:", w.Code)
 	cancel()
 	must(<-ended)
 }
@@ -198,6 +204,8 @@ func ExampleStore_Pay() {
 	// a refund: 200
 	// shipments: 1 refunds: 1
 	// without a basket: 400 There is no basket.
+	//
+	// a large form: 400
 }
 
 func ExampleStore_QueuePayouts() {

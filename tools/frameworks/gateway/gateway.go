@@ -21,7 +21,7 @@ type Function struct {
 	Apply   func(context.Context, *paymentsvc.Notification) error
 }
 
-// REST handles an event of a REST API. Its RequestContext.Path has the stage, which Path has not.
+// REST handles an event of a REST API. RequestContext.Path includes the stage, and Path does not.
 func (f Function) REST(ctx context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	header := http.Header(e.MultiValueHeaders) // Headers has only the last value of each
 	r := &http.Request{Method: e.HTTPMethod, Host: e.RequestContext.DomainName, RequestURI: e.RequestContext.Path, Header: header}
