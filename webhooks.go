@@ -148,10 +148,16 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 //
 // What does not pass is rejected with 401 for its headers, signature or age, 400 for its body, 413 for a body over
 // [WebhookConfig].MaxBodyBytes, of which no more is read, and 405 for a method other than POST. These responses are this
-// package's choice, since the document shows none; WebhookConfig.Respond replaces them. A panic of fn is left to
-// net/http.
+// package's choice, since the document shows none; WebhookConfig.Respond replaces them. A panic is left to net/http, which
+// closes the connection, or to a middleware that recovers it: the status is then 500 unless that sets another.
 func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		answered := false
+		defer func() {
+			if !answered { // after a panic, net/http would write 200 if a middleware recovers it and writes nothing
+				rw.WriteHeader(http.StatusInternalServerError)
+			}
+		}()
 		status, err := w.handle(rw, r, fn)
 		if err != nil && w != nil && w.onError != nil {
 			w.onError(r, err)
@@ -162,6 +168,7 @@ func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) h
 		case err != nil:
 			http.Error(rw, http.StatusText(status), status)
 		}
+		answered = true
 	})
 }
 
@@ -392,6 +399,6 @@ func requestedURL(r *http.Request) *url.URL {
 		copied := *r.URL
 		asked = &copied
 	}
-	asked.Host = cmp.Or(asked.Host, r.Host)
+	asked.Host = cmp.Or(r.Host, asked.Host) // a middleware may have set r.Host, and RequestURI may be a whole URL
 	return asked
 }

@@ -669,6 +669,12 @@ func TestWebhookCanonicalSeesTheNotification(t *testing.T) {
 	require.NoError(t, err)
 	want.Method, want.URL = http.MethodPut, &url.URL{Host: "example.com", Path: "/a/b/c", RawPath: "/a%2Fb/c", RawQuery: "d=e&f"}
 	assert.Equal(t, want, seen)
+
+	r = httptest.NewRequest(http.MethodPost, "http://other.example/a", strings.NewReader(hookBody))
+	r.Header, r.Host = header, "example.com" // a middleware's setting
+	_, err = webhook.ParseRequest(r)
+	require.NoError(t, err)
+	assert.Equal(t, "http://example.com/a", seen.URL.String())
 }
 
 func TestWebhookReturnsTheErrorOfCanonical(t *testing.T) {
@@ -1355,6 +1361,11 @@ func TestWebhookHandlerLeavesPanicsToNetHTTP(t *testing.T) {
 	panicking := webhook.Handler(func(context.Context, *paymentsvc.Notification) error { panic(http.ErrAbortHandler) })
 	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { answerOf(panicking, hookRequest(hookBody)) })
 	assert.False(t, responded, "nobody can know what to answer")
+	recovered := answerOf(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as gin and chi do for some panics
+		defer func() { _ = recover() }()
+		panicking.ServeHTTP(w, r)
+	}), hookRequest(hookBody))
+	assert.Equal(t, http.StatusInternalServerError, recovered.Code)
 
 	server := httptest.NewServer(panicking)
 	defer server.Close()

@@ -84,7 +84,7 @@ type Config struct {
 }
 
 // Hooks are functions for telemetry. Each may be nil, must be safe for concurrent use, and must be fast: a row waits
-// for it. None receives a destination.
+// for it. A panic in one ends the process, and the outcome of its call is then unknown. None receives a destination.
 type Hooks struct {
 	// Call is called after each call of the service.
 	Call func(ctx context.Context, c Call)
@@ -93,7 +93,7 @@ type Hooks struct {
 	// Round is called after each round trip that records outcomes and claims rows.
 	Round func(ctx context.Context, r Round)
 	// Pause is called when this process has paused everything or held payouts, with the reason, which says when the pause
-	// ends if it ends by itself.
+	// ends if it ends by itself. It contains the service's error code: log it, but do not make it a label of a metric.
 	Pause func(ctx context.Context, reason string)
 	// Step is called before and after what a crash may separate. It is for tests that kill the process there.
 	Step func(step Step)
@@ -106,7 +106,7 @@ type Call struct {
 	Duration time.Duration
 	// Outcome is the outcome of a failed start.
 	Outcome paymentsvc.Outcome
-	// Err is the error, nil for a success.
+	// Err is the error, nil for a success. Its text contains nothing of a request or an answer.
 	Err error
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -26,7 +27,15 @@ type shop struct {
 	mux     *http.ServeMux
 }
 
-func ship(context.Context, *sql.Tx, string) error { return nil }
+func ship(ctx context.Context, tx *sql.Tx, basket string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO shipments SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM refunds WHERE basket = $1)`, basket)
+	return err
+}
+
+func refunded(ctx context.Context, tx *sql.Tx, basket string, _ durable.Notice) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO refunds VALUES ($1)`, basket)
+	return err
+}
 
 // program returns a database, a fake of the service, and what ends both.
 func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
@@ -35,6 +44,8 @@ func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
 	db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	must(err)
 	db.SetMaxOpenConns(1)
+	_, err = db.Exec(`CREATE TABLE shipments (basket TEXT); CREATE TABLE refunds (basket TEXT)`)
+	must(err)
 	srv, err = paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: 1001,
 		Projects:  []paymentsvctest.Project{{ID: 2002, Secret: "a key", Balance: paymentsvc.MustParseAmount("9000")}},
@@ -92,8 +103,19 @@ func visit(checkout func(context.Context, *sql.DB, shop) error) {
 	fmt.Println("a notification:", srv.Deliver(ctx)[0].HTTPStatus)
 	w := post("basket-1")
 	fmt.Println("a visit:", w.Code, w.Body)
+	_, err = srv.Refund(srv.Orders()[0].OrderID, paymentsvc.MustParseAmount("10.50"), paymentsvc.StatusSuccess)
+	must(err)
+	var shipments, refunds int
+	fmt.Println("a refund:", srv.Deliver(ctx)[0].HTTPStatus)
+	must(db.QueryRow(`SELECT (SELECT COUNT(*) FROM shipments), (SELECT COUNT(*) FROM refunds)`).Scan(&shipments, &refunds))
+	fmt.Println("shipments:", shipments, "refunds:", refunds)
 	w = post("")
 	fmt.Println("without a basket:", w.Code, w.Body)
+	r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader("basket=basket-2&rest="+strings.Repeat("x", 1<<20)))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w = httptest.NewRecorder()
+	a.mux.ServeHTTP(w, r)
+	fmt.Println("a large form:", w.Code)
 	cancel()
 	must(<-ended)
 }
@@ -129,7 +151,10 @@ func ExampleStore_Pay() {
 			Service: a.client,
 			Project: "https://pay.example.com 1001 2002",
 			OnChange: func(ctx context.Context, tx *sql.Tx, e durable.Event) error {
-				if e.Row.Kind == durable.KindPayment && e.To == durable.StateSucceeded {
+				switch {
+				case e.Refund != nil: // it may come before the payment's success, so ship must look for it
+					return refunded(ctx, tx, e.Row.Reference, *e.Refund)
+				case e.Row.Kind == durable.KindPayment && e.To == durable.StateSucceeded:
 					return ship(ctx, tx, e.Row.Reference) // commits together with the payment
 				}
 				return nil
@@ -147,6 +172,7 @@ func ExampleStore_Pay() {
 		}
 		a.mux.Handle("/notifications", webhook.Handler(store.Notified))
 		a.mux.HandleFunc("POST /pay", func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 16<<10) // FormValue would write a large form to the disk
 			basket := r.FormValue("basket")
 			if basket == "" { // with Key "", each call would be a new payment
 				http.Error(w, "There is no basket.", http.StatusBadRequest)
@@ -175,7 +201,11 @@ func ExampleStore_Pay() {
 	// a visit: 303 See Other
 	// a notification: 200
 	// a visit: 200 Thank you.
+	// a refund: 200
+	// shipments: 1 refunds: 1
 	// without a basket: 400 There is no basket.
+	//
+	// a large form: 400
 }
 
 func ExampleStore_QueuePayouts() {

@@ -51,7 +51,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 		var events []string
 		s := openStore(t, db, Config{OnChange: func(_ context.Context, _ *sql.Tx, e Event) error {
 			if e.Refund != nil {
-				events = append(events, "refund")
+				events = append(events, "refund"+string(e.From+e.To))
 				return nil
 			}
 			events = append(events, string(e.To))

@@ -271,7 +271,7 @@ func (tx *transaction) apply(ctx context.Context, r *row, n Notice) error {
 				return err
 			}
 		}
-		if err := tx.fire(ctx, Event{Row: r.Row, From: r.State, To: r.State, Refund: &n}); err != nil {
+		if err := tx.fire(ctx, Event{Row: r.Row, Refund: &n}); err != nil {
 			return err
 		}
 		return tx.matched(ctx, n.Key)

@@ -164,9 +164,10 @@ func (r Row) LogValue() slog.Value {
 type Event struct {
 	// Row is the row after the change.
 	Row Row
-	// From and To are the states; both are the row's state for a refund.
+	// From and To are the states, both "" for a refund, so that code for a state does not run again.
 	From, To State
-	// Refund is the refund that the service reports of a payment, nil for a change of state.
+	// Refund is the refund that the service reports of a payment, nil for a change of state. It may come before the
+	// payment's success, and its StatusDescription may be any.
 	Refund *Notice
 }
 

@@ -161,16 +161,24 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	if err := p.measure.Watch(p.store); err != nil {
 		return err
 	}
-	_, err = p.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS shipments (user_data text PRIMARY KEY, basket text NOT NULL)`)
-	return err
+	for _, table := range []string{`refunds (user_data text PRIMARY KEY)`, `shipments (user_data text PRIMARY KEY, basket text NOT NULL)`} {
+		if _, err := p.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+table); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// ship orders the goods of a paid basket, in the transaction that records the payment: both happen, or neither.
-func ship(ctx context.Context, tx *sql.Tx, e durable.Event) error {
-	if e.Row.Kind != durable.KindPayment || e.To != durable.StateSucceeded || e.Refund != nil {
-		return nil
+// ship orders the goods of a paid basket, in the transaction that records the payment: both happen, or neither. A refund
+// may come before the payment's success, and then nothing is shipped. Whoever packs the goods looks for refunds again.
+func ship(ctx context.Context, tx *sql.Tx, e durable.Event) (err error) {
+	switch {
+	case e.Refund != nil && e.Refund.StatusDescription == paymentsvc.StatusSuccess:
+		_, err = tx.ExecContext(ctx, `INSERT INTO refunds (user_data) VALUES ($1) ON CONFLICT DO NOTHING`, e.Row.UserData)
+	case e.Row.Kind == durable.KindPayment && e.To == durable.StateSucceeded:
+		_, err = tx.ExecContext(ctx, `INSERT INTO shipments (user_data, basket)
+			SELECT $1, $2 WHERE NOT EXISTS (SELECT 1 FROM refunds WHERE user_data = $1)`, e.Row.UserData, e.Row.Reference)
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO shipments (user_data, basket) VALUES ($1, $2)`, e.Row.UserData, e.Row.Reference)
 	return err
 }
 

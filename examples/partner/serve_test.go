@@ -72,17 +72,23 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		require.Len(t, service.Orders(), 1)
 		paid := service.Orders()[0]
 		failed, _ := s.buy(t)
+		refunded, _ := s.buy(t)
+		early, err := service.Compose(service.Orders()[2].OrderID, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+		early.Event = paymentsvc.EventRefundStatusChanged
+		service.Send(t.Context(), early) // before the payment's success
 		for order, status := range map[string]paymentsvc.StatusName{
-			paid.OrderID: paymentsvc.StatusSuccess, service.Orders()[1].OrderID: paymentsvc.StatusFailure,
+			paid.OrderID: paymentsvc.StatusSuccess, service.Orders()[1].OrderID: paymentsvc.StatusFailure, early.OrderID: paymentsvc.StatusSuccess,
 		} {
 			_, err := service.Settle(order, status)
 			require.NoError(t, err)
 		}
-		_, err := service.Refund(paid.OrderID, paid.Amount, paymentsvc.StatusSuccess)
+		_, err = service.Refund(paid.OrderID, paid.Amount, paymentsvc.StatusSuccess)
 		require.NoError(t, err)
 		service.DeliverAll(t.Context())
 		until(t, s.Public+first, state(durable.StateSucceeded))
 		until(t, failed, state(durable.StateFailed))
+		until(t, refunded, state(durable.StateSucceeded))
 		for _, delivery := range service.Deliveries() {
 			assert.Equal(t, http.StatusOK, delivery.HTTPStatus, "the refund ships nothing")
 		}

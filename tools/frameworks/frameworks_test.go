@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,9 +103,9 @@ func function[E, R any](encoded bool, query string, method func(gateway.Function
 				joined[strings.ToLower(name)] = strings.Join(values, ",")
 			}
 			event, err := json.Marshal(map[string]any{
-				"path": strings.TrimPrefix(r.URL.Path, "/stage"), "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery,
+				"httpMethod": r.Method, "path": strings.TrimPrefix(r.URL.Path, "/stage"), "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery,
 				"headers": joined, "multiValueHeaders": r.Header, "body": text, "isBase64Encoded": encoded,
-				"requestContext": map[string]any{"path": r.URL.Path, "domainName": r.Host},
+				"requestContext": map[string]any{"path": r.URL.Path, "domainName": r.Host, "http": map[string]string{"method": r.Method}},
 			})
 			assert.NoError(t, err)
 			var e E
@@ -157,9 +159,16 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, success := newService(t)
+			var log bytes.Buffer
+			before := slog.Default()
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+			defer slog.SetDefault(before)
 			var fails error
 			var applied []*paymentsvc.Notification
 			address := serve(t, newWebhook(t), func(_ context.Context, n *paymentsvc.Notification) error {
+				if !n.Event.Known() {
+					panic(syscall.EPIPE) // gin's Recovery writes no status for it
+				}
 				applied = append(applied, n)
 				return fails
 			})
@@ -176,7 +185,12 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 			none := success
 			none.Amount = paymentsvc.Amount{}
 			assert.Equal(t, []int{http.StatusBadRequest}, statuses(none))
-			assert.Equal(t, http.StatusUnauthorized, signedTwice(t, address))
+			assert.Equal(t, http.StatusUnauthorized, sent(t, http.MethodPost, address, "Signature", "00"))
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut} {
+				assert.Equal(t, 4, sent(t, method, address, "X-Http-Method-Override", "POST")/100, method)
+			}
+			assert.NotContains(t, log.String(), "4111", "anybody can send any event")
+			assert.Contains(t, []int{0, 5}, sent(t, http.MethodPost, address, "Connection", "Upgrade")/100, "chi writes no status for it")
 			fails = errors.New("the database is away")
 			assert.Equal(t, []int{http.StatusInternalServerError}, statuses(success))
 			require.Len(t, applied, 2)
@@ -186,19 +200,23 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 	}
 }
 
-// signedTwice sends a correct notification with a second signature, and returns the status of the answer.
-func signedTwice(t *testing.T, address string) int {
-	const body = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
-	r, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
+// sent sends a correct notification with one more header, and returns the status of the answer, 0 without one.
+func sent(t *testing.T, method, address, name, value string) int {
+	const body = `{"event":"4111111111111111","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
+	r, err := http.NewRequest(method, address, strings.NewReader(body))
 	require.NoError(t, err)
+	r.Close = name != "Connection"
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	signature, err := scheme.Signature(secret, &paymentsvc.Message{
-		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Timestamp: at, Body: []byte(body),
+		Kind: paymentsvc.KindNotification, Method: http.MethodPost, URL: r.URL, Timestamp: at, Body: []byte(body),
 	})
 	require.NoError(t, err)
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Timestamp": {at}, "Signature": {"00", signature}}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Timestamp": {at}, "Signature": {signature}}
+	r.Header.Add(name, value)
 	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	if err != nil {
+		return 0
+	}
 	require.NoError(t, resp.Body.Close())
 	return resp.StatusCode
 }

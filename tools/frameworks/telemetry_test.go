@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,10 +114,16 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	srv, _ := newService(t)
 	o := newTelemetry(t, srv)
+	answers := 0
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		conn, _, err := http.NewResponseController(w).Hijack()
+		assert.NoError(t, err)
+		if answers++; answers == 2 { // in the trailer of a body
+			_, err = conn.Write([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"))
+			body = append(bytes.ReplaceAll(body, []byte(":"), nil), "\r\n\r"...)
+		}
 		assert.NoError(t, err)
 		_, err = conn.Write(append(body, '\n'))
 		assert.NoError(t, err)
@@ -127,12 +134,14 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	cfg.BaseURL = echo.URL
 	client, err := traced.NewClient(cfg, paymentsvc.NewTransport(), o.traces)
 	require.NoError(t, err)
-	_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{
-		Amount: paymentsvc.MustParseAmount("10.50"), Destination: "4111111111111111", UserData: "payout-1",
-	})
-	require.ErrorContains(t, err, `malformed HTTP response "…"`)
+	for _, want := range []string{`malformed HTTP response "…"`, "malformed header in the answer"} {
+		_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{
+			Amount: paymentsvc.MustParseAmount("10.50"), Destination: "4111111111111111", UserData: "payout-1",
+		})
+		require.ErrorContains(t, err, want)
+	}
 	_, spans, _ := o.text(t)
-	assert.Contains(t, spans, "no answer: see the span of the call")
+	assert.Equal(t, 2, strings.Count(spans, "no whole answer: see the span of the call"))
 	assert.NotContains(t, spans, "4111")
 }
 

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 
 	"github.com/gofiber/fiber/v3"
@@ -18,7 +20,13 @@ import (
 // Routes receives notifications at /api/notifications.
 func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc.Notification) error) *fiber.App {
 	app := fiber.New(fiber.Config{BodyLimit: 64 << 10})
-	app.Group("/api").Post("/notifications", func(c fiber.Ctx) error {
+	app.Group("/api").Post("/notifications", func(c fiber.Ctx) (failure error) {
+		defer func() {
+			if p := recover(); p != nil { // which would end the process
+				slog.ErrorContext(c, "notification not handled", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+				failure = c.SendStatus(http.StatusInternalServerError)
+			}
+		}()
 		n, err := webhook.ParseRequest(Received(c))
 		switch {
 		case errors.Is(err, paymentsvc.ErrMalformedNotification), errors.Is(err, paymentsvc.ErrEmptyBody):

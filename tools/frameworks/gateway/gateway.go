@@ -21,10 +21,11 @@ type Function struct {
 	Apply   func(context.Context, *paymentsvc.Notification) error
 }
 
-// REST handles an event of a REST API. Its RequestContext.Path has the stage, which Path has not.
+// REST handles an event of a REST API. RequestContext.Path includes the stage, and Path does not.
 func (f Function) REST(ctx context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	header := http.Header(e.MultiValueHeaders) // Headers has only the last value of each
-	status := f.handle(ctx, e.RequestContext.DomainName, e.RequestContext.Path, header, e.Body, e.IsBase64Encoded)
+	r := &http.Request{Method: e.HTTPMethod, Host: e.RequestContext.DomainName, RequestURI: e.RequestContext.Path, Header: header}
+	status := f.handle(ctx, r, e.Body, e.IsBase64Encoded)
 	return events.APIGatewayProxyResponse{StatusCode: status}, nil
 }
 
@@ -38,11 +39,16 @@ func (f Function) HTTP(ctx context.Context, e events.APIGatewayV2HTTPRequest) (e
 	if e.RawQueryString != "" {
 		uri += "?" + e.RawQueryString
 	}
-	status := f.handle(ctx, e.RequestContext.DomainName, uri, header, e.Body, e.IsBase64Encoded)
+	c := e.RequestContext
+	r := &http.Request{Method: c.HTTP.Method, Host: c.DomainName, RequestURI: uri, Header: header}
+	status := f.handle(ctx, r, e.Body, e.IsBase64Encoded)
 	return events.APIGatewayV2HTTPResponse{StatusCode: status}, nil
 }
 
-func (f Function) handle(ctx context.Context, host, uri string, header http.Header, body string, encoded bool) int {
+func (f Function) handle(ctx context.Context, r *http.Request, body string, encoded bool) int {
+	if r.Method != http.MethodPost {
+		return http.StatusMethodNotAllowed
+	}
 	raw := []byte(body)
 	if encoded { // a gateway encodes what it takes for binary
 		var err error
@@ -50,9 +56,8 @@ func (f Function) handle(ctx context.Context, host, uri string, header http.Head
 			return http.StatusBadRequest
 		}
 	}
-	n, err := f.Webhook.ParseRequest(&http.Request{
-		Method: http.MethodPost, Host: host, RequestURI: uri, Header: header, Body: io.NopCloser(bytes.NewReader(raw)),
-	})
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	n, err := f.Webhook.ParseRequest(r)
 	switch {
 	case errors.Is(err, paymentsvc.ErrMalformedNotification), errors.Is(err, paymentsvc.ErrEmptyBody):
 		slog.WarnContext(ctx, "notification rejected", "error", err)

@@ -30,7 +30,7 @@ func bindFirst(c *gin.Context) {
 		c.AbortWithStatus(http.StatusBadRequest)
 		return
 	}
-	slog.DebugContext(c, "request", "event", seen.Event) // not verified yet
+	slog.DebugContext(c, "request", "known_event", paymentsvc.EventType(seen.Event).Known()) // never the text: anybody may have sent it
 	if body, ok := c.Get(gin.BodyBytesKey); ok {
 		c.Request.Body = io.NopCloser(bytes.NewReader(body.([]byte)))
 	}

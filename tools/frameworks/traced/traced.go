@@ -3,6 +3,7 @@ package traced
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -35,7 +36,7 @@ func NewClient(cfg paymentsvc.Config, base *http.Transport, traces trace.TracerP
 }
 
 // quiet hides the texts of errors from otelhttp, which writes them to spans: one may quote an answer that repeats the
-// request. The client's own errors do not.
+// request, also while its body is read. The client's own errors do not.
 type quiet struct{ next *http.Transport }
 
 func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -43,12 +44,23 @@ func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, quietError{err}
 	}
+	resp.Body = quietBody{resp.Body}
 	return resp, nil
+}
+
+type quietBody struct{ io.ReadCloser }
+
+func (b quietBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { // readers compare io.EOF itself
+		err = quietError{err}
+	}
+	return n, err
 }
 
 type quietError struct{ err error }
 
-func (quietError) Error() string   { return "no answer: see the span of the call" }
+func (quietError) Error() string   { return "no whole answer: see the span of the call" }
 func (e quietError) Unwrap() error { return e.err }
 
 // Call makes a call of a client in a span that has its outcome, an event for each attempt, and the requests' spans.
