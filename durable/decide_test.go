@@ -164,7 +164,7 @@ func TestPlansUseIndexes(t *testing.T) {
 	}
 	after := "1.a"
 	for _, query := range []string{
-		where(Filter{After: after}), where(Filter{State: StatePending, After: after}), where(Filter{Attention: true, After: after}),
+		where(Filter{State: StatePending, After: after}), where(Filter{Attention: true, After: after}),
 		where(Filter{State: StatePending, Batch: "b", After: after}), strings.ReplaceAll(claimSQLite, "{kind}", "payout"),
 		strings.ReplaceAll(claimSQLite, "{kind}", "payment"), giveBack + s.each("$1"),
 	} {

@@ -11,14 +11,16 @@ type engine struct {
 	mu     sync.Mutex
 	making int        // rounds in flight, each of a goroutine
 	queue  []*outcome // for the next round
-	orders []string   // order_ids that the last round recorded
-	used   int        // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
-	last   claimed
-	server string  // the server and tables that were recognized, see Store.here
-	worker *worker // who claims: Run or a Turn
-	closed bool
-	calls  sync.WaitGroup // calls and returns of claims in doubt
-	doubts []string       // tokens of claims in doubt, returned with every sweep: their commits may come late
+	orders []string   // order_ids that the last rounds recorded
+
+	recording map[string]bool // order_ids of the rounds in flight, by kind
+	used      int             // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
+	last      claimed
+	server    string  // the server and tables that were recognized, see Store.here
+	worker    *worker // who claims: Run or a Turn
+	closed    bool
+	calls     sync.WaitGroup // calls and returns of claims in doubt
+	doubts    []string       // tokens of claims in doubt, returned with every sweep: their commits may come late
 
 	paymentsDue bool // a sweep saw payments that are due
 	tokens      float64
@@ -152,12 +154,15 @@ func (s *Store) next() (asking, *worker) {
 }
 
 // distinct leaves out all but the first outcome of an order_id: two rows cannot have it, so the others go on their own.
+// s.mu is held.
 func (s *Store) distinct(outcomes []*outcome) []*outcome {
-	seen := map[string]bool{}
+	if s.recording == nil {
+		s.recording = map[string]bool{}
+	}
 	kept := outcomes[:0]
 	for _, o := range outcomes {
-		if id := string(o.kind) + o.OrderID; !seen[id] {
-			seen[id] = true
+		if !s.recording[o.key()] {
+			s.recording[o.key()] = true
 			kept = append(kept, o)
 			continue
 		}
@@ -200,6 +205,7 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	defer s.mu.Unlock()
 	s.used -= a.free + freed
 	for _, o := range a.outcomes {
+		delete(s.recording, o.key())
 		if got.recorded[o.UserData] && s.dialect == PostgreSQL { // SQLite's writers see each other
 			s.orders = append(s.orders, o.OrderID)
 		}
@@ -277,6 +283,7 @@ func (s *Store) failed(ctx context.Context, a asking, w *worker, err error) {
 		s.calls.Go(func() { s.giveBack(ctx, a.token, slots) })
 	}
 	for _, o := range a.outcomes {
+		delete(s.recording, o.key())
 		o.recorded <- false
 	}
 	if w != nil {

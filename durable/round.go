@@ -25,6 +25,8 @@ type outcome struct {
 	recorded chan bool // false: it has to be recorded on its own
 }
 
+func (o *outcome) key() string { return string(o.kind) + o.OrderID }
+
 // job is a row that this process has claimed.
 type job struct {
 	userData, destination string

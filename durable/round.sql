@@ -37,7 +37,7 @@ due AS MATERIALIZED (
 			WHERE (SELECT flags FROM control) = 0 AND due_at <= (SELECT now FROM control)
 				AND (kind = 'payment' AND state = 'created' OR 'payment' = kind AND 'created' = state)
 				AND ((SELECT quiet FROM control) OR {unheard})
-			ORDER BY due_at, user_data LIMIT {most payments} FOR UPDATE SKIP LOCKED) AS payments
+			ORDER BY due_at, user_data LIMIT {most} FOR UPDATE SKIP LOCKED) AS payments
 		UNION ALL {payouts}SELECT * FROM (SELECT user_data, ctid AS at FROM durable_rows
 			WHERE (SELECT flags FROM control) = 0 AND due_at <= (SELECT now FROM control)
 				AND (kind = 'payout' AND state = 'created' OR 'payout' = kind AND 'created' = state)
