@@ -17,6 +17,7 @@ type engine struct {
 	used      int             // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
 	last      claimed
 	server    string  // the server and tables that were recognized, see Store.here
+	strange   bool    // the last round met others
 	worker    *worker // who claims: Run or a Turn
 	closed    bool
 	calls     sync.WaitGroup // calls and returns of claims in doubt
@@ -216,7 +217,8 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	}
 	w.flying--
 	s.reserve(w, len(got.jobs)-a.most)
-	w.hungry = len(got.jobs) > 0 || w.hungry && a.free+freed == 0 || got.moved && err == nil
+	w.hungry = len(got.jobs) > 0 || w.hungry && a.free+freed == 0 || got.moved && err == nil && !s.strange
+	s.strange = got.moved
 	payments := 0
 	for _, j := range got.jobs {
 		if j.kind == KindPayment {

@@ -95,6 +95,7 @@ func TestFingerprintsCompareWhatBothMayRead(t *testing.T) {
 		`CREATE SCHEMA fewer`,
 		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql AS 'SELECT (1 / 0)::BIGINT'`,
 		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
+		`CREATE FUNCTION fewer.pg_postmaster_start_time() RETURNS TEXT LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT $$`,
 	} {
 		_, err := db.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
@@ -105,6 +106,14 @@ func TestFingerprintsCompareWhatBothMayRead(t *testing.T) {
 		stores = append(stores, openStore(t, with, Config{}))
 	}
 	assert.NotContains(t, stores[0].moved, "system")
+	assert.NotContains(t, stores[0].here, "postmaster")
+	for i, s := range stores[:2] {
+		queue(t, s, payouts(fmt.Sprint("a", i), 20)...)
+		s.server = "" // as after a restart of the server
+		n, err := s.Turn(t.Context(), Limit{})
+		require.NoError(t, err)
+		assert.Equal(t, 20, n)
+	}
 	held := func() bool {
 		for _, s := range stores {
 			_, _ = s.Turn(t.Context(), Limit{})

@@ -31,7 +31,7 @@ type Store struct {
 
 	fingerprint, timeline string // SQL expressions, of PostgreSQL
 	moved                 string // SQL condition: they are not those of the control row
-	here                  string // SQL expression: what moved depends on, but cheap
+	here                  string // SQL expression: what changes if moved may have changed, but cheap
 	roundText             string // roundPostgres but for its limits
 	file                  *os.File
 }
@@ -189,10 +189,10 @@ func (s *Store) readable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// All of it is the same while the server has not been restarted and the tables have not been made anew.
+	// It is the same as long as the server is not restarted and the tables are not made anew.
 	s.here = `pg_postmaster_start_time()::TEXT`
 	if may, err = s.mayRead(ctx, s.here); !may {
-		s.here = `clock_timestamp()::TEXT`
+		s.here = s.moved + `::TEXT`
 	}
 	s.here += ` || (SELECT oid::TEXT FROM pg_database WHERE datname = current_database()) || '/'
 		|| 'durable_rows'::REGCLASS::OID::TEXT || fingerprint || timeline`
