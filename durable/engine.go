@@ -126,14 +126,23 @@ func (s *Store) rounds() {
 	}
 }
 
-// next takes what waits, and reserves the free slots. s.mu is held.
+// next takes what waits, and reserves the free slots. A round for nothing but orders is left to the sweep while calls are
+// in flight: their outcomes come soon, and would wait for it. s.mu is held.
 func (s *Store) next() (asking, *worker) {
-	a := asking{outcomes: s.queue, orders: s.orders, token: newToken()}
-	s.queue, s.orders = nil, nil
-	a.outcomes = s.distinct(a.outcomes)
+	a := asking{outcomes: s.distinct(s.queue), token: newToken()}
+	s.queue = nil
 	w := s.worker
+	alone := w == nil || w.flying == 0
+	if w = s.claim(&a, w); len(a.outcomes) > 0 || a.most > 0 || alone {
+		a.orders, s.orders = s.orders, nil
+	}
+	return a, w
+}
+
+// claim lets a claim rows for w, and returns nil if it may not. s.mu is held.
+func (s *Store) claim(a *asking, w *worker) *worker {
 	if w == nil || !w.hungry || w.ctx.Err() != nil || s.closed {
-		return a, nil
+		return nil
 	}
 	freed := 0
 	for _, o := range a.outcomes {
@@ -142,7 +151,7 @@ func (s *Store) next() (asking, *worker) {
 	most := max(s.c.Slots-s.used, 0) + freed
 	most = s.allowed(min(most, w.left))
 	if most == 0 {
-		return a, nil
+		return nil
 	}
 	s.reserve(w, most)
 	a.most, a.free = most, min(most, max(s.c.Slots-s.used, 0))
@@ -151,7 +160,7 @@ func (s *Store) next() (asking, *worker) {
 	}
 	s.used += a.free
 	w.flying++ // the round itself
-	return a, w
+	return w
 }
 
 // distinct leaves out all but the first outcome of an order_id: two rows cannot have it, so the others go on their own.
@@ -207,10 +216,16 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	s.used -= a.free + freed
 	for _, o := range a.outcomes {
 		delete(s.recording, o.key())
-		if got.recorded[o.UserData] && s.dialect == PostgreSQL { // SQLite's writers see each other
+		recorded := got.recorded[o.UserData]
+		if !recorded && s.dialect == PostgreSQL && !o.again { // the claims of another round may have locked the row
+			o.again = true
+			s.queue = append(s.queue, o)
+			continue
+		}
+		if recorded && s.dialect == PostgreSQL { // SQLite's writers see each other
 			s.orders = append(s.orders, o.OrderID)
 		}
-		o.recorded <- got.recorded[o.UserData]
+		o.recorded <- recorded
 	}
 	if w == nil {
 		return
@@ -265,6 +280,9 @@ func (s *Store) begin(w *worker, jobs []job) {
 			w.flying--
 			if w.flying == 0 {
 				w.tell()
+				if len(s.orders) > 0 {
+					s.kick()
+				}
 			}
 			s.mu.Unlock()
 			s.free(freed)

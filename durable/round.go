@@ -22,6 +22,7 @@ type outcome struct {
 	URL      string `json:"r"`
 	Slot     int    `json:"s"` // 1 if the call has a slot, which is free once this is committed
 	kind     Kind
+	again    bool      // a round has left it out
 	recorded chan bool // false: it has to be recorded on its own
 }
 
