@@ -905,7 +905,7 @@ func TestClientIsSafeForConcurrentUse(t *testing.T) {
 		fmt.Fprintf(w, `{"order_id":"order of %s","status":%d,"status_code":2}`, sent.UserData, sent.ProjectID)
 	}))
 	clients := inAllProjects(t, base)
-	webhook := newHook(t)
+	webhook := newHook(t, withSecrets(hookOther, testSecret))
 
 	var wg sync.WaitGroup
 	for caller := range 50 {
