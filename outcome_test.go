@@ -455,14 +455,6 @@ func refuseStreams(conn net.Conn, taken *atomic.Int32) {
 	}
 }
 
-func TestOutcomeOfAConnectionClosedUnreadIsUnknown(t *testing.T) {
-	s := newListener(t)
-	s.serve(func(*net.TCPConn) {})
-	response, err := pay(t.Context(), newClient(t, s.base()))
-	e := failed(t, response, err, paymentsvc.OutcomeUnknown)
-	assert.Equal(t, 1, e.Attempts)
-}
-
 func TestNotSentNeedsProof(t *testing.T) {
 	refused := func(testing.TB) func(*paymentsvc.Config) { return func(*paymentsvc.Config) {} }
 	foreignProtocol := func(testing.TB) func(*paymentsvc.Config) {
