@@ -190,32 +190,6 @@ func (op operation) anyObject() string {
 	return unknown
 }
 
-// A proxy's answer under a decoder of few words: the payout was made, and the proxy answers in the service's place.
-func TestOutcomeOfAProxysAnswerIsUnknown(t *testing.T) {
-	for name, answer := range map[string]struct {
-		status int
-		body   string
-	}{
-		"a firewall":                  {403, "<html><center>nginx</center></html>"},
-		"a proxy's deny page":         {403, "<h1>Access Denied.</h1>"},
-		"a page for a missing page":   {404, "<html>404 Not Found</html>"},
-		"a gateway's time-out":        {504, `{"message":"Endpoint request timed out"}`},
-		"a gateway's rate limit":      {429, `{"message":"Too Many Requests"}`},
-		"a gateway's JSON with error": {403, `{"message":null,"error":"forbidden"}`},
-	} {
-		for decoder, decode := range map[string]paymentsvc.ErrorDecoder{"none": nil, "fields": paymentsvc.ErrorFields("code", "message")} {
-			t.Run(name+", decoder "+decoder, func(t *testing.T) {
-				s := newService(t, answering(answer.status, answer.body))
-				c := newClient(t, s.base(), decoding(decode))
-				response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
-				failed(t, response, err, paymentsvc.OutcomeUnknown)
-				assert.False(t, paymentsvc.SafeToRetry(err))
-				assert.Len(t, s.received(), 1)
-			})
-		}
-	}
-}
-
 func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
 	for name, behave := range map[string]string{
 		"a rejection cut off":    "HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n{\"error_code\":\"E17\"}",

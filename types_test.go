@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -21,21 +20,9 @@ import (
 )
 
 func TestUserDataIsARandomUUID(t *testing.T) {
-	const callers, each = 4, 250
-	made := make(chan string, callers*each)
-	var wait sync.WaitGroup
-	for range callers {
-		wait.Go(func() {
-			for range each {
-				made <- paymentsvc.NewUserData()
-			}
-		})
-	}
-	wait.Wait()
-	close(made)
-
 	seen := map[string]bool{}
-	for userData := range made {
+	for range 1000 {
+		userData := paymentsvc.NewUserData()
 		id, err := uuid.Parse(userData)
 		require.NoError(t, err)
 		require.Equal(t, uuid.Version(4), id.Version())
@@ -44,7 +31,6 @@ func TestUserDataIsARandomUUID(t *testing.T) {
 		require.False(t, seen[userData], "made twice")
 		seen[userData] = true
 	}
-	require.Len(t, seen, callers*each)
 }
 
 func TestPaymentTypeKnown(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -135,62 +134,6 @@ func TestFieldsSortsManyNames(t *testing.T) {
 		want = append(want, fmt.Sprint(name, object[name]))
 	}
 	require.Equal(t, strings.Join(want, "\n"), string(got))
-}
-
-// anyJSON draws a value as encoding/json reads one.
-func anyJSON(depth int) *rapid.Generator[any] {
-	text := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("/<>&\"\\\u2028\n\x01é"))))
-	scalar := rapid.OneOf(
-		rapid.Map(text, func(s string) any { return s }),
-		rapid.Map(rapid.Float64Range(-1e25, 1e25), func(f float64) any { return f }),
-		rapid.Just(any(nil)), rapid.Just(any(true)),
-	)
-	if depth == 0 {
-		return scalar
-	}
-	return rapid.OneOf(
-		scalar,
-		rapid.Map(rapid.MapOfN(text, anyJSON(depth-1), 0, 5), func(m map[string]any) any { return m }),
-		rapid.Map(rapid.SliceOfN(anyJSON(depth-1), 0, 4), func(s []any) any { return s }),
-	)
-}
-
-func TestJSONPartsAgreeWithEncodingJSON(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		object := rapid.MapOfN(rapid.String(), anyJSON(3), 0, 6).Draw(t, "object")
-		sorted, err := json.Marshal(object) // sorts names, and escapes as EscapeHTML does
-		require.NoError(t, err)
-		var indented bytes.Buffer
-		require.NoError(t, json.Indent(&indented, sorted, "", " \t"))
-		m := &paymentsvc.Message{Body: indented.Bytes()}
-
-		for name, part := range map[string]paymentsvc.CanonicalFunc{
-			"BodyCompact": canonical.BodyCompact,
-			"BodySorted":  canonical.BodySorted,
-			"BodyJSON":    canonical.BodyJSON(canonical.JSONForm{Sort: true, EscapeHTML: true, ShortNumbers: true}),
-		} {
-			got, err := part(nil, m)
-			require.NoError(t, err)
-			require.Equal(t, string(sorted), string(got), name)
-		}
-
-		escaped, err := canonical.BodyJSON(canonical.JSONForm{Spaces: true, EscapeUnicode: true, EscapeSlash: true})(nil, m)
-		require.NoError(t, err)
-		require.Less(t, int(slices.Max(escaped)), 128)
-		require.JSONEq(t, string(sorted), string(escaped))
-
-		for field, value := range object {
-			want, err := json.Marshal(value)
-			require.NoError(t, err)
-			got, err := canonical.Field(field)(nil, m)
-			require.NoError(t, err)
-			if text, ok := value.(string); ok {
-				require.Equal(t, text, string(got))
-			} else {
-				require.Equal(t, string(want), string(got))
-			}
-		}
-	})
 }
 
 func FuzzJSONParts(f *testing.F) {

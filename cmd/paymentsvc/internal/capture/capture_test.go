@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
@@ -300,36 +299,6 @@ func TestMessageLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 6, m.Line("signature"))
 	require.Equal(t, 1, m.Line("none"))
-}
-
-// BenchmarkReadRatio reports how much longer 16 times as much takes: about 16 if the time is in proportion.
-func BenchmarkReadRatio(b *testing.B) {
-	for name, text := range map[string]func(n int) string{
-		"headers": func(n int) string { return `{"headers":[` + strings.Repeat(`["a","b"],`+"\n", n) + `["s","b"]]}` },
-		"lines":   func(n int) string { return "POST / HTTP/1.1\n" + strings.Repeat("a: b\n", n) + "\n" },
-		"entries": func(n int) string {
-			return "[" + strings.Repeat("{\"headers\":{\"a\":1}},\n", n) + `{"headers":{"sign":"b"}}]`
-		},
-		"wrong entries": func(n int) string { return "[" + strings.Repeat("{\"headers\":1},\n", n) + `{"headers":{"sign":"b"}}]` },
-		"backslashes":   func(n int) string { return `C:\> curl -d "` + strings.Repeat(`\`, 9*n) + ` " http://a/` },
-		"shell":         func(n int) string { return `curl -d "` + strings.Repeat(`a$ `, 9*n) + `" http://a/` },
-		"nested request": func(n int) string {
-			return strings.Repeat(`{"request":`, min(n, 9000)) + "1" + strings.Repeat("}", min(n, 9000))
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			few, many := []byte(text(250)), []byte(text(4000))
-			var took [2]time.Duration
-			for b.Loop() {
-				for i, data := range [][]byte{few, many} {
-					began := time.Now()
-					_, _ = Read(data, name, Options{}) // an error takes time too
-					took[i] += time.Since(began)
-				}
-			}
-			b.ReportMetric(float64(took[1])/float64(took[0]), "ratio")
-		})
-	}
 }
 
 func FuzzRead(f *testing.F) {
