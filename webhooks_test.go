@@ -225,20 +225,13 @@ func TestWebhookTimestampsAreDigits(t *testing.T) {
 		"a space before":                 " 1",
 		"a space behind":                 "1 ",
 		"a line end":                     "1700000000\n",
-		"a zero byte":                    "1700000000\x00",
 		"a fraction":                     "1700000000.5",
-		"hexadecimal":                    "0x6553f100",
-		"underscores":                    "1_700_000_000",
-		"two in one value":               "1700000000,1700000000",
-		"a date":                         "Tue, 14 Nov 2023 22:13:20 GMT",
-		"20 digits":                      "17000000000000000000",
 		"more than 64 bits":              "18446744073709551616",
 		"19 digits":                      "1700000000000000000",
 		"milliseconds":                   "1700000000000",
 		"the first second of year 10000": "253402300800",
 		"Arabic-Indic digits":            "١٧٠٠٠٠٠٠٠٠",
 		"full-width digits":              "１７００００００００",
-		"an Arabic-Indic digit at last":  "170000000٠",
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := hookHeader(timestamp, hookBody) // signed right, so that it is the timestamp that fails
@@ -259,15 +252,12 @@ func TestWebhookRejectsHugeOrBrokenHeaders(t *testing.T) {
 	const mebibyte = 1 << 20
 	for name, change := range map[string]func(http.Header){
 		"a million digits":             func(h http.Header) { maps.Copy(h, hookHeader(strings.Repeat("9", mebibyte), hookBody)) },
-		"a million zeros behind":       func(h http.Header) { maps.Copy(h, hookHeader(hookClockShown+strings.Repeat("0", mebibyte), hookBody)) },
 		"a digit more than fits":       func(h http.Header) { maps.Copy(h, hookHeader("9223372036854775808", hookBody)) },
 		"one that wraps to now":        func(h http.Header) { maps.Copy(h, hookHeader("18446744075409551616", hookBody)) }, // 2^64 + now
 		"a signature of a mebibyte":    func(h http.Header) { h.Set("Signature", strings.Repeat("a", mebibyte)) },
 		"the signature and a mebibyte": func(h http.Header) { h.Set("Signature", right.Get("Signature")+strings.Repeat("\x00", mebibyte)) },
-		"zero bytes":                   func(h http.Header) { h.Set("Signature", strings.Repeat("\x00", 64)) },
 		"a zero byte before":           func(h http.Header) { h.Set("Signature", "\x00"+right.Get("Signature")) },
 		"a million values":             func(h http.Header) { h["Signature"] = make([]string, mebibyte) },
-		"a list in one value":          func(h http.Header) { h.Set("Signature", right.Get("Signature")+", "+right.Get("Signature")) },
 		"a long s for an s": func(h http.Header) {
 			h["\u017fignature"] = h["Signature"]
 			delete(h, "Signature")

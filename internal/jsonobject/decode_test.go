@@ -307,13 +307,6 @@ func TestDecodeAsksAnUnmarshalerForNoNull(t *testing.T) {
 	}
 }
 
-func TestDecodeAllowsARequiredTextToBeEmpty(t *testing.T) {
-	text := "before"
-	fields := []jsonobject.Field{{Name: "text", Into: &text, Need: jsonobject.Required}}
-	require.NoError(t, jsonobject.Decode([]byte(`{"text":""}`), fields))
-	require.Empty(t, text)
-}
-
 func TestDecodeRefusesATargetItCannotFill(t *testing.T) {
 	var n int
 	for _, into := range []any{&n, nil, "text"} {
