@@ -222,64 +222,39 @@ type storable interface {
 	JSON() (json.RawMessage, error)
 }
 
-// queues are ways in which partners store a request and read it back.
-func queues[T storable]() map[string]func(T) (T, error) {
-	return map[string]func(T) (T, error){
-		"JSON": queued[T],
-		"JSON, indented": func(in T) (T, error) {
-			data, err := in.JSON()
-			if err != nil {
-				return in, err
-			}
+// stores are ways in which partners keep the JSON of a request.
+func stores() map[string]func(json.RawMessage) (json.RawMessage, error) {
+	return map[string]func(json.RawMessage) (json.RawMessage, error){
+		"JSON": func(data json.RawMessage) (json.RawMessage, error) { return data, nil },
+		"JSON, indented": func(data json.RawMessage) (json.RawMessage, error) {
 			var buf bytes.Buffer
-			err = json.Indent(&buf, data, "", "\t")
-			return unqueued[T](buf.Bytes(), err)
+			err := json.Indent(&buf, data, "", "\t")
+			return buf.Bytes(), err
 		},
-		"a job around it": func(in T) (out T, err error) {
-			type job struct {
-				ID      int
-				Request json.RawMessage
+		"a job around it": func(data json.RawMessage) (json.RawMessage, error) {
+			var got struct{ Request json.RawMessage }
+			job, err := json.Marshal(map[string]any{"Request": data}) // which escapes what HTML needs escaped
+			if err == nil {
+				err = json.Unmarshal(job, &got)
 			}
-			var made, got job
-			if made.Request, err = in.JSON(); err != nil {
-				return out, err
-			}
-			data, err := json.Marshal(made) // which escapes what HTML needs escaped
-			if err != nil {
-				return out, err
-			}
-			if err = json.Unmarshal(data, &got); err != nil {
-				return out, err
-			}
-			return unqueued[T](got.Request, nil)
-		},
-		"a job that is read whole": func(in T) (out T, err error) {
-			data, err := in.JSON()
-			if err != nil {
-				return out, err
-			}
-			var got struct{ Request *T }
-			err = json.Unmarshal(slices.Concat([]byte(`{"Request":`), data, []byte("}")), &got)
-			if err != nil {
-				return out, err
-			}
-			return *got.Request, nil
+			return got.Request, err
 		},
 	}
 }
 
-func queued[T storable](in T) (T, error) {
+// queued returns a request as it comes back from a store, alone and inside another object.
+func queued[T storable](t *testing.T, in T, store string) (out T) {
+	t.Helper()
 	data, err := in.JSON()
-	return unqueued[T](data, err)
-}
-
-func unqueued[T any](data []byte, err error) (out T, _ error) {
-	if err != nil {
-		return out, err
-	}
-	err = json.Unmarshal(data, &out)
+	require.NoError(t, err)
+	data, err = stores()[store](data)
+	require.NoError(t, err)
+	var whole struct{ Request *T }
+	require.NoError(t, json.Unmarshal(slices.Concat([]byte(`{"Request":`), data, []byte("}")), &whole))
+	require.NoError(t, json.Unmarshal(data, &out))
 	clear(data) // a queue may use its buffer again
-	return out, err
+	require.Equal(t, *whole.Request, out)
+	return out
 }
 
 type cardData struct {
@@ -295,13 +270,11 @@ const hardText = "<a&b>\"\\/\u2028\u2029\uFFFD\x00\x1f\x7f\n\té😀"
 
 func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
 	w := newWire(t)
-	for name, queue := range queues[paymentsvc.PaymentRequest]() {
+	for name := range stores() {
 		t.Run("payment, "+name, func(t *testing.T) {
 			for _, amount := range []string{"10.50", "1e2", "-0.0", "1234567890123456789.0000000001"} {
 				r := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount(amount), UserData: hardText}
-				got, err := queue(r)
-				require.NoError(t, err)
-				require.Equal(t, r, got, "without objects")
+				require.Equal(t, r, queued(t, r, name), "without objects")
 
 				r.CardData = map[string]any{"number": pan, hardText: hardText, "list": []any{1.5, true, nil, "x", map[string]any{}}}
 				r.Browser = map[string]any{}
@@ -310,24 +283,20 @@ func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
 				data, err := r.JSON()
 				require.NoError(t, err)
 				require.Equal(t, `{"partner_id":11,"project_id":22,`+string(data[1:]), before)
-				got, err = queue(r)
-				require.NoError(t, err)
+				got := queued(t, r, name)
 				if name != "JSON, indented" { // of which objects keep the space
 					require.Equal(t, r, got, "with objects")
 				}
 				require.JSONEq(t, before, w.payment(t, got))
-				again, err := queue(got)
-				require.NoError(t, err)
-				require.JSONEq(t, before, w.payment(t, again), "after a second queue")
+				require.JSONEq(t, before, w.payment(t, queued(t, got, name)), "after a second queue")
 			}
 		})
 	}
-	for name, queue := range queues[paymentsvc.PayoutRequest]() {
+	for name := range stores() {
 		t.Run("payout, "+name, func(t *testing.T) {
 			r := paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1e2"), Destination: hardText, UserData: hardText}
 			before := w.payout(t, r)
-			got, err := queue(r)
-			require.NoError(t, err)
+			got := queued(t, r, name)
 			require.Equal(t, r, got)
 			require.Equal(t, before, w.payout(t, got))
 		})
@@ -345,9 +314,7 @@ func TestRequestKeepsLongNumbersInAQueue(t *testing.T) {
 		r := paymentRequest()
 		r.CardData = object
 		before := w.payment(t, r)
-		got, err := queued(r)
-		require.NoError(t, err)
-		require.Equal(t, before, w.payment(t, got), "to the byte, for nothing here is escaped")
+		require.Equal(t, before, w.payment(t, queued(t, r, "JSON")), "to the byte, for nothing here is escaped")
 	}
 }
 
@@ -358,9 +325,7 @@ func TestRequestObjectThatIsNotGivenStaysSo(t *testing.T) {
 		r := paymentRequest()
 		r.CardData = object
 		require.Equal(t, `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`, w.payment(t, r))
-		got, err := queued(r)
-		require.NoError(t, err)
-		require.Equal(t, paymentRequest(), got)
+		require.Equal(t, paymentRequest(), queued(t, r, "JSON"))
 	}
 }
 
