@@ -284,6 +284,8 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 			leave()
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak sees the rest
+			before := strings.HasSuffix(fault.String(), "before")
+			srv.AssertStarted(t, "order-1", map[bool]int{false: 1}[before])
 
 			done = paying(t.Context(), client)
 			waitFor(func() bool { return rule.Hits() == 2 })
