@@ -1,16 +1,9 @@
 package paymentsvc_test
 
 import (
-	"bytes"
-	"context"
-	"database/sql"
 	"database/sql/driver"
-	"encoding/gob"
 	"encoding/json"
-	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -291,6 +284,7 @@ func TestAmountInJSON(t *testing.T) {
 	}
 }
 
+// Encoders and databases are tested in tools/encoders.
 func TestAmountSurvivesEveryFormat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := paymentsvc.MustParseAmount(amountText().Draw(t, "text"))
@@ -300,7 +294,7 @@ func TestAmountSurvivesEveryFormat(t *testing.T) {
 }
 
 func survives(t require.TestingT, want paymentsvc.Amount) {
-	var fromJSON, fromText, fromColumn paymentsvc.Amount
+	var fromJSON, fromText, fromBinary, fromColumn paymentsvc.Amount
 	data, err := json.Marshal(want)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(data, &fromJSON))
@@ -310,6 +304,11 @@ func survives(t require.TestingT, want paymentsvc.Amount) {
 	require.NoError(t, err)
 	require.NoError(t, fromText.UnmarshalText(text))
 	require.Equal(t, want, fromText)
+
+	binary, err := want.MarshalBinary() // which gob asks for
+	require.NoError(t, err)
+	require.NoError(t, fromBinary.UnmarshalBinary(binary))
+	require.Equal(t, want, fromBinary)
 
 	value, err := want.Value()
 	require.NoError(t, err)
@@ -321,32 +320,6 @@ func survives(t require.TestingT, want paymentsvc.Amount) {
 // amountText returns numbers that ParseAmount reads, with all scales and some exponents.
 func amountText() *rapid.Generator[string] {
 	return rapid.StringMatching(`-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,10})?(e-?[0-9])?`)
-}
-
-// Other encoders, of modules that this one does not require, are tested in tools/encoders.
-func TestAmountSurvivesGobAndXML(t *testing.T) {
-	type order struct {
-		Amount, Unset paymentsvc.Amount
-		Pointer       *paymentsvc.Amount
-		List          []paymentsvc.Amount
-		ByAmount      map[paymentsvc.Amount]paymentsvc.Amount `xml:"-"`
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := paymentsvc.MustParseAmount(amountText().Draw(t, "a")), paymentsvc.MustParseAmount(amountText().Draw(t, "b"))
-		want := order{Amount: a, Pointer: &b, List: []paymentsvc.Amount{b, {}, a}}
-		var got order
-		data, err := xml.Marshal(want)
-		require.NoError(t, err)
-		require.NoError(t, xml.Unmarshal(data, &got))
-		require.Equal(t, want, got)
-
-		want.ByAmount = map[paymentsvc.Amount]paymentsvc.Amount{a: b, {}: a}
-		got = order{}
-		var buf bytes.Buffer
-		require.NoError(t, gob.NewEncoder(&buf).Encode(want))
-		require.NoError(t, gob.NewDecoder(&buf).Decode(&got))
-		require.Equal(t, want, got)
-	})
 }
 
 func TestAmountReadsYAMLSource(t *testing.T) {
@@ -442,137 +415,6 @@ func TestAmountScansOnlyWhatIsExact(t *testing.T) {
 		require.EqualError(t, got.Scan(in), fmt.Sprintf("paymentsvc: amount: cannot be read from a column of type %T, keep it as text", in))
 		require.Equal(t, "99", got.String())
 	}
-}
-
-func TestAmountInADatabase(t *testing.T) {
-	amount := paymentsvc.MustParseAmount
-	given := amount("7.00")
-
-	t.Run("it is stored as text and NULL", func(t *testing.T) {
-		var stored []driver.Value
-		db := echoDB(t, func(v driver.Value) driver.Value { stored = append(stored, v); return v })
-		args := []any{amount("10.50"), paymentsvc.Amount{}, &given, (*paymentsvc.Amount)(nil), sql.Null[paymentsvc.Amount]{}, sql.Null[paymentsvc.Amount]{V: given, Valid: true}}
-		require.Len(t, rowsOf(t, db, args...), len(args))
-		require.Equal(t, []driver.Value{"10.50", nil, "7.00", nil, nil, "7.00"}, stored)
-	})
-	for name, give := range map[string]func() func(driver.Value) driver.Value{
-		"text":  func() func(driver.Value) driver.Value { return func(v driver.Value) driver.Value { return v } },
-		"bytes": reusedBytes,
-	} {
-		t.Run("it is read from a column of "+name, func(t *testing.T) {
-			db := echoDB(t, give())
-			want := []paymentsvc.Amount{amount("10.50"), {}, amount("-0.07"), amount("1234567890123456789.10"), amount("0.00")}
-			args := make([]any, len(want))
-			for i := range want {
-				args[i] = want[i]
-			}
-			require.Equal(t, want, rowsOf(t, db, args...))
-		})
-	}
-	t.Run("it is read from a column of integers", func(t *testing.T) {
-		db := echoDB(t, func(v driver.Value) driver.Value { return v })
-		require.Equal(t, []paymentsvc.Amount{amount("1050"), amount("-1")}, rowsOf(t, db, 1050, int64(-1)))
-	})
-	t.Run("it is refused from a column of another type", func(t *testing.T) {
-		db := echoDB(t, func(v driver.Value) driver.Value { return v })
-		for _, stored := range []any{10.5, true, time.Unix(0, 0), "card " + pan, []byte(pan + "x"), ""} {
-			got := given
-			err := db.QueryRowContext(t.Context(), "echo", stored).Scan(&got)
-			require.ErrorContains(t, err, "paymentsvc: amount: ", "%T", stored)
-			require.NotContains(t, err.Error(), "4111")
-			require.Equal(t, given, got)
-		}
-	})
-	t.Run("it is read through a pointer and sql.Null", func(t *testing.T) {
-		db := echoDB(t, reusedBytes())
-		var pointer *paymentsvc.Amount
-		var null sql.Null[paymentsvc.Amount]
-		require.NoError(t, db.QueryRowContext(t.Context(), "echo", given).Scan(&pointer))
-		require.Equal(t, &given, pointer)
-		require.NoError(t, db.QueryRowContext(t.Context(), "echo", nil).Scan(&pointer))
-		require.Nil(t, pointer)
-		require.NoError(t, db.QueryRowContext(t.Context(), "echo", given).Scan(&null))
-		require.Equal(t, sql.Null[paymentsvc.Amount]{V: given, Valid: true}, null)
-		require.NoError(t, db.QueryRowContext(t.Context(), "echo", nil).Scan(&null))
-		require.Equal(t, sql.Null[paymentsvc.Amount]{}, null)
-	})
-}
-
-// echoDB is a database whose every query returns its arguments, one a row, as give hands them over.
-func echoDB(t *testing.T, give func(driver.Value) driver.Value) *sql.DB {
-	t.Helper()
-	db := sql.OpenDB(echo{give})
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return db
-}
-
-// reusedBytes hands text over as bytes of one buffer, as drivers do that read from a connection.
-func reusedBytes() func(driver.Value) driver.Value {
-	buffer := make([]byte, 0, 64)
-	return func(v driver.Value) driver.Value {
-		text, ok := v.(string)
-		if !ok {
-			return v
-		}
-		buffer = append(buffer[:0], text...)
-		return buffer
-	}
-}
-
-func rowsOf(t *testing.T, db *sql.DB, args ...any) (amounts []paymentsvc.Amount) {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), "echo", args...)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, rows.Close()) }()
-	for rows.Next() {
-		var a paymentsvc.Amount
-		require.NoError(t, rows.Scan(&a))
-		amounts = append(amounts, a)
-	}
-	require.NoError(t, rows.Err())
-	return amounts
-}
-
-// echo is as much of a driver as echoDB needs.
-type echo struct {
-	give func(driver.Value) driver.Value
-}
-
-func (e echo) Connect(context.Context) (driver.Conn, error) { return e, nil }
-
-func (e echo) Driver() driver.Driver { return nil }
-
-func (e echo) Prepare(string) (driver.Stmt, error) { return nil, errNotThisDriver }
-
-func (e echo) Begin() (driver.Tx, error) { return nil, errNotThisDriver }
-
-func (e echo) Close() error { return nil }
-
-func (e echo) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if query != "echo" {
-		return nil, errNotThisDriver
-	}
-	return &echoedRows{e.give, args}, nil
-}
-
-var errNotThisDriver = errors.New("this driver only echoes queries")
-
-type echoedRows struct {
-	give func(driver.Value) driver.Value
-	left []driver.NamedValue
-}
-
-func (r *echoedRows) Columns() []string { return []string{"amount"} }
-
-func (r *echoedRows) Close() error { return nil }
-
-func (r *echoedRows) Next(into []driver.Value) error {
-	if len(r.left) == 0 {
-		return io.EOF
-	}
-	into[0] = r.give(r.left[0].Value)
-	r.left = r.left[1:]
-	return nil
 }
 
 func FuzzAmountParse(f *testing.F) {

@@ -5,9 +5,6 @@
 package paymentsvc_test
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -17,7 +14,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -33,8 +29,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// The benchmarks set this package beside what is written by hand for the same work with net/http, encoding/json
-// and crypto/hmac: the same bytes, over connections of the same settings. The parts sdk and byhand run one of the
+// The benchmarks set this package beside what is written by hand for the same work with encoding/json
+// and crypto/hmac: the same bytes. A whole call is compared in tools/benchmarks. The parts sdk and byhand run one of the
 // two, for profiles and benchstat. The part ratio runs them in turns, so that it holds on a noisy machine too,
 // and reports
 //
@@ -104,108 +100,6 @@ func (c *costs) add(b *testing.B, batch int, run work) {
 	c.bytes += after.TotalAlloc - before.TotalAlloc
 }
 
-// BenchmarkInitPayment is one call, signed, sent over a kept connection and read.
-func BenchmarkInitPayment(b *testing.B) {
-	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			base := newBareService(b, paymentAnswer)
-			client := newClient(b, base, func(cfg *paymentsvc.Config) {
-				cfg.HTTPClient = &http.Client{Transport: benchTransport(b)}
-			})
-			byHand := handWritten{http: &http.Client{Transport: benchTransport(b), Timeout: 30 * time.Second}, base: base}
-			ctx := b.Context()
-			sideBySide(b, max(32, 4*callers),
-				concurrently(callers, func() error {
-					_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentRequest())
-					return err
-				}),
-				concurrently(callers, func() error {
-					_, err := byHand.initPayment(ctx, "card", "10.50", "order-1")
-					return err
-				}))
-		})
-	}
-}
-
-// concurrently makes work of call, spread over callers goroutines.
-func concurrently(callers int, call func() error) work {
-	return func(b *testing.B, n int) {
-		var wg sync.WaitGroup
-		for i := range callers {
-			wg.Go(func() {
-				for range (n + i) / callers {
-					if err := call(); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-	}
-}
-
-func benchTransport(b *testing.B) *http.Transport {
-	t := &http.Transport{MaxIdleConns: 100, MaxIdleConnsPerHost: 100}
-	b.Cleanup(t.CloseIdleConnections)
-	return t
-}
-
-// handWritten is the client that a program has without this package: the same bytes, once, with a timeout and a
-// bounded answer, but nothing of outcomes, retries or strict reading.
-type handWritten struct {
-	http *http.Client
-	base string
-}
-
-func (c handWritten) initPayment(ctx context.Context, paymentType, amount, userData string) (*handWrittenResponse, error) {
-	body, err := json.Marshal(handWrittenRequest{testPartner, testProject, json.Number(amount), userData})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/init_payment/"+paymentType, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "byhand/1.0")
-	signByHand(req, body)
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("HTTP %d", resp.StatusCode)
-	}
-	out := new(handWrittenResponse)
-	if err := json.Unmarshal(answer, out); err != nil {
-		return nil, err
-	}
-	if out.OrderID == "" {
-		return nil, errors.New("no order_id")
-	}
-	return out, nil
-}
-
-type handWrittenRequest struct {
-	PartnerID int64       `json:"partner_id"`
-	ProjectID int64       `json:"project_id"`
-	Amount    json.Number `json:"amount"`
-	UserData  string      `json:"user_data"`
-}
-
-type handWrittenResponse struct {
-	OrderID     string `json:"order_id"`
-	Status      int64  `json:"status"`
-	StatusCode  int64  `json:"status_code"`
-	RedirectURL string `json:"redirect_url"`
-}
-
 func signByHand(req *http.Request, body []byte) {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(testSecret))
@@ -229,74 +123,6 @@ func BenchmarkSign(b *testing.B) {
 				return nil
 			}))
 	})
-}
-
-// TestBenchmarkHandWrittenSendsTheSame keeps the comparison fair: the service checks both and sees no difference.
-func TestBenchmarkHandWrittenSendsTheSame(t *testing.T) {
-	s := newService(t, answering(http.StatusOK, paymentAnswer))
-	client := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = "byhand/1.0" })
-	sdk, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentRequest())
-	require.NoError(t, err)
-	byHand, err := handWritten{s.Client(), s.base()}.initPayment(t.Context(), "card", "10.50", "order-1")
-	require.NoError(t, err)
-
-	require.Equal(t, handWrittenResponse{sdk.OrderID, sdk.Status, sdk.StatusCode, sdk.RedirectURL}, *byHand)
-	got := s.received()
-	require.Len(t, got, 2)
-	for i := range got {
-		got[i].Header.Del("Timestamp") // the two may lie on both sides of a second
-		got[i].Header.Del("Signature") // has been checked
-	}
-	require.Equal(t, got[0], got[1])
-}
-
-// newBareService answers every request with answer and allocates nothing for it, so that what a benchmark counts
-// is the caller's.
-func newBareService(b *testing.B, answer string) (base string) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(b, err)
-	response := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer conn.Close()
-				r := bufio.NewReader(conn)
-				for skipRequest(r) == nil {
-					if _, err := conn.Write(response); err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	b.Cleanup(func() {
-		listener.Close()
-		wg.Wait() // the callers have closed their connections by now
-	})
-	return "http://" + listener.Addr().String() + testBase
-}
-
-// skipRequest reads to the end of one request.
-func skipRequest(r *bufio.Reader) error {
-	length := 0
-	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
-			length, _ = strconv.Atoi(string(bytes.TrimSpace(value)))
-		}
-		if len(line) == len("\r\n") {
-			_, err := r.Discard(length)
-			return err
-		}
-	}
 }
 
 // notificationSizes are a notification as it comes, and one that some field has blown up to what Handler reads.
@@ -526,26 +352,4 @@ func TestMemoryOfSequentialCalls(t *testing.T) {
 	}
 	call(100)()
 	assert.Less(t, kept(call(calls)), int64(calls)*4, "no call leaves anything: the smallest object has 8 bytes")
-}
-
-func TestMemoryOfConcurrentNotifications(t *testing.T) {
-	const notifications = 10_000
-	webhook := newHook(t)
-	_, body := signedNotification(t, 220)
-	header := signedHeader(t, hookScheme(), body)
-	deliver := func() {
-		start := make(chan struct{})
-		var all sync.WaitGroup
-		for range notifications {
-			all.Go(func() {
-				<-start // so that all of them run at once
-				_, err := webhook.Parse(header, body)
-				assert.NoError(t, err)
-			})
-		}
-		close(start)
-		all.Wait()
-	}
-	deliver()
-	assert.Less(t, kept(deliver), int64(notifications)*64, "far less than the 220 bytes of each")
 }

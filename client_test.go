@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -822,71 +821,6 @@ func secretOf(project int64) paymentsvc.Secret {
 	return testSecret + paymentsvc.Secret(strconv.FormatInt(project, 10))
 }
 
-// Each round begins with a call of every caller at once, which takes a connection for each. That is all there ever
-// need be: what follows finds one idle, also after a moment in which all of them were.
-func TestClientReusesConnections(t *testing.T) {
-	const rounds, callers, calls = 3, 64, 10
-	synctest.Test(t, func(t *testing.T) {
-		var together [rounds]chan struct{}
-		for i := range together {
-			together[i] = make(chan struct{})
-		}
-		var requests, opened atomic.Int64
-		server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			before := requests.Add(1) - 1
-			round, inRound := before/(callers*calls), before%(callers*calls)
-			if inRound == callers-1 {
-				close(together[round])
-			}
-			if inRound < callers {
-				<-together[round]
-			}
-			time.Sleep(rand.N(2 * time.Millisecond)) // of the bubble's time, so that callers overtake one another
-			answering(http.StatusOK, paymentAnswer)(w, r)
-		})}
-		pipes := make(pipeListener)
-		go func() { _ = server.Serve(pipes) }()
-		transport := paymentsvc.NewTransport()
-		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
-			near, far := net.Pipe()
-			opened.Add(1)
-			pipes <- far
-			return near, nil
-		}
-		clients := inAllProjects(t, "http://127.0.0.1", over(transport))
-
-		for range rounds {
-			var wg sync.WaitGroup
-			for caller := range callers {
-				wg.Go(func() {
-					for call := range calls {
-						_, err := pay(t.Context(), clients[(caller+call)%len(clients)])
-						assert.NoError(t, err)
-					}
-				})
-			}
-			wg.Wait()
-		}
-		assert.EqualValues(t, rounds*callers*calls, requests.Load())
-		assert.EqualValues(t, callers, opened.Load(), "connections for %d calls", requests.Load())
-		require.NoError(t, server.Close())
-	})
-}
-
-// pipeListener accepts the far ends of pipes.
-type pipeListener chan net.Conn
-
-func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
-func (l pipeListener) Close() error   { close(l); return nil }
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	if conn, ok := <-l; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
-}
-
 // Run with -race. Every caller knows its own answers by their ids, so that nothing of another's can be in them.
 func TestClientIsSafeForConcurrentUse(t *testing.T) {
 	base := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -905,7 +839,7 @@ func TestClientIsSafeForConcurrentUse(t *testing.T) {
 		fmt.Fprintf(w, `{"order_id":"order of %s","status":%d,"status_code":2}`, sent.UserData, sent.ProjectID)
 	}))
 	clients := inAllProjects(t, base)
-	webhook := newHook(t)
+	webhook := newHook(t, withSecrets(hookOther, testSecret))
 
 	var wg sync.WaitGroup
 	for caller := range 50 {

@@ -246,9 +246,7 @@ func operations() []operation {
 		},
 		{
 			name: "get_balance", path: "get_balance",
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.GetBalance(t.Context()))
-			},
+			call:   func(t testing.TB, c *paymentsvc.Client) (any, error) { return nilOr(c.GetBalance(t.Context())) },
 			sent:   `{"partner_id":11,"project_id":22}`,
 			answer: balanceAnswer,
 		},

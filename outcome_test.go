@@ -190,32 +190,6 @@ func (op operation) anyObject() string {
 	return unknown
 }
 
-// A proxy's answer under a decoder of few words: the payout was made, and the proxy answers in the service's place.
-func TestOutcomeOfAProxysAnswerIsUnknown(t *testing.T) {
-	for name, answer := range map[string]struct {
-		status int
-		body   string
-	}{
-		"a firewall":                  {403, "<html><center>nginx</center></html>"},
-		"a proxy's deny page":         {403, "<h1>Access Denied.</h1>"},
-		"a page for a missing page":   {404, "<html>404 Not Found</html>"},
-		"a gateway's time-out":        {504, `{"message":"Endpoint request timed out"}`},
-		"a gateway's rate limit":      {429, `{"message":"Too Many Requests"}`},
-		"a gateway's JSON with error": {403, `{"message":null,"error":"forbidden"}`},
-	} {
-		for decoder, decode := range map[string]paymentsvc.ErrorDecoder{"none": nil, "fields": paymentsvc.ErrorFields("code", "message")} {
-			t.Run(name+", decoder "+decoder, func(t *testing.T) {
-				s := newService(t, answering(answer.status, answer.body))
-				c := newClient(t, s.base(), decoding(decode))
-				response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
-				failed(t, response, err, paymentsvc.OutcomeUnknown)
-				assert.False(t, paymentsvc.SafeToRetry(err))
-				assert.Len(t, s.received(), 1)
-			})
-		}
-	}
-}
-
 func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
 	for name, behave := range map[string]string{
 		"a rejection cut off":    "HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n{\"error_code\":\"E17\"}",
@@ -333,47 +307,6 @@ func TestOutcomeOf(t *testing.T) {
 			assert.Equal(t, test.safe, paymentsvc.SafeToRetry(test.err))
 		})
 	}
-}
-
-// The documented switch: a success first, and nothing but what is proved.
-func TestOutcomeSwitchTellsTheFourCasesApart(t *testing.T) {
-	what := func(err error) string {
-		switch {
-		case err == nil:
-			return "started"
-		case paymentsvc.SafeToRetry(err):
-			return "retry"
-		case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
-			return "reconcile"
-		default:
-			return "rejected for good"
-		}
-	}
-	for _, test := range []struct {
-		status int
-		body   string
-		want   string
-	}{
-		{200, payoutAnswer, "started"},
-		{401, "", "retry"},
-		{403, `{"error_code":"E1"}`, "retry"},
-		{429, `{"error_code":"E2"}`, "retry"},
-		{402, `{"error_code":"E3"}`, "rejected for good"},
-		{403, "<html>", "reconcile"},
-		{503, `{"error_code":"E4"}`, "reconcile"},
-	} {
-		c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) {
-			if test.status != 401 {
-				cfg.DecodeError = paymentsvc.ErrorFields("error_code", "")
-			}
-		}, answers(test.status, nil, test.body))
-		_, err := c.InitPayout(t.Context(), payoutRequest())
-		assert.Equal(t, test.want, what(err), "%d %s", test.status, test.body)
-	}
-	_, err := newClient(t, refusingPort(t)).InitPayout(t.Context(), payoutRequest())
-	assert.Equal(t, "retry", what(err))
-	_, err = newClient(t, refusingPort(t)).InitPayout(t.Context(), paymentsvc.PayoutRequest{})
-	assert.Equal(t, "rejected for good", what(err), "it would be rejected again tomorrow")
 }
 
 func TestOutcomeIsDecidedAfterTheAttemptsContextEnded(t *testing.T) {
@@ -494,14 +427,6 @@ func refuseStreams(conn net.Conn, taken *atomic.Int32) {
 			frame(resetStream, 0, stream, binary.BigEndian.AppendUint32(nil, refusedStream))
 		}
 	}
-}
-
-func TestOutcomeOfAConnectionClosedUnreadIsUnknown(t *testing.T) {
-	s := newListener(t)
-	s.serve(func(*net.TCPConn) {})
-	response, err := pay(t.Context(), newClient(t, s.base()))
-	e := failed(t, response, err, paymentsvc.OutcomeUnknown)
-	assert.Equal(t, 1, e.Attempts)
 }
 
 func TestNotSentNeedsProof(t *testing.T) {
@@ -807,6 +732,7 @@ func TestTransportSpeaksHTTP1Only(t *testing.T) {
 	transport := paymentsvc.NewTransport()
 	assert.NotSame(t, transport, paymentsvc.NewTransport(), "so that it can be changed")
 	assert.Less(t, transport.IdleConnTimeout, 5*time.Second, "before Apache and Node end a connection")
+	assert.Equal(t, []int{100, 100}, []int{transport.MaxIdleConns, transport.MaxIdleConnsPerHost}, "for the calls of so many callers")
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("X-Protocol", r.Proto)
@@ -885,80 +811,50 @@ func repeatingTransports() map[string]func(base http.RoundTripper) http.RoundTri
 			return again
 		}
 	}
-	// until sends again until an answer is no 5xx.
-	until := func(base http.RoundTripper, times int, next func() *http.Request) (resp *http.Response, err error) {
-		for range times {
-			if resp, err = base.RoundTrip(next()); err == nil && resp.StatusCode < 500 {
-				return resp, nil
-			}
-			if resp != nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-			}
+	// repeats sends up to times, until an answer is no 5xx, each time what change makes of the request.
+	repeats := func(times int, change func(again *http.Request, n int) *http.Request) func(http.RoundTripper) http.RoundTripper {
+		return func(base http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(r *http.Request) (resp *http.Response, err error) {
+				next := buffered(r)
+				for n := range times {
+					if resp, err = base.RoundTrip(change(next(r.Context()), n)); err == nil && resp.StatusCode < 500 {
+						return resp, nil
+					}
+					if resp != nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						_ = resp.Body.Close()
+					}
+				}
+				return nil, errors.Join(errors.New("giving up"), err)
+			})
 		}
-		return nil, errors.Join(errors.New("giving up"), err)
+	}
+	unchanged := func(again *http.Request, _ int) *http.Request { return again }
+	uncancelled := func(again *http.Request, _ int) *http.Request {
+		return again.WithContext(context.WithoutCancel(again.Context()))
 	}
 	return map[string]func(http.RoundTripper) http.RoundTripper{
-		"one that buffers the body and sends it again": func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				next := buffered(r)
-				return until(base, 5, func() *http.Request { return next(r.Context()) })
-			})
-		},
-		"one that rebuilds the request, GetBody included": func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				return until(base, 1, func() *http.Request { return buffered(r)(r.Context()) })
-			})
-		},
-		"one that adds Idempotency-Key": func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				next := buffered(r)
-				return until(base, 3, func() *http.Request {
-					again := next(r.Context())
-					again.Header.Set("Idempotency-Key", "k")
-					return again
-				})
-			})
-		},
-		"one that sends it under a context without cancellation": func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				next := buffered(r)
-				return until(base, 3, func() *http.Request { return next(context.WithoutCancel(r.Context())) })
-			})
-		},
-		"one that sends it to another name of the host": func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				next := buffered(r)
-				return until(base, 3, func() *http.Request {
-					again := next(r.Context())
-					again.URL.Host = strings.Replace(again.URL.Host, "127.0.0.1", "localhost", 1)
-					again.Host = again.URL.Host // so that only its signature tells what it is
-					return again
-				})
-			})
-		},
-		"one that signs each delivery anew": func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				next, n := buffered(r), 0
-				return until(base, 3, func() *http.Request {
-					again := next(context.WithoutCancel(r.Context()))
-					n++
-					again.Header.Set("Signature", fmt.Sprint("HMAC ", n))
-					return again
-				})
-			})
-		},
-		"one that renames the signature": func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				next := buffered(r)
-				return until(base, 3, func() *http.Request {
-					again := next(r.Context())
-					again.Header.Set("X-Signature", again.Header.Get("Signature"))
-					again.Header.Del("Signature")
-					return again
-				})
-			})
-		},
+		"one that buffers the body and sends it again":           repeats(5, unchanged),
+		"one that rebuilds the request, GetBody included":        repeats(1, unchanged),
+		"one that sends it under a context without cancellation": repeats(3, uncancelled),
+		"one that adds Idempotency-Key": repeats(3, func(again *http.Request, _ int) *http.Request {
+			again.Header.Set("Idempotency-Key", "k")
+			return again
+		}),
+		"one that sends it to another name of the host": repeats(3, func(again *http.Request, _ int) *http.Request {
+			again.URL.Host = strings.Replace(again.URL.Host, "127.0.0.1", "localhost", 1)
+			again.Host = again.URL.Host // so that only its signature tells what it is
+			return again
+		}),
+		"one that signs each delivery anew": repeats(3, func(again *http.Request, n int) *http.Request {
+			again.Header.Set("Signature", fmt.Sprint("HMAC ", n))
+			return uncancelled(again, n)
+		}),
+		"one that renames the signature": repeats(3, func(again *http.Request, _ int) *http.Request {
+			again.Header.Set("X-Signature", again.Header.Get("Signature"))
+			again.Header.Del("Signature")
+			return again
+		}),
 		"one that hedges": func(base http.RoundTripper) http.RoundTripper {
 			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				next := buffered(r)

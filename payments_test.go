@@ -121,25 +121,6 @@ func TestEndpointRejectsUnknownPaymentTypes(t *testing.T) {
 	assert.Empty(t, w.received())
 }
 
-func TestEndpointSendsOptionalObjects(t *testing.T) {
-	type card struct {
-		Number string `json:"number"`
-		Note   string `json:"note"`
-	}
-	s := newService(t, answering(http.StatusOK, paymentAnswer))
-	r := paymentRequest()
-	r.UserData = "<a&b>"
-	r.CardData = card{"4111111111111111", "<&>"}
-	r.Browser = map[string]any{"width": 1280}
-	r.Payer = &card{Number: "n"}
-	r.Payee = []byte(nil)
-	_, err := newClient(t, s.base()).InitPayment(t.Context(), paymentsvc.PaymentTypeCard, r)
-	require.NoError(t, err)
-	assert.Equal(t, `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"<a&b>",`+
-		`"card_data":{"number":"4111111111111111","note":"<&>"},"browser":{"width":1280},"payer":{"number":"n","note":""}}`,
-		s.received()[0].Body)
-}
-
 func TestEndpointRejectsInvalidRequests(t *testing.T) {
 	pay := func(change func(*paymentsvc.PaymentRequest)) func(testing.TB, *paymentsvc.Client) (any, error) {
 		return func(t testing.TB, c *paymentsvc.Client) (any, error) {

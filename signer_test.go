@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -251,25 +250,6 @@ func TestSignerUsesTheMachinesTime(t *testing.T) {
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, seconds, before)
 	assert.LessOrEqual(t, seconds, time.Now().Unix())
-}
-
-func TestSignerIsSafeForConcurrentUse(t *testing.T) {
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: hookScheme(), Secret: testSecret, Now: func() time.Time { return time.Unix(hookNow, 0) },
-	})
-	require.NoError(t, err)
-	var wait sync.WaitGroup
-	for worker := range 8 {
-		wait.Go(func() {
-			for i := range 200 {
-				body := strings.Repeat(strconv.Itoa(worker), 1+i)
-				r := &http.Request{Method: http.MethodPost}
-				assert.NoError(t, signer.Sign(r, []byte(body)))
-				assert.Equal(t, plainSignature(testSecret, hookClockShown, body), r.Header.Get("Signature"))
-			}
-		})
-	}
-	wait.Wait()
 }
 
 func TestSchemeCanonicalSeesTheRequest(t *testing.T) {

@@ -4,41 +4,25 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"math"
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/paymentsvc/paymentsvc"
 )
 
 func TestUserDataIsARandomUUID(t *testing.T) {
-	const callers, each = 4, 250
-	made := make(chan string, callers*each)
-	var wait sync.WaitGroup
-	for range callers {
-		wait.Go(func() {
-			for range each {
-				made <- paymentsvc.NewUserData()
-			}
-		})
-	}
-	wait.Wait()
-	close(made)
-
 	seen := map[string]bool{}
-	for userData := range made {
+	for range 1000 {
+		userData := paymentsvc.NewUserData()
 		id, err := uuid.Parse(userData)
 		require.NoError(t, err)
 		require.Equal(t, uuid.Version(4), id.Version())
@@ -47,7 +31,6 @@ func TestUserDataIsARandomUUID(t *testing.T) {
 		require.False(t, seen[userData], "made twice")
 		seen[userData] = true
 	}
-	require.Len(t, seen, callers*each)
 }
 
 func TestPaymentTypeKnown(t *testing.T) {
@@ -67,9 +50,6 @@ func TestStatusNameKnownAndFinal(t *testing.T) {
 		{paymentsvc.StatusPending, true, false},
 		{paymentsvc.StatusSuccess, true, true},
 		{paymentsvc.StatusFailure, true, true},
-		{"PENDING", true, false},
-		{"SUCCESS", true, true},
-		{"FAILURE", true, true},
 		{"", false, false},
 		{"success", false, false},
 		{"Success", false, false},
@@ -100,6 +80,10 @@ func TestRequestJSONHasTheDocumentsNames(t *testing.T) {
 	data, err = r.JSON()
 	require.NoError(t, err)
 	require.Equal(t, want, string(data))
+
+	data, err = payoutRequest().JSON()
+	require.NoError(t, err)
+	require.Equal(t, `{"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`, string(data))
 }
 
 // A logger that writes JSON must not show a card number, and a redacted copy in a queue would lose it without an error.
@@ -165,56 +149,37 @@ func TestRequestJSONRejectsTextThatJSONWouldChange(t *testing.T) {
 	}
 }
 
-func TestRequestIsNotReadFromWhatIsNoPayment(t *testing.T) {
-	for _, data := range []string{
-		``, `[]`, `"` + pan + `"`, `5`, `true`, `{`, `{"amount":"` + pan + `x"}`, `{"amount":{}}`, `{"user_data":4111111111111111}`,
-		`{"user_data":["` + pan + `"]}`, `{"card_data":}`, `{"card_data":{"number":"` + pan + `"`,
-	} {
-		want := paymentRequest()
-		want.CardData = map[string]any{"number": "n"}
+// notRead asserts that an error in data leaves a request as it was, and shows no card number.
+func notRead[T paymentsvc.PaymentRequest | paymentsvc.PayoutRequest](t *testing.T, want T, fields ...string) {
+	t.Helper()
+	for _, data := range append(fields, ``, `[]`, `"`+pan+`"`, `5`, `true`, `{`, `{"amount":"`+pan+`x"}`, `{"amount":{}}`,
+		`{"user_data":4111111111111111}`, `{"user_data":["`+pan+`"]}`) {
 		got := want
-		require.Error(t, got.UnmarshalJSON([]byte(data)), data)
+		require.Error(t, any(&got).(json.Unmarshaler).UnmarshalJSON([]byte(data)), data)
 		err := json.Unmarshal([]byte(data), &got)
 		require.Error(t, err, data)
 		require.NotContains(t, err.Error(), "4111")
-		require.Equal(t, want, got, "an error leaves the request as it was")
+		require.Equal(t, want, got)
 	}
 }
 
-func TestRequestIsNotReadFromWhatIsNoPayout(t *testing.T) {
-	for _, data := range []string{
-		``, `[]`, `"` + pan + `"`, `5`, `true`, `{`, `{"amount":"` + pan + `x"}`, `{"user_data":4111111111111111}`,
-		`{"amount":1,"destination":["` + pan + `"]}`, `{"amount":1,"destination":4111111111111111}`,
-	} {
-		want := payoutRequest()
-		got := want
-		require.Error(t, got.UnmarshalJSON([]byte(data)), data)
-		err := json.Unmarshal([]byte(data), &got)
-		require.Error(t, err, data)
-		require.NotContains(t, err.Error(), "4111")
-		require.Equal(t, want, got, "an error leaves the request as it was")
-	}
-}
-
-func TestRequestIgnoresOtherStoredFields(t *testing.T) {
-	var r paymentsvc.PaymentRequest
-	require.NoError(t, json.Unmarshal([]byte(`{"partner_id":"shop-7","amount":1.50,"user_data":"u"}`), &r))
-	require.Equal(t, paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("1.50"), UserData: "u"}, r)
-
-	var payout paymentsvc.PayoutRequest
-	require.NoError(t, json.Unmarshal([]byte(`{"partner_id":"shop-7","amount":1.50,"user_data":"u"}`), &payout))
-	require.Equal(t, paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1.50"), UserData: "u"}, payout)
+func TestRequestIsNotReadFromOtherJSON(t *testing.T) {
+	withCard := paymentRequest()
+	withCard.CardData = map[string]any{"number": "n"}
+	notRead(t, withCard, `{"card_data":}`, `{"card_data":{"number":"`+pan+`"`)
+	notRead(t, payoutRequest(), `{"amount":1,"destination":["`+pan+`"]}`, `{"amount":1,"destination":4111111111111111}`)
 }
 
 func TestRequestIsReplacedByTheOneThatIsRead(t *testing.T) {
 	got := paymentRequest()
 	got.CardData = map[string]any{"number": pan}
-	require.NoError(t, json.Unmarshal([]byte(`{"amount":"1e1","user_data":"order-2","added":{"later":1}}`), &got))
+	stored := []byte(`{"partner_id":"shop-7","amount":"1e1","user_data":"order-2","added":{"later":1}}`)
+	require.NoError(t, json.Unmarshal(stored, &got))
 	require.Equal(t, paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10"), UserData: "order-2"}, got)
 
 	payout := payoutRequest()
-	require.NoError(t, json.Unmarshal([]byte(`{"amount":"1e1","user_data":"payout-2"}`), &payout))
-	require.Equal(t, paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("10"), UserData: "payout-2"}, payout)
+	require.NoError(t, json.Unmarshal(stored, &payout))
+	require.Equal(t, paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("10"), UserData: "order-2"}, payout)
 }
 
 // wire is a client and the body that it sent last.
@@ -257,64 +222,39 @@ type storable interface {
 	JSON() (json.RawMessage, error)
 }
 
-// queues are ways in which partners store a request and read it back.
-func queues[T storable]() map[string]func(T) (T, error) {
-	return map[string]func(T) (T, error){
-		"JSON": queued[T],
-		"JSON, indented": func(in T) (T, error) {
-			data, err := in.JSON()
-			if err != nil {
-				return in, err
-			}
+// stores are ways in which partners keep the JSON of a request.
+func stores() map[string]func(json.RawMessage) (json.RawMessage, error) {
+	return map[string]func(json.RawMessage) (json.RawMessage, error){
+		"JSON": func(data json.RawMessage) (json.RawMessage, error) { return data, nil },
+		"JSON, indented": func(data json.RawMessage) (json.RawMessage, error) {
 			var buf bytes.Buffer
-			err = json.Indent(&buf, data, "", "\t")
-			return unqueued[T](buf.Bytes(), err)
+			err := json.Indent(&buf, data, "", "\t")
+			return buf.Bytes(), err
 		},
-		"a job around it": func(in T) (out T, err error) {
-			type job struct {
-				ID      int
-				Request json.RawMessage
+		"a job around it": func(data json.RawMessage) (json.RawMessage, error) {
+			var got struct{ Request json.RawMessage }
+			job, err := json.Marshal(map[string]any{"Request": data}) // which escapes what HTML needs escaped
+			if err == nil {
+				err = json.Unmarshal(job, &got)
 			}
-			var made, got job
-			if made.Request, err = in.JSON(); err != nil {
-				return out, err
-			}
-			data, err := json.Marshal(made) // which escapes what HTML needs escaped
-			if err != nil {
-				return out, err
-			}
-			if err = json.Unmarshal(data, &got); err != nil {
-				return out, err
-			}
-			return unqueued[T](got.Request, nil)
-		},
-		"a job that is read whole": func(in T) (out T, err error) {
-			data, err := in.JSON()
-			if err != nil {
-				return out, err
-			}
-			var got struct{ Request *T }
-			err = json.Unmarshal(slices.Concat([]byte(`{"Request":`), data, []byte("}")), &got)
-			if err != nil {
-				return out, err
-			}
-			return *got.Request, nil
+			return got.Request, err
 		},
 	}
 }
 
-func queued[T storable](in T) (T, error) {
+// queued returns a request as it comes back from a store, alone and inside another object.
+func queued[T storable](t *testing.T, in T, store string) (out T) {
+	t.Helper()
 	data, err := in.JSON()
-	return unqueued[T](data, err)
-}
-
-func unqueued[T any](data []byte, err error) (out T, _ error) {
-	if err != nil {
-		return out, err
-	}
-	err = json.Unmarshal(data, &out)
+	require.NoError(t, err)
+	data, err = stores()[store](data)
+	require.NoError(t, err)
+	var whole struct{ Request *T }
+	require.NoError(t, json.Unmarshal(slices.Concat([]byte(`{"Request":`), data, []byte("}")), &whole))
+	require.NoError(t, json.Unmarshal(data, &out))
 	clear(data) // a queue may use its buffer again
-	return out, err
+	require.Equal(t, *whole.Request, out)
+	return out
 }
 
 type cardData struct {
@@ -325,76 +265,40 @@ type cardData struct {
 	More   any         `json:"more,omitempty"`
 }
 
-func TestRequestComesBackFromAQueueAsItWas(t *testing.T) {
-	for name, queue := range queues[paymentsvc.PaymentRequest]() {
-		t.Run(name, func(t *testing.T) {
-			r := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: "<a&b>\u2028"}
-			got, err := queue(r)
-			require.NoError(t, err)
-			require.Equal(t, r, got, "without objects")
+// hardText has all that JSON escapes or might change.
+const hardText = "<a&b>\"\\/\u2028\u2029\uFFFD\x00\x1f\x7f\n\té😀"
 
-			if name == "JSON, indented" {
-				return // its objects come back as json.RawMessage, with the space that it writes
-			}
-			r.CardData = map[string]any{"number": pan, "note": "<a&b>\uFFFD", "list": []any{1.5, true, nil, "x", map[string]any{}}}
-			r.Browser = map[string]any{}
-			r.Payer = json.RawMessage(`{"n":1234567890123456789,"d":1.10}`)
-			got, err = queue(r)
-			require.NoError(t, err)
-			require.Equal(t, r, got, "with objects")
-		})
-	}
-}
-
-func TestRequestOfAPaymentIsSentAfterAQueueAsBefore(t *testing.T) {
+func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
 	w := newWire(t)
-	for name, queue := range queues[paymentsvc.PaymentRequest]() {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				r := paymentsvc.PaymentRequest{
-					Amount:   paymentsvc.MustParseAmount(amountText().Draw(t, "amount")),
-					UserData: validText(1).Draw(t, "user data"),
-					CardData: openObject().Draw(t, "card data"),
-					Browser:  openObject().Draw(t, "browser"),
-					Payer:    openObject().Draw(t, "payer"),
-					Payee:    openObject().Draw(t, "payee"),
-				}
+	for name := range stores() {
+		t.Run("payment, "+name, func(t *testing.T) {
+			for _, amount := range []string{"10.50", "1e2", "-0.0", "1234567890123456789.0000000001"} {
+				r := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount(amount), UserData: hardText}
+				require.Equal(t, r, queued(t, r, name), "without objects")
+
+				r.CardData = map[string]any{"number": pan, hardText: hardText, "list": []any{1.5, true, nil, "x", map[string]any{}}}
+				r.Browser = map[string]any{}
+				r.Payer = json.RawMessage(`{"n":1234567890123456789,"d":1.10}`)
 				before := w.payment(t, r)
-				got, err := queue(r)
+				data, err := r.JSON()
 				require.NoError(t, err)
-				require.Equal(t, r.Amount, got.Amount)
-				require.Equal(t, r.UserData, got.UserData)
-				require.Equal(t, tokens(t, before), tokens(t, w.payment(t, got)))
-
-				again, err := queue(got)
-				require.NoError(t, err)
-				require.Equal(t, tokens(t, before), tokens(t, w.payment(t, again)), "after a second queue")
-			})
+				require.Equal(t, `{"partner_id":11,"project_id":22,`+string(data[1:]), before)
+				got := queued(t, r, name)
+				if name != "JSON, indented" { // of which objects keep the space
+					require.Equal(t, r, got, "with objects")
+				}
+				require.JSONEq(t, before, w.payment(t, got))
+				require.JSONEq(t, before, w.payment(t, queued(t, got, name)), "after a second queue")
+			}
 		})
 	}
-}
-
-func TestRequestOfAPayoutIsSentAfterAQueueAsBefore(t *testing.T) {
-	want := `{"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`
-	data, err := payoutRequest().JSON()
-	require.NoError(t, err)
-	require.Equal(t, want, string(data))
-
-	w := newWire(t)
-	for name, queue := range queues[paymentsvc.PayoutRequest]() {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				r := paymentsvc.PayoutRequest{
-					Amount:      paymentsvc.MustParseAmount(amountText().Draw(t, "amount")),
-					Destination: validText(1).Draw(t, "destination"),
-					UserData:    validText(1).Draw(t, "user data"),
-				}
-				before := w.payout(t, r)
-				got, err := queue(r)
-				require.NoError(t, err)
-				require.Equal(t, r, got)
-				require.Equal(t, before, w.payout(t, got))
-			})
+	for name := range stores() {
+		t.Run("payout, "+name, func(t *testing.T) {
+			r := paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1e2"), Destination: hardText, UserData: hardText}
+			before := w.payout(t, r)
+			got := queued(t, r, name)
+			require.Equal(t, r, got)
+			require.Equal(t, before, w.payout(t, got))
 		})
 	}
 }
@@ -410,9 +314,7 @@ func TestRequestKeepsLongNumbersInAQueue(t *testing.T) {
 		r := paymentRequest()
 		r.CardData = object
 		before := w.payment(t, r)
-		got, err := queued(r)
-		require.NoError(t, err)
-		require.Equal(t, before, w.payment(t, got), "to the byte, for nothing here is escaped")
+		require.Equal(t, before, w.payment(t, queued(t, r, "JSON")), "to the byte, for nothing here is escaped")
 	}
 }
 
@@ -423,9 +325,7 @@ func TestRequestObjectThatIsNotGivenStaysSo(t *testing.T) {
 		r := paymentRequest()
 		r.CardData = object
 		require.Equal(t, `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`, w.payment(t, r))
-		got, err := queued(r)
-		require.NoError(t, err)
-		require.Equal(t, paymentRequest(), got)
+		require.Equal(t, paymentRequest(), queued(t, r, "JSON"))
 	}
 }
 
@@ -446,106 +346,5 @@ func TestRequestObjectsAreObjectsInAQueueToo(t *testing.T) {
 		_, err = c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, got)
 		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
 		require.NotContains(t, err.Error(), pan)
-	}
-}
-
-// validText returns text with all that JSON escapes or might change.
-func validText(least int) *rapid.Generator[string] {
-	special := rapid.SampledFrom([]rune("<>&\"\\/\u2028\u2029\uFFFD\x00\x1f\x7f\n\té😀"))
-	return rapid.StringOfN(rapid.OneOf(rapid.Rune(), special, rapid.RuneFrom([]rune("abc019"))), least, 12, -1)
-}
-
-// openObject returns everything that may stand for an object whose members are not shown.
-func openObject() *rapid.Generator[any] {
-	return rapid.OneOf(
-		rapid.SampledFrom([]any{nil, map[string]any(nil), (*cardData)(nil), json.RawMessage(nil), map[string]any{}, json.RawMessage(" {\n} ")}),
-		rapid.Map(jsonObject(3), func(s string) any { return json.RawMessage(s) }),
-		rapid.Map(rapid.MapOf(validText(0), openValue()), func(m map[string]any) any { return m }),
-		rapid.Map(rapid.Custom(func(t *rapid.T) cardData {
-			return cardData{
-				Number: validText(0).Draw(t, "number"),
-				Limit:  rapid.Int64().Draw(t, "limit"),
-				Fee:    json.Number(jsonNumber().Draw(t, "fee")),
-				Note:   validText(0).Draw(t, "note"),
-				More:   openValue().Draw(t, "more"),
-			}
-		}), func(c cardData) any {
-			if c.Limit%2 == 0 {
-				return &c
-			}
-			return c
-		}),
-	)
-}
-
-func openValue() *rapid.Generator[any] {
-	return rapid.OneOf(
-		rapid.Map(validText(0), func(s string) any { return s }),
-		rapid.Map(rapid.Int64(), func(n int64) any { return n }),
-		rapid.Map(jsonNumber(), func(s string) any { return json.Number(s) }),
-		rapid.Map(jsonObject(2), func(s string) any { return json.RawMessage(s) }),
-		rapid.Map(amountText(), func(s string) any { return paymentsvc.MustParseAmount(s) }),
-		rapid.SampledFrom([]any{nil, true, 0.1, 1e21, float32(0.1), []int{}, []byte("bytes"), map[int]string{2: "b", 1: "a"}}),
-	)
-}
-
-func jsonNumber() *rapid.Generator[string] {
-	return rapid.OneOf(
-		rapid.SampledFrom([]string{"1234567890123456789", "1.10", "-0", "0.00", "1E+2", "1e400", "9007199254740993"}),
-		rapid.StringMatching(`-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?`),
-	)
-}
-
-// jsonObject returns the text of an object nested as deep as depth, whose members may stand in any order and twice.
-func jsonObject(depth int) *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		var b strings.Builder
-		b.WriteByte('{')
-		for i := range rapid.IntRange(0, 3).Draw(t, "members") {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(jsonText(t) + ":" + jsonValue(t, depth))
-		}
-		b.WriteByte('}')
-		return b.String()
-	})
-}
-
-func jsonValue(t *rapid.T, depth int) string {
-	switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); {
-	case kind == 0:
-		return rapid.SampledFrom([]string{"null", "true", " false ", "[]", `"\ud83d\ude00\u003c\/\ufffd"`}).Draw(t, "literal")
-	case kind == 1:
-		return jsonText(t)
-	case kind == 2 && depth > 0:
-		return jsonObject(depth-1).Draw(t, "object")
-	case kind == 3 && depth > 0:
-		return "[" + jsonValue(t, depth-1) + ", " + jsonValue(t, depth-1) + "]"
-	default:
-		return jsonNumber().Draw(t, "number")
-	}
-}
-
-// jsonText is a quoted text, with HTML escapes or without.
-func jsonText(t *rapid.T) string {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(rapid.Bool().Draw(t, "HTML escapes"))
-	require.NoError(t, enc.Encode(validText(0).Draw(t, "text")))
-	return strings.TrimSuffix(buf.String(), "\n")
-}
-
-// tokens are everything that stands in a JSON text, in its order, numbers as their text.
-func tokens(t require.TestingT, data string) (all []json.Token) {
-	dec := json.NewDecoder(strings.NewReader(data))
-	dec.UseNumber()
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		require.NoError(t, err)
-		all = append(all, token)
 	}
 }

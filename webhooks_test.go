@@ -131,6 +131,14 @@ func TestWebhookReadsTheWholeNotification(t *testing.T) {
 	n, err = newHook(t).ParseRequest(hookRequest(hookBody))
 	require.NoError(t, err)
 	assert.Equal(t, want, *n)
+
+	type key struct{}
+	answer := answerOf(newHook(t).Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
+		assert.Equal(t, want, *n)
+		assert.Equal(t, "of the request", ctx.Value(key{}))
+		return nil
+	}), hookRequest(hookBody).WithContext(context.WithValue(t.Context(), key{}, "of the request")))
+	assert.Equal(t, http.StatusOK, answer.Code)
 }
 
 func TestWebhookTriesEverySecret(t *testing.T) {
@@ -160,32 +168,6 @@ func TestWebhookCopiesTheSecrets(t *testing.T) {
 	webhook := newHook(t, withSecrets(list...))
 	list[0] = hookOther
 	require.NoError(t, webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)))
-}
-
-func TestWebhookIsSafeForConcurrentUse(t *testing.T) {
-	webhook := newHook(t, withSecrets(testSecret, hookOther))
-	var wait sync.WaitGroup
-	for worker := range 8 {
-		wait.Go(func() {
-			for i := range 200 {
-				secret, index := testSecret, 0
-				if (worker+i)%2 == 1 {
-					secret, index = hookOther, 1
-				}
-				orderID := strings.Repeat(strconv.Itoa(worker), 1+i%50)
-				body := strings.Replace(hookBody, "o-1", orderID, 1)
-				header := http.Header{"Timestamp": {hookClockShown}, "Signature": {plainSignature(secret, hookClockShown, body)}}
-				n, err := webhook.Parse(header, []byte(body))
-				if assert.NoError(t, err) {
-					assert.Equal(t, orderID, n.OrderID)
-					assert.Equal(t, index, n.SecretIndex)
-				}
-				header.Set("Signature", plainSignature("wrong", hookClockShown, body))
-				assert.ErrorIs(t, webhook.Verify(header, []byte(body)), paymentsvc.ErrSignatureMismatch)
-			}
-		})
-	}
-	wait.Wait()
 }
 
 func TestWebhookNeedsExactlyOneValueInEachHeader(t *testing.T) {
@@ -243,20 +225,13 @@ func TestWebhookTimestampsAreDigits(t *testing.T) {
 		"a space before":                 " 1",
 		"a space behind":                 "1 ",
 		"a line end":                     "1700000000\n",
-		"a zero byte":                    "1700000000\x00",
 		"a fraction":                     "1700000000.5",
-		"hexadecimal":                    "0x6553f100",
-		"underscores":                    "1_700_000_000",
-		"two in one value":               "1700000000,1700000000",
-		"a date":                         "Tue, 14 Nov 2023 22:13:20 GMT",
-		"20 digits":                      "17000000000000000000",
 		"more than 64 bits":              "18446744073709551616",
 		"19 digits":                      "1700000000000000000",
 		"milliseconds":                   "1700000000000",
 		"the first second of year 10000": "253402300800",
 		"Arabic-Indic digits":            "١٧٠٠٠٠٠٠٠٠",
 		"full-width digits":              "１７００００００００",
-		"an Arabic-Indic digit at last":  "170000000٠",
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := hookHeader(timestamp, hookBody) // signed right, so that it is the timestamp that fails
@@ -277,15 +252,12 @@ func TestWebhookRejectsHugeOrBrokenHeaders(t *testing.T) {
 	const mebibyte = 1 << 20
 	for name, change := range map[string]func(http.Header){
 		"a million digits":             func(h http.Header) { maps.Copy(h, hookHeader(strings.Repeat("9", mebibyte), hookBody)) },
-		"a million zeros behind":       func(h http.Header) { maps.Copy(h, hookHeader(hookClockShown+strings.Repeat("0", mebibyte), hookBody)) },
 		"a digit more than fits":       func(h http.Header) { maps.Copy(h, hookHeader("9223372036854775808", hookBody)) },
 		"one that wraps to now":        func(h http.Header) { maps.Copy(h, hookHeader("18446744075409551616", hookBody)) }, // 2^64 + now
 		"a signature of a mebibyte":    func(h http.Header) { h.Set("Signature", strings.Repeat("a", mebibyte)) },
 		"the signature and a mebibyte": func(h http.Header) { h.Set("Signature", right.Get("Signature")+strings.Repeat("\x00", mebibyte)) },
-		"zero bytes":                   func(h http.Header) { h.Set("Signature", strings.Repeat("\x00", 64)) },
 		"a zero byte before":           func(h http.Header) { h.Set("Signature", "\x00"+right.Get("Signature")) },
 		"a million values":             func(h http.Header) { h["Signature"] = make([]string, mebibyte) },
-		"a list in one value":          func(h http.Header) { h.Set("Signature", right.Get("Signature")+", "+right.Get("Signature")) },
 		"a long s for an s": func(h http.Header) {
 			h["\u017fignature"] = h["Signature"]
 			delete(h, "Signature")
@@ -731,10 +703,8 @@ func TestWebhookAddressIsWholeBehindAnyRouter(t *testing.T) {
 	handled := 0
 	handler := webhook.Handler(func(context.Context, *paymentsvc.Notification) error { handled++; return nil })
 	routers := map[string]http.Handler{
-		"no router":                 handler,
-		"StripPrefix":               http.StripPrefix("/hooks", handler),
-		"StripPrefix twice":         http.StripPrefix("/hooks", http.StripPrefix("/in", handler)),
-		"a mux below a StripPrefix": http.StripPrefix("/hooks", muxOf("POST /in/{version}/notifications", handler)),
+		"no router":   handler,
+		"StripPrefix": http.StripPrefix("/hooks", handler),
 		"a router that rewrites the address": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.URL = &url.URL{Path: "/"}
 			handler.ServeHTTP(w, r)
@@ -780,12 +750,6 @@ func TestWebhookAddressIsWholeBehindAnyRouter(t *testing.T) {
 		require.NoError(t, err)
 		assert.Nil(t, seen)
 	})
-}
-
-func muxOf(pattern string, h http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(pattern, h)
-	return mux
 }
 
 func mustUnescape(t testing.TB, path string) string {
@@ -877,41 +841,63 @@ func hookFaults() []hookFault {
 }
 
 func TestWebhookTellsFaultsApart(t *testing.T) {
-	for _, fault := range hookFaults() {
+	type call struct {
+		request *http.Request
+		err     error
+	}
+	var calls []call
+	noting := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.OnError = func(r *http.Request, err error) { calls = append(calls, call{r, err}) }
+	})
+	responding := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(w http.ResponseWriter, r *http.Request, err error) {
+			calls = append(calls, call{r, err})
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, `{"taken":true}`)
+		}
+	})
+	faults := append(hookFaults(), hookFault{"success", nil, http.StatusOK, func() *http.Request { return hookRequest(hookBody) }, hookBody})
+	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
-			n, err := newHook(t).ParseRequest(fault.make())
-			isOnly(t, err, fault.want)
-			assert.Nil(t, n)
-			answer := answerOf(newHook(t).Handler(neverCalled(t)), fault.make())
+			function, is := neverCalled(t), func(err error) { isOnly(t, err, fault.want) }
+			if fault.want == nil {
+				function, is = accept, func(err error) { require.NoError(t, err) }
+			}
+			r := fault.make()
+			closer := &closeCounter{ReadCloser: r.Body}
+			r.Body = closer
+			n, err := newHook(t).ParseRequest(r)
+			is(err)
+			assert.Equal(t, fault.want == nil, n != nil)
+			unread(t, r, fault.body)
+			require.NoError(t, r.Body.Close())
+			assert.Equal(t, 1, closer.closed, "closing closes the request's own body")
+
+			calls, r = nil, fault.make()
+			answer := answerOf(noting.Handler(function), r)
 			assert.Equal(t, fault.status, answer.Code)
-			assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "an answer tells a forger nothing")
+			if fault.want == nil {
+				assert.Empty(t, answer.Body.String())
+				assert.Empty(t, calls, "a success is no error")
+			} else {
+				assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "an answer tells a forger nothing")
+				require.Len(t, calls, 1)
+				assert.Same(t, r, calls[0].request)
+				is(calls[0].err)
+			}
+
+			calls, r = nil, fault.make()
+			answer = answerOf(responding.Handler(function), r)
+			assert.Equal(t, http.StatusAccepted, answer.Code)
+			assert.Equal(t, `{"taken":true}`, answer.Body.String(), "and nothing else")
+			require.Len(t, calls, 1)
+			assert.Same(t, r, calls[0].request)
+			is(calls[0].err)
 		})
 	}
 }
 
 func TestWebhookLeavesTheBodyReadable(t *testing.T) {
-	faults := append(hookFaults(), hookFault{"success", nil, http.StatusOK, func() *http.Request { return hookRequest(hookBody) }, hookBody})
-	for _, fault := range faults {
-		t.Run(fault.name, func(t *testing.T) {
-			r := fault.make()
-			closer := &closeCounter{ReadCloser: r.Body}
-			r.Body = closer
-			_, err := newHook(t).ParseRequest(r)
-			require.Equal(t, fault.want == nil, err == nil)
-			unread(t, r, fault.body)
-			require.NoError(t, r.Body.Close())
-			assert.Equal(t, 1, closer.closed, "closing closes the request's own body")
-		})
-	}
-	t.Run("twice through ParseRequest", func(t *testing.T) {
-		r := hookRequest(hookBody)
-		for range 2 {
-			n, err := newHook(t).ParseRequest(r)
-			require.NoError(t, err)
-			assert.Equal(t, hookBody, string(n.Raw))
-			r.Body = io.NopCloser(bytes.NewReader(n.Raw))
-		}
-	})
 	t.Run("a body that broke off breaks off again", func(t *testing.T) {
 		r := hookRequest(hookBody)
 		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(hookBody[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)))
@@ -923,13 +909,12 @@ func TestWebhookLeavesTheBodyReadable(t *testing.T) {
 		assert.Equal(t, hookBody[:40], string(body))
 	})
 	t.Run("no body at all", func(t *testing.T) {
-		r := hookRequest(hookBody)
-		r.Body = nil
-		_, err := newHook(t).ParseRequest(r)
-		isOnly(t, err, paymentsvc.ErrEmptyBody)
-		r.Body = http.NoBody
-		_, err = newHook(t).ParseRequest(r)
-		isOnly(t, err, paymentsvc.ErrEmptyBody)
+		for _, none := range []io.ReadCloser{nil, http.NoBody} {
+			r := hookRequest(hookBody)
+			r.Body = none
+			_, err := newHook(t).ParseRequest(r)
+			isOnly(t, err, paymentsvc.ErrEmptyBody)
+		}
 	})
 }
 
@@ -949,21 +934,11 @@ func TestWebhookNamesAnEmptyBody(t *testing.T) {
 		_, err := newHook(t).Parse(hookHeader(hookClockShown, ""), body)
 		isOnly(t, err, paymentsvc.ErrEmptyBody)
 	}
-	logged := func(h http.Handler) http.Handler { // as middleware does that forgets to put the body back
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.ReadAll(r.Body)
-			h.ServeHTTP(w, r)
-		})
-	}
-	var reason error
-	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
-		c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { reason = err }
-	})
-	server := httptest.NewServer(logged(webhook.Handler(neverCalled(t))))
-	defer server.Close()
-	post(t, server, "/", hookHeader(hookClockShown, hookBody), strings.NewReader(hookBody))
-	isOnly(t, reason, paymentsvc.ErrEmptyBody)
-	assert.Contains(t, reason.Error(), "already read", "it says what may have happened")
+	r := hookRequest(hookBody)
+	_, _ = io.Copy(io.Discard, r.Body) // as middleware does that forgets to put the body back
+	_, err := newHook(t).ParseRequest(r)
+	isOnly(t, err, paymentsvc.ErrEmptyBody)
+	assert.Contains(t, err.Error(), "already read", "it says what may have happened")
 }
 
 // endless is a body that counts what is read of it. It ends after 16 MiB all the same, for the sake of a machine on
@@ -1046,30 +1021,12 @@ func TestWebhookContentLengthIsOnlyAHint(t *testing.T) {
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = math.MaxInt64 })
 	for _, declared := range []int64{-1, 0, 1, int64(len(hookBody)) - 1, int64(len(hookBody)) + 1, 1 << 20, math.MaxInt64} {
 		r := hookRequest(hookBody)
-		r.ContentLength = declared
+		r.ContentLength, r.Body = declared, io.NopCloser(iotest.OneByteReader(r.Body))
 		n, err := webhook.ParseRequest(r)
 		require.NoError(t, err, declared)
 		assert.Equal(t, hookBody, string(n.Raw))
 		unread(t, r, hookBody)
 	}
-}
-
-func TestWebhookReadsABodyInPieces(t *testing.T) {
-	server := httptest.NewServer(newHook(t).Handler(accept))
-	defer server.Close()
-	for _, size := range []int{0, hookBodyLimit - len(hookBody)} {
-		body := hookBody + strings.Repeat(" ", size)
-		chunked := struct{ io.Reader }{strings.NewReader(body)} // of unknown length
-		assert.Equal(t, http.StatusOK, post(t, server, "/", hookHeader(hookClockShown, body), chunked))
-	}
-	tooLarge := struct{ io.Reader }{strings.NewReader(strings.Repeat("a", 2*hookBodyLimit))}
-	assert.Equal(t, http.StatusRequestEntityTooLarge, post(t, server, "/", hookHeader(hookClockShown, hookBody), tooLarge))
-
-	r := hookRequest(hookBody)
-	r.Body, r.ContentLength = io.NopCloser(iotest.OneByteReader(strings.NewReader(hookBody))), -1
-	n, err := newHook(t).ParseRequest(r)
-	require.NoError(t, err)
-	assert.Equal(t, hookBody, string(n.Raw))
 }
 
 // hookServer is a server of net/http that counts the bytes which it takes off its connections.
@@ -1166,41 +1123,28 @@ func TestWebhookAnswersAnOversizeBodyUnread(t *testing.T) {
 }
 
 func TestWebhookContentLengthThatLies(t *testing.T) {
-	var reason error
-	arrived := make(chan struct{}, 1)
-	server := newHookServer(t, newHook(t, func(c *paymentsvc.WebhookConfig) {
-		c.Respond = func(w http.ResponseWriter, _ *http.Request, err error) {
-			reason = err
-			w.WriteHeader(http.StatusTeapot)
-			arrived <- struct{}{}
-		}
-	}).Handler(neverCalled(t)))
-	plain := newHookServer(t, newHook(t).Handler(neverCalled(t)))
-	length := func(off int) string { return "Content-Length: " + strconv.Itoa(len(hookBody)+off) }
-	send := func(t *testing.T, to *hookServer, off int) *net.TCPConn {
-		conn := to.dial(t, length(off), "Connection: close")
-		_, err := io.WriteString(conn, hookBody)
-		require.NoError(t, err)
-		require.NoError(t, conn.CloseWrite())
-		return conn
+	reasons := make(chan error, 1)
+	noting := newHook(t, func(c *paymentsvc.WebhookConfig) { c.OnError = func(_ *http.Request, err error) { reasons <- err } })
+	for _, test := range []struct {
+		name        string
+		off, status int
+		want        error
+	}{
+		{"more is announced than sent", 10, http.StatusBadRequest, io.ErrUnexpectedEOF},
+		{"less is announced than sent", -10, http.StatusUnauthorized, paymentsvc.ErrSignatureMismatch},
+		{"the length is right", 0, http.StatusOK, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn := newHookServer(t, noting.Handler(accept)).dial(t, "Content-Length: "+strconv.Itoa(len(hookBody)+test.off), "Connection: close")
+			_, err := io.WriteString(conn, hookBody)
+			require.NoError(t, err)
+			require.NoError(t, conn.CloseWrite())
+			assert.Equal(t, test.status, statusOn(t, conn))
+			if test.want != nil {
+				require.ErrorIs(t, <-reasons, test.want)
+			}
+		})
 	}
-	t.Run("more is announced than sent", func(t *testing.T) {
-		assert.Equal(t, http.StatusBadRequest, statusOn(t, send(t, plain, 10)))
-		send(t, server, 10)
-		<-arrived
-		isOnly(t, reason, nil)
-		require.ErrorIs(t, reason, io.ErrUnexpectedEOF)
-	})
-	t.Run("less is announced than sent", func(t *testing.T) {
-		assert.Equal(t, http.StatusUnauthorized, statusOn(t, send(t, plain, -10)))
-		send(t, server, -10)
-		<-arrived
-		isOnly(t, reason, paymentsvc.ErrSignatureMismatch)
-	})
-	t.Run("the length is right", func(t *testing.T) {
-		right := newHookServer(t, newHook(t).Handler(accept))
-		assert.Equal(t, http.StatusOK, statusOn(t, send(t, right, 0)))
-	})
 }
 
 func TestWebhookRejectsASecondHeaderOnTheWire(t *testing.T) {
@@ -1268,36 +1212,6 @@ func TestWebhookHandlesOnlyOneSignedRequestOnTheWire(t *testing.T) {
 	}
 }
 
-func TestWebhookHandlerPassesNotificationAndContext(t *testing.T) {
-	type key struct{}
-	var given *paymentsvc.Notification
-	handler := newHook(t).Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
-		given = n
-		assert.Equal(t, "of the request", ctx.Value(key{}))
-		return nil
-	})
-	r := hookRequest(hookBody)
-	answer := answerOf(handler, r.WithContext(context.WithValue(t.Context(), key{}, "of the request")))
-	assert.Equal(t, http.StatusOK, answer.Code)
-	assert.Empty(t, answer.Body.String())
-	require.NotNil(t, given)
-	assert.Equal(t, "o-1", given.OrderID)
-	assert.Equal(t, hookBody, string(given.Raw))
-}
-
-func TestWebhookHandlerOverHTTP2(t *testing.T) {
-	server := httptest.NewUnstartedServer(newHook(t).Handler(accept))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	defer server.Close()
-	assert.Equal(t, http.StatusOK, post(t, server, "/", hookHeader(hookClockShown, hookBody), strings.NewReader(hookBody)))
-	forged := hookHeader(hookClockShown, hookBody)
-	forged.Set("Signature", "a")
-	assert.Equal(t, http.StatusUnauthorized, post(t, server, "/", forged, strings.NewReader(hookBody)))
-	assert.Equal(t, http.StatusRequestEntityTooLarge,
-		post(t, server, "/", hookHeader(hookClockShown, hookBody), strings.NewReader(strings.Repeat("a", 2*hookBodyLimit))))
-}
-
 func TestWebhookHandlerAllowsOnlyPOST(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "post", ""} {
 		t.Run(method, func(t *testing.T) {
@@ -1338,13 +1252,15 @@ func TestWebhookHandlerAnswers500ForEveryErrorOfTheFunction(t *testing.T) {
 	for name, err := range functionErrors() {
 		t.Run(name, func(t *testing.T) {
 			failing := func(context.Context, *paymentsvc.Notification) error { return err }
-			answer := answerOf(newHook(t).Handler(failing), hookRequest(hookBody))
+			var reason error
+			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.OnError = func(_ *http.Request, err error) { reason = err } })
+			answer := answerOf(webhook.Handler(failing), hookRequest(hookBody))
 			assert.Equal(t, http.StatusInternalServerError, answer.Code)
 			assert.NotContains(t, answer.Body.String(), err.Error(), "the reason is not the service's to know")
 			assert.Empty(t, answer.Header().Get("Connection"))
+			assert.Same(t, err, reason, "OnError gets the very error")
 
-			var reason error
-			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+			webhook = newHook(t, func(c *paymentsvc.WebhookConfig) {
 				c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { reason = err }
 			})
 			answerOf(webhook.Handler(failing), hookRequest(hookBody))
@@ -1374,78 +1290,6 @@ func TestWebhookHandlerLeavesPanicsToNetHTTP(t *testing.T) {
 	r.Header = hookHeader(hookClockShown, hookBody)
 	_, err = server.Client().Do(r)
 	require.ErrorIs(t, err, io.EOF, "net/http ends the connection without an answer")
-}
-
-func TestWebhookRespondReplacesEveryAnswer(t *testing.T) {
-	type call struct {
-		request *http.Request
-		err     error
-	}
-	var calls []call
-	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
-		c.Respond = func(w http.ResponseWriter, r *http.Request, err error) {
-			calls = append(calls, call{r, err})
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusAccepted)
-			_, _ = io.WriteString(w, `{"taken":true}`)
-		}
-	})
-	faults := append(hookFaults(),
-		hookFault{"success", nil, http.StatusOK, func() *http.Request { return hookRequest(hookBody) }, ""},
-		hookFault{"another method", paymentsvc.ErrMethodNotAllowed, 405, func() *http.Request {
-			return httptest.NewRequest(http.MethodGet, "/", nil)
-		}, ""},
-	)
-	for _, fault := range faults {
-		t.Run(fault.name, func(t *testing.T) {
-			calls = nil
-			r := fault.make()
-			answer := answerOf(webhook.Handler(accept), r)
-			assert.Equal(t, http.StatusAccepted, answer.Code)
-			assert.Equal(t, `{"taken":true}`, answer.Body.String(), "and nothing else")
-			assert.Equal(t, "application/json", answer.Header().Get("Content-Type"))
-			require.Len(t, calls, 1)
-			assert.Same(t, r, calls[0].request)
-			if fault.want == nil {
-				require.NoError(t, calls[0].err)
-				return
-			}
-			isOnly(t, calls[0].err, fault.want)
-		})
-	}
-}
-
-func TestWebhookOnErrorSeesWhatWasNotHandled(t *testing.T) {
-	type call struct {
-		request *http.Request
-		err     error
-	}
-	var calls []call
-	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
-		c.OnError = func(r *http.Request, err error) { calls = append(calls, call{r, err}) }
-	})
-	for _, fault := range hookFaults() {
-		t.Run(fault.name, func(t *testing.T) {
-			calls = nil
-			r := fault.make()
-			assert.Equal(t, fault.status, answerOf(webhook.Handler(accept), r).Code)
-			require.Len(t, calls, 1)
-			assert.Same(t, r, calls[0].request)
-			isOnly(t, calls[0].err, fault.want)
-		})
-	}
-	t.Run("an error of the function", func(t *testing.T) {
-		calls = nil
-		failing := func(context.Context, *paymentsvc.Notification) error { return io.ErrClosedPipe }
-		assert.Equal(t, http.StatusInternalServerError, answerOf(webhook.Handler(failing), hookRequest(hookBody)).Code)
-		require.Len(t, calls, 1)
-		assert.Same(t, io.ErrClosedPipe, calls[0].err)
-	})
-	t.Run("a success is no error", func(t *testing.T) {
-		calls = nil
-		assert.Equal(t, http.StatusOK, answerOf(webhook.Handler(accept), hookRequest(hookBody)).Code)
-		assert.Empty(t, calls)
-	})
 }
 
 // Who signs a fuzzed message, so that the fuzzer gets behind the signature, which it could never make itself.

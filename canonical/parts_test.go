@@ -88,12 +88,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-func TestByKindOfNotification(t *testing.T) {
-	got, err := canonical.ByKind(canonical.Method, canonical.Timestamp)(nil, &paymentsvc.Message{Kind: paymentsvc.KindNotification, Timestamp: "7"})
-	require.NoError(t, err)
-	require.Equal(t, "7", string(got))
-}
-
 func TestPartsErrors(t *testing.T) {
 	notification := message(t, "", `{"a":1}`)
 	notification.Kind = paymentsvc.KindNotification

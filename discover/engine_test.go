@@ -281,39 +281,3 @@ func TestNoFalseFinds(t *testing.T) {
 	require.Nil(t, f.run(context.Background(), 0))
 	t.Logf("%d compositions, each compared with %d signatures", f.search.tried.Load(), len(encodings))
 }
-
-// BenchmarkSearch reports how many compositions a second are tried on all cores.
-func BenchmarkSearch(b *testing.B) {
-	for name, body := range map[string]string{
-		"request of 70 bytes":       `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`,
-		"notification of 170 bytes": `{"event":"payment.status_changed","order_id":"5f0c7a1e-1f6b-4c39-8a8e-2d0c39e7b9aa","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5,"user_data":"order-1"}`,
-	} {
-		b.Run(name, func(b *testing.B) {
-			m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(body)}
-			f, err := newFinder(context.Background(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}}, Options{Secret: "secret-of-the-test", Effort: 0.02})
-			require.NoError(b, err)
-			b.ReportAllocs()
-			f.search.tried.Store(0)
-			for b.Loop() {
-				if f.run(context.Background(), 0) != nil {
-					b.Fatal("found what is not there")
-				}
-			}
-			b.ReportMetric(float64(f.search.tried.Load())/b.Elapsed().Seconds()/1e6, "Mcompositions/s")
-		})
-	}
-}
-
-// BenchmarkChecker is the HMAC of one composition of 100 bytes, of which the first block is hashed already.
-func BenchmarkChecker(b *testing.B) {
-	k := newKey(canonical.SecretText, "secret-of-the-test")
-	c := newChecker([]string{strings.Repeat("x", 32)})
-	buf := make([]byte, 100+paddingSpace)
-	state, done := c.stateAt(nil, k.inner, 0, buf, 100)
-	b.ReportAllocs()
-	for b.Loop() {
-		if c.matches(&k, state, done, buf, 100) {
-			b.Fatal("matched what is not there")
-		}
-	}
-}

@@ -5,9 +5,6 @@ import (
 	"flag"
 	"net/http"
 	"net/url"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/discover"
@@ -39,15 +36,4 @@ func findSigned(s discover.Sample, o discover.Options, signed ...string) (discov
 		return discover.Find(context.Background(), []discover.Sample{s}, o)
 	}
 	return discover.FindKnowing(context.Background(), []discover.Sample{s}, o, signed...)
-}
-
-// requireExplains wants one of the matches to sign other too.
-func requireExplains(t *testing.T, result discover.Result, other discover.Sample) {
-	t.Helper()
-	for _, m := range result.Matches {
-		if got, err := m.Scheme.Signature(m.Secret, &other.Message); err == nil && got == other.Signature {
-			return
-		}
-	}
-	require.Fail(t, "no match signs a message of the same service", "%d matches, the first: %s", len(result.Matches), result.Matches[0].Description)
 }

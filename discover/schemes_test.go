@@ -2,6 +2,7 @@ package discover_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"flag"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ var schemesFile = flag.String("discover.schemes", "testdata/catalogue.tsv", "tab
 var (
 	only = flag.String("discover.only", "", "text in the schemes that TestFindSchemes searches for, without -discover.long too")
 	all  = flag.Bool("discover.all", false, "TestFindSchemes searches for all schemes of the table")
+	seed = flag.Uint64("discover.seed", 0, "seed of the schemes that -discover.long draws; 0 takes the clock")
 )
 
 // scheme is a line of the table: a way to sign that is documented in public, or a family, as this service would use it.
@@ -87,11 +89,12 @@ func drawSchemes(t *testing.T) (list []scheme) {
 	if *all || *only != "" {
 		return list
 	}
-	seed := uint64(1)
+	drawn := uint64(1)
 	if *long {
-		seed = seedOf(t)
+		drawn = cmp.Or(*seed, uint64(time.Now().UnixNano()))
+		t.Logf("to repeat: -discover.seed=%d", drawn)
 	}
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.New(rand.NewPCG(drawn, 1))
 	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list[:6]
 }

@@ -284,6 +284,8 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 			leave()
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak sees the rest
+			before := strings.HasSuffix(fault.String(), "before")
+			srv.AssertStarted(t, "order-1", map[bool]int{false: 1}[before])
 
 			done = paying(t.Context(), client)
 			waitFor(func() bool { return rule.Hits() == 2 })
@@ -293,17 +295,18 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 there is no connection to take, so streams are ended instead; and the handler is somebody else's.
+// Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The client
+// signs the whole path all the same.
 func TestFaultsOverHTTP2(t *testing.T) {
-	srv, err := paymentsvctest.New(config(everyStartCounts))
+	srv, err := paymentsvctest.New(config(everyStartCounts, func(c *paymentsvctest.Config) { c.BasePath = "" }))
 	require.NoError(t, err)
 	defer srv.Close()
-	outer := httptest.NewUnstartedServer(srv)
+	outer := httptest.NewUnstartedServer(http.StripPrefix("/mock", srv))
 	outer.EnableHTTP2 = true
 	outer.StartTLS()
 	defer outer.Close()
 	cfg := srv.ClientConfig(project)
-	cfg.BaseURL, cfg.HTTPClient = outer.URL+"/base/v1", outer.Client()
+	cfg.BaseURL, cfg.HTTPClient = outer.URL+"/mock", outer.Client()
 	cfg.Retry.MaxAttempts = 1
 	client, err := paymentsvc.NewClient(cfg)
 	require.NoError(t, err)
@@ -334,6 +337,21 @@ func TestFaultsOverHTTP2(t *testing.T) {
 	}
 	pay(t, client, "order-1")
 	srv.AssertAllSigned(t)
+}
+
+// A mounted server cannot refuse a connection, but ends it unused.
+func TestRefuseBelowARouter(t *testing.T) {
+	srv, err := paymentsvctest.New(config())
+	require.NoError(t, err)
+	defer srv.Close()
+	outer := httptest.NewServer(srv)
+	defer outer.Close()
+	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" })
+	srv.Fault("init_payment/card", paymentsvctest.Every(), paymentsvctest.Refuse())
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-3"))
+	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
+	_, err = client.GetBalance(t.Context())
+	require.NoError(t, err)
 }
 
 // schedule is what Chaos makes of so many requests, one after the other.
@@ -485,30 +503,4 @@ func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
 	w = httptest.NewRecorder()
 	srv.ServeHTTP(w, req)
 	assert.Equal(t, http.StatusOK, w.Code, w.Body)
-}
-
-func TestServerBelowARouter(t *testing.T) {
-	srv, err := paymentsvctest.New(config(func(c *paymentsvctest.Config) { c.BasePath = "" }))
-	require.NoError(t, err)
-	defer srv.Close()
-	mux := http.NewServeMux()
-	mux.Handle("/mock/", http.StripPrefix("/mock", srv)) // the client signs the whole path all the same
-	outer := httptest.NewServer(mux)
-	defer outer.Close()
-	cfg := srv.ClientConfig(project)
-	cfg.BaseURL = outer.URL + "/mock"
-	client, err := paymentsvc.NewClient(cfg)
-	require.NoError(t, err)
-	pay(t, client, "order-1")
-	srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
-	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
-	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
-	srv.AssertStarted(t, "order-2", 1)
-	srv.ClearFaults()
-	srv.Fault("init_payment/card", paymentsvctest.Every(), paymentsvctest.Refuse())
-	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-3"))
-	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
-	_, err = client.GetBalance(t.Context())
-	require.NoError(t, err)
-	srv.AssertAllSigned(t)
 }

@@ -201,4 +201,7 @@ func TestAssertMessages(t *testing.T) {
 	require.Len(t, test.errors, 4)
 	assert.Equal(t, `paymentsvctest: a forged notification was accepted: forged payment.status_changed `+
 		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`, test.errors[3])
+	n.StatusDescription = paymentsvc.StatusFailure
+	forged := srv.Send(t.Context(), n, paymentsvctest.Forged())
+	assert.Equal(t, paymentsvc.StatusSuccess, forged[0].Notification.StatusDescription, "a forgery claims another status")
 }

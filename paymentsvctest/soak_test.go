@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -25,8 +24,8 @@ import (
 
 // The long run: go test ./paymentsvctest -run Soak -soak.ops 100000 -v
 var (
-	soakOps  = flag.Int("soak.ops", 2500, "operations of each soak")
-	soakSeed = flag.Uint64("soak.seed", 0, "seed of the soaks; 0 takes one at random and prints it")
+	soakOps  = flag.Int("soak.ops", 2500, "operations of the soak")
+	soakSeed = flag.Uint64("soak.seed", 0, "seed of the soak; 0 takes one at random and prints it")
 )
 
 // entry is one line of the partner's books: what it asked for, and what it has learned of it since.
@@ -115,17 +114,16 @@ type soak struct {
 	}
 }
 
-func soakConfig() paymentsvctest.Config {
-	return config(everyStartCounts, func(c *paymentsvctest.Config) {
+// TestSoak runs over TCP, with every fault but those that a timeout has to end, as TestMatrixOfFaultsAndEndpoints has
+// them: what hangs, and a large slow answer.
+func TestSoak(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.Projects[0].Balance = amount(opening)
 		c.NotifyAttempts = 1000 // so that every notification arrives in the end
-	})
-}
-
-// TestSoak runs over TCP, with every fault but those that a timeout has to end: what hangs, and a large slow answer.
-func TestSoak(t *testing.T) {
-	srv := paymentsvctest.Start(t, soakConfig())
-	s := newSoak(srv, slices.DeleteFunc(soakFaults(), func(f paymentsvctest.Fault) bool {
+	}))
+	faults := append(paymentsvctest.AllFaults(), paymentsvctest.Reject(402, "E17", "no money"),
+		paymentsvctest.Slow(100*time.Microsecond), paymentsvctest.Answer(paymentsvctest.AfterCommit, 409, "text/plain", "busy"))
+	s := newSoak(srv, slices.DeleteFunc(faults, func(f paymentsvctest.Fault) bool {
 		return strings.HasPrefix(f.String(), "hang") || strings.HasPrefix(f.String(), "slow")
 	}))
 	s.client = newClient(t, srv, s.observe, func(c *paymentsvc.Config) { c.Timeout = 30 * time.Minute })
@@ -140,26 +138,7 @@ func TestSoak(t *testing.T) {
 	s.all(t)
 }
 
-// TestSoakWithTimeouts has every fault. It runs in fake time, in which nothing takes longer on a busy machine.
-func TestSoakWithTimeouts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := paymentsvctest.StartInMemory(t, soakConfig())
-		s := newSoak(srv, soakFaults())
-		s.client = newClient(t, srv, s.observe, func(c *paymentsvc.Config) { c.Timeout = time.Second })
-		srv.SetReceiver(paymentsvctest.ToHandler(s.handler(t), "/notifications"))
-		s.all(t)
-	})
-}
-
 const opening = "1000000.00"
-
-func soakFaults() []paymentsvctest.Fault {
-	return append(paymentsvctest.AllFaults(),
-		paymentsvctest.Reject(402, "E17", "no money"),
-		paymentsvctest.Slow(100*time.Microsecond),
-		paymentsvctest.Answer(paymentsvctest.AfterCommit, 409, "text/plain", "busy"),
-	)
-}
 
 func newSoak(srv *paymentsvctest.Server, faults []paymentsvctest.Fault) *soak {
 	seed := srv.Chaos(paymentsvctest.Chaos{

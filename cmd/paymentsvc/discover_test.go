@@ -480,10 +480,6 @@ func TestDiscoverListenEnds(t *testing.T) {
 		code, _ := s.end()
 		require.Equal(t, cli.ExitTerminated, code)
 	})
-	t.Run("with -timeout before a message", func(t *testing.T) {
-		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", "127.0.0.1:0", "-timeout", "1ms")
-		require.Equal(t, cli.ExitTimeout, code)
-	})
 	t.Run("when a message cannot be saved", func(t *testing.T) {
 		s := start(t.Context(), t, newDiscover(t, map[string]string{"file": ""}), "-listen", "127.0.0.1:0", "-save", "file", "-answer", "200")
 		require.Equal(t, http.StatusInternalServerError, post(t, s.base, good), "not 2xx: the message would be lost")

@@ -8,7 +8,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -276,69 +275,5 @@ func TestIsNil(t *testing.T) {
 		0, "", false, card{}, &card{}, map[string]any{}, []int{}, [0]int{}, func() {}, make(chan int), new(any), errors.New("not nil"),
 	} {
 		require.False(t, jsonobject.IsNil(v), "%T", v)
-	}
-}
-
-// FuzzEncodeOpen puts arbitrary bytes where text may stand: they arrive as they are or are refused.
-func FuzzEncodeOpen(f *testing.F) {
-	for _, seed := range []string{
-		"", "a", "<&>", "\uFFFD", "\xff", "\uFFFD\xff", "\u2028", "\x00", `\ufffd`, `"`, "\xed\xa0\x80",
-		`{}`, `{"a":1.10}`, ` { "b" : 1234567890123456789 , "a" : "\ud800" } `, "{\"a\":\"\xff\"}", `{"a":"\ufffd"}`,
-		`null`, ` null`, `[1]`, `{"a":1}{}`, `{"a":1,"a":1}`, `{"a":"\u003c"}`, `{"a":"<"}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s := string(data)
-		type field struct{ A textOfPointer }
-		open, end := json.Delim('{'), json.Delim('}')
-		for _, tt := range []struct {
-			in   any
-			want []json.Token
-		}{
-			{map[string]string{s: s}, []json.Token{open, s, s, end}},
-			{&field{textOfPointer{data}}, []json.Token{open, "A", s, end}},
-			{
-				map[hiddenText]any{hiddenText(s): []any{card{Number: s}}},
-				[]json.Token{open, s, json.Delim('['), open, "number", s, end, json.Delim(']'), end},
-			},
-		} {
-			encoded, err := jsonobject.EncodeOpen(tt.in)
-			if !utf8.ValidString(s) {
-				require.Equal(t, jsonobject.ErrInvalidText, err, "%T", tt.in)
-				continue
-			}
-			require.NoError(t, err)
-			require.Equal(t, tt.want, tokensOf(t, encoded))
-		}
-
-		encoded, err := jsonobject.EncodeOpen(json.RawMessage(data))
-		kept := jsonobject.DecodeOpen(data) // whatever data is, it does not panic
-		again, errAgain := jsonobject.EncodeOpen(kept)
-		switch {
-		case err != nil:
-			require.False(t, json.Valid(data) && utf8.Valid(data) && bytes.TrimLeft(data, " \t\r\n")[0] == '{')
-			require.True(t, errAgain != nil || len(data) == 0)
-		case encoded == nil:
-			require.Nil(t, again)
-		default:
-			require.NoError(t, errAgain)
-			require.Equal(t, tokensOf(t, encoded), tokensOf(t, again))
-			require.Equal(t, tokensOf(t, data), tokensOf(t, again))
-		}
-	})
-}
-
-// tokensOf gives everything that stands in a JSON text, in its order, numbers as their text.
-func tokensOf(t require.TestingT, data []byte) (tokens []json.Token) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return tokens
-		}
-		require.NoError(t, err)
-		tokens = append(tokens, token)
 	}
 }

@@ -8,7 +8,6 @@ require (
 	github.com/pb33f/libopenapi-validator v0.16.3
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v3 v3.0.5
-	pgregory.net/rapid v1.3.0
 )
 
 require (

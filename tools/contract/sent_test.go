@@ -11,61 +11,67 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// TestEveryRequestAndItsAnswerAreTheDocuments makes every call with whatever a partner may give, and looks at what was
-// on the wire: the request, and what the fake answered, be it success, its own refusal or a rejection with whatever
-// code, message and HTTP status, that of a success included.
+// TestEveryRequestAndItsAnswerAreTheDocuments makes every call and looks at what was on the wire: the request, and what
+// the fake answered, be it success, its own refusal or a rejection with whatever HTTP status, that of a success included.
 func TestEveryRequestAndItsAnswerAreTheDocuments(t *testing.T) {
-	var services []*service
-	for _, p := range places() {
-		services = append(services, serve(t, p, nil))
-	}
-	for _, o := range readDocument(t).operations {
-		for _, route := range o.routes() {
-			t.Run(strings.TrimPrefix(route.path, "/"), func(t *testing.T) {
-				ended := map[string]int{}
-				rapid.Check(t, func(t *rapid.T) {
-					ended[oneCall(t, rapid.SampledFrom(services).Draw(t, "service"), o, route)]++
-				})
-				require.NotZero(t, ended["success"], "calls that succeeded")
-				require.NotZero(t, ended["rejection"], "calls that were rejected")
-			})
+	for i, p := range places() {
+		s := serve(t, p, nil)
+		for _, o := range readDocument(t).operations {
+			for _, route := range o.routes() {
+				for _, v := range variants() {
+					for _, except := range append(o.request.choices, "") {
+						if (except == "") != (o.request.choices == nil) {
+							continue // of the choices one is given
+						}
+						require.Equal(t, "success", oneCall(t, s, o, route, v, except, true, 0), "%s %s without %q", route.path, v.text, except)
+						oneCall(t, s, o, route, v, except, false, 0)
+					}
+				}
+				for _, status := range []int{200, 202, 400, 401, 403, 404, 409, 429, 499, 500, 503, 599} {
+					except := strings.Join(o.request.choices[:min(1, len(o.request.choices))], "")
+					require.Equal(t, "rejection", oneCall(t, s, o, route, variants()[2], except, i == 0, status))
+				}
+			}
 		}
 	}
 }
 
-// oneCall makes one call of an operation, and says how it ended.
-func oneCall(t *rapid.T, s *service, o *operation, route route) string {
+// oneCall makes one call of an operation, and says how it ended. With known, it is of the fake's ids and of an order that
+// there is. The fake rejects it with status unless that is 0.
+func oneCall(t *testing.T, s *service, o *operation, route route, v variant, except string, known bool, status int) string {
+	t.Helper()
 	s.renew(t)
 	cfg := s.config()
-	cfg.BaseURL += rapid.SampledFrom([]string{"", "/"}).Draw(t, "behind the address")
-	cfg.PartnerID = drawID(t, "partner_id", partnerID)
-	cfg.ProjectID = drawID(t, "project_id", projectID)
-	request := newRequest(t, o.id)
-	except := ""
-	if len(o.request.choices) > 0 {
-		except = rapid.SampledFrom(o.request.choices).Draw(t, "not given")
+	cfg.BaseURL += map[bool]string{true: "/"}[known]
+	if !known && status == 0 {
+		cfg.PartnerID, cfg.ProjectID = -1, 1<<62
 	}
-	want := fill(t, request, func(name string) bool { return name != except })
-	if want["order_id"] != nil && rapid.IntRange(0, 3).Draw(t, "of an unknown order") > 0 {
-		order := s.start(t, o.id)
-		request.FieldByName("OrderID").SetString(order)
-		want["order_id"] = order
+	request := newRequest(t, o.id)
+	want := fill(t, request, v, except)
+	if known {
+		order := s.start(t, o.id, v.text)
+		if want["order_id"] != nil {
+			request.FieldByName("OrderID").SetString(order)
+			want["order_id"] = order
+		}
+		if want["user_data"] != nil && !strings.HasPrefix(o.id, "Status") {
+			request.FieldByName("UserData").SetString(v.text + ", another")
+			want["user_data"] = v.text + ", another"
+		}
 	}
 	want["partner_id"] = json.RawMessage(strconv.FormatInt(cfg.PartnerID, 10))
 	want["project_id"] = json.RawMessage(strconv.FormatInt(cfg.ProjectID, 10))
-	rejection := drawRejection(t)
-	if rejection != nil {
+	rejection := paymentsvc.ServiceError{Code: "E17 " + v.text, Message: v.text}
+	if status != 0 {
 		s.fake.Fault(strings.TrimPrefix(route.path, "/"), paymentsvctest.Every(),
-			paymentsvctest.Reject(rejection.status, rejection.Code, rejection.Message))
+			paymentsvctest.Reject(status, rejection.Code, rejection.Message))
 	}
 
 	result, err := invoke(t, newClient(t, cfg), o.id, route.paymentType, request)
@@ -76,25 +82,26 @@ func oneCall(t *rapid.T, s *service, o *operation, route route) string {
 	requireHeaders(t, s, m)
 	requireBody(t, want, m.body)
 	if err == nil {
-		require.Nil(t, rejection)
+		require.Zero(t, status)
 		require.NoError(t, checkAnswer(s.closed, m), "answer %s", m.answer)
 		requireRead(t, o.answer, m.answer, result)
 		return "success"
 	}
 	reported := requireRefusal(t, s, m, err)
-	if rejection == nil || cfg.PartnerID != partnerID || cfg.ProjectID != projectID {
+	if status == 0 {
 		return "refusal"
 	}
-	require.Equal(t, rejection.status, m.status)
-	require.Equal(t, rejection.ServiceError, *reported)
+	require.Equal(t, status, m.status)
+	require.Equal(t, rejection, *reported)
 	return "rejection"
 }
 
 // start starts what a status is asked of, and returns its order_id.
-func (s *service) start(t *rapid.T, id string) string {
+func (s *service) start(t *testing.T, id, userData string) string {
+	t.Helper()
 	defer s.taken()
 	client := newClient(t, s.config())
-	amount, userData := paymentsvc.MustParseAmount("10.50"), drawText(t, "user_data of the order")
+	amount := paymentsvc.MustParseAmount("10.50")
 	if id == "StatusPayout" {
 		started, err := client.InitPayout(t.Context(),
 			paymentsvc.PayoutRequest{Amount: amount, UserData: userData, Destination: card})
@@ -105,21 +112,6 @@ func (s *service) start(t *rapid.T, id string) string {
 		paymentsvc.PaymentRequest{Amount: amount, UserData: userData})
 	require.NoError(t, err)
 	return started.OrderID
-}
-
-type rejection struct {
-	status int
-	paymentsvc.ServiceError
-}
-
-// drawRejection returns nil for none.
-func drawRejection(t *rapid.T) *rejection {
-	status := rapid.SampledFrom([]int{0, 0, 0, 200, 202, 400, 401, 403, 404, 409, 429, 499, 500, 503, 599}).Draw(t, "status")
-	if status == 0 {
-		return nil
-	}
-	text := anyText().Filter(func(text string) bool { return text != "0" }) // which services write for no error
-	return &rejection{status, paymentsvc.ServiceError{Code: text.Draw(t, "code"), Message: text.Draw(t, "message")}}
 }
 
 // requireHeaders checks the headers of section 5 without the SDK's help, and that there are no others than those that
@@ -277,107 +269,44 @@ func TestEveryVariationIsJudgedByTheValidatorAndTheFakeAlike(t *testing.T) {
 	}
 }
 
-// delivery is a notification on the wire, and what Webhook made of it.
-type delivery struct {
-	*message
-	read *paymentsvc.Notification
-	err  error
-}
-
-// TestEveryNotificationIsTheDocuments has the fake notify of whatever can become of orders, with faults on the way, and
-// looks at what arrives.
+// TestEveryNotificationIsTheDocuments has the fake send notifications of every event, and looks at what arrives.
 func TestEveryNotificationIsTheDocuments(t *testing.T) {
 	s := serve(t, places()[1], nil)
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: s.scheme(), Secrets: []paymentsvc.Secret{secret, "the-secret-before"}, Tolerance: paymentsvc.AnyAge,
 	})
 	require.NoError(t, err)
-	var received chan delivery
-	front := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		m := arrived(r)
-		n, err := webhook.Parse(r.Header, m.body)
-		received <- delivery{m, n, err}
-	})
-	server := httptest.NewServer(front)
+	var received []*message
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received = append(received, arrived(r)) }))
 	t.Cleanup(server.Close)
-	base := server.URL
-	c := newContract(t, base, s.errors)
+	c := newContract(t, server.URL, s.errors)
+	s.fake.SetReceiver(paymentsvctest.ToURL(server.URL + webhookPath))
 	o := readDocument(t).notification
-	seen := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		s.renew(t)
-		received = make(chan delivery, 100)
-		s.fake.SetReceiver(paymentsvctest.ToURL(base + webhookPath))
-		drawLife(t, s)
-		s.fake.FaultNotifications("", paymentsvctest.Every(), rapid.SampledFrom([]paymentsvctest.NotificationFault{
-			{}, paymentsvctest.Lost(), paymentsvctest.RepeatedBy(2), paymentsvctest.Reordered(), paymentsvctest.Delayed(1),
-			paymentsvctest.Forged(), paymentsvctest.SignedWithOldSecret(), paymentsvctest.Skewed(-time.Hour),
-		}).Draw(t, "fault"))
-		deliveries := s.fake.DeliverAll(t.Context())
-		for _, event := range o.request.properties[0].enum {
-			deliveries = append(deliveries, s.fake.Send(t.Context(), drawNotification(t, event), paymentsvctest.Forged())...)
-		}
-		for _, d := range deliveries {
-			if d.Err != nil || d.HTTPStatus == 0 {
-				require.NotEmpty(t, d.Faults, "not delivered: %v", d.Err)
-				continue
+	for _, event := range o.request.properties[0].enum {
+		for i, v := range variants() {
+			n := paymentsvctest.Notification{
+				ProjectID: projectID, Event: paymentsvc.EventType(event), OrderID: v.text, Status: int64(i) - 1, StatusCode: 1 << 62,
+				StatusDescription: paymentsvc.StatusName(v.text), Amount: paymentsvc.MustParseAmount(v.amount), UserData: v.text,
 			}
-			require.NotEmpty(t, received, "a notification that was delivered has not arrived")
-			n := <-received
-			require.NoError(t, checkRequest(c.closed, n.message), "%s", n.body)
-			if d.Forged {
-				require.ErrorIs(t, n.err, paymentsvc.ErrSignatureMismatch)
-				seen["forged"]++
-				continue
+			if i == 0 {
+				n.UserData = ""
 			}
-			require.NoError(t, n.err)
-			requireRead(t, o.request, n.body, n.read)
-			requireSent(t, d.Notification, n.read)
-			seen[string(n.read.Event)]++
+			for _, fault := range []paymentsvctest.NotificationFault{{}, paymentsvctest.SignedWithOldSecret(), paymentsvctest.Forged()} {
+				received = nil
+				for j, d := range s.fake.Send(t.Context(), n, fault) {
+					require.NoError(t, d.Err)
+					require.NoError(t, checkRequest(c.closed, received[j]), "%s", received[j].body)
+					read, err := webhook.Parse(received[j].header, received[j].body)
+					if d.Forged {
+						require.ErrorIs(t, err, paymentsvc.ErrSignatureMismatch)
+						continue
+					}
+					require.NoError(t, err)
+					requireRead(t, o.request, received[j].body, read)
+					requireSent(t, n, read)
+				}
+			}
 		}
-		require.Empty(t, received, "notifications that nobody sent")
-	})
-	for _, what := range append(o.request.properties[0].enum, "forged") {
-		require.NotZero(t, seen[what], what)
-	}
-}
-
-// drawLife starts an order and lets things happen to it.
-func drawLife(t *rapid.T, s *service) {
-	client := newClient(t, s.config())
-	amount := paymentsvc.AmountFromMinor(rapid.Int64Range(1, 1<<60).Draw(t, "units"), rapid.Uint8Range(0, 40).Draw(t, "scale"))
-	request := paymentsvc.PaymentRequest{Amount: amount, UserData: drawText(t, "user_data")}
-	started := reflect.ValueOf(request)
-	id := rapid.SampledFrom([]string{"InitPayment", "InitForm", "InitInvoice", "InitPayout"}).Draw(t, "started by")
-	if id == "InitPayout" {
-		started = reflect.ValueOf(paymentsvc.PayoutRequest{Amount: amount, Destination: card, UserData: request.UserData})
-	}
-	_, err := invoke(t, client, id, "sbp", started)
-	require.NoError(t, err)
-	order := s.fake.Orders()[0]
-	statuses := []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure}
-	last := rapid.SampledFrom(statuses).Draw(t, "status")
-	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusPending, last} {
-		_, err = s.fake.Settle(order.OrderID, status)
-		require.NoError(t, err)
-	}
-	if last == paymentsvc.StatusSuccess && order.Kind != paymentsvctest.KindPayout {
-		_, err = s.fake.Refund(order.OrderID, amount, rapid.SampledFrom(statuses).Draw(t, "status of the refund"))
-		require.NoError(t, err)
-	}
-}
-
-// drawNotification returns a notification that no order has brought about.
-func drawNotification(t *rapid.T, event string) paymentsvctest.Notification {
-	return paymentsvctest.Notification{
-		ProjectID:         projectID,
-		Event:             paymentsvc.EventType(event),
-		OrderID:           drawText(t, "order_id"),
-		Status:            rapid.Int64().Draw(t, "status"),
-		StatusDescription: paymentsvc.StatusName(drawText(t, "status_description")),
-		StatusCode:        rapid.Int64().Draw(t, "status_code"),
-		Amount:            paymentsvc.MustParseAmount(drawDecimal(t, "amount")),
-		UserData:          rapid.OneOf(rapid.Just(""), anyText()).Draw(t, "user_data"),
 	}
 }
 
