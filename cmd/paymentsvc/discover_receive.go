@@ -87,6 +87,10 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 	var results []found // of a search that was not cut short
 	count := int(r.Int("count"))
 	for {
+		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
+		if enough && len(r.arrived) == 0 {
+			return r.conclude(results)
+		}
 		select {
 		case err := <-served:
 			served <- err // receive reads it too
@@ -119,10 +123,6 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 		}
 		r.verdict(results, now)
 		samples, results = searched, now
-		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
-		if enough && len(r.arrived) == 0 {
-			return r.conclude(results)
-		}
 	}
 }
 
@@ -140,11 +140,17 @@ func (r *catcher) doubt(ctx context.Context, all found, now, before []found, mor
 			return now, all.samples, all.err
 		case err != nil || !allFit(alone):
 			continue
-		case allFit(before): // two genuine messages, and no scheme for both
-			return now, all.samples, all.err
+		}
+		scheme := alone[0]
+		if allFit(before) {
+			known := slices.IndexFunc(before, func(f found) bool { return r.explains(f, s) })
+			if known < 0 { // two genuine messages, and no scheme for both
+				return now, all.samples, all.err
+			}
+			scheme = before[known]
 		}
 		kept := slices.DeleteFunc(slices.Clone(all.samples), func(other sample) bool {
-			return other.Message.Kind == s.Message.Kind && !r.explains(alone[0], other)
+			return other.Message.Kind == s.Message.Kind && !r.explains(scheme, other)
 		})
 		r.Note("%d messages do not fit what was found: they may be forged, and are left out", len(all.samples)-len(kept))
 		if len(kept) > 1 {
@@ -221,9 +227,11 @@ func (r *catcher) ended(ctx context.Context, results []found) error {
 	return err
 }
 
-// samplesOf returns the messages that have a timestamp and a signature, and are not among the known ones: what is
-// delivered again confirms nothing.
+// samplesOf returns the messages that can be searched and are not among the known ones: what is delivered again confirms
+// nothing.
 func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples []sample) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel() // a search that ends at once only looks whether a message can be searched
 	for _, m := range messages {
 		s, err := r.sample(m)
 		if err != nil {
@@ -237,6 +245,10 @@ func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples
 		}
 		if r.Set("save") {
 			s.file = m.Source
+		}
+		if _, err := r.discovery.search(ended, []sample{s}); err != nil {
+			r.Note("not searched: %v", err) // or it would keep back those that came with it
+			continue
 		}
 		samples = append(samples, s)
 	}

@@ -524,6 +524,16 @@ func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, allFit(now), "a forgery does not refute it")
 	require.Len(t, kept, 1)
+
+	d.options.Effort = 0
+	second := message("o-2", "")
+	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0], second}}, none, now, []sample{all[0], second})
+	require.NoError(t, err)
+	require.True(t, allFit(now), "a forgery does not hide the message that confirms it")
+	require.Len(t, kept, 2)
+	scan := second.captured
+	scan.Header = http.Header{"Timestamp": {"1"}, "Signature": {"scan"}}
+	require.Len(t, r.samplesOf([]capture.Message{scan, second.captured}, nil), 1, "nor does one that cannot be searched")
 }
 
 func TestDiscoverListenExitCodes(t *testing.T) {
