@@ -107,6 +107,12 @@ func TestFingerprintsCompareWhatBothMayRead(t *testing.T) {
 	}
 	assert.NotContains(t, stores[0].moved, "system")
 	assert.NotContains(t, stores[0].here, "postmaster")
+	var zones [2]string
+	for i, zone := range []string{"UTC", "Asia/Tokyo"} {
+		require.NoError(t, opened(t, PostgreSQL, db.address+"&TimeZone="+zone).
+			QueryRowContext(t.Context(), `SELECT `+stores[1].here+` FROM durable_control`).Scan(&zones[i]))
+	}
+	assert.Equal(t, zones[0], zones[1])
 	for i, s := range stores[:2] {
 		queue(t, s, payouts(fmt.Sprint("a", i), 20)...)
 		s.server = "" // as after a restart of the server

@@ -189,8 +189,8 @@ func (s *Store) readable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It is the same as long as the server is not restarted and the tables are not made anew.
-	s.here = `pg_postmaster_start_time()::TEXT`
+	// It is the same in each session, as long as the server is not restarted and the tables are not made anew.
+	s.here = `(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::BIGINT::TEXT`
 	if may, err = s.mayRead(ctx, s.here); !may {
 		s.here = s.moved + `::TEXT`
 	}
