@@ -156,13 +156,16 @@ func (s *Store) holdItself(ctx context.Context, reason string) error {
 	s.mu.Lock()
 	s.last = claimed{}
 	s.mu.Unlock()
-	s.paused(ctx, "payouts are held: "+reason)
+	s.told(ctx, "durable: payouts held", "payouts are held: "+reason)
 	return nil
 }
 
-// paused tells of a pause or hold that this process has made.
-func (s *Store) paused(ctx context.Context, reason string) {
-	s.c.Log.WarnContext(ctx, "durable: paused", "reason", reason)
+// paused tells of a pause that this process has made.
+func (s *Store) paused(ctx context.Context, reason string) { s.told(ctx, "durable: paused", reason) }
+
+// told tells of a pause or hold.
+func (s *Store) told(ctx context.Context, text, reason string) {
+	s.c.Log.WarnContext(ctx, text, "reason", reason)
 	if s.c.Hooks.Pause != nil {
 		s.c.Hooks.Pause(ctx, reason)
 	}

@@ -43,7 +43,7 @@ func choices() []choice {
 			Effect: "It is marked as failed. Nothing is sent.", Button: "Mark as failed",
 		},
 		{
-			Kind: durable.DecideAgain, Title: "It was not paid: send it again", Risky: true,
+			Kind: durable.DecideAgain, Title: "The service does not have it: send it again", Risky: true,
 			Sure:   "The service has confirmed that it does not have this user_data. If it has, this may pay twice.",
 			Effect: "It is sent again, with the same user_data.", Button: "Send again",
 		},

@@ -347,12 +347,12 @@ func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 	case err != nil && !r.DecimalComma && decimalComma.MatchString(text):
 		return paymentsvc.Amount{}, "a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one"
 	case err != nil:
-		return paymentsvc.Amount{}, "not a number such as " + example
+		return paymentsvc.Amount{}, "not a number such as " + example + ", without spaces, thousands separators and leading zeros"
 	case strings.ContainsAny(text, "eE"):
 		return paymentsvc.Amount{}, exponent
 	}
 	if _, decimals, _ := strings.Cut(amount.String(), "."); len(decimals) > r.scale() {
-		return paymentsvc.Amount{}, fmt.Sprintf("%d decimals, want at most %d", len(decimals), r.scale())
+		return paymentsvc.Amount{}, fmt.Sprintf("%d decimals, want at most %d, see Scale (-scale)", len(decimals), r.scale())
 	}
 	if amount.Sign() <= 0 {
 		return paymentsvc.Amount{}, "not above 0"

@@ -103,7 +103,7 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 		another   = "not in Unicode NFC, such as an é that is two characters: convert the file to NFC"
 		formula   = "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
 		unclosed  = "a quotation mark that is not closed, or text after one that is"
-		number    = "amount: not a number such as 10.50"
+		number    = "amount: not a number such as 10.50, without spaces, thousands separators and leading zeros"
 	)
 	for row, reason := range map[string]string{
 		"a,1":                             "2 columns, want 3",
@@ -115,7 +115,7 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 		"a,-1,x":                          "amount: not above 0",
 		`a,"1,5",x`:                       `amount: a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one`,
 		"a,1 EUR,x":                       number,
-		"a,10.500,x":                      "amount: 3 decimals, want at most 2",
+		"a,10.500,x":                      "amount: 3 decimals, want at most 2, see Scale (-scale)",
 		"a,1, x":                          "destination: white space around it",
 		"a,1,4.11111E+15":                 "destination: " + exponent,
 		"1.23457E+11,1,x":                 "reference: " + exponent,
@@ -148,7 +148,7 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 	rows, err := read(t, "reference;amount;destination\na;1.000;x\nb;1.000,50;x\nc;1,0,0;x\n", Options{DecimalComma: true})
 	require.NoError(t, err)
 	for i, row := range rows {
-		assert.Equal(t, fmt.Sprintf("%d: amount: not a number such as 10,50", i+2), row)
+		assert.Equal(t, fmt.Sprintf("%d: amount: not a number such as 10,50, without spaces, thousands separators and leading zeros", i+2), row)
 	}
 	rows, err = read(t, inUTF16(binary.LittleEndian, "\ufeff"+header)+"a\x00,\x001\x00,\x00\x00\xd8\n\x00", Options{})
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestRowsRejectsDuplicates(t *testing.T) {
 	rows, err := read(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"2 a 1 x", "3: amount: not a number such as 10.50", "4: duplicate reference, already in line 2",
+		"2 a 1 x", "3: amount: not a number such as 10.50, without spaces, thousands separators and leading zeros", "4: duplicate reference, already in line 2",
 		"5: duplicate reference, already in line 3", "6 c 3 x",
 	}, rows)
 }

@@ -173,7 +173,10 @@ func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
 		_, _ = fmt.Fprintf(out, "%s rejected: correct and send again what was to be paid.\n", many(n, "row of the file is", "rows of the file are"))
 		code = exitReview
 	}
-	if counts.Attention+counts.Held+counts.States[durable.StateCreated]+
+	if counts.Held > 0 {
+		code = exitReview
+	}
+	if counts.Attention+counts.States[durable.StateCreated]-counts.Held+
 		counts.States[durable.StateRejected]+counts.States[durable.StateFailed] > 0 {
 		_, _ = fmt.Fprintln(out, "Some payouts need review: see the operators' page.")
 		code = exitReview

@@ -100,7 +100,7 @@ func TestCheckSendsNothing(t *testing.T) {
 		{example(t, 20), []string{"-expect-total", "1"}, exitError, "a total of 4058.70, want 1"},
 		{"reference,amount,destination\na,500000.01,x\n", nil, exitReview, "does not cover"},
 		{"reference;amount;destination;note\na;1,50;x;y\n", []string{"-decimal-comma", "-ignore-columns", "note"}, exitDone, "total      1.50"},
-		{"reference,amount,destination\na,1.5,x\n", []string{"-scale", "0"}, exitReview, "1 decimals, want at most 0"},
+		{"reference,amount,destination\na,1.5,x\n", []string{"-scale", "0"}, exitReview, "1 decimals, want at most 0, see Scale (-scale)"},
 		{"a,1," + card + "\n", nil, exitError, "no names of columns"},
 	} {
 		database := filepath.Join(t.TempDir(), "partner.db")
