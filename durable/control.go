@@ -41,12 +41,25 @@ func (s *Store) Resume(ctx context.Context, by string) error {
 	return err
 }
 
-// Drained waits until no row is StateStarting, so that after Pause nothing is in flight. It returns the error of ctx if
-// that ends first.
+// Drained waits until no row is StateStarting, so that after Pause nothing is in flight. On PostgreSQL it first waits for
+// the transactions that write payments or payouts, yours too: one of them may be a claim that began before the pause. It
+// returns the error of ctx if that ends first.
 func (s *Store) Drained(ctx context.Context) error {
+	var writers string
+	if s.dialect == PostgreSQL {
+		if err := s.one(ctx, `SELECT COALESCE(string_agg(virtualtransaction, ','), '') `+writing, "").Scan(&writers); err != nil {
+			return err
+		}
+	}
 	for {
-		status, err := s.Status(ctx)
-		if err != nil || status.Starting == 0 {
+		left := 0
+		if writers != "" {
+			if err := s.one(ctx, `SELECT COUNT(*) `+writing, writers).Scan(&left); err != nil {
+				return err
+			}
+		}
+		status, err := s.Status(ctx) // after the writers: what they have claimed is seen
+		if err != nil || status.Starting == 0 && left == 0 {
 			return err
 		}
 		if err := s.sleep(ctx, 50*time.Millisecond); err != nil {
@@ -54,6 +67,11 @@ func (s *Store) Drained(ctx context.Context) error {
 		}
 	}
 }
+
+// writing selects the transactions that have written rows: those of a list, or all.
+const writing = `FROM pg_locks WHERE relation = 'durable_rows'::REGCLASS AND mode = 'RowExclusiveLock'
+	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	AND ($1 = '' OR virtualtransaction = ANY (string_to_array($1, ',')))`
 
 // Status returns what holds for all processes, from the database of [Open] and not from Config.ReadDB, which may lag.
 func (s *Store) Status(ctx context.Context) (Status, error) {

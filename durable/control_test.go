@@ -388,6 +388,27 @@ func TestReadyProvesAWrite(t *testing.T) {
 	})
 }
 
+// A claim that is not committed yet may have read control before the pause.
+func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
+	db := postgres(t)
+	s := openStore(t, db, Config{Service: &service{}})
+	q := queue(t, s, payouts("a", 1)...)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'starting', token = 'T'`)
+	require.NoError(t, err)
+	require.NoError(t, s.Pause(t.Context(), "person", "audit"))
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, s.Drained(short), context.DeadlineExceeded)
+	require.NoError(t, tx.Commit())
+	short, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, s.Drained(short), context.DeadlineExceeded)
+	require.NoError(t, s.settle(t.Context(), job{userData: q[0].UserData, token: "T"}, verdict{is: factStarted, orderID: "o"}))
+	require.NoError(t, s.Drained(t.Context()))
+}
+
 func TestPauseIsForAllProcessesAndDrains(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		called, release := make(chan struct{}, 1), make(chan struct{})

@@ -13,11 +13,11 @@ type engine struct {
 	queue  []*outcome // for the next round
 	orders []string   // order_ids that the last rounds recorded
 
-	recording map[string]bool // order_ids of the rounds in flight, by kind
-	used      int             // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
+	recording map[string][]*outcome // order_ids of the rounds in flight, by kind
+	used      int                   // slots: calls whose outcomes are not committed, and rows whose claims are in doubt
 	last      claimed
 	server    string  // the server and tables that were recognized, see Store.here
-	strange   bool    // the last round met others
+	strange   string  // what the last round compared with, if it met others
 	worker    *worker // who claims: Run or a Turn
 	closed    bool
 	calls     sync.WaitGroup // calls and returns of claims in doubt
@@ -150,7 +150,7 @@ func (s *Store) claim(a *asking, w *worker) *worker {
 	}
 	most := max(s.c.Slots-s.used, 0) + freed
 	most = s.allowed(min(most, w.left))
-	if most == 0 {
+	if most <= 0 {
 		return nil
 	}
 	s.reserve(w, most)
@@ -167,18 +167,27 @@ func (s *Store) claim(a *asking, w *worker) *worker {
 // s.mu is held.
 func (s *Store) distinct(outcomes []*outcome) []*outcome {
 	if s.recording == nil {
-		s.recording = map[string]bool{}
+		s.recording = map[string][]*outcome{}
 	}
 	kept := outcomes[:0]
 	for _, o := range outcomes {
-		if !s.recording[o.key()] {
-			s.recording[o.key()] = true
-			kept = append(kept, o)
+		others, there := s.recording[o.key()]
+		if there {
+			s.recording[o.key()] = append(others, o)
 			continue
 		}
-		o.recorded <- false
+		s.recording[o.key()] = nil
+		kept = append(kept, o)
 	}
 	return kept
+}
+
+// alone lets those with the order_id of o, whose round has ended, be recorded on their own. s.mu is held.
+func (s *Store) alone(o *outcome) {
+	for _, other := range s.recording[o.key()] {
+		other.recorded <- false
+	}
+	delete(s.recording, o.key())
 }
 
 // allowed returns how many of n rows PerSecond allows now. s.mu is held.
@@ -215,7 +224,7 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	defer s.mu.Unlock()
 	s.used -= a.free + freed
 	for _, o := range a.outcomes {
-		delete(s.recording, o.key())
+		s.alone(o)
 		recorded := got.recorded[o.UserData]
 		if !recorded && s.dialect == PostgreSQL && !o.again { // the claims of another round may have locked the row
 			o.again = true
@@ -232,8 +241,7 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	}
 	w.flying--
 	s.reserve(w, len(got.jobs)-a.most)
-	w.hungry = len(got.jobs) > 0 || w.hungry && a.free+freed == 0 || got.moved && err == nil && !s.strange
-	s.strange = got.moved
+	w.hungry = len(got.jobs) > 0 || w.hungry && a.free+freed == 0 || err == nil && s.recognizedNow(got)
 	payments := 0
 	for _, j := range got.jobs {
 		if j.kind == KindPayment {
@@ -265,6 +273,17 @@ func (s *Store) suspect(ctx context.Context, got answer) (err error) {
 		s.c.Log.ErrorContext(ctx, "durable: hold failed", "error", err.Error())
 	}
 	return err
+}
+
+// recognizedNow reports whether a round met a server that has been recognized since. It is false if rounds meet a new one
+// each time: they would never end. s.mu is held.
+func (s *Store) recognizedNow(got answer) bool {
+	before := s.strange
+	if s.strange = ""; !got.moved {
+		return false
+	}
+	s.strange = got.server
+	return before == "" || before == got.server && s.server != got.server // the other round has met it too
 }
 
 // begin starts the calls of jobs, whose claims are committed. s.mu is held.
@@ -303,7 +322,7 @@ func (s *Store) failed(ctx context.Context, a asking, w *worker, err error) {
 		s.calls.Go(func() { s.giveBack(ctx, a.token, slots) })
 	}
 	for _, o := range a.outcomes {
-		delete(s.recording, o.key())
+		s.alone(o)
 		o.recorded <- false
 	}
 	if w != nil {

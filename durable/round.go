@@ -55,10 +55,11 @@ type answer struct {
 	jobs     []job
 	waiting  []string // order_ids that notifications wait for
 	paused   bool
-	elapsed  bool // a timed pause is over: one row may be tried
-	lost     bool // a commit of this process is gone
-	moved    bool // the server may be another one
-	run      bool // a run of equal refusals lasts
+	elapsed  bool   // a timed pause is over: one row may be tried
+	lost     bool   // a commit of this process is gone
+	moved    bool   // the server may be another one
+	server   string // that it was compared with
+	run      bool   // a run of equal refusals lasts
 }
 
 // claimed is the last claim that this process has committed. If it is gone, the database has lost commits.
@@ -117,7 +118,7 @@ func (a asking) postgres(text string, last claimed, lease time.Duration, server 
 	for _, o := range a.outcomes {
 		orders = append(orders, o.OrderID)
 	}
-	return before + strings.Replace(after, "{most}", strconv.Itoa(a.most), 1), []any{
+	return before + strings.ReplaceAll(after, "{most}", strconv.Itoa(a.most)), []any{
 		list(a.outcomes), a.token, last.userData, last.token, last.claims, lease.Milliseconds(), array(orders), a.free, server,
 	}
 }
@@ -136,6 +137,7 @@ func (s *Store) roundPostgres(ctx context.Context, a asking) (answer, error) {
 	got := answer{recorded: map[string]bool{}}
 	s.mu.Lock()
 	last, server := s.last, s.server
+	got.server = server
 	s.mu.Unlock()
 	query, args := a.postgres(s.roundText, last, s.c.Lease, server)
 	err := s.query(ctx, s.db, func(rows *sql.Rows) error {
@@ -244,7 +246,7 @@ func (s *Store) roundSQLite(ctx context.Context, a asking) (answer, error) {
 		}
 	}
 	if flags == 0 {
-		if err := s.claimSQLite(ctx, tx, a, generation, a.free+slots, &got); err != nil {
+		if err := s.claimSQLite(ctx, tx, a, generation, min(a.most, a.free+slots), &got); err != nil {
 			return got, err
 		}
 	}

@@ -44,7 +44,7 @@ due AS MATERIALIZED (
 				AND (kind = 'payout' AND state = 'created' OR 'payout' = kind AND 'created' = state)
 				AND generation = c.generation AND (c.quiet OR {unheard})
 			ORDER BY due_at, user_data LIMIT {most} FOR UPDATE SKIP LOCKED) AS payouts) AS d
-	LIMIT CAST($8 AS BIGINT) + (SELECT COALESCE(SUM(s), 0) FROM recorded)),
+	LIMIT LEAST({most}, CAST($8 AS BIGINT) + (SELECT COALESCE(SUM(s), 0) FROM recorded))),
 claimed AS (
 	UPDATE durable_rows AS r SET state = 'starting', token = $2, claims = claims + 1, claimed_at = due.now,
 		due_at = due.now + $6, refusal = '', updated_at = due.now, version = version + 1

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,6 +116,79 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 		round()
 	}
 	assert.Less(t, read()-before, 10*100, "rows and dead rows in 10 rounds of 4")
+}
+
+// Outcomes that free slots together do not let a round claim more than Limit.Rows.
+func TestRoundsKeepLimitRows(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		together := make(chan struct{}, 100)
+		f := &service{}
+		f.after = func(int, string) error { // eight calls end together
+			if together <- struct{}{}; len(together)%8 == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			return nil
+		}
+		s := openStore(t, db, Config{Service: f, Slots: 8})
+		for _, rows := range []int{9, 10, 12, 15} {
+			queue(t, s, payouts(fmt.Sprint(rows), 30)...)
+			tx, err := db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			var payments []NewPayment
+			for i := range 30 {
+				payments = append(payments, NewPayment{Key: fmt.Sprint(rows, "-", i), Type: paymentsvc.PaymentTypeCard, Amount: ten})
+			}
+			_, err = s.QueuePayments(t.Context(), tx, payments...)
+			require.NoError(t, err)
+			require.NoError(t, tx.Commit())
+			n, err := s.Turn(t.Context(), Limit{Rows: rows})
+			require.NoError(t, err)
+			assert.Equal(t, rows, n)
+		}
+	})
+}
+
+// A round claims at most its limit, however many payments and payouts are due and slots are freed.
+func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 9)...)
+		_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET kind = 'payment' WHERE reference < 'a-0005'`)
+		require.NoError(t, err)
+		got, err := s.round(t.Context(), asking{free: 8, payments: 2, most: 3, token: "T"})
+		require.NoError(t, err)
+		assert.Len(t, got.jobs, 3)
+		w := &worker{ctx: t.Context(), left: -1, hungry: true, rounds: make(chan struct{}, 1)}
+		a := asking{}
+		assert.Nil(t, s.claim(&a, w), "a probe took more than was left")
+	})
+}
+
+// A Turn goes on after the server was recognized again, and ends if each round meets another one.
+func TestTurnRecognizesTheServer(t *testing.T) {
+	db := postgres(t)
+	var s *Store
+	rounds := 0
+	s = openStore(t, db, Config{Service: &service{}, Slots: 2, Hooks: Hooks{Round: func(context.Context, Round) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if rounds++; rounds == 7 {
+			s.server = "another"
+		}
+	}}})
+	assert.Contains(t, s.here, "pg_postmaster_start_time()")
+	assert.Contains(t, s.here, "'durable_rows'::REGCLASS")
+	queue(t, s, payouts("a", 100)...)
+	n, err := s.Turn(t.Context(), Limit{})
+	require.NoError(t, err)
+	assert.Equal(t, 100, n)
+	queue(t, s, payouts("b", 10)...)
+	rounds = 100
+	s.roundText = strings.ReplaceAll(s.roundText, s.here, "clock_timestamp()::TEXT")
+	n, err = s.Turn(t.Context(), Limit{})
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	assert.Less(t, rounds, 110)
 }
 
 func TestRoundsWithOneOrderIDTwice(t *testing.T) {

@@ -151,6 +151,8 @@ func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	s.queue = twice
 	a, _ = s.next()
 	assert.Len(t, a.outcomes, 1)
+	assert.Empty(t, twice[1].recorded, "not before the round that records the first has ended")
+	s.alone(a.outcomes[0])
 	assert.False(t, <-twice[1].recorded, "two rows cannot have one order_id")
 	s.closed = true
 	a, _ = s.next()

@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"strings"
@@ -61,11 +63,24 @@ func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
 			}
 		}
 		set(`INSERT INTO durable_batches (id, name, created_at) VALUES ('b', 'file', 1)`)
+		set(`INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at)
+			VALUES ('k', 'refund.status_changed', 'o', 'u8', 1, 'SUCCESS', 1, '1.50', 1, 1)`)
+		set(`INSERT INTO durable_events_due (id, user_data, from_state, to_state, refund_key, due_at)
+			VALUES ('e', 'u8', 'succeeded', 'succeeded', 'k', 0)`)
 		assert.Len(t, Upgrade(db.dialect, 1), 3)
 		require.NoError(t, Migrate(t.Context(), db.DB))
 		assert.Equal(t, want, shape(t, db))
 		require.NoError(t, Migrate(t.Context(), db.DB), "nothing is left to do")
-		s := openStore(t, db, Config{})
+		var refunds []Event
+		s := openStore(t, db, Config{OnChange: func(_ context.Context, _ *sql.Tx, e Event) error {
+			if e.Refund != nil {
+				refunds = append(refunds, e)
+			}
+			return nil
+		}})
+		require.NoError(t, s.Sweep(t.Context()))
+		require.Len(t, refunds, 1)
+		assert.Empty(t, refunds[0].From+refunds[0].To, "code for a state does not run again")
 		n := 0
 		for r, err := range s.Rows(t.Context(), Filter{}) {
 			require.NoError(t, err)

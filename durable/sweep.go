@@ -235,6 +235,7 @@ func (s *Store) repeat(ctx context.Context, id, userData, from, to, refund strin
 		}
 		e := Event{Row: r.Row, From: State(from), To: State(to)}
 		if refund != "" {
+			e.From, e.To = "", "" // tables of version 1 have states here
 			if err := s.query(ctx, inner, func(rows *sql.Rows) error {
 				n, err := scanNotice(rows)
 				e.Refund = &n
