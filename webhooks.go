@@ -162,10 +162,9 @@ func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) h
 		if err != nil && w != nil && w.onError != nil {
 			w.onError(r, err)
 		}
-		switch {
-		case w != nil && w.respond != nil:
+		if w != nil && w.respond != nil {
 			w.respond(rw, r, err)
-		case err != nil:
+		} else if err != nil {
 			http.Error(rw, http.StatusText(status), status)
 		}
 		answered = true
@@ -369,7 +368,6 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	body := buf.Bytes()
 	_, cutOff := errors.AsType[*http.MaxBytesError](err) // by a middleware with a lower limit
 	tooLarge := cutOff || int64(len(body)) > limit
-
 	read := io.Reader(bytes.NewReader(body))
 	if err != nil || tooLarge {
 		read = io.MultiReader(read, original)
@@ -378,7 +376,6 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 		io.Reader
 		io.Closer
 	}{read, original}
-
 	switch {
 	case tooLarge:
 		return nil, ErrBodyTooLarge
@@ -392,12 +389,11 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 // is a separate field of a request.
 func requestedURL(r *http.Request) *url.URL {
 	asked, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil && r.URL == nil {
+		return nil
+	}
 	if err != nil { // a request that no server has read has no RequestURI
-		if r.URL == nil {
-			return nil
-		}
-		copied := *r.URL
-		asked = &copied
+		asked = new(*r.URL)
 	}
 	asked.Host = cmp.Or(r.Host, asked.Host) // a middleware may have set r.Host, and RequestURI may be a whole URL
 	return asked
