@@ -418,7 +418,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	c := newDiscover(t, nil)
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "captured"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "captured", "0002.http"), []byte("of an earlier run"), 0o600))
-	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2", "-timeout", "1m")
+	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2", "-timeout", "10m")
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "GET /health HTTP/1.1\n\n"))
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first))
 	require.Contains(t, s.wait(t, "found"), scheme[:4])
