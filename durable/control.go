@@ -70,7 +70,7 @@ func (s *Store) Drained(ctx context.Context) error {
 
 // writing selects the transactions that have written rows: those of a list, or all.
 const writing = `FROM pg_locks WHERE relation = 'durable_rows'::REGCLASS AND mode = 'RowExclusiveLock'
-	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	AND database = ` + databaseOID + `
 	AND ($1 = '' OR virtualtransaction = ANY (string_to_array($1, ',')))`
 
 // Status returns what holds for all processes, from the database of [Open] and not from Config.ReadDB, which may lag.

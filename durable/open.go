@@ -159,7 +159,7 @@ func (s *Store) readable(ctx context.Context) error {
 	var parts, unknown, differ []string
 	for _, part := range []struct{ name, value string }{
 		{`'/system='`, `(SELECT system_identifier::TEXT FROM pg_control_system())`},
-		{`'/database='`, `(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`},
+		{`'/database='`, databaseOID + `::TEXT`},
 		{`'/table='`, `'durable_rows'::REGCLASS::OID::TEXT`},
 	} {
 		may, err := s.mayRead(ctx, part.value)
@@ -194,10 +194,12 @@ func (s *Store) readable(ctx context.Context) error {
 	if may, err = s.mayRead(ctx, s.here); !may {
 		s.here = s.moved + `::TEXT`
 	}
-	s.here += ` || (SELECT oid::TEXT FROM pg_database WHERE datname = current_database()) || '/'
+	s.here += ` || ` + databaseOID + `::TEXT || '/'
 		|| 'durable_rows'::REGCLASS::OID::TEXT || fingerprint || timeline`
 	return err
 }
+
+const databaseOID = `(SELECT oid FROM pg_database WHERE datname = current_database())`
 
 // mayRead reports whether the server answers an expression. An error of the connection is no answer.
 func (s *Store) mayRead(ctx context.Context, expression string) (bool, error) {

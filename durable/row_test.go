@@ -158,3 +158,22 @@ func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	a, _ = s.next()
 	assert.Zero(t, a.most)
 }
+
+// What a round did not claim may be claimed later, and what it has left out gets one more round before it goes alone.
+func TestNextRoundTakesWhatTheLastHasLeft(t *testing.T) {
+	s := &Store{c: Config{Slots: 4}.withDefaults(), now: time.Now, dialect: PostgreSQL}
+	w := &worker{ctx: t.Context(), left: 10, hungry: true, rounds: make(chan struct{}, 1)}
+	s.worker, s.making, s.used = w, 2, 2 // no other round begins
+	o := &outcome{UserData: "a", OrderID: "a", Slot: 1, recorded: make(chan bool, 1)}
+	s.queue = []*outcome{o}
+	a, _ := s.next()
+	assert.Equal(t, []int{3, 7, 4}, []int{a.most, w.left, s.used})
+	s.done(t.Context(), a, w, answer{})
+	assert.Equal(t, []int{10, 2}, []int{w.left, s.used})
+	assert.Equal(t, []*outcome{o}, s.queue)
+	assert.Empty(t, o.recorded)
+	a, _ = s.next()
+	s.done(t.Context(), a, w, answer{})
+	assert.Empty(t, s.queue)
+	assert.False(t, <-o.recorded)
+}
