@@ -146,7 +146,7 @@ func TestNextRoundTakesTheFreeSlots(t *testing.T) {
 	assert.Equal(t, []int{4, 4, 2}, []int{a.free, a.most, a.payments})
 	s.used, w.left = 0, 1
 	a, _ = s.next()
-	assert.Equal(t, 1, a.most)
+	assert.Equal(t, []int{1, 1, 1}, []int{a.free, a.most, s.used}, "no slot is kept for rows that may not be claimed")
 	twice := []*outcome{{UserData: "x", OrderID: "o", recorded: make(chan bool, 1)}, {UserData: "y", OrderID: "o", recorded: make(chan bool, 1)}}
 	s.queue = twice
 	a, _ = s.next()
