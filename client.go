@@ -239,6 +239,10 @@ func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 	return &other, nil
 }
 
+// DecodesErrors reports whether [Config].DecodeError is set. Without it no response proves a rejection, so a program that
+// pays automatically, such as package durable, requires it.
+func (c *Client) DecodesErrors() bool { return c != nil && c.decodeError != nil }
+
 // CloseIdleConnections closes the connections that are kept for later calls, also those of other Clients that share
 // them. Calls in flight continue.
 func (c *Client) CloseIdleConnections() {

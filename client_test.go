@@ -869,3 +869,15 @@ func TestClientIsSafeForConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestClientDecodesErrors(t *testing.T) {
+	cfg := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: testSigner(t)}
+	client, err := paymentsvc.NewClient(cfg)
+	require.NoError(t, err)
+	assert.False(t, client.DecodesErrors())
+	cfg.DecodeError = paymentsvc.ErrorFields("error_code", "")
+	client, err = paymentsvc.NewClient(cfg)
+	require.NoError(t, err)
+	assert.True(t, client.DecodesErrors())
+	assert.False(t, (*paymentsvc.Client)(nil).DecodesErrors())
+}
