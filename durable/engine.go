@@ -10,6 +10,7 @@ import (
 type engine struct {
 	mu     sync.Mutex
 	making int        // rounds in flight, each of a goroutine
+	number int64      // of the newest round
 	queue  []*outcome // for the next round
 	orders []string   // order_ids that the last rounds recorded
 
@@ -31,10 +32,11 @@ type engine struct {
 // worker is a Run or a Turn.
 type worker struct {
 	ctx    context.Context
-	left   int  // rows that it may still claim
-	hungry bool // the last round found as much as it could take, or nobody has looked yet
-	made   int  // calls
-	flying int  // calls in flight
+	left   int   // rows that it may still claim
+	hungry bool  // the last round found as much as it could take, or nobody has looked yet
+	made   int   // calls
+	latest int64 // number of the newest round in result
+	flying int   // calls in flight
 	result workerResult
 	rounds chan struct{} // receives after each round, and when the last call ends
 }
@@ -48,6 +50,13 @@ func (w *worker) tell() {
 	select {
 	case w.rounds <- struct{}{}:
 	default:
+	}
+}
+
+// learn keeps the result of a round, unless a newer round has ended before: with two in flight the older one may end last.
+func (w *worker) learn(number int64, result workerResult) {
+	if number >= w.latest {
+		w.latest, w.result = number, result
 	}
 }
 
@@ -129,7 +138,8 @@ func (s *Store) rounds() {
 // next takes what waits, and reserves the free slots. A round for nothing but orders is left to the sweep while calls are
 // in flight: their outcomes come soon, and would wait for it. s.mu is held.
 func (s *Store) next() (asking, *worker) {
-	a := asking{outcomes: s.distinct(s.queue), token: newToken()}
+	s.number++
+	a := asking{outcomes: s.distinct(s.queue), token: newToken(), number: s.number}
 	s.queue = nil
 	w := s.worker
 	alone := w == nil || w.flying == 0
@@ -251,7 +261,7 @@ func (s *Store) done(ctx context.Context, a asking, w *worker, got answer) {
 	if payments < a.payments {
 		s.paymentsDue = false
 	}
-	w.result = workerResult{empty: len(got.jobs) == 0, paused: got.paused || got.elapsed}
+	w.learn(a.number, workerResult{empty: len(got.jobs) == 0, paused: got.paused || got.elapsed})
 	if got.elapsed && s.used < s.c.Slots {
 		s.used++
 		w.flying++
@@ -329,7 +339,7 @@ func (s *Store) failed(ctx context.Context, a asking, w *worker, err error) {
 		w.flying--
 		s.reserve(w, -a.most)
 		w.hungry = false
-		w.result = workerResult{err: err}
+		w.learn(a.number, workerResult{err: err})
 		w.tell()
 	}
 	s.mu.Unlock()

@@ -175,6 +175,24 @@ func notSent() error {
 	return &paymentsvc.Error{Endpoint: "init_payout", Outcome: paymentsvc.OutcomeNotSent, Err: errors.New("connection refused")}
 }
 
+// journal is a log that goroutines share.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
 // clocks are the database's and the process's.
 type clocks struct {
 	mu      sync.Mutex

@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -255,11 +253,8 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 // Nothing secret appears in logs, hooks, errors or texts.
 func TestNothingSecretIsShown(t *testing.T) {
 	const secret = "4111111111111111"
-	var out bytes.Buffer
-	var mu sync.Mutex
+	var out journal
 	note := func(v any) {
-		mu.Lock()
-		defer mu.Unlock()
 		encoded, _ := json.Marshal(v)
 		fmt.Fprintf(&out, "%v %+v %#v %s\n", v, v, v, encoded)
 	}
@@ -304,15 +299,13 @@ func TestNothingSecretIsShown(t *testing.T) {
 				note(r)
 			}
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		assert.NotContains(t, out.String(), secret)
 	})
 }
 
 func TestUnmatchedNotificationsAreReported(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		var out bytes.Buffer
+		var out journal
 		s := openStore(t, db, Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		later := func(d time.Duration) {
 			_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE durable_notifications SET received_at = received_at - %d`, d.Milliseconds()))
@@ -349,7 +342,7 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 
 func TestOnChangeThatFailsIsReported(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		var out bytes.Buffer
+		var out journal
 		broken := errors.New("no stock")
 		s := openStore(t, db, Config{
 			Log: slog.New(slog.NewTextHandler(&out, nil)), OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
@@ -391,7 +384,7 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 }
 
 func TestPauseSaysWhenItEndsByItself(t *testing.T) {
-	var out bytes.Buffer
+	var out journal
 	s := openStore(t, sqlite(t), Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
 	_, j := claimed1(t, s, KindPayout, "a")
 	require.NoError(t, s.settle(t.Context(), j, verdict{is: factPostponed, pause: pauseTimed, reason: "HTTP 429", wait: time.Second}))

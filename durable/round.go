@@ -42,6 +42,7 @@ type job struct {
 
 // asking is what a round asks for: its claims are at most free, and one more for each slot that its outcomes free.
 type asking struct {
+	number         int64 // counts the rounds of this process
 	outcomes       []*outcome
 	free           int
 	payments, most int // at most so many payments, and rows in all

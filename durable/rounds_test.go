@@ -183,11 +183,15 @@ func TestTurnRecognizesTheServer(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 100, n)
 	queue(t, s, payouts("b", 10)...)
+	s.mu.Lock()
 	rounds = 100
+	s.mu.Unlock()
 	s.roundText = strings.ReplaceAll(s.roundText, s.here, "clock_timestamp()::TEXT")
 	n, err = s.Turn(t.Context(), Limit{})
 	require.NoError(t, err)
 	assert.Zero(t, n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	assert.Less(t, rounds, 110)
 }
 
@@ -361,4 +365,13 @@ func TestUserDataIsDerived(t *testing.T) {
 		derived("other", KindPayout, "salary-1"), derived("test", KindPayout, "salary-2"),
 	}
 	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), 4)
+}
+
+// With two rounds in flight the older one may end last, after the newer one met a pause.
+func TestTurnKeepsTheResultOfItsNewestRound(t *testing.T) {
+	s := openStore(t, sqlite(t), Config{})
+	w := &worker{ctx: t.Context(), left: math.MaxInt, rounds: make(chan struct{}, 1), flying: 2}
+	s.done(t.Context(), asking{number: 2}, w, answer{paused: true})
+	s.done(t.Context(), asking{number: 1}, w, answer{})
+	require.ErrorIs(t, s.why(t.Context(), w.result), ErrPaused)
 }

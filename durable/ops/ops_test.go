@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,11 +30,14 @@ const card = "4111111111111111"
 // service answers by the amount of a payout: 1 is started, 2 is unknown, 3 is rejected.
 type service struct {
 	durable.Service
+	mu      sync.Mutex
 	started map[string]int // by user_data
 }
 
 func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	s.mu.Lock()
 	s.started[r.UserData]++
+	s.mu.Unlock()
 	switch r.Amount.String()[0] {
 	case '2':
 		return nil, &paymentsvc.Error{Endpoint: "init_payout"}
