@@ -45,8 +45,8 @@ type Config struct {
 	Timeout time.Duration
 	// Retry says when a call is retried. The zero value retries, see there.
 	Retry Retry
-	// DecodeError finds the service's errors in its answers, whose format is not shown (section 7). nil means that only
-	// the HTTP status tells an error, and then few prove a rejection: see [ErrorFields] and [OutcomeRejected].
+	// DecodeError finds the service's errors in its responses. The document does not specify their format (section 7); see
+	// [ErrorFields]. Without a DecodeError no failed call is ever [OutcomeRejected], so each rejected order stays unknown.
 	DecodeError ErrorDecoder
 	// OnAttempt, when set, is called after every attempt with the caller's context. It must be safe for
 	// concurrent use; the call waits for it.

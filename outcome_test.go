@@ -16,7 +16,6 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,9 +41,6 @@ func allStatuses() []int {
 	return statuses
 }
 
-// statusesAboutTheRequest are about a request as it came in, whoever answers.
-var statusesAboutTheRequest = []int{400, 401, 405, 411, 413, 414, 415, 417, 421, 422, 431}
-
 const (
 	success  = "success"
 	rejected = "rejected"
@@ -67,18 +63,8 @@ func byStatus(on2xx, on202, on4xx string) func(status int) string {
 	}
 }
 
-// undecoded is what an answer proves to a client without DecodeError.
-func undecoded(on2xx string) func(status int) string {
-	return func(status int) string {
-		if status/100 == 2 {
-			return on2xx
-		}
-		if slices.Contains(statusesAboutTheRequest, status) {
-			return rejected
-		}
-		return unknown
-	}
-}
+// undecoded is what a response proves to a client without DecodeError.
+func undecoded(on2xx string) func(status int) string { return byStatus(on2xx, on2xx, unknown) }
 
 func always(what string) func(int) string { return func(int) string { return what } }
 
@@ -219,7 +205,8 @@ func TestOutcomeText(t *testing.T) {
 			"without Config.DecodeError this may be a proxy's answer"},
 		{404, "", decode, "outcome unknown, the request may have been carried out: HTTP 404: not found: " +
 			"no error that Config.DecodeError knows, so perhaps not the service's answer"},
-		{400, "", nil, "rejected: HTTP 400: bad request"},
+		{401, "", nil, "outcome unknown, the request may have been carried out: HTTP 401: unauthorized: " +
+			"without Config.DecodeError this may be a proxy's answer; the timestamp was 0s old when the answer came"},
 		{422, `{"error_code":4111}`, decode, "rejected: HTTP 422: the service reported an error, see ServiceError.Code and Message"},
 		{500, "", nil, "outcome unknown, the request may have been carried out: HTTP 500: internal server error"},
 		{302, "", nil, "outcome unknown, the request may have been carried out: HTTP 302: unexpected response: found"},

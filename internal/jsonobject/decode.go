@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -37,27 +36,23 @@ type Field struct {
 	Need Need
 }
 
-// Decode reads data, which must be one JSON object and nothing else, into fields, at most 64 of them. Names match
-// exactly; a duplicate of a known field, a known name in another letter case and a value that cannot be read are
-// errors, which name the field and hold no bytes of data. Unknown fields are ignored. Data that ends inside the object
-// is io.ErrUnexpectedEOF.
-func Decode(data []byte, fields []Field) error {
-	r := reader{strict: true}
-	return r.read(data, fields)
+// Decode reads data into fields, at most 64 of them. data must be exactly one JSON object. Names match exactly, unknown
+// fields are ignored, and a known name in another letter case counts as a second spelling of the field. An optional
+// field that is duplicated or unreadable keeps its zero value and is listed in malformed. For a required field Decode
+// returns an error, which names the field and contains no bytes of data. Data that ends inside the object returns
+// io.ErrUnexpectedEOF.
+func Decode(data []byte, fields []Field) (malformed []string, err error) {
+	r := reader{foldNames: true}
+	err = r.read(data, fields)
+	return r.names(fields), err
 }
 
-// DecodeLenient is Decode for an object whose optional fields must not cost the required ones: an optional field that
-// is a duplicate or cannot be read stays at its zero value and is named in malformed. A name in another letter case is
-// an unknown field, and a byte order mark before the object is skipped.
+// DecodeLenient is [Decode] for senders with small faults: it ignores a name in another letter case and skips a byte
+// order mark before the object.
 func DecodeLenient(data []byte, fields []Field) (malformed []string, err error) {
 	var r reader
 	err = r.read(TrimMark(data), fields)
-	for at := range fields {
-		if r.malformed&(1<<at) != 0 {
-			malformed = append(malformed, fields[at].Name)
-		}
-	}
-	return malformed, err
+	return r.names(fields), err
 }
 
 // Value returns the first non-empty value of the member called name, as JSON, or nil. It looks at the object that data
@@ -79,38 +74,6 @@ func Value(data []byte, name string) json.RawMessage {
 		}
 	})
 	return found
-}
-
-// Mentions reports whether data has a member called name, in any letter case and however deep, that is not empty. Of what
-// is not one JSON value it reports whether the name is in it at all.
-func Mentions(data []byte, name string) bool {
-	if Value(data, name) != nil {
-		return true
-	}
-	var value any
-	if json.Unmarshal(TrimMark(data), &value) != nil {
-		return bytes.Contains(bytes.ToLower(data), []byte(name))
-	}
-	return mentions(value, name)
-}
-
-func mentions(value any, name string) bool {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, member := range value {
-			if strings.EqualFold(key, name) { // which ends the walk where it is not empty, so nothing is encoded twice
-				if raw, err := json.Marshal(member); err == nil && !empty(raw) {
-					return true
-				}
-			}
-			if mentions(member, name) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(value, func(element any) bool { return mentions(element, name) })
-	}
-	return false
 }
 
 // Text reads a JSON string, with an error for what encoding/json would silently replace and for any other value.
@@ -144,7 +107,7 @@ func empty(value []byte) bool {
 
 // reader reads one object. Its sets have a bit for each field. The fields stay out of it, and so on the caller's stack.
 type reader struct {
-	strict    bool
+	foldNames bool   // a known name in another letter case is an error
 	seen      uint64 // fields that were there
 	filled    uint64 // of these, those with a value that was read
 	malformed uint64
@@ -174,7 +137,7 @@ func (r *reader) member(fields []Field, name, value []byte) {
 	if r.failure != nil {
 		return
 	}
-	at, err := find(fields, name, r.strict)
+	at, err := find(fields, name, r.foldNames)
 	if at < 0 {
 		return
 	}
@@ -191,13 +154,23 @@ func (r *reader) member(fields []Field, name, value []byte) {
 	case err == nil && string(value) != "null":
 		r.filled |= bit
 	case err == nil:
-	case r.strict || !field.Need.optional():
+	case !field.Need.optional():
 		r.failure = fmt.Errorf("%s: %w", field.Name, err)
 	default:
 		r.malformed |= bit
 		r.filled &^= bit
 		field.reset()
 	}
+}
+
+// names returns the names of the malformed fields.
+func (r *reader) names(fields []Field) (names []string) {
+	for at := range fields {
+		if r.malformed&(1<<at) != 0 {
+			names = append(names, fields[at].Name)
+		}
+	}
+	return names
 }
 
 // missing returns an error if a field that is needed was not there.
@@ -249,7 +222,7 @@ func (f *Field) read(value []byte) error {
 		}
 		*into = text
 	case *int64:
-		n, err := integer(string(value))
+		n, err := integer(value)
 		if err != nil {
 			return err
 		}
@@ -278,9 +251,13 @@ func (f *Field) reset() {
 	}
 }
 
-// integer reads a JSON number whose value is an integer of 64 bits, such as 1, 1.0 and 1e0: encoders that keep numbers
-// as floats write these.
-func integer(number string) (int64, error) {
+// integer reads an integer of 64 bits. It accepts 1.0 and 1e0, which encoders of floats write, and text of digits, which
+// encoders of untyped values write.
+func integer(value []byte) (int64, error) {
+	number := string(value)
+	if value[0] == '"' {
+		return digits(value)
+	}
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		return n, nil
 	}
@@ -308,6 +285,19 @@ func integer(number string) (int64, error) {
 	n, err := strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)
 	if err != nil {
 		return 0, errInteger
+	}
+	return n, nil
+}
+
+// digits reads a JSON string of decimal digits, with an optional minus sign.
+func digits(value []byte) (int64, error) {
+	text, err := unquote(value)
+	if err != nil || strings.HasPrefix(text, "+") {
+		return 0, errInteger
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, errInteger // without the text that strconv quotes
 	}
 	return n, nil
 }
