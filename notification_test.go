@@ -170,6 +170,60 @@ func notificationFaults() []notificationFault {
 	return faults
 }
 
+// The service sends a notification once, as far as the document shows, so an optional field must not lose it.
+func TestNotificationListsMalformedOptionalFields(t *testing.T) {
+	for name, body := range map[string]string{
+		"a number":                withMember("user_data", "1"),
+		"an object":               withMember("user_data", "{}"),
+		"windows-1251":            withMember("user_data", "\"\xe7\xe0\""),
+		"half a surrogate pair":   withMember("user_data", `"a\ud83d"`),
+		"twice":                   strings.Replace(hookBody, "{", `{"user_data":"order-2",`, 1),
+		"twice, null behind":      strings.Replace(hookBody, "}", `,"user_data":null}`, 1),
+		"in other case":           strings.Replace(hookBody, "user_data", "User_Data", 1),
+		"in other case beside it": strings.Replace(hookBody, "{", `{"USER_DATA":"order-2",`, 1),
+	} {
+		n := parsed(t, body)
+		assert.Equal(t, []string{"user_data"}, n.Malformed, name)
+		assert.Empty(t, n.UserData, name)
+		assert.Equal(t, "o-1", n.OrderID, name)
+		assert.Equal(t, body, string(n.Raw), name)
+	}
+	for _, value := range []string{"", "null", `""`, `"x"`} {
+		assert.Nil(t, parsed(t, withMember("user_data", value)).Malformed, value)
+	}
+}
+
+func TestNotificationErrorNamesTheContentEncoding(t *testing.T) {
+	const rest = ", want a decompressed body)"
+	for _, test := range []struct {
+		name, value, want string
+	}{
+		{"Content-Encoding", "gzip", " (Content-Encoding: gzip" + rest},
+		{"content-encoding", " GZip ", " (Content-Encoding: gzip" + rest},
+		{"Content-Encoding", "deflate, br", " (Content-Encoding: deflate, br" + rest},
+		{"Content-Encoding", canary, " (Content-Encoding: unregistered" + rest},
+		{"Content-Encoding", "gzip" + strings.Repeat(",gzip", 100), " (Content-Encoding: unregistered" + rest},
+		{"Content-Encoding", "identity", ""},
+		{"Content-Encoding", "", ""},
+		{"X-Content-Encoding", "gzip", ""},
+	} {
+		const compressed = "\x1f\x8b\x08 not really"
+		h := hookHeader(hookClockShown, compressed) // some services may sign the bytes as sent
+		h[test.name] = []string{test.value}
+		_, err := newHook(t).Parse(h, []byte(compressed))
+		require.EqualError(t, err, "paymentsvc: malformed notification: not JSON"+test.want)
+		require.ErrorIs(t, err, paymentsvc.ErrMalformedNotification)
+
+		h = hookHeader(hookClockShown, hookBody) // and some the decompressed ones
+		h[test.name] = []string{test.value}
+		err = newHook(t).Verify(h, []byte(compressed))
+		require.EqualError(t, err, "paymentsvc: notification: signature mismatch"+test.want)
+		require.ErrorIs(t, err, paymentsvc.ErrSignatureMismatch)
+		_, err = newHook(t).Parse(h, []byte(hookBody))
+		require.NoError(t, err, "a framework has decompressed the body and left the header")
+	}
+}
+
 func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 	for _, fault := range notificationFaults() {
 		t.Run(fault.name, func(t *testing.T) {
@@ -346,6 +400,35 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	assert.Equal(t, parsed(t, payment).Key(), parsed(t, strings.Replace(payment, `"r-1"`, `"r-2"`, 1)).Key(),
 		"added members do not make another state of a payment")
 	assert.NotPanics(t, func() { _ = (&paymentsvc.Notification{Event: paymentsvc.EventRefundStatusChanged}).Key() })
+}
+
+// What a parser would silently replace or drop tells refunds apart too.
+func TestNotificationKeyOfARefundCoversAllBytes(t *testing.T) {
+	refund := func(comment string) string {
+		return strings.NewReplacer("payment.", "refund.", "{", `{"refund":{"comment":`+comment+`},`).Replace(hookBody)
+	}
+	seen := map[string]string{}
+	for _, comment := range []string{
+		"\"\xf1\xee\xf0\xee\xea\"", "\"\xf1\xee\xf0\xee\xeb\"", "\"\xff\"", "\"\xfe\"", "\"\uFFFD\"", "\"\xed\xa0\xbd\"",
+		`"\ud83d"`, `"\ud83e"`, `"\ude00\ud83d"`, `"\\ud83d"`, `"\ud83d\ude00"`, `"` + "\uFFFD" + `\ud83d"`,
+		`1,"comment":2`, `2,"comment":1`, `2`, `1`, `1,"comment":1`, `1,"\u0063omment":1`, `"","comment":2`,
+		`{"a":1,"a":2}`, `{"a":2,"a":1}`, `{"a":2}`, `[{"a":1,"a":2}]`, "{\"\xf1\":1}", "{\"\xf2\":1}",
+	} {
+		body := refund(comment)
+		n := parsed(t, body)
+		key := n.Key()
+		assert.Equal(t, key, parsed(t, body).Key(), "equal bytes")
+		assert.Empty(t, seen[key], "%q", body)
+		seen[key] = body
+
+		spaced := strings.ReplaceAll(strings.ReplaceAll(body, "{", "{ "), ",", " ,\n")
+		assert.Equal(t, key, parsed(t, spaced).Key(), "white space")
+		queued, err := json.Marshal(n)
+		require.NoError(t, err)
+		var back paymentsvc.Notification
+		require.NoError(t, json.Unmarshal(queued, &back))
+		assert.Equal(t, key, back.Key(), "behind a queue: %q", body)
+	}
 }
 
 // Keys are kept in partners' tables: one that changes makes every duplicate look new. The sums were made by
