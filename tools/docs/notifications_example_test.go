@@ -63,7 +63,7 @@ func (o ordersTable) Apply(ctx context.Context, n *paymentsvc.Notification) erro
 
 	inserted, err := tx.ExecContext(ctx, `
 		INSERT INTO notifications (key, event, order_id, body) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
-		n.Key(), string(n.Event), n.OrderID, string(n.Raw))
+		n.Key(), string(n.Event), n.OrderID, []byte(n.Raw))
 	if err != nil {
 		return err
 	}
