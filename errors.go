@@ -58,9 +58,10 @@ var (
 	ErrMalformedNotification = errors.New("malformed notification")
 )
 
-// Error is the error of every failed call of a [Client]. Its text has no bytes of a request's or a response's body. fmt,
-// log/slog and the encoders that call methods (JSON, XML, YAML, gob, CBOR, MessagePack) print this text. An encoder that
-// reads fields by reflection also prints Header and Body, and so does %w outside fmt.Errorf, which go vet reports.
+// Error is the error of every failed call of a [Client]. Its text has no bytes of a request's or a response's body.
+// fmt, log/slog and the encoders that call methods (JSON, XML, YAML, gob, CBOR, MessagePack) print this text. An
+// encoder that reads fields by reflection also prints Header and Body, and so does %w outside fmt.Errorf, which go vet
+// reports.
 type Error struct {
 	// Endpoint is the path below [Config.BaseURL], such as "init_payment/card".
 	Endpoint string
@@ -153,8 +154,8 @@ func (e *Error) Is(target error) bool {
 	}
 }
 
-// Format writes the text of Error under every verb, because %#v and %x would print Body. Its receiver is a value, so a copy
-// is safe too.
+// Format writes the text of Error under every verb, because %#v and %x would print Body. Its receiver is a value, so a
+// copy is safe too.
 func (e Error) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
 // String returns the text of Error, for printers that do not call a pointer's methods on a copy.
@@ -177,8 +178,8 @@ func (e Error) MarshalText() ([]byte, error) { return []byte(e.Error()), nil }
 // MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
 func (e Error) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
-// RetryAfter returns the wait in the response's Retry-After header, in seconds or until a date. It returns false without
-// the header, for an unreadable value and for a past time. [Retry].MaxDelay does not limit this wait.
+// RetryAfter returns the wait in the response's Retry-After header, in seconds or until a date. It returns false
+// without the header, for an unreadable value and for a past time. [Retry].MaxDelay does not limit this wait.
 func (e *Error) RetryAfter() (time.Duration, bool) {
 	if e == nil {
 		return 0, false
@@ -186,9 +187,9 @@ func (e *Error) RetryAfter() (time.Duration, bool) {
 	return transport.RetryAfter(e.Header, e.answeredAt)
 }
 
-// ClockSkew returns the service's Date minus the local time of the response. It is positive if the local clock is behind,
-// and false without a response or its Date. A Date has whole seconds, so ignore one or two seconds. A wrong clock is a
-// common cause of rejected signatures.
+// ClockSkew returns the service's Date minus the local time of the response. It is positive if the local clock is
+// behind, and false without a response or its Date. A Date has whole seconds, so ignore one or two seconds. A wrong
+// clock is a common cause of rejected signatures.
 func (e *Error) ClockSkew() (time.Duration, bool) {
 	if e == nil {
 		return 0, false
@@ -244,21 +245,21 @@ func (e ServiceError) MarshalText() ([]byte, error) { return []byte(e.Error()), 
 // MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
 func (e ServiceError) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
-// ErrorDecoder returns the service's error in a response, or nil if the response has none. It sees every complete response
-// first, with any HTTP status, because section 7 has one shape for success and error and does not specify the names of the
-// error fields and the HTTP statuses. A call is rejected on its result. So it must recognize the service's own format, and
-// return nil for the JSON of proxies.
+// ErrorDecoder returns the service's error in a response, or nil if the response has none. It sees every complete
+// response first, with any HTTP status, because section 7 has one shape for success and error and does not specify the
+// names of the error fields and the HTTP statuses. A call is rejected on its result. So it must recognize the service's
+// own format, and return nil for the JSON of proxies.
 //
-// Parse body as a whole: a connection may end early without notice, so a part of the text proves little. An ErrorDecoder
-// must be safe for concurrent use, and must not keep or change body.
+// Parse body as a whole: a connection may end early without notice, so a part of the text proves little. An
+// ErrorDecoder must be safe for concurrent use, and must not keep or change body.
 type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 
-// ErrorFields returns an [ErrorDecoder] for services that send the code and the message of an error in two fields. Dotted
-// names lead into objects ("error.code"). Numbers are returned as text, and other values as JSON. The name "" disables a
-// field.
+// ErrorFields returns an [ErrorDecoder] for services that send the code and the message of an error in two fields.
+// Dotted names lead into objects ("error.code"). Numbers are returned as text, and other values as JSON. The name ""
+// disables a field.
 //
-// A response has an error if the code field is present and not empty. Empty values are null, "", 0, "0", false, {} and [].
-// The message counts alone only if codeKey is "". A response other than one JSON object has no error.
+// A response has an error if the code field is present and not empty. Empty values are null, "", 0, "0", false, {} and
+// []. The message counts alone only if codeKey is "". A response other than one JSON object has no error.
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	return func(_ int, body []byte) *ServiceError {
 		decides := valueAt(body, cmp.Or(codeKey, messageKey))

@@ -71,8 +71,9 @@ func (n *Notification) fields() []jsonobject.Field {
 	}
 }
 
-// Final reports whether n has the final status of a payment. A later notification with an earlier state must not overwrite
-// it. Final is false for every payout and refund, because the document does not list their states (section 3).
+// Final reports whether n has the final status of a payment. A later notification with an earlier state must not
+// overwrite it. Final is false for every payout and refund, because the document does not list their states (section
+// 3).
 func (n *Notification) Final() bool {
 	return n.Event == EventPaymentStatusChanged && n.StatusDescription.Final()
 }
@@ -81,11 +82,11 @@ func (n *Notification) Final() bool {
 // event, order, status, amount or user_data has another Key. Key returns 64 hexadecimal characters for a unique index,
 // and stays the same in all releases of this major version.
 //
-// The document gives a refund no id. So the Key of a refund, and of an event that the document does not list, includes a
-// digest of the members of Raw. Two refunds of one order have different keys if any member differs. White space, the
+// The document gives a refund no id. So the Key of a refund, and of an event that the document does not list, includes
+// a digest of the members of Raw. Two refunds of one order have different keys if any member differs. White space, the
 // order of members, empty members, and quotes around numbers do not count, because a [Scheme] that signs the text of
-// fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate pair, or two members of one name
-// in an object, the digest covers its bytes instead, without white space.
+// fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate pair, or two members of one
+// name in an object, the digest covers its bytes instead, without white space.
 func (n *Notification) Key() string {
 	amount := n.Amount.String()
 	if strings.Contains(amount, ".") {
@@ -101,8 +102,8 @@ func (n *Notification) Key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// contentOf returns the members of raw, whatever their order. If that loses information, it returns raw as encoding/json
-// would write it, so a key is the same before and after a queue.
+// contentOf returns the members of raw, whatever their order. If that loses information, it returns raw as
+// encoding/json would write it, so a key is the same before and after a queue.
 func contentOf(raw json.RawMessage) []byte {
 	if lines, ok := jsonobject.Texts(raw); ok {
 		return []byte(strings.Join(lines, ""))
@@ -155,8 +156,8 @@ var contentCodings = []string{
 	"x-gzip", "zstd",
 }
 
-// inEncoding adds the Content-Encoding of a notification to err, because a signature or a body that does not fit is then
-// usually compressed.
+// inEncoding adds the Content-Encoding of a notification to err, because a signature or a body that does not fit is
+// then usually compressed.
 func inEncoding(err error, h http.Header) error {
 	for name, values := range h {
 		coding := strings.ToLower(strings.TrimSpace(strings.Join(values, ", ")))

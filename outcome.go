@@ -60,11 +60,11 @@ func OutcomeOf(err error) Outcome {
 	return found[0].outcome()
 }
 
-// SafeToRetry reports whether the program can repeat a failed call with the same user_data: without a second payment, and
-// with a chance of success. It is true for [OutcomeNotSent] except [ErrInvalidRequest]. It is also true for
-// [OutcomeRejected] with [ErrUnauthorized] or [ErrRateLimited], because these concern the caller and not the order. It is
-// false for nil, for an error from elsewhere, and for joined errors unless each is safe. Back off before you retry: see
-// [Error.RetryAfter].
+// SafeToRetry reports whether the program can repeat a failed call with the same user_data: without a second payment,
+// and with a chance of success. It is true for [OutcomeNotSent] except [ErrInvalidRequest]. It is also true for
+// [OutcomeRejected] with [ErrUnauthorized] or [ErrRateLimited], because these concern the caller and not the order. It
+// is false for nil, for an error from elsewhere, and for joined errors unless each is safe. Back off before you retry:
+// see [Error.RetryAfter].
 func SafeToRetry(err error) bool {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -185,8 +185,8 @@ func (c *Client) rejects(e endpoint, result transport.Result, reported *ServiceE
 	}
 }
 
-// aboutTime reports whether a 4xx concerns another request or the duration of this one. The service may have carried out
-// such a request.
+// aboutTime reports whether a 4xx concerns another request or the duration of this one. The service may have carried
+// out such a request.
 func aboutTime(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, statusClientClosedRequest:

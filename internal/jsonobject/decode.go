@@ -1,5 +1,5 @@
-// Package jsonobject reads and writes the JSON objects of an interface whose fields are known: stricter than
-// encoding/json where a wrong guess would cost money, and without its silent changes to text.
+// Package jsonobject reads and writes JSON objects with known fields. It is stricter than encoding/json, because a
+// wrong guess would cost money, and it never changes text silently.
 package jsonobject
 
 import (
@@ -13,41 +13,40 @@ import (
 	"unicode/utf8"
 )
 
-// Need says what a field must be for the object to be understood.
+// Need is the requirement for a field.
 type Need uint8
 
 const (
 	// Optional allows a field to be absent or null.
 	Optional Need = iota
-	// Either is Optional, but one of the fields that are marked so must be there and readable.
+	// Either is Optional, but one of the fields with Either must be present and readable.
 	Either
-	// Required wants a field that is there and not null.
+	// Required rejects an absent or null field.
 	Required
-	// Filled is Required, and text must not be empty.
+	// Filled is Required, and rejects empty text.
 	Filled
 )
 
 func (n Need) optional() bool { return n == Optional || n == Either }
 
-// Field is one known field: its exact name and where its value goes.
+// Field is one known field.
 type Field struct {
 	Name string
 	Into any // *string, *int64 or a json.Unmarshaler
 	Need Need
 }
 
-// Decode reads data into fields, at most 64 of them. data must be exactly one JSON object. Names match exactly, unknown
-// fields are ignored, and a known name in another letter case counts as a second spelling of the field. An optional
-// field that is duplicated or unreadable keeps its zero value and is listed in malformed. For a required field Decode
-// returns an error, which names the field and contains no bytes of data. Data that ends inside the object returns
-// io.ErrUnexpectedEOF.
+// Decode reads data into at most 64 fields. data must be exactly one JSON object. Names match exactly, and a known name
+// in another letter case makes its field malformed. Unknown fields are ignored. A malformed or duplicate optional field
+// keeps its zero value and is listed in malformed. A malformed or duplicate required field returns an error with its
+// name and without bytes of data. Data that ends inside the object returns io.ErrUnexpectedEOF.
 func Decode(data []byte, fields []Field) (malformed []string, err error) {
 	r := reader{foldNames: true}
 	err = r.read(data, fields)
 	return r.names(fields), err
 }
 
-// DecodeLenient is [Decode] for senders with small faults: it ignores a name in another letter case and skips a byte
+// DecodeLenient is [Decode] for senders with small faults. It ignores a name in another letter case and skips a byte
 // order mark before the object.
 func DecodeLenient(data []byte, fields []Field) (malformed []string, err error) {
 	var r reader
@@ -55,9 +54,8 @@ func DecodeLenient(data []byte, fields []Field) (malformed []string, err error) 
 	return r.names(fields), err
 }
 
-// Value returns the first non-empty value of the member called name, as JSON, or nil. It looks at the object that data
-// begins with, as far as it goes: data may be cut off, and its later part may be no JSON. Null, false, zero, "", "0",
-// {} and [] are empty.
+// Value returns the first non-empty value of the member called name, as JSON, or nil. Null, false, zero, "", "0", {}
+// and [] are empty. data begins with an object, which may be incomplete.
 func Value(data []byte, name string) json.RawMessage {
 	data = TrimMark(data)
 	start := SkipSpace(data, 0)
@@ -76,7 +74,7 @@ func Value(data []byte, name string) json.RawMessage {
 	return found
 }
 
-// Text reads a JSON string, with an error for what encoding/json would silently replace and for any other value.
+// Text reads a JSON string. It rejects other values, invalid UTF-8 and half a surrogate pair.
 func Text(value json.RawMessage) (string, error) {
 	if len(value) == 0 {
 		return "", errText
@@ -84,12 +82,12 @@ func Text(value json.RawMessage) (string, error) {
 	return unquote(value)
 }
 
-// TrimMark returns data without the byte order mark that some encoders write before it.
+// TrimMark returns data without a byte order mark at its start.
 func TrimMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte(byteOrderMark)) }
 
 const byteOrderMark = "\ufeff"
 
-// empty reports whether a value is one that services send where there is nothing to say.
+// empty reports whether services send value for an absent field.
 func empty(value []byte) bool {
 	switch value[0] {
 	case 'n', 'f':
@@ -105,11 +103,12 @@ func empty(value []byte) bool {
 	return len(bytes.Trim(mantissa, "-0.")) == 0
 }
 
-// reader reads one object. Its sets have a bit for each field. The fields stay out of it, and so on the caller's stack.
+// reader reads one object. Its sets have a bit for each field. It does not contain the fields, so they stay on the
+// caller's stack.
 type reader struct {
 	foldNames bool   // a known name in another letter case is an error
-	seen      uint64 // fields that were there
-	filled    uint64 // of these, those with a value that was read
+	seen      uint64 // present fields
+	filled    uint64 // present fields with a readable value
 	malformed uint64
 	failure   error
 }
@@ -124,7 +123,7 @@ func (r *reader) read(data []byte, fields []Field) error {
 	}
 	end := endOfObject(data, start, 0, func(name, value []byte) { r.member(fields, name, value) })
 	if end < 0 || SkipSpace(data, end) != len(data) {
-		return invalid(data) // whatever its fields were: a text that is cut off may go on differently
+		return invalid(data) // without the errors of its fields, because the rest of the text is unknown
 	}
 	if r.failure != nil {
 		return r.failure
@@ -163,7 +162,7 @@ func (r *reader) member(fields []Field, name, value []byte) {
 	}
 }
 
-// names returns the names of the malformed fields.
+// names lists the malformed fields.
 func (r *reader) names(fields []Field) (names []string) {
 	for at := range fields {
 		if r.malformed&(1<<at) != 0 {
@@ -173,7 +172,7 @@ func (r *reader) names(fields []Field) (names []string) {
 	return names
 }
 
-// missing returns an error if a field that is needed was not there.
+// missing returns an error if a required field was absent.
 func (r *reader) missing(fields []Field) error {
 	var either []string
 	var alternatives uint64
@@ -230,7 +229,7 @@ func (f *Field) read(value []byte) error {
 	case json.Unmarshaler:
 		err := into.UnmarshalJSON(value)
 		if reason := errors.Unwrap(err); reason != nil {
-			return reason // without the name of the type, since the field is named
+			return reason // without the name of the type, because the caller adds the name of the field
 		}
 		return err
 	default:
@@ -239,7 +238,7 @@ func (f *Field) read(value []byte) error {
 	return nil
 }
 
-// reset takes back a value that turned out to be ambiguous.
+// reset restores the zero value of an ambiguous field.
 func (f *Field) reset() {
 	switch into := f.Into.(type) {
 	case *string:
@@ -247,12 +246,12 @@ func (f *Field) reset() {
 	case *int64:
 		*into = 0
 	case json.Unmarshaler:
-		_ = into.UnmarshalJSON([]byte("null")) // which is the zero value of what the SDK reads
+		_ = into.UnmarshalJSON([]byte("null")) // the zero value of the SDK's types
 	}
 }
 
-// integer reads an integer of 64 bits. It accepts 1.0 and 1e0, which encoders of floats write, and text of digits, which
-// encoders of untyped values write.
+// integer reads an integer of 64 bits. Encoders of floats write 1.0 and 1e0, and encoders of untyped values write text
+// of digits.
 func integer(value []byte) (int64, error) {
 	number := string(value)
 	if value[0] == '"' {
@@ -297,19 +296,19 @@ func digits(value []byte) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, errInteger // without the text that strconv quotes
+		return 0, errInteger // because the error of strconv quotes the text
 	}
 	return n, nil
 }
 
-// find returns the index of the field with this quoted name, or -1. Where strictness matters, a known name in another
-// letter case is an error: some readers would take it for the known one, so it is not clear what was meant.
+// find returns the index of the field with this quoted name, or -1. If strict is set, a known name in another letter
+// case is an error, because other readers accept it for the known field.
 func find(fields []Field, quoted []byte, strict bool) (int, error) {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		text, err := unquote(quoted)
 		if err != nil {
-			return -1, nil //nolint:nilerr // a name that is no text is no known name
+			return -1, nil //nolint:nilerr // an invalid name is not a known name
 		}
 		name = []byte(text)
 	}
@@ -326,7 +325,7 @@ func find(fields []Field, quoted []byte, strict bool) (int, error) {
 	return -1, nil
 }
 
-// unquote reads a JSON string, and rejects what encoding/json would silently replace.
+// unquote reads a JSON string. It rejects invalid UTF-8 and half a surrogate pair, because encoding/json replaces them.
 func unquote(value []byte) (string, error) {
 	if value[0] != '"' {
 		return "", errText
@@ -347,14 +346,14 @@ func unquote(value []byte) (string, error) {
 	return text, nil
 }
 
-// writtenFFFD counts the U+FFFD that a JSON string itself writes, as characters and as escapes. The others in its
-// text stand where encoding/json found half a surrogate pair.
+// writtenFFFD counts the U+FFFD in JSON, as characters and as escapes. Any further U+FFFD in the decoded text replaces
+// half a surrogate pair.
 func writtenFFFD(value []byte) int {
 	escapes := bytes.ToLower(bytes.ReplaceAll(value, []byte(`\\`), nil)) // an escaped backslash begins no escape
 	return bytes.Count(value, []byte("\uFFFD")) + bytes.Count(escapes, []byte(`\ufffd`))
 }
 
-// invalid says what is wrong with data that is not valid JSON, without quoting it.
+// invalid returns the error of invalid JSON, without bytes of data.
 func invalid(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var first json.RawMessage

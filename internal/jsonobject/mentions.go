@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxUnescapes is the number of levels that [Mentions] reads: data, the strings in it, the strings in these, and so on.
+// maxUnescapes is the number of levels that [Mentions] reads. A string with JSON is one level deeper.
 const maxUnescapes = 16
 
-// Mentions reports whether data has a member with this lower-case name and a value: at any depth, in any letter case,
-// with escapes, and in strings that contain JSON or a part of it. Null, false, zero, "", "0", {} and [] are no values. In
-// data that is not one JSON value, the name alone is enough. The time is linear, because Mentions returns true for strings
-// nested too deeply.
+// Mentions reports whether data has a non-empty member with this lower-case name, at any depth, in any letter case,
+// with escapes, or in a string that contains JSON or a part of it. Null, false, zero, "", "0", {} and [] are empty. If
+// data is not exactly one JSON value, the name alone is enough. Mentions takes linear time, because it returns true for
+// strings nested too deeply.
 func Mentions(data []byte, name string) bool {
 	isJSON := json.Valid(TrimMark(data))
 	for range maxUnescapes {
@@ -29,7 +29,7 @@ func Mentions(data []byte, name string) bool {
 	return true
 }
 
-// hasMember searches text for a quoted name, a colon and a value. It does not parse, because text may contain more than
+// hasMember searches text for a quoted name, a colon and a value. It does not parse, because text may be only partly
 // JSON.
 func hasMember(text []byte, name string) bool {
 	for i := bytes.IndexByte(text, '"'); i >= 0; {
@@ -42,7 +42,7 @@ func hasMember(text []byte, name string) bool {
 	return false
 }
 
-// member returns the text after the colon if text, which follows a quote, begins with this name.
+// member returns the text after the colon if text begins with this name. text follows a quote.
 func member(text []byte, name string) ([]byte, bool) {
 	for i := range len(name) {
 		size := sizeOf(text, name[i])
@@ -80,8 +80,8 @@ func sizeOf(text []byte, letter byte) int {
 	return size
 }
 
-// begins reports whether text begins with a value that is not empty. It looks at a few bytes only, because text may be
-// cut off.
+// begins reports whether text begins with a non-empty value. It reads only the first bytes, because text may be cut
+// off.
 func begins(text []byte) bool {
 	if len(text) == 0 {
 		return false
@@ -99,7 +99,7 @@ func begins(text []byte) bool {
 	return len(number) > 0 && !empty(number)
 }
 
-// unescape decodes each escape of JSON in text, inside strings and outside, and leaves everything else.
+// unescape decodes each JSON escape in text, inside and outside strings, and copies the rest.
 func unescape(text []byte) []byte {
 	var plain []byte
 	for {
@@ -123,7 +123,7 @@ func escaped(text []byte) (r rune, size int) {
 	case '"', '\\', '/':
 		return rune(c), 2
 	case 'b', 'f', 'n', 'r', 't':
-		return ' ', 2 // a name contains no white space, and between tokens all of it is equal
+		return ' ', 2 // because names have no white space, and tokens may be separated by any
 	case 'u':
 		if len(text) >= 6 {
 			if n, err := strconv.ParseUint(string(text[2:6]), 16, 16); err == nil {

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Texts returns a sorted line for each non-empty value in data: the names and indexes that lead to it, and its text. Two
-// objects with equal members have equal lines, in any order and with any white space; a number and a string with the same
-// text are equal. ok is false if the lines lose information: data is not valid JSON or UTF-8, has half a surrogate pair,
-// or has two members of one name in an object.
+// Texts returns a sorted line for each non-empty value in data, with the names and indexes of its path and its text.
+// Objects with equal members have equal lines, in any order and with any white space. A number equals a string with its
+// text. ok is false if the lines lose information, because data is invalid JSON or UTF-8, has half a surrogate pair, or
+// has a duplicate name in an object.
 func Texts(data []byte) (lines []string, ok bool) {
 	if !json.Valid(data) || !utf8.Valid(data) {
 		return nil, false
@@ -24,7 +24,7 @@ func Texts(data []byte) (lines []string, ok bool) {
 	return t.lines, !t.duplicate && t.replacements <= writtenFFFD(data)
 }
 
-// texts collects the lines of one document. Its decoder returns no errors, because the document is valid.
+// texts collects the lines of one valid document, so its decoder never fails.
 type texts struct {
 	decoder      *json.Decoder
 	lines        []string
