@@ -244,7 +244,7 @@ func (w *Webhook) authenticate(method string, u *url.URL, h http.Header, body []
 	}
 	secretIndex, err = a.verify(work, signature)
 	if err != nil {
-		return fail(err)
+		return fail(inEncoding(err, h))
 	}
 	if err := w.checkAge(at); err != nil {
 		return fail(err)
@@ -274,8 +274,8 @@ func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (
 		return nil, err
 	}
 	n := &Notification{Timestamp: at, SecretIndex: secretIndex}
-	if err := jsonobject.Decode(body, n.fields()); err != nil {
-		return nil, &NotificationError{Raw: bytes.Clone(body), Err: err}
+	if n.Malformed, err = jsonobject.Decode(body, n.fields()); err != nil {
+		return nil, &NotificationError{Raw: bytes.Clone(body), Err: inEncoding(err, h)}
 	}
 	return n, nil
 }
