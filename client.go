@@ -189,7 +189,7 @@ func (cfg *Config) check() (base string, err error) {
 	case jsonobject.IsNil(cfg.Signer):
 		return "", invalid("Signer", "not set")
 	case !transport.ValidHeaderValue(cfg.UserAgent):
-		return "", invalid("UserAgent", "holds a control character")
+		return "", invalid("UserAgent", "contains a control character")
 	case cfg.HTTPClient != nil && cfg.HTTPClient.Transport != nil && jsonobject.IsNil(cfg.HTTPClient.Transport):
 		return "", invalid("HTTPClient.Transport", "a nil pointer")
 	}
@@ -208,9 +208,9 @@ func checkBaseURL(raw string, allowPlain bool) (string, error) {
 	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
 		return "", invalid("BaseURL", "not an absolute https URL")
 	case u.User != nil:
-		return "", invalid("BaseURL", "holds a user")
+		return "", invalid("BaseURL", "contains a user name")
 	case strings.ContainsAny(raw, "?#"):
-		return "", invalid("BaseURL", "holds a query or a fragment")
+		return "", invalid("BaseURL", "contains a query or a fragment")
 	case u.Scheme == "http" && !allowPlain && !loopback(u.Hostname()):
 		return "", invalid("BaseURL", "http for an address that is not loopback; use https, or set AllowPlainHTTP")
 	}

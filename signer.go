@@ -260,7 +260,7 @@ func (s Secret) check(field string, lineBreak bool) error {
 		return invalid(field, "empty")
 	case strings.TrimFunc(string(s), blank) == "":
 		// HMAC pads keys with NUL, so such a key is the empty key, which everybody can sign with.
-		return invalid(field, "nothing but white space or NUL")
+		return invalid(field, "only white space or NUL")
 	case s == redacted:
 		return invalid(field, "the placeholder of a Secret that was written as text, not the key itself")
 	case strings.HasPrefix(string(s), "\ufeff") && utf8.ValidString(string(s)):

@@ -56,11 +56,11 @@ var keyForms = []keyForm{
 	{"text", "SecretText", "text", SecretText, unchanged},
 	{"hex", "SecretHex", "hexadecimal", SecretHex, fromHex},
 	{"base64", "SecretBase64", "base64", SecretBase64, fromBase64},
-	{"base64-tail", "SecretBase64Tail", "base64 behind the last underscore", SecretBase64Tail, tail(fromBase64)},
+	{"base64-tail", "SecretBase64Tail", "base64 after the last underscore", SecretBase64Tail, tail(fromBase64)},
 	{"sha256", "SecretSHA256", "the SHA-256 of the text", SecretSHA256, sha256Of},
 	{"sha256-hex", "SecretSHA256Hex", "the SHA-256 of the text in hexadecimal", SecretSHA256Hex, inHex(sha256Of)},
-	{"tail", "SecretTail", "the text behind the last underscore", SecretTail, tail(unchanged)},
-	{"hex-tail", "SecretHexTail", "hexadecimal behind the last underscore", SecretHexTail, tail(fromHex)},
+	{"tail", "SecretTail", "the text after the last underscore", SecretTail, tail(unchanged)},
+	{"hex-tail", "SecretHexTail", "hexadecimal after the last underscore", SecretHexTail, tail(fromHex)},
 	{"md5-hex", "SecretMD5Hex", "the MD5 of the text in hexadecimal", SecretMD5Hex, inHex(md5Of)},
 	{"sha1-hex", "SecretSHA1Hex", "the SHA-1 of the text in hexadecimal", SecretSHA1Hex, inHex(sha1Of)},
 	{"trimmed", "SecretTrimmed", "the text without surrounding white space", SecretTrimmed, trimmed},
@@ -106,7 +106,7 @@ func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {
 	case err != nil:
 		return "", err
 	case key == "":
-		return "", errors.New("canonical: the secret holds no key")
+		return "", errors.New("canonical: the secret contains no key")
 	}
 	return paymentsvc.Secret(key), nil
 }
