@@ -122,11 +122,11 @@ type Client struct {
 }
 
 // NewTransport returns a transport with the settings of this package, for wrapping or changing. Without a
-// [Config].HTTPClient, a [Client] uses such a transport. It uses HTTP/1.1 only. Over HTTP/2, a server that closes a
-// connection, as nginx does every thousand requests, leaves calls unknown although they never arrived. It resets the
-// connection of an abandoned request, because the kernel would otherwise deliver the buffered bytes later. It keeps up
-// to 100 idle connections per host, closes them before most servers do, requires TLS 1.2 or newer, and uses the proxy
-// of the environment.
+// [Config].HTTPClient, a [Client] uses such a transport. The transport uses HTTP/1.1 only. Over HTTP/2, a server that
+// closes a connection, as nginx does every thousand requests, leaves calls unknown although they never arrived. The
+// transport resets the connection of an abandoned request, because the kernel would otherwise deliver the buffered
+// bytes later. It keeps up to 100 idle connections per host, closes them before most servers do, requires TLS 1.2 or
+// newer, and uses the proxy of the environment.
 func NewTransport() *http.Transport { return transport.Default() }
 
 // NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and contain the field's name.

@@ -24,7 +24,7 @@ const AnyAge time.Duration = -1
 type WebhookConfig struct {
 	// Scheme is required. Its Canonical receives messages of [KindNotification].
 	Scheme Scheme
-	// Secrets are the accepted project secret keys: at least one, or the new and the old key during a key rotation.
+	// Secrets are the accepted project secret keys. At least one is required. During a key rotation, list both keys.
 	// Text must not begin with a byte order mark or end in a line break.
 	Secrets []Secret
 	// SecretEndsInLineBreak accepts text with a line break at the end, for a service with such a key.
