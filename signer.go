@@ -259,7 +259,7 @@ func (s Secret) check(field string, lineBreak bool) error {
 	case s == "":
 		return invalid(field, "empty")
 	case strings.TrimFunc(string(s), blank) == "":
-		// HMAC pads keys with NUL, so such a key is the empty key, which everybody can sign with.
+		// HMAC pads keys with NUL, so a key of NULs equals the empty key, which everybody knows.
 		return invalid(field, "only white space or NUL")
 	case s == redacted:
 		return invalid(field, "the placeholder of a Secret that was written as text, not the key itself")

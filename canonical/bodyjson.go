@@ -112,7 +112,8 @@ func (w jsonWriter) value(dst, value []byte, depth int, field string) ([]byte, e
 		list := elements(nil, value)
 		for i, element := range list {
 			var err error
-			if dst, err = w.value(w.next(dst, i, depth+1), element, depth+1, ""); err != nil {
+			dst, err = w.value(w.next(dst, i, depth+1), element, depth+1, "")
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -161,7 +162,8 @@ func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
 		if w.spaces || w.indent != "" {
 			dst = append(dst, ' ')
 		}
-		if dst, err = w.value(dst, f.value, depth+1, string(f.name)); err != nil {
+		dst, err = w.value(dst, f.value, depth+1, string(f.name))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -108,7 +108,8 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 				return nil, fmt.Errorf("canonical: part %d of Join is nil", i+1)
 			}
 			var err error
-			if dst, err = appendPart(dst, part, m); err != nil {
+			dst, err = appendPart(dst, part, m)
+			if err != nil {
 				return nil, err
 			}
 		}

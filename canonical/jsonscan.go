@@ -41,7 +41,8 @@ func members(dst []member, object []byte) ([]member, error) {
 			name = appendUnescaped(nil, name)
 		}
 		dst = append(dst, member{name, written, object[start:end]})
-		if i = jsonobject.SkipSpace(object, end); object[i] == ',' {
+		i = jsonobject.SkipSpace(object, end)
+		if object[i] == ',' {
 			i = jsonobject.SkipSpace(object, i+1)
 		}
 	}
@@ -83,7 +84,8 @@ func elements(dst [][]byte, array []byte) [][]byte {
 	for i := jsonobject.SkipSpace(array, 1); array[i] != ']'; {
 		end := jsonobject.EndOfValue(array, i)
 		dst = append(dst, array[i:end])
-		if i = jsonobject.SkipSpace(array, end); array[i] == ',' {
+		i = jsonobject.SkipSpace(array, end)
+		if array[i] == ',' {
 			i = jsonobject.SkipSpace(array, i+1)
 		}
 	}

@@ -82,7 +82,8 @@ func ParseSchemeWith(
 	if err != nil {
 		return paymentsvc.Scheme{}, "", err
 	}
-	if key, err = s.form.form.Read(secret); err != nil {
+	key, err = s.form.form.Read(secret)
+	if err != nil {
 		return paymentsvc.Scheme{}, "", at(
 			max(1, s.formAt), "key %s: %s", s.form.text, strings.TrimPrefix(err.Error(), "canonical: "),
 		)

@@ -51,7 +51,8 @@ func (p *parser) json() made {
 			value = codeOf(numberNames, form.Numbers)
 		}
 		fields = append(fields, o.code+": "+value)
-		if more = p.takeMark(","); !more {
+		more = p.takeMark(",")
+		if !more {
 			p.mark(")", `"," or ")"`)
 		}
 	}
@@ -146,7 +147,8 @@ func (p *parser) fields() made {
 		}
 	}
 	p.mark(")", `"," or ")"`)
-	if l.Names = len(texts) == 2; l.Names {
+	l.Names = len(texts) == 2
+	if l.Names {
 		l.Equals = texts[0]
 	}
 	if len(texts) > 0 {
