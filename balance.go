@@ -16,7 +16,7 @@ func (c *Client) GetBalance(ctx context.Context) (*Balance, error) {
 
 // Balance is the response of get_balance (sections 2.6 and 4.7).
 type Balance struct {
-	// PayoutBalance and ExpectedBalance are in the currency of the project (section 1). At least one of them is set;
+	// PayoutBalance and ExpectedBalance are in the currency of the project (section 1). A response has at least one;
 	// see [Amount.IsSet]. The difference between the two is not specified.
 	PayoutBalance   Amount
 	ExpectedBalance Amount

@@ -155,7 +155,7 @@ type listWriter struct {
 	list    *FieldList
 	path    [][]byte // names from the top-level field to the value
 	dst     []byte
-	maxLen  int  // of dst, because nested fields repeat the names above them
+	maxLen  int  // limits len(dst), because nested fields repeat the names of all levels
 	started bool // whether Between is due
 }
 

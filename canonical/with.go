@@ -51,7 +51,7 @@ func with(
 	}
 }
 
-// Within returns part for a copy of the message whose body is an object in one of the body's fields, for example
+// Within returns part for a copy of the message. The body of the copy is the object in the field name, for example
 // Within("data", BodySorted). It returns an error if the body or the field is not a JSON object, and the errors of
 // part.
 func Within(name string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
