@@ -108,7 +108,7 @@ func (e *Error) outcome() Outcome {
 }
 
 // judge reads the result of an attempt into out, or returns an *Error with the outcome.
-func (c *Client) judge(e endpoint, attempts int, result transport.Result, out answer) *Error {
+func (c *Client) judge(e endpoint, attempts int, result transport.Result, out response) *Error {
 	reported, err := c.read(result, out)
 	if err == nil {
 		return nil
@@ -134,7 +134,7 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out an
 }
 
 // read reads a success into out. Otherwise it returns an error, and the error that DecodeError found.
-func (c *Client) read(result transport.Result, out answer) (reported *ServiceError, err error) {
+func (c *Client) read(result transport.Result, out response) (reported *ServiceError, err error) {
 	success := result.Status/100 == 2
 	if err := result.Err; err != nil {
 		if success && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrResponseTooLarge)) {
