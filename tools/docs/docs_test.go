@@ -36,7 +36,7 @@ type block struct{ lang, text string }
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	all := map[string]page{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "durable/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "durable/*.md", "durable/*/*.md", "examples/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
