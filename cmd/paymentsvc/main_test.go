@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -187,10 +189,24 @@ func TestCompletionKnowsEachCommandAndFlag(t *testing.T) {
 	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
 }
 
+func TestVersionNamesItsCommit(t *testing.T) {
+	build := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "false"}}}
+	assert.Equal(t, "abc", commitOf(build))
+	build.Settings[1].Value = "true"
+	assert.Equal(t, "abc-modified", commitOf(build))
+	assert.Equal(t, "unknown", commitOf(&debug.BuildInfo{}))
+}
+
 func TestVersionAndSettings(t *testing.T) {
 	d := newDesk(t)
 	assert.Zero(t, d.run("version", "-json"))
 	assert.Equal(t, paymentsvc.InterfaceVersion, d.object("version")["interface"])
+	for _, args := range [][]string{{"version"}, {"-version"}, {"--version"}} {
+		assert.Zero(t, d.run(args...), args)
+		assert.Regexp(t, `^paymentsvc \S+, commit \S+, go1\.\S+, interface version 1\.0\.0\n$`, d.stdout.String(), args)
+	}
+	assert.Zero(t, d.run("--version", "-json"))
+	assert.Equal(t, runtime.Version(), d.object("version")["go"])
 	assert.Zero(t, d.run("settings"))
 	for line := range strings.Lines(d.stdout.String()) {
 		assert.Regexp(t, `^[a-z_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")

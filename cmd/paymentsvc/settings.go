@@ -23,9 +23,25 @@ func settingsCommand() cli.Command {
 	}
 }
 
+// commitOf returns the commit that build was made from, with "-modified" if files had changed, or "unknown". A build from
+// a downloaded module has no commit, but its version identifies the source.
+func commitOf(build *debug.BuildInfo) string {
+	commit, modified := "unknown", ""
+	for _, s := range build.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "-modified"
+		}
+	}
+	return commit + modified
+}
+
 func versionCommand() cli.Command {
 	type version struct {
 		Version   string `json:"version"`
+		Commit    string `json:"commit"`
 		Go        string `json:"go"`
 		Interface string `json:"interface"`
 	}
@@ -34,11 +50,12 @@ func versionCommand() cli.Command {
 		Summary:  "Print the version",
 		Examples: []string{"paymentsvc version"},
 		Run: func(_ context.Context, c *cli.Call) error {
-			v := version{Version: "unknown", Interface: paymentsvc.InterfaceVersion}
+			v := version{Version: "unknown", Commit: "unknown", Interface: paymentsvc.InterfaceVersion}
 			if build, ok := debug.ReadBuildInfo(); ok {
-				v.Version, v.Go = build.Main.Version, build.GoVersion
+				v.Version, v.Go, v.Commit = build.Main.Version, build.GoVersion, commitOf(build)
 			}
-			c.Print("version", v, "paymentsvc "+v.Version+", "+v.Go+", interface version "+v.Interface)
+			c.Print("version", v,
+				"paymentsvc "+v.Version+", commit "+v.Commit+", "+v.Go+", interface version "+v.Interface)
 			return nil
 		},
 	}

@@ -35,8 +35,8 @@ func wantsJSON(args []string) bool {
 
 func (c *Call) run(ctx context.Context, args []string) error {
 	name, rest := c.Program.command(args)
-	if name == "" && slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
-		name = "help"
+	if name == "" {
+		name, rest = asFlag(args)
 	}
 	switch {
 	case name == "help" && len(rest) > 0 && c.Program.Command(rest[0]) != nil:
@@ -77,6 +77,22 @@ func (c *Call) run(ctx context.Context, args []string) error {
 		return exit
 	}
 	return c.failed
+}
+
+// asFlag returns the command that a flag without a command stands for, or "", and the other arguments.
+func asFlag(args []string) (name string, rest []string) {
+	for i, arg := range args {
+		switch arg {
+		case "-h", "-help", "--help":
+			name = "help"
+		case "-version", "--version":
+			name = "version"
+		default:
+			continue
+		}
+		return name, slices.Concat(args[:i], args[i+1:])
+	}
+	return "", args
 }
 
 // prepare finds the value of each flag.

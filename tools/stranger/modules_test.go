@@ -1,0 +1,36 @@
+package stranger_test
+
+// The modules that the programs of the pages need beside this repository's.
+var (
+	sqliteModules = []string{}
+	pgxModules    = []string{}
+	riverModules  = []string{}
+)
+
+// rootHarness is the program around the first block of README.md. The functions are the reader's own.
+const rootHarness = `package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+func start(ctx context.Context, secret paymentsvc.Secret) error {
+	// BLOCK
+}
+
+func sendPayerTo(url, orderID string) error                              { return nil }
+func retryLater(userData string) error                                   { return nil }
+func reconcile(context.Context, *paymentsvc.Client, string) error        { return nil }
+func showRejection(userData string) error                                { return nil }
+
+func main() {
+	_ = start
+	_ = paymentsvctest.AllFaults()
+	fmt.Println(paymentsvc.InterfaceVersion)
+}
+`
