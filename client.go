@@ -119,10 +119,10 @@ type Client struct {
 	onAttempt   func(ctx context.Context, a Attempt)
 }
 
-// NewTransport returns the transport that a [Client] uses where [Config].HTTPClient is nil, to be wrapped or changed.
-// It speaks HTTP/1.1 only: over HTTP/2 a server that ends a connection, as nginx does every thousand requests, leaves
-// calls unknown that never arrived. It keeps up to 100 idle connections a host, for less time than servers usually keep
-// them, wants TLS 1.2 or newer, and takes a proxy from the environment.
+// NewTransport returns the transport that a [Client] uses where [Config].HTTPClient is nil, to be wrapped or changed. It
+// speaks HTTP/1.1 only: over HTTP/2 a server that ends a connection, as nginx does every thousand requests, leaves calls
+// unknown that never arrived. It keeps up to 100 idle connections a host, for less time than servers usually keep them,
+// wants TLS 1.2 or newer, and takes a proxy from the environment.
 func NewTransport() *http.Transport { return transport.Default() }
 
 // NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and name the field.
@@ -217,9 +217,9 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// ForProject returns a [Client] for another project of the same partner. It shares everything else with c, including
-// its connections. signer signs with the other project's secret key. Both arguments are required; otherwise the error
-// wraps [ErrInvalidRequest].
+// ForProject returns a [Client] for another project of the same partner. It shares everything else with c, including its
+// connections. signer signs with the other project's secret key. Both arguments are required; otherwise the error wraps
+// [ErrInvalidRequest].
 func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 	var err error
 	switch {
@@ -239,8 +239,8 @@ func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 	return &other, nil
 }
 
-// DecodesErrors reports whether [Config].DecodeError is set. Without it no response proves a rejection, so a program
-// that pays automatically, such as package durable, requires it.
+// DecodesErrors reports whether [Config].DecodeError is set. Without it no response proves a rejection, so a program that
+// pays automatically, such as package durable, requires it.
 func (c *Client) DecodesErrors() bool { return c != nil && c.decodeError != nil }
 
 // CloseIdleConnections closes the connections that are kept for later calls, also those of other Clients that share

@@ -79,7 +79,7 @@ func writers() []writer {
 	}
 }
 
-// What a program stores or sends of an error is its text, unless the encoder reads fields. SECURITY.md lists the latter.
+// An encoder writes the text of an error, unless it reads fields by reflection. SECURITY.md lists these encoders.
 func TestEncodersWriteTheTextOfErrors(t *testing.T) {
 	for _, w := range writers() {
 		written := 0
