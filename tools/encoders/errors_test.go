@@ -121,3 +121,21 @@ func TestEncodersKeepTheTextOfErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestEncodersTakeNilErrors(t *testing.T) {
+	type record struct {
+		Name         string
+		Failure      *paymentsvc.Error
+		Service      *paymentsvc.ServiceError
+		Notification *paymentsvc.NotificationError
+	}
+	for _, w := range writers() {
+		require.NotPanics(t, func() {
+			data, err := w.marshal(record{Name: "a name"})
+			if w.name != "encoding/gob" { // does not know the type
+				require.NoError(t, err, w.name)
+				require.Contains(t, string(data), "a name", w.name)
+			}
+		}, w.name)
+	}
+}
