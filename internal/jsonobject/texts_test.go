@@ -12,7 +12,7 @@ import (
 func TestTexts(t *testing.T) {
 	for data, want := range map[string][]string{
 		`{"b":"x","a":1.50}`:                        {` "a"="1.50"`, ` "b"="x"`},
-		` { "a" : [ "x" , { "b" : true } , 7 ] } `:  {` "a" 0="x"`, ` "a" 1 "b"="true"`, ` "a" 2="7"`},
+		`{ "a" : [ "x" , { "b" : true } , 7 ] }`:    {` "a" 0="x"`, ` "a" 1 "b"="true"`, ` "a" 2="7"`},
 		`{"a":null,"b":"","c":[],"d":{},"e":false}`: {` "e"="false"`},
 		`{"a":{"x":1},"b":{"x":2}}`:                 {` "a" "x"="1"`, ` "b" "x"="2"`},
 		`{"a":"\u00e9\ud83d\ude00\n"}`:              {` "a"="\u00e9\U0001f600\n"`},
