@@ -150,10 +150,15 @@ func (e NotificationError) MarshalText() ([]byte, error) { return []byte(e.Error
 // MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
 func (e NotificationError) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
-// contentCodings are the registered codings of HTTP. An error text names no other, because anybody can send any text.
-var contentCodings = []string{
-	"aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity", "pack200-gzip", "x-compress",
-	"x-gzip", "zstd",
+// isContentCoding reports whether coding is registered for HTTP. Error texts name only these, because anybody can send a
+// header.
+func isContentCoding(coding string) bool {
+	switch strings.TrimSpace(coding) {
+	case "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity", "pack200-gzip", "x-compress",
+		"x-gzip", "zstd":
+		return true
+	}
+	return false
 }
 
 // inEncoding adds the Content-Encoding of a notification to err, because a signature or a body that does not fit is
@@ -164,7 +169,7 @@ func inEncoding(err error, h http.Header) error {
 		if !strings.EqualFold(name, "Content-Encoding") || coding == "" || coding == "identity" {
 			continue
 		}
-		unregistered := func(one string) bool { return !slices.Contains(contentCodings, strings.TrimSpace(one)) }
+		unregistered := func(coding string) bool { return !isContentCoding(coding) }
 		if all := strings.Split(coding, ","); len(all) > 3 || slices.ContainsFunc(all, unregistered) {
 			coding = "unregistered"
 		}

@@ -86,13 +86,15 @@ func oracle(endpoint, effect string, status int, r response) string {
 	switch {
 	case class == 1: // informational, so never a complete response
 		return unknown
+	case found && class == 2 && r.names[proof]:
+		return unknown
 	case found && effect == "none":
 		return rejected
 	case found && effect == "possible":
 		return unknown
 	case found && class == 4 && !slices.Contains([]int{408, 409, 425, 499}, status):
 		return rejected
-	case found && class == 2 && status != 202 && !r.names[proof]:
+	case found && class == 2 && status != 202:
 		return rejected
 	case found:
 		return unknown

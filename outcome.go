@@ -28,8 +28,8 @@ const (
 	//
 	// A status proves no rejection, because proxies and gateways reply in the service's place, also after a payment. So
 	// without [Config].DecodeError a call is never rejected. With it, a complete response rejects a call if the decoder
-	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and one of these: HTTP status 4xx except
-	// 408, 409, 425 and 499; or 2xx except 202, without an order_id (for a form: redirect_url) anywhere in the body.
+	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and HTTP status 4xx except 408, 409, 425 and
+	// 499, or 2xx except 202. A 2xx response with an order_id (for a form: redirect_url) anywhere is never a rejection.
 	OutcomeRejected
 )
 
@@ -172,14 +172,15 @@ func (c *Client) rejects(e endpoint, result transport.Result, reported *ServiceE
 	if reported == nil || result.Repeated {
 		return false // perhaps a proxy's response, or a response to one of several deliveries
 	}
+	success := result.Status/100 == 2
+	if success && jsonobject.Mentions(result.Body, cmp.Or(e.proof, "order_id")) {
+		return false // even with EffectNone, because an order may exist
+	}
 	switch reported.Effect {
 	case EffectNone:
 		return true
 	case EffectByStatus:
-		if result.Status/100 == 2 {
-			return result.Status != http.StatusAccepted && !jsonobject.Mentions(result.Body, cmp.Or(e.proof, "order_id"))
-		}
-		return result.Status/100 == 4 && !aboutTime(result.Status)
+		return success && result.Status != http.StatusAccepted || result.Status/100 == 4 && !aboutTime(result.Status)
 	default:
 		return false
 	}

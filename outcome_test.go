@@ -131,8 +131,15 @@ func TestOutcomeMatrix(t *testing.T) {
 
 		{"an error without effect", withEffect(paymentsvc.EffectNone), fixed(withError("{}")),
 			func(operation) func(int) string { return always(rejected) }},
-		{"an error without effect beside a started order", withEffect(paymentsvc.EffectNone), fixed(withError(`{"order_id":"o-1"}`)),
-			func(operation) func(int) string { return always(rejected) }},
+		{"an error without effect beside a started order", withEffect(paymentsvc.EffectNone),
+			fixed(withError(`{"order_id":"o-1","redirect_url":"u"}`)), func(operation) func(int) string {
+				return func(status int) string {
+					if status/100 == 2 {
+						return unknown
+					}
+					return rejected
+				}
+			}},
 		{"an error that may have an effect", withEffect(paymentsvc.EffectPossible), fixed(withError("{}")),
 			func(operation) func(int) string { return always(unknown) }},
 		{"an error with an effect of no meaning", withEffect(77), fixed(withError("{}")),

@@ -79,7 +79,7 @@ func writers() []writer {
 	}
 }
 
-// What a program stores or sends of an error is its text, unless the encoder reads fields. SECURITY.md lists the latter.
+// An encoder writes the text of an error, unless it reads fields by reflection. SECURITY.md lists these encoders.
 func TestEncodersWriteTheTextOfErrors(t *testing.T) {
 	for _, w := range writers() {
 		written := 0
@@ -119,5 +119,23 @@ func TestEncodersKeepTheTextOfErrors(t *testing.T) {
 			}
 			require.Contains(t, string(data), "the service reported an error", "%s, %T", w.name, v)
 		}
+	}
+}
+
+func TestEncodersTakeNilErrors(t *testing.T) {
+	type record struct {
+		Name         string
+		Failure      *paymentsvc.Error
+		Service      *paymentsvc.ServiceError
+		Notification *paymentsvc.NotificationError
+	}
+	for _, w := range writers() {
+		require.NotPanics(t, func() {
+			data, err := w.marshal(record{Name: "a name"})
+			if w.name != "encoding/gob" { // does not know the type
+				require.NoError(t, err, w.name)
+				require.Contains(t, string(data), "a name", w.name)
+			}
+		}, w.name)
 	}
 }
