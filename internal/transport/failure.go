@@ -83,8 +83,8 @@ func isKnown(err error) bool {
 }
 
 // packageOf returns the path of the package that declares err's type.
-func packageOf(err error) string {
-	kind := reflect.TypeOf(err)
+func packageOf(v any) string {
+	kind := reflect.TypeOf(v)
 	if kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}

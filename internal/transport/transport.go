@@ -5,24 +5,15 @@ package transport
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
-)
-
-const (
-	// Idle connections kept for one host, so that as many callers at once do not dial anew for every call.
-	idleConnections = 100
-	// Apache and Node end an idle connection after 5 seconds, most others later. A start that is written to a connection
-	// as its server ends it has an unknown outcome, so this side ends it first.
-	idleTimeout = 4 * time.Second
 )
 
 var (
@@ -48,6 +39,7 @@ type Client struct {
 	http      http.Client
 	config    Config
 	userAgent []string
+	plain     atomic.Pointer[http.Transport] // the transport that deliversOnce has examined
 }
 
 // New returns a Client on a copy of c.HTTP that follows no redirect: net/http would pass the signature to another host.
@@ -94,7 +86,7 @@ type Result struct {
 // CloseIdleConnections closes the connections that wait for a next call.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// Send makes one attempt, signed afresh. What is sent is r.Body.
+// Send signs and makes one attempt. The body on the wire is r.Body.
 func (c *Client) Send(ctx context.Context, r *Request) Result {
 	if ctx.Err() != nil {
 		return Result{NotSent: true, Err: contextError(ctx, nil)}
@@ -102,46 +94,45 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	start, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	seen := evidence{end: cancel}
-	req, err := c.request(ctx, r, &seen)
+	trace := attemptTrace{end: cancel}
+	req, err := c.request(ctx, r, &trace.body)
 	if err != nil {
 		return Result{NotSent: true, Err: err}
 	}
-	if ctx.Err() != nil { // signing may have taken its time
+	if ctx.Err() != nil { // the signer may have taken time
 		return Result{NotSent: true, Err: contextError(ctx, nil)}
 	}
-
-	// The trace comes after signing, so that a signer's own requests cannot be taken for this one.
-	resp, err := c.http.Do(req.WithContext(seen.watch(ctx))) //nolint:bodyclose // readBody closes it
+	if !c.deliversOnce() {
+		trace.guard = newGuard(req)
+	}
 	result := Result{Tried: true, SignedAt: start}
+	defer func() { trace.finish(result.Status >= 200 && result.Err == nil) }()
+
+	// The trace begins after signing, because a signer may send requests of its own.
+	resp, err := c.http.Do(req.WithContext(trace.watch(ctx))) //nolint:bodyclose // readBody closes it
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
-			err = outer.Err // the rest repeats the method and the address
+			err = outer.Err // without the method and the address
 		}
 	} else {
 		result.At = time.Now()
-		result.Body, err = c.readBody(resp)
-		if resp.StatusCode < 100 || resp.StatusCode > 999 { // which only HTTP/2 lets through: it may be any number
-			result.Body, err = nil, errMalformedStatus
-		} else {
-			result.Status, result.Header = resp.StatusCode, resp.Header
-		}
+		err = c.readResponse(resp, &result)
 	}
-	result.Repeated = seen.repeated.Load()
+	result.Repeated = trace.repeated.Load()
 	switch {
 	case err == nil:
 	case result.Repeated:
 		result.Err = &failure{repeatedError(caller, err)}
 	default:
 		result.Err = &failure{contextError(ctx, err)}
-		result.NotSent = result.At.IsZero() && seen.notSent() && (c.config.Trust || plain(c.http.Transport))
+		result.NotSent = result.At.IsZero() && trace.notSent() && (c.config.Trust || isPlain(c.http.Transport))
 	}
 	result.Duration = time.Since(start)
 	return result
 }
 
 // request builds and signs the request of one attempt.
-func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
@@ -151,24 +142,17 @@ func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http
 	if err := r.Sign(req, r.Body); err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
 	}
-	// The signer may have read or replaced the body. With GetBody set, net/http would send a request again on its
-	// own after some failures of a connection. A reader of a type that net/http does not know would cost a write
-	// of its own for the header.
+	// The signer may have read or replaced the body. With GetBody, net/http repeats a request after some failures.
 	_, own := c.http.Transport.(*http.Transport)
-	req.Body, seen.seal = sealable(r.Body, !own && c.http.Transport != nil)
+	req.Body = b.open(r.Body, !own && c.http.Transport != nil)
 	req.ContentLength = int64(len(r.Body))
 	req.GetBody = nil
-	// What frames the request is not a signer's to choose: a trailer or another encoding would let the service read
-	// another body than the one that was signed.
+	// A signer must not choose the framing. With a trailer or another encoding the service could read another body.
 	req.Trailer, req.TransferEncoding = nil, nil
 	if req.Method != http.MethodPost {
 		return nil, errors.New("signing: the Signer changed the method")
 	}
-	if err := cleanHeader(req.Header); err != nil {
-		return nil, err
-	}
-	seen.remember(req)
-	return req, nil
+	return req, cleanHeader(req.Header)
 }
 
 // cleanHeader removes the headers that are unwanted, and rejects what no header can carry: net/http would too, but then
@@ -225,16 +209,27 @@ func ValidHeaderValue(s string) bool {
 	return true
 }
 
+// readResponse reads a response into result.
+func (c *Client) readResponse(resp *http.Response, result *Result) (err error) {
+	result.Body, err = c.readBody(resp)
+	if resp.StatusCode < 100 || resp.StatusCode > 999 { // HTTP/2 accepts any number
+		result.Body = nil
+		return errMalformedStatus
+	}
+	result.Status, result.Header = resp.StatusCode, resp.Header
+	return err
+}
+
 // readBody reads a body to its end, at most MaxResponseBytes of it.
 func (c *Client) readBody(resp *http.Response) ([]byte, error) {
-	defer func() { _ = resp.Body.Close() }() // what was read stays true whatever closing says
+	defer func() { _ = resp.Body.Close() }() // its error does not change the bytes
 	if resp.StatusCode < 200 {
-		return nil, nil // the body of 101 is the connection itself and may never end
+		return nil, nil // the body of 101 is the connection, and may never end
 	}
 	limit := c.config.MaxResponseBytes
 	var buf bytes.Buffer
 	if resp.ContentLength > 0 {
-		// A declared length is only a hint: a lie may cost one reallocation or a little memory.
+		// A declared length is only a hint. A wrong one costs a reallocation or a little memory.
 		buf.Grow(int(min(resp.ContentLength, limit, 64<<10)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(io.LimitReader(resp.Body, min(limit, math.MaxInt64-1)+1))
@@ -267,39 +262,4 @@ func repeatedError(caller context.Context, err error) error {
 		return fmt.Errorf("%w: %v", ErrRepeated, err) //nolint:errorlint // see above
 	}
 	return contextError(caller, fmt.Errorf("%w: %w", ErrRepeated, err))
-}
-
-// Default returns a transport over HTTP/1.1 alone, where a connection that its server ends costs the one request on it
-// and not those beside it.
-func Default() *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Protocols:              protocols,
-		Proxy:                  http.ProxyFromEnvironment,
-		OnProxyConnectResponse: refusedByProxy,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConns:           idleConnections,
-		MaxIdleConnsPerHost:    idleConnections,
-		IdleConnTimeout:        idleTimeout,
-		ExpectContinueTimeout:  time.Second,
-	}
-}
-
-// refusedByProxy returns the status of a proxy that makes no tunnel: net/http would return the proxy's own words, which
-// may repeat what it was sent.
-func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-	if answer.StatusCode == http.StatusOK {
-		return nil
-	}
-	return proxyError(answer.StatusCode)
-}
-
-// proxyError is the status of a proxy that makes no tunnel.
-type proxyError int
-
-func (e proxyError) Error() string {
-	return fmt.Sprintf("the proxy answered CONNECT with HTTP %d", int(e))
 }

@@ -25,13 +25,13 @@ import (
 )
 
 func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
-	var seen evidence
-	_, seen.seal = sealable([]byte("{}"), false)
-	hooks := httptrace.ContextClientTrace(seen.watch(t.Context()))
+	var trace attemptTrace
+	trace.body.open([]byte("{}"), false)
+	hooks := httptrace.ContextClientTrace(trace.watch(t.Context()))
 	hooks.GetConn("service")
 	// A connection that comes at the last moment, as the attempt ends, must count.
-	seen.end = func() { hooks.GotConn(httptrace.GotConnInfo{}) }
-	assert.False(t, seen.notSent())
+	trace.end = func() { hooks.GotConn(httptrace.GotConnInfo{}) }
+	assert.False(t, trace.notSent())
 }
 
 func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
@@ -80,7 +80,7 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		{errors.Join(io.EOF, secret), "EOF: " + unknown},
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "a"}},
 			"tls: failed to verify certificate: the certificate is not valid for a"},
-		{own("4111111111111111"), "transport.own (text hidden: it may repeat the request)"},
+		{ownError("4111111111111111"), "transport.ownError (text hidden: it may repeat the request)"},
 	} {
 		f := &failure{test.err}
 		assert.Equal(t, test.want, f.Error())
@@ -88,10 +88,10 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 	}
 }
 
-// own is an error type of a RoundTripper.
-type own string
+// ownError is an error type of a RoundTripper.
+type ownError string
 
-func (e own) Error() string { return string(e) }
+func (e ownError) Error() string { return string(e) }
 
 func TestAProxysWordsAreNotShown(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

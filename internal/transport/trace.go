@@ -1,0 +1,142 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+)
+
+// attemptTrace records the connections of one attempt. It proves that an attempt sent no byte, stops a transport that
+// delivers the request twice, and tells the connections of [Default] whether the attempt got a complete response.
+// net/http may try several times within one attempt, and trace hooks run on any goroutine.
+type attemptTrace struct {
+	end      context.CancelFunc // of the attempt
+	hooks    httptrace.ClientTrace
+	body     body
+	asked    atomic.Bool // for a connection, for any request
+	repeated atomic.Bool // the guard stopped a second delivery
+
+	mu      sync.Mutex
+	got     bool // a connection, for any request
+	revoked bool
+	ended   bool
+	guard   *guard // nil for a transport that cannot deliver twice
+	conns   []net.Conn
+	first   [1]net.Conn // initial memory of conns
+}
+
+// watch returns a context with the hooks of the attempt. Hooks that ctx already has still run.
+func (a *attemptTrace) watch(ctx context.Context) context.Context {
+	a.conns = a.first[:0]
+	a.hooks.GetConn = a.getConn
+	a.hooks.GotConn = a.gotConn
+	if a.guard != nil { // these two make net/http allocate for each header field
+		a.hooks.WroteHeaderField = a.wroteHeaderField
+		a.hooks.WroteHeaders = a.wroteHeaders
+	}
+	return httptrace.WithClientTrace(ctx, &a.hooks)
+}
+
+func (a *attemptTrace) getConn(hostPort string) {
+	a.asked.Store(true)
+	if a.guard == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.guard.getConn(hostPort)
+}
+
+// gotConn keeps the connection open until the attempt ends. It closes a connection that arrives after the request was
+// reported as not sent, and one that would carry a second delivery.
+func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.got = true
+	own := ownConn(info.Conn)
+	switch {
+	case a.revoked:
+		closeConn(info.Conn)
+		return
+	case own != nil && a.ended:
+		own.abandon()
+	case own != nil:
+		own.hold()
+	}
+	if a.ended {
+		return
+	}
+	a.conns = append(a.conns, info.Conn)
+	if a.guard != nil && a.guard.gotConn(info.Conn) {
+		a.stop()
+		if !multiplexed(info.Conn) {
+			closeConn(info.Conn)
+		}
+	}
+}
+
+// wroteHeaderField runs before the body is written. At the second delivery it closes the connections, because a
+// transport may ignore the end of the context.
+func (a *attemptTrace) wroteHeaderField(name string, values []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.guard.wroteHeaderField(name, values) {
+		return
+	}
+	a.stop()
+	for _, conn := range a.conns {
+		closeConn(conn)
+	}
+}
+
+func (a *attemptTrace) wroteHeaders() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.guard.wroteHeaders()
+}
+
+func (a *attemptTrace) stop() {
+	a.repeated.Store(true)
+	a.end()
+}
+
+// notSent ends the attempt and reports whether no byte of the request can have left or will leave: a connection was
+// requested, none arrived, and the body is unread. Missing header events are not proof, because over HTTP/2 a whole
+// request can arrive without them. The state of the body matters for a foreign transport, and for a protocol registered
+// with an [http.Transport], because both can send without a traced connection.
+func (a *attemptTrace) notSent() bool {
+	a.end() // before the check, so that a later connection is not used
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.revoked = a.asked.Load() && !a.got && a.body.revoke()
+	return a.revoked
+}
+
+// finish ends the attempt for its connections. The connections of [Default] reset unless the response was complete.
+func (a *attemptTrace) finish(complete bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	if !complete && a.body.foreign != nil {
+		a.body.revoke() // a foreign transport may still hold it
+	}
+	for _, conn := range a.conns {
+		if own := ownConn(conn); own != nil {
+			own.release(complete)
+		}
+	}
+}
+
+// isPlain reports whether rt is an [http.Transport] without foreign code for a negotiated protocol, so that its trace
+// shows every connection. Clone completes the settings of rt, as its first use does.
+func isPlain(rt http.RoundTripper) bool {
+	if rt == nil {
+		rt = http.DefaultTransport
+	}
+	t, ok := rt.(*http.Transport)
+	// net/http adds its own HTTP/2 to TLSNextProto, but Clone copies only the entries of other packages.
+	return ok && len(t.Clone().TLSNextProto) == 0
+}
