@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"reflect"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -31,6 +32,9 @@ func shown(err error) string {
 	case *net.OpError:
 		without := *e
 		without.Err = errors.New(shown(e.Err))
+		if _, ok := e.Source.(*net.TCPAddr); ok {
+			without.Source = nil // a new local port for each connection
+		}
 		return without.Error()
 	case *tls.CertificateVerificationError:
 		return "tls: failed to verify certificate: " + shown(e.Err)
@@ -38,7 +42,11 @@ func shown(err error) string {
 		return "the certificate is not valid for " + e.Host // its own text lists the names of the certificate
 	case textproto.ProtocolError:
 		return "malformed header in the answer" // its text is the header itself, without quotes
-	case *net.DNSError, tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError,
+	case *net.DNSError:
+		without := *e
+		without.Err = localUDP.ReplaceAllString(e.Err, "")
+		return unquoted(without.Error())
+	case tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError,
 		x509.CertificateInvalidError, *http.MaxBytesError, proxyError:
 		return unquoted(e.Error())
 	case interface{ Unwrap() error }:
@@ -54,6 +62,9 @@ func shown(err error) string {
 	}
 	return fmt.Sprintf("%T (text hidden: it may repeat the request)", err)
 }
+
+// localUDP is the local address in the text of a query to a DNS server.
+var localUDP = regexp.MustCompile(`\S+:\d+->`)
 
 func shownAll(errs []error) string {
 	texts := make([]string, 0, len(errs))
