@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,6 +47,10 @@ func New(c Config) *Client {
 	client := http.Client{Transport: Default()}
 	if c.HTTP != nil {
 		client = *c.HTTP
+	}
+	if client.Timeout > 0 { // one timer suffices
+		c.Timeout = min(c.Timeout, client.Timeout)
+		client.Timeout = 0
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{http: client, config: c, userAgent: []string{c.UserAgent}}
@@ -137,7 +141,7 @@ func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Reques
 	if err != nil {
 		return nil, err
 	}
-	req.Header["Content-Type"] = []string{"application/json"}
+	req.Header["Content-Type"] = contentType
 	req.Header["User-Agent"] = c.userAgent
 	if err := r.Sign(req, r.Body); err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
@@ -145,8 +149,7 @@ func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Reques
 	// The signer may have read or replaced the body. With GetBody, net/http repeats a request after some failures.
 	_, own := c.http.Transport.(*http.Transport)
 	req.Body = b.open(r.Body, !own && c.http.Transport != nil)
-	req.ContentLength = int64(len(r.Body))
-	req.GetBody = nil
+	req.GetBody, req.ContentLength = nil, int64(len(r.Body))
 	// A signer must not choose the framing. With a trailer or another encoding the service could read another body.
 	req.Trailer, req.TransferEncoding = nil, nil
 	if req.Method != http.MethodPost {
@@ -154,6 +157,9 @@ func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Reques
 	}
 	return req, cleanHeader(req.Header)
 }
+
+// contentType is the value of a header.
+var contentType = []string{"application/json"}
 
 // cleanHeader removes the headers that are unwanted, and rejects what no header can carry: net/http would too, but then
 // it would not be known that nothing left.
@@ -175,15 +181,14 @@ func cleanHeader(h http.Header) error {
 	return nil
 }
 
-// unwanted reports whether a header must not be sent. The first two make net/http send a POST again on its own. The others
-// say where a request ends and for whom it is, which net/http says itself: it leaves them out of a header, but only
-// under their usual spelling.
+// unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The others frame or
+// address the request. net/http writes them itself, but removes a signer's only in their usual spelling.
+var unwantedHeaders = []string{
+	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
+}
+
 func unwanted(name string) bool {
-	switch strings.ToLower(name) {
-	case "idempotency-key", "x-idempotency-key", "content-length", "transfer-encoding", "trailer", "host":
-		return true
-	}
-	return false
+	return slices.ContainsFunc(unwantedHeaders, func(other string) bool { return strings.EqualFold(name, other) })
 }
 
 // validHeaderName reports whether name is a token (RFC 9110, section 5.6.2).
@@ -227,16 +232,21 @@ func (c *Client) readBody(resp *http.Response) ([]byte, error) {
 		return nil, nil // the body of 101 is the connection, and may never end
 	}
 	limit := c.config.MaxResponseBytes
-	var buf bytes.Buffer
-	if resp.ContentLength > 0 {
-		// A declared length is only a hint. A wrong one costs a reallocation or a little memory.
-		buf.Grow(int(min(resp.ContentLength, limit, 64<<10)) + bytes.MinRead)
+	// A declared length is only a hint. A wrong one costs a reallocation or a little memory.
+	body := make([]byte, 0, 1+max(511, min(resp.ContentLength, limit, 64<<10)))
+	for {
+		n, err := resp.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
+			return body[:limit], ErrTooLarge
+		case err == io.EOF: //nolint:errorlint // an error around it is a failure
+			return body, nil
+		case err != nil:
+			return body, err
+		}
+		body = slices.Grow(body, 1)
 	}
-	_, err := buf.ReadFrom(io.LimitReader(resp.Body, min(limit, math.MaxInt64-1)+1))
-	if body := buf.Bytes(); int64(len(body)) > limit {
-		return body[:limit], ErrTooLarge
-	}
-	return buf.Bytes(), err
 }
 
 // contextError makes errors.Is hold for ctx.Err() when ctx is done: net/http reports only the cause of a
