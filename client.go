@@ -119,10 +119,16 @@ type Client struct {
 	onAttempt   func(ctx context.Context, a Attempt)
 }
 
-// NewTransport returns the transport that a [Client] uses where [Config].HTTPClient is nil, to be wrapped or changed. It
-// speaks HTTP/1.1 only: over HTTP/2 a server that ends a connection, as nginx does every thousand requests, leaves calls
-// unknown that never arrived. It keeps up to 100 idle connections a host, for less time than servers usually keep them,
-// wants TLS 1.2 or newer, and takes a proxy from the environment.
+// NewTransport returns the transport of a [Client] without [Config].HTTPClient, for wrapping and changing.
+//
+// It uses HTTP/1.1 only, because over HTTP/2 a server that closes a connection, as nginx does every thousand requests,
+// leaves calls unknown that never arrived. It keeps up to 100 idle connections per host, for less time than most servers,
+// requires TLS 1.2, and takes a proxy from the environment.
+//
+// Its connections discard unsent bytes: if an attempt ends without a complete response, or if the process dies, the
+// kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the call
+// has failed. A reset does not recall bytes that already left the machine. For example, a proxy that has the whole
+// request can still forward it. The reset is part of DialContext, so a function of your own must call this one.
 func NewTransport() *http.Transport { return transport.Default() }
 
 // NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and name the field.

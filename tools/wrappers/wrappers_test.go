@@ -190,6 +190,17 @@ func TestRetryablehttpDeliversOnce(t *testing.T) {
 	})
 }
 
+// A protocol that is registered with an http.Transport is a wrapper as well.
+func TestRegisteredRetryablehttpDeliversOnce(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
+		s := newServer(t, http2, breaking())
+		registers := new(http.Transport)
+		registers.RegisterProtocol("http", retrying(s.base))
+		registers.RegisterProtocol("https", retrying(s.base))
+		requireOneDelivery(t, s, registers, trust)
+	})
+}
+
 // The wrapper does send more than once: the test above would fail without the SDK's guard.
 func TestRetryablehttpSendsAgainByItself(t *testing.T) {
 	s := newServer(t, false, breaking())
@@ -278,15 +289,16 @@ func withoutCardData(i *cassette.Interaction) error {
 // recorders are the RoundTrippers that also write each request to memory.
 func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper {
 	t.Helper()
+	record := func(base http.RoundTripper) http.RoundTripper {
+		return recording(t, t.TempDir(), recorder.ModeRecordOnly, base)
+	}
 	return map[string]func(http.RoundTripper) http.RoundTripper{
 		"dump":              func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
 		"dump and delivery": func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base, during: true} },
 		"two dumps":         func(base http.RoundTripper) http.RoundTripper { return &dumping{base: &dumping{base: base}} },
-		"go-vcr": func(base http.RoundTripper) http.RoundTripper {
-			return recording(t, t.TempDir(), recorder.ModeRecordOnly, base)
-		},
+		"go-vcr": record,
 		"go-vcr with a trace": func(base http.RoundTripper) http.RoundTripper {
-			return tracing(t, recording(t, t.TempDir(), recorder.ModeRecordOnly, base))
+			return tracing(t, record(base))
 		},
 	}
 }
