@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// body is a request body that can be revoked: later reads then return no byte.
+// body is a revocable request body. After revoke, reads return no byte.
 type body struct {
 	own     bytes.Reader   // for an [http.Transport]
 	foreign *revocableBody // for another transport, otherwise nil

@@ -14,8 +14,7 @@ import (
 const (
 	// idleConnections is the limit per host, so that as many concurrent callers reuse their connections.
 	idleConnections = 100
-	// idleTimeout is below the 5 seconds of Apache and Node; most servers wait longer. If a server closes an idle
-	// connection while a start is written to it, the outcome is unknown.
+	// idleTimeout is below the 5 seconds of Apache and Node. A start is unknown if the server closes the connection first.
 	idleTimeout = 4 * time.Second
 )
 
@@ -53,9 +52,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &conn{TCPConn: tcp}, nil
 }
 
-// conn is a TCP connection whose close discards the bytes that the kernel has not sent yet, so that an abandoned request
-// does not arrive later. The kernel does the same when the process dies. After complete responses only, a close is
-// graceful.
+// conn is a TCP connection that discards unsent bytes when it closes, so that an abandoned request does not arrive later.
+// The kernel does the same when the process dies. The close is graceful if all responses were complete.
 type conn struct {
 	*net.TCPConn
 
@@ -66,8 +64,8 @@ type conn struct {
 	closing  bool // Close was called during an attempt
 }
 
-// Close waits for the attempts in progress, because only their results tell how to close: net/http closes a connection
-// also after a complete response. Until then, reads and writes fail.
+// Close ends reads and writes. The socket closes after the attempts in progress, because net/http closes connections after
+// complete and after incomplete responses.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,14 +103,14 @@ func (c *conn) release(complete bool) {
 	}
 }
 
-// abandon makes every later close a reset.
+// abandon makes the close a reset.
 func (c *conn) abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = true
 }
 
-// abort resets the connection at once.
+// abort resets the connection immediately.
 func (c *conn) abort() {
 	c.abandon()
 	_ = c.TCPConn.Close()
@@ -132,8 +130,8 @@ func ownConn(c net.Conn) *conn {
 	}
 }
 
-// refusedByProxy returns the status of a proxy that opens no tunnel. The error of net/http has the text of the proxy,
-// which may repeat the request.
+// refusedByProxy returns the status of a proxy that opens no tunnel. net/http would return the text of the proxy, and that
+// may repeat the request.
 func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
 	if response.StatusCode == http.StatusOK {
 		return nil

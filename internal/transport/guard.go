@@ -16,13 +16,13 @@ import (
 // guard counts the deliveries of one attempt by its trace. Only a foreign transport can deliver twice, see
 // [Client.deliversOnce]. The lock of [attemptTrace] protects it.
 type guard struct {
-	// The request: its address, host, length and signature ("" without a Signature header).
+	// The request. The signature is "" without a Signature header.
 	url                     url.URL
 	host, length, signature string
 
 	again    int               // requests for a connection to the service after a delivery
 	pending  [kinds]int        // connections without a header so far
-	writing  int               // headers that have begun and have not ended
+	writing  int               // headers begun and not ended
 	possible [kinds]bool       // kinds of connection that the current header may be on
 	toHost   bool              // the current header has the host of the service
 	written  [recording]counts // by kind of connection
@@ -37,7 +37,7 @@ type connKind int
 
 const (
 	addressed   connKind = iota
-	unaddressed          // no remote address, or no connection at all: perhaps a recorder, perhaps a tunnel
+	unaddressed          // perhaps a recorder, perhaps a tunnel without a remote address
 	recording            // the memory of httputil.DumpRequestOut, as cassette recorders use it
 	kinds
 )
@@ -103,15 +103,15 @@ func (g *guard) wroteHeaderField(name string, values []string) (second bool) {
 	return second
 }
 
-// beginHeader attributes a header to its connection. A hook does not identify the connection, so while connections of
-// several kinds wait for their headers, the header counts for each of these kinds, and only a dump stops waiting. So a
-// dump in parallel never hides a delivery.
+// beginHeader attributes a header to its connection. A hook does not identify the connection. If connections of several
+// kinds wait for their headers, the header counts for each kind, and only the recording stops waiting. So a parallel dump
+// never hides a delivery.
 func (g *guard) beginHeader() {
 	if g.writing == 0 { // otherwise the fields of two headers may alternate
 		g.possible = [kinds]bool{}
 	}
 	g.writing++
-	waiting, last := 0, unaddressed // without a connection: perhaps a connection of the wrapper's own
+	waiting, last := 0, unaddressed // perhaps a wrapper that dials
 	for kind := range kinds {
 		if g.pending[kind] > 0 {
 			waiting++
@@ -136,7 +136,7 @@ func (g *guard) deliveries(kind connKind) int {
 	return max(count.signed, count.sized)
 }
 
-// kindOf returns the kind of a connection; nil is addressed, because it proves nothing.
+// kindOf returns the kind of a connection. nil is addressed, because it may be real.
 func kindOf(conn net.Conn) (kind connKind) {
 	defer func() { _ = recover() }() // foreign connections may panic, for example HTTP/3's
 	switch {
@@ -167,9 +167,9 @@ func closeConn(conn net.Conn) {
 	}
 }
 
-// deliversOnce reports whether the transport cannot deliver a request twice, so that it needs no [guard]. That is an
-// [http.Transport] without foreign code: net/http repeats a request with a body only if it wrote no byte of it, or with
-// [http.Request.GetBody], which is nil here.
+// deliversOnce reports whether the transport cannot deliver a request twice. This is true for an [http.Transport] without
+// foreign code. net/http repeats a request with a body only if it wrote no byte of the request, or if
+// [http.Request.GetBody] is set.
 func (c *Client) deliversOnce() bool {
 	rt := c.http.Transport
 	if rt == nil {
@@ -189,8 +189,8 @@ func (c *Client) deliversOnce() bool {
 	return true
 }
 
-// altProto is the field of [http.Transport] with the protocols of [http.Transport.RegisterProtocol], which has no other
-// way to read them. A transport that lacks the field counts as foreign.
+// altProto is the private field for [http.Transport.RegisterProtocol]. No exported method returns these protocols. Without
+// this field, every transport counts as foreign.
 var altProto, hasAltProto = reflect.TypeFor[http.Transport]().FieldByName("altProto")
 
 // hasForeignProtocol reports whether code of another package may handle the requests of t.

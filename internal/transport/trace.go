@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// attemptTrace records the connections of one attempt. It proves that an attempt sent no byte, stops a transport that
-// delivers the request twice, and tells the connections of [Default] whether the attempt got a complete response.
-// net/http may try several times within one attempt, and trace hooks run on any goroutine.
+// attemptTrace records the connections of one attempt. It proves that no byte left, stops a second delivery, and closes the
+// connections of [Default] correctly. net/http may try several times within one attempt, and hooks run on any goroutine.
 type attemptTrace struct {
 	end      context.CancelFunc // of the attempt
 	hooks    httptrace.ClientTrace
@@ -50,8 +49,8 @@ func (a *attemptTrace) getConn(hostPort string) {
 	a.guard.getConn(hostPort)
 }
 
-// gotConn keeps the connection open until the attempt ends. It closes a connection that arrives after the request was
-// reported as not sent, and one that would carry a second delivery.
+// gotConn keeps the connection until the attempt ends. It closes a connection for a second delivery, and every connection
+// after the attempt was reported as not sent.
 func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,10 +102,9 @@ func (a *attemptTrace) stop() {
 	a.end()
 }
 
-// notSent ends the attempt and reports whether no byte of the request can have left or will leave: a connection was
-// requested, none arrived, and the body is unread. Missing header events are not proof, because over HTTP/2 a whole
-// request can arrive without them. The state of the body matters for a foreign transport, and for a protocol registered
-// with an [http.Transport], because both can send without a traced connection.
+// notSent ends the attempt and proves that no byte left or will leave. The transport requested a connection and did not get
+// one, and the body is unread. Missing header events are not proof, because over HTTP/2 a whole request can arrive without
+// them. The body matters for foreign transports and registered protocols, because they can send without a traced connection.
 func (a *attemptTrace) notSent() bool {
 	a.end() // before the check, so that a later connection is not used
 	a.mu.Lock()

@@ -1,5 +1,5 @@
-// Package transport sends a signed POST in one or more attempts. It knows nothing of payments: it reports the result of
-// each attempt, whether the request can have left this process, and when a retry may follow.
+// Package transport sends a signed POST in one or more attempts. It reports the result of each attempt, proves that a
+// request was not sent, and computes the wait before a retry. Payments and outcomes are the caller's.
 package transport
 
 import (
@@ -17,24 +17,24 @@ import (
 )
 
 var (
-	// ErrTooLarge is returned when an answer has more bytes than it may have.
+	// ErrTooLarge is a response above Config.MaxResponseBytes.
 	ErrTooLarge = errors.New("response too large")
-	// ErrRepeated is returned when the transport was stopped as it was about to send a request again.
+	// ErrRepeated is an attempt that was stopped before a second delivery.
 	ErrRepeated = errors.New("the transport tried to send the request again")
 
 	errMalformedStatus = errors.New("malformed HTTP status")
 )
 
-// Config is what a Client works with; every field must be set, but for HTTP and Trust.
+// Config configures a Client. HTTP and Trust are optional.
 type Config struct {
-	HTTP             *http.Client  // nil: a client of its own
-	Timeout          time.Duration // of one attempt, its answer included
-	MaxResponseBytes int64         // of one answer, decompressed
+	HTTP             *http.Client  // nil means a new client on Default
+	Timeout          time.Duration // of one attempt, the response included
+	MaxResponseBytes int64         // of one response, decompressed
 	UserAgent        string
 	Trust            bool // a foreign RoundTripper passes the context on and sends a request at most once
 }
 
-// Client makes attempts. It is safe for concurrent use.
+// Client makes attempts at requests. It is safe for concurrent use.
 type Client struct {
 	http      http.Client
 	config    Config
@@ -42,7 +42,8 @@ type Client struct {
 	plain     atomic.Pointer[http.Transport] // the transport that deliversOnce has examined
 }
 
-// New returns a Client on a copy of c.HTTP that follows no redirect: net/http would pass the signature to another host.
+// New returns a Client on a copy of c.HTTP. The copy does not follow redirects, because net/http would send the signature
+// to another host.
 func New(c Config) *Client {
 	client := http.Client{Transport: Default()}
 	if c.HTTP != nil {
@@ -56,38 +57,38 @@ func New(c Config) *Client {
 	return &Client{http: client, config: c, userAgent: []string{c.UserAgent}}
 }
 
-// Request is one call: what every attempt at it has in common.
+// Request is the common part of all attempts at a call.
 type Request struct {
 	URL  string
 	Body []byte
-	// Sign signs an attempt; the client owns the request's body whatever Sign does with it.
+	// Sign signs an attempt. Its changes to the body of r have no effect.
 	Sign func(r *http.Request, body []byte) error
-	// Repeatable says that the request may be sent again even though it may have arrived before.
+	// Repeatable allows a retry of a request that may have arrived.
 	Repeatable bool
 }
 
-// Result is what became of one attempt.
+// Result is the result of one attempt.
 type Result struct {
-	// Tried says that the attempt reached the http.Client; otherwise Err says why not.
+	// Tried reports whether the attempt reached the http.Client. If not, Err is the reason.
 	Tried bool
-	// NotSent says that provably no byte of the request left.
+	// NotSent is the proof that no byte of the request left.
 	NotSent bool
-	// Repeated says that the transport tried to send the request again, and was stopped.
+	// Repeated reports that the transport began a second delivery and was stopped.
 	Repeated bool
-	// SignedAt is when the attempt was about to be signed.
+	// SignedAt is the time before the signature.
 	SignedAt time.Time
-	// Status, Header and At (when the header was there) are the answer's; Status 0 is no answer.
+	// Status, Header and At (the time of the header) describe the response. Status is 0 without a response.
 	Status int
 	Header http.Header
 	At     time.Time
-	// Body is what arrived of the answer's body, all of it when Err is nil.
+	// Body is the body so far, complete if Err is nil.
 	Body []byte
-	// Err is why there is no whole answer.
+	// Err is the reason for an incomplete response.
 	Err      error
 	Duration time.Duration
 }
 
-// CloseIdleConnections closes the connections that wait for a next call.
+// CloseIdleConnections closes the idle connections.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
 // Send signs and makes one attempt. The body on the wire is r.Body.
@@ -161,8 +162,8 @@ func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Reques
 // contentType is the value of a header.
 var contentType = []string{"application/json"}
 
-// cleanHeader removes the headers that are unwanted, and rejects what no header can carry: net/http would too, but then
-// it would not be known that nothing left.
+// cleanHeader removes unwanted headers and rejects invalid ones. net/http would reject them as well, but without a proof
+// that no byte left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
 		if unwanted(name) {
@@ -170,7 +171,7 @@ func cleanHeader(h http.Header) error {
 			continue
 		}
 		if !validHeaderName(name) {
-			return errors.New("signing: a header has a name that none can have")
+			return errors.New("signing: a header has an invalid name")
 		}
 		for _, value := range values {
 			if !ValidHeaderValue(value) {
@@ -191,7 +192,7 @@ func unwanted(name string) bool {
 	return slices.ContainsFunc(unwantedHeaders, func(other string) bool { return strings.EqualFold(name, other) })
 }
 
-// validHeaderName reports whether name is a token (RFC 9110, section 5.6.2).
+// validHeaderName reports whether name is a token of RFC 9110, section 5.6.2.
 func validHeaderName(name string) bool {
 	const others = "!#$%&'*+-.^_`|~"
 	for i := range len(name) {
@@ -249,8 +250,7 @@ func (c *Client) readBody(resp *http.Response) ([]byte, error) {
 	}
 }
 
-// contextError makes errors.Is hold for ctx.Err() when ctx is done: net/http reports only the cause of a
-// cancellation, which may hide it.
+// contextError wraps ctx.Err() if ctx is done, because net/http reports only the cause of a cancellation.
 func contextError(ctx context.Context, err error) error {
 	done := ctx.Err()
 	if done == nil {
@@ -265,8 +265,8 @@ func contextError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", done, err)
 }
 
-// repeatedError is ErrRepeated with what the transport made of it. The cancellation that stopped the transport is not
-// the caller's, so errors.Is must not find it.
+// repeatedError returns ErrRepeated with the transport's error. errors.Is must not find the cancellation that stopped the
+// transport, because the caller did not cancel.
 func repeatedError(caller context.Context, err error) error {
 	if caller.Err() == nil && errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %v", ErrRepeated, err) //nolint:errorlint // see above

@@ -296,7 +296,7 @@ func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTrippe
 		"dump":              func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
 		"dump and delivery": func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base, during: true} },
 		"two dumps":         func(base http.RoundTripper) http.RoundTripper { return &dumping{base: &dumping{base: base}} },
-		"go-vcr": record,
+		"go-vcr":            record,
 		"go-vcr with a trace": func(base http.RoundTripper) http.RoundTripper {
 			return tracing(t, record(base))
 		},
