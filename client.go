@@ -121,12 +121,16 @@ type Client struct {
 	onAttempt   func(ctx context.Context, a Attempt)
 }
 
-// NewTransport returns a transport with the settings of this package, for wrapping or changing. Without a
-// [Config].HTTPClient, a [Client] uses such a transport. The transport uses HTTP/1.1 only. Over HTTP/2, a server that
-// closes a connection, as nginx does every thousand requests, leaves calls unknown although they never arrived. The
-// transport resets the connection of an abandoned request, because the kernel would otherwise deliver the buffered
-// bytes later. It keeps up to 100 idle connections per host, closes them before most servers do, requires TLS 1.2 or
-// newer, and uses the proxy of the environment.
+// NewTransport returns the transport of a [Client] without [Config].HTTPClient, for wrapping and changing.
+//
+// It uses HTTP/1.1 only, because over HTTP/2 a server that closes a connection, as nginx does every thousand requests,
+// leaves calls unknown that never arrived. It keeps up to 100 idle connections per host, for less time than most servers,
+// requires TLS 1.2, and takes a proxy from the environment.
+//
+// Its connections discard unsent bytes: if an attempt ends without a complete response, or if the process dies, the
+// kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the call
+// has failed. A reset does not recall bytes that already left the machine. For example, a proxy that has the whole
+// request can still forward it. The reset is part of DialContext, so a function of your own must call this one.
 func NewTransport() *http.Transport { return transport.Default() }
 
 // NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and contain the field's name.

@@ -696,6 +696,7 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 				transport.Protocols = server.Config.Protocols
 			}
 			if !http2 {
+				transport = paymentsvc.NewTransport()
 				transport.MaxConnsPerHost = callers / 4 // so that calls wait for a connection, too
 			}
 
