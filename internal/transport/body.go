@@ -13,8 +13,8 @@ type body struct {
 	foreign *revocableBody // for another transport, otherwise nil
 }
 
-// open returns a reader of data. An [http.Transport] recognizes the type of the reader and writes header and body in one
-// system call. Other transports get a reader with a lock, because they may read after RoundTrip returned.
+// open returns a reader of data. An [http.Transport] recognizes the type of the reader and writes header and body in
+// one system call. Other transports get a reader with a lock, because they may read after RoundTrip returned.
 func (b *body) open(data []byte, foreign bool) io.ReadCloser {
 	if foreign {
 		b.foreign = &revocableBody{reader: bytes.NewReader(data)}

@@ -14,7 +14,8 @@ import (
 const (
 	// idleConnections is the limit per host, so that as many concurrent callers reuse their connections.
 	idleConnections = 100
-	// idleTimeout is below the 5 seconds of Apache and Node. A start is unknown if the server closes the connection first.
+	// idleTimeout is below the 5 seconds of Apache and Node. A start is unknown if the server closes the connection
+	// first.
 	idleTimeout = 4 * time.Second
 )
 
@@ -36,10 +37,9 @@ func Default() *http.Transport {
 	}
 }
 
-var dialer = net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-
 // dial returns a [*conn] for TCP.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	dialed, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &conn{TCPConn: tcp}, nil
 }
 
-// conn is a TCP connection that discards unsent bytes when it closes, so that an abandoned request does not arrive later.
-// The kernel does the same when the process dies. The close is graceful if all responses were complete.
+// conn is a TCP connection that discards unsent bytes when it closes, so that an abandoned request does not arrive
+// later. The kernel does the same when the process dies. The close is graceful if all responses were complete.
 type conn struct {
 	*net.TCPConn
 
@@ -64,8 +64,8 @@ type conn struct {
 	closing  bool // Close was called during an attempt
 }
 
-// Close ends reads and writes. The socket closes after the attempts in progress, because net/http closes connections after
-// complete and after incomplete responses.
+// Close ends reads and writes. The socket closes after the attempts in progress, because net/http closes connections
+// after complete and after incomplete responses.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +130,8 @@ func ownConn(c net.Conn) *conn {
 	}
 }
 
-// refusedByProxy returns the status of a proxy that opens no tunnel. net/http would return the text of the proxy, and that
-// may repeat the request.
+// refusedByProxy returns the status of a proxy that opens no tunnel. net/http would return the text of the proxy, and
+// that may repeat the request.
 func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
 	if response.StatusCode == http.StatusOK {
 		return nil

@@ -76,7 +76,8 @@ func shownAll(errs []error) string {
 // isKnown reports whether err has a constant text, or a type of net/http or its packages. They quote foreign text.
 func isKnown(err error) bool {
 	for _, known := range []error{
-		ErrTooLarge, ErrRepeated, errMalformedStatus, context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
+		ErrTooLarge, ErrRepeated, errMalformedStatus, context.Canceled, context.DeadlineExceeded,
+		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
 		net.ErrClosed, http.ErrSchemeMismatch,
 	} {
 		if err == known { //nolint:errorlint // the text of err alone counts
@@ -104,18 +105,38 @@ func packageOf(v any) string {
 // A proxy that sends the same text reveals no more.
 func knownText(text string) bool {
 	switch text {
-	case "http: server closed idle connection", "http: HTTP/1.x transport connection broken",
-		"http: server gave HTTP response to HTTPS client", "http: server replied with more than declared Content-Length; truncated",
-		"net/http: cannot rewind body after connection loss", "net/http: request canceled while waiting for connection",
-		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error",
-		"net/http: HTTP/2 transport closed connection", "http2: server sent GOAWAY and closed the connection",
-		"http2: client connection lost", "http2: client connection force closed via ClientConn.Close", "http2: no cached connection was available",
-		`malformed HTTP response "…"`, `malformed HTTP status code "…"`, `malformed HTTP version "…"`, `bad Content-Length "…"`,
-		`http: invalid Content-Length of "…"`, `unsupported transfer encoding: "…"`, "malformed chunked encoding", "invalid byte in chunk length",
-		"too many transfer encodings", "header line too long", "gzip: invalid header", "gzip: invalid checksum",
-		"tls: first record does not look like a TLS handshake", "tls: handshake failure", "tls: server selected unsupported protocol version 301",
-		"tls: server selected unsupported protocol version 302", "tls: no supported versions satisfy MinVersion and MaxVersion",
-		"unknown status code", "stopped after 10 redirects":
+	case "http: server closed idle connection",
+		"http: HTTP/1.x transport connection broken",
+		"http: server gave HTTP response to HTTPS client",
+		"http: server replied with more than declared Content-Length; truncated",
+		"net/http: cannot rewind body after connection loss",
+		"net/http: request canceled while waiting for connection",
+		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] " +
+			"after Request.Body was written; define Request.GetBody to avoid this error",
+		"net/http: HTTP/2 transport closed connection",
+		"http2: server sent GOAWAY and closed the connection",
+		"http2: client connection lost",
+		"http2: client connection force closed via ClientConn.Close",
+		"http2: no cached connection was available",
+		`malformed HTTP response "…"`,
+		`malformed HTTP status code "…"`,
+		`malformed HTTP version "…"`,
+		`bad Content-Length "…"`,
+		`http: invalid Content-Length of "…"`,
+		`unsupported transfer encoding: "…"`,
+		"malformed chunked encoding",
+		"invalid byte in chunk length",
+		"too many transfer encodings",
+		"header line too long",
+		"gzip: invalid header",
+		"gzip: invalid checksum",
+		"tls: first record does not look like a TLS handshake",
+		"tls: handshake failure",
+		"tls: server selected unsupported protocol version 301",
+		"tls: server selected unsupported protocol version 302",
+		"tls: no supported versions satisfy MinVersion and MaxVersion",
+		"unknown status code",
+		"stopped after 10 redirects":
 		return true
 	}
 	return false

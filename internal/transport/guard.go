@@ -103,9 +103,9 @@ func (g *guard) wroteHeaderField(name string, values []string) (second bool) {
 	return second
 }
 
-// beginHeader attributes a header to its connection. A hook does not identify the connection. If connections of several
-// kinds wait for their headers, the header counts for each kind, and only the recording stops waiting. So a parallel dump
-// never hides a delivery.
+// beginHeader attributes a header to its connection. A hook does not identify the connection. If connections of
+// several kinds wait for their headers, the header counts for each kind, and only the recording stops waiting. So a
+// parallel dump never hides a delivery.
 func (g *guard) beginHeader() {
 	if g.writing == 0 { // otherwise the fields of two headers may alternate
 		g.possible = [kinds]bool{}
@@ -167,8 +167,8 @@ func closeConn(conn net.Conn) {
 	}
 }
 
-// deliversOnce reports whether the transport cannot deliver a request twice. This is true for an [http.Transport] without
-// foreign code. net/http repeats a request with a body only if it wrote no byte of the request, or if
+// deliversOnce reports whether the transport cannot deliver a request twice. This is true for an [http.Transport]
+// without foreign code. net/http repeats a request with a body only if it wrote no byte of the request, or if
 // [http.Request.GetBody] is set.
 func (c *Client) deliversOnce() bool {
 	rt := c.http.Transport
@@ -189,8 +189,10 @@ func (c *Client) deliversOnce() bool {
 	return true
 }
 
-// altProto is the private field for [http.Transport.RegisterProtocol]. No exported method returns these protocols. Without
-// this field, every transport counts as foreign.
+// altProto is the private field for [http.Transport.RegisterProtocol]. No exported method returns these protocols.
+// Without this field, every transport counts as foreign.
+//
+//nolint:gochecknoglobals // constant
 var altProto, hasAltProto = reflect.TypeFor[http.Transport]().FieldByName("altProto")
 
 // hasForeignProtocol reports whether code of another package may handle the requests of t.

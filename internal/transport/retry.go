@@ -17,8 +17,8 @@ type Retry struct {
 	MaxDelay    time.Duration // limits each wait, Retry-After included
 }
 
-// Next returns the wait before the next attempt. n counts the attempts so far, last is the latest result, and err is the
-// error of the call. Next returns false if the call must not be retried. The wait is positive and ends before the
+// Next returns the wait before the next attempt. n counts the attempts so far, last is the latest result, and err is
+// the error of the call. Next returns false if the call must not be retried. The wait is positive and ends before the
 // deadline of ctx.
 func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err error) (time.Duration, bool) {
 	if err == nil || n >= p.MaxAttempts || ctx.Err() != nil {

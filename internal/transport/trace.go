@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// attemptTrace records the connections of one attempt. It proves that no byte left, stops a second delivery, and closes the
-// connections of [Default] correctly. net/http may try several times within one attempt, and hooks run on any goroutine.
+// attemptTrace records the connections of one attempt. It proves that no byte left, stops a second delivery, and
+// closes the connections of [Default] correctly. net/http may try several times within one attempt, and hooks run on
+// any goroutine.
 type attemptTrace struct {
 	end      context.CancelFunc // of the attempt
 	hooks    httptrace.ClientTrace
@@ -49,8 +50,8 @@ func (a *attemptTrace) getConn(hostPort string) {
 	a.guard.getConn(hostPort)
 }
 
-// gotConn keeps the connection until the attempt ends. It closes a connection for a second delivery, and every connection
-// after the attempt was reported as not sent.
+// gotConn keeps the connection until the attempt ends. It closes a connection for a second delivery, and every
+// connection after the attempt was reported as not sent.
 func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,9 +103,10 @@ func (a *attemptTrace) stop() {
 	a.end()
 }
 
-// notSent ends the attempt and proves that no byte left or will leave. The transport requested a connection and did not get
-// one, and the body is unread. Missing header events are not proof, because over HTTP/2 a whole request can arrive without
-// them. The body matters for foreign transports and registered protocols, because they can send without a traced connection.
+// notSent ends the attempt and proves that no byte left or will leave. The transport requested a connection and did
+// not get one, and the body is unread. Missing header events are not proof, because over HTTP/2 a whole request can
+// arrive without them. The body matters for foreign transports and registered protocols, because they can send
+// without a traced connection.
 func (a *attemptTrace) notSent() bool {
 	a.end() // before the check, so that a later connection is not used
 	a.mu.Lock()

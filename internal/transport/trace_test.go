@@ -123,9 +123,9 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 	}
 }
 
-// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one without
-// a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A header
-// that has not ended when the next one begins is a plus sign.
+// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one
+// without a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark.
+// A header that has not ended when the next one begins is a plus sign.
 func TestGuardAttributesHeadersToConnections(t *testing.T) {
 	for steps, stopped := range map[string]bool{
 		"r!":         false,

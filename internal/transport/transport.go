@@ -42,8 +42,8 @@ type Client struct {
 	plain     atomic.Pointer[http.Transport] // the transport that deliversOnce has examined
 }
 
-// New returns a Client on a copy of c.HTTP. The copy does not follow redirects, because net/http would send the signature
-// to another host.
+// New returns a Client on a copy of c.HTTP. The copy does not follow redirects, because net/http would send the
+// signature to another host.
 func New(c Config) *Client {
 	client := http.Client{Transport: Default()}
 	if c.HTTP != nil {
@@ -160,10 +160,12 @@ func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Reques
 }
 
 // contentType is the value of a header.
+//
+//nolint:gochecknoglobals // constant
 var contentType = []string{"application/json"}
 
-// cleanHeader removes unwanted headers and rejects invalid ones. net/http would reject them as well, but without a proof
-// that no byte left.
+// cleanHeader removes unwanted headers and rejects invalid ones. net/http would reject them as well, but without a
+// proof that no byte left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
 		if unwanted(name) {
@@ -182,8 +184,10 @@ func cleanHeader(h http.Header) error {
 	return nil
 }
 
-// unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The others frame or
-// address the request. net/http writes them itself, but removes a signer's only in their usual spelling.
+// unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The others frame
+// or address the request. net/http writes them itself, but removes a signer's only in their usual spelling.
+//
+//nolint:gochecknoglobals // constant
 var unwantedHeaders = []string{
 	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
 }
@@ -241,7 +245,7 @@ func (c *Client) readBody(resp *http.Response) ([]byte, error) {
 		switch {
 		case int64(len(body)) > limit:
 			return body[:limit], ErrTooLarge
-		case err == io.EOF: //nolint:errorlint // an error around it is a failure
+		case err == io.EOF: // a wrapped io.EOF is a failure
 			return body, nil
 		case err != nil:
 			return body, err
@@ -265,8 +269,8 @@ func contextError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", done, err)
 }
 
-// repeatedError returns ErrRepeated with the transport's error. errors.Is must not find the cancellation that stopped the
-// transport, because the caller did not cancel.
+// repeatedError returns ErrRepeated with the transport's error. errors.Is must not find the cancellation that stopped
+// the transport, because the caller did not cancel.
 func repeatedError(caller context.Context, err error) error {
 	if caller.Err() == nil && errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %v", ErrRepeated, err) //nolint:errorlint // see above

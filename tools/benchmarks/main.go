@@ -1,5 +1,5 @@
-// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. It is a
-// module, because the SDK must not require its peers.
+// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. It
+// is a module, because the SDK must not require its peers.
 //
 //	go run .               print the tables as Markdown, in three minutes on a quiet machine
 //	go run . -o ../../docs write them into performance.md as well

@@ -41,9 +41,9 @@ type row struct {
 // batchTime is the length of one turn. It is long for the clock and short for other work on the machine.
 const batchTime = 2 * time.Millisecond
 
-// measure runs the candidates in turns, in a random order each round, and returns medians. It computes each ratio within
-// a round before the median, because the load of the machine changes between rounds. The garbage collector runs before
-// each turn, so that no candidate pays for another's garbage.
+// measure runs the candidates in turns, in a random order each round, and returns medians. It computes each ratio
+// within a round before the median, because the load of the machine changes between rounds. The garbage collector
+// runs before each turn, so that no candidate pays for another's garbage.
 func measure(candidates []candidate, reference string, rounds, callers int, random *rand.Rand) ([]row, error) {
 	batches := make([]int, len(candidates))
 	for i, c := range candidates {

@@ -54,9 +54,9 @@ type delivery func(body []byte) []byte
 
 func untouched(body []byte) []byte { return body }
 
-// webhooks returns the candidates by the titles of the tables. They check the signature and age of a notification of size
-// bytes with usual headers, and in the second table also read the body. The bounds do not read the clock. stripe-go and
-// paddle get an event in their own format. For peers that only verify, encoding/json reads the body.
+// webhooks returns the candidates by the titles of the tables. They check the signature and age of a notification of
+// size bytes with usual headers, and in the second table also read the body. The bounds do not read the clock.
+// stripe-go and paddle get an event in their own format. For peers that only verify, encoding/json reads the body.
 func webhooks(size int, deliver delivery) map[string][]candidate {
 	now := time.Now()
 	body, stripeBody, paddleBody := padded(notificationForm, size), padded(stripeForm, size), padded(paddleForm, size)
@@ -170,8 +170,8 @@ func idHeader(prefix string, at time.Time, body []byte) http.Header {
 	return h
 }
 
-// newPaddle returns a function that rewinds a request, because Verify reads and replaces its body. The function does not
-// allocate.
+// newPaddle returns a function that rewinds a request, because Verify reads and replaces its body. The function does
+// not allocate.
 func newPaddle(at time.Time, body, arrived []byte) func() (*http.Request, error) {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "%d:%s", at.Unix(), body)
