@@ -53,12 +53,15 @@ CREATE TABLE durable_rows (
     version          BIGINT NOT NULL DEFAULT 1,
     created_at       BIGINT NOT NULL,
     updated_at       BIGINT NOT NULL,
-    rare             TEXT GENERATED ALWAYS AS (CASE WHEN state IN ('unknown', 'rejected', 'failed') THEN state END) {generated}
+    -- The state, or '' for the usual ones, which the lists read in durable_queue, durable_claims and durable_orders.
+    rare             TEXT GENERATED ALWAYS AS (CASE WHEN state = 'created' OR state IN ('pending', 'succeeded')
+        AND order_id <> '' AND error_code = '' AND review_reason = '' THEN '' ELSE state END) {generated}
 ){rows};
-CREATE INDEX durable_rows_created ON durable_rows (created_at, user_data);
-CREATE INDEX durable_rows_rare ON durable_rows (kind, rare, created_at, user_data) WHERE rare IS NOT NULL;
+CREATE INDEX durable_rows_created ON durable_rows (kind, created_at, user_data);
+CREATE INDEX durable_rows_rare ON durable_rows (kind, rare, created_at, user_data) WHERE rare <> '';
 CREATE INDEX durable_rows_unknown ON durable_rows (due_at) WHERE rare = 'unknown';
-CREATE INDEX durable_rows_review ON durable_rows (kind, created_at, user_data) WHERE review_reason <> '';
+CREATE INDEX durable_rows_review ON durable_rows (kind, rare, created_at, user_data) WHERE review_reason <> '';
+CREATE INDEX durable_rows_code ON durable_rows (kind, error_code, rare, created_at, user_data) WHERE error_code <> '';
 CREATE INDEX durable_rows_batch ON durable_rows (batch, created_at, user_data) WHERE batch <> '';
 -- What waits to be called, in the order of its due time. The claim deletes it.
 CREATE TABLE durable_queue (
@@ -69,7 +72,7 @@ CREATE TABLE durable_queue (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (kind, generation, due_at, user_data)
 ){narrow};
-CREATE INDEX durable_queue_payments ON durable_queue (created_at) WHERE kind = 'payment';
+CREATE INDEX durable_queue_created ON durable_queue (kind, generation, created_at, user_data);
 -- What a process is calling or was calling when it died. The primary key prevents two calls at once for one row.
 CREATE TABLE durable_claims (
     user_data  TEXT PRIMARY KEY,
@@ -79,16 +82,17 @@ CREATE TABLE durable_claims (
     claimed_at BIGINT NOT NULL,
     ends_at    BIGINT NOT NULL
 ){narrow};
--- The order_ids of rows, each in one row only. open is 1 while its row is 'pending'.
+-- The order_ids of rows, each in one row only. state and created_at are those of the row.
 CREATE TABLE durable_orders (
     kind       TEXT NOT NULL,
     order_id   TEXT NOT NULL,
     user_data  TEXT NOT NULL,
     created_at BIGINT NOT NULL,
-    open       BIGINT NOT NULL DEFAULT 1,
+    state      TEXT NOT NULL,
     PRIMARY KEY (kind, order_id)
 ){narrow};
-CREATE INDEX durable_orders_open ON durable_orders (created_at, user_data) WHERE open = 1;
+CREATE INDEX durable_orders_state ON durable_orders (kind, state, created_at, user_data)
+    WHERE state IN ('pending', 'succeeded');
 CREATE TABLE durable_notifications (
     key         TEXT PRIMARY KEY,
     event       TEXT NOT NULL,
