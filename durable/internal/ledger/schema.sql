@@ -53,15 +53,17 @@ CREATE TABLE durable_rows (
     version          BIGINT NOT NULL DEFAULT 1,
     created_at       BIGINT NOT NULL,
     updated_at       BIGINT NOT NULL,
-    -- The state, or '' for the usual ones, which the lists read in durable_queue, durable_claims and durable_orders.
-    rare             TEXT GENERATED ALWAYS AS (CASE WHEN state = 'created' OR state IN ('pending', 'succeeded')
-        AND order_id <> '' AND error_code = '' AND review_reason = '' THEN '' ELSE state END) {generated}
+    -- For lists. rare is the state of a row that is not in the usual one of its step; those are in durable_queue,
+    -- durable_claims and durable_orders. A usual call changes neither of these two columns.
+    rare             TEXT GENERATED ALWAYS AS (CASE WHEN error_code = '' AND review_reason = ''
+        AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> '') THEN '' ELSE state END) {generated},
+    review           SMALLINT GENERATED ALWAYS AS (CASE WHEN review_reason = '' THEN 0 ELSE 1 END) {generated}
 ){rows};
 CREATE INDEX durable_rows_created ON durable_rows (kind, created_at, user_data);
-CREATE INDEX durable_rows_rare ON durable_rows (kind, rare, created_at, user_data) WHERE rare <> '';
+CREATE INDEX durable_rows_rare ON durable_rows (kind, rare, review, created_at, user_data) WHERE rare <> '';
 CREATE INDEX durable_rows_unknown ON durable_rows (due_at) WHERE rare = 'unknown';
-CREATE INDEX durable_rows_review ON durable_rows (kind, rare, created_at, user_data) WHERE review_reason <> '';
-CREATE INDEX durable_rows_code ON durable_rows (kind, error_code, rare, created_at, user_data) WHERE error_code <> '';
+CREATE INDEX durable_rows_code ON durable_rows (kind, error_code, rare, review, created_at, user_data)
+    WHERE error_code <> '';
 CREATE INDEX durable_rows_batch ON durable_rows (batch, created_at, user_data) WHERE batch <> '';
 -- What waits to be called, in the order of its due time. The claim deletes it.
 CREATE TABLE durable_queue (
