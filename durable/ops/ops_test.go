@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,11 +30,14 @@ const card = "4111111111111111"
 // service answers by the amount of a payout: 1 is started, 2 is unknown, 3 is rejected.
 type service struct {
 	durable.Service
+	mu      sync.Mutex
 	started map[string]int // by user_data
 }
 
 func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	s.mu.Lock()
 	s.started[r.UserData]++
+	s.mu.Unlock()
 	switch r.Amount.String()[0] {
 	case '2':
 		return nil, &paymentsvc.Error{Endpoint: "init_payout"}
@@ -43,6 +47,20 @@ func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*pa
 		}
 	}
 	return &paymentsvc.InitPayoutResponse{OrderID: "order-" + r.UserData}, nil
+}
+
+// starts returns how often a payout was started.
+func (s *service) starts(userData string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started[userData]
+}
+
+// total returns the number of started payouts.
+func (s *service) total() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.started)
 }
 
 func (s *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
@@ -266,7 +284,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	for i, state := range []durable.State{durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown} {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
 	}
-	assert.Equal(t, 2, o.service.started[queued[3].UserData], "it was sent again")
+	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
 	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
 		assert.Contains(t, page, text)
@@ -300,8 +318,8 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	assert.Equal(t, 303, bulk(form).Code)
 	require.NoError(t, o.store.Resume(t.Context(), "test"))
 	o.turn()
-	assert.Equal(t, 2, o.service.started[queued[2].UserData])
-	assert.Equal(t, 1, o.service.started[queued[3].UserData], "it does not fit")
+	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
+	assert.Equal(t, 1, o.service.starts(queued[3].UserData), "it does not fit")
 }
 
 func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
@@ -329,12 +347,12 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	require.Equal(t, 303, control("pause", "the bank is closed"))
 	assert.Contains(t, o.page("/rows"), "Paused by no login: no payouts and no retries are sent. New payments go on. Reason: the bank is closed")
 	first := o.queue("march", "1.00")
-	assert.Empty(t, o.service.started)
+	assert.Zero(t, o.service.total())
 	require.Equal(t, 303, control("hold", "restored a backup"))
 	require.Equal(t, 303, control("resume", ""))
 	assert.Contains(t, o.page("/"), "Payouts are held by no login")
 	o.turn()
-	assert.Empty(t, o.service.started)
+	assert.Zero(t, o.service.total())
 	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
 	assert.Contains(t, o.page("/"), "1 held")
 	payments, _, _ := strings.Cut(o.page("/"), "counts-payout")
@@ -343,7 +361,7 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	require.Contains(t, o.page("/"), "Payouts are held")
 	require.Equal(t, 303, o.request(http.MethodPost, "/control", url.Values{"do": {"end-hold"}, "sure": {"yes"}}).Code)
 	o.turn()
-	assert.Empty(t, o.service.started, "what is held stays so")
+	assert.Zero(t, o.service.total(), "what is held stays so")
 
 	w := o.request(http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
 	require.Equal(t, 200, w.Code)
@@ -352,7 +370,7 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
 	o.turn()
-	assert.Equal(t, 1, o.service.started[first[0].UserData])
+	assert.Equal(t, 1, o.service.starts(first[0].UserData))
 }
 
 func TestPageRejectsRequests(t *testing.T) {
