@@ -82,7 +82,8 @@ CREATE TABLE durable_claims (
     token      TEXT NOT NULL,
     claims     BIGINT NOT NULL,
     claimed_at BIGINT NOT NULL,
-    ends_at    BIGINT NOT NULL
+    ends_at    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL
 ){narrow};
 -- The order_ids of rows, each in one row only. state and created_at are those of the row.
 CREATE TABLE durable_orders (
@@ -108,6 +109,7 @@ CREATE TABLE durable_notifications (
     received_at BIGINT NOT NULL
 );
 CREATE INDEX durable_waiting ON durable_notifications (order_id) WHERE matched = 0;
+CREATE INDEX durable_waiting_row ON durable_notifications (user_data) WHERE matched = 0;
 CREATE INDEX durable_waiting_since ON durable_notifications (received_at) WHERE matched = 0;
 CREATE INDEX durable_notices_order ON durable_notifications (order_id, received_at);
 CREATE INDEX durable_notices_row ON durable_notifications (user_data, received_at);
