@@ -2,12 +2,12 @@ package recognize
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // mixed is the problem of a pooler with a driver that keeps prepared statements.
@@ -17,13 +17,12 @@ const mixed = "a prepared statement disappears between two transactions, because
 // missing are the SQLSTATEs of a prepared statement in another session: missing, duplicate, with other parameters.
 var missing = []string{"26000", "42P05", "08P01"}
 
-// probe is a statement with one parameter.
-const probe = `SELECT CAST($1 AS TEXT)`
-
 // unsafePooler returns a problem if a pooler gives the parts of a statement to different sessions.
 //
 // A first connection uses a statement. A second connection then keeps the session of the first in an open transaction,
-// if a pooler lends it, so the pooler must give another session to the next statement of the first connection.
+// if a pooler lends it, so the pooler must give another session to the next statement of the first connection. Some
+// drivers prepare a statement, then evaluate its argument, then execute it, so the second connection does the same
+// during an evaluation.
 func unsafePooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return "", nil // a second connection would wait forever
@@ -42,15 +41,11 @@ func unsafePooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	defer func() { _ = second.Close() }()
 	o := &occupant{ctx: ctx, conn: second}
 	defer o.leave()
-	for n := range 3 {
-		err = errors.Join(ask(ctx, first, strconv.Itoa(n), nil), o.occupy(), ask(ctx, first, strconv.Itoa(n), nil))
-		o.leave()
-		// Some drivers prepare the statement, then evaluate the argument, then execute it.
-		err = errors.Join(err, ask(ctx, first, strconv.Itoa(n), o.occupy))
-		o.leave()
-		if err != nil {
-			break
-		}
+	name := rand.Text() // no session has the statement of an earlier probe
+	err = errors.Join(ask(ctx, first, name, nil), o.occupy(), ask(ctx, first, name, nil))
+	o.leave()
+	if err == nil {
+		err = ask(ctx, first, rand.Text(), o.occupy)
 	}
 	var state interface{ SQLState() string }
 	if errors.Is(err, errMixed) || errors.As(err, &state) && slices.Contains(missing, state.SQLState()) {
@@ -61,18 +56,20 @@ func unsafePooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 
 var errMixed = errors.New("another statement's result")
 
-// ask runs the probe. during is called when the driver evaluates the argument.
-func ask(ctx context.Context, conn *sql.Conn, value string, during func() error) error {
+// ask runs a statement with one argument. Each name makes another statement.
+func ask(ctx context.Context, conn *sql.Conn, name string, during func() error) error {
 	var got string
-	if err := conn.QueryRowContext(ctx, probe, argument{value, during}).Scan(&got); err != nil {
+	err := conn.QueryRowContext(ctx, `SELECT CAST($1 AS TEXT) || ' to probe `+name+`'`, argument{"answer", during}).Scan(&got)
+	if err != nil {
 		return fmt.Errorf("two connections at once: %w", err)
 	}
-	if got != value {
+	if got != "answer to probe "+name {
 		return errMixed
 	}
 	return nil
 }
 
+// argument calls during when the driver evaluates it.
 type argument struct {
 	text   string
 	during func() error

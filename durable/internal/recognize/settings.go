@@ -21,11 +21,11 @@ var (
 		{"synchronous", "PRAGMA synchronous", []string{"2", "3"}},
 	}
 	postgresSettings = []setting{
-		{"fsync", "SHOW fsync", []string{"on"}},
-		{"full_page_writes", "SHOW full_page_writes", []string{"on"}},
 		{"default_transaction_isolation", "SHOW default_transaction_isolation", []string{"read committed"}},
 		{"default_transaction_read_only", "SHOW default_transaction_read_only", []string{"off"}},
 		{"pg_is_in_recovery", "SELECT pg_is_in_recovery()::TEXT", []string{"false"}},
+		{"full_page_writes", "SHOW full_page_writes", []string{"on"}},
+		{"fsync", "SHOW fsync", []string{"on"}},
 	}
 	// local does not wait for the standby.
 	commit          = setting{"synchronous_commit", "SHOW synchronous_commit", []string{"on", "remote_write", "remote_apply", "local"}}
@@ -41,11 +41,11 @@ func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (proble
 	if sqlite {
 		return unsafeSQLite(ctx, db)
 	}
-	last := commit
+	first := commit
 	if allowFailover {
-		last = commitOnStandby
+		first = commitOnStandby
 	}
-	for _, s := range append(slices.Clone(postgresSettings), last) {
+	for _, s := range append([]setting{first}, postgresSettings...) {
 		if problem, err := s.check(ctx, db); problem != "" || err != nil {
 			return problem, err
 		}
