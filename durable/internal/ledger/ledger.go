@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // ErrNotFound reports a row that does not exist.
@@ -47,9 +50,15 @@ type Ledger struct {
 	Read    *sql.DB // reads of pages; may lag
 	Dialect Dialect
 
-	text       *strings.Replacer
-	round      string
-	identified string // SQL expression, see Identify
+	// OnChange, if set, is called in the transaction of a change to one of ChangeStates, and for refunds.
+	OnChange     func(ctx context.Context, tx *sql.Tx, e Event) error
+	ChangeStates []row.State
+	// Moved, if set, is called after the commit of a change of state.
+	Moved func(ctx context.Context, k row.Kind, from, to row.State)
+	Log   *slog.Logger
+
+	text  *strings.Replacer
+	round string // the complete statement of a round on PostgreSQL
 }
 
 // New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
@@ -66,14 +75,14 @@ func replacer(d Dialect, now string) *strings.Replacer {
 			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
 		}
 		return strings.NewReplacer("$", "?", "{now}", now, "{unnotified}", unnotified, "{lock}", "", "{skip}", "",
-			"{least}", "MIN", "{greatest}", "MAX")
+			"{impossible}", impossible, "{least}", "MIN", "{greatest}", "MAX")
 	}
 	if now == "" {
 		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
 		now = `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`
 	}
 	return strings.NewReplacer("{now}", now, "{unnotified}", unnotified, "{lock}", " FOR UPDATE",
-		"{skip}", " FOR UPDATE SKIP LOCKED", "{least}", "LEAST", "{greatest}", "GREATEST")
+		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", impossible, "{least}", "LEAST", "{greatest}", "GREATEST")
 }
 
 // unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows that
@@ -81,6 +90,10 @@ func replacer(d Dialect, now string) *strings.Replacer {
 // time instead of reading all unmatched notifications.
 const unnotified = `(SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
 	AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1) IS NULL`
+
+// impossible is a wait in milliseconds that no back-off allows: 20 minutes. A due time that is further ahead was set while
+// the clock was wrong, so it counts as due.
+const impossible = `1200000`
 
 // Patience is how long one statement or transaction on PostgreSQL may take, and the wait for SQLite's connection.
 const Patience = 10 * time.Second

@@ -114,3 +114,11 @@ func (r *Row) clearUncertainty() {
 		r.ClearReason(reason)
 	}
 }
+
+// Stored returns the state that the table of rows has for s.
+func (s State) Stored() State {
+	if s == Starting {
+		return Created
+	}
+	return s
+}
