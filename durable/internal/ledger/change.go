@@ -127,10 +127,10 @@ func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 		return err
 	}
 	if r.OrderID != "" {
-		if err := tx.one(ctx, errOrderTaken, `INSERT INTO durable_orders (kind, order_id, user_data, created_at, open)
-			VALUES ($1, $2, $3, $4, $5) ON CONFLICT (kind, order_id) DO UPDATE SET open = excluded.open
+		if err := tx.one(ctx, errOrderTaken, `INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
+			VALUES ($1, $2, $3, $4, $5) ON CONFLICT (kind, order_id) DO UPDATE SET state = excluded.state
 			WHERE durable_orders.user_data = excluded.user_data`,
-			string(r.Kind), r.OrderID, r.UserData, r.CreatedAt, flag(r.State == row.Pending)); err != nil {
+			string(r.Kind), r.OrderID, r.UserData, r.CreatedAt, string(r.State)); err != nil {
 			return err
 		}
 	}

@@ -154,7 +154,7 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 
 // Abandoned returns created payments that are older than age, in milliseconds.
 func (l *Ledger) Abandoned(ctx context.Context, age int64, limit int) ([]string, error) {
-	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue WHERE kind = 'payment' AND created_at < {now} - $1
+	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue WHERE kind = 'payment' AND generation = 0 AND created_at < {now} - $1
 		ORDER BY created_at LIMIT $2`, age, limit)
 }
 

@@ -202,18 +202,7 @@ func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, er
 const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
 	AND received_at BETWEEN {now} - 2592000000 AND {now} - 300000`
 
-// Unmatched returns the last 50 final notifications without a row, the newest first.
-func (l *Ledger) Unmatched(ctx context.Context) ([]Notice, error) {
-	return l.notices(ctx, l.Read, unmatched+` ORDER BY received_at DESC, key DESC LIMIT 50`)
-}
-
 // UnmatchedAfter returns the final notifications without a row that arrived after a time, the oldest first.
 func (l *Ledger) UnmatchedAfter(ctx context.Context, receivedAt int64, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.DB, unmatched+` AND received_at > $1 ORDER BY received_at, key LIMIT $2`, receivedAt, limit)
-}
-
-// Notices returns the last 50 notifications of a row, the newest first.
-func (l *Ledger) Notices(ctx context.Context, userData, orderID string) ([]Notice, error) {
-	return l.notices(ctx, l.Read, `user_data = $1 OR order_id = $2 AND order_id <> '' ORDER BY received_at DESC, key DESC LIMIT 50`,
-		userData, orderID)
 }

@@ -22,8 +22,8 @@ completed AS MATERIALIZED (
 	WHERE done.order_id NOT IN (SELECT order_id FROM early)
 	FOR UPDATE OF c SKIP LOCKED),
 named AS (
-	INSERT INTO durable_orders (kind, order_id, user_data, created_at)
-	SELECT kind, order_id, user_data, created_at FROM completed ORDER BY kind, order_id
+	INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
+	SELECT kind, order_id, user_data, created_at, 'pending' FROM completed ORDER BY kind, order_id
 	ON CONFLICT DO NOTHING RETURNING user_data),
 ended AS (
 	DELETE FROM durable_claims AS c USING completed AS d JOIN named ON named.user_data = d.user_data
