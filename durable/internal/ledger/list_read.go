@@ -70,8 +70,8 @@ func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selectio
 	return s, err
 }
 
-// Named returns the rows with one of the user_data that f selects, in the order of f, and the database's time. It ignores
-// f.After, and reads from the database that is written.
+// Named returns the rows with one of the user_data that f selects, in the order of f, and the database's time. It reads
+// from the database that is written.
 func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named []*row.Row, now int64, err error) {
 	text := strings.NewReplacer(`{columns}`, columns, `{users}`, l.in(`$1`)).Replace(listNamed)
 	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
@@ -82,12 +82,18 @@ func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named 
 		return err
 	}, text, list(userData))
 	slices.SortFunc(named, func(a, b *row.Row) int {
-		if f.OldestFirst {
-			a, b = b, a
-		}
-		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.UserData, a.UserData))
+		return f.compare(Place{a.CreatedAt, a.UserData}, Place{b.CreatedAt, b.UserData})
 	})
 	return named, now, err
+}
+
+// compare compares two places in the order of f.
+func (f Filter) compare(a, b Place) int {
+	order := cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.UserData, b.UserData))
+	if f.OldestFirst {
+		return order
+	}
+	return -order
 }
 
 // selects reports whether f selects a row.
@@ -97,7 +103,8 @@ func (f Filter) selects(r *row.Row, now int64) bool {
 	switch {
 	case f.Kind != "" && f.Kind != r.Kind, f.State != "" && f.State != r.State, f.Batch != "" && f.Batch != r.Batch,
 		f.ErrorCode != "" && f.ErrorCode != r.ErrorCode, f.Held && !r.Held, f.Review && r.ReviewReason == "" && !overdue,
-		f.MinAge > 0 && age < f.MinAge.Milliseconds():
+		f.MinAge > 0 && age < f.MinAge.Milliseconds(),
+		f.After != (Place{}) && f.compare(Place{r.CreatedAt, r.UserData}, f.After) <= 0:
 		return false
 	default:
 		return true
