@@ -53,7 +53,12 @@ func (l *Ledger) Change(ctx context.Context, userData, orderID string, f func(co
 	})
 }
 
-// transact runs f and reports the changes of states after the commit.
+// Transact runs f in a transaction.
+func (l *Ledger) Transact(ctx context.Context, f func(context.Context, *Tx) error) error {
+	return l.transact(ctx, false, f)
+}
+
+// transact runs f, and calls Moved for the changes of states after the commit.
 func (l *Ledger) transact(ctx context.Context, strict bool, f func(context.Context, *Tx) error) error {
 	tx := &Tx{l: l, strict: strict}
 	err := l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {

@@ -42,7 +42,7 @@ func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...
 
 // Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at
 // most. Without a due payout the pause ends.
-func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims []Claim, err error) {
+func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims []Claim, mark int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims = nil
 		n, err := l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now} + $1, probe = $2
@@ -62,13 +62,16 @@ func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims [
 			if claims, err = l.claimOne(ctx, tx, users[0], token, lease); err != nil {
 				return err
 			}
+			if mark, err = l.mark(ctx, tx); err != nil {
+				return err
+			}
 		}
 		if len(claims) == 0 {
 			_, err = l.exec(ctx, tx, `UPDATE durable_control SET pause_until = 0, probe = ''`)
 		}
 		return err
 	})
-	return claims, err
+	return claims, mark, err
 }
 
 func (l *Ledger) claimOne(ctx context.Context, tx *sql.Tx, userData, token string, lease int64) (claims []Claim, err error) {
@@ -113,10 +116,11 @@ func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (
 	return added, err
 }
 
-// Lease is a claim as a sweep sees it.
+// Lease is a claim of any process.
 type Lease struct {
-	UserData, Token string
-	Ended           bool // by the database's clock
+	UserData, Token   string
+	Claims, ClaimedAt int64
+	Ended             bool // by the database's clock
 }
 
 // Leases returns the claims of all processes. A claim from the future was made while the database's clock was wrong, so
@@ -124,10 +128,11 @@ type Lease struct {
 func (l *Ledger) Leases(ctx context.Context) (leases []Lease, err error) {
 	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
 		var one Lease
-		err := rows.Scan(&one.UserData, &one.Token, &one.Ended)
+		err := rows.Scan(&one.UserData, &one.Token, &one.Claims, &one.ClaimedAt, &one.Ended)
 		leases = append(leases, one)
 		return err
-	}, `SELECT user_data, token, ends_at <= {now} OR claimed_at > {now} + {impossible} FROM durable_claims ORDER BY token LIMIT 10000`)
+	}, `SELECT user_data, token, claims, claimed_at, ends_at <= {now} OR claimed_at > {now} + {impossible}
+		FROM durable_claims ORDER BY token LIMIT 10000`)
 	return leases, err
 }
 
@@ -169,6 +174,12 @@ func (l *Ledger) PaymentsDue(ctx context.Context) (due bool, err error) {
 type Poll struct {
 	*row.Row
 	Now int64 // the database's time
+}
+
+// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made while the
+// database's clock was wrong, so only the monotonic clock decides about it.
+func (p Poll) ClaimedBefore(age int64) bool {
+	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossibleWait.Milliseconds()
 }
 
 // DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time first,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,9 +92,11 @@ func replacer(d Dialect, now string) *strings.Replacer {
 const unnotified = `(SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
 	AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1) IS NULL`
 
-// impossible is a wait in milliseconds that no back-off allows: 20 minutes. A due time that is further ahead was set while
-// the clock was wrong, so it counts as due.
-const impossible = `1200000`
+// impossibleWait is a wait that no back-off allows. A due time further ahead was set while the clock was wrong, so it counts
+// as due.
+const impossibleWait = 20 * time.Minute
+
+var impossible = strconv.FormatInt(impossibleWait.Milliseconds(), 10)
 
 // Patience is how long one statement or transaction on PostgreSQL may take, and the wait for SQLite's connection.
 const Patience = 10 * time.Second
@@ -172,6 +175,14 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 
 // advanceMark advances the mark that a witness outside the database keeps too.
 const advanceMark = `UPDATE durable_mark SET mark = mark + 1`
+
+// mark returns the mark of SQLite's transaction, and 0 on PostgreSQL, whose transactions do not advance the mark.
+func (l *Ledger) mark(ctx context.Context, tx *sql.Tx) (mark int64, err error) {
+	if l.Dialect == SQLite {
+		err = l.row(ctx, tx, []any{&mark}, `SELECT mark FROM durable_mark`)
+	}
+	return mark, err
+}
 
 // exec runs a statement and returns the number of changed rows.
 func (l *Ledger) exec(ctx context.Context, on execer, query string, args ...any) (int64, error) {

@@ -78,7 +78,9 @@ type Round struct {
 	Status Status
 	// AfterPayments and AfterPayouts are the positions behind the claims.
 	AfterPayments, AfterPayouts Position
-	runLength                   int64
+	// Mark is the mark of the transaction on SQLite, 0 on PostgreSQL.
+	Mark      int64
+	runLength int64
 }
 
 // Round records completions and claims due rows, in one commit. After an error, the commit is unknown.

@@ -35,7 +35,12 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 		if err := l.claimSQLite(ctx, tx, r, row.Payment, 0, min(limit, r.MaxPayments), r.AfterPayments, got); err != nil {
 			return err
 		}
-		return l.claimSQLite(ctx, tx, r, row.Payout, generation, limit-len(got.Claims), r.AfterPayouts, got)
+		if err := l.claimSQLite(ctx, tx, r, row.Payout, generation, limit-len(got.Claims), r.AfterPayouts, got); err != nil {
+			return err
+		}
+		var err error
+		got.Mark, err = l.mark(ctx, tx)
+		return err
 	})
 }
 

@@ -67,6 +67,7 @@ type Guard struct {
 type Claim struct {
 	UserData, Token string
 	Claims          int64 // how often the row was claimed, this claim included
+	ClaimedAt       int64 // the database's time of the claim
 }
 
 // Open returns a Guard after it has recognized the database or held its payouts. The tables must exist.
