@@ -167,10 +167,12 @@ func (l *Ledger) Counts(ctx context.Context, f Filter, limit int) (Counts, error
 		c.States[state] = &Count{}
 		count(string(state), c.States[state], Filter{Kind: f.Kind, State: state, OldestFirst: true})
 	}
-	count("review", &c.Review, Filter{Kind: f.Kind, Review: true, Overdue: f.Overdue, OldestFirst: true})
+	count("review", &c.Review, Filter{Kind: f.Kind, Review: true, OldestFirst: true})
 	count("held", &c.Held, Filter{Kind: f.Kind, Held: true, OldestFirst: true})
+	var both Count // rows with both reasons for review
 	if f.Overdue > 0 {
 		count("overdue", &c.Overdue, Filter{Kind: f.Kind, State: row.Pending, MinAge: f.Overdue, OldestFirst: true})
+		count("both", &both, Filter{Kind: f.Kind, State: row.Pending, Review: true, MinAge: f.Overdue, OldestFirst: true})
 	}
 	err = l.query(ctx, l.Read, func(rows *sql.Rows) error {
 		var name string
@@ -183,6 +185,7 @@ func (l *Ledger) Counts(ctx context.Context, f Filter, limit int) (Counts, error
 		}
 		return err
 	}, strings.Join(parts, ` UNION ALL `), s.args...)
+	c.Review.add(c.Overdue.Rows-both.Rows, c.Overdue.Oldest, int64(limit))
 	return c, err
 }
 
