@@ -47,7 +47,7 @@ func recorded(r Request[string], jobs ...string) Result[string] {
 type bench struct {
 	*testing.T
 	*Scheduler[string, string]
-	*ledger
+	ledger *ledger
 	rounds chan *flight
 	calls  chan string // one element per call in flight
 	ends   chan struct{}
@@ -141,6 +141,17 @@ func (b *bench) next() *flight {
 		require.FailNow(b, "no round has begun")
 		return nil
 	}
+}
+
+// claiming ends rounds without claims, and returns the next round with claims.
+func (b *bench) claiming() *flight {
+	b.Helper()
+	r := b.next()
+	for r.MaxRows == 0 {
+		r.record()
+		r = b.next()
+	}
+	return r
 }
 
 // none requires that no round has begun.
