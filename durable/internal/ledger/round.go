@@ -161,13 +161,13 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	err := each(ctx, l.DB, func(rows *sql.Rows) error {
 		var part string
 		var c Claim
-		var amount sql.Null[paymentsvc.Amount]
-		if err := rows.Scan(&part, &c.UserData, &c.Kind, &c.Type, &amount, &c.Destination, &c.Claims, &c.ClaimedAt, &c.dueAt); err != nil {
+		if err := rows.Scan(
+			&part, &c.UserData, &c.Kind, &c.Type, &c.Amount, &c.Destination, &c.Claims, &c.ClaimedAt, &c.dueAt,
+		); err != nil {
 			return err
 		}
 		switch part {
 		case "claimed":
-			c.Amount = amount.V
 			got.Claims = append(got.Claims, c)
 		case "recorded":
 			got.Recorded[c.UserData] = true

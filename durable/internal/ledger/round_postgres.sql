@@ -62,6 +62,6 @@ claimed AS (
 	ON CONFLICT DO NOTHING RETURNING user_data, claimed_at)
 SELECT 'claimed' AS part, jobs.user_data, kind, type, amount, destination, claims, claimed_at, due_at
 	FROM jobs JOIN claimed ON claimed.user_data = jobs.user_data
-UNION ALL SELECT 'recorded', user_data, '', '', '', '', 0, 0, 0 FROM recorded
-UNION ALL SELECT 'early', order_id, '', '', '', '', 0, 0, 0 FROM early
-UNION ALL SELECT status, '', '', '', '', '', run_length, 0, 0 FROM control
+UNION ALL SELECT 'recorded', user_data, '', '', '0', '', 0, 0, 0 FROM recorded
+UNION ALL SELECT 'early', order_id, '', '', '0', '', 0, 0, 0 FROM early
+UNION ALL SELECT status, '', '', '', '0', '', run_length, 0, 0 FROM control
