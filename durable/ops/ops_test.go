@@ -63,6 +63,8 @@ func (s *service) total() int {
 	return len(s.started)
 }
 
+func (s *service) DecodesErrors() bool { return true }
+
 func (s *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{
 		PayoutBalance: paymentsvc.MustParseAmount("1234.50"), ExpectedBalance: paymentsvc.MustParseAmount("2000"), Currency: "XTS",
@@ -89,7 +91,7 @@ func newOffice(t *testing.T, c ops.Config) *office {
 	t.Cleanup(func() { _ = o.db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
 	quiet := slog.New(slog.DiscardHandler)
-	o.store, err = durable.Open(t.Context(), o.db, durable.Config{Service: o.service, Project: "test", EqualRefusals: -1, Log: quiet})
+	o.store, err = durable.Open(t.Context(), o.db, durable.Config{Service: o.service, Project: "test", MaxConsecutiveRejections: -1, Log: quiet})
 	require.NoError(t, err)
 	c.Log = quiet
 	o.handler = ops.New(o.store, c)
@@ -112,13 +114,13 @@ func (o *office) queue(batch string, amounts ...string) []durable.Queued {
 	queued, err := o.store.QueuePayouts(o.t.Context(), tx, payouts...)
 	require.NoError(o.t, err)
 	require.NoError(o.t, tx.Commit())
-	o.turn()
+	o.send()
 	return queued
 }
 
-func (o *office) turn() {
+func (o *office) send() {
 	o.t.Helper()
-	_, err := o.store.Turn(o.t.Context(), durable.Limit{})
+	_, err := o.store.RunBatch(o.t.Context(), durable.BatchLimit{})
 	if !errors.Is(err, durable.ErrHeld) && !errors.Is(err, durable.ErrPaused) {
 		require.NoError(o.t, err)
 	}
@@ -170,13 +172,13 @@ func hidden(page, id string) url.Values {
 
 func TestOverviewShowsWhatNeedsReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
-	for _, text := range []string{"1234.50 XTS", "None needs review.", "None yet.", "a demo"} {
+	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
 		assert.Contains(t, o.page("/"), text)
 	}
 	queued := o.queue("march", "1.00", "2.00", "2.50")
 	page := o.page("/?refresh=1")
 	for _, text := range []string{
-		"2 need review", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
+		"2 need review, oldest ", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -211,7 +213,7 @@ func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 		asked++
 		return nil, errors.New("the service is away")
 	}})
-	assert.Contains(t, o.page("/"), "Unknown: the service did not answer.")
+	assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
 	o.page("/")
 	assert.Equal(t, 1, asked, "it is asked once in 10 seconds")
 }
@@ -234,7 +236,7 @@ func TestRowsAreFilteredAndPaged(t *testing.T) {
 	}
 	assert.Equal(t, 55, seen)
 	for query, want := range map[string]int{
-		"state=unknown": 1, "state=rejected": 1, "refusal=limit": 1, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
+		"state=unknown": 1, "state=rejected": 1, "code=limit": 1, "code=other": 0, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
 		"batch=march&state=unknown": 1,
 	} {
 		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
@@ -280,7 +282,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	assert.Equal(t, 422, decide(3, url.Values{"decision": {"found"}, "order_id": {"o-3"}}), "another row's order_id")
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
 	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
-	o.turn()
+	o.send()
 	for i, state := range []durable.State{durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown} {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
 	}
@@ -317,7 +319,7 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, bulk(form).Code)
 	require.NoError(t, o.store.Resume(t.Context(), "test"))
-	o.turn()
+	o.send()
 	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
 	assert.Equal(t, 1, o.service.starts(queued[3].UserData), "it does not fit")
 }
@@ -345,13 +347,13 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Equal(t, 422, control("hold", ""))
 	assert.Equal(t, 422, control("nonsense", "x"))
 	require.Equal(t, 303, control("pause", "the bank is closed"))
-	assert.Contains(t, o.page("/rows"), "Paused by no login: no payouts and no retries are sent. New payments go on. Reason: the bank is closed")
+	assert.Contains(t, o.page("/rows"), "Paused by no login: payouts and retries stop, and new payments continue. Reason: the bank is closed")
 	first := o.queue("march", "1.00")
 	assert.Zero(t, o.service.total())
 	require.Equal(t, 303, control("hold", "restored a backup"))
 	require.Equal(t, 303, control("resume", ""))
 	assert.Contains(t, o.page("/"), "Payouts are held by no login")
-	o.turn()
+	o.send()
 	assert.Zero(t, o.service.total())
 	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
 	assert.Contains(t, o.page("/"), "1 held")
@@ -360,7 +362,7 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	require.Equal(t, 422, control("end-hold", ""))
 	require.Contains(t, o.page("/"), "Payouts are held")
 	require.Equal(t, 303, o.request(http.MethodPost, "/control", url.Values{"do": {"end-hold"}, "sure": {"yes"}}).Code)
-	o.turn()
+	o.send()
 	assert.Zero(t, o.service.total(), "what is held stays so")
 
 	w := o.request(http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
@@ -369,7 +371,7 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	form := hidden(w.Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
-	o.turn()
+	o.send()
 	assert.Equal(t, 1, o.service.starts(first[0].UserData))
 }
 
@@ -428,10 +430,10 @@ func TestPageWithoutADatabase(t *testing.T) {
 	for _, path := range []string{"/", "/rows", "/files", "/find?q=x", "/row/x"} {
 		w := o.request(http.MethodGet, path, nil)
 		assert.Equal(t, 503, w.Code, path)
-		assert.Contains(t, w.Body.String(), "The database does not answer", path)
+		assert.Contains(t, w.Body.String(), "The database does not respond", path)
 	}
 	body, _ := io.ReadAll(o.request(http.MethodPost, "/control", url.Values{"do": {"resume"}}).Body)
-	assert.Contains(t, string(body), "The database does not answer")
+	assert.Contains(t, string(body), "The database does not respond")
 }
 
 func TestNotificationsWithoutARowAreShown(t *testing.T) {
