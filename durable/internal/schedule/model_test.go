@@ -62,9 +62,10 @@ func (m *model) fault(format string, args ...any) {
 
 // sleep takes a time by chance, without m.mu.
 func (m *model) sleep(longest time.Duration) {
+	d := time.Duration(m.random.Int64N(int64(longest)))
 	m.mu.Unlock()
 	defer m.mu.Lock()
-	time.Sleep(time.Duration(m.random.Int64N(int64(longest))))
+	time.Sleep(d)
 }
 
 func (m *model) Round(_ context.Context, r Request[string]) (Result[string], error) {

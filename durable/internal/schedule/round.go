@@ -146,7 +146,7 @@ func (s *Scheduler[Job, Done]) claim(r *round[Done], slots int) {
 // maxRows returns how many of n rows may be claimed now. s.mu is held.
 func (s *Scheduler[Job, Done]) maxRows(n int) int {
 	w := s.worker
-	if w == nil || s.closed || !w.observation.backlog || w.confirming || w.ctx.Err() != nil {
+	if w == nil || !w.observation.backlog || w.confirming || w.ctx.Err() != nil {
 		return 0
 	}
 	n = min(n, w.left)

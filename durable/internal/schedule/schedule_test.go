@@ -331,3 +331,132 @@ func TestScanResumes(t *testing.T) {
 		require.NoError(t, t.result())
 	})
 }
+
+// After the end of its context, Run begins no new work and returns after the records of its calls.
+func TestRunDrains(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.next().record("a", "b")
+		made, err := t.RunBatch(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrBusy)
+		assert.Zero(t, made)
+		t.endCall()
+		r := t.next()
+		cancel()
+		r.record()
+		t.none()
+		assert.False(t, t.Go(func() {}), "a new payment")
+		t.endCall()
+		r = t.next()
+		assert.Len(t, r.Completions, 1)
+		assert.Zero(t, r.MaxRows, "a claim after the stop")
+		assert.Empty(t, t.batch, "Run returned before the record")
+		r.record()
+		require.NoError(t, t.result())
+		require.ErrorIs(t, t.Scheduler.Run(t.Context()), ErrBusy)
+	})
+}
+
+// An unavailable database does not keep Run from returning: the leases end the claims.
+func TestRunReturnsWithoutADatabase(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.ledger.release = func([]string) error { return errCommit }
+		t.ledger.record = func(Completion[string]) error { return errCommit }
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.next().record("a")
+		t.endCall()
+		t.next().fail()
+		cancel()
+		time.Sleep(time.Minute)
+		require.NoError(t, t.result())
+	})
+}
+
+// A poll begins during a round. The round has not seen the rows that the poll looks for.
+func TestPollOutlivesRoundInFlight(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Poll = time.Minute }, func(t *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		r := t.next()
+		time.Sleep(61 * time.Second)
+		r.record()
+		t.next().record()
+		t.none()
+		cancel()
+		require.NoError(t, t.result())
+	})
+}
+
+// Notifications may have arrived for an order before its commit, so the next round looks for them. While calls are in
+// flight, that round waits for a completion.
+func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
+	var applied []string
+	bubble(t, func(c *Config[string, string]) {
+		c.Apply = func(_ context.Context, orders []string) { applied = append(applied, orders...) }
+	}, func(t *bench) {
+		t.start(Limit{Rows: 2})
+		t.next().record("a", "b")
+		t.endCall()
+		r := t.next()
+		a := r.Completions[0].OrderID
+		r.record()
+		t.none()
+		t.endCall()
+		r = t.next()
+		assert.Equal(t, []string{a}, r.OrderIDs)
+		result := recorded(r.Request)
+		result.Waiting = r.OrderIDs
+		r.end <- result
+		require.NoError(t, t.result())
+		assert.Equal(t, []string{a}, applied)
+	})
+}
+
+// A changed server is recognized once, and claims go on. If each round meets another server, the batch ends.
+func TestRecognizedServer(t *testing.T) {
+	for servers, want := range map[int]error{2: nil, 100: errServers} {
+		bubble(t, nil, func(t *bench) {
+			met := 0
+			t.ledger.round = func(r Request[string]) (Result[string], error) {
+				result := recorded(r)
+				met++
+				result.Recognized = met <= servers
+				return result, nil
+			}
+			t.start(Limit{})
+			require.ErrorIs(t, t.result(), want)
+			assert.LessOrEqual(t, met, maxServers+1)
+		})
+	}
+}
+
+// A probe needs a free slot and a row within the limit, and counts as a claim only if it claims.
+func TestProbeKeepsLimits(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
+		probes := 0
+		t.ledger.probe = func() ([]string, error) { probes++; return nil, nil }
+		t.start(Limit{Rows: 1})
+		for range 3 {
+			r := t.claiming()
+			result := recorded(r.Request)
+			result.Elapsed = true
+			r.end <- result
+		}
+		t.claiming().record("a")
+		require.NoError(t, t.result())
+		assert.Equal(t, []int{3, 1}, []int{probes, t.made})
+
+		w := &worker{left: 1}
+		t.mu.Lock()
+		t.used = 1
+		t.startProbe(w)
+		t.used = 0
+		w.left = 0
+		t.startProbe(w)
+		t.mu.Unlock()
+		synctest.Wait()
+		assert.Equal(t, 3, probes)
+	})
+}
