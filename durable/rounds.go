@@ -18,7 +18,8 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 	s := b.s
 	s.step(StepClaim)
 	begun := s.now()
-	got, err := s.ledger.Round(ctx, s.request(r))
+	request := s.request(r)
+	got, err := s.ledger.Round(ctx, request)
 	if len(got.Claims) > 0 {
 		s.step(StepClaimed)
 	}
@@ -29,7 +30,7 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 		return schedule.Result[job]{}, err
 	}
 	s.finishRecorded(ctx, r, got)
-	jobs, err := s.jobs(ctx, got.Claims, got.Mark, begun, false)
+	jobs, err := s.jobs(ctx, got, request.Identity, begun, false)
 	if err != nil {
 		return schedule.Result[job]{}, err
 	}
@@ -88,7 +89,8 @@ func (s *Store) finishRecorded(ctx context.Context, r schedule.Request[callResul
 }
 
 // jobs returns the jobs of committed claims, after the witness has their mark. After an error no call may begin.
-func (s *Store) jobs(ctx context.Context, claims []ledger.Claim, mark int64, begun time.Time, probe bool) ([]job, error) {
+func (s *Store) jobs(ctx context.Context, got ledger.Round, server string, begun time.Time, probe bool) ([]job, error) {
+	claims := got.Claims
 	if len(claims) == 0 {
 		return nil, nil
 	}
@@ -96,7 +98,7 @@ func (s *Store) jobs(ctx context.Context, claims []ledger.Claim, mark int64, beg
 	s.guard.Remember(recognize.Claim{
 		UserData: last.UserData, Token: last.Token, Claims: last.Claims, ClaimedAt: last.ClaimedAt,
 	})
-	if err := s.guard.BeforeCalls(ctx, mark); err != nil {
+	if err := s.guard.BeforeCalls(ctx, server, got.Mark); err != nil {
 		return nil, err
 	}
 	jobs := make([]job, len(claims))
@@ -119,12 +121,12 @@ func (s *Store) checkFailover(ctx context.Context, status ledger.Status) {
 
 // Probe claims one row after a timed pause.
 func (b rounder) Probe(ctx context.Context, token string) ([]job, error) {
-	begun := b.s.now()
+	begun, server := b.s.now(), b.s.guard.Server()
 	claims, mark, err := b.s.ledger.Probe(ctx, token, b.s.c.Lease.Milliseconds())
 	if err != nil {
 		return nil, err
 	}
-	return b.s.jobs(ctx, claims, mark, begun, true)
+	return b.s.jobs(ctx, ledger.Round{Claims: claims, Mark: mark}, server, begun, true)
 }
 
 // Release makes the rows of claims due again whose calls never began.

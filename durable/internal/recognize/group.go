@@ -10,12 +10,13 @@ type group struct {
 }
 
 type run struct {
-	done chan struct{}
-	err  error
+	done   chan struct{}
+	result string
+	err    error
 }
 
 // do returns the result of a run of f that began after do was called.
-func (g *group) do(f func() error) error {
+func (g *group) do(f func() (string, error)) (string, error) {
 	g.mu.Lock()
 	if g.next == nil {
 		g.next = &run{done: make(chan struct{})}
@@ -27,11 +28,11 @@ func (g *group) do(f func() error) error {
 		go g.work(f)
 	}
 	<-mine.done
-	return mine.err
+	return mine.result, mine.err
 }
 
 // work runs f while callers wait.
-func (g *group) work(f func() error) {
+func (g *group) work(f func() (string, error)) {
 	for {
 		g.mu.Lock()
 		current := g.next
@@ -41,7 +42,7 @@ func (g *group) work(f func() error) {
 		if current == nil {
 			return
 		}
-		current.err = f()
+		current.result, current.err = f()
 		close(current.done)
 	}
 }

@@ -15,7 +15,8 @@ func TestGroupSharesTheNextRun(t *testing.T) {
 		runs, goOn := 0, make(chan error)
 		results := make(chan error, 10)
 		call := func() {
-			results <- g.do(func() error { runs++; return <-goOn })
+			_, err := g.do(func() (string, error) { runs++; return "", <-goOn })
+			results <- err
 		}
 		go call()
 		synctest.Wait()

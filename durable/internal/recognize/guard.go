@@ -18,6 +18,9 @@
 // so its mark is below m, and the witness has at least m. A database with C has a claim, and a claim whose process has
 // died is never sent again.
 //
+// A hold raises the mark above the witness. Other processes may have claimed on the restored database just before, so
+// BeforeCalls also requires the server and the generation of the claim, which each hold changes.
+//
 // The witness is never ahead of a database that has lost no commit, because m is committed before it is saved. After a
 // crash between the two, the witness is behind, and the calls have not begun.
 package recognize
@@ -84,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 }
 
 // Here is an SQL expression over durable_control. Its value changes if the server, the tables or the stored identity may
-// have changed. It is cheap enough for each round. On SQLite it is constant.
+// have changed, and with each hold. It is cheap enough for each round. On SQLite it is constant.
 func (g *Guard) Here() string { return g.here }
 
 // Server is the value of [Guard.Here] on the recognized server.
@@ -226,10 +229,10 @@ func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error 
 const patience = 10 * time.Second
 
 // BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error the
-// calls must not begin, and the caller releases the claims. mark is the value that the transaction of the claims has
-// given durable_mark, which SQLite does in each writing transaction. With 0, BeforeCalls raises the mark itself; calls
-// that arrive meanwhile share the next increment.
-func (g *Guard) BeforeCalls(ctx context.Context, mark int64) error {
+// calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. mark is the
+// value that the transaction of the claims has given durable_mark, which SQLite does in each writing transaction. With 0,
+// BeforeCalls raises the mark itself; calls that arrive meanwhile share the next increment.
+func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) error {
 	if g.Witness == nil {
 		return nil
 	}
@@ -239,31 +242,38 @@ func (g *Guard) BeforeCalls(ctx context.Context, mark int64) error {
 		defer cancel()
 		return g.save(ctx, mark)
 	}
-	return g.group.do(func() error { return g.advance(ctx) })
+	raisedOn, err := g.group.do(func() (string, error) { return g.advance(ctx) })
+	if err == nil && raisedOn != server {
+		return errChanged
+	}
+	return err
 }
 
-// advance raises the mark on the recognized server and saves it. It reads the witness first, so a mark that is too low
-// shows that commits are lost.
-func (g *Guard) advance(ctx context.Context) error {
+var errChanged = errors.New("the database or its witness has changed since the claim")
+
+// advance raises the mark on the recognized server, which it returns, and saves the mark. It reads the witness first, so a
+// mark below the witness shows that commits are lost.
+func (g *Guard) advance(ctx context.Context) (server string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	server = g.Server()
 	witnessed, err := g.load(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var mark int64
 	err = sql.ErrNoRows
 	if witnessed > 0 && witnessed >= g.highest() {
 		err = g.DB.QueryRowContext(ctx, `UPDATE durable_mark SET mark = mark + 1 WHERE mark >= $1
-			AND (SELECT `+g.here+` FROM durable_control) = $2 RETURNING mark`, witnessed, g.Server()).Scan(&mark)
+			AND (SELECT `+g.here+` FROM durable_control) = $2 RETURNING mark`, witnessed, server).Scan(&mark)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return errors.Join(errors.New("the database or its witness has changed since the claim"), g.Recognize(ctx))
+		return "", errors.Join(errChanged, g.Recognize(ctx))
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	return g.save(ctx, mark)
+	return server, g.save(ctx, mark)
 }
 
 func (g *Guard) load(ctx context.Context) (int64, error) {

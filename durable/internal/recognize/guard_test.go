@@ -55,10 +55,10 @@ func (db database) mark(t *testing.T) int64 {
 func beforeCalls(t *testing.T, g *Guard, db database) error {
 	t.Helper()
 	if !db.sqlite {
-		return g.BeforeCalls(t.Context(), 0)
+		return g.BeforeCalls(t.Context(), g.Server(), 0)
 	}
 	db.exec(t, `UPDATE durable_mark SET mark = mark + 1`)
-	return g.BeforeCalls(t.Context(), db.mark(t))
+	return g.BeforeCalls(t.Context(), g.Server(), db.mark(t))
 }
 
 func mustOpen(t *testing.T, db database, w Witness, set ...func(*Options)) *Guard {
@@ -100,6 +100,24 @@ func TestMarksOfDatabaseAndWitnessAreCompared(t *testing.T) {
 	}
 }
 
+func TestProcessesThatOpenANewDatabaseAtTheSameTimeHoldNothing(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		other := &memory{}
+		w := &memory{}
+		w.after = func(method string) error { // the other process does all this after this one has read the witness
+			w.after = nil
+			g := mustOpen(t, db, other)
+			require.NoError(t, beforeCalls(t, g, db))
+			require.NoError(t, beforeCalls(t, g, db))
+			w.mark = other.mark
+			return nil
+		}
+		mustOpen(t, db, w)
+		assert.False(t, db.held(t))
+		assert.EqualValues(t, 3, db.mark(t))
+	})
+}
+
 // Processes that were open during the restore notice it before a call. SQLite has no restore below open processes.
 func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	db, w := postgres(t), &memory{}
@@ -109,9 +127,12 @@ func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	require.NoError(t, beforeCalls(t, second, db))
 	_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, older)
 	require.NoError(t, err)
+	claimed := second.Server() // by the other process, before the hold
 	require.ErrorContains(t, beforeCalls(t, first, db), "has changed since the claim")
 	assert.True(t, db.held(t))
 	require.NoError(t, beforeCalls(t, first, db))
+	require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim")
+	require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim", "although it is recognized")
 	require.NoError(t, beforeCalls(t, second, db))
 	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "held once")
 
@@ -161,8 +182,8 @@ func TestCallsWaitForTheWitness(t *testing.T) {
 func TestLostClaimHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		g := mustOpen(t, db, &memory{})
-		g.Remember(Claim{"u", "T", 1})
-		assert.Equal(t, Claim{"u", "T", 1}, g.Last())
+		g.Remember(Claim{UserData: "u", Token: "T", Claims: 1})
+		assert.Equal(t, Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
 		require.NoError(t, g.Lost(t.Context()))
 		assert.True(t, db.held(t))
 		assert.Zero(t, g.Last())

@@ -29,8 +29,8 @@ type database struct {
 }
 
 var tables = []string{
-	`CREATE TABLE durable_control (hold BIGINT NOT NULL, fingerprint TEXT NOT NULL, timeline TEXT NOT NULL)`,
-	`INSERT INTO durable_control VALUES (0, '', '')`,
+	`CREATE TABLE durable_control (hold BIGINT NOT NULL, generation BIGINT NOT NULL, fingerprint TEXT NOT NULL, timeline TEXT NOT NULL)`,
+	`INSERT INTO durable_control VALUES (0, 1, '', '')`,
 	`CREATE TABLE durable_mark (mark BIGINT NOT NULL)`,
 	`INSERT INTO durable_mark VALUES (0)`,
 	`CREATE TABLE durable_rows (user_data TEXT)`,
@@ -116,7 +116,7 @@ func guard(t *testing.T, db database, w Witness, set ...func(*Options)) (*Guard,
 				return err
 			}
 			defer func() { _ = tx.Rollback() }()
-			if _, err := tx.ExecContext(ctx, `UPDATE durable_control SET hold = hold + 1`); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE durable_control SET hold = hold + 1, generation = generation + 1`); err != nil {
 				return err
 			}
 			if err := keep(ctx, tx); err != nil {

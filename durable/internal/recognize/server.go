@@ -53,7 +53,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 	if may {
 		g.here = startTime + ` || '/' || ` + parts[1].value + ` || '/' || ` + parts[2].value
 	}
-	g.here = `(` + g.here + ` || '/' || fingerprint || timeline)`
+	g.here = `(` + g.here + ` || '/' || fingerprint || timeline || '/' || generation::TEXT)`
 	return nil
 }
 
