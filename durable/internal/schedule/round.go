@@ -27,7 +27,8 @@ func (s *Scheduler[Job, Done]) startRound() {
 }
 
 // canStartRound reports whether a round may start now. A second round uses the time in which the first waits for the
-// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. s.mu is held.
+// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. While calls
+// are in flight, order_ids alone do not start a round, because completions follow soon. s.mu is held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
@@ -85,10 +86,7 @@ func (s *Scheduler[Job, Done]) nextRound() *round[Done] {
 		slots += e.Slot
 	}
 	s.claim(r, slots)
-	// While calls are in flight, order_ids alone do not make a round: completions follow soon.
-	if len(r.entries) > 0 || r.MaxRows > 0 || s.idle() {
-		r.OrderIDs, s.orderIDs = s.orderIDs, nil
-	}
+	r.OrderIDs, s.orderIDs = s.orderIDs, nil
 	if len(r.entries) == 0 && r.MaxRows == 0 && len(r.OrderIDs) == 0 {
 		s.rounds--
 		return nil

@@ -365,9 +365,15 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 		t.ledger.record = func(Completion[string]) error { return errCommit }
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { t.batch <- t.Scheduler.Run(ctx) }()
-		t.next().record("a")
+		t.next().record("a", "b")
 		t.endCall()
-		t.next().fail()
+		r := t.next()
+		assert.Len(t, r.Completions, 1)
+		r.fail()
+		t.endCall()
+		r = t.next()
+		assert.Len(t, r.Completions, 1)
+		r.fail()
 		cancel()
 		time.Sleep(time.Minute)
 		require.NoError(t, t.result())
@@ -458,5 +464,21 @@ func TestProbeKeepsLimits(t *testing.T) {
 		t.mu.Unlock()
 		synctest.Wait()
 		assert.Equal(t, 3, probes)
+	})
+}
+
+// At the end of its duration, RunBatch makes no further claims and waits for the calls in flight.
+func TestRunBatchEndsWithItsDuration(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(Limit{Duration: time.Minute})
+		t.next().record("a", "b")
+		time.Sleep(time.Hour)
+		t.endCall()
+		r := t.next()
+		assert.Zero(t, r.MaxRows, "a claim after the end")
+		assert.Empty(t, t.batch)
+		r.record()
+		require.NoError(t, t.result())
+		assert.Equal(t, 2, t.made)
 	})
 }
