@@ -39,7 +39,7 @@ func (s *Scheduler[Job, Done]) complete(e *entry[Done]) {
 	s.startRound()
 }
 
-// recordSeparately records e in a transaction of its own and retries while the database is unavailable.
+// recordSeparately records e outside of rounds, and retries while the database is unavailable.
 func (s *Scheduler[Job, Done]) recordSeparately(e *entry[Done]) {
 	begun := time.Now()
 	for n := 0; ; n++ {

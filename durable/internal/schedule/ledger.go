@@ -7,8 +7,8 @@ type Ledger[Job, Done any] interface {
 	// Round records completions and claims rows in one commit. After an error, the commit is unknown.
 	Round(ctx context.Context, r Request[Done]) (Result[Job], error)
 
-	// Record records one completion in a transaction of its own, with all consequences. It makes one attempt and
-	// returns nil if the completion needs no further attempt. The scheduler retries after an error.
+	// Record records one completion in a separate transaction, with all consequences. It makes one attempt and returns
+	// nil if the completion needs no further attempt. The scheduler retries after an error.
 	Record(ctx context.Context, c Completion[Done]) error
 
 	// Probe claims one row after a timed pause, alone among all processes. It returns no job if another process probes.
@@ -27,14 +27,14 @@ type Completion[Done any] struct {
 	// OrderID is the order_id of a success; "" without one.
 	OrderID string
 
-	// OrderKey identifies the order among all kinds of rows. "" excludes the completion from rounds: the scheduler
+	// OrderKey identifies the order among all kinds of rows. "" excludes the completion from rounds, and the scheduler
 	// passes it to [Ledger.Record].
 	OrderKey string
 
 	// Slot is 1 if the call occupies a slot, and 0 for a payment started by its caller.
 	Slot int
 
-	// Done is what else the ledger needs.
+	// Done contains further fields for the ledger.
 	Done Done
 }
 
@@ -47,7 +47,7 @@ type Request[Done any] struct {
 	Completions []Completion[Done]
 
 	// The round may claim at most Free rows plus one row for each slot of a recorded completion, and at most MaxRows
-	// rows. Up to MaxPayments of them are payments; the rest are payouts. With MaxRows 0, the round claims no rows.
+	// rows: payments up to MaxPayments first, then payouts. With MaxRows 0, the round claims no rows.
 	Free, MaxRows, MaxPayments int
 
 	// After is the position behind the last claimed rows. The zero value is the start of the queue.
@@ -70,24 +70,24 @@ type Cursor struct {
 
 // Result is the output of a committed round.
 type Result[Job any] struct {
-	// Jobs are the claimed rows, and Payments the number of payments among them.
+	// Jobs are the claimed rows. Payments is the number of claimed payments.
 	Jobs     []Job
 	Payments int
 
 	// Recorded contains the user_data of the recorded completions.
 	Recorded map[string]bool
 
-	// Waiting are those of Request.OrderIDs with a waiting notification.
+	// Waiting contains the elements of Request.OrderIDs with a waiting notification.
 	Waiting []string
 
 	// Next is the position behind the claimed rows, or Request.After without claims.
 	Next Position
 
-	// Paused reports that the round was not allowed to claim, and Elapsed that a timed pause is over: one row may be
-	// claimed by [Ledger.Probe]. With either, Jobs is empty.
+	// Paused reports a pause. Elapsed reports the end of a timed pause: [Ledger.Probe] may claim one row. With either,
+	// Jobs is empty.
 	Paused, Elapsed bool
 
-	// Recognized reports that the round claimed no rows because the server had changed, and that the ledger has accepted
-	// or held the new server since, so another round is useful.
+	// Recognized reports that the round claimed no rows because the server had changed. The ledger has accepted or held
+	// the new server since, so another round is useful.
 	Recognized bool
 }

@@ -304,7 +304,8 @@ func (w *world) play(t *testing.T) []string {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config[string, string]{
 			Ledger: m, Call: m.call, Apply: func(context.Context, []string) {}, Slots: w.slots, MaxRounds: w.rounds,
-			MaxRecords: w.records, PerSecond: w.perSecond, Poll: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			MaxRecords: w.records, PerSecond: w.perSecond, Poll: time.Second,
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		made, err := 0, error(nil)
 		if w.run {
@@ -330,8 +331,9 @@ func TestSchedulerKeepsItsPromises(t *testing.T) {
 		w := &world{
 			seed: rapid.Uint64().Draw(rt, "seed"), rows: rapid.IntRange(0, 60).Draw(rt, "rows"),
 			slots: rapid.IntRange(1, 12).Draw(rt, "slots"), rounds: rapid.IntRange(1, 4).Draw(rt, "rounds"),
-			records: rapid.IntRange(1, 4).Draw(rt, "records"), perSecond: rapid.SampledFrom([]float64{0, 0, 0.5, 100}).Draw(rt, "per second"),
-			lose: percent.Draw(rt, "lose"), leaveOut: percent.Draw(rt, "leave out"), again: percent.Draw(rt, "again"),
+			records:   rapid.IntRange(1, 4).Draw(rt, "records"),
+			perSecond: rapid.SampledFrom([]float64{0, 0, 0.5, 100}).Draw(rt, "per second"),
+			lose:      percent.Draw(rt, "lose"), leaveOut: percent.Draw(rt, "leave out"), again: percent.Draw(rt, "again"),
 			other: percent.Draw(rt, "other"), same: percent.Draw(rt, "same"), run: rapid.Bool().Draw(rt, "run"),
 			limit: Limit{
 				Rows:     rapid.SampledFrom([]int{0, 0, 1, 7, 20}).Draw(rt, "limit"),

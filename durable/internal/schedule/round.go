@@ -12,11 +12,11 @@ type round[Done any] struct {
 	Request[Done]
 	number  int64 // in the order of starts
 	entries []*entry[Done]
-	worker  *worker // that claims; nil without claims
-	alone   bool    // the worker had no call, round or probe in flight
+	worker  *worker // nil without claims
+	alone   bool    // the worker was idle at the start
 }
 
-// startRound starts a round if one is useful. The round collects its completions in its goroutine, as late as possible.
+// startRound starts a useful round. The round collects its completions in its goroutine, as late as possible.
 // s.mu is held.
 func (s *Scheduler[Job, Done]) startRound() {
 	s.refill()
@@ -26,7 +26,7 @@ func (s *Scheduler[Job, Done]) startRound() {
 	}
 }
 
-// canStartRound reports whether a round may start now. A second round uses the time in which the first waits for the
+// canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
 // disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. While calls
 // are in flight, order_ids alone do not start a round, because completions follow soon. s.mu is held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
@@ -36,7 +36,7 @@ func (s *Scheduler[Job, Done]) canStartRound() bool {
 	return len(s.queue) > 0 || s.maxRows(s.c.Slots-s.used) > 0 || len(s.orderIDs) > 0 && s.idle()
 }
 
-// idle reports whether the worker has nothing in flight. s.mu is held.
+// idle reports whether the worker is idle. s.mu is held.
 func (s *Scheduler[Job, Done]) idle() bool { return s.worker == nil || s.worker.inFlight == 0 }
 
 // round makes one round.
@@ -63,7 +63,7 @@ func (s *Scheduler[Job, Done]) round() {
 	s.startRound()
 }
 
-// limit returns how many rows the round was allowed to claim: those for free slots and for slots of recorded completions.
+// limit returns the maximum number of claims: the free slots and the slots of recorded completions, up to MaxRows.
 func (r *round[Done]) limit(recorded map[string]bool) int {
 	rows := r.Free
 	for _, c := range r.Completions {
@@ -95,7 +95,7 @@ func (s *Scheduler[Job, Done]) nextRound() *round[Done] {
 	return r
 }
 
-// dedupeByOrderID removes completions with an order key or a user_data of a round in flight, and of an earlier completion.
+// dedupeByOrderID removes completions with an order key or a user_data of an earlier completion or of a round in flight.
 // One statement cannot record both. s.mu is held.
 func (s *Scheduler[Job, Done]) dedupeByOrderID(queue []*entry[Done]) []*entry[Done] {
 	kept := queue[:0]
@@ -154,7 +154,7 @@ func (s *Scheduler[Job, Done]) maxRows(n int) int {
 	return n
 }
 
-// maxPayments returns how many of n rows may be payments: half of them, and every second odd row. s.mu is held.
+// maxPayments returns the maximum number of payments in n rows. It is half of n, and odd rows alternate. s.mu is held.
 func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 	if !s.worker.observation.paymentsDue {
 		return 0

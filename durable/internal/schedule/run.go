@@ -13,20 +13,20 @@ type worker struct {
 	left       int           // rows to claim
 	made       int           // calls begun
 	inFlight   int           // calls, and rounds and probes with claims
-	confirming bool          // a round that began alone is in flight; other rounds do not claim beside it
+	confirming bool          // a round with alone set is in flight, so other rounds do not claim
 	idle       chan struct{} // receives when inFlight reaches 0
-	err        error         // of the first failed round or probe
+	err        error         // the error of the first failed round or probe
 
 	newest      int64 // number of the newest observation; a wake counts as newer than the rounds in flight
 	observation observation
-	servers     int // rounds in a row that met an unrecognized server
+	servers     int // rounds in a row with an unrecognized server
 }
 
-// observation is what is known about the queue. A round or probe makes a new one.
+// observation describes the queue. Each round and probe with claims makes a new observation.
 type observation struct {
 	backlog     bool // due rows may remain
 	paymentsDue bool // due payments may remain
-	empty       bool // a scan of the whole queue found no due row, with nothing else in flight
+	empty       bool // a scan of the whole queue by an idle worker found no due row
 	paused      bool
 	position    Position
 }
@@ -122,7 +122,7 @@ func (s *Scheduler[Job, Done]) endBatch(w *worker) (ended bool, err error) {
 	return true, err
 }
 
-// waitIdle waits until w has nothing in flight.
+// waitIdle waits until w is idle.
 func (s *Scheduler[Job, Done]) waitIdle(w *worker) {
 	for {
 		s.mu.Lock()
@@ -143,7 +143,7 @@ func (s *Scheduler[Job, Done]) wake(w *worker) {
 	s.startRound()
 }
 
-// signalIdle signals that w has nothing in flight. s.mu is held.
+// signalIdle signals that w is idle. s.mu is held.
 func (w *worker) signalIdle() {
 	if w.inFlight > 0 {
 		return
@@ -160,17 +160,17 @@ func (w *worker) fail(number int64, err error) {
 	w.learn(number, observation{})
 }
 
-// learn replaces the observation of w, except by an older one. s.mu is held.
+// learn replaces an older observation of w. s.mu is held.
 func (w *worker) learn(number int64, o observation) {
 	if number > w.newest {
 		w.newest, w.observation = number, o
 	}
 }
 
-// maxServers is the number of rounds in a row that may meet an unrecognized server.
+// maxServers is the maximum number of rounds in a row with an unrecognized server.
 const maxServers = 5
 
-// observe learns from the result of a round that was allowed to claim limit rows. s.mu is held.
+// observe replaces the observation of the worker after a round with at most limit claims. s.mu is held.
 func observe[Job, Done any](r *round[Done], result Result[Job], limit int) {
 	w, claimed := r.worker, len(result.Jobs)
 	if w.servers++; !result.Recognized {
@@ -193,7 +193,7 @@ func observe[Job, Done any](r *round[Done], result Result[Job], limit int) {
 	o.backlog = !o.paused && (claimed > 0 || !complete)
 	o.empty = !o.backlog && !o.paused && r.alone
 	w.learn(r.number, o)
-	if claimed > 0 { // the calls may make rows due again, and an older round may have locked these rows
+	if claimed > 0 { // calls may make rows due again, and a newer round may have skipped rows locked by this round
 		w.observation.backlog, w.observation.empty = !w.observation.paused, false
 	}
 }

@@ -93,8 +93,8 @@ func TestUnresolvedClaimsAreBounded(t *testing.T) {
 	assert.Equal(t, strconv.Itoa(2*maxUnresolved), s.unresolved[0])
 }
 
-// One statement can record neither two rows under one order_id nor two completions of one row. Both go separately, after
-// the round.
+// One statement can record neither two rows under one order_id nor two completions of one row. The second completion is
+// recorded separately after the round.
 func TestDuplicatesAreRecordedSeparately(t *testing.T) {
 	for name, change := range map[string]func(*Completion[string]){
 		"order_id":  func(c *Completion[string]) { c.OrderKey = "same" },
