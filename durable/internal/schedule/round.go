@@ -27,8 +27,8 @@ func (s *Scheduler[Job, Done]) startRound() {
 }
 
 // canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
-// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. While calls
-// are in flight, order_ids alone do not start a round, because completions follow soon. s.mu is held.
+// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. While
+// calls are in flight, order_ids alone do not start a round, because completions follow soon. s.mu is held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
@@ -95,8 +95,8 @@ func (s *Scheduler[Job, Done]) nextRound() *round[Done] {
 	return r
 }
 
-// dedupeByOrderID removes completions with an order key or a user_data of an earlier completion or of a round in flight.
-// One statement cannot record both. s.mu is held.
+// dedupeByOrderID removes completions with an order key or a user_data of an earlier completion or of a round in
+// flight. One statement cannot record both. s.mu is held.
 func (s *Scheduler[Job, Done]) dedupeByOrderID(queue []*entry[Done]) []*entry[Done] {
 	kept := queue[:0]
 	for _, e := range queue {

@@ -103,13 +103,6 @@ func (s *Scheduler[Job, Done]) Record(ctx context.Context, c Completion[Done]) {
 	<-e.recorded
 }
 
-// InFlight returns the number of slots in use.
-func (s *Scheduler[Job, Done]) InFlight() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used
-}
-
 // maxUnresolved is the number of unresolved claims to remember. Older claims have ended with their leases.
 const maxUnresolved = 1000
 

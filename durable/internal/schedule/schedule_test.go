@@ -66,11 +66,11 @@ func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
 		t.endCall()
 		failed := t.next()
 		failed.fail()
-		assert.Equal(t, 3, t.InFlight(), "two calls, one of them without a record, and a claim")
+		assert.Equal(t, 3, t.slots(), "two calls, one of them without a record, and a claim")
 		recorded <- struct{}{}
 		released <- errCommit
 		t.none()
-		assert.Equal(t, 2, t.InFlight(), "a call and a claim")
+		assert.Equal(t, 2, t.slots(), "a call and a claim")
 		time.Sleep(time.Second)
 		released <- nil
 		require.ErrorIs(t, t.result(), errCommit)
@@ -195,7 +195,7 @@ func TestRecordIsRetriedForTenMinutes(t *testing.T) {
 			time.Sleep(9*time.Minute + 50*time.Second)
 			synctest.Wait()
 			if !back {
-				assert.Equal(t, 1, t.InFlight())
+				assert.Equal(t, 1, t.slots())
 			}
 			time.Sleep(20 * time.Second)
 			require.NoError(t, t.result())
@@ -241,7 +241,7 @@ func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 		t.start(Limit{Rows: 2})
 		elapsed(t)
 		t.none()
-		assert.Equal(t, 1, t.InFlight())
+		assert.Equal(t, 1, t.slots())
 		t.endCall() // the success ends the pause
 		t.claiming().record("b")
 		require.NoError(t, t.result())
