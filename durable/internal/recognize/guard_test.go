@@ -78,7 +78,8 @@ func TestMarksOfDatabaseAndWitnessAreCompared(t *testing.T) {
 		{"the first Open was interrupted before Save", 1, 0, false},
 		{"equal", 5, 5, false},
 		{"an increment was interrupted before Save", 6, 5, false},
-		{"the database is older", 4, 5, true},
+		{"the database is older", 4, 9, true},
+		{"the database is older by one", 4, 5, true},
 		{"the database is new", 0, 5, true},
 		{"the witness is lost", 5, 0, true},
 	} {
@@ -116,6 +117,20 @@ func TestProcessesThatOpenANewDatabaseAtTheSameTimeHoldNothing(t *testing.T) {
 		assert.False(t, db.held(t))
 		assert.EqualValues(t, 3, db.mark(t))
 	})
+}
+
+// A restore between the look at the witness and the look at the database starts another server.
+func TestRestoreWhileADatabaseIsRecognizedIsHeld(t *testing.T) {
+	db, w := postgres(t), &memory{mark: 5}
+	db.exec(t, `UPDATE durable_mark SET mark = 5`)
+	w.after = func(string) error {
+		w.after = nil
+		w.mark = 9 // another process had saved it before the restore
+		db.exec(t, `UPDATE durable_control SET generation = generation + 1`)
+		return nil
+	}
+	mustOpen(t, db, w)
+	assert.True(t, db.held(t))
 }
 
 // Processes that were open during the restore notice it before a call. SQLite has no restore below open processes.
