@@ -118,7 +118,11 @@ func (g *Guard) Last() Claim {
 func (g *Guard) Lost(ctx context.Context) error {
 	g.recognizing.Lock()
 	defer g.recognizing.Unlock()
-	return g.hold(ctx, "a commit of this process is gone: the database was restored or failed over", g.highest())
+	err := g.hold(ctx, "a commit of this process is gone: the database was restored or failed over", g.highest())
+	if err != nil {
+		return err
+	}
+	return g.recognizeNow(ctx)
 }
 
 // Recognize compares the server and the mark with the stored ones, and holds payouts if they do not fit. Afterwards
@@ -126,6 +130,10 @@ func (g *Guard) Lost(ctx context.Context) error {
 func (g *Guard) Recognize(ctx context.Context) error {
 	g.recognizing.Lock()
 	defer g.recognizing.Unlock()
+	return g.recognizeNow(ctx)
+}
+
+func (g *Guard) recognizeNow(ctx context.Context) error {
 	const attempts = 10 // other processes may change what is stored at the same time
 	for range attempts {
 		if done, err := g.recognize(ctx); done || err != nil {
