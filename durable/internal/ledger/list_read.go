@@ -145,8 +145,7 @@ type Counts struct {
 
 // Counts returns the numbers of the rows of f.Kind, each up to limit. It uses f.Overdue, and ignores the other fields.
 func (l *Ledger) Counts(ctx context.Context, f Filter, limit int) (Counts, error) {
-	f = Filter{Kind: f.Kind, Overdue: f.Overdue, OldestFirst: true}
-	s, err := l.selection(ctx, l.Read, f)
+	s, err := l.selection(ctx, l.Read, Filter{})
 	if err != nil {
 		return Counts{}, err
 	}
