@@ -179,6 +179,24 @@ func notSent() error {
 	return &paymentsvc.Error{Endpoint: "init_payout", Outcome: paymentsvc.OutcomeNotSent, Err: errors.New("connection refused")}
 }
 
+// safeBuffer is a log that goroutines write.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 // clocks are the database's and the process's.
 type clocks struct {
 	mu      sync.Mutex
