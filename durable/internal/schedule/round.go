@@ -40,7 +40,7 @@ func (s *Scheduler[Job, Done]) canStartRound() bool {
 // idle reports whether the worker is idle. s.mu is held.
 func (s *Scheduler[Job, Done]) idle() bool { return s.worker == nil || s.worker.inFlight == 0 }
 
-// round makes one round. Calls that are ready to end do so first, and their completions join the round.
+// round makes one round. Other goroutines run first, and the completions of short calls join the round.
 func (s *Scheduler[Job, Done]) round() {
 	runtime.Gosched()
 	r := s.nextRound()
