@@ -3,6 +3,8 @@ package schedule
 import "context"
 
 // Ledger is the database. Its methods are called concurrently.
+//
+//nolint:interfacebloat // a scheduler needs these four operations of one database
 type Ledger[Job, Done any] interface {
 	// Round records completions and claims rows in one commit. After an error, the commit is unknown.
 	Round(ctx context.Context, r Request[Done]) (Result[Job], error)

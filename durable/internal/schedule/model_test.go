@@ -307,7 +307,8 @@ func (w *world) play(t *testing.T) []string {
 			MaxRecords: w.records, PerSecond: w.perSecond, Poll: time.Second,
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
-		made, err := 0, error(nil)
+		made := 0
+		var err error
 		if w.run {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+m.random.IntN(3000))*time.Millisecond)
 			defer cancel()
