@@ -129,10 +129,10 @@ func (b *bench) slots() int {
 func (b *bench) endCall() { b.ends <- struct{}{} }
 
 // start starts a RunBatch.
-func (b *bench) start(l Limit) {
+func (b *bench) start(ctx context.Context, maxRows int) {
 	go func() {
 		var err error
-		b.made, err = b.RunBatch(b.Context(), l)
+		b.made, err = b.RunBatch(ctx, maxRows)
 		b.batch <- err
 	}()
 }

@@ -276,6 +276,5 @@ func (s *Scheduler[Job, Done]) endClaim(w *worker, alone bool) {
 	if alone {
 		w.confirming = false
 	}
-	w.inFlight--
-	w.signalIdle()
+	w.finish()
 }
