@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,90 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 // moment is a copy of all rows, at a step of a payout.
 type moment struct {
 	step durable.Step
 	mark int
-	rows map[string][][]any // by statement that inserts a row
-}
-
-var copied = []string{
-	"durable_control", "durable_mark", "durable_rows", "durable_queue", "durable_claims", "durable_orders",
-	"durable_notifications", "durable_decisions", "durable_events_due", "durable_batches", "test_changes", "test_files",
-}
-
-// copyRows copies the rows of all tables in one transaction.
-func copyRows(t *testing.T, db database, step durable.Step) moment {
-	t.Helper()
-	m := moment{step: step, mark: db.number(t, `SELECT mark FROM durable_mark`), rows: map[string][][]any{}}
-	tx, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }()
-	for _, table := range copied {
-		names := columns(t, db, tx, table)
-		insert := `INSERT INTO ` + table + ` (` + strings.Join(names, ", ") + `) VALUES (` +
-			strings.Repeat(", ?", len(names))[2:] + `)`
-		rows, err := tx.QueryContext(t.Context(), `SELECT `+strings.Join(names, ", ")+` FROM `+table)
-		require.NoError(t, err)
-		for rows.Next() {
-			values, into := make([]any, len(names)), make([]any, len(names))
-			for i := range values {
-				into[i] = &values[i]
-			}
-			require.NoError(t, rows.Scan(into...))
-			m.rows[insert] = append(m.rows[insert], values)
-		}
-		require.NoError(t, rows.Err())
-		require.NoError(t, rows.Close())
-	}
-	return m
-}
-
-// columns returns the columns of a table without generated ones.
-func columns(t *testing.T, db database, tx *sql.Tx, table string) (names []string) {
-	t.Helper()
-	query := `SELECT name FROM pragma_table_info('` + table + `')`
-	if strings.HasPrefix(db.address, "postgres:") {
-		query = `SELECT attname FROM pg_attribute WHERE attrelid = '` + table + `'::REGCLASS AND attnum > 0 AND attgenerated = ''`
-	}
-	rows, err := tx.QueryContext(t.Context(), query)
-	require.NoError(t, err)
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		require.NoError(t, rows.Scan(&name))
-		names = append(names, name)
-	}
-	require.NoError(t, rows.Err())
-	return names
-}
-
-// restore puts the rows of a moment in the place of the present ones.
-func (m moment) restore(t *testing.T, db database) {
-	t.Helper()
-	for _, table := range copied {
-		db.exec(t, `DELETE FROM `+table)
-	}
-	for _, insert := range slices.Sorted(maps.Keys(m.rows)) {
-		for _, values := range m.rows[insert] {
-			statement := insert
-			if strings.HasPrefix(db.address, "postgres:") {
-				statement = numbered(insert)
-			}
-			_, err := db.ExecContext(t.Context(), statement, values...)
-			require.NoError(t, err, insert)
-		}
-	}
-}
-
-// numbered writes the parameters of a statement for PostgreSQL.
-func numbered(statement string) string {
-	for n := 1; strings.Contains(statement, "?"); n++ {
-		statement = strings.Replace(statement, "?", "$"+string(rune('0'+n/10))+string(rune('0'+n%10)), 1)
-	}
-	return statement
+	rows dbtest.Copy
 }
 
 // A restore of the rows to any moment, while all processes are stopped, sends nothing again. The rows alone are restored,
@@ -110,7 +33,11 @@ func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 		db.witness = filepath.Join(t.TempDir(), "witness")
 		slow := func(c *durable.Config) { c.Slots = 1 }
 		store := open(t, db, service.URL, time.Minute, slow, func(c *durable.Config) {
-			c.Hooks.Step = func(step durable.Step) { moments = append(moments, copyRows(t, db, step)) }
+			c.Hooks.Step = func(step durable.Step) {
+				rows, err := dbtest.CopyRows(t.Context(), db.DB)
+				assert.NoError(t, err)
+				moments = append(moments, moment{step, db.number(t, `SELECT mark FROM durable_mark`), rows})
+			}
 		})
 		const payouts = 5
 		addMany(t, db, store, "a", payouts)
@@ -121,7 +48,7 @@ func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 		holds := map[bool]int{}
 		for _, m := range slices.Backward(moments) {
 			before := load(t, durable.FileWitness(db.witness))
-			m.restore(t, db)
+			require.NoError(t, m.rows.Restore(t.Context(), db.DB))
 			store = open(t, db, service.URL, time.Minute, slow)
 			held := db.number(t, `SELECT hold FROM durable_control`) == 1
 			assert.Equal(t, m.mark < before, held, m.step)

@@ -226,9 +226,11 @@ func TestLateRequestsRepeatNothing(t *testing.T) {
 				Key: fmt.Sprint("late-", n), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.AmountFromMinor(100, 2),
 			})
 			require.NoError(t, err)
+			require.NoError(t, store.Resume(t.Context(), "operator")) // after some calls without a response
 			_, err = store.RunBatch(t.Context(), durable.BatchLimit{Rows: 1})
 			require.NoError(t, err)
 		}
+		require.NoError(t, store.Resume(t.Context(), "operator"))
 		p.setDelay(0)
 		assert.Empty(t, service.Orders(), "nothing has arrived")
 		payments, payouts := finish(t, db, store, service)

@@ -21,7 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/durable"
-	"github.com/paymentsvc/paymentsvc/durable/internal/pgbouncer"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -112,7 +112,7 @@ func each(t *testing.T, f func(t *testing.T, db database)) {
 // pooled returns the database behind pgbouncer, in the mode that durable recommends.
 func pooled(t *testing.T, db database) database {
 	t.Helper()
-	through := opened(t, pgbouncer.Start(t, db.address)+"&default_query_exec_mode=exec")
+	through := opened(t, dbtest.StartPooler(t, db.address)+"&default_query_exec_mode=exec")
 	through.witness = db.witness
 	return through
 }
