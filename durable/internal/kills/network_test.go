@@ -99,7 +99,7 @@ func (l *line) copy(to io.Writer, from io.Reader) {
 			late := bytes.Clone(buffer[:n])
 			time.AfterFunc(l.delay, func() { _, _ = to.Write(late) })
 			if err != nil {
-				time.AfterFunc(l.delay+time.Second, l.close)
+				time.AfterFunc(l.delay+time.Second, func() { l.to.Close() })
 				return
 			}
 			continue
@@ -116,7 +116,9 @@ func (l *line) close() {
 		_ = c.SetLinger(0) // a reset, not an end
 	}
 	l.from.Close()
-	l.to.Close()
+	if l.delay == 0 {
+		l.to.Close()
+	}
 }
 
 // reset resets all connections.
