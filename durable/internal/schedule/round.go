@@ -58,7 +58,7 @@ func (s *Scheduler[Job, Done]) round() {
 	defer s.mu.Unlock()
 	s.rounds--
 	if err != nil {
-		s.failRound(r, err)
+		s.failRound(r, result.Recorded, err)
 	} else {
 		s.finishRound(r, result)
 	}
@@ -245,9 +245,9 @@ func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
 	}
 }
 
-// failRound records the completions separately. The commit is unknown, so the slots stay in use until the claims are
+// failRound records separately the completions with an unknown commit. The slots stay in use until the claims are
 // released. s.mu is held.
-func (s *Scheduler[Job, Done]) failRound(r *round[Done], err error) {
+func (s *Scheduler[Job, Done]) failRound(r *round[Done], recorded map[string]bool, err error) {
 	slots := r.Free
 	for _, e := range r.entries {
 		if r.MaxRows > 0 { // the round may also have claimed a row for this slot
@@ -255,6 +255,10 @@ func (s *Scheduler[Job, Done]) failRound(r *round[Done], err error) {
 			s.used += e.Slot
 		}
 		s.releaseDuplicates(e)
+		if recorded[e.UserData] {
+			s.finishCall(e)
+			continue
+		}
 		s.tasks.Go(func() { s.recordSeparately(e) })
 	}
 	if w := r.worker; w != nil {

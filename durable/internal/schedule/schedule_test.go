@@ -84,6 +84,23 @@ func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
 	})
 }
 
+// A failed round may know that its completions are committed. Only its claims are released then.
+func TestFailedRoundKeepsItsRecords(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		released := make(chan error)
+		t.ledger.release = func([]string) error { return <-released }
+		t.ledger.record = func(c Completion[string]) error { assert.Fail(t, "recorded again", c.UserData); return nil }
+		t.start(t.Context(), 0)
+		t.next().record("a", "b")
+		t.endCall()
+		failed := t.next()
+		failed.fail(failed.Completions[0].UserData)
+		assert.Equal(t, 2, t.slots(), "a call and a claim")
+		released <- nil
+		require.ErrorIs(t, t.result(), errCommit)
+	})
+}
+
 func TestUnresolvedClaimsAreBounded(t *testing.T) {
 	s := New(Config[string, string]{})
 	for i := range 3 * maxUnresolved {
