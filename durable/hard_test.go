@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -207,4 +208,43 @@ func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
 	s.c.Service = nameless{}
 	r := s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: s.now()})
 	assert.Equal(t, []any{row.OutcomeUnknown, noResponse}, []any{r.Kind, r.effect})
+}
+
+// Every change repeats the state and the version, and takes the row from the queue, whoever locks the row.
+func TestRowThatHasChangedIsNotSaved(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		id := derived("test", KindPayout, "a-0000")
+		for _, change := range []string{
+			`UPDATE durable_rows SET state = 'unknown'`, `UPDATE durable_rows SET version = version + 1`, `DELETE FROM durable_queue`, ``,
+		} {
+			err := s.ledger.Change(t.Context(), id, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+				r.State = row.Failed
+				_, err := tx.ExecContext(ctx, change)
+				return err
+			})
+			if change == `` {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, ErrChanged, change)
+		}
+	})
+}
+
+// A claim that another process has taken over or released is not ended.
+func TestClaimOfAnotherTokenIsNotChanged(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		j := claim(t, s, 1, 0, "T")[0]
+		err := s.ledger.Change(t.Context(), j.UserData, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+			_, err := tx.ExecContext(ctx, `UPDATE durable_claims SET token = 'another'`)
+			return errors.Join(err, r.EndLease("T"))
+		})
+		require.ErrorIs(t, err, ErrChanged)
+		require.NoError(t, s.settle(t.Context(), j, started("o")), "a success needs no claim")
+		assert.Equal(t, StatePending, get(t, s, j.UserData).State)
+	})
 }
