@@ -63,7 +63,6 @@ type Guard struct {
 	server      string // the value of here when the server was recognized
 	saved       int64  // the highest mark that this process has saved
 	last        Claim
-	group       group
 }
 
 // Claim is a committed claim of this process. The zero value means that there is none.
@@ -150,6 +149,7 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	saved := g.highest()
 	witnessed, err := g.load(ctx)
 	if err != nil {
 		return false, err
@@ -158,7 +158,7 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	if err != nil || now.here != before.here {
 		return false, err
 	}
-	if reason := g.reason(before.mark, now, witnessed); reason != "" {
+	if reason := g.reason(before, now, saved, witnessed); reason != "" {
 		return false, g.hold(ctx, reason, witnessed)
 	}
 	identity, timeline := now.learned()
@@ -176,14 +176,15 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// reason returns why payouts must be held, or "".
-func (g *Guard) reason(markBefore int64, now look, witnessed int64) string {
+// reason returns why payouts must be held, or "". saved is the highest mark that this process had saved before it read the
+// witness.
+func (g *Guard) reason(before, now look, saved, witnessed int64) string {
 	switch {
 	case now.moved(g.AllowFailover):
 		return "this is another server or another copy of the tables than before"
 	case witnessed > now.mark:
 		return "this is an older copy of the database than before: its mark is behind the witness"
-	case g.Witness != nil && (witnessed == 0 && markBefore > 1 || witnessed < g.highest()):
+	case g.Witness != nil && (witnessed == 0 && before.mark > 1 || witnessed < saved):
 		return "the database was used before, and the witness has lost its mark"
 	}
 	return ""
@@ -239,49 +240,40 @@ const patience = 10 * time.Second
 // BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error the
 // calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. mark is the
 // value that the transaction of the claims has given durable_mark, which SQLite does in each writing transaction. With 0,
-// BeforeCalls raises the mark itself; calls that arrive meanwhile share the next increment.
-func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) error {
+// BeforeCalls raises the mark itself.
+func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err error) {
 	if g.Witness == nil {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	if mark > 0 {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		return g.save(ctx, mark)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if mark == 0 {
+		if mark, err = g.raise(ctx, server); err != nil {
+			return err
+		}
 	}
-	raisedOn, err := g.group.do(func() (string, error) { return g.advance(ctx) })
-	if err == nil && raisedOn != server {
-		return errChanged
-	}
-	return err
+	return g.save(ctx, mark)
 }
 
 var errChanged = errors.New("the database or its witness has changed since the claim")
 
-// advance raises the mark on the recognized server, which it returns, and saves the mark. It reads the witness first, so a
-// mark below the witness shows that commits are lost.
-func (g *Guard) advance(ctx context.Context) (server string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	server = g.Server()
+// raise raises the mark on the server of the claim. It reads the witness first, so a mark below the witness shows that
+// commits are lost.
+func (g *Guard) raise(ctx context.Context, server string) (mark int64, err error) {
+	saved := g.highest()
 	witnessed, err := g.load(ctx)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	var mark int64
 	err = sql.ErrNoRows
-	if witnessed > 0 && witnessed >= g.highest() {
+	if witnessed > 0 && witnessed >= saved {
 		err = g.DB.QueryRowContext(ctx, `UPDATE durable_mark SET mark = mark + 1 WHERE mark >= $1
 			AND (SELECT `+g.here+` FROM durable_control) = $2 RETURNING mark`, witnessed, server).Scan(&mark)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", errors.Join(errChanged, g.Recognize(ctx))
+		return 0, errors.Join(errChanged, g.Recognize(ctx))
 	}
-	if err != nil {
-		return "", err
-	}
-	return server, g.save(ctx, mark)
+	return mark, err
 }
 
 func (g *Guard) load(ctx context.Context) (int64, error) {

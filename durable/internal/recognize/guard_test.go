@@ -194,6 +194,24 @@ func TestCallsWaitForTheWitness(t *testing.T) {
 	})
 }
 
+// Two rounds of one process save their marks at the same time, also while the database is recognized.
+func TestRoundsOfOneProcessDoNotDisturbEachOther(t *testing.T) {
+	db, w := postgres(t), &memory{}
+	g := mustOpen(t, db, w)
+	for _, f := range []func() error{
+		func() error { return beforeCalls(t, g, db) },
+		func() error { return g.Recognize(t.Context()) },
+	} {
+		w.after = func(string) error {
+			w.after = nil
+			return beforeCalls(t, g, db)
+		}
+		require.NoError(t, f())
+		assert.False(t, db.held(t))
+	}
+	assert.Equal(t, db.mark(t), w.mark)
+}
+
 func TestLostClaimHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		g := mustOpen(t, db, &memory{})
