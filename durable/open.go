@@ -80,7 +80,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 
 func (s *Store) configureLedger() {
 	l := s.ledger
-	l.Log = s.c.Log
+	l.Log, l.Slots = s.c.Log, s.c.Slots
 	if s.c.ReadDB != nil {
 		l.Read = s.c.ReadDB
 	}
