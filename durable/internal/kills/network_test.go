@@ -170,7 +170,9 @@ func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
 	addMany(t, behind, store, "a", 2000)
 	stop := run(t, store)
 	p.disturb(10)
-	eventually(t, func() bool { return counts(t, open(t, behind, service.URL, time.Minute))[durable.StatePending] == 2000 })
+	eventually(t, func() bool {
+		return counts(t, open(t, behind, service.URL, time.Minute))[durable.StatePending] == 2000
+	})
 	stop()
 	_, payouts := finish(t, behind, open(t, behind, service.URL, time.Minute), service)
 	assert.Zero(t, payouts)

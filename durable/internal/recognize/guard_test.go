@@ -146,8 +146,9 @@ func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	require.ErrorContains(t, beforeCalls(t, first, db), "has changed since the claim")
 	assert.True(t, db.held(t))
 	require.NoError(t, beforeCalls(t, first, db))
-	require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim")
-	require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim", "although it is recognized")
+	for range 2 { // also when the second process has recognized the database
+		require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim")
+	}
 	require.NoError(t, beforeCalls(t, second, db))
 	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "held once")
 

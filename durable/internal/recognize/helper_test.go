@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -29,7 +30,8 @@ type database struct {
 }
 
 var tables = []string{
-	`CREATE TABLE durable_control (hold BIGINT NOT NULL, generation BIGINT NOT NULL, fingerprint TEXT NOT NULL, timeline TEXT NOT NULL)`,
+	`CREATE TABLE durable_control (hold BIGINT NOT NULL, generation BIGINT NOT NULL, fingerprint TEXT NOT NULL,
+		timeline TEXT NOT NULL)`,
 	`INSERT INTO durable_control VALUES (0, 1, '', '')`,
 	`CREATE TABLE durable_mark (mark BIGINT NOT NULL)`,
 	`INSERT INTO durable_mark VALUES (0)`,
@@ -116,10 +118,8 @@ func guard(t *testing.T, db database, w Witness, set ...func(*Options)) (*Guard,
 				return err
 			}
 			defer func() { _ = tx.Rollback() }()
-			if _, err := tx.ExecContext(ctx, `UPDATE durable_control SET hold = hold + 1, generation = generation + 1`); err != nil {
-				return err
-			}
-			if err := keep(ctx, tx); err != nil {
+			_, err = tx.ExecContext(ctx, `UPDATE durable_control SET hold = hold + 1, generation = generation + 1`)
+			if err := errors.Join(err, keep(ctx, tx)); err != nil {
 				return err
 			}
 			return tx.Commit()
