@@ -12,9 +12,11 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -49,6 +51,22 @@ func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*pa
 	return &paymentsvc.InitPayoutResponse{OrderID: "order-" + r.UserData}, nil
 }
 
+// starts returns how often a payout was started.
+func (s *service) starts(userData string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started[userData]
+}
+
+// total returns the number of started payouts.
+func (s *service) total() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.started)
+}
+
+func (s *service) DecodesErrors() bool { return true }
+
 func (s *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{
 		PayoutBalance: paymentsvc.MustParseAmount("1234.50"), ExpectedBalance: paymentsvc.MustParseAmount("2000"), Currency: "XTS",
@@ -64,7 +82,9 @@ type office struct {
 	handler http.Handler
 }
 
-func newOffice(t *testing.T, c ops.Config) *office {
+func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, durable.Config{}) }
+
+func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
 	o := &office{t: t, service: &service{started: map[string]int{}}}
 	var err error
@@ -75,7 +95,8 @@ func newOffice(t *testing.T, c ops.Config) *office {
 	t.Cleanup(func() { _ = o.db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
 	quiet := slog.New(slog.DiscardHandler)
-	o.store, err = durable.Open(t.Context(), o.db, durable.Config{Service: o.service, Project: "test", EqualRefusals: -1, Log: quiet})
+	d.Service, d.Project, d.MaxConsecutiveRejections, d.Log = o.service, "test", -1, quiet
+	o.store, err = durable.Open(t.Context(), o.db, d)
 	require.NoError(t, err)
 	c.Log = quiet
 	o.handler = ops.New(o.store, c)
@@ -98,13 +119,13 @@ func (o *office) queue(batch string, amounts ...string) []durable.Queued {
 	queued, err := o.store.QueuePayouts(o.t.Context(), tx, payouts...)
 	require.NoError(o.t, err)
 	require.NoError(o.t, tx.Commit())
-	o.turn()
+	o.send()
 	return queued
 }
 
-func (o *office) turn() {
+func (o *office) send() {
 	o.t.Helper()
-	_, err := o.store.Turn(o.t.Context(), durable.Limit{})
+	_, err := o.store.RunBatch(o.t.Context(), durable.BatchLimit{})
 	if !errors.Is(err, durable.ErrHeld) && !errors.Is(err, durable.ErrPaused) {
 		require.NoError(o.t, err)
 	}
@@ -156,13 +177,13 @@ func hidden(page, id string) url.Values {
 
 func TestOverviewShowsWhatNeedsReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
-	for _, text := range []string{"1234.50 XTS", "None needs review.", "None yet.", "a demo"} {
+	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
 		assert.Contains(t, o.page("/"), text)
 	}
 	queued := o.queue("march", "1.00", "2.00", "2.50")
 	page := o.page("/?refresh=1")
 	for _, text := range []string{
-		"2 need review", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
+		"2 need review, oldest ", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -197,7 +218,7 @@ func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 		asked++
 		return nil, errors.New("the service is away")
 	}})
-	assert.Contains(t, o.page("/"), "Unknown: the service did not answer.")
+	assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
 	o.page("/")
 	assert.Equal(t, 1, asked, "it is asked once in 10 seconds")
 }
@@ -220,11 +241,95 @@ func TestRowsAreFilteredAndPaged(t *testing.T) {
 	}
 	assert.Equal(t, 55, seen)
 	for query, want := range map[string]int{
-		"state=unknown": 1, "state=rejected": 1, "refusal=limit": 1, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
+		"state=unknown": 1, "state=rejected": 1, "code=limit": 1, "code=other": 0, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
 		"batch=march&state=unknown": 1,
 	} {
 		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
 	}
+}
+
+// links returns the targets of the links whose text matches a pattern.
+func links(page, text string) (targets []string) {
+	for _, link := range regexp.MustCompile(`href="([^"]+)">`+text).FindAllStringSubmatch(page, -1) {
+		targets = append(targets, strings.ReplaceAll(link[1], "&amp;", "&"))
+	}
+	return targets
+}
+
+func TestAgesAreShownAndFiltered(t *testing.T) {
+	o := newOfficeWith(t, ops.Config{}, durable.Config{PendingReview: 48 * time.Hour})
+	queued := o.queue("march", "1.00", "1.00", "2.00")
+	for _, statement := range []string{
+		`UPDATE durable_rows SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`,
+		`UPDATE durable_orders SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`,
+	} {
+		_, err := o.db.ExecContext(t.Context(), statement, queued[0].UserData)
+		require.NoError(t, err)
+	}
+	overview := o.page("/")
+	for _, text := range []string{
+		`state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d", "1 of them pending for too long",
+	} {
+		assert.Contains(t, overview, text)
+	}
+	const overdue = "Pending, 3 d after its creation: its notification may be lost."
+	assert.Less(t, strings.Index(overview, overdue), strings.Index(overview, "No clear response"), "the oldest is the first")
+	for _, path := range append(links(overview, "2 need review"), links(overview, "2</a> <span")...) {
+		page := o.page(path)
+		assert.Less(t, strings.Index(page, queued[0].UserData), strings.LastIndex(page, "/row/"), path)
+		assert.Contains(t, page, `<option value="oldest" selected>`, path)
+		assert.Contains(t, page, overdue, path)
+		assert.Contains(t, page, "3 d ago", path)
+	}
+	assert.Len(t, links(overview, "2</a> <span"), 1)
+	assert.Contains(t, o.page("/row/"+queued[0].UserData), overdue)
+	for query, want := range map[string]int{
+		"age=1h0m0s": 1, "age=24h0m0s&review=1": 1, "age=168h0m0s": 0, "age=36h": 1, "age=1h0m0s&state=unknown": 0,
+		"age=": 3, "age=nonsense": 3, "age=-1h": 3,
+	} {
+		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
+	}
+	for query, selected := range map[string]string{"age=24h": "24h0m0s", "age=36h": "36h0m0s"} {
+		assert.Contains(t, o.page("/rows?"+query), `<option value="`+selected+`" selected>1 d or more</option>`)
+	}
+	form := url.Values{"decision": {"paid"}, "scope": {"all"}, "age": {"1h"}}
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Contains(t, w.Body.String(), `<dd id="n">1</dd>`, "the age limits a decision about all rows")
+	assert.Contains(t, w.Body.String(), `name="age" value="1h0m0s"`)
+	form = url.Values{"decision": {"paid"}, "scope": {"all"}, "order": {"oldest"}}
+	assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "an order does not")
+}
+
+func TestPagesOfTheOldestFollowEachOther(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", slices.Repeat([]string{"1.00"}, 55)...)
+	first := o.page("/rows?order=oldest")
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(first)
+	require.NotNil(t, next)
+	second := o.page(strings.ReplaceAll(next[1], "&amp;", "&"))
+	assert.Equal(t, 5, strings.Count(second, `aria-label="Select `))
+	row := regexp.MustCompile(`aria-label="Select ([^"]+)"`)
+	for _, found := range row.FindAllStringSubmatch(second, -1) {
+		assert.NotContains(t, first, found[1])
+	}
+}
+
+func TestPageSaysThatNoWitnessIsConfigured(t *testing.T) {
+	const note = "No witness is configured"
+	assert.NotContains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite has a file")
+	o := &office{t: t, service: &service{started: map[string]int{}}}
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	require.NoError(t, durable.Migrate(t.Context(), db))
+	quiet := slog.New(slog.DiscardHandler)
+	store, err := durable.Open(t.Context(), db, durable.Config{
+		Service: o.service, Project: "test", AllowUnsafeDatabase: true, Log: quiet,
+	})
+	require.NoError(t, err)
+	o.handler = ops.New(store, ops.Config{Log: quiet})
+	assert.Contains(t, o.page("/"), note)
 }
 
 func TestSearchFindsByEveryName(t *testing.T) {
@@ -266,11 +371,11 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	assert.Equal(t, 422, decide(3, url.Values{"decision": {"found"}, "order_id": {"o-3"}}), "another row's order_id")
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
 	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
-	o.turn()
+	o.send()
 	for i, state := range []durable.State{durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown} {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
 	}
-	assert.Equal(t, 2, o.service.started[queued[3].UserData], "it was sent again")
+	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
 	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
 		assert.Contains(t, page, text)
@@ -303,9 +408,9 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, bulk(form).Code)
 	require.NoError(t, o.store.Resume(t.Context(), "test"))
-	o.turn()
-	assert.Equal(t, 2, o.service.started[queued[2].UserData])
-	assert.Equal(t, 1, o.service.started[queued[3].UserData], "it does not fit")
+	o.send()
+	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
+	assert.Equal(t, 1, o.service.starts(queued[3].UserData), "it does not fit")
 }
 
 func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
@@ -331,14 +436,14 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Equal(t, 422, control("hold", ""))
 	assert.Equal(t, 422, control("nonsense", "x"))
 	require.Equal(t, 303, control("pause", "the bank is closed"))
-	assert.Contains(t, o.page("/rows"), "Paused by no login: no payouts and no retries are sent. New payments go on. Reason: the bank is closed")
+	assert.Contains(t, o.page("/rows"), "Paused by no login: payouts and retries stop, and new payments continue. Reason: the bank is closed")
 	first := o.queue("march", "1.00")
-	assert.Empty(t, o.service.started)
+	assert.Zero(t, o.service.total())
 	require.Equal(t, 303, control("hold", "restored a backup"))
 	require.Equal(t, 303, control("resume", ""))
 	assert.Contains(t, o.page("/"), "Payouts are held by no login")
-	o.turn()
-	assert.Empty(t, o.service.started)
+	o.send()
+	assert.Zero(t, o.service.total())
 	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
 	assert.Contains(t, o.page("/"), "1 held")
 	payments, _, _ := strings.Cut(o.page("/"), "counts-payout")
@@ -346,8 +451,8 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	require.Equal(t, 422, control("end-hold", ""))
 	require.Contains(t, o.page("/"), "Payouts are held")
 	require.Equal(t, 303, o.request(http.MethodPost, "/control", url.Values{"do": {"end-hold"}, "sure": {"yes"}}).Code)
-	o.turn()
-	assert.Empty(t, o.service.started, "what is held stays so")
+	o.send()
+	assert.Zero(t, o.service.total(), "what is held stays so")
 
 	w := o.request(http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
 	require.Equal(t, 200, w.Code)
@@ -355,8 +460,8 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	form := hidden(w.Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
-	o.turn()
-	assert.Equal(t, 1, o.service.started[first[0].UserData])
+	o.send()
+	assert.Equal(t, 1, o.service.starts(first[0].UserData))
 }
 
 func TestPageRejectsRequests(t *testing.T) {
@@ -414,10 +519,10 @@ func TestPageWithoutADatabase(t *testing.T) {
 	for _, path := range []string{"/", "/rows", "/files", "/find?q=x", "/row/x"} {
 		w := o.request(http.MethodGet, path, nil)
 		assert.Equal(t, 503, w.Code, path)
-		assert.Contains(t, w.Body.String(), "The database does not answer", path)
+		assert.Contains(t, w.Body.String(), "The database does not respond", path)
 	}
 	body, _ := io.ReadAll(o.request(http.MethodPost, "/control", url.Values{"do": {"resume"}}).Body)
-	assert.Contains(t, string(body), "The database does not answer")
+	assert.Contains(t, string(body), "The database does not respond")
 }
 
 func TestNotificationsWithoutARowAreShown(t *testing.T) {

@@ -1,6 +1,7 @@
 package kills
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -23,6 +25,7 @@ type proxy struct {
 	net.Listener
 	mu    sync.Mutex
 	to    string // a socket's path, or an address
+	delay time.Duration
 	lines []*line
 }
 
@@ -63,6 +66,10 @@ func (p *proxy) moveTo(to string) {
 func (p *proxy) connect(from net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.delay > 0 {
+		go deliver(from, p.to, p.delay)
+		return
+	}
 	network := "tcp"
 	if strings.HasPrefix(p.to, "/") {
 		network = "unix"
@@ -76,6 +83,19 @@ func (p *proxy) connect(from net.Conn) {
 	p.lines = append(p.lines, l)
 	go l.copy(to, from)
 	go l.copy(from, to)
+}
+
+// deliver delivers a request to an address with a delay, although its client has closed the connection.
+func deliver(from net.Conn, to string, delay time.Duration) {
+	request, _ := io.ReadAll(from) // until the client gives up
+	time.Sleep(delay)
+	conn, err := net.Dial("tcp", to)
+	if err != nil {
+		return // the test has ended
+	}
+	defer conn.Close()
+	_, _ = conn.Write(request)
+	_, _ = conn.Read(make([]byte, 1)) // the service has done it
 }
 
 func (l *line) copy(to io.Writer, from io.Reader) {
@@ -150,7 +170,9 @@ func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
 	addMany(t, behind, store, "a", 2000)
 	stop := run(t, store)
 	p.disturb(10)
-	eventually(t, func() bool { return counts(t, open(t, behind, service.URL, time.Minute))[durable.StatePending] == 2000 })
+	eventually(t, func() bool {
+		return counts(t, open(t, behind, service.URL, time.Minute))[durable.StatePending] == 2000
+	})
 	stop()
 	_, payouts := finish(t, behind, open(t, behind, service.URL, time.Minute), service)
 	assert.Zero(t, payouts)
@@ -173,7 +195,7 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		const resets = 5
 		p.disturb(resets)
 		eventually(t, func() bool {
-			return db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state IN ('created', 'starting')`) == 0
+			return db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'created'`) == 0
 		})
 		stop()
 		require.NoError(t, service.Drain(t.Context()))
@@ -182,6 +204,45 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		assert.Positive(t, payouts, "the cuts have struck nothing")
 		assert.LessOrEqual(t, payouts, (resets+1)*slots)
 		assert.GreaterOrEqual(t, len(service.Orders()), 1000-payouts)
+	})
+}
+
+// setDelay makes further connections deliver their requests so much after their clients have closed them.
+func (p *proxy) setDelay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// A proxy delivers requests up to a minute after their calls were abandoned. Until then, the service says truly that it
+// has no such payment.
+func TestLateRequestsRepeatNothing(t *testing.T) {
+	long(t)
+	each(t, func(t *testing.T, db database) {
+		t.Parallel() // much of it is waiting
+		service := newService(t)
+		u, err := url.Parse(service.URL)
+		require.NoError(t, err)
+		p := newProxy(t, u.Host)
+		u.Host = p.address()
+		store := open(t, db, u.String(), time.Second)
+		addMany(t, db, store, "a", 8)
+		for n := range 6 {
+			p.setDelay(time.Duration(10+10*n) * time.Second)
+			p.reset()
+			_, err := store.Pay(t.Context(), durable.NewPayment{
+				Key: fmt.Sprint("late-", n), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.AmountFromMinor(100, 2),
+			})
+			require.NoError(t, err)
+			require.NoError(t, store.Resume(t.Context(), "operator")) // after some calls without a response
+			_, err = store.RunBatch(t.Context(), durable.BatchLimit{Rows: 1})
+			require.NoError(t, err)
+		}
+		require.NoError(t, store.Resume(t.Context(), "operator"))
+		p.setDelay(0)
+		payments, payouts := finish(t, db, store, service)
+		assert.Equal(t, []int{6, 6}, []int{payments, payouts}, "unknown at first")
+		assert.Len(t, service.Orders(), 14)
 	})
 }
 
