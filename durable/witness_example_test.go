@@ -17,8 +17,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 )
+
+func openWitnessed(ctx context.Context, db *sql.DB, client *paymentsvc.Client) (*durable.Store, error) {
+	store, err := durable.Open(ctx, db, durable.Config{
+		Service: client,
+		Project: "https://pay.example.com 1001 2002",
+		Witness: durable.FileWitness("/var/lib/payouts-witness/mark"),
+	})
+	return store, err
+}
 
 // tableWitness keeps the mark in another database:
 //
@@ -53,29 +63,6 @@ func (w objectWitness) Load(ctx context.Context) (int64, error) {
 	return mark, err
 }
 
-func (w objectWitness) read(ctx context.Context) (mark int64, tag string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	resp, err := w.client.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 100))
-	switch {
-	case err != nil:
-		return 0, "", err
-	case resp.StatusCode == http.StatusNotFound:
-		return 0, "", nil
-	case resp.StatusCode != http.StatusOK:
-		return 0, "", fmt.Errorf("GET: %s", resp.Status)
-	}
-	mark, err = strconv.ParseInt(string(text), 10, 64)
-	return mark, resp.Header.Get("ETag"), err
-}
-
 func (w objectWitness) Save(ctx context.Context, mark int64) error {
 	for {
 		stored, tag, err := w.read(ctx)
@@ -103,6 +90,29 @@ func (w objectWitness) Save(ctx context.Context, mark int64) error {
 			return fmt.Errorf("PUT: %s", resp.Status)
 		}
 	}
+}
+
+func (w objectWitness) read(ctx context.Context) (mark int64, tag string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := w.client.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 100))
+	switch {
+	case err != nil:
+		return 0, "", err
+	case resp.StatusCode == http.StatusNotFound:
+		return 0, "", nil
+	case resp.StatusCode != http.StatusOK:
+		return 0, "", fmt.Errorf("GET: %s", resp.Status)
+	}
+	mark, err = strconv.ParseInt(string(text), 10, 64)
+	return mark, resp.Header.Get("ETag"), err
 }
 
 // store is an object store with one object.
@@ -134,6 +144,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestWitnessesOfThePageKeepTheHighestMark(t *testing.T) {
+	_ = openWitnessed // compiled
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "other.db")+"?_pragma=busy_timeout(10000)")
 	require.NoError(t, err)
 	defer db.Close()

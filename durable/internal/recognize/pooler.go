@@ -14,13 +14,13 @@ import (
 const mixed = "a prepared statement disappears between two transactions, because a pooler changes the server's " +
 	"session; with pgx, set default_query_exec_mode=exec or cache_describe"
 
-// unsafePooler returns a problem if a pooler gives the parts of a statement to different sessions.
+// Pooler returns a problem if a pooler gives the parts of a statement to different sessions, or "".
 //
 // A first connection uses a statement. A second connection then keeps the session of the first in an open transaction,
 // if a pooler lends it, so the pooler must give another session to the next statement of the first connection. Some
 // drivers prepare a statement, then evaluate its argument, then execute it, so the second connection does the same
 // during an evaluation.
-func unsafePooler(ctx context.Context, db *sql.DB) (problem string, err error) {
+func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return "", nil // a second connection would wait forever
 	}

@@ -74,10 +74,10 @@ func TestUnsafeFindsAPoolerThatLosesPreparedStatements(t *testing.T) {
 			}
 			for range 3 { // sessions of the server have statements of other clients by now
 				db := connect(t, address+suffix)
-				problem, err := unsafePooler(t.Context(), db.DB)
+				problem, err := Pooler(t.Context(), db.DB)
 				require.NoError(t, err)
 				assert.Equal(t, want, problem)
-				problem, err = unsafePooler(t.Context(), connect(t, server.address+suffix).DB)
+				problem, err = Pooler(t.Context(), connect(t, server.address+suffix).DB)
 				require.NoError(t, err)
 				assert.Empty(t, problem, "without a pooler")
 			}
