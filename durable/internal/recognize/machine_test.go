@@ -199,7 +199,7 @@ func (m *machine) release() {
 
 // A restore to any earlier moment sends nothing twice, wherever the processes are, and nothing else is held.
 func TestNoRestoreSendsAPayoutTwice(t *testing.T) {
-	db := connect(t, ":memory:")
+	db := connectTo(t, ":memory:")
 	db.exec(t, tables...)
 	db.exec(t, `ALTER TABLE durable_control ADD COLUMN started TEXT NOT NULL DEFAULT ''`,
 		`CREATE TABLE claims (payout INTEGER PRIMARY KEY)`, `CREATE TABLE payouts (n INTEGER PRIMARY KEY)`,

@@ -26,12 +26,12 @@ func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	first, err := db.Conn(ctx)
+	first, err := connect(ctx, db)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = first.Close() }()
-	second, err := db.Conn(ctx)
+	second, err := connect(ctx, db)
 	if err != nil {
 		return "", err
 	}
@@ -51,6 +51,20 @@ func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 		return mixed, nil
 	}
 	return "", err
+}
+
+// connect returns a connection that works. The pool may have connections from before a restart of the server.
+func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
+	for range 1 + db.Stats().OpenConnections { // each bad connection leaves the pool
+		if conn, err = db.Conn(ctx); err != nil {
+			return nil, err
+		}
+		if err = conn.PingContext(ctx); err == nil {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+	return nil, err
 }
 
 var errMixed = errors.New("another statement's result")
