@@ -418,9 +418,10 @@ func TestPollOutlivesRoundInFlight(t *testing.T) {
 // Notifications may have arrived for an order before its commit, so the next round looks for them. While calls are in
 // flight, that round waits for a completion.
 func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
-	var applied []string
+	applying := make(chan []string)
 	bubble(t, func(c *Config[string, string]) {
-		c.Apply = func(_ context.Context, orders []string) { applied = append(applied, orders...) }
+		applying = make(chan []string)
+		c.Apply = func(_ context.Context, orders []string) { applying <- orders }
 	}, func(t *bench) {
 		t.start(t.Context(), 2)
 		t.next().record("a", "b")
@@ -434,9 +435,20 @@ func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
 		assert.Equal(t, []string{a}, r.OrderIDs)
 		result := recorded(r.Request)
 		result.Waiting = r.OrderIDs
+		b := r.Completions[0].OrderID
 		r.end <- result
+		t.none() // RunBatch waits for the notification
+		assert.Equal(t, []string{a}, <-applying)
+
+		r = t.next()
+		assert.Equal(t, []string{b}, r.OrderIDs, "the end of the batch looks too")
+		assert.Empty(t, t.batch, "RunBatch returned during a round")
+		result = recorded(r.Request)
+		result.Waiting = r.OrderIDs
+		r.end <- result
+		assert.Equal(t, []string{b}, <-applying)
 		require.NoError(t, t.result())
-		assert.Equal(t, []string{a}, applied)
+		t.none()
 	})
 }
 
