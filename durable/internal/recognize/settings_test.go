@@ -70,15 +70,16 @@ func TestOpenSkipsBrokenConnections(t *testing.T) {
 		func() error { _, err := Pooler(t.Context(), db.DB); return err },
 		func() error { _, err := guard(t, db, nil); return err },
 	} {
-		var conns []*sql.Conn
-		for range 5 {
-			conn, err := db.Conn(t.Context())
-			require.NoError(t, err)
-			conns = append(conns, conn)
-		}
-		for _, conn := range conns {
-			require.NoError(t, conn.PingContext(t.Context()))
-			require.NoError(t, conn.Close())
+		for range 2 { // the driver tests a connection only on its first use, and after a second
+			var conns [5]*sql.Conn
+			for i := range conns {
+				var err error
+				conns[i], err = db.Conn(t.Context())
+				require.NoError(t, err)
+			}
+			for _, conn := range conns {
+				require.NoError(t, conn.Close())
+			}
 		}
 		require.EqualValues(t, 5, server.number(t, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`))
