@@ -188,7 +188,7 @@ func observe[Job, Done any](r *round[Done], result Result[Job], limit int) {
 	o.backlog = !o.paused && (claimed > 0 || !complete)
 	o.empty = !o.backlog && !o.paused && r.alone
 	w.learn(r.number, o)
-	if claimed > 0 { // calls may make rows due again, and a newer round may have skipped rows locked by this round
+	if claimed > 0 { // calls may make rows due again, and a newer round may have skipped this round's rows
 		w.observation.backlog, w.observation.empty = !w.observation.paused, false
 	}
 }

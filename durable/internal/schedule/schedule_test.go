@@ -516,3 +516,13 @@ func TestRunBatchEndsWithItsContext(t *testing.T) {
 		assert.Equal(t, 2, t.made)
 	})
 }
+
+// Run looks for notifications while it is idle. RunBatch looks at its end instead, so that it leaves no round behind.
+func TestBatchStartsNoRoundForOrderIDsAlone(t *testing.T) {
+	s := New(Config[string, string]{MaxRounds: 1})
+	s.orderIDs = []string{"a"}
+	for _, batch := range []bool{false, true} {
+		s.worker = &worker{batch: batch, ctx: t.Context()}
+		assert.Equal(t, !batch, s.canStartRound())
+	}
+}
