@@ -55,8 +55,8 @@ func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 }
 
 // RunBatch claims at most maxRows due rows, and returns the number of calls after their records. 0 means no maximum. It
-// returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused, ErrBusy, and errors of
-// the ledger.
+// returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused, ErrBusy, and errors
+// of the ledger.
 func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, error) {
 	if maxRows <= 0 {
 		maxRows = math.MaxInt
