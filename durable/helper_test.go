@@ -269,6 +269,14 @@ func payouts(prefix string, n int) []NewPayout {
 	return list
 }
 
+// waitUntil waits until f returns true. It has no time limit, because machines may be slow.
+func waitUntil(t testing.TB, f func() bool) {
+	t.Helper()
+	for !f() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	tx, err := s.ledger.DB.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
