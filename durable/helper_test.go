@@ -342,6 +342,17 @@ func claim(t require.TestingT, s *Store, rows, payments int, token string) []job
 	return got.Jobs
 }
 
+// next records the jobs and claims as many rows in one round.
+func next(t require.TestingT, s *Store, jobs []job) schedule.Result[job] {
+	r := schedule.Request[callResult]{Token: rand.Text(), MaxRows: len(jobs)}
+	for _, j := range jobs {
+		r.Completions = append(r.Completions, completionOf(j, j.UserData, 1))
+	}
+	got, err := rounder{s}.Round(context.Background(), r)
+	require.NoError(t, err)
+	return got
+}
+
 // started is the result of a successful call.
 func started(orderID string) callResult {
 	return callResult{Result: row.Result{Kind: row.Started, OrderID: orderID}}
