@@ -91,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 const (
 	nextPostgres = `GREATEST(mark + 1, CAST($1 AS BIGINT) + 1,
 		(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT)`
-	nextSQLite   = `MAX(mark + 1, $1 + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
+	nextSQLite = `MAX(mark + 1, $1 + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
 )
 
 // Here is an SQL expression over durable_control. Its value changes if the server, the tables or the stored identity
