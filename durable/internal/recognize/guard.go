@@ -86,8 +86,8 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 	return g, g.Recognize(ctx)
 }
 
-// The next mark is the time in microseconds, or higher. A mere number could occur twice: before a restore, and again in the
-// restored database. A second restore, to a copy from before the first, would then go unnoticed.
+// The next mark is the time in microseconds, or higher. A mere number could occur twice: before a restore, and again in
+// the restored database. A second restore, to a copy from before the first, would then go unnoticed.
 const (
 	nextPostgres = `GREATEST(mark + 1, CAST($1 AS BIGINT) + 1,
 		(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT)`
