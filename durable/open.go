@@ -30,8 +30,8 @@ type Store struct {
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
-// are the database's. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and a busy_timeout,
-// best set in its address. Open does not close db, and a Store needs no Close.
+// are the database's. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and a
+// busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
 //
 // Open holds payouts, see [Store.HoldPayouts], if the database is another server or an older copy than before. The
 // [Witness] of the Config is the evidence for an older copy. Open returns an error if it cannot hold them.
@@ -45,6 +45,13 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	problem, err := recognize.Pooler(ctx, db) // first, because a pooler can make any other statement fail
+	if err != nil {
+		return nil, fmt.Errorf("durable: open: %w", err)
+	}
+	if problem != "" {
+		return nil, fmt.Errorf("%w: %s", ErrUnsafeDatabase, problem)
+	}
 	dialect, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)
@@ -52,7 +59,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	if err := checkVersion(ctx, db); err != nil {
 		return nil, err
 	}
-	problem, err := recognize.Unsafe(ctx, db, dialect == SQLite, c.HoldOnlyOnRestore)
+	problem, err = recognize.Unsafe(ctx, db, dialect == SQLite, c.HoldOnlyOnRestore)
 	if err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)
 	}
@@ -65,7 +72,8 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, err
 	}
 	s.guard, err = recognize.Open(ctx, recognize.Options{
-		DB: db, SQLite: dialect == SQLite, Witness: c.Witness, AllowFailover: c.HoldOnlyOnRestore, Hold: s.holdAutomatically, Log: c.Log,
+		DB: db, SQLite: dialect == SQLite, Witness: c.Witness, AllowFailover: c.HoldOnlyOnRestore,
+		Hold: s.holdAutomatically, Log: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)
@@ -115,7 +123,7 @@ func (s *Store) newScheduler(dialect Dialect) *schedule.Scheduler[job, callResul
 	})
 }
 
-// maxRecords is the number of connections that records need at once beside the rounds.
+// maxRecords is the number of connections for records beside the rounds.
 const maxRecords = 4
 
 // checkProject rejects the rows of another service or project. Polls of this project would not find them, and then the

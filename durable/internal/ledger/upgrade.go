@@ -69,8 +69,8 @@ func upgrade2(d Dialect) []string {
 		`INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
 			SELECT kind, order_id, user_data, created_at, state FROM durable_rows WHERE order_id <> ''`)
 	for _, text := range texts2 {
-		statements = append(statements, fmt.Sprintf(`UPDATE durable_rows SET review_reason = REPLACE(review_reason, '%s', '%s')
-			WHERE review_reason LIKE '%%%[1]s%%'`, text[0], text[1]))
+		statements = append(statements, fmt.Sprintf(`UPDATE durable_rows
+			SET review_reason = REPLACE(review_reason, '%s', '%s') WHERE review_reason LIKE '%%%[1]s%%'`, text[0], text[1]))
 	}
 	return append(statements, indexes...)
 }

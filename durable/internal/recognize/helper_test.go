@@ -38,7 +38,7 @@ var tables = []string{
 	`CREATE TABLE durable_rows (user_data TEXT)`,
 }
 
-func connect(t *testing.T, address string) database {
+func connectTo(t *testing.T, address string) database {
 	t.Helper()
 	db := database{address: address, sqlite: !strings.HasPrefix(address, "postgres:")}
 	driver := "pgx"
@@ -78,7 +78,7 @@ func (db database) held(t *testing.T) bool {
 
 func sqlite(t *testing.T) database {
 	t.Helper()
-	db := connect(t, filepath.Join(t.TempDir(), "test.db"))
+	db := connectTo(t, filepath.Join(t.TempDir(), "test.db"))
 	db.exec(t, tables...)
 	return db
 }
@@ -89,14 +89,14 @@ func postgres(t *testing.T) database {
 	if server == "" {
 		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable test ./...")
 	}
-	admin := connect(t, server)
+	admin := connectTo(t, server)
 	name := "test_" + strings.ToLower(rand.Text())
 	admin.exec(t, "CREATE DATABASE "+name)
 	t.Cleanup(func() { admin.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
 	u, err := url.Parse(server)
 	require.NoError(t, err)
 	u.Path = "/" + name
-	db := connect(t, u.String())
+	db := connectTo(t, u.String())
 	db.exec(t, tables...)
 	return db
 }

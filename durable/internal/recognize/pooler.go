@@ -14,24 +14,24 @@ import (
 const mixed = "a prepared statement disappears between two transactions, because a pooler changes the server's " +
 	"session; with pgx, set default_query_exec_mode=exec or cache_describe"
 
-// unsafePooler returns a problem if a pooler gives the parts of a statement to different sessions.
+// Pooler returns a problem if a pooler gives the parts of a statement to different sessions, or "".
 //
 // A first connection uses a statement. A second connection then keeps the session of the first in an open transaction,
 // if a pooler lends it, so the pooler must give another session to the next statement of the first connection. Some
 // drivers prepare a statement, then evaluate its argument, then execute it, so the second connection does the same
 // during an evaluation.
-func unsafePooler(ctx context.Context, db *sql.DB) (problem string, err error) {
+func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return "", nil // a second connection would wait forever
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	first, err := db.Conn(ctx)
+	first, err := connect(ctx, db)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = first.Close() }()
-	second, err := db.Conn(ctx)
+	second, err := connect(ctx, db)
 	if err != nil {
 		return "", err
 	}
@@ -51,6 +51,20 @@ func unsafePooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 		return mixed, nil
 	}
 	return "", err
+}
+
+// connect returns a connection that works. The pool may have connections from before a restart of the server.
+func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
+	for range 1 + db.Stats().OpenConnections { // each bad connection leaves the pool
+		if conn, err = db.Conn(ctx); err != nil {
+			return nil, err
+		}
+		if err = conn.PingContext(ctx); err == nil {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+	return nil, err
 }
 
 var errMixed = errors.New("another statement's result")

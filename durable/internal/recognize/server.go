@@ -55,7 +55,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 
 // mayRead reports whether the server evaluates an expression. An error of the connection is returned instead.
 func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
-	conn, err := g.DB.Conn(ctx)
+	conn, err := connect(ctx, g.DB)
 	if err != nil {
 		return false, err
 	}

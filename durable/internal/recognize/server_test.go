@@ -48,7 +48,7 @@ func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 			AS 'SELECT (1 / 0)::BIGINT'`,
 		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
 		`CREATE FUNCTION fewer.pg_postmaster_start_time() RETURNS TEXT LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT $$`)
-	fewer := connect(t, db.address+"&search_path=fewer,pg_catalog,public")
+	fewer := connectTo(t, db.address+"&search_path=fewer,pg_catalog,public")
 	var guards []*Guard
 	for _, with := range []database{fewer, db, fewer} {
 		guards = append(guards, mustOpen(t, with, nil))
@@ -57,7 +57,7 @@ func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 	assert.NotContains(t, guards[0].identity, "system")
 	assert.NotContains(t, guards[0].here, "postmaster")
 	for _, zone := range []string{"UTC", "Asia/Tokyo"} {
-		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, connect(t, db.address+"&TimeZone="+zone), nil).Server())
+		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, connectTo(t, db.address+"&TimeZone="+zone), nil).Server())
 	}
 	for _, change := range []string{
 		`fingerprint = replace(fingerprint, '/system=', '/system=9')`,

@@ -18,7 +18,7 @@ type setting struct {
 // minBusyTimeout is how long a SQLite connection must wait for the lock of another process, in milliseconds.
 const minBusyTimeout = 1000
 
-// Unsafe returns why the database may lose a committed claim or reject statements of several processes, or "".
+// Unsafe returns why the database may lose a committed claim or reject the statements of a second process, or "".
 // allowFailover requires that commits wait for a standby.
 func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (problem string, err error) {
 	if sqlite {
@@ -28,7 +28,7 @@ func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (proble
 	if !allowFailover { // local does not wait for the standby
 		commit = append(commit, "local")
 	}
-	problem, err = checkAll(ctx, db, []setting{
+	return checkAll(ctx, db, []setting{
 		{"synchronous_commit", "SHOW synchronous_commit", commit},
 		{"default_transaction_isolation", "SHOW default_transaction_isolation", []string{"read committed"}},
 		{"default_transaction_read_only", "SHOW default_transaction_read_only", []string{"off"}},
@@ -36,10 +36,6 @@ func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (proble
 		{"full_page_writes", "SHOW full_page_writes", []string{"on"}},
 		{"fsync", "SHOW fsync", []string{"on"}},
 	})
-	if problem != "" || err != nil {
-		return problem, err
-	}
-	return unsafePooler(ctx, db)
 }
 
 func checkAll(ctx context.Context, db *sql.DB, all []setting) (problem string, err error) {

@@ -48,7 +48,7 @@ func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 		"default_transaction_read_only=on":           `default_transaction_read_only is "on", want off`,
 		"synchronous_commit=local":                   safe,
 	} {
-		db := connect(t, server.address+"&"+name)
+		db := connectTo(t, server.address+"&"+name)
 		problem, err := Unsafe(t.Context(), db.DB, false, false)
 		require.NoError(t, err)
 		assert.Equal(t, want, problem)
@@ -61,7 +61,33 @@ func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 	}
 }
 
-func TestUnsafeFindsAPoolerThatLosesPreparedStatements(t *testing.T) {
+// The server has ended the sessions of the pool, as its restart does.
+func TestOpenSkipsBrokenConnections(t *testing.T) {
+	server := postgres(t)
+	db := connectTo(t, server.address)
+	db.SetMaxIdleConns(5)
+	for _, f := range []func() error{
+		func() error { _, err := Pooler(t.Context(), db.DB); return err },
+		func() error { _, err := guard(t, db, nil); return err },
+	} {
+		for range 2 { // the driver tests a connection only on its first use, and after a second
+			var conns [5]*sql.Conn
+			for i := range conns {
+				var err error
+				conns[i], err = db.Conn(t.Context())
+				require.NoError(t, err)
+			}
+			for _, conn := range conns {
+				require.NoError(t, conn.Close())
+			}
+		}
+		require.EqualValues(t, 5, server.number(t, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`))
+		require.NoError(t, f())
+	}
+}
+
+func TestPoolerThatLosesPreparedStatementsIsFound(t *testing.T) {
 	server := postgres(t)
 	address := dbtest.StartPooler(t, server.address)
 	for mode, want := range map[string]string{
@@ -73,11 +99,11 @@ func TestUnsafeFindsAPoolerThatLosesPreparedStatements(t *testing.T) {
 				suffix = "&default_query_exec_mode=" + mode
 			}
 			for range 3 { // sessions of the server have statements of other clients by now
-				db := connect(t, address+suffix)
-				problem, err := unsafePooler(t.Context(), db.DB)
+				db := connectTo(t, address+suffix)
+				problem, err := Pooler(t.Context(), db.DB)
 				require.NoError(t, err)
 				assert.Equal(t, want, problem)
-				problem, err = unsafePooler(t.Context(), connect(t, server.address+suffix).DB)
+				problem, err = Pooler(t.Context(), connectTo(t, server.address+suffix).DB)
 				require.NoError(t, err)
 				assert.Empty(t, problem, "without a pooler")
 			}
