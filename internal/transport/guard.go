@@ -191,8 +191,6 @@ func (c *Client) deliversOnce() bool {
 
 // altProto is the private field for [http.Transport.RegisterProtocol]. No exported method returns these protocols.
 // Without this field, every transport counts as foreign.
-//
-//nolint:gochecknoglobals // constant
 var altProto, hasAltProto = reflect.TypeFor[http.Transport]().FieldByName("altProto")
 
 // hasForeignProtocol reports whether code of another package may handle the requests of t.

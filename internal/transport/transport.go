@@ -160,8 +160,6 @@ func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Reques
 }
 
 // contentType is the value of a header.
-//
-//nolint:gochecknoglobals // constant
 var contentType = []string{"application/json"}
 
 // cleanHeader removes unwanted headers and rejects invalid ones. net/http would reject them as well, but without a
@@ -186,8 +184,6 @@ func cleanHeader(h http.Header) error {
 
 // unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The others frame
 // or address the request. net/http writes them itself, but removes a signer's only in their usual spelling.
-//
-//nolint:gochecknoglobals // constant
 var unwantedHeaders = []string{
 	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
 }
