@@ -197,7 +197,7 @@ type Poll struct {
 // ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made
 // while the database's clock was wrong, so only the monotonic clock decides about it.
 func (p Poll) ClaimedBefore(age int64) bool {
-	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossibleWait.Milliseconds()
+	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
 }
 
 // DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time
