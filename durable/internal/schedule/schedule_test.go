@@ -503,7 +503,9 @@ func TestRunBatchEndsWithItsContext(t *testing.T) {
 func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) {
 		c.Slots = 1
-		c.Call = func(_ context.Context, job string) Completion[string] { return Completion[string]{UserData: job, Slot: 1} }
+		c.Call = func(_ context.Context, job string) Completion[string] {
+			return Completion[string]{UserData: job, Slot: 1}
+		}
 	}, func(t *bench) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { t.batch <- t.Scheduler.Run(ctx) }()
