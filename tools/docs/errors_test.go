@@ -14,11 +14,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -57,7 +57,10 @@ func TestErrorTextsAreTheSDKs(t *testing.T) {
 		}
 	}
 	said = append(said, failedAssertions(t)...)
-	var quoted []string
+	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
+	require.NoError(t, err)
+	quoted := textsOfTables(string(page))
+	require.Greater(t, len(quoted), 40)
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
 			if b.lang == "text" {
@@ -70,6 +73,45 @@ func TestErrorTextsAreTheSDKs(t *testing.T) {
 	}
 	for _, text := range said {
 		assert.Contains(t, quoted, text, "no page quotes it")
+	}
+}
+
+// textsOfTables returns the error texts in the tables of docs/troubleshooting.md. Each code span in the first column is
+// a text. It follows the beginning in the table's head, unless it begins with the name of a package.
+func textsOfTables(page string) (texts []string) {
+	span, whole := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile("^(paymentsvc|json): ")
+	inTable, beginning := false, ""
+	for line := range strings.Lines(page) {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		switch {
+		case !strings.HasPrefix(line, "| "):
+			inTable = false
+		case !inTable:
+			inTable, beginning = true, ""
+			if head := span.FindStringSubmatch(cell); head != nil {
+				beginning = head[1] + " "
+			}
+		default:
+			for _, text := range span.FindAllStringSubmatch(cell, -1) {
+				if whole.MatchString(text[1]) {
+					texts = append(texts, text[1])
+				} else {
+					texts = append(texts, beginning+text[1])
+				}
+			}
+		}
+	}
+	return texts
+}
+
+// TestSelfExplanatoryTextsNameTheField checks the promise of docs/troubleshooting.md for errors that no page quotes.
+func TestSelfExplanatoryTextsNameTheField(t *testing.T) {
+	list := selfExplanatory(t)
+	require.Greater(t, len(list), 10)
+	named := regexp.MustCompile(`^paymentsvc: \S+: (not sent: )?invalid request: [A-Z][A-Za-z.]+( \([a-z_]+\))?.*: \S.+$`)
+	for _, err := range list {
+		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
+		assert.Regexp(t, named, err.Error())
 	}
 }
 
@@ -165,15 +207,11 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func rejectedConfigurations(t *testing.T) []error {
 	written, err := secret.MarshalText()
 	require.NoError(t, err)
-	list := []error{calling(t, startPayment, func(c *paymentsvc.Config) { c.Timeout = 30 })}
-	for _, address := range []string{
-		"http://pay.example.com", "", "https://pay.example.com:port", "pay.example.com", "https://me@pay.example.com", "https://pay.example.com/?v=1",
-	} {
-		list = append(list, calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = address }))
+	list := []error{
+		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = "http://pay.example.com" }),
 	}
 	for _, c := range []paymentsvc.HMACConfig{
 		{Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex}, Secret: secret},
-		{Scheme: paymentsvc.Scheme{Canonical: scheme.Canonical}, Secret: secret},
 		{Scheme: scheme},
 		{Scheme: scheme, Secret: " \n"},
 		{Scheme: scheme, Secret: secret + "\n"},
@@ -183,14 +221,39 @@ func rejectedConfigurations(t *testing.T) []error {
 		_, err := paymentsvc.NewHMACSigner(c)
 		list = append(list, err)
 	}
+	_, err = canonical.ParseScheme(`hex(timestamp "." bdy)`)
+	return append(list, err)
+}
+
+// selfExplanatory are errors of constructors and requests with a text that needs no page.
+func selfExplanatory(t *testing.T) []error {
+	list := []error{calling(t, startPayment, func(c *paymentsvc.Config) { c.Timeout = 30 })}
+	for _, address := range []string{
+		"", "https://pay.example.com:port", "pay.example.com", "https://me@pay.example.com", "https://pay.example.com/?v=1",
+	} {
+		list = append(list, calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = address }))
+	}
+	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: paymentsvc.Scheme{Canonical: scheme.Canonical}, Secret: secret,
+	})
+	list = append(list, err)
 	for _, tolerance := range []time.Duration{0, 5} {
 		_, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 			Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: tolerance,
 		})
 		list = append(list, err)
 	}
-	_, err = canonical.ParseScheme(`hex(timestamp "." bdy)`)
-	return append(list, err)
+	return append(list,
+		calling(t, func(c *paymentsvc.Client) error {
+			_, err := c.InitPayment(t.Context(), "cash", paymentsvc.PaymentRequest{})
+			return err
+		}, asItIs),
+		calling(t, func(c *paymentsvc.Client) error {
+			_, err := c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1", UserData: "order-1"})
+			return err
+		}, asItIs),
+		readBalance(new(paymentsvc.Client)),
+	)
 }
 
 // failedCalls are errors of calls that get no answer, or are not sent.
@@ -228,7 +291,7 @@ func failedCalls(t *testing.T) []error {
 			c.BaseURL = gone.URL
 		}),
 		calling(t, startPayment, over(&http.Transport{DialContext: notFound})),
-		calling(t, readBalance, over(&http.Transport{DialContext: onlyV4})),
+		calling(t, startPayment, over(&http.Transport{DialContext: onlyV4})),
 		calling(t, startPayment, func(c *paymentsvc.Config) {
 			// With roots of its own, Go verifies by itself on every system, and words the error itself.
 			over(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}})(c)
@@ -237,17 +300,15 @@ func failedCalls(t *testing.T) []error {
 		calling(t, startPayment, over(&http.Transport{DialTLSContext: otherName})),
 		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = strings.Replace(plain.URL, "http:", "https:", 1) }),
 		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = strings.Replace(stranger.URL, "https:", "http:", 1) }),
-		calling(t, func(c *paymentsvc.Client) error {
-			_, err := c.InitPayment(t.Context(), "cash", paymentsvc.PaymentRequest{})
-			return err
-		}, asItIs),
 		calling(t, startPayment, asItIs), // through TestMain's proxy
 		atService(t, startPayment, asItIs, paymentsvctest.Drop(paymentsvctest.AfterCommit)),
 		atService(t, startPayment, signedOver(canonical.Field("merchant"))),
 		calling(t, func(c *paymentsvc.Client) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := c.GetBalance(ctx)
+			_, err := c.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+				Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
+			})
 			return err
 		}, asItIs),
 		calling(t, func(c *paymentsvc.Client) error {
@@ -255,16 +316,11 @@ func failedCalls(t *testing.T) []error {
 			return err
 		}, asItIs),
 		calling(t, func(c *paymentsvc.Client) error {
-			_, err := c.InitForm(t.Context(), paymentsvc.PaymentRequest{
+			_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 				Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1", CardData: `{"number":"4111111111111111"}`,
 			})
 			return err
 		}, asItIs),
-		calling(t, func(c *paymentsvc.Client) error {
-			_, err := c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1", UserData: "order-1"})
-			return err
-		}, asItIs),
-		readBalance(new(paymentsvc.Client)),
 		func() error {
 			_, err := json.Marshal(paymentsvc.PaymentRequest{})
 			return err
@@ -344,11 +400,10 @@ func oddAnswers(t *testing.T) []error {
 		answered(t, startPayment, 0, asItIs, 401, ""),
 		answered(t, startPayment, 20*time.Second, withDecoder, 401, reported),
 		answered(t, startPayment, 0, withDecoder, 401, reported),
-		answered(t, startPayout, 0, asItIs, 403, page),
-		answered(t, startPayout, 0, withDecoder, 403, page),
+		answered(t, startPayment, 0, withDecoder, 403, page),
 		answered(t, startPayment, 0, asItIs, 409, ""),
-		answered(t, startPayout, 0, asItIs, 429, ""),
-		answered(t, startPayout, 0, withDecoder, 429, reported),
+		answered(t, startPayment, 0, asItIs, 429, ""),
+		answered(t, startPayment, 0, withDecoder, 429, reported),
 		answered(t, readBalance, 0, asItIs, 502, page),
 		answered(t, startPayment, 0, withDecoder, 200, reported),
 		answered(t, startPayment, 0, withDecoder, 200, `{"order_id":"o-1","status":1,"status_code":10,"error_code":"00"}`),
@@ -358,7 +413,7 @@ func oddAnswers(t *testing.T) []error {
 		answered(t, startPayment, 0, asItIs, 200, `{"status":1,"status_code":10}`),
 		answered(t, startPayment, 0, asItIs, 200, `{"order_id":"o-1","status":"OK","status_code":10}`),
 		atService(t, startPayment, withoutDecoder, paymentsvctest.Cut(10)),
-		atService(t, readBalance, withoutDecoder, paymentsvctest.Oversized(2<<20)),
+		atService(t, startPayment, withoutDecoder, paymentsvctest.Oversized(2<<20)),
 		atService(t, startPayment, withoutDecoder, paymentsvctest.Redirect(paymentsvctest.BeforeCommit, "https://elsewhere.example")),
 	}
 }
@@ -411,19 +466,12 @@ func notificationErrors(t *testing.T) (list []error) {
 	})
 	require.NoError(t, err)
 	handler := webhook.Handler(func(context.Context, *paymentsvc.Notification) error { return nil })
-	for method, body := range map[string]io.Reader{
-		"GET": http.NoBody, "POST": http.NoBody,
-		"POST cut":   io.MultiReader(strings.NewReader(body[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)),
-		"POST large": strings.NewReader(strings.Repeat(" ", 64<<10+1)),
-	} {
-		method, _, _ = strings.Cut(method, " ")
-		r := httptest.NewRequest(method, "/notifications", body)
-		r.Header.Set("Timestamp", "1700000000")
-		r.Header.Set("Signature", "00")
-		handler.ServeHTTP(httptest.NewRecorder(), r)
-	}
+	read := httptest.NewRequest(http.MethodPost, "/notifications", http.NoBody)
+	read.Header = http.Header{"Timestamp": {"1700000000"}, "Signature": {"00"}}
+	handler.ServeHTTP(httptest.NewRecorder(), read)
 	below, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme: paymentsvc.Scheme{Canonical: canonical.PathBelow("/shop"), Encoding: paymentsvc.Hex}, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+		Scheme:  paymentsvc.Scheme{Canonical: canonical.PathBelow("/shop"), Encoding: paymentsvc.Hex},
+		Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
 	})
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body)) // a proxy has cut /shop off

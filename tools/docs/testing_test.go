@@ -65,7 +65,7 @@ func module(t *testing.T) (dir string, write func(name, text string)) {
 // TestTheTestsOfTestingFailWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
 func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
 	const (
-		lost, each, ships = "TestALostAnswerIsNotPaidTwice", "TestEachFaultStartsOnePaymentAtMost", "TestOnlyAPaidOrderShipsAndOnlyOnce"
+		lost, each, ships = "TestLostResponseIsNotPaidTwice", "TestEachFaultStartsAtMostOnePayment", "TestPaidOrderShipsOnce"
 
 		called  = "	if err == nil || paymentsvc.OutcomeOf(err)"
 		again   = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n		return checkout(client, userData+%q)\n	}\n" + called
@@ -83,7 +83,7 @@ func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
 		{"	s.seen[n.Key()] = true\n", "	clear(s.seen)\n	s.seen[n.Key()] = true\n", ships},
 		{"s.seen[n.Key()]", "s.seen[n.Key()+n.Timestamp.String()]", ships},
 		{"Tolerance: time.Minute", "Tolerance: paymentsvc.AnyAge", ships},
-		{"&& !s.refunded", "", "TestARefundThatComesBeforeItsPaymentShipsNothing"},
+		{"&& !s.refunded", "", "TestRefundBeforePaymentPreventsShipping"},
 		{"webhook.Handler(s.Notified)", "unverified(s, webhook)", ships},
 	}
 	const unverified = `package docs_test
