@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestErrorTextsAreTheSDKs makes every text block of the pages, and finds every text that it makes in one, unwrapped, as
-// people search for it.
+// TestErrorTextsAreTheSDKs compares the error texts of the pages with errors of the SDK, in both directions. Long texts
+// are on one line, so that a search finds them.
 func TestErrorTextsAreTheSDKs(t *testing.T) {
 	var said []string
 	for _, err := range []func(*testing.T) []error{
@@ -123,7 +123,8 @@ func TestSelfExplanatoryTextsAreTheSDKs(t *testing.T) {
 		"paymentsvc: Config: BaseURL: contains a query or a fragment",
 		"paymentsvc: HMACConfig: Scheme.Encoding: " + unspecified + "it has no default",
 		"paymentsvc: WebhookConfig: Tolerance: " + unspecified + "choose one, or AnyAge",
-		"paymentsvc: WebhookConfig: Tolerance: not whole seconds, which timestamps have; write a unit, such as 5 * time.Minute",
+		"paymentsvc: WebhookConfig: Tolerance: not whole seconds, which timestamps have; " +
+			"write a unit, such as 5 * time.Minute",
 		"paymentsvc: init_payment: not sent: PaymentType (type): not card, sbp, crypto or mc",
 		"paymentsvc: status_payment: not sent: OrderID (order_id) and UserData (user_data): both set, want exactly one",
 		"paymentsvc: get_balance: not sent: Client: nil or zero value: use NewClient",
@@ -308,7 +309,8 @@ func failedCalls(t *testing.T) []error {
 	stranger.StartTLS()
 	defer stranger.Close()
 	notFound := func(context.Context, string, string) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true}}
+		unknown := &net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: unknown}
 	}
 	onlyV4 := func(context.Context, string, string) (net.Conn, error) {
 		refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
@@ -316,7 +318,8 @@ func failedCalls(t *testing.T) []error {
 	}
 	otherName := func(context.Context, string, string) (net.Conn, error) {
 		certificate := &x509.Certificate{DNSNames: []string{"www.example.net"}}
-		return nil, &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: certificate, Host: "pay.example.com"}}
+		wrong := x509.HostnameError{Certificate: certificate, Host: "pay.example.com"}
+		return nil, &tls.CertificateVerificationError{Err: wrong}
 	}
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
@@ -342,7 +345,9 @@ func failedCalls(t *testing.T) []error {
 		}),
 		calling(t, startPayment, over(&http.Transport{DialTLSContext: otherName})),
 		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = strings.Replace(plain.URL, "http:", "https:", 1) }),
-		calling(t, startPayment, func(c *paymentsvc.Config) { c.BaseURL = strings.Replace(stranger.URL, "https:", "http:", 1) }),
+		calling(t, startPayment, func(c *paymentsvc.Config) {
+			c.BaseURL = strings.Replace(stranger.URL, "https:", "http:", 1)
+		}),
 		calling(t, startPayment, asItIs), // through TestMain's proxy
 		atService(t, startPayment, asItIs, paymentsvctest.Drop(paymentsvctest.AfterCommit)),
 		atService(t, startPayment, signedOver(canonical.Field("merchant"))),
@@ -387,9 +392,12 @@ func oddTransports(t *testing.T) []error {
 		}
 		return nil, err
 	})
-	broken := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("no token for 4111111111111111") })
+	broken := roundTrip(func(*http.Request) (*http.Response, error) {
+		return nil, errors.New("no token for 4111111111111111")
+	})
 	goAway := roundTrip(func(*http.Request) (*http.Response, error) {
-		return nil, errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error")
+		return nil, errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown " +
+			"GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error")
 	})
 	http2Only := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -407,7 +415,9 @@ func oddTransports(t *testing.T) []error {
 }
 
 // answered makes a call that is answered after a while of fake time.
-func answered(t *testing.T, call call, after time.Duration, change func(*paymentsvc.Config), status int, body string) (err error) {
+func answered(
+	t *testing.T, call call, after time.Duration, change func(*paymentsvc.Config), status int, body string,
+) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		err = calling(t, call, func(c *paymentsvc.Config) {
 			c.HTTPClient = &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -458,7 +468,8 @@ func oddAnswers(t *testing.T) []error {
 		answered(t, startPayment, 0, asItIs, 200, `{"order_id":"o-1","status":"OK","status_code":10}`),
 		atService(t, startPayment, withoutDecoder, paymentsvctest.Cut(10)),
 		atService(t, startPayment, withoutDecoder, paymentsvctest.Oversized(2<<20)),
-		atService(t, startPayment, withoutDecoder, paymentsvctest.Redirect(paymentsvctest.BeforeCommit, "https://elsewhere.example")),
+		atService(t, startPayment, withoutDecoder,
+			paymentsvctest.Redirect(paymentsvctest.BeforeCommit, "https://elsewhere.example")),
 	}
 }
 
@@ -470,7 +481,8 @@ func amounts(*testing.T) []error {
 
 // notificationErrors are errors of notifications with something wrong.
 func notificationErrors(t *testing.T) (list []error) {
-	const body = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
+	const body = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
+		`"status_code":20,"amount":10.50}`
 	sent := time.Unix(1_700_000_000, 0)
 	parse := func(now time.Time, canonical paymentsvc.CanonicalFunc, signed, body string, change func(http.Header)) {
 		signature, err := scheme.Signature(secret, &paymentsvc.Message{Timestamp: "1700000000", Body: []byte(signed)})

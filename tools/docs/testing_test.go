@@ -67,8 +67,9 @@ func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
 	const (
 		lost, each, ships = "TestLostResponseIsNotPaidTwice", "TestEachFaultStartsAtMostOnePayment", "TestPaidOrderShipsOnce"
 
-		called  = "	if err == nil || paymentsvc.OutcomeOf(err)"
-		again   = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n		return checkout(client, userData+%q)\n	}\n" + called
+		called = "	if err == nil || paymentsvc.OutcomeOf(err)"
+		again  = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
+			"		return checkout(client, userData+%q)\n	}\n" + called
 		success = "s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:"
 	)
 	wrong := []struct{ old, new, test string }{
@@ -87,7 +88,8 @@ func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
 		{"webhook.Handler(s.Notified)", "unverified(s, webhook)", ships},
 	}
 	const unverified = `package docs_test
-import ("encoding/json"; "net/http"; "github.com/paymentsvc/paymentsvc"; "github.com/paymentsvc/paymentsvc/paymentsvctest")
+import ("encoding/json"; "net/http")
+import ("github.com/paymentsvc/paymentsvc"; "github.com/paymentsvc/paymentsvc/paymentsvctest")
 func unverified(s *shop, _ *paymentsvc.Webhook) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		var n paymentsvctest.Notification
@@ -110,7 +112,8 @@ func unverified(s *shop, _ *paymentsvc.Webhook) http.HandlerFunc {
 	output, err := run.CombinedOutput()
 	require.Error(t, err)
 	reports := map[string]string{}
-	for _, found := range regexp.MustCompile(`(?s)(.*?)\n(?:FAIL|ok  )\t\S+/(wrong\d+)[\t ]`).FindAllStringSubmatch(string(output), -1) {
+	report := regexp.MustCompile(`(?s)(.*?)\n(?:FAIL|ok  )\t\S+/(wrong\d+)[\t ]`)
+	for _, found := range report.FindAllStringSubmatch(string(output), -1) {
 		reports[found[2]] = found[1]
 	}
 	for i, w := range wrong {
