@@ -2,7 +2,7 @@
 // is a module, because the SDK must not require its peers.
 //
 //	go run .               print the tables as Markdown, in three minutes on a quiet machine
-//	go run . -o ../../docs write them into performance.md as well
+//	go run . -o ../../docs write them to performance-tables.md as well
 package main
 
 import (
@@ -15,13 +15,12 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 )
 
 func main() {
-	out := flag.String("o", "", "write the tables into performance.md in this directory")
+	out := flag.String("o", "", "write the tables to performance-tables.md in this directory")
 	rounds := flag.Int("rounds", 201, "the minimum number of turns of each candidate")
 	flag.Parse()
 	text, err := compare(context.Background(), max(1, *rounds))
@@ -94,24 +93,14 @@ func machine() string {
 	return text + strings.Join(peers, ", ") + ".\n"
 }
 
-// publish puts text between the markers in the document.
+// publish writes the page with the tables.
 func publish(dir, text string) error {
 	if dir == "" {
 		return nil
 	}
-	file := filepath.Join(dir, "performance.md")
-	content, err := os.ReadFile(file) //nolint:gosec // the user chose it
-	if err != nil {
-		return err
-	}
-	const begin, end = "<!-- measured -->\n", "<!-- end of measured -->"
-	head, rest, found := strings.Cut(string(content), begin)
-	_, tail, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		return fmt.Errorf("%s does not have %s and %s", file, begin, end)
-	}
-	content = slices.Concat([]byte(head), []byte(begin+"\n"+strings.TrimSpace(text)+"\n\n"+end), []byte(tail))
-	return os.WriteFile(file, content, 0o644) //nolint:gosec // a document, where the user wants it
+	const head = "# Performance tables\n\n[Performance](performance.md) explains the columns and the candidates.\n\n"
+	file := filepath.Join(dir, "performance-tables.md")
+	return os.WriteFile(file, []byte(head+strings.TrimSpace(text)+"\n"), 0o644) //nolint:gosec // a public document
 }
 
 // must panics on errors that only a mistake in this program can cause.

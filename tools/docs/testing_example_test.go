@@ -17,7 +17,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// scheme and secret are how your service signs. These are made up: the interface document shows none.
+// scheme and secret are examples. The interface document does not specify how the service signs.
 var scheme = paymentsvc.Scheme{
 	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
 	Encoding:  paymentsvc.Hex,
@@ -25,13 +25,13 @@ var scheme = paymentsvc.Scheme{
 
 const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
-// service returns a mock server in memory, and a client of it.
+// service returns a fake service in memory and a client for it.
 func service(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
 	srv := paymentsvctest.StartInMemory(t, paymentsvctest.Config{
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
+		Repeated:  paymentsvctest.NewOrder, // the default rejects a second start
 	})
 	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 	if err != nil {
@@ -40,14 +40,8 @@ func service(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
 	return srv, client
 }
 
-// payments is what checkout needs of a *paymentsvc.Client.
-type payments interface {
-	InitPayment(context.Context, paymentsvc.PaymentType, paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error)
-	StatusPayment(context.Context, paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error)
-}
-
-// checkout and shop stand for your code. This checkout reconciles an unknown outcome, and starts nothing again.
-func checkout(client payments, userData string) error {
+// checkout and shop stand for your code. This checkout reconciles an unknown outcome and never repeats a start.
+func checkout(client *paymentsvc.Client, userData string) error {
 	_, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
 	})
@@ -55,13 +49,13 @@ func checkout(client payments, userData string) error {
 		return err
 	}
 	status, err := client.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: userData})
-	if err == nil && status.UserData != userData { // any JSON object is an answer, {} too
-		return errors.New("still unknown: the status is not this payment's")
+	if err == nil && status.UserData != userData { // any JSON object is a success, {} too
+		return errors.New("still unknown: the response is not for this payment")
 	}
 	return err
 }
 
-// shop ships what is paid, once, and nothing that was refunded. Its fields stand for tables.
+// shop ships each paid order once, and no refunded order. Its fields stand for tables.
 type shop struct {
 	seen     map[string]bool
 	refunded bool
@@ -80,7 +74,7 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	return nil
 }
 
-// newShop returns a shop that receives srv's notifications.
+// newShop returns a shop for the notifications of srv.
 func newShop(t *testing.T, srv *paymentsvctest.Server) *shop {
 	s := &shop{seen: map[string]bool{}}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
@@ -93,36 +87,36 @@ func newShop(t *testing.T, srv *paymentsvctest.Server) *shop {
 	return s
 }
 
-func TestALostAnswerIsNotPaidTwice(t *testing.T) {
+func TestLostResponseIsNotPaidTwice(t *testing.T) {
 	for when, orders := range map[paymentsvctest.When]int{paymentsvctest.BeforeCommit: 0, paymentsvctest.AfterCommit: 1} {
 		t.Run(when.String(), func(t *testing.T) {
 			srv, client := service(t)
 			lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(when))
 
 			err := checkout(client, "order-1") // your code
-			if (err == nil) != (orders == 1) { // an unknown outcome is no success
-				t.Errorf("%d payments were started, and the error is %v", orders, err)
+			if (err == nil) != (orders == 1) { // an unknown outcome is not a success
+				t.Errorf("%d payments were started, the error is %v", orders, err)
 			}
 			srv.AssertStarted(t, "order-1", orders)
-			srv.AssertOrders(t, orders) // nor again under a new user_data
+			srv.AssertOrders(t, orders) // includes starts with a new user_data
 			srv.AssertNoneRejected(t)
 			for _, o := range srv.Orders() {
-				if !o.Amount.Equal(paymentsvc.MustParseAmount("10.50")) { // and not 1050
+				if !o.Amount.Equal(paymentsvc.MustParseAmount("10.50")) { // not 1050
 					t.Errorf("the amount is %s", o.Amount)
 				}
 			}
 			if lost.Hits() == 0 {
-				t.Error("the answer was never lost, so nothing was tested")
+				t.Error("no response was lost")
 			}
 		})
 	}
 }
 
-func TestAServiceThatIsAwayIsPaidOnce(t *testing.T) {
+func TestUnavailableServiceIsPaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in fake time
 		srv, client := service(t)
-		away := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Refuse())
-		time.AfterFunc(30*time.Second, away.Remove)
+		outage := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Refuse())
+		time.AfterFunc(30*time.Second, outage.Remove)
 
 		err := checkout(client, "order-1")
 		for err != nil && paymentsvc.SafeToRetry(err) { // your queue's back-off
@@ -133,22 +127,22 @@ func TestAServiceThatIsAwayIsPaidOnce(t *testing.T) {
 			t.Error(err)
 		}
 		srv.AssertStarted(t, "order-1", 1)
-		if away.Hits() < 30 {
-			t.Errorf("%d connections were refused, so the service was hardly away", away.Hits())
+		if outage.Hits() < 30 {
+			t.Errorf("%d connections were refused, want 30 or more", outage.Hits())
 		}
 	})
 }
 
-func TestEachFaultStartsOnePaymentAtMost(t *testing.T) {
-	for _, fault := range append(paymentsvctest.AllFaults(), // and two that gateways answer after they passed the request on
+func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
+	for _, fault := range append(paymentsvctest.AllFaults(), // and two responses of gateways that forwarded the request
 		paymentsvctest.TooManyRequests(paymentsvctest.AfterCommit, time.Second),
 		paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
 	) {
 		t.Run(fault.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // so that nobody waits for what hangs
+			synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
 				srv, client := service(t)
 				rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
-				srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), // a success that says nothing
+				srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), // a success without fields
 					paymentsvctest.Answer(paymentsvctest.BeforeCommit, http.StatusOK, "application/json", "{}"))
 
 				err := checkout(client, "order-1")
@@ -157,29 +151,31 @@ func TestEachFaultStartsOnePaymentAtMost(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n := len(srv.Orders()); n > 1 || n == 0 && err == nil {
-					t.Errorf("%d payments were started, and the error is %v", n, err)
+					t.Errorf("%d payments were started, the error is %v", n, err)
 				}
 				if rule.Hits() == 0 {
-					t.Error("the fault had no effect, so nothing was tested")
+					t.Error("the fault had no effect")
 				}
 			})
 		})
 	}
 }
 
-func TestOnlyAPaidOrderShipsAndOnlyOnce(t *testing.T) {
+func TestPaidOrderShipsOnce(t *testing.T) {
 	const pending, success, failure = paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure
 	for name, test := range map[string]struct {
 		arriving []paymentsvc.StatusName
-		fault    paymentsvctest.NotificationFault // of each that arrives
+		fault    paymentsvctest.NotificationFault // of each notification
 		accepted bool
 		shipped  int
 	}{
-		"a forged SUCCESS":       {[]paymentsvc.StatusName{pending}, paymentsvctest.Forged(), true, 0},
-		"a failed payment":       {[]paymentsvc.StatusName{pending, failure}, paymentsvctest.RepeatedBy(0), true, 0},
-		"an old timestamp":       {[]paymentsvc.StatusName{success}, paymentsvctest.Skewed(-time.Hour), false, 0},
-		"duplicates":             {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), true, 1},
-		"late, then a duplicate": {[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), true, 1},
+		"a forged SUCCESS": {[]paymentsvc.StatusName{pending}, paymentsvctest.Forged(), true, 0},
+		"a failed payment": {[]paymentsvc.StatusName{pending, failure}, paymentsvctest.RepeatedBy(0), true, 0},
+		"an old timestamp": {[]paymentsvc.StatusName{success}, paymentsvctest.Skewed(-time.Hour), false, 0},
+		"duplicates":       {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), true, 1},
+		"late, then a duplicate": {
+			[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), true, 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -198,7 +194,7 @@ func TestOnlyAPaidOrderShipsAndOnlyOnce(t *testing.T) {
 							t.Errorf("accepted: %t, want %t: %s", d.Accepted(), want, d)
 						}
 					}
-					time.Sleep(time.Second) // so that the next has another timestamp
+					time.Sleep(time.Second) // a new timestamp
 				}
 				if s.shipped != test.shipped {
 					t.Errorf("shipped %d times, want %d", s.shipped, test.shipped)
@@ -208,7 +204,7 @@ func TestOnlyAPaidOrderShipsAndOnlyOnce(t *testing.T) {
 	}
 }
 
-func TestARefundThatComesBeforeItsPaymentShipsNothing(t *testing.T) {
+func TestRefundBeforePaymentPreventsShipping(t *testing.T) {
 	srv, client := service(t)
 	s := newShop(t, srv)
 	if err := checkout(client, "order-1"); err != nil {
@@ -231,13 +227,13 @@ func TestARefundThatComesBeforeItsPaymentShipsNothing(t *testing.T) {
 		t.Error("a refunded order was shipped")
 	}
 	if reordered.Hits() == 0 {
-		t.Error("nothing was reordered, so nothing was tested")
+		t.Error("no notification was reordered")
 	}
 }
 
 func TestMySigner(t *testing.T) {
 	srv, _ := service(t)
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret}) // yours, which goes live
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret}) // your own
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,33 +294,5 @@ func TestWithHTTPMock(t *testing.T) {
 	}
 	if n := mock.GetCallCountInfo()["POST https://pay.example/init_payment/card"]; n != 1 {
 		t.Errorf("%d starts were sent", n)
-	}
-}
-
-// lostAnswer is a service that carries out every payment and loses the answer.
-type lostAnswer struct{ started []string }
-
-func (l *lostAnswer) InitPayment(
-	_ context.Context, _ paymentsvc.PaymentType, r paymentsvc.PaymentRequest,
-) (*paymentsvc.InitPaymentResponse, error) {
-	l.started = append(l.started, r.UserData)
-	return nil, &paymentsvc.Error{
-		Endpoint: "init_payment/card", Outcome: paymentsvc.OutcomeUnknown, Attempts: 1, Err: io.ErrUnexpectedEOF,
-	}
-}
-
-func (l *lostAnswer) StatusPayment(
-	_ context.Context, r paymentsvc.StatusPaymentRequest,
-) (*paymentsvc.StatusResponse, error) {
-	return &paymentsvc.StatusResponse{OrderID: "o-1", UserData: r.UserData}, nil
-}
-
-func TestWithAnInterface(t *testing.T) {
-	service := &lostAnswer{}
-	if err := checkout(service, "order-1"); err != nil {
-		t.Error(err)
-	}
-	if len(service.started) != 1 {
-		t.Errorf("started: %q", service.started)
 	}
 }

@@ -65,10 +65,11 @@ func module(t *testing.T) (dir string, write func(name, text string)) {
 // TestTheTestsOfTestingFailWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
 func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
 	const (
-		lost, each, ships = "TestALostAnswerIsNotPaidTwice", "TestEachFaultStartsOnePaymentAtMost", "TestOnlyAPaidOrderShipsAndOnlyOnce"
+		lost, each, ships = "TestLostResponseIsNotPaidTwice", "TestEachFaultStartsAtMostOnePayment", "TestPaidOrderShipsOnce"
 
-		called  = "	if err == nil || paymentsvc.OutcomeOf(err)"
-		again   = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n		return checkout(client, userData+%q)\n	}\n" + called
+		called = "	if err == nil || paymentsvc.OutcomeOf(err)"
+		again  = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
+			"		return checkout(client, userData+%q)\n	}\n" + called
 		success = "s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:"
 	)
 	wrong := []struct{ old, new, test string }{
@@ -83,11 +84,12 @@ func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
 		{"	s.seen[n.Key()] = true\n", "	clear(s.seen)\n	s.seen[n.Key()] = true\n", ships},
 		{"s.seen[n.Key()]", "s.seen[n.Key()+n.Timestamp.String()]", ships},
 		{"Tolerance: time.Minute", "Tolerance: paymentsvc.AnyAge", ships},
-		{"&& !s.refunded", "", "TestARefundThatComesBeforeItsPaymentShipsNothing"},
+		{"&& !s.refunded", "", "TestRefundBeforePaymentPreventsShipping"},
 		{"webhook.Handler(s.Notified)", "unverified(s, webhook)", ships},
 	}
 	const unverified = `package docs_test
-import ("encoding/json"; "net/http"; "github.com/paymentsvc/paymentsvc"; "github.com/paymentsvc/paymentsvc/paymentsvctest")
+import ("encoding/json"; "net/http")
+import ("github.com/paymentsvc/paymentsvc"; "github.com/paymentsvc/paymentsvc/paymentsvctest")
 func unverified(s *shop, _ *paymentsvc.Webhook) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		var n paymentsvctest.Notification
@@ -110,7 +112,8 @@ func unverified(s *shop, _ *paymentsvc.Webhook) http.HandlerFunc {
 	output, err := run.CombinedOutput()
 	require.Error(t, err)
 	reports := map[string]string{}
-	for _, found := range regexp.MustCompile(`(?s)(.*?)\n(?:FAIL|ok  )\t\S+/(wrong\d+)[\t ]`).FindAllStringSubmatch(string(output), -1) {
+	report := regexp.MustCompile(`(?s)(.*?)\n(?:FAIL|ok  )\t\S+/(wrong\d+)[\t ]`)
+	for _, found := range report.FindAllStringSubmatch(string(output), -1) {
 		reports[found[2]] = found[1]
 	}
 	for i, w := range wrong {

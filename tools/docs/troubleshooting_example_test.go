@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,20 +10,15 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func trusting(roots *x509.CertPool) *http.Transport {
-	transport := paymentsvc.NewTransport() // HTTP/1.1 only
-	transport.TLSClientConfig.RootCAs = roots
-	return transport
-}
-
-func TestATransportForHTTP2Only(t *testing.T) {
+// TestNewTransportSpeaksHTTP2AndTrustsRoots follows two fixes of docs/troubleshooting.md.
+func TestNewTransportSpeaksHTTP2AndTrustsRoots(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	defer srv.Close()
 	transport := paymentsvc.NewTransport()
 	transport.Protocols.SetHTTP2(true)
-	transport.TLSClientConfig = srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	transport.TLSClientConfig.RootCAs = srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	resp, err := (&http.Client{Transport: transport}).Get(srv.URL)
 	require.NoError(t, err)
 	defer resp.Body.Close()
