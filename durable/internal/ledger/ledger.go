@@ -63,6 +63,8 @@ type Ledger struct {
 	text  *strings.Replacer
 	round string                 // the statement of a round on PostgreSQL
 	sizes atomic.Pointer[string] // its end, see measure
+
+	prepared map[string]*sql.Stmt // see Prepare
 }
 
 // New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
