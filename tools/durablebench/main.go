@@ -94,7 +94,7 @@ func sqlite(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	return s.compare(ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store})
+	return (&server{}).compare(ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store})
 }
 
 func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, "8 slots", 8, 0, true) }

@@ -87,15 +87,8 @@ func stat(pid string) []string {
 
 // cpu returns the processor time of all processes of the server. Those that have ended are counted by the postmaster, in
 // ticks of 10 ms.
-func (s *server) cpu() (total time.Duration) {
-	if s.admin == nil {
-		return 0
-	}
-	ended := stat(s.postmaster)[13:15] // cutime and cstime
-	for _, ticks := range ended {
-		n, _ := strconv.Atoi(ticks)
-		total += time.Duration(n) * 10 * time.Millisecond
-	}
+func (s *server) cpu() time.Duration {
+	total := ticks(s.postmaster, 13, 15)
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
 		if stat(filepath.Base(dir))[1] != s.postmaster {
@@ -109,15 +102,24 @@ func (s *server) cpu() (total time.Duration) {
 	return total
 }
 
-// counters are what the server has done so far.
+// ticks returns the sum of fields of a process in ticks of 10 ms.
+func ticks(pid string, from, to int) (total time.Duration) {
+	for _, text := range stat(pid)[from:to] {
+		n, _ := strconv.Atoi(text)
+		total += time.Duration(n) * 10 * time.Millisecond
+	}
+	return total
+}
+
+// counters are what this program, which is the service too, and the server have done so far.
 type counters struct {
-	cpu                time.Duration
+	program, cpu       time.Duration
 	wal, blocks, plans int64
 	calls              int64 // of rounds, if plans are counted
 }
 
 func (s *server) counters(ctx context.Context, database string) (c counters, err error) {
-	if s.admin == nil {
+	if c.program = ticks("self", 11, 13); s.admin == nil {
 		return c, nil
 	}
 	if err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn,
@@ -131,50 +133,60 @@ func (s *server) counters(ctx context.Context, database string) (c counters, err
 	return c, err
 }
 
-// turn measures one turn: payouts a second, and the server's microseconds and bytes of WAL per payout.
-func (s *server) turn(ctx context.Context, c candidate) (rate, micros, wal float64, err error) {
+// turn measures one turn, per payout.
+type turn struct{ rate, ratio, program, server, wal float64 }
+
+func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
 	if err := c.add(ctx, *rows); err != nil {
-		return 0, 0, 0, err
+		return t, err
 	}
 	before, err := s.counters(ctx, "")
 	if err != nil {
-		return 0, 0, 0, err
+		return t, err
 	}
 	begun := time.Now()
 	if err := c.pay(ctx); err != nil {
-		return 0, 0, 0, err
+		return t, err
 	}
 	took := time.Since(begun)
 	after, err := s.counters(ctx, "")
 	n := float64(*rows)
-	return n / took.Seconds(), float64((after.cpu - before.cpu).Microseconds()) / n, float64(after.wal-before.wal) / n, err
+	return turn{
+		n / took.Seconds(), 0, float64((after.program - before.program).Microseconds()) / n,
+		float64((after.cpu - before.cpu).Microseconds()) / n, float64(after.wal-before.wal) / n,
+	}, err
 }
 
 // compare prints the medians of the candidates, and the ratios of their rates to the first candidate's of the same turn.
 func (s *server) compare(ctx context.Context, title string, all ...candidate) error {
-	rates, ratios := make([][]float64, len(all)), make([][]float64, len(all))
-	micros, wal := make([][]float64, len(all)), make([][]float64, len(all))
-	for range *turns {
+	measured := make([][]turn, len(all))
+	for n := range *turns {
 		for i, c := range all {
-			rate, m, w, err := s.turn(ctx, c)
+			t, err := s.turn(ctx, c)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			rates[i], micros[i], wal[i] = append(rates[i], rate), append(micros[i], m), append(wal[i], w)
-			ratios[i] = append(ratios[i], rate/rates[0][len(rates[i])-1])
+			measured[i] = append(measured[i], t)
+			measured[i][n].ratio = t.rate / measured[0][n].rate
 		}
 	}
-	fmt.Printf("### %s\n\n| | payouts a second | × %s (range) | server µs a row | WAL bytes a row |\n|---|--:|--:|--:|--:|\n",
-		title, all[0].name)
+	fmt.Printf("### %s\n\n| | payouts a second | × %s (range) | program µs a row | server µs a row | WAL bytes a row |\n"+
+		"|---|--:|--:|--:|--:|--:|\n", title, all[0].name)
 	for i, c := range all {
-		fmt.Printf("| %s | %.0f | %.2f (%.2f to %.2f) | %.0f | %.0f |\n", c.name, median(rates[i]),
-			median(ratios[i]), slices.Min(ratios[i]), slices.Max(ratios[i]), median(micros[i]), median(wal[i]))
+		column := func(of func(turn) float64) []float64 {
+			var values []float64
+			for _, t := range measured[i] {
+				values = append(values, of(t))
+			}
+			slices.Sort(values)
+			return values
+		}
+		ratios := column(func(t turn) float64 { return t.ratio })
+		fmt.Printf("| %s | %.0f | %.2f (%.2f to %.2f) | %.0f | %.0f | %.0f |\n", c.name,
+			column(func(t turn) float64 { return t.rate })[*turns/2], ratios[*turns/2], ratios[0], ratios[*turns-1],
+			column(func(t turn) float64 { return t.program })[*turns/2],
+			column(func(t turn) float64 { return t.server })[*turns/2], column(func(t turn) float64 { return t.wal })[*turns/2])
 	}
 	fmt.Println()
 	return nil
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }
