@@ -12,90 +12,96 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Service is what a Store calls. *paymentsvc.Client implements it.
+// Service contains the methods of *paymentsvc.Client that a Store calls.
 //
-//nolint:interfacebloat // these are the calls that a Store makes
+//nolint:interfacebloat // a Store calls each of them
 type Service interface {
 	InitPayment(ctx context.Context, t paymentsvc.PaymentType, r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error)
 	StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error)
 	InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error)
 	StatusPayout(ctx context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse, error)
 	GetBalance(ctx context.Context) (*paymentsvc.Balance, error)
+	DecodesErrors() bool
 }
 
 // Config configures a [Store].
 type Config struct {
-	// Service is required. It must not send a start twice by itself: *paymentsvc.Client never does.
+	// Service is required, with a DecodeError. It must not repeat a start automatically; a *paymentsvc.Client never does.
 	Service Service
-	// Project names the service and the project that the rows belong to, such as the base URL with both ids. It is
-	// required, and Open rejects a database that was first used with another one. The user_data of payouts are
-	// derived from it, so it must never change.
+	// Project identifies the service and the project, such as the base URL with both ids. It is required, and must never
+	// change: user_data is derived from it, and Open rejects a database of another Project.
 	Project string
-	// ReadDB serves [Store.Rows], [Store.Find] and [Store.Counts]; nil means the database of [Open]. For SQLite, pass a
-	// read-only pool (mode=ro), so that pages do not wait for the one connection that writes.
+	// Witness notices a database that was restored to an earlier moment, which would pay again. nil means a file beside
+	// the database on SQLite, and no witness on PostgreSQL: Open then logs a warning.
+	Witness Witness
+	// ReadDB serves [Store.Rows] and [Store.Counts]; nil means the database of [Open]. For SQLite, pass a read-only pool
+	// (mode=ro), so that pages do not wait for the connection of writes.
 	ReadDB *sql.DB
 
-	// NotFound reports whether an error of StatusPayment means that the service has no such payment. The interface
-	// document does not show one, so nil means that no error does: a payment whose answer was lost then waits for its
-	// notification.
+	// NotFound reports that an error of StatusPayment means "no such payment". The interface document specifies no such
+	// error, so nil means that there is none: a payment with a lost response then waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
-	// AccountCodes are error codes that mean the account has run dry. Such an answer to a payout pauses everything until
-	// [Store.Resume], and so does HTTP 402. The document shows no codes, so there is no default.
-	AccountCodes []string
-	// EqualRefusals is how many payouts in a row may be rejected with one code before everything is paused until
-	// [Store.Resume]; the rejected ones of the run then need attention and can be sent again. 0 means 5; negative
-	// disables it.
-	EqualRefusals int
+	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
+	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
+	InsufficientFundsCodes []string
+	// MaxConsecutiveRejections is the number of payouts rejected in a row, with one code, that pauses all claims until
+	// [Store.Resume]. These payouts then need review and can be sent again. 0 means 5; a negative number, no limit.
+	MaxConsecutiveRejections int
 
-	// Slots is how many rows [Store.Run] and [Store.Turn] call the service for at once in this process. It also limits
-	// the rows in doubt after a crash. 0 means 8.
+	// Slots is the maximum number of calls that [Store.Run] and [Store.RunBatch] make at once in this process. It also
+	// limits the unknown rows after a crash. 0 means 8.
 	Slots int
-	// PerSecond limits the rows that this process claims per second; 0 means no limit.
+	// PerSecond is the maximum number of claims per second in this process; 0 means no maximum.
 	PerSecond float64
-	// Timeout limits one call, from before its claim is sent. 0 means 40 seconds.
+	// Timeout limits one call, from before the request of its claim. 0 means 40 seconds.
 	Timeout time.Duration
-	// Lease is how long a claim lasts whose process has died. It must be more than twice Timeout. 0 means 2 minutes.
+	// Lease is the life of a claim after the death of its process. It must be more than twice Timeout. 0 means 2 minutes.
 	Lease time.Duration
-	// Grace is how long after its last claim a payment may still turn up at the service: until then, "no such payment"
-	// is not believed. It must be at least Timeout. 0 means 2 minutes.
+	// Grace is how long after its last claim a request may still reach the service. During Grace, the response "no such
+	// payment" proves nothing. It must be at least Timeout and 2 minutes, because after a network failure of 55 seconds,
+	// the operating system delivered a request 54 seconds late. 0 means Timeout and 2 minutes.
 	Grace time.Duration
-	// GiveUp is the age from which a payment is no longer started: its buyer has left. 0 means 15 minutes.
+	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. 0 means 15 minutes.
 	GiveUp time.Duration
-	// Poll is how often Run looks for work that it was not told of. 0 means 1 second.
+	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
+	// [Row].Overdue. The document specifies no time for notifications, so 0 means that age alone is no reason for review.
+	PendingReview time.Duration
+	// Poll is the interval of Run's scans for work. 0 means 1 second.
 	Poll time.Duration
 
 	// OnChange, if set, is called in the transaction that moves a row to one of ChangeStates, and for refunds. See
 	// [Event].
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
-	// ChangeStates are the states that OnChange is called for; nil means the final ones: succeeded, failed, rejected.
-	// With StatePending among them, outcomes are recorded one by one, which is slower.
+	// ChangeStates are the states that call OnChange; nil means the final states: succeeded, failed, rejected. With
+	// StatePending, durable records outcomes one by one, which is slower.
 	ChangeStates []State
 	// Hooks are for telemetry.
 	Hooks Hooks
-	// Log receives what an operator may want to know; nil means slog.Default().
+	// Log receives messages for operators; nil means slog.Default().
 	Log *slog.Logger
 
-	// HoldOnlyOnRestore keeps payouts going after a failover to a standby of the same PostgreSQL cluster. Set it only if
-	// the standby is synchronous: otherwise commits may be lost, and a claim with them. Open then rejects
-	// synchronous_commit local. By default a failover holds payouts, see [Store.HoldPayouts].
+	// HoldOnlyOnRestore continues payouts after a failover to a standby of the same PostgreSQL cluster. Set it only with a
+	// synchronous standby, because others may lose the commit of a claim. Open then rejects synchronous_commit local. By
+	// default a failover holds payouts, see [Store.HoldPayouts].
 	HoldOnlyOnRestore bool
-	// AllowUnsafeDatabase makes Open accept a database that may lose commits, for tests on throw-away databases.
+	// AllowUnsafeDatabase makes Open accept a database that may lose commits. It is for tests on throw-away databases.
 	AllowUnsafeDatabase bool
 }
 
-// Hooks are functions for telemetry. Each may be nil, must be safe for concurrent use, and must be fast: a row waits
-// for it. A panic in one ends the process, and the outcome of its call is then unknown. None receives a destination.
+// Hooks are functions for telemetry. Each may be nil, must be safe for concurrent use, and must be fast, because a row
+// waits for it. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive no
+// destination.
 type Hooks struct {
 	// Call is called after each call of the service.
 	Call func(ctx context.Context, c Call)
-	// Change is called after the commit that moved a row to another state. One that a crash prevents is not repeated.
+	// Change is called after the commit of a new state. After a crash it is not repeated.
 	Change func(ctx context.Context, kind Kind, from, to State)
 	// Round is called after each round trip that records outcomes and claims rows.
 	Round func(ctx context.Context, r Round)
-	// Pause is called when this process has paused everything or held payouts, with the reason, which says when the pause
-	// ends if it ends by itself. It contains the service's error code: log it, but do not make it a label of a metric.
+	// Pause is called after this process has paused all claims or held payouts, with the reason and the end of a timed
+	// pause. The reason contains the service's error code: log it, but do not make it a label of a metric.
 	Pause func(ctx context.Context, reason string)
-	// Step is called before and after what a crash may separate. It is for tests that kill the process there.
+	// Step is called between two steps that a crash may separate. It is for tests that kill the process.
 	Step func(step Step)
 }
 
@@ -106,18 +112,18 @@ type Call struct {
 	Duration time.Duration
 	// Outcome is the outcome of a failed start.
 	Outcome paymentsvc.Outcome
-	// Err is the error, nil for a success. Its text contains nothing of a request or an answer.
+	// Err is the error, nil for a success. Its text contains no part of a request or response.
 	Err error
 }
 
 // Round is a round trip to the database that records outcomes and claims rows.
 type Round struct {
-	Recorded, Asked, Claimed int // outcomes recorded, rows asked for, rows claimed
-	Duration                 time.Duration
-	Err                      error
+	Recorded, Requested, Claimed int // outcomes recorded, rows requested, rows claimed
+	Duration                     time.Duration
+	Err                          error
 }
 
-// Step is a point at which a process may die.
+// Step is a point between two steps.
 type Step string
 
 // The steps, in the order of a row's life.
@@ -126,16 +132,16 @@ const (
 	StepClaimed  Step = "claimed"  // after the round's commit, before its calls begin
 	StepCall     Step = "call"     // before the call
 	StepCalled   Step = "called"   // after the call, before its outcome is recorded
-	StepRecord   Step = "record"   // before an outcome is recorded on its own
-	StepRecorded Step = "recorded" // after an outcome is recorded, alone or in a round
+	StepRecord   Step = "record"   // before an outcome is recorded separately
+	StepRecorded Step = "recorded" // after an outcome is recorded, separately or in a round
 )
 
 func (c Config) withDefaults() Config {
-	c.EqualRefusals = cmp.Or(c.EqualRefusals, 5)
+	c.MaxConsecutiveRejections = cmp.Or(c.MaxConsecutiveRejections, 5)
 	c.Slots = cmp.Or(c.Slots, 8)
 	c.Timeout = cmp.Or(c.Timeout, 40*time.Second)
 	c.Lease = cmp.Or(c.Lease, 2*time.Minute)
-	c.Grace = cmp.Or(c.Grace, 2*time.Minute)
+	c.Grace = cmp.Or(c.Grace, c.Timeout+lateRequest)
 	c.GiveUp = cmp.Or(c.GiveUp, 15*time.Minute)
 	c.Poll = cmp.Or(c.Poll, time.Second)
 	if c.NotFound == nil {
@@ -155,21 +161,27 @@ func (c Config) check() error {
 	switch {
 	case c.Service == nil:
 		return fmt.Errorf("%w: Config.Service is required", ErrInvalid)
+	case !c.Service.DecodesErrors():
+		return fmt.Errorf("%w: Config.Service: the client has no DecodeError, so no response proves a rejection", ErrInvalid)
 	case c.Project == "":
 		return fmt.Errorf("%w: Config.Project is required", ErrInvalid)
 	case c.Slots < 0 || c.Slots > maxSlots:
 		return fmt.Errorf("%w: Config.Slots is %d, want 1 to %d", ErrInvalid, c.Slots, maxSlots)
 	case c.Timeout < 0 || c.Lease <= 2*c.Timeout:
 		return fmt.Errorf("%w: Config.Lease must be more than twice Config.Timeout", ErrInvalid)
-	case c.Grace < c.Timeout:
-		return fmt.Errorf("%w: Config.Grace must be at least Config.Timeout", ErrInvalid)
+	case c.Grace < c.Timeout+lateRequest:
+		return fmt.Errorf("%w: Config.Grace is %v, want at least Config.Timeout and %v", ErrInvalid, c.Grace, lateRequest)
 	case c.PerSecond < 0 || math.IsNaN(c.PerSecond) || math.IsInf(c.PerSecond, 0):
 		return fmt.Errorf("%w: Config.PerSecond is %v, want a number, 0 or more", ErrInvalid, c.PerSecond)
-	case c.GiveUp < 0 || c.Poll < 0:
-		return fmt.Errorf("%w: Config.GiveUp or Poll is negative", ErrInvalid)
+	case c.GiveUp < 0 || c.Poll < 0 || c.PendingReview < 0:
+		return fmt.Errorf("%w: Config.GiveUp, Poll or PendingReview is negative", ErrInvalid)
 	}
 	return nil
 }
 
-// maxSlots bounds what a round puts into one statement.
-const maxSlots = 1000
+const (
+	// lateRequest is how late an abandoned request may reach the service: the kernel or a proxy still delivers it.
+	lateRequest = 2 * time.Minute
+	// maxSlots limits the size of a round's statement.
+	maxSlots = 1000
+)

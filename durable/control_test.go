@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,6 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
 func TestDryAccountPausesEverything(t *testing.T) {
@@ -28,9 +32,9 @@ func TestDryAccountPausesEverything(t *testing.T) {
 					}
 					return nil
 				}}
-				s := openStore(t, db, Config{Service: f, AccountCodes: []string{"DRY"}, Slots: 2})
+				s := openStore(t, db, Config{Service: f, InsufficientFundsCodes: []string{"DRY"}, Slots: 2})
 				queue(t, s, payouts("a", 40)...)
-				_, err := s.Turn(t.Context(), Limit{})
+				_, err := s.RunBatch(t.Context(), BatchLimit{})
 				require.ErrorIs(t, err, ErrPaused)
 				assert.LessOrEqual(t, f.calls, 11)
 				states := count(t, s, KindPayout)
@@ -39,14 +43,14 @@ func TestDryAccountPausesEverything(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, status.Paused)
 				assert.Zero(t, status.Until)
-				assert.Contains(t, status.Reason, "run dry")
+				assert.Contains(t, status.Reason, "insufficient funds")
 
 				other := openStore(t, db, Config{Service: f})
-				_, err = other.Turn(t.Context(), Limit{})
+				_, err = other.RunBatch(t.Context(), BatchLimit{})
 				require.ErrorIs(t, err, ErrPaused)
 				f.calls = 100
 				require.NoError(t, s.Resume(t.Context(), "person"))
-				_, err = other.Turn(t.Context(), Limit{})
+				_, err = other.RunBatch(t.Context(), BatchLimit{})
 				require.NoError(t, err)
 				assert.Equal(t, 40-states[StateUnknown], count(t, s, KindPayout)[StatePending])
 			})
@@ -67,20 +71,20 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		}}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 40)...)
-		_, err := s.Turn(t.Context(), Limit{})
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrPaused)
 		assert.Equal(t, 15, f.calls, "another code among them ends the run, and so does a success")
-		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Attention: true}, Decision{Kind: DecideAgain, By: "person"}, true)
+		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Review: true}, Decision{Kind: DecideResend, By: "person"}, true)
 		require.NoError(t, err)
 		assert.Equal(t, []any{5, "52.50"}, []any{n, sum.String()}, "the run needs attention, what was before it does not")
 		assert.EqualValues(t, 14, count(t, s, KindPayout)[StateRejected])
 
-		n, _, err = s.DecideMany(t.Context(), Filter{Refusal: "E17"}, Decision{Kind: DecideAgain, By: "person"}, false)
+		n, _, err = s.DecideMany(t.Context(), Filter{ErrorCode: "E17"}, Decision{Kind: DecideResend, By: "person"}, false)
 		require.NoError(t, err)
 		assert.Equal(t, 13, n)
 		require.NoError(t, s.Resume(t.Context(), "person"))
 		f.calls = 199
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		states := count(t, s, KindPayout)
 		assert.EqualValues(t, 38, states[StatePending])
@@ -100,7 +104,7 @@ func TestEqualRefusalsOfManyProcesses(t *testing.T) {
 		}
 		queue(t, stores[0], payouts("a", 100)...)
 		for _, s := range stores {
-			wg.Go(func() { _, _ = s.Turn(t.Context(), Limit{}) })
+			wg.Go(func() { _, _ = s.RunBatch(t.Context(), BatchLimit{}) })
 		}
 		wg.Wait()
 		n := count(t, stores[0], KindPayout)[StateRejected]
@@ -108,7 +112,7 @@ func TestEqualRefusalsOfManyProcesses(t *testing.T) {
 		assert.LessOrEqual(t, n, int64(5+3*4-1))
 		counts, err := stores[0].Counts(t.Context(), Filter{})
 		require.NoError(t, err)
-		assert.Equal(t, n, counts.Attention, "all of the run can be sent again")
+		assert.Equal(t, n, counts.Review.Rows, "all of the run can be sent again")
 	})
 }
 
@@ -128,7 +132,7 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 		turn := func(calls int, pending int64) {
 			t.Helper()
 			f.calls = 0
-			_, err := s.Turn(t.Context(), Limit{})
+			_, err := s.RunBatch(t.Context(), BatchLimit{})
 			if pending < 20 {
 				require.ErrorIs(t, err, ErrPaused)
 			}
@@ -154,15 +158,23 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 	})
 }
 
+// pauseForTenMinutes is a statement that begins a pause with the probe T.
+func pauseForTenMinutes() string {
+	return fmt.Sprintf(`UPDATE durable_control SET pause_until = %d, probe = 'T'`, time.Now().Add(10*time.Minute).UnixMilli())
+}
+
 // Whatever becomes of the row that is tried, the pause does not last for its lease.
 func TestPauseEndsWithItsProbe(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		queue(t, s, payouts("a", 1)...)
-		for _, v := range []verdict{{is: factUnknown, pause: pauseTrouble}, {is: factUnbegun}, {is: factRefused, pause: pauseEnd}} {
-			_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 9000000000000, probe = 'T'`)
+		for _, v := range []callResult{
+			{effect: noResponse}, {Result: row.Result{Kind: row.NotCalled}}, {Result: row.Result{Kind: row.RowRejected}, effect: responded},
+		} {
+			_, err := db.ExecContext(t.Context(), pauseForTenMinutes())
 			require.NoError(t, err)
-			s.record(t.Context(), job{kind: KindPayout, userData: derived("test", KindPayout, "a-0000"), token: "T", probe: true}, v)
+			v.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: derived("test", KindPayout, "a-0000"), Token: "T"}, probe: true}
+			require.NoError(t, rounder{s}.Record(t.Context(), schedule.Completion[callResult]{Done: v}))
 			status, err := s.Status(t.Context())
 			require.NoError(t, err)
 			assert.True(t, status.Until.Before(status.Now.Add(2*time.Minute)), "%v %v", v, status.Until)
@@ -175,7 +187,7 @@ func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 20)...)
-		_, err := s.Turn(t.Context(), Limit{})
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrPaused)
 		assert.Equal(t, 3, f.calls)
 		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
@@ -193,12 +205,12 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 2, generation)
 		queue(t, s, payouts("new", 3)...)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrHeld)
 		assert.Zero(t, f.calls)
 		counts, err := s.Counts(t.Context(), Filter{})
 		require.NoError(t, err)
-		assert.EqualValues(t, 6, counts.Held)
+		assert.EqualValues(t, 6, counts.Held.Rows)
 		paid := derived("test", KindPayout, "old-0000")
 		require.NoError(t, s.Decide(t.Context(), Decision{
 			Kind: DecidePaid, UserData: paid, By: "person", Version: get(t, s, paid).Version, OrderID: "theirs",
@@ -206,18 +218,18 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		n, err := s.Release(t.Context(), "person", Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrHeld)
 		assert.Equal(t, 1, f.calls)
 		require.NoError(t, s.EndHold(t.Context(), "person"))
 		queue(t, s, payouts("newer", 1)...)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrHeld)
 		assert.Equal(t, 2, f.calls)
 		n, err = s.Release(t.Context(), "person", Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 4, n)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		assert.Equal(t, 6, f.calls)
 	})
@@ -233,11 +245,11 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 		assert.Equal(t, StateCreated, r.State)
 		_, err = s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
-		assert.Empty(t, get(t, s, r.UserData).Refusal, "or it would be rejected if the service does not have it")
+		assert.Empty(t, get(t, s, r.UserData).ErrorCode, "or it would be rejected if the service does not have it")
 		f.started = map[string][]string{r.UserData: {"o"}}
 		require.NoError(t, s.Sweep(t.Context()))
 		r = get(t, s, r.UserData)
-		assert.Equal(t, []string{"pending", "o", ""}, []string{string(r.State), r.OrderID, r.Refusal})
+		assert.Equal(t, []string{"pending", "o", ""}, []string{string(r.State), r.OrderID, r.ErrorCode})
 		assert.Equal(t, 1, f.calls)
 	})
 }
@@ -245,7 +257,7 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 // The database forgets the claims of a process, or is another server: the process holds payouts by itself.
 func TestLostCommitsHoldByThemselves(t *testing.T) {
 	for name, lose := range map[string]string{
-		"claim":    `UPDATE durable_rows SET state = 'created', token = '', claims = 0, order_id = NULL WHERE user_data = $1`,
+		"claim":    `UPDATE durable_rows SET state = 'created', claims = 0, order_id = '' WHERE user_data = $1`,
 		"row":      `DELETE FROM durable_rows WHERE user_data = $1`,
 		"timeline": `UPDATE durable_control SET timeline = '000000AA' WHERE $1 <> ''`,
 		"server":   `UPDATE durable_control SET fingerprint = 'another' WHERE $1 <> ''`,
@@ -258,12 +270,12 @@ func TestLostCommitsHoldByThemselves(t *testing.T) {
 				f := &service{}
 				s := openStore(t, db, Config{Service: f, HoldOnlyOnRestore: name == "server"})
 				queue(t, s, payouts("a", 1)...)
-				_, err := s.Turn(t.Context(), Limit{})
+				_, err := s.RunBatch(t.Context(), BatchLimit{})
 				require.NoError(t, err)
 				_, err = db.ExecContext(t.Context(), lose, derived("test", KindPayout, "a-0000"))
 				require.NoError(t, err)
 				queue(t, s, payouts("a", 3)...)
-				_, err = s.Turn(t.Context(), Limit{})
+				_, err = s.RunBatch(t.Context(), BatchLimit{})
 				require.ErrorIs(t, err, ErrHeld)
 				assert.Equal(t, 1, f.calls)
 				status, err := s.Status(t.Context())
@@ -284,7 +296,7 @@ func TestRestoredBackupHolds(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), `VACUUM INTO '`+backup+`'`)
 		require.NoError(t, err)
 		queue(t, s, payouts("a", 5)...)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		require.NoError(t, db.Close())
 		file := db.address[len("file:") : len(db.address)-len(pragmas)]
@@ -295,7 +307,7 @@ func TestRestoredBackupHolds(t *testing.T) {
 		s = openStore(t, db, Config{Service: f})
 		queued := queue(t, s, payouts("a", 5)...)
 		assert.True(t, queued[0].New)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrHeld)
 		n, different := f.starts()
 		assert.Equal(t, []int{5, 5}, []int{n, different})
@@ -362,12 +374,6 @@ func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 		set(t, db, `SET synchronous_commit = local`)
 		rejected(t, db.DB, "synchronous_commit")
 		set(t, db, `SET synchronous_commit = on; SET default_transaction_isolation = 'serializable'`)
-		var fsync string
-		require.NoError(t, db.QueryRowContext(t.Context(), `SHOW fsync`).Scan(&fsync))
-		if fsync == "off" { // as .ci/postgres starts the server
-			rejected(t, db.DB, "fsync")
-			return
-		}
 		rejected(t, db.DB, "isolation")
 	})
 }
@@ -395,7 +401,8 @@ func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	q := queue(t, s, payouts("a", 1)...)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'starting', token = 'T'`)
+	_, err = tx.ExecContext(t.Context(), `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+		SELECT user_data, kind, 'T', 1, due_at, due_at, created_at FROM durable_rows`)
 	require.NoError(t, err)
 	require.NoError(t, s.Pause(t.Context(), "person", "audit"))
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -405,7 +412,7 @@ func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	short, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, s.Drained(short), context.DeadlineExceeded)
-	require.NoError(t, s.settle(t.Context(), job{userData: q[0].UserData, token: "T"}, verdict{is: factStarted, orderID: "o"}))
+	require.NoError(t, s.settle(t.Context(), job{Claim: ledger.Claim{UserData: q[0].UserData, Token: "T"}}, started("o")))
 	require.NoError(t, s.Drained(t.Context()))
 }
 
@@ -416,7 +423,7 @@ func TestPauseIsForAllProcessesAndDrains(t *testing.T) {
 		s, other := openStore(t, db, Config{Service: f, Slots: 1}), openStore(t, db, Config{Service: f})
 		queue(t, s, payouts("a", 3)...)
 		ended := make(chan error)
-		go func() { _, err := s.Turn(context.WithoutCancel(t.Context()), Limit{}); ended <- err }()
+		go func() { _, err := s.RunBatch(context.WithoutCancel(t.Context()), BatchLimit{}); ended <- err }()
 		<-called
 		require.NoError(t, other.Pause(t.Context(), "person", "month's end"))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

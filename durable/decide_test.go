@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 func TestDecisionsFitTheState(t *testing.T) {
@@ -21,41 +22,38 @@ func TestDecisionsFitTheState(t *testing.T) {
 		s := openStore(t, db, Config{})
 		queue(t, s, payouts("a", 2)...)
 		id, other := derived("test", KindPayout, "a-0000"), derived("test", KindPayout, "a-0001")
-		set := func(columns string) Row {
-			for _, columns := range []string{`order_id = NULL, order_id_taken = 0, attention = ''`, columns} {
-				_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET `+columns+` WHERE user_data = '`+id+`'`)
-				require.NoError(t, err)
-			}
+		placed := func(columns string) Row {
+			set(t, db, id, `order_id = '', order_id_taken = 0, review_reason = ''`)
+			set(t, db, id, columns)
 			return get(t, s, id)
 		}
-		_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET order_id = 'theirs' WHERE user_data = '`+other+`'`)
-		require.NoError(t, err)
+		set(t, db, other, `order_id = 'theirs'`)
 		tests := []struct {
 			columns, orderID string
 			kind             DecisionKind
 			want             State
 			err              error
 		}{
-			{`state = 'unknown'`, "", DecideAgain, StateCreated, nil},
-			{`state = 'unknown', order_id = 'o'`, "", DecideAgain, "", ErrUndecidable},
-			{`state = 'unknown', order_id_taken = 1`, "", DecideAgain, "", ErrUndecidable},
-			{`state = 'rejected'`, "", DecideAgain, StateCreated, nil},
-			{`state = 'starting'`, "", DecideAgain, "", ErrUndecidable},
-			{`state = 'pending', order_id = 'o'`, "", DecideAgain, "", ErrUndecidable},
-			{`state = 'failed'`, "", DecideAgain, "", ErrUndecidable},
+			{`state = 'unknown'`, "", DecideResend, StateCreated, nil},
+			{`state = 'unknown', order_id = 'o'`, "", DecideResend, "", ErrUndecidable},
+			{`state = 'unknown', order_id_taken = 1`, "", DecideResend, "", ErrUndecidable},
+			{`state = 'rejected'`, "", DecideResend, StateCreated, nil},
+			{`state = 'starting'`, "", DecideResend, "", ErrUndecidable},
+			{`state = 'pending', order_id = 'o'`, "", DecideResend, "", ErrUndecidable},
+			{`state = 'failed'`, "", DecideResend, "", ErrUndecidable},
 			{`state = 'unknown'`, "", DecidePaid, StateSucceeded, nil},
 			{`state = 'unknown'`, "theirs", DecidePaid, "", ErrOrderID},
 			{`state = 'unknown', order_id = 'o'`, "p", DecideUnpaid, "", ErrOrderID},
 			{`state = 'unknown'`, "o", DecideFound, StatePending, nil},
 			{`state = 'unknown'`, "", DecideFound, "", ErrOrderID},
-			{`state = 'unknown'`, "o", DecideAgain, "", ErrOrderID},
+			{`state = 'unknown'`, "o", DecideResend, "", ErrOrderID},
 			{`state = 'created'`, "", DecidePaid, "", ErrUndecidable},
-			{`state = 'created', attention = 'stuck'`, "", DecideUnpaid, StateFailed, nil},
-			{`state = 'succeeded', attention = 'two amounts'`, "", DecideSeen, StateSucceeded, nil},
+			{`state = 'created', review_reason = 'stuck'`, "", DecideUnpaid, StateFailed, nil},
+			{`state = 'succeeded', review_reason = 'two amounts'`, "", DecideAcknowledge, StateSucceeded, nil},
 			{`state = 'succeeded'`, "", DecideUnpaid, "", ErrUndecidable},
 		}
 		for _, tt := range tests {
-			r := set(tt.columns)
+			r := placed(tt.columns)
 			d := Decision{Kind: tt.kind, UserData: id, OrderID: tt.orderID, By: "person", Version: r.Version}
 			err := s.Decide(t.Context(), d)
 			require.ErrorIs(t, err, tt.err, "%v", tt)
@@ -63,18 +61,18 @@ func TestDecisionsFitTheState(t *testing.T) {
 				continue
 			}
 			assert.Equal(t, tt.want, get(t, s, id).State, "%v", tt)
-			assert.Empty(t, get(t, s, id).Attention)
+			assert.Empty(t, get(t, s, id).ReviewReason)
 			require.ErrorIs(t, s.Decide(t.Context(), d), ErrChanged)
 		}
-		r := set(`state = 'unknown', doubted = 0`)
-		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideAgain, UserData: id, Version: r.Version}), ErrInvalid)
-		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideAgain, UserData: "none", By: "person"}), ErrNotFound)
-		_, err = s.HoldPayouts(t.Context(), "person", "restored")
+		r := placed(`state = 'unknown', may_have_started = 0`)
+		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: id, Version: r.Version}), ErrInvalid)
+		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: "none", By: "person"}), ErrNotFound)
+		_, err := s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
-		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecideAgain, By: "person"}, false)
+		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecideResend, By: "person"}, false)
 		require.NoError(t, err)
 		assert.Equal(t, []any{1, "10.50"}, []any{n, sum.String()})
-		assert.True(t, get(t, s, id).Doubted)
+		assert.True(t, get(t, s, id).MayHaveStarted)
 		assert.False(t, get(t, s, id).Held, "a person has asked: it is not held")
 		decisions, err := s.Decisions(t.Context(), id)
 		require.NoError(t, err)
@@ -82,145 +80,46 @@ func TestDecisionsFitTheState(t *testing.T) {
 	})
 }
 
-func TestRowsArePagedByKey(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
-		list := payouts("a", 1203)
-		for i := range list {
-			list[i].Batch = fmt.Sprint("file", i%2)
-		}
-		queue(t, s, list...)
-		r, err := s.Pay(t.Context(), NewPayment{Key: "k", Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'rejected', attention = 'look' WHERE reference = 'a-0007'`)
-		require.NoError(t, err)
-		number := func(f Filter) (n int) {
-			seen := map[string]bool{}
-			last := ""
-			for r, err := range s.Rows(t.Context(), f) {
-				require.NoError(t, err)
-				assert.False(t, seen[r.UserData])
-				seen[r.UserData] = true
-				if key := fmt.Sprintf("%020d %s", r.CreatedAt.UnixMilli(), r.UserData); last != "" {
-					assert.Less(t, key, last)
-					last = key
-				} else {
-					last = key
-				}
-				n++
-			}
-			return n
-		}
-		for want, f := range map[int]Filter{
-			1204: {}, 1203: {Kind: KindPayout}, 602: {Batch: "file0"}, 1202: {State: StateCreated}, 1: {Attention: true},
-			7: {Limit: 7}, 1195: {After: cursorAfter(t, s, 9)}, 0: {Held: true},
-		} {
-			assert.Equal(t, want, number(f), "%+v", f)
-		}
-		for _, text := range []string{r.UserData, r.OrderID, "k"} {
-			found := 0
-			for row, err := range s.Find(t.Context(), text) {
-				require.NoError(t, err)
-				assert.Equal(t, r.UserData, row.UserData)
-				found++
-			}
-			assert.Equal(t, 1, found)
-		}
-		counts, err := s.Counts(t.Context(), Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, Counts{States: map[State]int64{StateCreated: 1202, StatePending: 1, StateRejected: 1}, Attention: 1}, counts)
-
-		tx, err := db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
-		b, err := s.AddBatch(t.Context(), tx, Batch{ID: "hash", Name: "salaries.csv", ExpectedRows: 3, ExpectedTotal: ten})
-		require.NoError(t, err)
-		assert.Equal(t, "10.50", b.ExpectedTotal.String())
-		require.NoError(t, s.AdvanceBatch(t.Context(), tx, "hash", 0, 2, false))
-		require.ErrorIs(t, s.AdvanceBatch(t.Context(), tx, "hash", 0, 2, false), ErrChanged)
-		require.NoError(t, tx.Commit())
-		for b, err := range s.Batches(t.Context()) {
-			require.NoError(t, err)
-			assert.EqualValues(t, 2, b.Line)
-		}
-	})
-}
-
-func cursorAfter(t *testing.T, s *Store, n int) string {
-	last := ""
-	for r, err := range s.Rows(t.Context(), Filter{Limit: n}) {
-		require.NoError(t, err)
-		last = r.Cursor()
-	}
-	return last
-}
-
-// What a page shows, and what a round claims, is found by an index.
-func TestPlansUseIndexes(t *testing.T) {
-	db := sqlite(t)
-	s := openStore(t, db, Config{})
-	where := func(f Filter) string {
-		text, _ := s.where(f, KindPayout, f.State)
-		return `SELECT * FROM durable_rows WHERE ` + shift(text, 0) + ` ORDER BY created_at DESC, user_data DESC LIMIT 10`
-	}
-	after := "1.a"
-	for _, query := range []string{
-		where(Filter{State: StatePending, After: after}), where(Filter{Attention: true, After: after}),
-		where(Filter{State: StatePending, Batch: "b", After: after}), strings.ReplaceAll(claimSQLite, "{kind}", "payout"),
-		strings.ReplaceAll(claimSQLite, "{kind}", "payment"), giveBack + s.each("$1"),
-	} {
-		var steps []string
-		rows, err := db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+s.sql.Replace(query), "1", "2", "3", "4", "5", "6")
-		require.NoError(t, err)
-		defer rows.Close()
-		for rows.Next() {
-			var a, b, c int
-			var step string
-			require.NoError(t, rows.Scan(&a, &b, &c, &step))
-			steps = append(steps, step)
-		}
-		require.NoError(t, rows.Err())
-		require.NoError(t, rows.Close())
-		plan := strings.Join(steps, "; ")
-		assert.NotContains(t, plan, "SCAN durable_rows", query)
-		assert.NotContains(t, plan, "TEMP B-TREE", query)
-	}
-}
-
-func TestJudgeSaysWhatFollows(t *testing.T) {
-	s := &Store{c: Config{AccountCodes: []string{"DRY"}}.withDefaults()}
+func TestClassify(t *testing.T) {
+	s := &Store{c: Config{InsufficientFundsCodes: []string{"DRY"}}.withDefaults()}
 	invalid := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}
 	unknown := func(status int) error { return &paymentsvc.Error{HTTPStatus: status, Err: errors.New("a page")} }
 	tests := []struct {
-		name  string
-		err   error
-		is    fact
-		pause pause
-		kind  Kind
+		name   string
+		err    error
+		want   row.ResultKind
+		effect effect
+		kind   row.Kind
 	}{
-		{"rejected", refused(400, "E1"), factRefused, pauseEnd, KindPayout},
-		{"unauthorized", refused(401, "E1"), factPostponed, pauseTimed, KindPayout},
-		{"forbidden", refused(403, "E1"), factPostponed, pauseTimed, KindPayout},
-		{"rate limit", refused(429, "E1"), factPostponed, pauseTimed, KindPayout},
-		{"a proxy's 403", unknown(403), factUnknown, pauseTimed, KindPayout},
-		{"a proxy's 402", unknown(402), factUnknown, pauseEndless, KindPayout},
-		{"payment required", refused(402, "E1"), factPostponed, pauseEndless, KindPayout},
-		{"account code", refused(400, "DRY"), factPostponed, pauseEndless, KindPayout},
-		{"a payment's 402", refused(402, "E1"), factRefused, pauseEnd, KindPayment},
-		{"not sent", notSent(), factNotSent, pauseTrouble, KindPayout},
-		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, factNotSent, pauseTrouble, KindPayout},
-		{"invalid", invalid, factRefused, pauseNone, KindPayout},
-		{"lost", unanswered(""), factUnknown, pauseTrouble, KindPayout},
-		{"not a Client's", errors.New("any"), factUnknown, pauseTrouble, KindPayout},
-		{"not a Client's 401", fmt.Errorf("%w", paymentsvc.ErrUnauthorized), factUnknown, pauseTimed, KindPayout},
+		{"rejected", refused(400, "E1"), row.RowRejected, responded, row.Payout},
+		{"unauthorized", refused(401, "E1"), row.CallerRejected, pauseForTime, row.Payout},
+		{"forbidden", refused(403, "E1"), row.CallerRejected, pauseForTime, row.Payout},
+		{"rate limit", refused(429, "E1"), row.CallerRejected, pauseForTime, row.Payout},
+		{"a proxy's 403", unknown(403), row.OutcomeUnknown, pauseForTime, row.Payout},
+		{"a proxy's 402", unknown(402), row.OutcomeUnknown, pauseEndless, row.Payout},
+		{"payment required", refused(402, "E1"), row.CallerRejected, pauseEndless, row.Payout},
+		{"account code", refused(400, "DRY"), row.CallerRejected, pauseEndless, row.Payout},
+		{"a payment's 402", refused(402, "E1"), row.RowRejected, responded, row.Payment},
+		{"not sent", notSent(), row.NotSent, noResponse, row.Payout},
+		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, row.NotSent, noResponse, row.Payout},
+		{"invalid", invalid, row.RowRejected, noEffect, row.Payout},
+		{"lost", unanswered(""), row.OutcomeUnknown, noResponse, row.Payout},
+		{"not a Client's", errors.New("any"), row.OutcomeUnknown, noResponse, row.Payout},
+		{"not a Client's 401", fmt.Errorf("%w", paymentsvc.ErrUnauthorized), row.OutcomeUnknown, pauseForTime, row.Payout},
 	}
 	for _, tt := range tests {
-		v := s.judge(job{kind: tt.kind, claims: 1}, tt.err)
-		assert.Equal(t, []any{tt.is, tt.pause, false}, []any{v.is, v.pause, v.stuck}, tt.name)
+		r := s.classify(job{Claim: ledger.Claim{Kind: tt.kind, Claims: 1}}, tt.err)
+		assert.Equal(t, []any{tt.want, tt.effect, false}, []any{r.Kind, r.effect, r.Stuck}, tt.name)
 	}
-	v := s.judge(job{kind: KindPayout, claims: manyClaims}, refused(401, "E1"))
-	assert.True(t, v.stuck)
-	assert.Equal(t, longestWait, v.wait)
+	r := s.classify(job{Claim: ledger.Claim{Kind: row.Payout, Claims: stuckClaims}}, refused(401, "E1"))
+	assert.True(t, r.Stuck)
+	assert.Equal(t, maxRetryAfter, r.Wait)
 }
+
+// deaf is a client without a DecodeError.
+type deaf struct{ *service }
+
+func (deaf) DecodesErrors() bool { return false }
 
 func TestMigrateTogether(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -252,6 +151,12 @@ func TestMigrateTogether(t *testing.T) {
 	require.ErrorIs(t, err, ErrSchema)
 	_, err = Open(t.Context(), db, Config{Service: &service{}, Project: "p", Lease: time.Second})
 	require.ErrorIs(t, err, ErrInvalid)
+	_, err = Open(t.Context(), db, Config{Service: deaf{}, Project: "p"})
+	require.ErrorContains(t, err, "Config.Service: the client has no DecodeError, so no response proves a rejection")
+	grace := Config{Timeout: time.Minute, Lease: 5 * time.Minute, Grace: 3*time.Minute - 1}
+	require.ErrorContains(t, config(grace).withDefaults().check(), "Config.Grace is 2m59.999999999s, want at least Config.Timeout and 2m0s")
+	grace.Grace = 0
+	assert.Equal(t, 3*time.Minute, config(grace).withDefaults().Grace)
 	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {
 		require.ErrorIs(t, config(Config{PerSecond: rate}).withDefaults().check(), ErrInvalid)
 	}

@@ -49,18 +49,17 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		n, err := s.Release(t.Context(), "person", Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		_, err = db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 1`) // a probe asks too
 		require.NoError(t, err)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		assert.Zero(t, f.calls)
 		r := get(t, s, payout)
 		assert.Equal(t, StateCreated, r.State)
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'unknown' WHERE user_data = '`+payout+`'`)
-		require.NoError(t, err)
-		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideAgain, UserData: payout, By: "person", Version: r.Version}),
+		set(t, db, payout, `state = 'unknown'`)
+		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: payout, By: "person", Version: r.Version}),
 			ErrUndecidable)
 		require.NoError(t, s.Sweep(t.Context()))
 		for userData, state := range names {
@@ -80,7 +79,7 @@ func TestNotificationThatOnChangeRejectedIsApplied(t *testing.T) {
 			OnChange: func(context.Context, *sql.Tx, Event) error { return down },
 		}, clock)
 		q := queue(t, s, payouts("a", 1)...)
-		_, err := s.Turn(t.Context(), Limit{})
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		require.NoError(t, s.Sweep(t.Context()))
 		require.ErrorIs(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, q[0].UserData, "o", success)), down)
@@ -98,12 +97,12 @@ func TestNotificationWithAnotherUserDataNeedsReview(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		q := queue(t, s, payouts("a", 1)...)
-		_, err := s.Turn(t.Context(), Limit{})
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		r := get(t, s, q[0].UserData)
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "a stranger's", r.OrderID, failure)))
 		r = get(t, s, q[0].UserData)
 		assert.Equal(t, StatePending, r.State)
-		assert.Contains(t, r.Attention, "another user_data")
+		assert.Contains(t, r.ReviewReason, "another user_data")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
 func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
@@ -61,15 +62,14 @@ func TestCallGoesOnWhenItsCallerLeaves(t *testing.T) {
 		q := queue(t, s, payouts("a", 1)...)
 		ctx, cancel := context.WithCancel(t.Context())
 		l.leave = cancel
-		_, _ = s.Turn(ctx, Limit{})
+		_, _ = s.RunBatch(ctx, BatchLimit{})
 		require.NoError(t, l.ended)
 		assert.Equal(t, StatePending, get(t, s, q[0].UserData).State)
 		ctx, l.leave = context.WithCancel(t.Context())
 		r, err := s.Pay(ctx, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
-		s.calls.Wait()
+		require.Eventually(t, func() bool { return get(t, s, r.UserData).State == StatePending }, time.Minute, time.Millisecond)
 		require.NoError(t, l.ended)
-		assert.Equal(t, StatePending, get(t, s, r.UserData).State)
 	})
 }
 
@@ -82,13 +82,11 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.Error(t, err)
-		s.calls.Wait()
-		_, err = db.ExecContext(t.Context(), `ALTER TABLE away RENAME TO durable_rows`)
-		require.NoError(t, err)
+		_, err = s.insert(t.Context(), job{Claim: ledger.Claim{UserData: "u", Type: "card", Amount: ten, Token: "T"}}, "")
+		require.Error(t, err)
+		exec(t, db, `ALTER TABLE away RENAME TO durable_rows`)
 		r, _ := claimed1(t, s, KindPayment, "late")
-		require.Len(t, s.doubts, 1)
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET token = '`+s.doubts[0]+`'`)
-		require.NoError(t, err)
+		exec(t, db, `UPDATE durable_claims SET token = 'T'`)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
 		assert.Zero(t, f.calls)
@@ -97,14 +95,9 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 
 func TestHoldItselfKnowsTheDatabaseAfterwards(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
+		openStore(t, db, Config{})
+		older(t, db)
 		s := openStore(t, db, Config{})
-		if db.dialect == PostgreSQL {
-			_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET fingerprint = 'another'`)
-			require.NoError(t, err)
-		} else {
-			require.NoError(t, s.witness(1000))
-		}
-		s = openStore(t, db, Config{})
 		assert.True(t, held(t, s))
 		require.NoError(t, s.EndHold(t.Context(), "person"))
 		assert.False(t, held(t, openStore(t, db, Config{})))
@@ -132,7 +125,7 @@ func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
 		}
 		r = get(t, s, r.UserData)
 		assert.Equal(t, StateUnknown, r.State)
-		assert.Positive(t, r.Asked)
+		assert.Positive(t, r.Polls)
 	})
 }
 
@@ -141,12 +134,12 @@ func TestHoldDoubtsPayments(t *testing.T) {
 		s := openStore(t, db, Config{Service: &service{before: func(int, string) error { return notSent() }}})
 		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
-		assert.False(t, r.Doubted)
+		assert.False(t, r.MayHaveStarted)
 		_, err = s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
 		r = get(t, s, r.UserData)
 		assert.Equal(t, StateUnknown, r.State)
-		assert.True(t, r.Doubted, "or a later refusal would be believed")
+		assert.True(t, r.MayHaveStarted, "or a later refusal would be believed")
 	})
 }
 
@@ -159,20 +152,20 @@ func TestNotificationsOfOrderIDs(t *testing.T) {
 		}})
 		// The second tells whose order_id the first has.
 		first, j := claimed1(t, s, KindPayout, "first")
-		require.NoError(t, s.settle(t.Context(), j, verdict{}))
+		require.NoError(t, s.settle(t.Context(), j, callResult{}))
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)))
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, first.UserData, "o", "PENDING")))
 		assert.Equal(t, StateSucceeded, get(t, s, first.UserData).State)
 
 		second, j := claimed1(t, s, KindPayout, "second")
-		require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: "p"}))
+		require.NoError(t, s.settle(t.Context(), j, started("p")))
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, second.UserData, "q", success)))
 		r := get(t, s, second.UserData)
 		assert.Equal(t, StatePending, r.State)
-		assert.Contains(t, r.Attention, "two order_ids")
+		assert.Contains(t, r.ReviewReason, "two order_ids")
 
 		assert.Equal(t, 1, told)
-		require.NoError(t, s.repeat(t.Context(), "removed", first.UserData, "pending", "succeeded", ""))
-		assert.Equal(t, 1, told, "another process has repeated the event")
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, 1, told)
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // A connection that is taken, by an import or a page, holds nobody up for longer than the caller's context.
@@ -25,20 +27,17 @@ func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 		defer func() { _ = tx.Rollback() }()
 		n := notice(paymentsvc.EventPayoutStatusChanged, "u", "o", success)
 		for name, f := range map[string]func(context.Context) error{
-			"Ready":   s.Ready,
-			"Drained": s.Drained,
-			"ask": func(ctx context.Context) error {
-				if db.dialect == PostgreSQL {
-					return context.DeadlineExceeded // there it waits for patience
-				}
-				return s.ask(ctx)
+			"Ready":     s.Ready,
+			"Drained":   s.Drained,
+			"reconcile": s.reconcile,
+			"ApplyNotice": func(ctx context.Context) error {
+				return s.ledger.ApplyNotice(ctx, ledger.Notice{Key: n.Key(), OrderID: "o"}, true)
 			},
-			"applyNotice": func(ctx context.Context) error { return s.applyNotice(ctx, Notice{Key: n.Key(), OrderID: "o"}, true) },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			begun := time.Now()
 			require.Error(t, f(ctx), name)
-			assert.Less(t, time.Since(begun), patience, name)
+			assert.Less(t, time.Since(begun), ledger.Patience, name)
 			cancel()
 		}
 	})
@@ -54,8 +53,7 @@ func TestStatusIsNotReadFromAReplica(t *testing.T) {
 		s := openStore(t, db, Config{ReadDB: replica.DB})
 		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
 		queue(t, s, payouts("a", 1)...)
-		_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'starting'`)
-		require.NoError(t, err)
+		set(t, db, "", `state = 'starting'`)
 		status, err := s.Status(t.Context())
 		require.NoError(t, err)
 		assert.True(t, status.Paused)
@@ -70,9 +68,10 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 		for _, statement := range []string{
 			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
 				INSERT INTO durable_rows (kind, user_data, reference, amount, state, generation, due_at, created_at, updated_at)
-				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', CASE WHEN i = 1 THEN 0 ELSE 1 END, i, 0, 0 FROM n`,
+				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', 1, i, 12000 - i, 0 FROM n`,
+			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`,
 			`UPDATE durable_control SET generation = 2`,
-			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-1', 'r-12000')`,
+			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-11999', 'r-12000')`,
 		} {
 			_, err := db.ExecContext(t.Context(), statement)
 			require.NoError(t, err)
@@ -88,62 +87,7 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 	})
 }
 
-// Processes that may read different parts of the server's fingerprint do not hold in turn.
-func TestFingerprintsCompareWhatBothMayRead(t *testing.T) {
-	db := postgres(t)
-	for _, statement := range []string{
-		`CREATE SCHEMA fewer`,
-		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql AS 'SELECT (1 / 0)::BIGINT'`,
-		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
-		`CREATE FUNCTION fewer.pg_postmaster_start_time() RETURNS TEXT LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT $$`,
-	} {
-		_, err := db.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
-	}
-	fewer := opened(t, PostgreSQL, db.address+"&search_path=fewer,pg_catalog,public")
-	var stores []*Store
-	for _, with := range []database{fewer, db, fewer} {
-		stores = append(stores, openStore(t, with, Config{}))
-	}
-	assert.NotContains(t, stores[0].moved, "system")
-	assert.NotContains(t, stores[0].here, "postmaster")
-	var zones [2]string
-	for i, zone := range []string{"UTC", "Asia/Tokyo"} {
-		require.NoError(t, opened(t, PostgreSQL, db.address+"&TimeZone="+zone).
-			QueryRowContext(t.Context(), `SELECT `+stores[1].here+` FROM durable_control`).Scan(&zones[i]))
-	}
-	assert.Equal(t, zones[0], zones[1])
-	for i, s := range stores[:2] {
-		queue(t, s, payouts(fmt.Sprint("a", i), 20)...)
-		s.server = "" // as after a restart of the server
-		n, err := s.Turn(t.Context(), Limit{})
-		require.NoError(t, err)
-		assert.Equal(t, 20, n)
-	}
-	held := func() bool {
-		for _, s := range stores {
-			_, _ = s.Turn(t.Context(), Limit{})
-		}
-		status, err := stores[0].Status(t.Context())
-		require.NoError(t, err)
-		return status.Hold
-	}
-	assert.False(t, held())
-	for _, change := range []string{
-		`fingerprint = replace(fingerprint, '/system=', '/system=9')`, `fingerprint = replace(fingerprint, '/table=', '/table=9')`,
-		`timeline = '000000AA'`,
-	} {
-		_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET hold = 0, `+change)
-		require.NoError(t, err)
-		assert.True(t, held(), change)
-		stores[1] = openStore(t, db, Config{})
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, stores[1].readable(ended), "no answer is not a lack of rights")
-}
-
-func TestRefusalRepeatsNoSpellingOfADestination(t *testing.T) {
+func TestErrorCodeContainsNoSpellingOfADestination(t *testing.T) {
 	for code, destination := range map[string]string{
 		"bad_card:4111111111111111":     "4111 1111 1111 1111",
 		"bad:4111-1111-1111-1111":       "4111111111111111",
@@ -151,8 +95,8 @@ func TestRefusalRepeatsNoSpellingOfADestination(t *testing.T) {
 		"iban:DE89370400440532013000":   "de89370400440532013000",
 		"iban:de89-3704-0044.0532.0130": "DE893704004405320130",
 	} {
-		assert.Equal(t, "HTTP 422", refusal(refused(422, code), destination), code)
-		assert.Equal(t, code, refusal(refused(422, code), "4222222222222"))
+		assert.Equal(t, "HTTP 422", errorCode(refused(422, code), destination), code)
+		assert.Equal(t, code, errorCode(refused(422, code), "4222222222222"))
 	}
 }
 
@@ -190,27 +134,29 @@ func TestCallLooksAtTheWallClockToo(t *testing.T) {
 	})(unsafe.Pointer(&later)).ext -= int64(time.Hour) //nolint:gosec // package time has no other way to set the stopwatch
 	require.Zero(t, later.Sub(begun))
 	s.now = func() time.Time { return later }
-	assert.Equal(t, factUnbegun, s.call(t.Context(), job{kind: KindPayout, userData: "u", begun: begun}).is)
+	assert.Equal(t, row.NotCalled, s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: begun}).Kind)
 	assert.Zero(t, f.calls)
 }
 
-func TestWatchIsOfOneClaim(t *testing.T) {
-	var w watch
+func TestLeaseTimerMeasuresOneClaim(t *testing.T) {
+	var timer leaseTimer
 	now := time.Now()
-	w.since("u", "T", now)
-	assert.Zero(t, w.since("u", "U", now.Add(time.Hour)))
-	assert.Equal(t, time.Hour, w.since("u", "T", now.Add(time.Hour)))
+	timer.since(claimName("u", 1, 5), now)
+	assert.Zero(t, timer.since(claimName("u", 2, 6), now.Add(time.Hour)))
+	assert.Equal(t, time.Hour, timer.since(claimName("u", 1, 5), now.Add(time.Hour)))
 }
 
 func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{EqualRefusals: 1})
+		s := openStore(t, db, Config{MaxConsecutiveRejections: 1})
 		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
-		for _, v := range []verdict{
-			{is: factPostponed, pause: pauseEndless, reason: "dry"}, {is: factRefused, pause: pauseEnd, code: "E1"},
-			{pause: pauseTimed, reason: "no answer"},
+		for _, r := range []callResult{
+			{Result: row.Result{Kind: row.CallerRejected}, effect: pauseEndless, reason: "dry"},
+			{Result: row.Result{Kind: row.RowRejected, Code: "E1"}, effect: responded},
+			{effect: pauseForTime, reason: "no response"},
 		} {
-			require.NoError(t, s.onlyConsequences(t.Context(), job{kind: KindPayout, userData: "u", token: "T"}, v))
+			r.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "T"}}
+			require.NoError(t, s.applyEffects(t.Context(), r))
 			status, err := s.Status(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, "person: month's end", status.By+": "+status.Reason)
@@ -223,14 +169,18 @@ func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
 func TestPauseIsEndedByItsOwnProbeAlone(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
-		_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 9000000000000, probe = 'T'`)
-		require.NoError(t, err)
-		for _, p := range []pause{pauseEnd, pauseNone, pauseTimed} {
-			late := job{kind: KindPayout, userData: "u", token: "old", probe: true}
-			require.NoError(t, s.onlyConsequences(t.Context(), late, verdict{is: factPostponed, pause: p}))
+		exec(t, db, pauseForTenMinutes())
+		until := func() time.Time {
 			status, err := s.Status(t.Context())
 			require.NoError(t, err)
-			assert.EqualValues(t, 9000000000000, status.Until.UnixMilli(), p)
+			return status.Until
+		}
+		want := until()
+		assert.False(t, want.IsZero())
+		for _, e := range []effect{responded, noEffect, pauseForTime} {
+			late := job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "old"}, probe: true}
+			require.NoError(t, s.applyEffects(t.Context(), callResult{job: late, Result: row.Result{Kind: row.CallerRejected}, effect: e}))
+			assert.Equal(t, want, until(), e)
 		}
 	})
 }
@@ -255,6 +205,6 @@ func (nameless) InitPayout(context.Context, paymentsvc.PayoutRequest) (*payments
 func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
 	s := openStore(t, sqlite(t), Config{})
 	s.c.Service = nameless{}
-	v := s.call(t.Context(), job{kind: KindPayout, userData: "u", begun: s.now()})
-	assert.Equal(t, []any{factUnknown, pauseTrouble}, []any{v.is, v.pause})
+	r := s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: s.now()})
+	assert.Equal(t, []any{row.OutcomeUnknown, noResponse}, []any{r.Kind, r.effect})
 }

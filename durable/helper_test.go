@@ -20,6 +20,8 @@ import (
 	_ "modernc.org/sqlite" // registers the driver
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
 // variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
@@ -146,6 +148,8 @@ func (f *service) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutReque
 	return &paymentsvc.StatusResponse{UserData: userData, OrderID: r.OrderID}, nil
 }
 
+func (f *service) DecodesErrors() bool { return true }
+
 func (f *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{}, nil
 }
@@ -173,6 +177,24 @@ func unanswered(orderID string) error {
 
 func notSent() error {
 	return &paymentsvc.Error{Endpoint: "init_payout", Outcome: paymentsvc.OutcomeNotSent, Err: errors.New("connection refused")}
+}
+
+// safeBuffer is a log that goroutines write.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // clocks are the database's and the process's.
@@ -248,7 +270,7 @@ func payouts(prefix string, n int) []NewPayout {
 }
 
 func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
-	tx, err := s.db.BeginTx(t.Context(), nil)
+	tx, err := s.ledger.DB.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
 	queued, err := s.QueuePayouts(t.Context(), tx, p...)
@@ -260,13 +282,74 @@ func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 func count(t testing.TB, s *Store, k Kind) map[State]int64 {
 	c, err := s.Counts(t.Context(), Filter{Kind: k})
 	require.NoError(t, err)
-	return c.States
+	states := map[State]int64{}
+	for state, n := range c.States {
+		states[state] = n.Rows
+	}
+	return states
 }
 
 func get(t require.TestingT, s *Store, userData string) Row {
-	r, err := s.row(context.Background(), userData)
+	r, err := s.ledger.Row(context.Background(), userData)
 	require.NoError(t, err)
-	return r
+	return publicRow(r)
+}
+
+// exec runs statements on a database.
+func exec(t require.TestingT, db database, statements ...string) {
+	for _, statement := range statements {
+		_, err := db.ExecContext(context.Background(), statement)
+		require.NoError(t, err, statement)
+	}
+}
+
+// set changes columns of the row userData, "" for all rows, with all consequences for the queue, the claims and the
+// order_ids. state may be 'starting', which claims the row with the token T.
+func set(t require.TestingT, db database, userData, columns string) {
+	where := ``
+	if userData != "" {
+		where = ` WHERE user_data = '` + userData + `'`
+	}
+	exec(t, db, `UPDATE durable_rows SET `+columns+where, `DELETE FROM durable_queue`+where, `DELETE FROM durable_orders`+where)
+	if where == "" {
+		where = ` WHERE TRUE`
+	}
+	exec(t, db,
+		`INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+			SELECT user_data, kind, 'T', claims + 1, due_at, due_at, created_at FROM durable_rows`+where+` AND state = 'starting'`,
+		`DELETE FROM durable_claims WHERE user_data IN (SELECT user_data FROM durable_rows`+where+` AND state <> 'starting')`,
+		`UPDATE durable_rows SET state = 'created'`+where+` AND state = 'starting'`,
+		`INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+			SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`+where+` AND state = 'created'
+			AND user_data NOT IN (SELECT user_data FROM durable_claims)`,
+		`INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
+			SELECT kind, order_id, user_data, created_at, state FROM durable_rows`+where+` AND order_id <> ''`)
+}
+
+// claim claims rows in a round without completions.
+func claim(t require.TestingT, s *Store, rows, payments int, token string) []job {
+	got, err := rounder{s}.Round(context.Background(),
+		schedule.Request[callResult]{Token: token, Free: rows, MaxRows: rows, MaxPayments: payments})
+	require.NoError(t, err)
+	return got.Jobs
+}
+
+// started is the result of a successful call.
+func started(orderID string) callResult {
+	return callResult{Result: row.Result{Kind: row.Started, OrderID: orderID}}
+}
+
+// settle records the result of a job separately.
+func (s *Store) settle(ctx context.Context, j job, r callResult) error {
+	r.job = j
+	return s.record(ctx, r)
+}
+
+// completionOf is the completion of a job for a round.
+func completionOf(j job, orderID string, slot int) schedule.Completion[callResult] {
+	r := started(orderID)
+	r.job = j
+	return schedule.Completion[callResult]{UserData: j.UserData, OrderID: orderID, OrderKey: orderID, Slot: slot, Done: r}
 }
 
 func notice(event paymentsvc.EventType, userData, orderID string, status paymentsvc.StatusName) *paymentsvc.Notification {

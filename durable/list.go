@@ -7,27 +7,90 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// pageRows is how many rows one read returns.
+// Filter selects rows. The zero value selects all rows, the newest first.
+type Filter struct {
+	// Kind, State, Batch and ErrorCode are "" for all.
+	Kind      Kind
+	State     State
+	Batch     string
+	ErrorCode string
+	// Review selects rows that need review: rows with a [Row].ReviewReason, and rows that are [Row].Overdue.
+	Review bool
+	// Held selects payouts that wait for [Store.Release].
+	Held bool
+	// MinAge selects rows created at least this long ago, by the database's clock.
+	MinAge time.Duration
+	// UserData selects these rows; nil selects all.
+	UserData []string
+	// OldestFirst reverses the order of the rows.
+	OldestFirst bool
+	// After continues a list behind the row with this [Row.Cursor]; "" starts at the beginning.
+	After string
+	// Limit is the maximum number of rows; 0 means no maximum.
+	Limit int
+}
+
+// Count is a number of rows.
+type Count struct {
+	Rows int64
+	// Age is the time since the creation of the oldest row, by the database's clock; 0 without a row.
+	Age time.Duration
+}
+
+// Counts are numbers of rows, each up to [CountLimit]. The numbers of a batch have no limit.
+type Counts struct {
+	// States has the states with rows.
+	States map[State]Count
+	// Review counts the rows that need review. Overdue counts the ones with [Row].Overdue.
+	Review, Overdue Count
+	// Held counts the payouts that wait for [Store.Release].
+	Held Count
+	// Unmatched counts the notifications of [Store.Unmatched]. Their age begins with their arrival. It is 0 for a batch.
+	Unmatched Count
+}
+
+// CountLimit is the highest number in [Counts]. It means "this many or more".
+const CountLimit = 10_000
+
+// pageRows is the number of rows that one statement reads.
 const pageRows = 500
 
-// Rows yields the rows that f selects, the newest first, read in pages of 500 by key: no read stays open.
+// Rows yields the rows that f selects. It reads pages of 500 rows, and no statement stays open between them. With
+// f.UserData, it reads from the database of [Open] instead of [Config].ReadDB, so the rows are current.
 func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
+	return s.rows(ctx, s.ledger.Read, f)
+}
+
+// currentRows is Rows from the database of Open.
+func (s *Store) currentRows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
+	return s.rows(ctx, s.ledger.DB, f)
+}
+
+func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		left := f.Limit
-		for {
+		selected := s.selected(f)
+		ok := true
+		if selected.After, ok = place(f.After); !ok {
+			return
+		}
+		for left := f.Limit; ; {
 			size := pageRows
 			if f.Limit > 0 {
 				size = min(size, left)
 			}
-			page, err := s.page(ctx, f, size)
+			page, now, err := s.page(ctx, on, f, selected, size)
 			if err != nil {
 				yield(Row{}, fmt.Errorf("durable: rows: %w", err))
 				return
 			}
 			for _, r := range page {
-				if !yield(r, nil) {
+				if !yield(s.listed(r, now), nil) {
 					return
 				}
 			}
@@ -35,164 +98,166 @@ func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 			if len(page) < size || f.Limit > 0 && left == 0 {
 				return
 			}
-			f.After = page[len(page)-1].Cursor()
+			last := page[len(page)-1]
+			selected.After = ledger.Place{CreatedAt: last.CreatedAt, UserData: last.UserData}
 		}
 	}
 }
 
-// page reads one page. For what f leaves open, each kind and state is read by the index, and the newest are taken.
-func (s *Store) page(ctx context.Context, f Filter, size int) ([]Row, error) {
-	kinds, states := []Kind{KindPayment, KindPayout}, States()
-	if f.Kind != "" {
-		kinds = []Kind{f.Kind}
+func (s *Store) page(ctx context.Context, on *sql.DB, f Filter, selected ledger.Filter, size int) ([]*row.Row, int64, error) {
+	if f.UserData == nil {
+		return s.ledger.Page(ctx, on, selected, size)
 	}
-	if f.Held {
-		f.State = StateCreated
-	}
-	if f.Attention && f.Batch == "" {
-		states = []State{""} // it has an index of its own
-	}
-	if f.State != "" {
-		states = []State{f.State}
-	}
-	parts := make([]string, 0, len(kinds)*len(states))
-	var args []any
-	for _, k := range kinds {
-		for _, state := range states {
-			where, own := s.where(f, k, state)
-			where = shift(where, len(args))
-			parts = append(parts, `SELECT * FROM (SELECT `+columns+` FROM durable_rows WHERE `+where+
-				` ORDER BY created_at DESC, user_data DESC LIMIT `+strconv.Itoa(size)+`) AS part`)
-			args = append(args, own...)
-		}
-	}
-	var page []Row
-	err := s.query(ctx, s.read, func(rows *sql.Rows) error {
-		r, err := scan(rows)
-		page = append(page, r.Row)
-		return err
-	}, `SELECT * FROM (`+strings.Join(parts, ` UNION ALL `)+`) AS parts
-		ORDER BY created_at DESC, user_data DESC LIMIT `+strconv.Itoa(size), args...)
-	return page, err
+	named, now, err := s.ledger.Named(ctx, selected, f.UserData)
+	return named[:min(size, len(named))], now, err
 }
 
-// shift adds n to the numbers of the parameters of a condition.
-func shift(where string, n int) string {
-	for i := 9; i > 0 && n > 0; i-- { // from the last: $1 becomes one of those that were there
-		where = strings.ReplaceAll(where, "$"+strconv.Itoa(i)+"#", "$"+strconv.Itoa(i+n)+"#")
+// selected returns the ledger's form of f.
+func (s *Store) selected(f Filter) ledger.Filter {
+	return ledger.Filter{
+		Kind: row.Kind(f.Kind), State: row.State(f.State), Batch: f.Batch, ErrorCode: f.ErrorCode, Review: f.Review, Held: f.Held,
+		MinAge: f.MinAge, Overdue: s.c.PendingReview, OldestFirst: f.OldestFirst,
 	}
-	return strings.ReplaceAll(where, "#", "")
 }
 
-// where returns the condition of a filter for one kind and state; its parameters end with #, see shift.
-func (s *Store) where(f Filter, k Kind, state State) (string, []any) {
-	var args []any
-	p := func(value any) string {
-		args = append(args, value)
-		return "$" + strconv.Itoa(len(args)) + "#"
-	}
-	where := `kind = ` + p(string(k))
-	if state != "" {
-		where += ` AND state = ` + p(string(state))
-	}
-	if f.Batch != "" {
-		where += ` AND batch <> '' AND batch = ` + p(f.Batch)
-	}
-	if f.Refusal != "" {
-		where += ` AND refusal = ` + p(f.Refusal)
-	}
-	if f.Attention {
-		where += ` AND attention <> ''`
-	}
-	if f.Held {
-		where += ` AND generation < (SELECT generation FROM durable_control)`
-	}
-	if f.UserData != nil {
-		where += ` AND user_data IN ` + s.each(p(list(f.UserData)))
-	}
-	if f.After != "" {
-		created, userData, _ := strings.Cut(f.After, ".")
-		at, err := strconv.ParseInt(created, 10, 64)
-		if err != nil {
-			return where + ` AND FALSE`, args
-		}
-		where += ` AND (created_at, user_data) < (` + p(at) + `, ` + p(userData) + `)`
-	}
-	return where, args
+// listed returns the exported form of a row at a time of the database.
+func (s *Store) listed(r *row.Row, now int64) Row {
+	public := publicRow(r)
+	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending && now-r.CreatedAt >= s.c.PendingReview.Milliseconds()
+	return public
 }
 
-// Find yields the rows whose user_data, order_id or reference is text.
+// place parses a cursor, and reports whether it is one.
+func place(cursor string) (ledger.Place, bool) {
+	if cursor == "" {
+		return ledger.Place{}, true
+	}
+	created, userData, _ := strings.Cut(cursor, ".")
+	at, err := strconv.ParseInt(created, 10, 64)
+	return ledger.Place{CreatedAt: at, UserData: userData}, err == nil
+}
+
+// Find yields the rows whose user_data, order_id or reference is text. It reads from the database of [Open].
 func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		var found []Row
-		err := s.query(ctx, s.read, func(rows *sql.Rows) error {
-			r, err := scan(rows)
-			found = append(found, r.Row)
-			return err
-		}, `SELECT `+columns+` FROM durable_rows WHERE user_data = $1
-			UNION SELECT `+columns+` FROM durable_rows WHERE kind IN ('payment', 'payout') AND order_id = $1
-			UNION SELECT `+columns+` FROM durable_rows WHERE kind IN ('payment', 'payout') AND reference = $1`, identifier(text))
+		text := ledger.Identifier(text)
+		found, now, err := s.ledger.Find(ctx, text, text, derived(s.c.Project, KindPayment, text), derived(s.c.Project, KindPayout, text))
 		if err != nil {
 			yield(Row{}, fmt.Errorf("durable: find: %w", err))
 			return
 		}
 		for _, r := range found {
-			if !yield(r, nil) {
+			if !yield(s.listed(r, now), nil) {
 				return
 			}
 		}
 	}
 }
 
-// Counts counts the rows of f.Kind and f.Batch; the other fields are ignored.
+// Counts returns the numbers of rows of f.Kind and f.Batch. It ignores the other fields of f. For a batch it reads all
+// rows of the batch.
 func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
-	c := Counts{States: map[State]int64{}}
-	kinds := []Kind{KindPayment, KindPayout}
-	if f.Kind != "" {
-		kinds = []Kind{f.Kind}
+	counted, err := s.counts(ctx, f)
+	if err != nil {
+		return Counts{}, fmt.Errorf("durable: counts: %w", err)
 	}
-	limit := CountLimit
-	if f.Batch != "" {
-		limit = 1 << 60
-	}
-	var parts []string
-	var args []any
-	count := func(name string, f Filter, k Kind, state State) {
-		where, own := s.where(f, k, state)
-		parts = append(parts, fmt.Sprintf(`SELECT '%s', COUNT(*) FROM (SELECT 1 FROM durable_rows WHERE %s LIMIT %d) AS part`,
-			name, shift(where, len(args)), limit))
-		args = append(args, own...)
-	}
-	for _, k := range kinds {
-		for _, state := range States() {
-			count(string(state), Filter{Batch: f.Batch}, k, state)
+	public := func(c ledger.Count) Count {
+		if c.Rows == 0 {
+			return Count{}
 		}
-		count("attention", Filter{Batch: f.Batch, Attention: true}, k, "")
+		return Count{c.Rows, max(0, time.Duration(counted.Now-c.Oldest)*time.Millisecond)}
 	}
-	if f.Kind != KindPayment {
-		count("held", Filter{Batch: f.Batch, Held: true}, KindPayout, StateCreated)
+	c := Counts{
+		States: map[State]Count{}, Review: public(counted.Review), Overdue: public(counted.Overdue), Held: public(counted.Held),
+		Unmatched: public(counted.Unmatched),
 	}
-	if f.Batch == "" {
-		parts = append(parts, fmt.Sprintf(`SELECT 'unmatched', COUNT(*) FROM (SELECT 1 FROM durable_notifications
-			WHERE %s AND %s LIMIT %d) AS part`, unmatched, eventsOf(f.Kind), limit))
-	}
-	err := s.query(ctx, s.read, func(rows *sql.Rows) error {
-		var name string
-		var n int64
-		if err := rows.Scan(&name, &n); err != nil {
-			return err
+	for state, count := range counted.States {
+		if count.Rows > 0 {
+			c.States[State(state)] = public(*count)
 		}
-		switch {
-		case name == "attention":
-			c.Attention += n
-		case name == "held":
-			c.Held += n
-		case name == "unmatched":
-			c.Unmatched += n
-		case n > 0:
-			c.States[State(name)] += n
+	}
+	return c, nil
+}
+
+func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
+	switch {
+	case f.Batch == "":
+		return s.ledger.Counts(ctx, s.selected(f), CountLimit)
+	case f.Kind == KindPayment: // only payouts have a batch
+		return ledger.Counts{}, nil
+	default:
+		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds())
+	}
+}
+
+// Compared is a stored payout, see [Store.Compare].
+type Compared struct {
+	Row Row
+	// Err is ErrNotFound if no payout has the reference, and ErrConflict if the payout with the reference has other values.
+	Err error
+}
+
+// Compare looks up payouts by their references, in the order of p, and compares amounts and destinations. It changes no
+// row, and reads from the database of [Open]. Its error is the database's.
+func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error) {
+	userData := make([]string, len(p))
+	for i, one := range p {
+		userData[i] = derived(s.c.Project, KindPayout, one.Reference)
+	}
+	known, err := s.ledger.Known(ctx, s.ledger.DB, userData)
+	if err != nil {
+		return nil, fmt.Errorf("durable: compare: %w", err)
+	}
+	compared := make([]Compared, len(p))
+	for i, one := range p {
+		stored := known[userData[i]]
+		if stored == nil {
+			compared[i].Err = ErrNotFound
+			continue
 		}
-		return nil
-	}, strings.Join(parts, ` UNION ALL `), args...)
-	return c, err
+		compared[i].Row = publicRow(stored)
+		same := ledger.NewRow{Kind: row.Payout, Amount: one.Amount.String(), Destination: one.Destination}
+		if !same.Equal(stored) {
+			compared[i].Err = ErrConflict
+		}
+	}
+	return compared, nil
+}
+
+// Unmatched returns the last 50 final notifications without a row, 5 minutes to 30 days after their arrival, the newest
+// first. Another program started their payments, or a restored backup lost the rows. [Store.Sweep] logs each once.
+func (s *Store) Unmatched(ctx context.Context) ([]Notice, error) {
+	notices, err := s.ledger.Unmatched(ctx, lastNotices)
+	return publicNotices(notices), err
+}
+
+// lastNotices is the number of notifications in a list.
+const lastNotices = 50
+
+// Notices returns the last 50 notifications with the UserData or the OrderID of r, the newest first. With r.Kind, they
+// are about rows of that kind. It reads from the database of [Open].
+func (s *Store) Notices(ctx context.Context, r Row) ([]Notice, error) {
+	notices, err := s.ledger.Notices(ctx, row.Kind(r.Kind), r.UserData, r.OrderID, lastNotices)
+	return publicNotices(notices), err
+}
+
+func publicNotices(notices []ledger.Notice) []Notice {
+	var public []Notice
+	for _, n := range notices {
+		public = append(public, publicNotice(n))
+	}
+	return public
+}
+
+// Decisions returns the decisions about a row, the newest first. It reads from the database of [Open].
+func (s *Store) Decisions(ctx context.Context, userData string) ([]Decision, error) {
+	stored, err := s.ledger.Decisions(ctx, userData)
+	var decisions []Decision
+	for _, d := range stored {
+		decisions = append(decisions, Decision{
+			Kind: DecisionKind(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: State(d.State),
+			ReviewReason: d.ReviewReason, At: at(d.At),
+		})
+	}
+	return decisions, err
 }

@@ -1,15 +1,14 @@
 package durable
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
 const (
@@ -75,32 +76,32 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 							require.NoError(t, s.Notified(t.Context(), &n))
 						}
 					}
-					o := &outcome{UserData: j.userData, Token: j.token, OrderID: id, kind: tt.kind}
+					record := func() {
+						_, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+							Completions: []schedule.Completion[callResult]{completionOf(j, id, 0)},
+						})
+						require.NoError(t, err)
+					}
 					switch order {
 					case "row first":
-						_, err := s.round(t.Context(), asking{outcomes: []*outcome{o}})
-						require.NoError(t, err)
+						record()
 						tell()
 					case "between": // a notification that was stored before the round's commit and applied before it too
-						_, err := s.round(t.Context(), asking{outcomes: []*outcome{o}})
-						require.NoError(t, err)
-						_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET order_id = NULL WHERE user_data = '`+r.UserData+`'`)
-						require.NoError(t, err)
+						record()
+						set(t, db, r.UserData, `order_id = ''`)
 						tell()
-						_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET order_id = '`+id+`' WHERE user_data = '`+r.UserData+`'`)
-						require.NoError(t, err)
-						_, err = db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 3000`)
-						require.NoError(t, err)
-						require.NoError(t, s.applyLate(t.Context(), false))
+						set(t, db, r.UserData, `order_id = '`+id+`'`)
+						exec(t, db, `UPDATE durable_notifications SET received_at = received_at - 3000`)
+						require.NoError(t, s.matchNotifications(t.Context(), false))
 					default:
 						tell()
-						require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: id}))
+						require.NoError(t, s.settle(t.Context(), j, started(id)))
 					}
 					r = get(t, s, r.UserData)
 					assert.Equal(t, tt.state, r.State)
-					assert.Contains(t, r.Attention, tt.attention)
+					assert.Contains(t, r.ReviewReason, tt.attention)
 					if tt.attention == "" {
-						assert.Empty(t, r.Attention)
+						assert.Empty(t, r.ReviewReason)
 					}
 					assert.Equal(t, tt.events, strings.Join(events, " "))
 					notices, err := s.Notices(t.Context(), r)
@@ -117,9 +118,9 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 // claimed1 adds a row and claims it.
 func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 	t.Helper()
-	_, err := s.db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'failed' WHERE state IN ('created', 'starting')`)
-	require.NoError(t, err)
-	tx, err := s.db.BeginTx(t.Context(), nil)
+	exec(t, database{DB: s.ledger.DB}, `UPDATE durable_rows SET state = 'failed' WHERE state = 'created'`,
+		`DELETE FROM durable_queue`, `DELETE FROM durable_claims`)
+	tx, err := s.ledger.DB.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
 	if k == KindPayout {
@@ -129,10 +130,9 @@ func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 	}
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
-	got, err := s.round(t.Context(), asking{free: 1, most: 1, payments: 1, token: newToken()})
-	require.NoError(t, err)
-	require.Len(t, got.jobs, 1)
-	return get(t, s, got.jobs[0].userData), got.jobs[0]
+	jobs := claim(t, s, 1, 1, rand.Text())
+	require.Len(t, jobs, 1)
+	return get(t, s, jobs[0].UserData), jobs[0]
 }
 
 // What Run records finds a notification that came while the round was at the database: the next round looks for it.
@@ -142,13 +142,12 @@ func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
 	s := openStore(t, db, Config{Service: f})
 	queue(t, s, payouts("a", 1)...)
 	id := derived("test", KindPayout, "a-0000")
-	s.orders = []string{id + "/1"}
 	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", id+"/1", success)))
-	_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'pending', order_id = '`+id+`/1'`)
+	set(t, db, "", `state = 'pending', order_id = '`+id+`/1'`)
+	got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{OrderIDs: []string{"none", id + "/1"}})
 	require.NoError(t, err)
-	_, err = s.Turn(t.Context(), Limit{})
-	require.NoError(t, err)
-	s.calls.Wait()
+	assert.Equal(t, []string{id + "/1"}, got.Waiting)
+	s.applyEarlyNotifications(t.Context(), got.Waiting)
 	assert.Equal(t, StateSucceeded, get(t, s, id).State)
 }
 
@@ -169,16 +168,16 @@ func TestOnChangeCommitsWithTheRow(t *testing.T) {
 			return n
 		}
 		_, j := claimed1(t, s, KindPayout, "a")
-		require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: "o"}))
-		assert.Equal(t, StatePending, get(t, s, j.userData).State, "an outcome is kept")
+		require.NoError(t, s.settle(t.Context(), j, started("o")))
+		assert.Equal(t, StatePending, get(t, s, j.UserData).State, "an outcome is kept")
 		assert.Zero(t, shipped())
 		n := notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)
 		require.ErrorContains(t, s.Notified(t.Context(), n), "out of stock")
-		assert.Equal(t, StatePending, get(t, s, j.userData).State, "a notification is not")
+		assert.Equal(t, StatePending, get(t, s, j.UserData).State, "a notification is not")
 		fails = false
 		require.NoError(t, s.Notified(t.Context(), n))
 		require.NoError(t, s.Notified(t.Context(), n))
-		assert.Equal(t, StateSucceeded, get(t, s, j.userData).State)
+		assert.Equal(t, StateSucceeded, get(t, s, j.UserData).State)
 		assert.Equal(t, 1, shipped())
 		_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
 		require.NoError(t, err)
@@ -192,7 +191,7 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
 		clock := &clocks{process: time.Now().Add(time.Hour)}
-		s := openShimmed(t, db, Config{Service: f, EqualRefusals: -1}, clock)
+		s := openShimmed(t, db, Config{Service: f, MaxConsecutiveRejections: -1}, clock)
 		pass := func(d time.Duration) {
 			clock.Add(d)
 			setClock(t, db, clock.Now())
@@ -204,20 +203,20 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 			return unanswered("")
 		}
 		queue(t, s, payouts("a", 2)...)
-		_, err := s.Turn(t.Context(), Limit{Rows: 2})
+		_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 2})
 		require.NoError(t, err)
 		with, without := get(t, s, derived("test", KindPayout, "a-0000")), get(t, s, derived("test", KindPayout, "a-0001"))
 		if with.OrderID == "" {
 			with, without = without, with
 		}
 		assert.Equal(t, []State{StateUnknown, StateUnknown}, []State{with.State, without.State})
-		assert.Empty(t, with.Attention)
-		assert.Contains(t, without.Attention, "No clear answer")
+		assert.Empty(t, with.ReviewReason)
+		assert.Contains(t, without.ReviewReason, row.NoAnswer)
 		pass(2 * time.Second)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StatePending, get(t, s, with.UserData).State)
 		assert.Equal(t, StateUnknown, get(t, s, without.UserData).State)
-		assert.Zero(t, get(t, s, without.UserData).Asked, "there is no order_id to ask by")
+		assert.Zero(t, get(t, s, without.UserData).Polls, "there is no order_id to ask by")
 
 		// A payment is found by user_data; one that the service does not have is started again only after the grace.
 		f.before, f.after = func(int, string) error { return unanswered("") }, nil
@@ -238,7 +237,7 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 		f.before = nil
 		require.NoError(t, s.Sweep(t.Context()))
 		require.Equal(t, StateCreated, get(t, s, r.UserData).State)
-		_, err = s.Turn(t.Context(), Limit{})
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		assert.Equal(t, StatePending, get(t, s, r.UserData).State)
 
@@ -255,11 +254,8 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 // Nothing secret appears in logs, hooks, errors or texts.
 func TestNothingSecretIsShown(t *testing.T) {
 	const secret = "4111111111111111"
-	var out bytes.Buffer
-	var mu sync.Mutex
+	var out safeBuffer
 	note := func(v any) {
-		mu.Lock()
-		defer mu.Unlock()
 		encoded, _ := json.Marshal(v)
 		fmt.Fprintf(&out, "%v %+v %#v %s\n", v, v, v, encoded)
 	}
@@ -293,10 +289,9 @@ func TestNothingSecretIsShown(t *testing.T) {
 		note(err.Error())
 		require.NoError(t, tx.Rollback())
 		for range answers {
-			_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'created', doubted = 0, due_at = 0`)
-			require.NoError(t, err)
+			set(t, db, "", `state = 'created', order_id = '', may_have_started = 0, due_at = 0`)
 			require.NoError(t, s.Resume(t.Context(), "person"))
-			_, _ = s.Turn(t.Context(), Limit{Rows: 1})
+			_, _ = s.RunBatch(t.Context(), BatchLimit{Rows: 1})
 			for r, err := range s.Rows(t.Context(), Filter{}) {
 				require.NoError(t, err)
 				assert.Equal(t, "1111", r.DestinationEnd)
@@ -304,36 +299,34 @@ func TestNothingSecretIsShown(t *testing.T) {
 				note(r)
 			}
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		assert.NotContains(t, out.String(), secret)
 	})
 }
 
 func TestUnmatchedNotificationsAreReported(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		var out bytes.Buffer
+		var out safeBuffer
 		s := openStore(t, db, Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		later := func(d time.Duration) {
 			_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE durable_notifications SET received_at = received_at - %d`, d.Milliseconds()))
 			require.NoError(t, err)
-			s.late.reset()
+			s.scans.reset()
 			require.NoError(t, s.Sweep(t.Context()))
 		}
 		lost := "5b1f2f8e-0f0b-4f0a-9d63-3f1a1f0a7f01"
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPaymentStatusChanged, lost, "o-1", success)))
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPaymentStatusChanged, lost, "o-2", "PENDING")))
 		later(time.Minute)
-		assert.NotContains(t, out.String(), "no row is known")
+		assert.NotContains(t, out.String(), "has no row")
 		later(5 * time.Minute)
-		s.late.reset()
+		s.scans.reset()
 		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, 1, strings.Count(out.String(), "no row is known"))
+		assert.Equal(t, 1, strings.Count(out.String(), "has no row"))
 		assert.Contains(t, out.String(), "order_id=o-1 user_data="+lost)
 		for kind, n := range map[Kind]int64{KindPayment: 1, KindPayout: 0, "": 1} {
 			counts, err := s.Counts(t.Context(), Filter{Kind: kind})
 			require.NoError(t, err)
-			assert.Equal(t, n, counts.Unmatched, kind)
+			assert.Equal(t, n, counts.Unmatched.Rows, kind)
 		}
 		for _, text := range []string{lost, "o-1"} {
 			notices, err := s.Notices(t.Context(), Row{UserData: text, OrderID: text})
@@ -349,51 +342,53 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 
 func TestOnChangeThatFailsIsReported(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		var out bytes.Buffer
+		var out safeBuffer
 		broken := errors.New("no stock")
 		s := openStore(t, db, Config{
 			Log: slog.New(slog.NewTextHandler(&out, nil)), OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
 		})
 		r, j := claimed1(t, s, KindPayment, "basket")
-		require.NoError(t, s.settle(t.Context(), j, verdict{is: factStarted, orderID: "o"}))
+		require.NoError(t, s.settle(t.Context(), j, started("o")))
 		told := notice(paymentsvc.EventPaymentStatusChanged, r.UserData, "o", success)
 		require.ErrorIs(t, s.Notified(t.Context(), told), broken)
 		assert.Contains(t, out.String(), "no stock")
 		assert.Contains(t, out.String(), "user_data="+r.UserData)
-		assert.Empty(t, get(t, s, r.UserData).Attention, "the service repeats it")
+		assert.Empty(t, get(t, s, r.UserData).ReviewReason, "the service repeats it")
 		_, err := db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 61000`)
 		require.NoError(t, err)
 		for range 2 {
 			require.ErrorIs(t, s.Notified(t.Context(), told), broken)
-			assert.Equal(t, onChangeFails, get(t, s, r.UserData).Attention)
+			assert.Equal(t, row.OnChangeFails, get(t, s, r.UserData).ReviewReason)
 		}
 		broken = nil
 		require.NoError(t, s.Notified(t.Context(), told))
 		r = get(t, s, r.UserData)
 		assert.Equal(t, StateSucceeded, r.State)
-		assert.Empty(t, r.Attention)
+		assert.Empty(t, r.ReviewReason)
 
 		broken = errors.New("no stock") // now of a decision, which it cannot undo
 		r, j = claimed1(t, s, KindPayment, "other")
-		require.NoError(t, s.settle(t.Context(), j, verdict{is: factRefused, code: "limit"}))
+		require.NoError(t, s.settle(t.Context(), j, callResult{Result: row.Result{Kind: row.RowRejected, Code: "limit"}}))
 		for range 7 {
 			_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
 			require.NoError(t, err)
 			require.ErrorIs(t, s.Sweep(t.Context()), broken)
 		}
-		assert.Equal(t, onChangeFails, get(t, s, r.UserData).Attention)
+		assert.Equal(t, row.OnChangeFails, get(t, s, r.UserData).ReviewReason)
 		broken = nil
 		_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
 		require.NoError(t, err)
 		require.NoError(t, s.Sweep(t.Context()))
-		assert.Empty(t, get(t, s, r.UserData).Attention)
+		assert.Empty(t, get(t, s, r.UserData).ReviewReason)
 	})
 }
 
 func TestPauseSaysWhenItEndsByItself(t *testing.T) {
-	var out bytes.Buffer
+	var out safeBuffer
 	s := openStore(t, sqlite(t), Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
 	_, j := claimed1(t, s, KindPayout, "a")
-	require.NoError(t, s.settle(t.Context(), j, verdict{is: factPostponed, pause: pauseTimed, reason: "HTTP 429", wait: time.Second}))
-	assert.Contains(t, out.String(), "HTTP 429; this ends by itself at 20")
+	require.NoError(t, s.settle(t.Context(), j, callResult{
+		Result: row.Result{Kind: row.CallerRejected, Wait: time.Second}, effect: pauseForTime, reason: "HTTP 429",
+	}))
+	assert.Contains(t, out.String(), "HTTP 429; the pause ends automatically at 20")
 }

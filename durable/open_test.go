@@ -17,6 +17,16 @@ func held(t *testing.T, s *Store) bool {
 	return status.Hold
 }
 
+// older makes a database look like an older copy.
+func older(t *testing.T, db database) {
+	t.Helper()
+	if db.dialect == PostgreSQL {
+		exec(t, db, `UPDATE durable_control SET timeline = '000000AA'`)
+		return
+	}
+	exec(t, db, `UPDATE durable_mark SET mark = 0`)
+}
+
 // A backup that is restored to another directory has no witness there, and a new database has none yet.
 func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
 	db, backup := sqlite(t), filepath.Join(t.TempDir(), "backup.db")
@@ -34,17 +44,13 @@ func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
 
 func TestOpenFailsIfItCannotHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
-		older, full := `UPDATE durable_control SET fingerprint = 'another'`, `ALTER TABLE durable_control ADD CHECK (hold = 0)`
+		openStore(t, db, Config{})
+		older(t, db)
+		full := `ALTER TABLE durable_control ADD CHECK (hold = 0)`
 		if db.dialect == SQLite {
-			require.NoError(t, s.witness(1000))
-			older = `SELECT 1`
 			full = `CREATE TRIGGER full_disk BEFORE UPDATE OF hold ON durable_control BEGIN SELECT RAISE(FAIL, 'disk is full'); END`
 		}
-		for _, statement := range []string{older, full} {
-			_, err := db.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
-		}
+		exec(t, db, full)
 		_, err := Open(t.Context(), db.DB, config(Config{}))
 		require.ErrorContains(t, err, "cannot hold payouts")
 	})
@@ -69,7 +75,7 @@ func TestOnChangeThatBreaksIsRepeated(t *testing.T) {
 		})
 		for _, panics = range []bool{false, true} {
 			q := queue(t, s, payouts(map[bool]string{true: "b", false: "a"}[panics], 1)...)
-			_, err := s.Turn(t.Context(), Limit{})
+			_, err := s.RunBatch(t.Context(), BatchLimit{})
 			require.NoError(t, err)
 			assert.Equal(t, StateRejected, get(t, s, q[0].UserData).State)
 		}

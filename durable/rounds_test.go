@@ -2,10 +2,9 @@ package durable
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
 func TestRoundsClaimNoMoreThanFreeSlots(t *testing.T) {
@@ -23,14 +24,14 @@ func TestRoundsClaimNoMoreThanFreeSlots(t *testing.T) {
 		var most atomic.Int64
 		f.before = func(int, string) error {
 			var n int64
-			err := s.db.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM durable_rows WHERE state = 'starting'`).Scan(&n)
+			err := s.ledger.DB.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM durable_claims`).Scan(&n)
 			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 			}
 			return err
 		}
 		s = openStore(t, db, Config{Service: f, Slots: 3})
 		queue(t, s, payouts("a", 60)...)
-		done, err := s.Turn(t.Context(), Limit{Rows: 50})
+		done, err := s.RunBatch(t.Context(), BatchLimit{Rows: 50})
 		require.NoError(t, err)
 		assert.Equal(t, 50, done)
 		assert.LessOrEqual(t, most.Load(), int64(3))
@@ -38,79 +39,80 @@ func TestRoundsClaimNoMoreThanFreeSlots(t *testing.T) {
 	})
 }
 
-// A round's claims and outcomes: the freed slots count, and rows that cannot go the fast way are left out alone.
-func TestRoundsLeaveOutWhatGoesAlone(t *testing.T) {
+// A completion with further consequences is left out of its round, without harm to the others. Recorded ones free slots.
+func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		queue(t, s, payouts("a", 9)...)
-		got, err := s.round(t.Context(), asking{free: 4, most: 4, token: "T"})
-		require.NoError(t, err)
-		require.Len(t, got.jobs, 4)
-		outcomes := make([]*outcome, 4)
-		for i, j := range got.jobs {
-			outcomes[i] = &outcome{UserData: j.userData, Token: "T", OrderID: fmt.Sprint("order", i), Slot: 1, kind: KindPayout}
+		jobs := claim(t, s, 4, 0, "T")
+		require.Len(t, jobs, 4)
+		round := func(r schedule.Request[callResult]) schedule.Result[job] {
+			got, err := rounder{s}.Round(t.Context(), r)
+			require.NoError(t, err)
+			return got
 		}
-		outcomes[1].Token = "another"
+		completions := make([]schedule.Completion[callResult], 4)
+		for i, j := range jobs {
+			completions[i] = completionOf(j, fmt.Sprint("order", i), 1)
+		}
+		completions[1].Done.job.Token = "another"
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "order2", paymentsvc.StatusSuccess)))
-		_, err = s.round(t.Context(), asking{outcomes: outcomes[3:]})
-		require.NoError(t, err)
-		taken := *outcomes[0]
+		round(schedule.Request[callResult]{Completions: completions[3:]})
+		taken := completions[0]
 		taken.OrderID = "order3"
-		got, err = s.round(t.Context(), asking{outcomes: []*outcome{&taken, outcomes[1], outcomes[2]}, most: 3, token: "U"})
-		require.NoError(t, err)
-		assert.Empty(t, got.recorded)
-		assert.Empty(t, got.jobs, "claimed for slots that are not free")
-		got, err = s.round(t.Context(), asking{outcomes: outcomes[:3], most: 4, free: 1, token: "U"})
-		require.NoError(t, err)
-		assert.Equal(t, map[string]bool{outcomes[0].UserData: true}, got.recorded)
-		assert.Len(t, got.jobs, 2, "one slot was free, and the outcome freed one")
+		got := round(schedule.Request[callResult]{
+			Completions: []schedule.Completion[callResult]{taken, completions[1], completions[2]}, MaxRows: 3, Token: "U",
+		})
+		assert.Empty(t, got.Recorded)
+		assert.Empty(t, got.Jobs, "claimed for slots that are not free")
+		got = round(schedule.Request[callResult]{Completions: completions[:3], MaxRows: 4, Free: 1, Token: "U"})
+		assert.Equal(t, map[string]bool{completions[0].UserData: true}, got.Recorded)
+		assert.Len(t, got.Jobs, 2, "one slot was free, and the completion freed one")
 
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_control SET run_length = 3`)
-		require.NoError(t, err)
-		late := job{userData: outcomes[2].UserData, kind: KindPayout, token: "T"}
-		require.NoError(t, s.settle(t.Context(), late, verdict{is: factStarted, orderID: "order2"}))
+		exec(t, db, `UPDATE durable_control SET run_length = 3`)
+		require.NoError(t, s.settle(t.Context(), jobs[2], started("order2")))
 		status, err := s.Status(t.Context())
 		require.NoError(t, err)
-		assert.Zero(t, status.RefusalRun, "a success ends a run of refusals")
-		assert.Equal(t, StateSucceeded, get(t, s, outcomes[2].UserData).State, "its notification had waited")
-		require.NoError(t, s.settle(t.Context(), job{userData: outcomes[1].UserData, token: "T"}, verdict{is: factStarted, orderID: "order0"}))
-		r := get(t, s, outcomes[1].UserData)
+		assert.Zero(t, status.Rejections, "a success ends a run of rejections")
+		assert.Equal(t, StateSucceeded, get(t, s, jobs[2].UserData).State, "its notification had waited")
+		require.NoError(t, s.settle(t.Context(), jobs[1], started("order0")))
+		r := get(t, s, jobs[1].UserData)
 		assert.Equal(t, StateUnknown, r.State)
-		assert.Contains(t, r.Attention, "order_id that another row has")
+		assert.Contains(t, r.ReviewReason, "order_id that another row has")
 	})
 }
 
-// PostgreSQL keeps the plan that it made when the table was empty: it must not read all that is queued later.
+// PostgreSQL keeps the plan that it made when the tables were empty: it must not read all rows that are queued later.
 func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{})
-	db.SetMaxOpenConns(1) // since each connection has its own plans
+	db.SetMaxOpenConns(1) // because each connection has its own plans
 	queue(t, s, payouts("first", 40)...)
-	var outcomes []*outcome
+	var completions []schedule.Completion[callResult]
 	round := func() {
-		got, err := s.round(t.Context(), asking{outcomes: outcomes, orders: []string{"none"}, free: 4 - len(outcomes), most: 4, token: "T"})
+		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+			Completions: completions, OrderIDs: []string{"none"}, Free: 4 - len(completions), MaxRows: 4, Token: rand.Text(),
+		})
 		require.NoError(t, err)
-		require.Len(t, got.jobs, 4)
-		require.Len(t, got.recorded, len(outcomes))
-		outcomes = nil
-		for _, j := range got.jobs {
-			outcomes = append(outcomes, &outcome{UserData: j.userData, Token: "T", OrderID: j.userData, Slot: 1, kind: KindPayout})
+		require.Len(t, got.Jobs, 4)
+		require.Len(t, got.Recorded, len(completions))
+		completions = nil
+		for _, j := range got.Jobs {
+			completions = append(completions, completionOf(j, j.UserData, 1))
 		}
 	}
 	read := func() (n int) {
-		_, err := db.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`)
-		require.NoError(t, err)
+		exec(t, db, `SELECT pg_stat_force_next_flush()`)
 		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT SUM(seq_tup_read) + (SELECT SUM(idx_tup_read)
-			FROM pg_stat_user_indexes) FROM pg_stat_user_tables WHERE relname <> 'durable_control'`).Scan(&n))
+			FROM pg_stat_user_indexes) FROM pg_stat_user_tables WHERE relname NOT IN ('durable_control', 'durable_mark')`).Scan(&n))
 		return n
 	}
 	for range 9 { // the sixth makes the plan that is kept
 		round()
 	}
 	queue(t, s, payouts("later", 2000)...)
-	_, err := db.ExecContext(t.Context(), `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
+	exec(t, db, `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
 		'unknown' || i, 1, '', 1, '', 0, 1 FROM generate_series(1, 2000) AS i`)
-	require.NoError(t, err)
 	before := read()
 	for range 10 {
 		round()
@@ -141,7 +143,7 @@ func TestRoundsKeepLimitRows(t *testing.T) {
 			_, err = s.QueuePayments(t.Context(), tx, payments...)
 			require.NoError(t, err)
 			require.NoError(t, tx.Commit())
-			n, err := s.Turn(t.Context(), Limit{Rows: rows})
+			n, err := s.RunBatch(t.Context(), BatchLimit{Rows: rows})
 			require.NoError(t, err)
 			assert.Equal(t, rows, n)
 		}
@@ -153,40 +155,33 @@ func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		queue(t, s, payouts("a", 9)...)
-		_, err := db.ExecContext(t.Context(), `UPDATE durable_rows SET kind = 'payment' WHERE reference < 'a-0005'`)
+		exec(t, db, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
+		set(t, db, "", "line = 0")
+		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3, Token: "T"})
 		require.NoError(t, err)
-		got, err := s.round(t.Context(), asking{free: 8, payments: 2, most: 3, token: "T"})
-		require.NoError(t, err)
-		assert.Len(t, got.jobs, 3)
-		w := &worker{ctx: t.Context(), left: -1, hungry: true, rounds: make(chan struct{}, 1)}
-		a := asking{}
-		assert.Nil(t, s.claim(&a, w), "a probe took more than was left")
+		assert.Len(t, got.Jobs, 3)
+		assert.Equal(t, 2, got.Payments)
 	})
 }
 
-// A Turn goes on after the server was recognized again, and ends if each round meets another one.
-func TestTurnRecognizesTheServer(t *testing.T) {
+// A RunBatch continues after the server was recognized again, and ends if each round meets another server.
+func TestRunBatchRecognizesTheServer(t *testing.T) {
 	db := postgres(t)
-	var s *Store
 	rounds := 0
-	s = openStore(t, db, Config{Service: &service{}, Slots: 2, Hooks: Hooks{Round: func(context.Context, Round) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s := openStore(t, db, Config{Service: &service{}, Slots: 2, Hooks: Hooks{Round: func(context.Context, Round) {
 		if rounds++; rounds == 7 {
-			s.server = "another"
+			exec(t, db, `UPDATE durable_control SET timeline = ''`) // what a round compares changes, and the server does not
 		}
 	}}})
-	assert.Contains(t, s.here, "pg_postmaster_start_time()")
-	assert.Contains(t, s.here, "'durable_rows'::REGCLASS")
 	queue(t, s, payouts("a", 100)...)
-	n, err := s.Turn(t.Context(), Limit{})
+	n, err := s.RunBatch(t.Context(), BatchLimit{})
 	require.NoError(t, err)
 	assert.Equal(t, 100, n)
 	queue(t, s, payouts("b", 10)...)
 	rounds = 100
-	s.roundText = strings.ReplaceAll(s.roundText, s.here, "clock_timestamp()::TEXT")
-	n, err = s.Turn(t.Context(), Limit{})
-	require.NoError(t, err)
+	s.ledger.Identify("clock_timestamp()::TEXT")
+	n, err = s.RunBatch(t.Context(), BatchLimit{})
+	require.ErrorContains(t, err, "another database server")
 	assert.Zero(t, n)
 	assert.Less(t, rounds, 110)
 }
@@ -199,7 +194,7 @@ func TestRoundsWithOneOrderIDTwice(t *testing.T) {
 		queue(t, s, payouts("a", 8)...)
 		same := sameOrder{f}
 		s.c.Service = same
-		_, err := s.Turn(t.Context(), Limit{})
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		assert.Equal(t, map[State]int64{StatePending: 1, StateUnknown: 7}, count(t, s, KindPayout))
 	})
@@ -246,44 +241,31 @@ func TestRunWaitsOutADatabaseThatIsAway(t *testing.T) {
 	})
 }
 
-// Nothing is called under a claim of which it is not known whether it was committed; its rows and slots come back.
-func TestClaimInDoubtIsReturned(t *testing.T) {
+// No call begins under a claim with an unknown commit. Its rows become due again.
+func TestUnresolvedClaimsAreReleased(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f, Slots: 3})
+		s := openStore(t, db, Config{Service: &service{}, Slots: 3})
 		queue(t, s, payouts("a", 5)...)
-		w := &worker{ctx: t.Context(), left: math.MaxInt, hungry: true, rounds: make(chan struct{}, 1)}
-		s.worker = w
-		s.mu.Lock()
-		a, _ := s.next()
-		s.mu.Unlock()
-		got, err := s.round(t.Context(), a)
-		require.NoError(t, err)
-		require.Len(t, got.jobs, 3)
-		s.failed(t.Context(), a, w, fmt.Errorf("connection lost"))
-		s.calls.Wait()
+		jobs := claim(t, s, 3, 0, "T")
+		require.Len(t, jobs, 3)
+		s.scheduler.AddUnresolved("T")
+		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
-		assert.Zero(t, s.used)
 		for r, err := range s.Rows(t.Context(), Filter{}) {
 			require.NoError(t, err)
-			assert.False(t, r.Doubted)
+			assert.False(t, r.MayHaveStarted)
 		}
-		// The commit may come even later.
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'starting' WHERE token <> ''`)
-		require.NoError(t, err)
+		set(t, db, jobs[0].UserData, `state = 'starting'`) // the commit arrives even later
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
-		s.worker = nil
-		n, err := s.Turn(t.Context(), Limit{})
-		require.NoError(t, err)
+		n, err := s.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err, "a released claim is not a lost one")
 		assert.Equal(t, 5, n)
-		// What was called under another token is not returned, nor what is no longer starting.
 		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, map[State]int64{StatePending: 5}, count(t, s, KindPayout))
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'unknown', token = '`+a.token+`'`)
-		require.NoError(t, err)
+		assert.Equal(t, map[State]int64{StatePending: 5}, count(t, s, KindPayout), "with claims of other tokens")
+		set(t, db, "", `state = 'unknown'`)
 		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, map[State]int64{StateUnknown: 5}, count(t, s, KindPayout))
+		assert.Zero(t, count(t, s, KindPayout)[StateCreated])
 	})
 }
 
@@ -297,12 +279,11 @@ func TestLeaseEndsByTwoClocks(t *testing.T) {
 		other := openShimmed(t, db, Config{Service: f}, sweeper)
 		queue(t, s, payouts("a", 2)...)
 		setClock(t, db, base)
-		got, err := s.round(t.Context(), asking{free: 2, most: 2, token: "T"})
-		require.NoError(t, err)
+		jobs := claim(t, s, 2, 0, "T")
 		state := func(want State) {
 			t.Helper()
 			require.NoError(t, other.endLeases(t.Context()))
-			assert.Equal(t, want, get(t, s, got.jobs[0].userData).State)
+			assert.Equal(t, want, get(t, s, jobs[0].UserData).State)
 		}
 		setClock(t, db, base.Add(10*time.Minute)) // it jumps
 		state(StateStarting)
@@ -313,13 +294,13 @@ func TestLeaseEndsByTwoClocks(t *testing.T) {
 		state(StateStarting)
 		setClock(t, db, base.Add(3*time.Minute))
 		state(StateUnknown)
-		assert.Contains(t, get(t, s, got.jobs[0].userData).Attention, "No clear answer")
+		assert.Contains(t, get(t, s, jobs[0].UserData).ReviewReason, row.NoAnswer)
 
 		owner.Add(s.c.Timeout)
-		v := s.call(t.Context(), got.jobs[0])
-		assert.Equal(t, factUnbegun, v.is)
-		require.ErrorIs(t, s.settle(t.Context(), got.jobs[0], v), ErrChanged)
-		assert.Equal(t, StateUnknown, get(t, s, got.jobs[0].userData).State)
+		v := s.call(t.Context(), jobs[0])
+		assert.Equal(t, row.NotCalled, v.Kind)
+		require.ErrorIs(t, s.settle(t.Context(), jobs[0], v), ErrChanged)
+		assert.Equal(t, StateUnknown, get(t, s, jobs[0].UserData).State)
 		n, _ := f.starts()
 		assert.Zero(t, n)
 	})
@@ -339,15 +320,14 @@ func TestGraceEndsByTwoClocks(t *testing.T) {
 		ask := func(database time.Duration, want State) {
 			t.Helper()
 			setClock(t, db, base.Add(database))
-			require.NoError(t, other.ask(t.Context()))
+			require.NoError(t, other.reconcile(t.Context()))
 			assert.Equal(t, want, get(t, s, r.UserData).State)
 		}
 		ask(10*time.Minute, StateUnknown)
 		asker.Add(s.c.Grace - time.Second)
 		ask(11*time.Minute, StateUnknown)
 		asker.Add(2 * time.Second)
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET due_at = 0`)
-		require.NoError(t, err)
+		exec(t, db, `UPDATE durable_rows SET due_at = 0`)
 		ask(time.Second, StateUnknown)
 		ask(12*time.Minute, StateCreated)
 	})

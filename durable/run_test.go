@@ -23,7 +23,7 @@ func TestTurnSendsEachPayoutOnce(t *testing.T) {
 		again := queue(t, s, payouts("a", 101)...)
 		assert.False(t, again[0].New)
 		assert.True(t, again[100].New)
-		done, err := s.Turn(t.Context(), Limit{})
+		done, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		assert.Equal(t, 101, done)
 		n, different := f.starts()
@@ -133,7 +133,7 @@ type slowStatus struct {
 }
 
 func (f *slowStatus) StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
-	if f.asked.Add(1) == concurrency {
+	if f.asked.Add(1) == maxPolls {
 		close(f.many)
 	}
 	select {

@@ -3,49 +3,25 @@ package durable
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
-// schemaVersion is the version of the tables that this package works with.
-const schemaVersion = 2
-
-//go:embed schema.sql
-var tables string
-
 // Schema returns the statements that [Migrate] runs on an empty database, for migrations of your own.
-func Schema(d Dialect) []string {
-	storage := ""
-	if d == PostgreSQL {
-		storage = " WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)"
-	}
-	text := strings.TrimSuffix(strings.ReplaceAll(tables, "{storage}", storage), ";\n")
-	return strings.Split(text, ";\n")
-}
+func Schema(d Dialect) []string { return ledger.Schema(ledger.Dialect(d)) }
 
-// Upgrade returns the statements that [Migrate] runs on the tables of an older version, which SELECT version FROM
-// durable_version returns: none if from is this package's version. Run them in one transaction.
-func Upgrade(d Dialect, from int64) []string {
-	steps := [][]string{ // from version 1 on
-		{
-			`DROP INDEX durable_kinds`,
-			`ALTER TABLE durable_batches ADD COLUMN rejected BIGINT NOT NULL DEFAULT 0`,
-		},
-	}
-	var statements []string
-	for version := max(from, 1); version < schemaVersion; version++ {
-		statements = append(statements, steps[version-1]...)
-		statements = append(statements, fmt.Sprintf(`UPDATE durable_version SET version = %d`, version+1))
-	}
-	return statements
-}
+// Upgrade returns the statements that [Migrate] runs on the tables of an older version. SELECT version FROM durable_version
+// returns that version. Upgrade returns no statements if from is this package's version. Run them in one transaction,
+// during a pause: first [Store.Pause] and [Store.Drained], then stop all processes of the older version.
+func Upgrade(d Dialect, from int64) []string { return ledger.Upgrade(ledger.Dialect(d), from) }
 
 // migrationLock is the key of the advisory lock that Migrate takes on PostgreSQL.
 const migrationLock = 0x64757261626c65
 
-// Migrate creates the tables, or brings them up to date, under a lock: processes that start together may all call it.
+// Migrate creates or upgrades the tables under a lock, so processes that start together may all call it. See [Upgrade] for
+// the pause that an upgrade needs.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	d, err := dialectOf(ctx, db)
 	if err != nil {
@@ -106,11 +82,11 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// checkVersion returns an error that wraps ErrSchema unless the tables are those of schemaVersion.
+// checkVersion returns an error that wraps ErrSchema if the tables have another version than this package.
 func checkVersion(ctx context.Context, q querier) error {
 	version, err := readVersion(ctx, q)
-	if err == nil && version != schemaVersion {
-		err = fmt.Errorf("%w: %d, want %d", ErrSchema, version, schemaVersion)
+	if err == nil && version != ledger.Version {
+		err = fmt.Errorf("%w: %d, want %d", ErrSchema, version, ledger.Version)
 	}
 	return err
 }

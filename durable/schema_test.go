@@ -7,11 +7,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // shape is what a database has: its columns and its indexes.
@@ -37,60 +40,89 @@ func shape(t *testing.T, db database) (lines []string) {
 	return lines
 }
 
+// tables of this version.
+var newTables = []string{"version", "control", "rows", "notifications", "decisions", "events_due", "batches", "mark", "queue", "claims", "orders"}
+
 func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		set := func(statement string) {
-			_, err := db.ExecContext(t.Context(), statement)
-			require.NoError(t, err, statement)
+	for version := 1; version <= 2; version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			each(t, func(t *testing.T, db database) { testUpgrade(t, db, version) })
+		})
+	}
+}
+
+func testUpgrade(t *testing.T, db database, version int) {
+	want := shape(t, db)
+	require.Greater(t, len(want), 60)
+	for _, table := range newTables {
+		exec(t, db, `DROP TABLE durable_`+table)
+	}
+	old, err := os.ReadFile(fmt.Sprintf("testdata/schema%d.sql", version))
+	require.NoError(t, err)
+	exec(t, db, strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(old), "{storage}", ""), ";\n"), ";\n")...)
+	require.NotEqual(t, want, shape(t, db))
+	_, err = Open(t.Context(), db.DB, config(Config{}))
+	require.ErrorIs(t, err, ErrSchema)
+	for i, state := range States() {
+		for j, kind := range []Kind{KindPayment, KindPayout} {
+			orderID := "NULL"
+			if state == StatePending || state == StateSucceeded || state == StateFailed {
+				orderID = fmt.Sprintf("'o%d'", i)
+			}
+			exec(t, db, fmt.Sprintf(`INSERT INTO durable_rows (user_data, kind, reference, amount, state, token, order_id, generation,
+					claims, claimed_at, attention, due_at, created_at, updated_at)
+				VALUES ('u%[1]d', '%[2]s', 'r%[1]d', '1.50', '%[3]s', 'T', %[5]s, %[4]d, 1, 7, 'Refused again and again.', 0, 1, 1)`,
+				2*i+j, kind, state, j, orderID))
 		}
-		want := shape(t, db)
-		require.Greater(t, len(want), 60)
-		for _, table := range []string{"version", "control", "rows", "notifications", "decisions", "events_due", "batches"} {
-			set(`DROP TABLE durable_` + table)
+	}
+	exec(t, db, `INSERT INTO durable_batches (id, name, created_at) VALUES ('b', 'file', 1)`,
+		`INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at)
+			VALUES ('k', 'refund.status_changed', 'o', 'u8', 1, 'SUCCESS', 1, '1.50', 1, 1)`,
+		`INSERT INTO durable_events_due (id, user_data, from_state, to_state, refund_key, due_at)
+			VALUES ('e', 'u8', 'succeeded', 'succeeded', 'k', 0)`,
+		`INSERT INTO durable_decisions VALUES ('d', 'u8', 'paid', '', 'unknown', 'look', 'person', 1)`)
+	assert.Empty(t, Upgrade(db.dialect, 3))
+	require.NoError(t, Migrate(t.Context(), db.DB))
+	assert.Equal(t, want, shape(t, db))
+	require.NoError(t, Migrate(t.Context(), db.DB), "nothing is left to do")
+	var refunds []Event
+	f := &service{}
+	s := openStore(t, db, Config{Service: f, GiveUp: 1000000 * time.Hour, OnChange: func(_ context.Context, _ *sql.Tx, e Event) error {
+		if e.Refund != nil {
+			refunds = append(refunds, e)
 		}
-		old, err := os.ReadFile("testdata/schema1.sql")
+		return nil
+	}})
+	n := 0
+	for r, err := range s.Rows(t.Context(), Filter{}) {
 		require.NoError(t, err)
-		for statement := range strings.SplitSeq(strings.ReplaceAll(string(old), "{storage}", ""), ";\n") {
-			set(statement)
+		assert.Equal(t, paymentsvc.MustParseAmount("1.50"), r.Amount)
+		assert.Equal(t, row.RejectedOften, r.ReviewReason)
+		n++
+	}
+	assert.Equal(t, 14, n)
+	for _, kind := range []Kind{KindPayment, KindPayout} {
+		states := count(t, s, kind)
+		for _, state := range States() {
+			assert.EqualValues(t, 1, states[state], "%s %s", kind, state)
 		}
-		require.NotEqual(t, want, shape(t, db))
-		_, err = Open(t.Context(), db.DB, config(Config{}))
-		require.ErrorIs(t, err, ErrSchema)
-		for i, state := range States() {
-			for j, kind := range []Kind{KindPayment, KindPayout} {
-				set(fmt.Sprintf(`INSERT INTO durable_rows (user_data, kind, reference, amount, state, token, generation, due_at, created_at, updated_at)
-					VALUES ('u%[1]d', '%[2]s', 'r%[1]d', '1.50', '%[3]s', 'T', %[4]d, 0, 1, 1)`, 2*i+j, kind, state, j))
-			}
-		}
-		set(`INSERT INTO durable_batches (id, name, created_at) VALUES ('b', 'file', 1)`)
-		set(`INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at)
-			VALUES ('k', 'refund.status_changed', 'o', 'u8', 1, 'SUCCESS', 1, '1.50', 1, 1)`)
-		set(`INSERT INTO durable_events_due (id, user_data, from_state, to_state, refund_key, due_at)
-			VALUES ('e', 'u8', 'succeeded', 'succeeded', 'k', 0)`)
-		assert.Len(t, Upgrade(db.dialect, 1), 3)
-		require.NoError(t, Migrate(t.Context(), db.DB))
-		assert.Equal(t, want, shape(t, db))
-		require.NoError(t, Migrate(t.Context(), db.DB), "nothing is left to do")
-		var refunds []Event
-		s := openStore(t, db, Config{OnChange: func(_ context.Context, _ *sql.Tx, e Event) error {
-			if e.Refund != nil {
-				refunds = append(refunds, e)
-			}
-			return nil
-		}})
-		require.NoError(t, s.Sweep(t.Context()))
-		require.Len(t, refunds, 1)
-		assert.Empty(t, refunds[0].From+refunds[0].To, "code for a state does not run again")
-		n := 0
-		for r, err := range s.Rows(t.Context(), Filter{}) {
-			require.NoError(t, err)
-			assert.Equal(t, paymentsvc.MustParseAmount("1.50"), r.Amount)
-			n++
-		}
-		assert.Equal(t, 14, n)
-		for b, err := range s.Batches(t.Context()) {
-			require.NoError(t, err)
-			assert.Zero(t, b.Rejected)
-		}
-	})
+	}
+	for b, err := range s.Batches(t.Context()) {
+		require.NoError(t, err)
+		assert.Zero(t, b.Rejected)
+	}
+	decisions, err := s.Decisions(t.Context(), "u8")
+	require.NoError(t, err)
+	assert.Equal(t, "look", decisions[0].ReviewReason)
+
+	require.NoError(t, s.Sweep(t.Context()))
+	require.Len(t, refunds, 1)
+	assert.Empty(t, refunds[0].From+refunds[0].To, "code for a state does not run again")
+	calls, err := s.RunBatch(t.Context(), BatchLimit{})
+	require.NoError(t, err)
+	assert.Equal(t, 2, calls, "the created rows")
+	require.NoError(t, s.settle(t.Context(), job{Claim: ledger.Claim{UserData: "u3", Token: "T"}}, callResult{}))
+	assert.Equal(t, StateUnknown, get(t, s, "u3").State, "it was starting")
+	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o3", success)))
+	assert.Contains(t, get(t, s, "u7").ReviewReason, "1.50", "its order_id is known, with another amount")
 }

@@ -10,9 +10,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Kind is what a row is: a payment or a payout.
+// Kind is the kind of a row: a payment or a payout.
 type Kind string
 
 // The kinds.
@@ -21,86 +23,87 @@ const (
 	KindPayout  Kind = "payout"
 )
 
-// State is where a row is in its life.
+// State is the state of a row.
 type State string
 
 // The states.
 const (
-	// StateCreated is stored and not at the service: it will be started when it is due.
+	// StateCreated is stored, and will be started when it is due.
 	StateCreated State = "created"
-	// StateStarting is claimed: a process is about to call, is calling, or has died.
+	// StateStarting is claimed: a process is about to call the service, is calling it, or has died.
 	StateStarting State = "starting"
-	// StateUnknown may be at the service. It is never started again before the service or a person says that it is not.
+	// StateUnknown may have been started. It is started again only after the service or an operator has confirmed that it
+	// was not started.
 	StateUnknown State = "unknown"
 	// StatePending is at the service, under an order_id. A notification ends it.
 	StatePending State = "pending"
-	// StateSucceeded and StateFailed are final: a notification, or a person, said so.
+	// StateSucceeded and StateFailed are final, by a notification or an operator.
 	StateSucceeded State = "succeeded"
 	StateFailed    State = "failed"
-	// StateRejected is final: the service started nothing. A person may send a rejected payout again.
+	// StateRejected is final: the service rejected it. An operator may send a rejected payout again.
 	StateRejected State = "rejected"
 )
 
-// States returns all states in the order in which a row goes through them.
+// States returns all states in their usual order.
 func States() []State {
 	return []State{StateCreated, StateStarting, StateUnknown, StatePending, StateSucceeded, StateFailed, StateRejected}
 }
 
-// Final reports whether no notification changes s.
+// Final reports whether notifications do not change s.
 func (s State) Final() bool { return s == StateSucceeded || s == StateFailed || s == StateRejected }
 
 // NewPayment is a payment to start.
 type NewPayment struct {
-	// Key identifies the payment on your side, such as the id of a basket. A second Pay with the same Key returns the
-	// first payment and calls nothing. Let a buyer try again with a new Key, such as the basket with a number, and only
-	// once the first payment is StateFailed or StateRejected. With "", each call is a new payment: reject an empty basket.
+	// Key identifies the payment in your system, such as the id of a basket. A second Pay with the same Key returns the
+	// first payment without a call. For another attempt, use a new Key, such as the basket with a number, and only after
+	// the first payment is StateFailed or StateRejected. With "", each call is a new payment, so reject an empty basket.
 	Key string
 	// Type and Amount are required. Amount must be positive.
 	Type   paymentsvc.PaymentType
 	Amount paymentsvc.Amount
 }
 
-// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination, unless the NewPayout is in an
-// unexported field: fmt calls no method there, so keep a func there that returns it.
+// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination. In an unexported field fmt
+// cannot call a method, so keep a func there that returns the NewPayout.
 type NewPayout struct {
-	// Reference is your unique name for the payout. It is required: a payout with the same Reference is paid once. It and
-	// Destination must be in Unicode's form NFC, and may not contain what people do not see, such as combining marks.
+	// Reference is your unique name for the payout. It is required. Payouts with the same Reference are paid once. It and
+	// Destination must be in Unicode's form NFC, without invisible characters and combining marks.
 	Reference string
 	// Amount is required and must be positive.
 	Amount paymentsvc.Amount
-	// Destination is required. It is stored in full, and never shown.
+	// Destination is required. It is stored in full, and never printed.
 	Destination string
-	// Batch names the file that the payout came from, and Line its line there. Both are optional.
+	// Batch identifies the payout's file, and Line its line there. Both are optional.
 	Batch string
 	Line  int64
 }
 
-// Format shows Reference and Amount under every verb.
+// Format prints String under every verb.
 func (p NewPayout) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, p.String()) }
 
-// String shows Reference and Amount.
+// String returns Reference and Amount.
 func (p NewPayout) String() string {
 	return "payout " + strconv.Quote(p.Reference) + " of " + p.Amount.String()
 }
 
-// LogValue shows what Format shows.
+// LogValue returns String.
 func (p NewPayout) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// MarshalJSON writes the text of String.
+// MarshalJSON encodes String.
 func (p NewPayout) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
-// Queued is what became of one row of [Store.QueuePayouts] or [Store.QueuePayments].
+// Queued is the result for one row of [Store.QueuePayouts] or [Store.QueuePayments].
 type Queued struct {
-	// UserData identifies the row. It is that of the existing row if it is not new.
+	// UserData identifies the new or existing row.
 	UserData  string
 	Reference string
-	// New reports whether the row was added. If it is false and Err is nil, an equal row existed and is unchanged.
+	// New reports whether the row was added. With false and a nil Err, an equal row existed and is unchanged.
 	New bool
 	// Err wraps ErrConflict if the reference belongs to a row with other values.
 	Err error
 }
 
-// Row is a payment or a payout as it is stored. It does not contain the destination.
+// Row is a stored payment or payout, without its destination.
 type Row struct {
 	Kind     Kind
 	UserData string
@@ -109,29 +112,32 @@ type Row struct {
 	Type      paymentsvc.PaymentType // of a payment
 	Amount    paymentsvc.Amount
 	State     State
-	// OrderID is the service's, "" until it is known.
+	// OrderID is the service's id, "" until it is known.
 	OrderID string
-	// RedirectURL is where the buyer pays, "" if it is not known: the answer of StatusPayment does not show one
-	// (section 4.2), so a payment whose first answer was lost has none.
+	// RedirectURL is the page for the payer, "" until it is known. The response of StatusPayment does not contain it
+	// (section 4.2), so a payment with a lost response has no RedirectURL.
 	RedirectURL string
-	// DestinationEnd is the last four characters of a payout's destination, "" of one shorter than eight. It is for
-	// pages: fmt, slog and encoding/json do not show it.
+	// DestinationEnd is the last four characters of a payout's destination, "" for a destination with fewer than eight. It
+	// is for pages: fmt, slog and encoding/json do not show it.
 	DestinationEnd string `json:"-"`
 	Batch          string
 	Line           int64
-	// Claims counts the claims, and Asked how often the service was polled for the row.
-	Claims, Asked int64
-	// Doubted reports whether a call may have been carried out, or had been when it was made.
-	Doubted bool
-	// Held reports whether the payout waits for [Store.Release].
+	// Claims counts the claims, and Polls the status calls.
+	Claims, Polls int64
+	// MayHaveStarted reports that a call may have started the row. It stays true after the outcome is known.
+	MayHaveStarted bool
+	// Held reports that the payout waits for [Store.Release].
 	Held bool
-	// Refusal is the service's last error code, "" without one.
-	Refusal string
-	// Attention is why a person must look, "" where none must.
-	Attention string
-	// Version changes whenever the row does, see [Decision].
+	// ErrorCode is the service's last error code, "" without one.
+	ErrorCode string
+	// ReviewReason is the reason for an operator to look, "" without one.
+	ReviewReason string
+	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least [Config].PendingReview.
+	Overdue bool
+	// Version changes with each change of the row, see [Decision].
 	Version int64
-	// DueAt is when a created row is started, an unknown one polled, and a claim ends, by the database's clock.
+	// DueAt is the time of the next call of a created row, of the next poll of an unknown row, and the end of a starting
+	// row's lease. All times are the database's.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt time.Time
 }
 
@@ -140,112 +146,107 @@ func (r Row) Cursor() string {
 	return strconv.FormatInt(r.CreatedAt.UnixMilli(), 10) + "." + r.UserData
 }
 
-// Format shows what identifies the row under every verb.
+// Format prints String under every verb.
 func (r Row) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
-// String shows what identifies the row.
+// String returns kind, user_data, amount and state.
 func (r Row) String() string {
 	return string(r.Kind) + " " + r.UserData + " of " + r.Amount.String() + ", " + string(r.State)
 }
 
-// LogValue shows what Format shows.
+// LogValue returns the values of String.
 func (r Row) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("kind", string(r.Kind)), slog.String("user_data", r.UserData),
 		slog.String("amount", r.Amount.String()), slog.String("state", string(r.State)))
 }
 
-// Event is a change that [Config].OnChange is told of.
+// Event is the argument of [Config].OnChange.
 //
-// OnChange runs in the transaction that changes the row, after a savepoint: what it writes with tx commits together
-// with the change, once for each change. On SQLite it must use tx alone, since there is no other connection. Its error
-// rejects a notification, which the service repeats. It never undoes the outcome of a call or a decision: then the
-// savepoint is rolled back, and Run calls OnChange again later in a transaction of its own, with the row as it is then.
-// A panic, and a statement that fails in PostgreSQL, count as its error.
+// OnChange runs in the transaction that changes the row, after a savepoint. Its writes with tx and the change commit
+// together or not at all, once per change. On SQLite it must use only tx, because there is one connection. An error of
+// OnChange rejects a notification, and the service repeats it. An error never undoes the outcome of a call or a decision:
+// durable rolls back to the savepoint, and Run calls OnChange later in a transaction of its own, with the row of that time.
+// A panic and a failed statement of PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
 	// From and To are the states, both "" for a refund, so that code for a state does not run again.
 	From, To State
-	// Refund is the refund that the service reports of a payment, nil for a change of state. It may come before the
-	// payment's success, and its StatusDescription may be any.
+	// Refund is a refund of a payment, nil for a change of state. It may arrive before the payment's success, with any
+	// StatusDescription.
 	Refund *Notice
 }
 
-// Notice is a notification as it was stored.
+// Notice is a stored notification.
 type Notice struct {
 	Key, OrderID, UserData string
 	Event                  paymentsvc.EventType
 	StatusDescription      paymentsvc.StatusName
 	Status, StatusCode     int64
 	Amount                 paymentsvc.Amount
-	// Matched is false while no row is known for it.
+	// Matched is false until the row of the notification is known.
 	Matched    bool
 	ReceivedAt time.Time
 }
 
-// Filter selects rows. The zero value selects all.
-type Filter struct {
-	// Kind, State, Batch and Refusal are "" for all.
-	Kind    Kind
-	State   State
-	Batch   string
-	Refusal string
-	// Attention selects rows that a person must look at.
-	Attention bool
-	// Held selects payouts that wait for [Store.Release].
-	Held bool
-	// UserData selects these rows; nil selects all.
-	UserData []string
-	// After starts after the row with this [Row.Cursor]; "" starts with the newest.
-	After string
-	// Limit is the number of rows; 0 means all.
-	Limit int
-}
-
-// Counts is how many rows there are.
-type Counts struct {
-	// States counts the rows of each state that has any, up to [CountLimit] each unless the filter names a batch.
-	States map[State]int64
-	// Attention counts the rows that a person must look at, with the same limit.
-	Attention int64
-	// Held counts the payouts that wait for [Store.Release], with the same limit.
-	Held int64
-	// Unmatched counts the notifications of [Store.Unmatched], with the same limit; 0 if the filter names a batch.
-	Unmatched int64
-}
-
-// CountLimit is the highest count of [Store.Counts] without a batch: it means "this many or more".
-const CountLimit = 10_000
-
-// Limit bounds a [Store.Turn]. The zero value has no bound: the turn ends when nothing is due.
-type Limit struct {
-	// Rows is the number of rows to call the service for; 0 means no limit.
+// BatchLimit bounds [Store.RunBatch]. The zero value has no bound.
+type BatchLimit struct {
+	// Rows is the maximum number of calls; 0 means no maximum.
 	Rows int
-	// Duration is the time after which no more rows are claimed; 0 means no limit.
+	// Duration is the time in which rows are claimed; 0 means no limit.
 	Duration time.Duration
 }
 
-// Status is what holds for all processes, see [Store.Status].
+// Status is the common state of all processes, see [Store.Status].
 type Status struct {
-	// Paused reports whether nothing is claimed, Until when that ends by itself, zero if [Store.Resume] has to end it.
+	// Paused reports a pause. Until is its automatic end, or zero if [Store.Resume] must end it.
 	Paused bool
 	Until  time.Time
-	// Reason and By say why and who paused. A pause by durable itself has By "durable".
+	// Reason and By are the reason and the author of the pause. The author of an automatic pause is "durable".
 	Reason, By string
-	// Hold reports whether new payouts are held too, HoldReason and HoldBy why and by whom.
+	// Hold reports that new payouts are held, too.
 	Hold               bool
 	HoldReason, HoldBy string
 	Generation         int64
-	// RefusalCode and RefusalRun are the run of equal refusals of payouts.
-	RefusalCode string
-	RefusalRun  int64
+	// RejectionCode and Rejections are the current run of equal rejections of payouts.
+	RejectionCode string
+	Rejections    int64
 	// Starting is the number of rows whose calls may be in flight.
 	Starting int64
+	// Witnessed reports that a [Witness] notices a restored copy of the database.
+	Witnessed bool
 	// Now is the database's time.
 	Now time.Time
 }
 
-// end returns the part of a destination that pages may show.
+// publicRow returns the exported form of a row.
+func publicRow(r *row.Row) Row {
+	return Row{
+		Kind: Kind(r.Kind), UserData: r.UserData, Reference: r.Reference, Type: paymentsvc.PaymentType(r.Type), Amount: r.Amount,
+		State: State(r.State), OrderID: r.OrderID, RedirectURL: r.RedirectURL, DestinationEnd: end(r.Destination),
+		Batch: r.Batch, Line: r.Line, Claims: r.Claims, Polls: r.Polls, MayHaveStarted: r.MayHaveStarted, Held: r.Held,
+		ErrorCode: r.ErrorCode, ReviewReason: r.ReviewReason, Version: r.Version,
+		DueAt: at(r.DueAt), ClaimedAt: at(r.ClaimedAt), CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt),
+	}
+}
+
+// publicNotice returns the exported form of a notification.
+func publicNotice(n ledger.Notice) Notice {
+	return Notice{
+		Key: n.Key, OrderID: n.OrderID, UserData: n.UserData, Event: n.Event, StatusDescription: n.StatusDescription,
+		Status: n.Status, StatusCode: n.StatusCode, Amount: n.Amount, Matched: n.Matched, ReceivedAt: at(n.ReceivedAt),
+	}
+}
+
+// at returns a time of the database; 0 means no time.
+func at(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
+}
+
+// end returns the last characters of a destination, for pages.
 func end(destination string) string {
 	const shown = 4
 	if utf8.RuneCountInString(destination) < 2*shown {

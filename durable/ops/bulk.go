@@ -12,11 +12,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// action is a decision about many rows, or their release.
+// action is a decision about many rows, or a release.
 type action struct {
 	choice choice
 	filter durable.Filter
-	fields url.Values // of the form that confirms it
+	fields url.Values // of the confirmation
 	back   string
 	by     string
 }
@@ -26,15 +26,15 @@ func (p *page) readAction(r *http.Request) (a action, bad string) {
 	a.fields = query(a.filter)
 	a.back = p.location("/rows", a.fields)
 	narrow := a.filter
-	narrow.Kind = ""
+	narrow.Kind, narrow.OldestFirst = "", false
 	switch all := r.PostFormValue("scope") == "all"; {
 	case !all && len(r.PostForm["user_data"]) == 0:
-		return a, "Nothing is selected."
+		return a, "Select rows first."
 	case !all:
 		a.filter.UserData = r.PostForm["user_data"]
 		a.fields["user_data"] = a.filter.UserData
 	case len(query(narrow)) == 0:
-		return a, "Choose a state, an error code or a file first: without one, this is every row."
+		return a, "Choose a state, an error code, an age or a file first, because the filter selects every row."
 	default:
 		a.fields.Set("scope", "all")
 	}
@@ -56,12 +56,12 @@ type bulkView struct {
 	Bad    string
 }
 
-// bulk shows what an action would change, and applies it once that is confirmed and has not changed meanwhile.
+// bulk shows a preview of an action. It applies the action after a confirmation, if the preview is still true.
 func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	a, bad := p.readAction(r)
 	if bad != "" {
-		p.say(w, r, bad)
+		p.reject(w, r, bad)
 		return
 	}
 	n, sum, err := p.do(ctx, a, true)
@@ -75,9 +75,9 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.PostFormValue("n") != strconv.Itoa(n) || r.PostFormValue("sum") != sum.String():
 			status, v.Bad = http.StatusConflict,
-				"The rows have changed meanwhile, and nothing was decided. These are the numbers now."
+				"The rows have changed meanwhile, so the decision was not applied. These are the numbers now."
 		case a.choice.Sure != "" && r.PostFormValue("sure") != "yes":
-			status, v.Bad = http.StatusUnprocessableEntity, "Confirm first what the service has said."
+			status, v.Bad = http.StatusUnprocessableEntity, "Confirm the statement of the service first."
 		default:
 			p.apply(w, r, a)
 			return
@@ -109,7 +109,7 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action) {
 	http.Redirect(w, r, p.location("/rows", done), http.StatusSeeOther)
 }
 
-// do counts the rows of an action and their sum, and applies it unless it is a preview.
+// do returns the number and the sum of an action's rows. It applies the action, except for a preview.
 func (p *page) do(ctx context.Context, a action, preview bool) (n int, sum paymentsvc.Amount, err error) {
 	if a.choice.Kind != release {
 		return p.store.DecideMany(ctx, a.filter, durable.Decision{Kind: a.choice.Kind, By: a.by}, preview)
@@ -134,7 +134,7 @@ func (p *page) do(ctx context.Context, a action, preview bool) (n int, sum payme
 	return n, sum, err
 }
 
-// bulkNote is what a bulk action has done, after its redirect.
+// bulkNote returns the effect of an action, for the page after its redirect.
 func bulkNote(r *http.Request) string {
 	c, known := find(bulkChoices(durable.Filter{Held: true}), durable.DecisionKind(r.FormValue("done")))
 	n, err := strconv.Atoi(r.FormValue("n"))
@@ -149,11 +149,11 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	ctx, name, reason := r.Context(), by(r), strings.TrimSpace(r.PostFormValue("reason"))
 	do := r.PostFormValue("do")
 	if reason == "" && (do == "pause" || do == "hold") {
-		p.say(w, r, "Give a reason: others will read it.")
+		p.reject(w, r, "Enter a reason for the other operators.")
 		return
 	}
 	if do == "end-hold" && r.PostFormValue("sure") != "yes" {
-		p.say(w, r, "Confirm first that all payouts since the backup are imported or queued again.")
+		p.reject(w, r, "Confirm first that all payouts since the backup are imported or queued again.")
 		return
 	}
 	var err error
@@ -167,7 +167,7 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	case "end-hold":
 		err = p.store.EndHold(ctx, name)
 	default:
-		p.say(w, r, "Choose what to do.")
+		p.reject(w, r, "Choose what to do.")
 		return
 	}
 	if err != nil {
@@ -178,9 +178,9 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, p.location("/", nil), http.StatusSeeOther)
 }
 
-// say rejects a form with a sentence.
-func (p *page) say(w http.ResponseWriter, r *http.Request, text string) {
-	f, err := p.frame(r, "Nothing has changed", "")
+// reject shows the error of a form.
+func (p *page) reject(w http.ResponseWriter, r *http.Request, text string) {
+	f, err := p.frame(r, "Not applied", "")
 	if err != nil {
 		p.fail(w, r, err)
 		return

@@ -10,16 +10,16 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// release is a bulk action beside the decisions.
+// release is an action on many rows.
 const release durable.DecisionKind = "release"
 
-// choice is a decision that a person may make.
+// choice is a form with a decision.
 type choice struct {
 	Kind    durable.DecisionKind
-	Title   string // what the person has found out
+	Title   string // the operator's finding
 	Effect  string
 	OrderID string // "required", "optional" or ""
-	Sure    string // what must be confirmed, "" for nothing
+	Sure    string // the statement to confirm, "" without one
 	Button  string
 	Risky   bool
 }
@@ -27,11 +27,11 @@ type choice struct {
 func choices() []choice {
 	return []choice{
 		{
-			Kind: durable.DecideAsk, Title: "Poll the service now", Effect: "The service is polled now.", Button: "Poll now",
+			Kind: durable.DecidePoll, Title: "Poll the service now", Effect: "The service is polled now.", Button: "Poll now",
 		},
 		{
 			Kind: durable.DecideFound, Title: "The service has it, under an order_id", OrderID: "required",
-			Effect: "It is pending: its notification ends it.", Button: "Wait for the notification",
+			Effect: "It is pending, until its notification arrives.", Button: "Wait for the notification",
 		},
 		{
 			Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional",
@@ -43,18 +43,18 @@ func choices() []choice {
 			Effect: "It is marked as failed. Nothing is sent.", Button: "Mark as failed",
 		},
 		{
-			Kind: durable.DecideAgain, Title: "The service does not have it: send it again", Risky: true,
-			Sure:   "The service has confirmed that it does not have this user_data. If it has, this may pay twice.",
+			Kind: durable.DecideResend, Title: "The service does not have it: send it again", Risky: true,
+			Sure:   "The service has confirmed that it does not have this user_data. Otherwise this may pay twice.",
 			Effect: "It is sent again, with the same user_data.", Button: "Send again",
 		},
 		{
-			Kind: durable.DecideSeen, Title: "You have reviewed it: leave it as it is", Button: "Mark as reviewed",
-			Effect: "It keeps its state and needs no review.",
+			Kind: durable.DecideAcknowledge, Title: "Reviewed: leave it as it is", Button: "Mark as reviewed",
+			Effect: "It keeps its state, and its review is done.",
 		},
 	}
 }
 
-// bulkChoices are the actions for many rows. An order_id belongs to one row.
+// bulkChoices returns the actions on many rows. They have no order_id, because an order_id belongs to one row.
 func bulkChoices(f durable.Filter) (list []choice) {
 	for _, c := range choices() {
 		if c.OrderID != "required" {
@@ -64,14 +64,14 @@ func bulkChoices(f durable.Filter) (list []choice) {
 	if f.Held {
 		list = append(list, choice{
 			Kind: release, Title: "The service does not have them: release", Risky: true, Button: "Release",
-			Sure:   "They were compared with the service's list, and it has none of them. If it has one, this may pay twice.",
+			Sure:   "The service's list was compared, and contains no row of these. Otherwise this may pay twice.",
 			Effect: "Released: they are sent.",
 		})
 	}
 	return list
 }
 
-// decide applies the form of a row's page. The form carries the version that the person saw.
+// decide applies the form of a row's page. The form contains the row's version, as the operator saw it.
 func (p *page) decide(w http.ResponseWriter, r *http.Request) {
 	d := durable.Decision{
 		Kind: durable.DecisionKind(r.PostFormValue("decision")), UserData: r.PathValue("user_data"),
@@ -85,7 +85,7 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) {
 		p.showRow(w, r, http.StatusUnprocessableEntity, "", "The form is not complete.")
 		return
 	case c.Sure != "" && r.PostFormValue("sure") != "yes":
-		p.showRow(w, r, http.StatusUnprocessableEntity, "", "Confirm first what the service has said.")
+		p.showRow(w, r, http.StatusUnprocessableEntity, "", "Confirm the statement of the service first.")
 		return
 	}
 	err = p.store.Decide(r.Context(), d)
@@ -97,10 +97,10 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, done, http.StatusSeeOther)
 	case errors.Is(err, durable.ErrChanged), errors.Is(err, durable.ErrUndecidable):
 		p.showRow(w, r, http.StatusConflict, "",
-			"It has changed meanwhile, and nothing was decided. This is its state now.")
+			"The row has changed meanwhile, so the decision was not applied. This is its state now.")
 	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
 		p.showRow(w, r, http.StatusUnprocessableEntity, "",
-			"The order_id is missing, another row's, or not the one that is known.")
+			"The order_id is missing, belongs to another row, or differs from the known order_id.")
 	default:
 		log.Error("ops: not decided", "err", err)
 		p.fail(w, r, err)

@@ -1,7 +1,8 @@
-// Package ops is a page for the people who operate a [durable.Store]: what is in which state, what needs review, and the
-// decisions, pauses and releases that only a person can make. It has no script and loads nothing from elsewhere.
+// Package ops serves a web page for the operators of a [durable.Store]. The page lists payments and payouts with their
+// states and ages, and the rows in need of review. Operators use it to decide, pause, hold and release. The page contains no
+// script, and loads its files only from its own address.
 //
-// The page asks for no password. Serve it on an address of its own that only your login reaches, and set Config.Login.
+// The page has no password. Serve it on a separate address behind your login, and set Config.Login.
 package ops
 
 import (
@@ -20,20 +21,19 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// Config configures the page. The zero value serves requests for the loopback's names and knows nobody's name.
+// Config configures the page. The zero value serves requests to localhost and loopback addresses, without a login.
 type Config struct {
-	// Login returns the name of the person who made a request, and whether the person may see the page: otherwise the
-	// answer is HTTP 403. Without a name a person may look, but not decide. nil means that there is no login: decisions
-	// are then kept as made by "no login".
+	// Login returns the operator's name, and reports whether the operator may see the page. Otherwise the response is HTTP
+	// 403. Without a name, an operator can look, but not decide. With a nil Login, the author of decisions is "no login".
 	Login func(*http.Request) (name string, ok bool)
-	// Balance is asked at most once in 10 seconds. nil means [durable.Store.Balance].
+	// Balance is called at most once in 10 seconds. nil means [durable.Store.Balance].
 	Balance func(context.Context) (*paymentsvc.Balance, error)
-	// Hosts are the names by which the page may be requested, without a port, besides localhost and loopback addresses.
-	// Another name is answered with HTTP 421: a foreign site could point its own name here.
+	// Hosts are the page's host names, without a port, besides localhost and loopback addresses. For another host name the
+	// response is HTTP 421, because a foreign site could point its own name to this address.
 	Hosts []string
-	// Path is where the page is mounted, such as "/ops". "" means the root.
+	// Path is the path of the page, such as "/ops". "" means the root.
 	Path string
-	// Notice is shown at the top of every page, "" for none.
+	// Notice appears at the top of every page, unless it is "".
 	Notice string
 	// Log receives decisions and errors. nil means slog.Default().
 	Log *slog.Logger
@@ -52,7 +52,7 @@ type page struct {
 	views   *views
 }
 
-// New returns the page's handler, which serves everything below c.Path.
+// New returns the page's handler, for all paths below c.Path.
 func New(store *durable.Store, c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -81,10 +81,10 @@ func New(store *durable.Store, c Config) http.Handler {
 	return http.StripPrefix(c.Path, secure(p.onlyHosts(protected)))
 }
 
-// who is the key of the name in a request's context.
-type who struct{}
+// operator is the context key of the operator's name.
+type operator struct{}
 
-// known lets those in whom the login knows, and decides nothing without a name.
+// known rejects requests without a login, and forms without a name.
 func (p *page) known(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := noLogin
@@ -96,19 +96,19 @@ func (p *page) known(next http.HandlerFunc) http.Handler {
 			}
 		}
 		if r.Method == http.MethodPost && name == "" {
-			http.Error(w, "the login has no name for you, and nothing is decided without one", http.StatusForbidden)
+			http.Error(w, "the login has no name for you, and a decision needs a name", http.StatusForbidden)
 			return
 		}
-		next(w, r.WithContext(context.WithValue(r.Context(), who{}, name)))
+		next(w, r.WithContext(context.WithValue(r.Context(), operator{}, name)))
 	})
 }
 
 func by(r *http.Request) string {
-	name, _ := r.Context().Value(who{}).(string)
+	name, _ := r.Context().Value(operator{}).(string)
 	return name
 }
 
-// secure forbids scripts, frames and everything that comes from elsewhere.
+// secure forbids scripts, frames and foreign files.
 func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -123,7 +123,7 @@ func secure(next http.Handler) http.Handler {
 	})
 }
 
-// onlyText rejects text that PostgreSQL cannot store: NUL and what is not UTF-8.
+// onlyText rejects NUL and invalid UTF-8, because PostgreSQL cannot store them.
 func onlyText(next http.Handler) http.Handler {
 	isText := func(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +155,7 @@ func (p *page) onlyHosts(next http.Handler) http.Handler {
 	})
 }
 
-// fail answers an error of the store.
+// fail shows an error of the store.
 func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, durable.ErrNotFound) {
 		p.views.show(w, http.StatusNotFound, "message.html",
@@ -164,10 +164,10 @@ func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.Log.Error("ops: the database failed", "err", err)
 	p.views.show(w, http.StatusServiceUnavailable, "message.html",
-		message{frame{Title: "The database does not answer", Who: by(r)}, "Nothing is known to have changed. Refresh this page."})
+		message{frame{Title: "The database does not respond", Who: by(r)}, "The change, if any, is not confirmed. Refresh this page."})
 }
 
-// location is the address of a path of the page with a query.
+// location returns the address of a path with a query.
 func (c Config) location(path string, query url.Values) string {
 	if len(query) == 0 {
 		return c.Path + path

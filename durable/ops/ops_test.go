@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,11 +30,14 @@ const card = "4111111111111111"
 // service answers by the amount of a payout: 1 is started, 2 is unknown, 3 is rejected.
 type service struct {
 	durable.Service
+	mu      sync.Mutex
 	started map[string]int // by user_data
 }
 
 func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	s.mu.Lock()
 	s.started[r.UserData]++
+	s.mu.Unlock()
 	switch r.Amount.String()[0] {
 	case '2':
 		return nil, &paymentsvc.Error{Endpoint: "init_payout"}
@@ -44,6 +48,22 @@ func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*pa
 	}
 	return &paymentsvc.InitPayoutResponse{OrderID: "order-" + r.UserData}, nil
 }
+
+// starts returns how often a payout was started.
+func (s *service) starts(userData string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started[userData]
+}
+
+// total returns the number of started payouts.
+func (s *service) total() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.started)
+}
+
+func (s *service) DecodesErrors() bool { return true }
 
 func (s *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{
@@ -71,7 +91,7 @@ func newOffice(t *testing.T, c ops.Config) *office {
 	t.Cleanup(func() { _ = o.db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
 	quiet := slog.New(slog.DiscardHandler)
-	o.store, err = durable.Open(t.Context(), o.db, durable.Config{Service: o.service, Project: "test", EqualRefusals: -1, Log: quiet})
+	o.store, err = durable.Open(t.Context(), o.db, durable.Config{Service: o.service, Project: "test", MaxConsecutiveRejections: -1, Log: quiet})
 	require.NoError(t, err)
 	c.Log = quiet
 	o.handler = ops.New(o.store, c)
@@ -94,13 +114,13 @@ func (o *office) queue(batch string, amounts ...string) []durable.Queued {
 	queued, err := o.store.QueuePayouts(o.t.Context(), tx, payouts...)
 	require.NoError(o.t, err)
 	require.NoError(o.t, tx.Commit())
-	o.turn()
+	o.send()
 	return queued
 }
 
-func (o *office) turn() {
+func (o *office) send() {
 	o.t.Helper()
-	_, err := o.store.Turn(o.t.Context(), durable.Limit{})
+	_, err := o.store.RunBatch(o.t.Context(), durable.BatchLimit{})
 	if !errors.Is(err, durable.ErrHeld) && !errors.Is(err, durable.ErrPaused) {
 		require.NoError(o.t, err)
 	}
@@ -152,13 +172,13 @@ func hidden(page, id string) url.Values {
 
 func TestOverviewShowsWhatNeedsReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
-	for _, text := range []string{"1234.50 XTS", "None needs review.", "None yet.", "a demo"} {
+	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
 		assert.Contains(t, o.page("/"), text)
 	}
 	queued := o.queue("march", "1.00", "2.00", "2.50")
 	page := o.page("/?refresh=1")
 	for _, text := range []string{
-		"2 need review", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
+		"2 need review, oldest ", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -193,7 +213,7 @@ func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 		asked++
 		return nil, errors.New("the service is away")
 	}})
-	assert.Contains(t, o.page("/"), "Unknown: the service did not answer.")
+	assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
 	o.page("/")
 	assert.Equal(t, 1, asked, "it is asked once in 10 seconds")
 }
@@ -216,7 +236,7 @@ func TestRowsAreFilteredAndPaged(t *testing.T) {
 	}
 	assert.Equal(t, 55, seen)
 	for query, want := range map[string]int{
-		"state=unknown": 1, "state=rejected": 1, "refusal=limit": 1, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
+		"state=unknown": 1, "state=rejected": 1, "code=limit": 1, "code=other": 0, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
 		"batch=march&state=unknown": 1,
 	} {
 		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
@@ -262,11 +282,11 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	assert.Equal(t, 422, decide(3, url.Values{"decision": {"found"}, "order_id": {"o-3"}}), "another row's order_id")
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
 	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
-	o.turn()
+	o.send()
 	for i, state := range []durable.State{durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown} {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
 	}
-	assert.Equal(t, 2, o.service.started[queued[3].UserData], "it was sent again")
+	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
 	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
 		assert.Contains(t, page, text)
@@ -299,9 +319,9 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, bulk(form).Code)
 	require.NoError(t, o.store.Resume(t.Context(), "test"))
-	o.turn()
-	assert.Equal(t, 2, o.service.started[queued[2].UserData])
-	assert.Equal(t, 1, o.service.started[queued[3].UserData], "it does not fit")
+	o.send()
+	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
+	assert.Equal(t, 1, o.service.starts(queued[3].UserData), "it does not fit")
 }
 
 func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
@@ -327,14 +347,14 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Equal(t, 422, control("hold", ""))
 	assert.Equal(t, 422, control("nonsense", "x"))
 	require.Equal(t, 303, control("pause", "the bank is closed"))
-	assert.Contains(t, o.page("/rows"), "Paused by no login: no payouts and no retries are sent. New payments go on. Reason: the bank is closed")
+	assert.Contains(t, o.page("/rows"), "Paused by no login: payouts and retries stop, and new payments continue. Reason: the bank is closed")
 	first := o.queue("march", "1.00")
-	assert.Empty(t, o.service.started)
+	assert.Zero(t, o.service.total())
 	require.Equal(t, 303, control("hold", "restored a backup"))
 	require.Equal(t, 303, control("resume", ""))
 	assert.Contains(t, o.page("/"), "Payouts are held by no login")
-	o.turn()
-	assert.Empty(t, o.service.started)
+	o.send()
+	assert.Zero(t, o.service.total())
 	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
 	assert.Contains(t, o.page("/"), "1 held")
 	payments, _, _ := strings.Cut(o.page("/"), "counts-payout")
@@ -342,8 +362,8 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	require.Equal(t, 422, control("end-hold", ""))
 	require.Contains(t, o.page("/"), "Payouts are held")
 	require.Equal(t, 303, o.request(http.MethodPost, "/control", url.Values{"do": {"end-hold"}, "sure": {"yes"}}).Code)
-	o.turn()
-	assert.Empty(t, o.service.started, "what is held stays so")
+	o.send()
+	assert.Zero(t, o.service.total(), "what is held stays so")
 
 	w := o.request(http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
 	require.Equal(t, 200, w.Code)
@@ -351,8 +371,8 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	form := hidden(w.Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
 	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
-	o.turn()
-	assert.Equal(t, 1, o.service.started[first[0].UserData])
+	o.send()
+	assert.Equal(t, 1, o.service.starts(first[0].UserData))
 }
 
 func TestPageRejectsRequests(t *testing.T) {
@@ -410,10 +430,10 @@ func TestPageWithoutADatabase(t *testing.T) {
 	for _, path := range []string{"/", "/rows", "/files", "/find?q=x", "/row/x"} {
 		w := o.request(http.MethodGet, path, nil)
 		assert.Equal(t, 503, w.Code, path)
-		assert.Contains(t, w.Body.String(), "The database does not answer", path)
+		assert.Contains(t, w.Body.String(), "The database does not respond", path)
 	}
 	body, _ := io.ReadAll(o.request(http.MethodPost, "/control", url.Values{"do": {"resume"}}).Body)
-	assert.Contains(t, string(body), "The database does not answer")
+	assert.Contains(t, string(body), "The database does not respond")
 }
 
 func TestNotificationsWithoutARowAreShown(t *testing.T) {

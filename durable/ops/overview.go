@@ -17,8 +17,8 @@ type overviewView struct {
 	Balance   *paymentsvc.Balance
 	BalanceAt time.Time
 	Counts    []kindCounts
-	Review    []durable.Row
-	More      bool // rows than those need review
+	Review    []durable.Row // the oldest
+	More      bool          // rows need review
 	Unmatched []durable.Notice
 	Files     []fileView
 }
@@ -31,7 +31,7 @@ type kindCounts struct {
 
 type stateCount struct {
 	State durable.State
-	N     int64
+	durable.Count
 }
 
 func (p *page) overview(w http.ResponseWriter, r *http.Request) {
@@ -50,13 +50,13 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) {
 		}
 		of := kindCounts{Kind: kind, Counts: counts}
 		for _, state := range durable.States() {
-			if n := counts.States[state]; n > 0 {
+			if n := counts.States[state]; n.Rows > 0 {
 				of.States = append(of.States, stateCount{state, n})
 			}
 		}
 		v.Counts = append(v.Counts, of)
 	}
-	if v.Review, v.More, err = p.collect(ctx, durable.Filter{Attention: true}, 10); err != nil {
+	if v.Review, v.More, err = p.collect(ctx, durable.Filter{Review: true, OldestFirst: true}, 10); err != nil {
 		p.fail(w, r, err)
 		return
 	}
@@ -75,13 +75,13 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) {
 	p.views.show(w, http.StatusOK, "overview.html", v)
 }
 
-// fileView is a file of payouts with its progress.
+// fileView is a file of payouts with the numbers of its payouts.
 type fileView struct {
 	durable.Batch
-	Total, Done, Review, Held int64 // payouts; Done ones need no call
+	Total, Called, Review, Held int64
 }
 
-// Lines is about how many lines the file has, 0 if nothing was announced.
+// Lines returns the approximate number of lines of the file, 0 without ExpectedRows.
 func (v fileView) Lines() int64 {
 	if v.ExpectedRows == 0 {
 		return 0
@@ -89,12 +89,12 @@ func (v fileView) Lines() int64 {
 	return 1 + v.ExpectedRows + v.Rejected
 }
 
-func (p *page) filesView(ctx context.Context, most int) (list []fileView, err error) {
+func (p *page) filesView(ctx context.Context, maxFiles int) (list []fileView, err error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if len(list) == most {
+		if len(list) == maxFiles {
 			break
 		}
 		list = append(list, fileView{Batch: batch})
@@ -105,10 +105,10 @@ func (p *page) filesView(ctx context.Context, most int) (list []fileView, err er
 			return nil, err
 		}
 		for _, n := range counts.States {
-			list[i].Total += n
+			list[i].Total += n.Rows
 		}
-		list[i].Done = list[i].Total - counts.States[durable.StateCreated] - counts.States[durable.StateStarting]
-		list[i].Review, list[i].Held = counts.Attention, counts.Held
+		list[i].Called = list[i].Total - counts.States[durable.StateCreated].Rows - counts.States[durable.StateStarting].Rows
+		list[i].Review, list[i].Held = counts.Review.Rows, counts.Held.Rows
 	}
 	return list, nil
 }
@@ -132,29 +132,29 @@ func (p *page) files(w http.ResponseWriter, r *http.Request) {
 
 const (
 	balanceAge     = 10 * time.Second
-	balanceTimeout = 3 * time.Second // a page waits for it
+	balanceTimeout = 3 * time.Second // a page waits that long
 )
 
-// balance asks the service at most once in balanceAge, however many look at the page.
+// balance calls the service at most once in balanceAge for all requests.
 type balance struct {
 	ask func(context.Context) (*paymentsvc.Balance, error)
 	log *slog.Logger
 
 	mu   sync.Mutex
 	at   time.Time
-	last *paymentsvc.Balance // nil when it is not known
+	last *paymentsvc.Balance // nil if unknown
 }
 
 func (b *balance) get(ctx context.Context) (*paymentsvc.Balance, time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := time.Now(); b.at.IsZero() || now.Sub(b.at) >= balanceAge {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // others wait for it too
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // for all waiting requests
 		defer cancel()
 		var err error
 		if b.last, err = b.ask(ctx); err != nil {
 			b.last = nil
-			b.log.Warn("ops: the balance is not known", "err", err)
+			b.log.Warn("ops: the balance is unknown", "err", err)
 		}
 		b.at = now
 	}

@@ -23,8 +23,10 @@ type views struct {
 
 func newViews(c Config) *views {
 	functions := template.FuncMap{
-		"utc": utc, "count": count, "mask": mask,
-		"rowsOf": func(rows []durable.Row, selectable bool) table { return table{rows, selectable} },
+		"utc": utc, "count": count, "age": age, "since": since, "mask": mask,
+		"rowsOf": func(status *durable.Status, rows []durable.Row, selectable bool) table {
+			return table{status, rows, selectable}
+		},
 		"notice": func() string { return c.Notice },
 		"at":     func(path string) string { return c.location(path, nil) },
 		"rowURL": func(userData string) string { return c.location("/row/"+url.PathEscape(userData), nil) },
@@ -41,14 +43,15 @@ func newViews(c Config) *views {
 
 // table is a list of rows, with a box to select each.
 type table struct {
+	Status *durable.Status
 	Rows   []durable.Row
 	Select bool
 }
 
-// frame is what all pages have in common.
+// frame is the common part of all pages.
 type frame struct {
 	Title, Who string
-	At         string // the entry of the navigation that is current
+	At         string // the current entry of the navigation
 	Status     *durable.Status
 }
 
@@ -57,13 +60,13 @@ type message struct {
 	Text string
 }
 
-// frame reads what every page shows of the store.
+// frame returns the common part of a page.
 func (p *page) frame(r *http.Request, title, at string) (frame, error) {
 	status, err := p.store.Status(r.Context())
 	return frame{Title: title, Who: by(r), At: at, Status: &status}, err
 }
 
-// show makes the whole page before it sends any of it.
+// show renders the whole page before it sends a part of it.
 func (v *views) show(w http.ResponseWriter, status int, name string, view any) {
 	var html bytes.Buffer
 	if err := v.all.ExecuteTemplate(&html, name, view); err != nil {
@@ -83,14 +86,33 @@ func asset(name string) http.HandlerFunc {
 	}
 }
 
+// since writes the age of a row at a time of the database.
+func since(status *durable.Status, created time.Time) string { return age(status.Now.Sub(created)) }
+
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// count writes a number that Counts may have cut off.
-func count(n int64, exact bool) string {
-	if !exact && n >= durable.CountLimit {
+// count writes a number of [durable.Counts].
+func count(n int64) string {
+	if n >= durable.CountLimit {
 		return strconv.Itoa(durable.CountLimit) + " or more"
 	}
 	return strconv.FormatInt(n, 10)
 }
+
+// age writes a duration in its largest unit.
+func age(d time.Duration) string {
+	for _, unit := range ageUnits {
+		if d >= unit.length {
+			return strconv.FormatInt(int64(d/unit.length), 10) + " " + unit.name
+		}
+	}
+	return "0 s"
+}
+
+// ageUnits are the units of ages, the largest first.
+var ageUnits = []struct {
+	length time.Duration
+	name   string
+}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
 
 func mask(end string) string { return "••••\u00a0" + end }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// collect returns at most n rows, and whether there are more.
+// collect returns up to n rows, and reports whether more rows follow.
 func (p *page) collect(ctx context.Context, f durable.Filter, n int) (rows []durable.Row, more bool, err error) {
 	f.Limit = n + 1
 	for row, err := range p.store.Rows(ctx, f) {
@@ -24,42 +26,50 @@ func (p *page) collect(ctx context.Context, f durable.Filter, n int) (rows []dur
 	return rows, false, nil
 }
 
-// filterOf reads what a list shows from a request.
+// filterOf returns the filter in a request.
 func filterOf(r *http.Request) durable.Filter {
+	minAge, err := time.ParseDuration(r.FormValue("age"))
+	if err != nil {
+		minAge = 0
+	}
 	return durable.Filter{
 		Kind: durable.Kind(r.FormValue("kind")), State: durable.State(r.FormValue("state")),
-		Batch: r.FormValue("batch"), Refusal: strings.TrimSpace(r.FormValue("refusal")),
-		Attention: r.FormValue("review") == "1", Held: r.FormValue("held") == "1",
+		Batch: r.FormValue("batch"), ErrorCode: strings.TrimSpace(r.FormValue("code")), MinAge: max(0, minAge),
+		Review: r.FormValue("review") == "1", Held: r.FormValue("held") == "1", OldestFirst: r.FormValue("order") == "oldest",
 	}
 }
 
 // query is the inverse of filterOf.
 func query(f durable.Filter) url.Values {
 	values := url.Values{}
-	for name, value := range map[string]string{
-		"kind": string(f.Kind), "state": string(f.State), "batch": f.Batch, "refusal": f.Refusal,
-	} {
-		if value != "" {
+	set := func(name, value string, unless bool) {
+		if !unless {
 			values.Set(name, value)
 		}
 	}
-	if f.Attention {
-		values.Set("review", "1")
-	}
-	if f.Held {
-		values.Set("held", "1")
-	}
+	set("kind", string(f.Kind), f.Kind == "")
+	set("state", string(f.State), f.State == "")
+	set("batch", f.Batch, f.Batch == "")
+	set("code", f.ErrorCode, f.ErrorCode == "")
+	set("age", f.MinAge.String(), f.MinAge == 0)
+	set("review", "1", !f.Review)
+	set("held", "1", !f.Held)
+	set("order", "oldest", !f.OldestFirst)
 	return values
 }
+
+// ages are the choices of a minimum age.
+var ages = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
 type rowsView struct {
 	frame
 	Filter  durable.Filter
 	Fields  url.Values // of the filter
-	File    string     // the name of the filter's file, "" without
+	File    string     // the name of the filter's file, "" without a file
 	Note    string
 	Rows    []durable.Row
 	States  []durable.State
+	Ages    []time.Duration // the choices of a minimum age
 	Choices []choice
 	First   string // the address of the first page, "" on it
 	Next    string // the address of the next page, "" on the last
@@ -80,7 +90,11 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := rowsView{
-		frame: head, Filter: f, Fields: query(f), States: durable.States(), Choices: bulkChoices(f), Note: bulkNote(r),
+		frame: head, Filter: f, Fields: query(f), States: durable.States(), Ages: ages, Choices: bulkChoices(f),
+		Note: bulkNote(r),
+	}
+	if f.MinAge > 0 && !slices.Contains(ages, f.MinAge) {
+		v.Ages = append([]time.Duration{f.MinAge}, ages...)
 	}
 	f.After = r.FormValue("after")
 	rows, more, err := p.collect(r.Context(), f, rowsPerPage)
@@ -102,7 +116,7 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 	p.views.show(w, http.StatusOK, "rows.html", v)
 }
 
-// fileName returns the name of a batch, "" if there is none.
+// fileName returns the name of a batch, "" for an unknown batch.
 func (p *page) fileName(ctx context.Context, id string) (string, error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil || id != "" && batch.ID == id {
@@ -150,8 +164,8 @@ func (p *page) find(w http.ResponseWriter, r *http.Request) {
 type rowView struct {
 	frame
 	Row       durable.Row
-	File      string // its name, "" without
-	Note, Bad string // what a form has done, and what was wrong with it
+	File      string // the name of the row's file, "" without a file
+	Note, Bad string // the effect of a form, or its error
 	Choices   []choice
 	Notices   []durable.Notice
 	Decisions []durable.Decision

@@ -53,6 +53,11 @@ func eachDatabase(t *testing.T, f func(t *testing.T, c ImportConfig)) {
 	})
 }
 
+// unused is a service without calls.
+type unused struct{ durable.Service }
+
+func (unused) DecodesErrors() bool { return true }
+
 func openStore(t *testing.T, driver, address string) ImportConfig {
 	t.Helper()
 	db, err := sql.Open(driver, address)
@@ -62,9 +67,8 @@ func openStore(t *testing.T, driver, address string) ImportConfig {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), db))
-	var none struct{ durable.Service } // nothing is sent
 	store, err := durable.Open(t.Context(), db, durable.Config{
-		Service: none, Project: "test", AllowUnsafeDatabase: true, Log: slog.New(slog.DiscardHandler),
+		Service: unused{}, Project: "test", AllowUnsafeDatabase: true, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return ImportConfig{DB: db, Store: store, Name: "march.csv"}

@@ -101,7 +101,7 @@ func record(row durable.Row) []string {
 	}
 	return []string{
 		row.Reference, strconv.FormatInt(row.Line, 10), row.Amount.String(), string(row.State),
-		plain(row.OrderID), plain(row.Refusal), plain(row.Attention), row.UserData, held,
+		plain(row.OrderID), plain(row.ErrorCode), plain(row.ReviewReason), row.UserData, held,
 	}
 }
 

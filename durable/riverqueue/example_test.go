@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/riverqueue"
 )
 
-// The tables of both exist: see [durable.Migrate] and River's rivermigrate. pool is for LISTEN, which wakes processes.
+// Both sets of tables exist: see [durable.Migrate] and River's rivermigrate. River uses pool for LISTEN.
 func Example() {
 	work := func(ctx context.Context, db *sql.DB, pool *pgxpool.Pool, store *durable.Store, p []durable.NewPayout) error {
 		queue, err := riverqueue.New(store, riverqueue.Config{})
@@ -35,7 +35,7 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+		defer func() { _ = tx.Rollback() }() // has no effect after Commit
 		if _, err := store.QueuePayouts(ctx, tx, p...); err != nil {
 			return err
 		}
@@ -44,6 +44,6 @@ func Example() {
 		}
 		return tx.Commit()
 	}
-	_ = work // it needs a PostgreSQL server
+	_ = work // needs a PostgreSQL server
 	// Output:
 }

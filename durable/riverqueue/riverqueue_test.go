@@ -32,7 +32,7 @@ func postgres(t *testing.T) string {
 	t.Helper()
 	server := os.Getenv(variable)
 	if server == "" {
-		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable/riverqueue test ./...")
+		t.Skip("no PostgreSQL: " + variable + " is not set. Run .ci/postgres go -C durable/riverqueue test ./...")
 	}
 	admin, err := sql.Open("pgx", server)
 	require.NoError(t, err)
@@ -50,12 +50,14 @@ func postgres(t *testing.T) string {
 	return u.String()
 }
 
-// service counts what is started. Its other calls are not made here.
+// service counts starts. Its other methods are not called.
 type service struct {
 	durable.Service
 	mu      sync.Mutex
 	started map[string]int
 }
+
+func (*service) DecodesErrors() bool { return true }
 
 func (f *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
 	f.mu.Lock()
@@ -89,7 +91,9 @@ func newProcess(t *testing.T, address string, f durable.Service, c Config) *proc
 	require.NoError(t, err)
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	require.NoError(t, err)
-	p.store, err = durable.Open(ctx, p.db, durable.Config{Service: f, Project: "test", Log: quiet, AllowUnsafeDatabase: true})
+	p.store, err = durable.Open(ctx, p.db, durable.Config{
+		Service: f, Project: "test", Log: quiet, AllowUnsafeDatabase: true,
+	})
 	require.NoError(t, err)
 	p.queue, err = New(p.store, c)
 	require.NoError(t, err)
@@ -134,15 +138,15 @@ func (p *process) pending(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		c, err := p.store.Counts(t.Context(), durable.Filter{})
-		return err == nil && c.States[durable.StatePending] == int64(n)
+		return err == nil && c.States[durable.StatePending].Rows == int64(n)
 	}, time.Minute, 5*time.Millisecond)
 }
 
 func TestJobsPayEachPayoutOnce(t *testing.T) {
 	address := postgres(t)
 	f := &service{started: map[string]int{}}
-	// With a long poll, what makes them work is a wake-up, and a job that goes on after a turn.
-	c := Config{Turn: durable.Limit{Rows: 20}, Poll: time.Hour}
+	// With a long poll, payouts are sent by a wake-up and by further batches of its job.
+	c := Config{Batch: durable.BatchLimit{Rows: 20}, Poll: time.Hour}
 	a, b := newProcess(t, address, f, c), newProcess(t, address, f, c)
 	a.start(t)
 	b.start(t)
@@ -182,13 +186,28 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	require.Error(t, (&worker{queue: p.queue}).Work(t.Context(), nil), "the database is one")
 }
 
+func TestJobBesideRunSucceeds(t *testing.T) {
+	f := &service{started: map[string]int{}}
+	p := newProcess(t, postgres(t), f, Config{})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.store.Run(ctx) }()
+	p.add(t, 0, 1)
+	p.pending(t, 1) // Run works
+	require.NoError(t, (&worker{queue: p.queue}).Work(t.Context(), nil))
+	stop()
+	require.NoError(t, <-ended)
+}
+
 func TestAddToChecksRiversConfig(t *testing.T) {
 	for name, c := range map[string]struct {
 		config river.Config
 		want   string
 	}{
-		"no workers":   {river.Config{}, "Workers"},
-		"queue exists": {river.Config{Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{"payouts": {}}}, "exists"},
+		"no workers": {river.Config{}, "Workers"},
+		"queue exists": {
+			river.Config{Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{"payouts": {}}}, "exists",
+		},
 		"rescue too early": {
 			river.Config{Workers: river.NewWorkers(), RescueStuckJobsAfter: 17 * time.Minute}, "at least 17m30s",
 		},

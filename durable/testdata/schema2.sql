@@ -1,4 +1,4 @@
--- One schema for both databases. Amounts are exact decimal text; times are Unix milliseconds of the database's clock.
+-- Version 2 of the tables. Amounts are exact decimal text; times are Unix milliseconds of the database's clock.
 CREATE TABLE durable_version (version BIGINT NOT NULL);
 CREATE TABLE durable_control (
     one          BIGINT PRIMARY KEY CHECK (one = 1),

@@ -1,0 +1,179 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// errOrderTaken reports an order_id that another row got while this one was about to get it. Another attempt sees that.
+var errOrderTaken = errors.New("durable: another row got the order_id")
+
+// Tx is a transaction that reads and changes rows.
+type Tx struct {
+	*sql.Tx
+	l      *Ledger
+	strict bool // an error of OnChange is the transaction's; otherwise OnChange is called again later
+	failed error
+	moves  []move
+}
+
+// move is a change of state.
+type move struct {
+	kind     row.Kind
+	from, to row.State
+}
+
+// Change loads the row userData, lets f change it, and saves it with all consequences. orderID is an order_id that f may
+// give to the row. It waits for others that change the row. Errors wrap ErrNotFound or row.ErrChanged, or are those of f
+// or the database.
+func (l *Ledger) Change(ctx context.Context, userData, orderID string, f func(context.Context, *Tx, *row.Row) error) error {
+	return l.transact(ctx, false, func(ctx context.Context, tx *Tx) error {
+		if err := tx.lockOrderID(ctx, orderID); err != nil {
+			return err
+		}
+		r, err := tx.load(ctx, userData, "")
+		if err != nil {
+			return err
+		}
+		known := r.OrderID
+		if err := f(ctx, tx, r); err != nil {
+			return err
+		}
+		if err := tx.save(ctx, r); err != nil {
+			return err
+		}
+		if r.OrderID == known {
+			return nil
+		}
+		return tx.applyWaiting(ctx, r)
+	})
+}
+
+// Transact runs f in a transaction.
+func (l *Ledger) Transact(ctx context.Context, f func(context.Context, *Tx) error) error {
+	return l.transact(ctx, false, f)
+}
+
+// transact runs f, and calls Moved for the changes of states after the commit.
+func (l *Ledger) transact(ctx context.Context, strict bool, f func(context.Context, *Tx) error) error {
+	tx := &Tx{l: l, strict: strict}
+	err := l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {
+		tx.Tx, tx.moves, tx.failed = inner, nil, nil
+		return f(ctx, tx)
+	})
+	if err == nil && l.Moved != nil {
+		for _, m := range tx.moves {
+			l.Moved(ctx, m.kind, m.from, m.to)
+		}
+	}
+	return err
+}
+
+// lockOrderID makes transactions about one order_id wait for each other. Otherwise a notification and the response with
+// the same order_id could miss each other before their commits. SQLite has one writer anyway.
+func (tx *Tx) lockOrderID(ctx context.Context, orderID string) error {
+	if tx.l.Dialect == SQLite || orderID == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, orderID)
+	return err
+}
+
+// load reads and locks a row, of kind unless that is "". It locks the claim first, as a round does.
+func (tx *Tx) load(ctx context.Context, userData string, k row.Kind) (*row.Row, error) {
+	if _, err := tx.l.exec(ctx, tx, `SELECT 1 FROM durable_claims WHERE user_data = $1{lock}`, userData); err != nil {
+		return nil, err
+	}
+	lock := ""
+	if tx.l.Dialect == PostgreSQL {
+		lock = ` FOR UPDATE OF r`
+	}
+	r, err := scan(tx.QueryRowContext(ctx, tx.l.text.Replace(`SELECT `+columns+` FROM `+claimed+`
+		WHERE r.user_data = $1 AND (r.kind = $2 OR $2 = '')`+lock), userData, string(k)))
+	return r, notFound(err)
+}
+
+// Taken reports whether another row of r's kind has orderID.
+func (tx *Tx) Taken(ctx context.Context, r *row.Row, orderID string) (bool, error) {
+	if orderID == "" {
+		return false, nil
+	}
+	var n int
+	err := tx.l.row(ctx, tx.Tx, []any{&n}, `SELECT COUNT(*) FROM durable_orders
+		WHERE kind = $1 AND order_id = $2 AND user_data <> $3`, string(r.Kind), orderID, r.UserData)
+	return n > 0, err
+}
+
+// save writes a loaded row, and calls OnChange for a new state. Another process may have changed the row although it is
+// locked: a claim locks only the queue. So each statement repeats the condition, and save returns row.ErrChanged.
+func (tx *Tx) save(ctx context.Context, r *row.Row) error {
+	from := r.Loaded
+	moved := from != r.State
+	queued := r.State == row.Created && (moved || r.Due != row.KeepDue)
+	if err := tx.leave(ctx, r, moved || queued); err != nil {
+		return err
+	}
+	due := int64(-1)
+	if r.Due != row.KeepDue {
+		due = r.Due.Milliseconds()
+	}
+	err := tx.one(ctx, row.ErrChanged, `UPDATE durable_rows
+		SET state = $1, order_id = $2, order_id_taken = $3, redirect_url = $4, may_have_started = $5, error_code = $6,
+			review_reason = $7, generation = $8, claims = $9, claimed_at = $10,
+			due_at = CASE WHEN CAST($11 AS BIGINT) < 0 THEN due_at ELSE {now} + $11 END, updated_at = {now}, version = version + 1
+		WHERE user_data = $12 AND state = $13 AND version = $14`,
+		string(r.State.Stored()), r.OrderID, flag(r.OrderIDTaken), Storable(r.RedirectURL), flag(r.MayHaveStarted), Storable(r.ErrorCode),
+		Storable(r.ReviewReason), r.Generation, r.Claims, r.ClaimedAt, due, r.UserData, string(from.Stored()), r.Version)
+	if err != nil {
+		return err
+	}
+	if r.OrderID != "" {
+		if err := tx.one(ctx, errOrderTaken, `INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
+			VALUES ($1, $2, $3, $4, $5) ON CONFLICT (kind, order_id) DO UPDATE SET state = excluded.state
+			WHERE durable_orders.user_data = excluded.user_data`,
+			string(r.Kind), r.OrderID, r.UserData, r.CreatedAt, string(r.State)); err != nil {
+			return err
+		}
+	}
+	if queued {
+		if err := tx.one(ctx, row.ErrChanged, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+			SELECT kind, generation, due_at, user_data, created_at FROM durable_rows WHERE user_data = $1`, r.UserData); err != nil {
+			return err
+		}
+	}
+	r.Version++
+	r.Due, r.Loaded = row.KeepDue, r.State
+	if !moved {
+		return nil
+	}
+	tx.moves = append(tx.moves, move{r.Kind, from, r.State})
+	if !slices.Contains(tx.l.ChangeStates, r.State) {
+		return nil
+	}
+	return tx.fire(ctx, Event{Row: *r, From: from, To: r.State})
+}
+
+// leave removes a row that leaves its state from the claims or the queue.
+func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
+	switch {
+	case r.Loaded == row.Starting && leaves:
+		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_claims WHERE user_data = $1 AND token = $2`, r.UserData, r.Token)
+	case r.Loaded == row.Created && leaves:
+		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data) IN
+			(SELECT kind, generation, due_at, user_data FROM durable_rows WHERE user_data = $1)`, r.UserData)
+	}
+	return nil
+}
+
+// one runs a statement that must change one row, and returns otherwise if it changes none.
+func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...any) error {
+	n, err := tx.l.exec(ctx, tx, query, args...)
+	if err == nil && n != 1 {
+		err = otherwise
+	}
+	return err
+}

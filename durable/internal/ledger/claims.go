@@ -1,0 +1,210 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may arrive
+// late. On PostgreSQL it is one statement, on SQLite one transaction.
+func (l *Ledger) Release(ctx context.Context, tokens []string) error {
+	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		released, err := l.texts(ctx, tx, `DELETE FROM durable_claims WHERE token IN `+l.in("$1")+` RETURNING user_data`, list(tokens))
+		if err != nil || len(released) == 0 {
+			return err
+		}
+		// The number of claims grows, so that no process takes the claim for lost.
+		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET claims = claims + 1, due_at = {now}, updated_at = {now},
+			version = version + 1 WHERE state = 'created' AND user_data IN `+l.in("$1"), list(released)); err != nil {
+			return err
+		}
+		return l.enqueue(ctx, tx, released)
+	})
+}
+
+// enqueue puts created rows into the queue.
+func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) error {
+	_, err := l.exec(ctx, tx, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+		SELECT kind, generation, due_at, user_data, created_at FROM durable_rows
+		WHERE state = 'created' AND user_data IN `+l.in("$1")+` ON CONFLICT DO NOTHING`, list(userData))
+	return err
+}
+
+// dequeue removes the created rows that where selects from the queue, and returns the user_data of those that were there.
+// It locks the rows first, as Change does.
+func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
+	return l.texts(ctx, tx, `WITH selected AS MATERIALIZED (
+			SELECT kind, generation, due_at, user_data FROM durable_rows WHERE state = 'created' AND `+where+`)
+		DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data) IN (SELECT * FROM selected) RETURNING user_data`, args...)
+}
+
+// Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at
+// most. Without a due payout the pause ends.
+func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims []Claim, mark int64, err error) {
+	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		claims = nil
+		n, err := l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now} + $1, probe = $2
+			WHERE paused = 0 AND pause_until > 0 AND NOT pause_until BETWEEN {now} + 1 AND {now} + {impossible}`, lease, token)
+		if err != nil || n == 0 {
+			return err
+		}
+		users, err := l.texts(ctx, tx, `WITH due AS MATERIALIZED (
+				SELECT q.kind, q.generation, q.due_at, q.user_data FROM durable_queue AS q
+				WHERE q.kind = 'payout' AND q.generation = (SELECT generation FROM durable_control) AND q.due_at <= {now}
+					AND {unnotified} ORDER BY q.due_at, q.user_data LIMIT 1{skip})
+			DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data) IN (SELECT * FROM due) RETURNING user_data`)
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			if claims, err = l.claimOne(ctx, tx, users[0], token, lease); err != nil {
+				return err
+			}
+			if mark, err = l.mark(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if len(claims) == 0 {
+			_, err = l.exec(ctx, tx, `UPDATE durable_control SET pause_until = 0, probe = ''`)
+		}
+		return err
+	})
+	return claims, mark, err
+}
+
+func (l *Ledger) claimOne(ctx context.Context, tx *sql.Tx, userData, token string, lease int64) (claims []Claim, err error) {
+	c := Claim{UserData: userData, Token: token}
+	err = l.query(ctx, tx, func(rows *sql.Rows) error {
+		err := rows.Scan(&c.Kind, &c.Claims, &c.ClaimedAt)
+		claims = []Claim{c}
+		return err
+	}, `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+		SELECT user_data, kind, $2, claims + 1, {now}, {now} + $3, created_at FROM durable_rows
+		WHERE user_data = $1 AND state = 'created' ON CONFLICT DO NOTHING RETURNING kind, claims, claimed_at`, userData, token, lease)
+	if err != nil || len(claims) == 0 {
+		return nil, err
+	}
+	one := &claims[0]
+	return claims, l.row(ctx, tx, []any{&one.Type, &one.Amount, &one.Destination},
+		`SELECT type, amount, destination FROM durable_rows WHERE user_data = $1`, userData)
+}
+
+// Pay stores a payment and claims it for its caller, in one commit. It reports false if the user_data exists.
+func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (added bool, err error) {
+	insert := `INSERT INTO durable_rows (kind, user_data, reference, type, amount, state, due_at, created_at, updated_at)
+		VALUES ('payment', $1, $2, $3, $4, 'created', {now}, {now}, {now}) ON CONFLICT DO NOTHING`
+	claim := `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+		SELECT user_data, kind, $2, 1, {now}, {now} + $3, created_at FROM `
+	if l.Dialect == PostgreSQL {
+		n, err := l.write(ctx, `WITH added AS (INSERT INTO durable_rows
+				(kind, user_data, reference, type, amount, state, due_at, created_at, updated_at)
+				SELECT 'payment', $1, $4, $5, $6, 'created', now, now, now FROM (SELECT {now} AS now OFFSET 0) AS clock
+				ON CONFLICT DO NOTHING RETURNING user_data, kind, created_at) `+claim+`added`,
+			r.UserData, token, lease, r.Reference, r.Type, r.Amount)
+		return n == 1, err
+	}
+	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		n, err := l.exec(ctx, tx, insert, r.UserData, r.Reference, r.Type, r.Amount)
+		if added = n == 1; err != nil || !added {
+			return err
+		}
+		_, err = l.exec(ctx, tx, claim+`durable_rows WHERE user_data = $1`, r.UserData, token, lease)
+		return err
+	})
+	return added, err
+}
+
+// Lease is a claim of any process.
+type Lease struct {
+	UserData, Token   string
+	Claims, ClaimedAt int64
+	Ended             bool // by the database's clock
+}
+
+// Leases returns the claims of all processes. A claim from the future was made while the database's clock was wrong, so
+// only the sweeper's monotonic clock decides about it.
+func (l *Ledger) Leases(ctx context.Context) (leases []Lease, err error) {
+	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
+		var one Lease
+		err := rows.Scan(&one.UserData, &one.Token, &one.Claims, &one.ClaimedAt, &one.Ended)
+		leases = append(leases, one)
+		return err
+	}, `SELECT user_data, token, claims, claimed_at, ends_at <= {now} OR claimed_at > {now} + {impossible}
+		FROM durable_claims ORDER BY token LIMIT 10000`)
+	return leases, err
+}
+
+// ResetImpossible makes rows due that became due in an impossible time, because the database's clock was wrong.
+func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
+	const future = `due_at > {now} + {impossible} AND (kind = 'payment' AND generation = 0
+		OR kind = 'payout' AND generation = (SELECT generation FROM durable_control))`
+	var found bool
+	if err := l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_queue WHERE `+future+`)`); err != nil || !found {
+		return err
+	}
+	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		users, err := l.dequeue(ctx, tx, `user_data IN (SELECT user_data FROM durable_queue WHERE `+future+` LIMIT $1){skip}`, limit)
+		if err != nil {
+			return err
+		}
+		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET due_at = {now}, updated_at = {now}, version = version + 1
+			WHERE state = 'created' AND user_data IN `+l.in("$1"), list(users)); err != nil {
+			return err
+		}
+		return l.enqueue(ctx, tx, users)
+	})
+}
+
+// Abandoned returns created payments that are older than age, in milliseconds.
+func (l *Ledger) Abandoned(ctx context.Context, age int64, limit int) ([]string, error) {
+	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue WHERE kind = 'payment' AND generation = 0 AND created_at < {now} - $1
+		ORDER BY created_at LIMIT $2`, age, limit)
+}
+
+// PaymentsDue reports whether created payments are due.
+func (l *Ledger) PaymentsDue(ctx context.Context) (due bool, err error) {
+	err = l.one(ctx, []any{&due}, `SELECT EXISTS (SELECT 1 FROM durable_queue
+		WHERE kind = 'payment' AND generation = 0 AND due_at <= {now})`)
+	return due, err
+}
+
+// Poll is an unknown row to poll the service for.
+type Poll struct {
+	*row.Row
+	Now int64 // the database's time
+}
+
+// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made while the
+// database's clock was wrong, so only the monotonic clock decides about it.
+func (p Poll) ClaimedBefore(age int64) bool {
+	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossibleWait.Milliseconds()
+}
+
+// DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time first,
+// so that one process polls. After patience polls, a row is flagged for review.
+func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
+	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
+		users, err := l.texts(ctx, tx, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
+				WHERE `+due+` AND (kind = 'payment' OR order_id <> '') ORDER BY due_at LIMIT $1{skip})
+			UPDATE durable_rows SET polls = polls + 1, updated_at = {now},
+				due_at = {now} + CASE WHEN polls >= 9 THEN 600000 ELSE 1000 * (1 << CAST(polls AS INTEGER)) END,
+				version = CASE WHEN review_reason = '' AND polls >= $2 THEN version + 1 ELSE version END,
+				review_reason = CASE WHEN review_reason = '' AND polls >= $2 THEN $3 ELSE review_reason END
+			WHERE `+due+` AND user_data IN (SELECT user_data FROM due)
+			RETURNING user_data`, limit, patience, row.NotConfirmed)
+		if err != nil || len(users) == 0 {
+			return err
+		}
+		polls = nil
+		return l.query(ctx, tx, func(rows *sql.Rows) error {
+			p := Poll{}
+			p.Row, err = scan(rows, &p.Now)
+			polls = append(polls, p)
+			return err
+		}, `SELECT `+columns+`, {now} FROM `+claimed+` WHERE r.user_data IN `+l.in("$1"), list(users))
+	})
+	return polls, err
+}

@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// Itself is the name of durable as the author of a pause or a hold.
+const Itself = "durable"
+
+const endlessPause = `UPDATE durable_control SET paused = 1, pause_until = 0, probe = '', paused_by = $1, pause_reason = $2`
+
+// Pause stops all claims of all processes until Resume.
+func (l *Ledger) Pause(ctx context.Context, by, reason string) error {
+	_, err := l.write(ctx, endlessPause, Storable(by), Storable(reason))
+	return err
+}
+
+// Resume ends a pause and the run of equal rejections.
+func (l *Ledger) Resume(ctx context.Context) error {
+	_, err := l.write(ctx, `UPDATE durable_control SET paused = 0, pause_until = 0, pause_length = 0, probe = '',
+		pause_reason = '', paused_by = '', run_code = '', run_length = 0, run_rows = '[]'`)
+	return err
+}
+
+// ControlStatus is the control row.
+type ControlStatus struct {
+	Paused, Hold                         bool
+	Until                                int64 // the end of a timed pause, 0 for an endless one
+	Reason, By, HoldReason, HoldBy, Code string
+	Generation, Run, Starting, Now       int64
+}
+
+// Status returns the control row and the number of claims.
+func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
+	var s ControlStatus
+	var hold, endless int64
+	err := l.one(ctx, []any{
+		&endless, &s.Until, &s.Reason, &s.By, &hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code, &s.Run, &s.Now, &s.Starting,
+	}, `SELECT paused, CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
+		pause_reason, paused_by, hold, hold_reason, held_by, generation, run_code, run_length, {now},
+		(SELECT COUNT(*) FROM durable_claims) FROM durable_control`)
+	s.Hold, s.Paused = hold == 1, endless == 1 || s.Until > 0
+	if endless == 1 {
+		s.Until = 0
+	}
+	return s, err
+}
+
+// writing selects the transactions that have written claims: those of a list, or all.
+const writing = `FROM pg_locks WHERE relation = 'durable_claims'::REGCLASS AND mode = 'RowExclusiveLock'
+	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	AND ($1 = '' OR virtualtransaction = ANY (string_to_array($1, ',')))`
+
+// Writers returns the transactions that have written claims, as a list for Writing. It is empty on SQLite.
+func (l *Ledger) Writers(ctx context.Context) (writers string, err error) {
+	if l.Dialect == SQLite {
+		return "", nil
+	}
+	err = l.one(ctx, []any{&writers}, `SELECT COALESCE(string_agg(virtualtransaction, ','), '') `+writing, "")
+	return writers, err
+}
+
+// Writing reports whether one of writers still runs.
+func (l *Ledger) Writing(ctx context.Context, writers string) (bool, error) {
+	if writers == "" {
+		return false, nil
+	}
+	var n int
+	err := l.one(ctx, []any{&n}, `SELECT COUNT(*) `+writing, writers)
+	return n > 0, err
+}
+
+// Hold holds all created payouts and the new ones, and makes created payments unknown, so that the service is polled
+// first. keep, if set, runs in the same transaction.
+func (l *Ledger) Hold(ctx context.Context, by, reason string, keep func(context.Context, *sql.Tx) error) (generation int64, err error) {
+	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.row(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
+			held_by = $1, hold_reason = $2 RETURNING generation`, Storable(by), Storable(reason)); err != nil {
+			return err
+		}
+		payments, err := l.dequeue(ctx, tx, `user_data IN (SELECT user_data FROM durable_queue WHERE kind = 'payment'){lock}`)
+		if err != nil {
+			return err
+		}
+		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', may_have_started = 1, error_code = '',
+			due_at = {now}, updated_at = {now}, version = version + 1
+			WHERE state = 'created' AND user_data IN `+l.in("$1"), list(payments)); err != nil || keep == nil {
+			return err
+		}
+		return keep(ctx, tx)
+	})
+	return generation, err
+}
+
+// EndHold lets new payouts be sent again.
+func (l *Ledger) EndHold(ctx context.Context) error {
+	_, err := l.write(ctx, `UPDATE durable_control SET hold = 0, hold_reason = '', held_by = ''`)
+	return err
+}
+
+// Generation returns the current generation.
+func (l *Ledger) Generation(ctx context.Context) (generation int64, err error) {
+	err = l.one(ctx, []any{&generation}, `SELECT generation FROM durable_control`)
+	return generation, err
+}
+
+// ReleaseHeld moves held payouts to a generation, so that they are sent. It returns their number.
+func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
+	released := 0
+	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		users, err := l.dequeue(ctx, tx, `kind = 'payout' AND generation < $2 AND user_data IN `+l.in("$1")+`{lock}`,
+			list(userData), generation)
+		if err != nil {
+			return err
+		}
+		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET generation = $2, due_at = {now}, updated_at = {now},
+			version = version + 1 WHERE state = 'created' AND user_data IN `+l.in("$1"), list(users), generation); err != nil {
+			return err
+		}
+		released = len(users)
+		return l.enqueue(ctx, tx, users)
+	})
+	return released, err
+}
+
+// Held reports whether a hold keeps payouts back.
+func (l *Ledger) Held(ctx context.Context) (held bool, err error) {
+	err = l.one(ctx, []any{&held}, `SELECT EXISTS (SELECT 1 FROM durable_queue WHERE kind = 'payout'
+		AND generation < (SELECT generation FROM durable_control))`)
+	return held, err
+}
+
+// Join stores the project if the database has none, and returns the database's project.
+func (l *Ledger) Join(ctx context.Context, project string) (stored string, err error) {
+	if _, err := l.write(ctx, `UPDATE durable_control SET project = $1 WHERE project = ''`, project); err != nil {
+		return "", err
+	}
+	err = l.one(ctx, []any{&stored}, `SELECT project FROM durable_control`)
+	return stored, err
+}
+
+// Ready writes the control row and reads it back.
+func (l *Ledger) Ready(ctx context.Context) error {
+	var wrote, read int64
+	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return l.row(ctx, tx, []any{&wrote}, `UPDATE durable_control
+			SET heartbeat = {greatest}(heartbeat + 1, {now}) RETURNING heartbeat`)
+	})
+	if err == nil {
+		err = l.one(ctx, []any{&read}, `SELECT heartbeat FROM durable_control`)
+	}
+	if err == nil && read < wrote {
+		err = errors.New("what was written is not there")
+	}
+	if err != nil {
+		return fmt.Errorf("durable: not ready: %w", err)
+	}
+	return nil
+}
+
+// CurrentGeneration moves r to the current generation.
+func (tx *Tx) CurrentGeneration(ctx context.Context, r *row.Row) error {
+	return tx.l.row(ctx, tx.Tx, []any{&r.Generation}, `SELECT generation FROM durable_control`)
+}

@@ -1,0 +1,281 @@
+// Package ledger contains all SQL of durable: the schema and the statements. It starts no goroutine.
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// ErrNotFound reports a row that does not exist.
+var ErrNotFound = errors.New("durable: not found")
+
+// ErrUnsupported reports a database that is neither PostgreSQL nor SQLite.
+var ErrUnsupported = errors.New("neither PostgreSQL nor SQLite")
+
+// Dialect is a kind of database.
+type Dialect string
+
+// The dialects.
+const (
+	PostgreSQL Dialect = "PostgreSQL"
+	SQLite     Dialect = "SQLite"
+)
+
+// Detect returns the dialect of db.
+func Detect(ctx context.Context, db *sql.DB) (Dialect, error) {
+	var version string
+	if err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&version); err == nil {
+		if strings.HasPrefix(version, "PostgreSQL") {
+			return PostgreSQL, nil
+		}
+		return "", ErrUnsupported
+	}
+	if err := db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version); err != nil {
+		return "", err
+	}
+	return SQLite, nil
+}
+
+// Ledger runs the statements of this package. It is safe for concurrent use.
+type Ledger struct {
+	DB      *sql.DB // writes, and reads that must be current
+	Read    *sql.DB // reads of pages; may lag
+	Dialect Dialect
+
+	// OnChange, if set, is called in the transaction of a change to one of ChangeStates, and for refunds.
+	OnChange     func(ctx context.Context, tx *sql.Tx, e Event) error
+	ChangeStates []row.State
+	// Moved, if set, is called after the commit of a change of state.
+	Moved func(ctx context.Context, k row.Kind, from, to row.State)
+	Log   *slog.Logger
+
+	text  *strings.Replacer
+	round string // the complete statement of a round on PostgreSQL
+}
+
+// New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
+func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
+	l := &Ledger{DB: db, Read: read, Dialect: d, text: replacer(d, clock)}
+	l.Identify(`''`)
+	return l
+}
+
+// replacer fills in what differs between the dialects.
+func replacer(d Dialect, now string) *strings.Replacer {
+	if d == SQLite {
+		if now == "" {
+			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
+		}
+		return strings.NewReplacer("$", "?", "{now}", now, "{unnotified}", unnotified, "{lock}", "", "{skip}", "",
+			"{impossible}", impossible, "{least}", "MIN", "{greatest}", "MAX")
+	}
+	if now == "" {
+		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
+		now = `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`
+	}
+	return strings.NewReplacer("{now}", now, "{unnotified}", unnotified, "{lock}", " FOR UPDATE",
+		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", impossible, "{least}", "LEAST", "{greatest}", "GREATEST")
+}
+
+// unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows that
+// the service has the row: it was paid before a backup was restored. The LIMIT makes PostgreSQL look up one user_data at a
+// time instead of reading all unmatched notifications.
+const unnotified = `(SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
+	AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1) IS NULL`
+
+// impossibleWait is a wait that no back-off allows. A due time further ahead was set while the clock was wrong, so it counts
+// as due.
+const impossibleWait = 20 * time.Minute
+
+var impossible = strconv.FormatInt(impossibleWait.Milliseconds(), 10)
+
+// Patience is how long one statement or transaction on PostgreSQL may take, and the wait for SQLite's connection.
+const Patience = 10 * time.Second
+
+// writing returns the context of a write. The caller's context does not end it, because SQLite rolls back an interrupted
+// transaction, and the statements that follow would run outside of the transaction.
+func (l *Ledger) writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithoutCancel(ctx)
+	if l.Dialect == SQLite {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, Patience)
+}
+
+// pool is a database or one connection of it.
+//
+//nolint:interfacebloat // both have these methods, and a Ledger uses all of them
+type pool interface {
+	execer
+	rowser
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
+}
+
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+type rowser interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// connection waits up to Patience for SQLite's one connection, because statements on it may not be interrupted. On
+// PostgreSQL, it returns db.
+func (l *Ledger) connection(ctx context.Context, db *sql.DB) (on pool, release func(), err error) {
+	if err := ctx.Err(); err != nil || l.Dialect != SQLite {
+		return db, func() {}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the connection is in use: %w", err)
+	}
+	return conn, func() { _ = conn.Close() }, nil
+}
+
+// Tx runs f in a transaction. An error of f rolls it back.
+func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx) error) error {
+	on, release, err := l.connection(ctx, l.DB)
+	if err != nil {
+		return err
+	}
+	defer release()
+	waiting := ctx
+	ctx, cancel := l.writing(ctx)
+	defer cancel()
+	stop := context.AfterFunc(waiting, cancel) // the wait for a connection of PostgreSQL may end
+	tx, err := on.BeginTx(ctx, nil)
+	stop()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if l.Dialect == SQLite {
+		// The first statement writes, so the transaction has SQLite's one lock from its start.
+		if _, err := tx.ExecContext(ctx, advanceMark); err != nil {
+			return err
+		}
+	}
+	if err := f(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// advanceMark advances the mark that a witness outside the database keeps too.
+const advanceMark = `UPDATE durable_mark SET mark = mark + 1`
+
+// mark returns the mark of SQLite's transaction, and 0 on PostgreSQL, whose transactions do not advance the mark.
+func (l *Ledger) mark(ctx context.Context, tx *sql.Tx) (mark int64, err error) {
+	if l.Dialect == SQLite {
+		err = l.row(ctx, tx, []any{&mark}, `SELECT mark FROM durable_mark`)
+	}
+	return mark, err
+}
+
+// exec runs a statement and returns the number of changed rows.
+func (l *Ledger) exec(ctx context.Context, on execer, query string, args ...any) (int64, error) {
+	result, err := on.ExecContext(ctx, l.text.Replace(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// write is exec outside of a transaction.
+func (l *Ledger) write(ctx context.Context, query string, args ...any) (int64, error) {
+	on, release, err := l.connection(ctx, l.DB)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	ctx, cancel := l.writing(ctx)
+	defer cancel()
+	return l.exec(ctx, on, query, args...)
+}
+
+// query calls scan for each row, and returns after it has read all rows, because SQLite has one connection.
+func (l *Ledger) query(ctx context.Context, on rowser, scan func(*sql.Rows) error, query string, args ...any) error {
+	if db, ok := on.(*sql.DB); ok {
+		one, release, err := l.connection(ctx, db)
+		if err != nil {
+			return err
+		}
+		defer release()
+		on = one
+	}
+	return each(l.uncancelable(ctx), on, scan, l.text.Replace(query), args...)
+}
+
+// each calls scan for each row of a complete statement.
+func each(ctx context.Context, on rowser, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := on.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// one queries one row outside of a transaction.
+func (l *Ledger) one(ctx context.Context, into []any, query string, args ...any) error {
+	on, release, err := l.connection(ctx, l.DB)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return on.QueryRowContext(l.uncancelable(ctx), l.text.Replace(query), args...).Scan(into...)
+}
+
+// row queries one row in a transaction.
+func (l *Ledger) row(ctx context.Context, tx *sql.Tx, into []any, query string, args ...any) error {
+	return tx.QueryRowContext(ctx, l.text.Replace(query), args...).Scan(into...)
+}
+
+// uncancelable returns ctx, on SQLite without its end, which would interrupt the connection that writes.
+func (l *Ledger) uncancelable(ctx context.Context) context.Context {
+	if l.Dialect == SQLite {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// list encodes a list for the JSON functions of the databases.
+func list[T any](all []T) string {
+	encoded, _ := json.Marshal(append([]T{}, all...)) // texts and numbers always encode; nil would be null
+	return string(encoded)
+}
+
+// in is a condition's right side: the texts of the list parameter p.
+func (l *Ledger) in(p string) string {
+	if l.Dialect == SQLite {
+		return `(SELECT value FROM json_each(` + p + `))`
+	}
+	return `(SELECT json_array_elements_text(CAST(` + p + ` AS TEXT)::JSON))`
+}
+
+func flag(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,44 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// ofKind is a condition on notifications. It selects those about rows of a kind, and unspecified events.
+func ofKind(k row.Kind) string {
+	switch k {
+	case row.Payment:
+		return ` AND event <> 'payout.status_changed'`
+	case row.Payout:
+		return ` AND event NOT IN ('payment.status_changed', 'refund.status_changed')`
+	default:
+		return ``
+	}
+}
+
+// Unmatched returns the last final notifications without a row, the newest first. It reads from l.Read.
+func (l *Ledger) Unmatched(ctx context.Context, limit int) ([]Notice, error) {
+	return l.notices(ctx, l.Read, unmatched+` ORDER BY received_at DESC, key DESC LIMIT $1`, limit)
+}
+
+// Notices returns the last notifications with a user_data or an order_id, the newest first, about rows of a kind or, with
+// "", of both kinds. It reads from the database that is written.
+func (l *Ledger) Notices(ctx context.Context, k row.Kind, userData, orderID string, limit int) ([]Notice, error) {
+	return l.notices(ctx, l.DB, `(user_data = $1 OR order_id = $2 AND order_id <> '')`+ofKind(k)+`
+		ORDER BY received_at DESC, key DESC LIMIT $3`, userData, orderID, limit)
+}
+
+// Decisions returns the decisions about a row, the newest first. It reads from the database that is written.
+func (l *Ledger) Decisions(ctx context.Context, userData string) (decisions []Decision, err error) {
+	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
+		d := Decision{UserData: userData}
+		err := rows.Scan(&d.Kind, &d.OrderID, &d.State, &d.ReviewReason, &d.By, &d.At)
+		decisions = append(decisions, d)
+		return err
+	}, `SELECT decision, order_id, state, review_reason, decided_by, decided_at FROM durable_decisions
+		WHERE user_data = $1 ORDER BY decided_at DESC, id`, userData)
+	return decisions, err
+}

@@ -1,0 +1,211 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	_ "embed"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// The statements of lists.
+var (
+	//go:embed list_page.sql
+	listPage string
+	//go:embed list_named.sql
+	listNamed string
+	//go:embed list_generations.sql
+	listGenerations string
+	//go:embed list_batch.sql
+	listBatch string
+	//go:embed list_batch_counts.sql
+	listBatchCounts string
+)
+
+// Page returns the first rows of f, up to limit, and the database's time. It reads from on: l.Read may be a replica, whose
+// rows may be old.
+func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (page []*row.Row, now int64, err error) {
+	s, err := l.selection(ctx, on, f)
+	if err != nil {
+		return nil, 0, err
+	}
+	parts := s.parts(f, limit)
+	if len(parts) == 0 {
+		return nil, 0, nil
+	}
+	for i, part := range parts {
+		parts[i] = `SELECT * FROM (` + part + `) AS part`
+	}
+	text := strings.NewReplacer(`{columns}`, columns, `{parts}`, strings.Join(parts, ` UNION ALL `), `{limit}`, strconv.Itoa(limit),
+		`{order}`, order(f, `parts`), `{order of page}`, order(f, `page`)).Replace(listPage)
+	err = l.query(ctx, on, func(rows *sql.Rows) error {
+		r, err := scan(rows, &now)
+		page = append(page, r)
+		return err
+	}, text, s.args...)
+	return page, now, err
+}
+
+// selection reads what the statements about f depend on.
+func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selection, error) {
+	s := &selection{}
+	err := l.query(ctx, on, func(rows *sql.Rows) error {
+		var generation, current int64
+		err := rows.Scan(&generation, &current)
+		if current == 1 {
+			s.generation = generation
+		} else {
+			s.generations = append(s.generations, generation)
+		}
+		return err
+	}, listGenerations)
+	if err != nil || f.Batch == "" {
+		return s, err
+	}
+	err = l.query(ctx, on, func(rows *sql.Rows) error { return rows.Scan(&s.first, &s.last) }, listBatch, f.Batch)
+	return s, err
+}
+
+// Named returns the rows with one of the user_data that f selects, in the order of f, and the database's time. It reads
+// from the database that is written.
+func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named []*row.Row, now int64, err error) {
+	text := strings.NewReplacer(`{columns}`, columns, `{users}`, l.in(`$1`)).Replace(listNamed)
+	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
+		r, err := scan(rows, &now)
+		if err == nil && f.selects(r, now) {
+			named = append(named, r)
+		}
+		return err
+	}, text, list(userData))
+	slices.SortFunc(named, func(a, b *row.Row) int {
+		return f.compare(Place{a.CreatedAt, a.UserData}, Place{b.CreatedAt, b.UserData})
+	})
+	return named, now, err
+}
+
+// compare compares two places in the order of f.
+func (f Filter) compare(a, b Place) int {
+	order := cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.UserData, b.UserData))
+	if f.OldestFirst {
+		return order
+	}
+	return -order
+}
+
+// selects reports whether f selects a row.
+func (f Filter) selects(r *row.Row, now int64) bool {
+	age := now - r.CreatedAt
+	overdue := f.Overdue > 0 && r.State == row.Pending && age >= f.Overdue.Milliseconds()
+	switch {
+	case f.Kind != "" && f.Kind != r.Kind, f.State != "" && f.State != r.State, f.Batch != "" && f.Batch != r.Batch,
+		f.ErrorCode != "" && f.ErrorCode != r.ErrorCode, f.Held && !r.Held, f.Review && r.ReviewReason == "" && !overdue,
+		f.MinAge > 0 && age < f.MinAge.Milliseconds(),
+		f.After != (Place{}) && f.compare(Place{r.CreatedAt, r.UserData}, f.After) <= 0:
+		return false
+	default:
+		return true
+	}
+}
+
+// Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from the database that
+// is written.
+func (l *Ledger) Find(ctx context.Context, orderID string, userData ...string) ([]*row.Row, int64, error) {
+	users, err := l.texts(ctx, l.DB, `SELECT user_data FROM durable_orders
+		WHERE kind IN ('payment', 'payout') AND order_id = $1`, orderID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return l.Named(ctx, Filter{}, append(users, userData...))
+}
+
+// Count is a number of rows with the creation time of the oldest.
+type Count struct{ Rows, Oldest int64 }
+
+// add adds rows, of which the oldest was created at a time.
+func (c *Count) add(rows, oldest, limit int64) {
+	if rows == 0 {
+		return
+	}
+	if c.Rows == 0 || oldest < c.Oldest {
+		c.Oldest = oldest
+	}
+	c.Rows = min(c.Rows+rows, limit)
+}
+
+// Counts are the numbers of rows and notifications.
+type Counts struct {
+	States                           map[row.State]*Count
+	Review, Overdue, Held, Unmatched Count
+	Now                              int64
+}
+
+// Counts returns the numbers of the rows of f.Kind, each up to limit. It uses f.Overdue, and ignores the other fields.
+func (l *Ledger) Counts(ctx context.Context, f Filter, limit int) (Counts, error) {
+	s, err := l.selection(ctx, l.Read, Filter{})
+	if err != nil {
+		return Counts{}, err
+	}
+	c := Counts{States: map[row.State]*Count{}}
+	into := map[string]*Count{"unmatched": &c.Unmatched}
+	parts := []string{
+		`SELECT 'now', {now}, 0`,
+		`SELECT 'unmatched', COUNT(*), COALESCE(MIN(received_at), 0) FROM (SELECT received_at FROM durable_notifications
+			WHERE ` + unmatched + ofKind(f.Kind) + ` ORDER BY received_at LIMIT ` + strconv.Itoa(limit) + `) AS part`,
+	}
+	count := func(name string, count *Count, f Filter) {
+		into[name] = count
+		for _, part := range s.parts(f, limit) {
+			parts = append(parts, `SELECT '`+name+`', COUNT(*), COALESCE(MIN(created_at), 0) FROM (`+part+`) AS part`)
+		}
+	}
+	for _, state := range states {
+		c.States[state] = &Count{}
+		count(string(state), c.States[state], Filter{Kind: f.Kind, State: state, OldestFirst: true})
+	}
+	count("review", &c.Review, Filter{Kind: f.Kind, Review: true, OldestFirst: true})
+	count("held", &c.Held, Filter{Kind: f.Kind, Held: true, OldestFirst: true})
+	var both Count // rows with both reasons for review
+	if f.Overdue > 0 {
+		count("overdue", &c.Overdue, Filter{Kind: f.Kind, State: row.Pending, MinAge: f.Overdue, OldestFirst: true})
+		count("both", &both, Filter{Kind: f.Kind, State: row.Pending, Review: true, MinAge: f.Overdue, OldestFirst: true})
+	}
+	err = l.query(ctx, l.Read, func(rows *sql.Rows) error {
+		var name string
+		var n, oldest int64
+		err := rows.Scan(&name, &n, &oldest)
+		if name == "now" {
+			c.Now = n
+		} else if into[name] != nil {
+			into[name].add(n, oldest, int64(limit))
+		}
+		return err
+	}, strings.Join(parts, ` UNION ALL `), s.args...)
+	c.Review.add(c.Overdue.Rows-both.Rows, c.Overdue.Oldest, int64(limit))
+	return c, err
+}
+
+// BatchCounts returns the exact numbers of the rows of a batch. It reads each row of the batch.
+func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64) (Counts, error) {
+	const noLimit = 1 << 60
+	c := Counts{States: map[row.State]*Count{}}
+	for _, state := range states {
+		c.States[state] = &Count{}
+	}
+	err := l.query(ctx, l.Read, func(rows *sql.Rows) error {
+		var state row.State
+		var review, held, late, n, oldest int64
+		if err := rows.Scan(&state, &review, &held, &late, &n, &oldest, &c.Now); err != nil {
+			return err
+		}
+		c.States[state].add(n, oldest, noLimit)
+		c.Review.add(max(review, late)*n, oldest, noLimit)
+		c.Overdue.add(late*n, oldest, noLimit)
+		c.Held.add(held*n, oldest, noLimit)
+		return nil
+	}, listBatchCounts, batch, overdue)
+	return c, err
+}

@@ -1,0 +1,255 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// listClock is the database's time in tests of lists, in Unix milliseconds.
+const listClock = 1_000_000
+
+// eachListed runs f on ledgers with the same rows, created one millisecond after the other.
+func eachListed(t *testing.T, f func(t *testing.T, l *Ledger)) {
+	t.Run("SQLite", func(t *testing.T) {
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "list.db"))
+		require.NoError(t, err)
+		f(t, fillList(t, db, SQLite))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		server := os.Getenv("TEST_DATABASE_URL")
+		if server == "" {
+			t.Skip("no PostgreSQL: run the tests with .ci/postgres go -C durable test ./...")
+		}
+		admin, err := sql.Open("pgx", server)
+		require.NoError(t, err)
+		name := "list_" + strings.ToLower(rand.Text())
+		_, err = admin.ExecContext(t.Context(), `CREATE DATABASE `+name)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := admin.ExecContext(context.WithoutCancel(t.Context()), `DROP DATABASE `+name+` WITH (FORCE)`)
+			require.NoError(t, err)
+			admin.Close()
+		})
+		u, err := url.Parse(server)
+		require.NoError(t, err)
+		u.Path = "/" + name
+		db, err := sql.Open("pgx", u.String())
+		require.NoError(t, err)
+		f(t, fillList(t, db, PostgreSQL))
+	})
+}
+
+// fillList stores rows in each state: with and without an order_id, an error code, a review reason, a batch and a hold.
+func fillList(t *testing.T, db *sql.DB, d Dialect) *Ledger {
+	t.Helper()
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	for _, statement := range append(Schema(d), listRows, listQueue, listClaims, listOrders, listNotices,
+		`UPDATE durable_control SET generation = 3`) {
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
+	return New(db, db, d, fmt.Sprint(listClock))
+}
+
+// The rows: everything depends on the remainders of i, so that all combinations appear.
+const (
+	listRows = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1260), v AS (
+		SELECT i, CASE WHEN i % 2 = 0 THEN 'payout' ELSE 'payment' END AS kind,
+			CASE i % 7 WHEN 0 THEN 'created' WHEN 1 THEN 'starting' WHEN 2 THEN 'unknown' WHEN 3 THEN 'pending'
+				WHEN 4 THEN 'succeeded' WHEN 5 THEN 'failed' ELSE 'rejected' END AS state FROM n)
+		INSERT INTO durable_rows (kind, user_data, amount, batch, generation, state, order_id, due_at, error_code,
+			review_reason, created_at, updated_at)
+		SELECT kind, 'user-' || i, '1', CASE WHEN kind = 'payment' THEN '' WHEN i % 3 = 0 THEN 'one' WHEN i % 3 = 1 AND i < 600 THEN 'two' ELSE '' END,
+			CASE WHEN kind = 'payment' THEN 0 WHEN i % 9 < 3 THEN 3 ELSE 1 + i % 9 / 6 END, CASE WHEN state = 'starting' THEN 'created' ELSE state END,
+			CASE WHEN state = 'pending' OR state IN ('unknown', 'failed', 'succeeded') AND i % 5 < 3 THEN 'order-' || i ELSE '' END,
+			i, CASE i % 4 WHEN 0 THEN 'limit' WHEN 1 THEN 'HTTP 429' ELSE '' END,
+			CASE WHEN i % 5 IN (0, 1) THEN 'look' ELSE '' END, i, i FROM v`
+	listQueue = `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+		SELECT kind, generation, due_at, user_data, created_at FROM durable_rows WHERE state = 'created' AND created_at % 7 = 0`
+	listClaims = `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+		SELECT user_data, kind, 'token', 1, 1, 1, created_at FROM durable_rows WHERE state = 'created' AND created_at % 7 = 1`
+	listOrders = `INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
+		SELECT kind, order_id, user_data, created_at, state FROM durable_rows WHERE order_id <> ''`
+	listNotices = `INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name, status_code, amount, received_at)
+		SELECT 'key-' || created_at, CASE WHEN kind = 'payout' THEN 'payout.status_changed' ELSE 'payment.status_changed' END, 'lost',
+			'lost', 1, 'SUCCESS', 1, '1', 500000 + created_at FROM durable_rows WHERE created_at <= 3`
+)
+
+// users returns the user_data of rows.
+func users(rows []*row.Row) []string {
+	list := make([]string, 0, len(rows))
+	for _, r := range rows {
+		list = append(list, r.UserData)
+	}
+	return list
+}
+
+func pick[T any](random *mathrand.Rand, from ...T) T { return from[random.IntN(len(from))] }
+
+// listFilter returns a filter of any fields.
+func listFilter(random *mathrand.Rand) Filter {
+	return Filter{
+		Kind: pick(random, "", row.Payment, row.Payout), State: pick(random, append(states, "", "", "", "", "other")...),
+		Batch: pick(random, "", "", "one", "two", "absent"), ErrorCode: pick(random, "", "", "limit", "HTTP 429", "absent"),
+		Review: pick(random, false, true), Held: pick(random, false, false, true), OldestFirst: pick(random, false, true),
+		MinAge: pick(random, 0, 0, (listClock-700)*time.Millisecond), Overdue: pick(random, 0, (listClock-900)*time.Millisecond),
+	}
+}
+
+// All rows are read and compared with each condition in Go.
+func TestPageSelectsWhatTheFilterSays(t *testing.T) {
+	eachListed(t, func(t *testing.T, l *Ledger) {
+		all, _, err := l.Page(t.Context(), l.DB, Filter{}, 10_000)
+		require.NoError(t, err)
+		require.Len(t, all, 1260)
+		random := mathrand.New(mathrand.NewPCG(1, 1)) //nolint:gosec // a repeatable choice
+		found := 0
+		for n := range 600 {
+			f := listFilter(random)
+			if n == 0 {
+				f = Filter{Review: true, Overdue: (listClock - 900) * time.Millisecond, MinAge: (listClock - 700) * time.Millisecond}
+			} else if random.IntN(2) == 0 {
+				r := pick(random, all...)
+				f.After = Place{r.CreatedAt, r.UserData}
+			}
+			want := slices.DeleteFunc(slices.Clone(all), func(r *row.Row) bool { return !f.selects(r, listClock) })
+			if f.OldestFirst {
+				slices.Reverse(want)
+			}
+			page, _, err := l.Page(t.Context(), l.DB, f, 20)
+			require.NoError(t, err)
+			require.Equal(t, users(want[:min(20, len(want))]), users(page), "%+v", f)
+			found += len(page)
+			if n%20 > 0 {
+				continue
+			}
+			named, now, err := l.Named(t.Context(), f, users(all))
+			require.NoError(t, err)
+			require.Equal(t, users(want), users(named), "%+v", f)
+			require.EqualValues(t, listClock, now)
+		}
+		assert.Greater(t, found, 1000, "most filters select rows")
+	})
+}
+
+func TestFilterSelectsByEachField(t *testing.T) {
+	pending := &row.Row{Kind: row.Payout, State: row.Pending, Batch: "one", CreatedAt: 100, UserData: "b"}
+	for name, c := range map[string]struct {
+		f    Filter
+		want bool
+	}{
+		"all":                {Filter{}, true},
+		"kind":               {Filter{Kind: row.Payment}, false},
+		"state":              {Filter{State: row.Unknown}, false},
+		"batch":              {Filter{Batch: "two"}, false},
+		"error code":         {Filter{ErrorCode: "limit"}, false},
+		"held":               {Filter{Held: true}, false},
+		"review":             {Filter{Review: true}, false},
+		"not yet overdue":    {Filter{Review: true, Overdue: 901 * time.Millisecond}, false},
+		"overdue":            {Filter{Review: true, Overdue: 900 * time.Millisecond}, true},
+		"young":              {Filter{MinAge: 901 * time.Millisecond}, false},
+		"old":                {Filter{MinAge: 900 * time.Millisecond}, true},
+		"after itself":       {Filter{After: Place{100, "b"}}, false},
+		"after a newer row":  {Filter{After: Place{100, "c"}}, true},
+		"after an older row": {Filter{After: Place{100, "c"}, OldestFirst: true}, false},
+	} {
+		assert.Equal(t, c.want, c.f.selects(pending, 1000), name)
+	}
+}
+
+func TestPagesContainEachRowOnce(t *testing.T) {
+	eachListed(t, func(t *testing.T, l *Ledger) {
+		for _, f := range []Filter{
+			{}, {OldestFirst: true}, {State: row.Succeeded}, {State: row.Created, OldestFirst: true}, {Review: true, Overdue: time.Second},
+			{Batch: "one", State: row.Pending, OldestFirst: true}, {ErrorCode: "limit"}, {Held: true},
+		} {
+			all, _, err := l.Page(t.Context(), l.DB, f, 10_000)
+			require.NoError(t, err)
+			var paged []string
+			for after := f; ; {
+				page, _, err := l.Page(t.Context(), l.DB, after, 17)
+				require.NoError(t, err)
+				paged = append(paged, users(page)...)
+				if len(page) < 17 {
+					break
+				}
+				after.After = Place{page[16].CreatedAt, page[16].UserData}
+			}
+			assert.Equal(t, users(all), paged, "%+v", f)
+			assert.NotEmpty(t, paged, "%+v", f)
+		}
+	})
+}
+
+func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
+	eachListed(t, func(t *testing.T, l *Ledger) {
+		all, _, err := l.Page(t.Context(), l.DB, Filter{}, 10_000)
+		require.NoError(t, err)
+		const overdue = (listClock - 900) * time.Millisecond
+		check := func(got Count, limit int64, f Filter, name string) {
+			t.Helper()
+			want := Count{}
+			for _, r := range all { // the newest first
+				if f.selects(r, listClock) {
+					want.Rows, want.Oldest = min(want.Rows+1, limit), r.CreatedAt
+				}
+			}
+			assert.Equal(t, want, got, "%s %+v", name, f)
+		}
+		checkAll := func(c Counts, limit int64, f Filter) {
+			t.Helper()
+			assert.EqualValues(t, listClock, c.Now)
+			for _, state := range states {
+				f.State = state
+				check(*c.States[state], limit, f, string(state))
+			}
+			f.State = ""
+			check(c.Review, limit, Filter{Kind: f.Kind, Batch: f.Batch, Review: true, Overdue: overdue}, "review")
+			check(c.Held, limit, Filter{Kind: f.Kind, Batch: f.Batch, Held: true}, "held")
+			check(c.Overdue, limit, Filter{Kind: f.Kind, Batch: f.Batch, State: row.Pending, MinAge: overdue}, "overdue")
+		}
+		for kind, unmatched := range map[row.Kind]Count{"": {3, 500_001}, row.Payment: {2, 500_001}, row.Payout: {1, 500_002}} {
+			for _, limit := range []int64{10_000, 30} {
+				c, err := l.Counts(t.Context(), Filter{Kind: kind, Overdue: overdue}, int(limit))
+				require.NoError(t, err)
+				checkAll(c, limit, Filter{Kind: kind})
+				assert.Equal(t, unmatched, c.Unmatched)
+			}
+		}
+		for _, batch := range []string{"one", "two", "absent"} {
+			c, err := l.BatchCounts(t.Context(), batch, overdue.Milliseconds())
+			require.NoError(t, err)
+			c.Now = listClock // not known without a row
+			checkAll(c, 10_000, Filter{Batch: batch})
+		}
+	})
+}
+
+func TestRareIsEmptyOnlyForStatesOfOtherTables(t *testing.T) {
+	eachListed(t, func(t *testing.T, l *Ledger) {
+		var n, usual int
+		require.NoError(t, l.DB.QueryRowContext(t.Context(), `SELECT COUNT(*), SUM(CASE WHEN rare = '' THEN 1 ELSE 0 END) FROM durable_rows
+			WHERE (rare = '') = (error_code = '' AND review_reason = '' AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> ''))
+				AND rare IN ('', state) AND (review = 1) = (review_reason <> '')`).Scan(&n, &usual))
+		assert.Equal(t, 1260, n)
+		assert.Positive(t, usual)
+	})
+}

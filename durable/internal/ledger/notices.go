@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// Notice is a stored notification.
+type Notice struct {
+	Key, OrderID, UserData string
+	Event                  paymentsvc.EventType
+	StatusDescription      paymentsvc.StatusName
+	Status, StatusCode     int64
+	Amount                 paymentsvc.Amount
+	// Matched is false while no row is known for it.
+	Matched    bool
+	ReceivedAt int64 // in Unix milliseconds
+}
+
+// KindOf returns the kind of rows that an event is about, "" for an event that the document does not specify.
+func KindOf(e paymentsvc.EventType) row.Kind {
+	switch e {
+	case paymentsvc.EventPaymentStatusChanged, paymentsvc.EventRefundStatusChanged:
+		return row.Payment
+	case paymentsvc.EventPayoutStatusChanged:
+		return row.Payout
+	default:
+		return ""
+	}
+}
+
+// notices returns the notifications that the condition where selects.
+func (l *Ledger) notices(ctx context.Context, on rowser, where string, args ...any) (notices []Notice, err error) {
+	err = l.query(ctx, on, func(rows *sql.Rows) error {
+		var n Notice
+		var matched int64
+		err := rows.Scan(&n.Key, &n.Event, &n.OrderID, &n.UserData, &n.Status, &n.StatusDescription, &n.StatusCode, &n.Amount,
+			&matched, &n.ReceivedAt)
+		n.Matched = matched == 1
+		notices = append(notices, n)
+		return err
+	}, `SELECT key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at
+		FROM durable_notifications WHERE `+where, args...)
+	return notices, err
+}
+
+// StoreNotice commits a notification, once by its Key.
+func (l *Ledger) StoreNotice(ctx context.Context, n Notice) error {
+	_, err := l.write(ctx, `INSERT INTO durable_notifications
+		(key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, {now}) ON CONFLICT (key) DO NOTHING`,
+		n.Key, string(n.Event), n.OrderID, n.UserData, n.Status, string(n.StatusDescription), n.StatusCode, n.Amount,
+		flag(KindOf(n.Event) == ""))
+	return err
+}
+
+// ApplyNotice applies a stored notification, unless it is matched or no row is known for it. With strict, an error of
+// OnChange undoes it and is returned.
+func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
+	failed := false
+	err := l.transact(ctx, strict, func(ctx context.Context, tx *Tx) error {
+		failed = false
+		if err := tx.lockOrderID(ctx, n.OrderID); err != nil {
+			return err
+		}
+		var waits int
+		if err := l.row(ctx, tx.Tx, []any{&waits}, `SELECT COUNT(*) FROM durable_notifications
+			WHERE key = $1 AND matched = 0`, n.Key); err != nil || waits == 0 {
+			return err
+		}
+		r, err := tx.find(ctx, n)
+		if errors.Is(err, ErrNotFound) {
+			return nil // it waits
+		}
+		if err != nil {
+			return err
+		}
+		if err := tx.apply(ctx, r, n); err != nil || r.OrderID != n.OrderID {
+			failed = tx.failed != nil
+			return err
+		}
+		err = tx.applyWaiting(ctx, r) // n may be the first notification with both the order_id and the user_data
+		failed = tx.failed != nil
+		return err
+	})
+	if failed {
+		err = errors.Join(err, l.flagFailure(ctx, n, err))
+	}
+	return err
+}
+
+// flagFailure logs that OnChange has rejected a notification, and flags the row for review after a minute of rejections.
+func (l *Ledger) flagFailure(ctx context.Context, n Notice, failure error) error {
+	l.Log.WarnContext(ctx, "durable: OnChange rejects a notification",
+		"user_data", n.UserData, "order_id", n.OrderID, "error", failure.Error())
+	_, err := l.write(ctx, `UPDATE durable_rows SET review_reason = TRIM(review_reason || ' ' || $1), version = version + 1
+		WHERE kind = $3 AND review_reason NOT LIKE $2
+			AND user_data IN ($4, (SELECT user_data FROM durable_orders WHERE kind = $3 AND order_id = $5))
+			AND EXISTS (SELECT 1 FROM durable_notifications WHERE key = $6 AND matched = 0 AND received_at < {now} - 60000)`,
+		row.OnChangeFails, "%"+row.OnChangeFails+"%", string(KindOf(n.Event)), n.UserData, n.OrderID, n.Key)
+	return err
+}
+
+// find returns the row of a notification.
+func (tx *Tx) find(ctx context.Context, n Notice) (*row.Row, error) {
+	if n.UserData != "" {
+		r, err := tx.load(ctx, n.UserData, KindOf(n.Event))
+		if !errors.Is(err, ErrNotFound) {
+			return r, err
+		}
+	}
+	var userData string
+	if err := tx.l.row(ctx, tx.Tx, []any{&userData}, `SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $2`,
+		string(KindOf(n.Event)), n.OrderID); err != nil {
+		return nil, notFound(err)
+	}
+	return tx.load(ctx, userData, KindOf(n.Event))
+}
+
+// applyWaiting applies the notifications that arrived before r's order_id was known, in the order of their arrival.
+func (tx *Tx) applyWaiting(ctx context.Context, r *row.Row) error {
+	waiting, err := tx.l.notices(ctx, tx, `order_id = $1 AND matched = 0 ORDER BY received_at, key`, r.OrderID)
+	if err != nil {
+		return err
+	}
+	for _, n := range waiting {
+		if KindOf(n.Event) != r.Kind {
+			continue
+		}
+		if err := tx.apply(ctx, r, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply changes r by a notification and marks the notification as matched.
+func (tx *Tx) apply(ctx context.Context, r *row.Row, n Notice) error {
+	had := r.ReviewReason
+	r.ClearReason(row.OnChangeFails) // unless OnChange fails again
+	save := had != r.ReviewReason
+	refund := n.Event == paymentsvc.EventRefundStatusChanged
+	foreign := n.UserData != "" && n.UserData != r.UserData || refund && r.OrderID != "" && r.OrderID != n.OrderID
+	switch {
+	case n.UserData != "" && n.UserData != r.UserData:
+		r.Contradict("The service reports its order_id with another user_data: " + row.Shorten(n.OrderID) + ".")
+		save = true
+	case foreign:
+		r.FlagForReview("The service reports a refund under another order_id: " + row.Shorten(n.OrderID) + ".")
+		save = true
+	case !refund || r.OrderID == "":
+		taken, err := tx.Taken(ctx, r, n.OrderID)
+		if err != nil {
+			return err
+		}
+		if save = true; refund { // a refund proves that the service has the payment
+			r.Found(n.OrderID, taken)
+		} else {
+			r.Notify(n.OrderID, n.StatusDescription, n.Amount, taken)
+		}
+	}
+	if save {
+		if err := tx.save(ctx, r); err != nil {
+			return err
+		}
+	}
+	if refund && !foreign {
+		if err := tx.fire(ctx, Event{Row: *r, Refund: &n}); err != nil {
+			return err
+		}
+	}
+	_, err := tx.l.exec(ctx, tx, `UPDATE durable_notifications SET matched = 1 WHERE key = $1`, n.Key)
+	return err
+}
+
+// WaitingFor returns the unmatched notifications with one of the order_ids, in the order of their arrival.
+func (l *Ledger) WaitingFor(ctx context.Context, orderIDs ...string) ([]Notice, error) {
+	return l.notices(ctx, l.DB, `matched = 0 AND order_id IN `+l.in("$1")+` ORDER BY received_at, key`, list(orderIDs))
+}
+
+// WaitingForRow returns the unmatched notifications with the user_data, in the order of their arrival.
+func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, error) {
+	return l.notices(ctx, l.DB, `matched = 0 AND user_data = $1 ORDER BY received_at, key`, userData)
+}
+
+// Late returns order_ids of unmatched notifications whose rows are known: a process died before it applied them, or the
+// rows came later. since is their greatest age in milliseconds.
+func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
+	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
+	return l.texts(ctx, l.DB, `SELECT DISTINCT n.order_id FROM durable_notifications AS n
+		WHERE n.matched = 0 AND n.received_at BETWEEN {now} - $2 AND {now} - 2000
+			AND (EXISTS (SELECT 1 FROM durable_orders AS o WHERE o.order_id = n.order_id AND o.kind = `+kind+`)
+				OR EXISTS (SELECT 1 FROM durable_rows AS r WHERE r.user_data = n.user_data AND r.kind = `+kind+`))
+		LIMIT $1`, limit, since)
+}
+
+// unmatched selects the final notifications without a row, 5 minutes to 30 days after they arrived.
+const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
+	AND received_at BETWEEN {now} - 2592000000 AND {now} - 300000`
+
+// UnmatchedAfter returns the final notifications without a row that arrived after a time, the oldest first.
+func (l *Ledger) UnmatchedAfter(ctx context.Context, receivedAt int64, limit int) ([]Notice, error) {
+	return l.notices(ctx, l.DB, unmatched+` AND received_at > $1 ORDER BY received_at, key LIMIT $2`, receivedAt, limit)
+}

@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// Completion is the success of a claimed row's call.
+type Completion struct {
+	UserData    string   `json:"u"`
+	Token       string   `json:"t"`
+	OrderID     string   `json:"o"`
+	RedirectURL string   `json:"r"`
+	Slot        int      `json:"-"` // 1 if the call has a slot
+	Kind        row.Kind `json:"-"`
+}
+
+// Claim is a claimed row.
+type Claim struct {
+	Kind                        row.Kind
+	UserData, Type, Destination string
+	Amount                      paymentsvc.Amount
+	Token                       string
+	Claims, ClaimedAt           int64
+	dueAt                       int64
+}
+
+// Position is a place in the queue of a kind. The zero value is its start.
+type Position struct {
+	DueAt    int64
+	UserData string
+}
+
+// Request is the input of a round.
+type Request struct {
+	Completions []Completion
+	// OrderIDs were recorded before. A notification may have arrived before the commit.
+	OrderIDs []string
+	// Token identifies the claims of the round, and Lease is their length in milliseconds.
+	Token string
+	Lease int64
+	// The round claims at most Free rows and one more for each slot of a recorded completion, at most MaxRows, and at most
+	// MaxPayments payments.
+	Free, MaxRows, MaxPayments int
+	// The queue is read behind these positions.
+	AfterPayments, AfterPayouts Position
+	// Last is the last committed claim of this process, and Identity the recognized server, see Identify.
+	Last     Claim
+	Identity string
+}
+
+// Status is a reason for a round to claim no rows.
+type Status string
+
+// The statuses.
+const (
+	Open    Status = "open"    // claims are allowed
+	Paused  Status = "paused"  // a pause lasts
+	Elapsed Status = "elapsed" // a timed pause is over: Probe may claim one row
+	Lost    Status = "lost"    // the last committed claim is gone
+	Moved   Status = "moved"   // the server may be another one
+)
+
+// Round is the result of a committed round.
+type Round struct {
+	Claims   []Claim
+	Recorded map[string]bool
+	// Early are the order_ids of the request with an unmatched notification.
+	Early  []string
+	Status Status
+	// AfterPayments and AfterPayouts are the positions behind the claims.
+	AfterPayments, AfterPayouts Position
+	// Mark is the mark of the transaction on SQLite, 0 on PostgreSQL.
+	Mark      int64
+	runLength int64
+}
+
+// Round records completions and claims due rows, in one commit. After an error, the commit is unknown.
+func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
+	ctx, cancel := l.writing(ctx)
+	defer cancel()
+	got := Round{Recorded: map[string]bool{}, AfterPayments: r.AfterPayments, AfterPayouts: r.AfterPayouts}
+	run := l.roundPostgres
+	if l.Dialect == SQLite {
+		run = l.roundSQLite
+	}
+	if err := run(ctx, r, &got); err != nil {
+		return got, err
+	}
+	if limit := r.limit(got.Recorded); len(got.Claims) > limit {
+		return got, fmt.Errorf("durable: %d rows claimed, want at most %d", len(got.Claims), limit)
+	}
+	for i := range got.Claims {
+		c := &got.Claims[i]
+		c.Token = r.Token
+		after := &got.AfterPayouts
+		if c.Kind == row.Payment {
+			after = &got.AfterPayments
+		}
+		if at := (Position{c.dueAt, c.UserData}); after.before(at) {
+			*after = at
+		}
+	}
+	return got, nil
+}
+
+// before reports whether p is before other.
+func (p Position) before(other Position) bool {
+	return cmp.Or(cmp.Compare(p.DueAt, other.DueAt), strings.Compare(p.UserData, other.UserData)) < 0
+}
+
+// limit is the number of rows that the round may claim.
+func (r Request) limit(recorded map[string]bool) int {
+	n := r.Free
+	for _, c := range r.Completions {
+		if recorded[c.UserData] {
+			n += c.Slot
+		}
+	}
+	return min(n, r.MaxRows)
+}
+
+// payouts reports whether a payout was recorded.
+func (r Request) payouts(recorded map[string]bool) bool {
+	for _, c := range r.Completions {
+		if c.Kind == row.Payout && recorded[c.UserData] {
+			return true
+		}
+	}
+	return false
+}
+
+//go:embed round_postgres.sql
+var roundPostgres string
+
+// Identify sets the SQL expression that a round compares with Request.Identity on PostgreSQL. It reads the control row.
+func (l *Ledger) Identify(expression string) {
+	l.round = l.text.Replace(strings.ReplaceAll(roundPostgres, "{identity}", expression))
+}
+
+func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error {
+	var users, tokens, orders, urls, slots []string
+	early := r.OrderIDs
+	for _, c := range r.Completions {
+		users, tokens, orders = append(users, c.UserData), append(tokens, c.Token), append(orders, c.OrderID)
+		urls, slots = append(urls, c.RedirectURL), append(slots, strconv.Itoa(c.Slot))
+		early = append(early, c.OrderID)
+	}
+	before := map[string]bool{}
+	for _, id := range r.OrderIDs {
+		before[id] = true
+	}
+	err := each(ctx, l.DB, func(rows *sql.Rows) error {
+		var part string
+		var c Claim
+		if err := rows.Scan(
+			&part, &c.UserData, &c.Kind, &c.Type, &c.Amount, &c.Destination, &c.Claims, &c.ClaimedAt, &c.dueAt,
+		); err != nil {
+			return err
+		}
+		switch part {
+		case "claimed":
+			got.Claims = append(got.Claims, c)
+		case "recorded":
+			got.Recorded[c.UserData] = true
+		case "early":
+			if before[c.UserData] { // Change applies those of the completions
+				got.Early = append(got.Early, c.UserData)
+			}
+		default:
+			got.Status, got.runLength = Status(part), c.Claims
+		}
+		return nil
+	}, l.round, r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
+		array(users), array(tokens), array(orders), array(urls), array(slots), array(early), r.Token, r.Lease,
+		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.DueAt, r.AfterPayments.UserData,
+		r.AfterPayouts.DueAt, r.AfterPayouts.UserData)
+	if err != nil || got.runLength == 0 || !r.payouts(got.Recorded) {
+		return err
+	}
+	_, _ = l.exec(ctx, l.DB, endRun) // the round is committed, and the next success ends the run too
+	return nil
+}
+
+// array encodes texts as an array of PostgreSQL.
+func array(texts []string) string {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = `"` + escape.Replace(text) + `"`
+	}
+	return `{` + strings.Join(quoted, `,`) + `}`
+}
+
+// endRun ends the run of equal rejections.
+const endRun = `UPDATE durable_control SET run_code = '', run_length = 0, run_rows = '[]' WHERE run_length > 0`

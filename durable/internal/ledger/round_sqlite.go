@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+//go:embed record_sqlite.sql
+var recordSQLite string
+
+//go:embed claim_sqlite.sql
+var claimSQLite string
+
+// roundSQLite is a round in one transaction.
+func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
+	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var generation int64
+		if err := l.row(ctx, tx, []any{&got.Status, &generation, &got.runLength}, `SELECT CASE
+			WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = $1 AND token = $2)
+				AND NOT EXISTS (SELECT 1 FROM durable_rows WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at = $4))
+				THEN 'lost'
+			WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
+			WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`,
+			r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt); err != nil {
+			return err
+		}
+		if err := l.recordSQLite(ctx, tx, r, got); err != nil || got.Status != Open {
+			return err
+		}
+		limit := r.limit(got.Recorded)
+		if err := l.claimSQLite(ctx, tx, r, row.Payment, 0, min(limit, r.MaxPayments), r.AfterPayments, got); err != nil {
+			return err
+		}
+		if err := l.claimSQLite(ctx, tx, r, row.Payout, generation, limit-len(got.Claims), r.AfterPayouts, got); err != nil {
+			return err
+		}
+		var err error
+		got.Mark, err = l.mark(ctx, tx)
+		return err
+	})
+}
+
+// part returns statement n of a file.
+func part(file string, n int) string { return strings.Split(file, ";\n")[n] }
+
+func (l *Ledger) recordSQLite(ctx context.Context, tx *sql.Tx, r Request, got *Round) error {
+	if len(r.Completions) == 0 {
+		return nil
+	}
+	completions := list(r.Completions)
+	named, err := l.texts(ctx, tx, part(recordSQLite, 0), completions)
+	if err != nil {
+		return err
+	}
+	for _, userData := range named {
+		got.Recorded[userData] = true
+	}
+	for n := 1; n <= 2; n++ {
+		if _, err := l.exec(ctx, tx, part(recordSQLite, n), completions, list(named)); err != nil {
+			return err
+		}
+	}
+	if got.runLength > 0 && r.payouts(got.Recorded) {
+		_, err = l.exec(ctx, tx, endRun)
+	}
+	return err
+}
+
+func (l *Ledger) claimSQLite(
+	ctx context.Context, tx *sql.Tx, r Request, k row.Kind, generation int64, limit int, after Position, got *Round,
+) error {
+	if limit <= 0 {
+		return nil
+	}
+	due := map[string]int64{}
+	var users []string
+	err := l.query(ctx, tx, func(rows *sql.Rows) error {
+		var p Position
+		err := rows.Scan(&p.UserData, &p.DueAt)
+		due[p.UserData] = p.DueAt
+		users = append(users, p.UserData)
+		return err
+	}, part(claimSQLite, 0), string(k), generation, after.DueAt, after.UserData, limit)
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	at := map[string]int64{}
+	var claimed []string
+	err = l.query(ctx, tx, func(rows *sql.Rows) error {
+		var p Position
+		err := rows.Scan(&p.UserData, &p.DueAt)
+		at[p.UserData] = p.DueAt
+		claimed = append(claimed, p.UserData)
+		return err
+	}, part(claimSQLite, 1), list(users), r.Token, r.Lease)
+	if err != nil || len(claimed) == 0 {
+		return err
+	}
+	return l.query(ctx, tx, func(rows *sql.Rows) error {
+		var c Claim
+		err := rows.Scan(&c.UserData, &c.Kind, &c.Type, &c.Amount, &c.Destination, &c.Claims)
+		c.dueAt, c.ClaimedAt = due[c.UserData], at[c.UserData]
+		got.Claims = append(got.Claims, c)
+		return err
+	}, part(claimSQLite, 2), list(claimed))
+}
+
+// texts returns the first column of a query's rows.
+func (l *Ledger) texts(ctx context.Context, on rowser, query string, args ...any) (texts []string, err error) {
+	err = l.query(ctx, on, func(rows *sql.Rows) error {
+		var text string
+		err := rows.Scan(&text)
+		texts = append(texts, text)
+		return err
+	}, query, args...)
+	return texts, err
+}

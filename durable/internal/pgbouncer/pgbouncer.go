@@ -1,0 +1,101 @@
+// Package pgbouncer starts Debian's pgbouncer for tests, in transaction mode without support for prepared statements.
+package pgbouncer
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// configuration lends a session of the server for one transaction. Clients share at most 20 sessions.
+const configuration = `[databases]
+* = host=%s user=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 20
+ignore_startup_parameters = extra_float_digits
+log_connections = 0
+log_disconnections = 0
+`
+
+// Start starts a pooler before the database at a postgres address of .ci/postgres. It returns the address of the database
+// through the pooler, and skips the test on a machine without pgbouncer.
+func Start(t *testing.T, address string) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Skip("no pgbouncer: install Debian's package pgbouncer")
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
+	port := freePort(t)
+	text := fmt.Sprintf(configuration, u.Query().Get("host"), u.User.Username(), port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(program, file)
+	if os.Getuid() == 0 { // pgbouncer rejects root
+		command = exec.Command(program, "-u", "postgres", file)
+	}
+	var log bytes.Buffer
+	command.Stdout, command.Stderr = &log, &log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	pooled := url.URL{
+		Scheme: "postgres", User: u.User, Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: u.Path,
+		RawQuery: "sslmode=disable",
+	}
+	waitUntilReady(t, pooled.String())
+	return pooled.String()
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// waitUntilReady waits until the pooler passes on a statement.
+func waitUntilReady(t *testing.T, address string) {
+	t.Helper()
+	db, err := sql.Open("pgx", address+"&default_query_exec_mode=exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for {
+		if _, err = db.ExecContext(t.Context(), `SELECT 1`); err == nil {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,326 @@
+// Package recognize decides whether a database is still the database that this process has used, or a copy of an earlier
+// moment. A copy lacks claims whose payouts were sent, so the package then holds all payouts.
+//
+// A [Guard] compares three kinds of evidence:
+//
+//   - The identity of a PostgreSQL server: system identifier, database, table and timeline. A round compares
+//     [Guard.Here] with [Guard.Server] before it claims. If they differ, the round claims nothing, and the caller calls
+//     [Guard.Recognize].
+//   - The last claim of this process, [Guard.Last]. A round looks for it before it claims. If it is missing, the caller
+//     calls [Guard.Lost].
+//   - The mark in the table durable_mark, which a [Witness] outside the database also stores. The caller calls
+//     [Guard.BeforeCalls] between the commit of claims and the calls.
+//
+// # Why a restore is noticed
+//
+// Let C be the commit of a claim. BeforeCalls raises the mark to m in a later commit, or in C itself on SQLite. It then
+// saves m in the witness, and only then do the calls begin. A restored database without C also lacks the later commit,
+// so its mark is below m, and the witness has at least m. A database with C has a claim, and a claim whose process has
+// died is never sent again.
+//
+// A hold raises the mark above the witness. Other processes may have claimed on the restored database just before, so
+// BeforeCalls also requires the server and the generation of the claim, which each hold changes.
+//
+// The witness is never ahead of a database that has lost no commit, because m is committed before it is saved. After a
+// crash between the two, the witness is behind, and the calls have not begun.
+package recognize
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options configure a [Guard].
+type Options struct {
+	DB     *sql.DB
+	SQLite bool // DB is SQLite, otherwise PostgreSQL
+
+	// Witness stores the mark. On SQLite, nil means a file beside the database.
+	Witness Witness
+
+	// AllowFailover accepts another timeline of the same PostgreSQL cluster.
+	AllowFailover bool
+
+	// Hold holds all payouts in one transaction, and calls keep in it.
+	Hold func(ctx context.Context, reason string, keep func(context.Context, *sql.Tx) error) error
+
+	Log *slog.Logger
+}
+
+// Guard recognizes one database. It is safe for concurrent use.
+type Guard struct {
+	Options
+	identity, timeline, here string // SQL expressions
+
+	recognizing sync.Mutex // held by Recognize and Lost
+	mu          sync.Mutex
+	server      string // the value of here when the server was recognized
+	saved       int64  // the highest mark that this process has saved
+	last        Claim
+	group       group
+}
+
+// Claim is a committed claim of this process. The zero value means that there is none.
+type Claim struct {
+	UserData, Token string
+	Claims          int64 // how often the row was claimed, this claim included
+	ClaimedAt       int64 // the database's time of the claim
+}
+
+// Open returns a Guard after it has recognized the database or held its payouts. The tables must exist.
+func Open(ctx context.Context, o Options) (*Guard, error) {
+	g := &Guard{Options: o, identity: `''`, timeline: `''`, here: `''`}
+	find := g.findServer
+	if o.SQLite {
+		find = g.findFile
+	}
+	if err := find(ctx); err != nil {
+		return nil, err
+	}
+	return g, g.Recognize(ctx)
+}
+
+// Here is an SQL expression over durable_control. Its value changes if the server, the tables or the stored identity may
+// have changed, and with each hold. It is cheap enough for each round. On SQLite it is constant.
+func (g *Guard) Here() string { return g.here }
+
+// Server is the value of [Guard.Here] on the recognized server.
+func (g *Guard) Server() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.server
+}
+
+// Witnessed reports whether a witness outside the database stores the mark.
+func (g *Guard) Witnessed() bool { return g.Witness != nil }
+
+// Remember stores the last committed claim of this process. Call it before the calls begin.
+func (g *Guard) Remember(c Claim) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last = c
+}
+
+// Last returns the claim of the last Remember, or the zero value after payouts were held.
+func (g *Guard) Last() Claim {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
+}
+
+// Lost holds payouts because the last claim is missing from the database.
+func (g *Guard) Lost(ctx context.Context) error {
+	g.recognizing.Lock()
+	defer g.recognizing.Unlock()
+	err := g.hold(ctx, "a commit of this process is gone: the database was restored or failed over", g.highest())
+	if err != nil {
+		return err
+	}
+	return g.recognizeNow(ctx)
+}
+
+// Recognize compares the server and the mark with the stored ones, and holds payouts if they do not fit. Afterwards
+// [Guard.Server] is the server of now.
+func (g *Guard) Recognize(ctx context.Context) error {
+	g.recognizing.Lock()
+	defer g.recognizing.Unlock()
+	return g.recognizeNow(ctx)
+}
+
+func (g *Guard) recognizeNow(ctx context.Context) error {
+	const attempts = 10 // other processes may change what is stored at the same time
+	for range attempts {
+		if done, err := g.recognize(ctx); done || err != nil {
+			return err
+		}
+	}
+	return errors.New("the server changes too often to be recognized")
+}
+
+// recognize makes one attempt. It reads the witness between two looks at the same server, so the mark of the second look
+// is not older than the witness unless commits are lost.
+func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
+	before, err := g.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	witnessed, err := g.load(ctx)
+	if err != nil {
+		return false, err
+	}
+	now, err := g.look(ctx)
+	if err != nil || now.here != before.here {
+		return false, err
+	}
+	if reason := g.reason(before.mark, now, witnessed); reason != "" {
+		return false, g.hold(ctx, reason, witnessed)
+	}
+	identity, timeline := now.learned()
+	if identity != now.storedIdentity || timeline != now.storedTimeline {
+		_, err := g.DB.ExecContext(ctx, `UPDATE durable_control SET fingerprint = $1, timeline = $2
+			WHERE fingerprint = $3 AND timeline = $4`, identity, timeline, now.storedIdentity, now.storedTimeline)
+		return false, err
+	}
+	if g.Witness != nil && witnessed == 0 {
+		return false, g.first(ctx)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.server = now.here
+	return true, nil
+}
+
+// reason returns why payouts must be held, or "".
+func (g *Guard) reason(markBefore int64, now look, witnessed int64) string {
+	switch {
+	case now.moved(g.AllowFailover):
+		return "this is another server or another copy of the tables than before"
+	case witnessed > now.mark:
+		return "this is an older copy of the database than before: its mark is behind the witness"
+	case g.Witness != nil && (witnessed == 0 && markBefore > 1 || witnessed < g.highest()):
+		return "the database was used before, and the witness has lost its mark"
+	}
+	return ""
+}
+
+// first stores the first mark, 1. It is not an increment: an attempt that a crash interrupts can be repeated.
+func (g *Guard) first(ctx context.Context) error {
+	if _, err := g.DB.ExecContext(ctx, `UPDATE durable_mark SET mark = 1 WHERE mark = 0`); err != nil {
+		return err
+	}
+	return g.save(ctx, 1)
+}
+
+// look is one look at the database.
+type look struct {
+	identity, timeline, storedIdentity, storedTimeline, here string
+	mark                                                     int64
+}
+
+func (g *Guard) look(ctx context.Context) (now look, err error) {
+	err = g.DB.QueryRowContext(ctx, `SELECT `+g.identity+`, `+g.timeline+`, fingerprint, timeline, `+g.here+`,
+		(SELECT mark FROM durable_mark) FROM durable_control`).
+		Scan(&now.identity, &now.timeline, &now.storedIdentity, &now.storedTimeline, &now.here, &now.mark)
+	return now, err
+}
+
+// hold holds payouts, stores the identity of now, and raises both marks above the older ones.
+func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error {
+	var mark int64
+	err := g.Hold(ctx, reason, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE durable_control SET fingerprint = `+g.identity+`, timeline = `+g.timeline); err != nil {
+			return err
+		}
+		if g.Witness == nil {
+			return nil
+		}
+		return tx.QueryRowContext(ctx, `UPDATE durable_mark SET mark = 1 + CASE WHEN mark < $1 THEN $1 ELSE mark END
+			RETURNING mark`, witnessed).Scan(&mark)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot hold payouts: %s: %w", reason, err)
+	}
+	g.Remember(Claim{})
+	if g.Witness == nil {
+		return nil
+	}
+	return g.save(ctx, mark)
+}
+
+// patience limits the time of one advance of the mark, the witness included.
+const patience = 10 * time.Second
+
+// BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error the
+// calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. mark is the
+// value that the transaction of the claims has given durable_mark, which SQLite does in each writing transaction. With 0,
+// BeforeCalls raises the mark itself; calls that arrive meanwhile share the next increment.
+func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) error {
+	if g.Witness == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if mark > 0 {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return g.save(ctx, mark)
+	}
+	raisedOn, err := g.group.do(func() (string, error) { return g.advance(ctx) })
+	if err == nil && raisedOn != server {
+		return errChanged
+	}
+	return err
+}
+
+var errChanged = errors.New("the database or its witness has changed since the claim")
+
+// advance raises the mark on the recognized server, which it returns, and saves the mark. It reads the witness first, so a
+// mark below the witness shows that commits are lost.
+func (g *Guard) advance(ctx context.Context) (server string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	server = g.Server()
+	witnessed, err := g.load(ctx)
+	if err != nil {
+		return "", err
+	}
+	var mark int64
+	err = sql.ErrNoRows
+	if witnessed > 0 && witnessed >= g.highest() {
+		err = g.DB.QueryRowContext(ctx, `UPDATE durable_mark SET mark = mark + 1 WHERE mark >= $1
+			AND (SELECT `+g.here+` FROM durable_control) = $2 RETURNING mark`, witnessed, server).Scan(&mark)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", errors.Join(errChanged, g.Recognize(ctx))
+	}
+	if err != nil {
+		return "", err
+	}
+	return server, g.save(ctx, mark)
+}
+
+func (g *Guard) load(ctx context.Context) (int64, error) {
+	if g.Witness == nil {
+		return 0, nil
+	}
+	mark, err := g.Witness.Load(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("witness: %w", err)
+	}
+	return mark, nil
+}
+
+func (g *Guard) save(ctx context.Context, mark int64) error {
+	if err := g.Witness.Save(ctx, mark); err != nil {
+		return fmt.Errorf("witness: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.saved = max(g.saved, mark)
+	return nil
+}
+
+// highest returns the highest mark that this process has saved.
+func (g *Guard) highest() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.saved
+}
+
+// findFile chooses the witness of a SQLite database. A database in memory has none.
+func (g *Guard) findFile(ctx context.Context) error {
+	if g.Witness != nil {
+		return nil
+	}
+	var path string
+	err := g.DB.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
+	if err == nil && path != "" && !strings.HasPrefix(path, ":") {
+		g.Witness = beside(path)
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package recognize
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// memory is a witness in memory. before and after run around each method, and their errors are returned.
+type memory struct {
+	mu            sync.Mutex
+	mark          int64
+	saves         int
+	before, after func(method string) error
+}
+
+func (m *memory) around(method string, f func()) error {
+	if m.before != nil {
+		if err := m.before(method); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	f()
+	m.mu.Unlock()
+	if m.after != nil {
+		return m.after(method)
+	}
+	return nil
+}
+
+func (m *memory) Load(context.Context) (mark int64, err error) {
+	err = m.around("Load", func() { mark = m.mark })
+	return mark, err
+}
+
+func (m *memory) Save(_ context.Context, mark int64) error {
+	return m.around("Save", func() { m.mark, m.saves = max(m.mark, mark), m.saves+1 })
+}
+
+// mark is the mark in the database.
+func (db database) mark(t *testing.T) int64 {
+	t.Helper()
+	return db.number(t, `SELECT mark FROM durable_mark`)
+}
+
+// beforeCalls commits a claim and saves the mark, as the ledger does.
+func beforeCalls(t *testing.T, g *Guard, db database) error {
+	t.Helper()
+	if !db.sqlite {
+		return g.BeforeCalls(t.Context(), g.Server(), 0)
+	}
+	db.exec(t, `UPDATE durable_mark SET mark = mark + 1`)
+	return g.BeforeCalls(t.Context(), g.Server(), db.mark(t))
+}
+
+func mustOpen(t *testing.T, db database, w Witness, set ...func(*Options)) *Guard {
+	t.Helper()
+	g, err := guard(t, db, w, set...)
+	require.NoError(t, err)
+	return g
+}
+
+func TestMarksOfDatabaseAndWitnessAreCompared(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		database, witness int64
+		held              bool
+	}{
+		{"new", 0, 0, false},
+		{"the first Open was interrupted before Save", 1, 0, false},
+		{"equal", 5, 5, false},
+		{"an increment was interrupted before Save", 6, 5, false},
+		{"the database is older", 4, 9, true},
+		{"the database is older by one", 4, 5, true},
+		{"the database is new", 0, 5, true},
+		{"the witness is lost", 5, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				w := &memory{mark: c.witness}
+				_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, c.database)
+				require.NoError(t, err)
+				g := mustOpen(t, db, w)
+				assert.Equal(t, c.held, db.held(t))
+				require.NoError(t, beforeCalls(t, g, db))
+				assert.Equal(t, db.mark(t), w.mark)
+				assert.Greater(t, w.mark, max(c.database, c.witness))
+				db.exec(t, `UPDATE durable_control SET hold = 0`)
+				mustOpen(t, db, w)
+				assert.False(t, db.held(t), "held once")
+			})
+		})
+	}
+}
+
+func TestProcessesThatOpenANewDatabaseAtTheSameTimeHoldNothing(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		other := &memory{}
+		w := &memory{}
+		w.after = func(method string) error { // the other process does all this after this one has read the witness
+			w.after = nil
+			g := mustOpen(t, db, other)
+			require.NoError(t, beforeCalls(t, g, db))
+			require.NoError(t, beforeCalls(t, g, db))
+			w.mark = other.mark
+			return nil
+		}
+		mustOpen(t, db, w)
+		assert.False(t, db.held(t))
+		assert.EqualValues(t, 3, db.mark(t))
+	})
+}
+
+// A restore between the look at the witness and the look at the database starts another server.
+func TestRestoreWhileADatabaseIsRecognizedIsHeld(t *testing.T) {
+	db, w := postgres(t), &memory{mark: 5}
+	db.exec(t, `UPDATE durable_mark SET mark = 5`)
+	w.after = func(string) error {
+		w.after = nil
+		w.mark = 9 // another process had saved it before the restore
+		db.exec(t, `UPDATE durable_control SET generation = generation + 1`)
+		return nil
+	}
+	mustOpen(t, db, w)
+	assert.True(t, db.held(t))
+}
+
+// Processes that were open during the restore notice it before a call. SQLite has no restore below open processes.
+func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
+	db, w := postgres(t), &memory{}
+	first, second := mustOpen(t, db, w), mustOpen(t, db, w)
+	require.NoError(t, beforeCalls(t, first, db))
+	older := db.mark(t)
+	require.NoError(t, beforeCalls(t, second, db))
+	_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, older)
+	require.NoError(t, err)
+	claimed := second.Server() // by the other process, before the hold
+	require.ErrorContains(t, beforeCalls(t, first, db), "has changed since the claim")
+	assert.True(t, db.held(t))
+	require.NoError(t, beforeCalls(t, first, db))
+	require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim")
+	require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim", "although it is recognized")
+	require.NoError(t, beforeCalls(t, second, db))
+	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "held once")
+
+	w.mark = 2
+	require.ErrorContains(t, beforeCalls(t, second, db), "has changed since the claim", "the witness itself is older")
+	assert.EqualValues(t, 2, db.number(t, `SELECT hold FROM durable_control`))
+}
+
+func TestServerThatWasRestartedIsRecognizedBeforeCalls(t *testing.T) {
+	db, w := postgres(t), &memory{}
+	g := mustOpen(t, db, w)
+	recognized := g.Server()
+	g.server = "another start"
+	require.Error(t, beforeCalls(t, g, db))
+	assert.Equal(t, recognized, g.Server())
+	assert.False(t, db.held(t))
+	require.NoError(t, beforeCalls(t, g, db))
+}
+
+func TestCallsWaitForTheWitness(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		w := &memory{}
+		g := mustOpen(t, db, w)
+		failed := errors.New("unavailable")
+		for _, method := range []string{"Load", "Save"} {
+			w.before = func(m string) error {
+				if m == method {
+					return failed
+				}
+				return nil
+			}
+			if method == "Save" || !db.sqlite { // SQLite does not read the witness here
+				require.ErrorIs(t, beforeCalls(t, g, db), failed)
+			}
+			if method == "Load" {
+				_, err := guard(t, db, w)
+				require.ErrorIs(t, err, failed)
+			}
+		}
+		w.before = nil
+		require.NoError(t, beforeCalls(t, g, db))
+		mustOpen(t, db, w)
+		assert.False(t, db.held(t), "a failure of the witness is no restore")
+	})
+}
+
+func TestLostClaimHoldsPayouts(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		g := mustOpen(t, db, &memory{})
+		g.Remember(Claim{UserData: "u", Token: "T", Claims: 1})
+		assert.Equal(t, Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
+		require.NoError(t, g.Lost(t.Context()))
+		assert.True(t, db.held(t))
+		assert.Zero(t, g.Last())
+		require.NoError(t, beforeCalls(t, g, db))
+	})
+}
+
+func TestOpenFailsIfItCannotHold(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		_, err := guard(t, db, &memory{mark: 5}, func(o *Options) {
+			o.Hold = func(context.Context, string, func(context.Context, *sql.Tx) error) error { return errors.New("full") }
+		})
+		require.EqualError(t, err,
+			"cannot hold payouts: this is an older copy of the database than before: its mark is behind the witness: full")
+	})
+}
+
+func TestWithoutAWitnessTheMarkStays(t *testing.T) {
+	db := postgres(t)
+	g := mustOpen(t, db, nil)
+	assert.False(t, g.Witnessed())
+	require.NoError(t, beforeCalls(t, g, db))
+	require.NoError(t, g.Lost(t.Context()))
+	assert.Zero(t, db.mark(t))
+	mustOpen(t, db, &memory{})
+	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "a first witness is no lost witness")
+}
+
+// A backup restored to another directory has no file there.
+func TestSQLiteHasAFileBesideIt(t *testing.T) {
+	db := sqlite(t)
+	require.True(t, mustOpen(t, db, nil).Witnessed())
+	g := mustOpen(t, db, nil)
+	assert.FileExists(t, db.address+"-durable")
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	require.NoError(t, beforeCalls(t, g, db))
+	db.exec(t, `VACUUM INTO '`+backup+`'`)
+	require.NoError(t, beforeCalls(t, g, db))
+	assert.False(t, db.held(t))
+
+	restored := connect(t, backup)
+	mustOpen(t, restored, nil)
+	assert.True(t, restored.held(t), "the file is missing")
+	restored.exec(t, `UPDATE durable_control SET hold = 0`)
+	mustOpen(t, restored, nil)
+	assert.False(t, restored.held(t), "held once")
+
+	content, err := os.ReadFile(db.address + "-durable")
+	require.NoError(t, err)
+	older := connect(t, filepath.Join(t.TempDir(), "older.db"))
+	older.exec(t, tables...)
+	older.exec(t, `UPDATE durable_mark SET mark = 2`)
+	require.NoError(t, os.WriteFile(older.address+"-durable", content, 0o600))
+	mustOpen(t, older, nil)
+	assert.True(t, older.held(t), "the mark is behind the file")
+
+	db = connect(t, ":memory:")
+	db.exec(t, tables...)
+	g = mustOpen(t, database{DB: db.DB, sqlite: true}, nil)
+	assert.False(t, g.Witnessed())
+}

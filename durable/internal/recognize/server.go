@@ -1,0 +1,114 @@
+package recognize
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"strings"
+)
+
+const databaseOID = `(SELECT oid FROM pg_database WHERE datname = current_database())`
+
+// parts are the parts of a PostgreSQL server's identity.
+var parts = []struct{ name, value string }{
+	{"system", `(SELECT system_identifier::TEXT FROM pg_control_system())`},
+	{"database", databaseOID + `::TEXT`},
+	{"table", `'durable_rows'::REGCLASS::OID::TEXT`},
+}
+
+const (
+	// walTimeline is the timeline being written. After a promotion, the control file may still contain the old timeline.
+	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
+	// startTime is the same in each session, whatever its time zone.
+	startTime = `(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::BIGINT::TEXT`
+)
+
+// findServer finds the parts of the identity that this role may read, and makes the expressions. Processes with
+// different rights compare the parts that both may read.
+func (g *Guard) findServer(ctx context.Context) error {
+	g.identity = ``
+	for _, part := range parts {
+		may, err := g.mayRead(ctx, part.value)
+		if err != nil {
+			return err
+		}
+		if may {
+			g.identity += `'/` + part.name + `=' || ` + part.value + ` || `
+		}
+	}
+	g.identity += `'/'`
+	may, err := g.mayRead(ctx, walTimeline)
+	if err != nil {
+		return err
+	}
+	if may {
+		g.timeline = walTimeline
+	}
+	if may, err = g.mayRead(ctx, startTime); err != nil {
+		return err
+	}
+	// Without a restart and new tables, the identity is the same.
+	g.here = g.identity + ` || ` + g.timeline
+	if may {
+		g.here = startTime + ` || '/' || ` + parts[1].value + ` || '/' || ` + parts[2].value
+	}
+	g.here = `(` + g.here + ` || '/' || fingerprint || timeline || '/' || generation::TEXT)`
+	return nil
+}
+
+// mayRead reports whether the server evaluates an expression. An error of the connection is returned instead.
+func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
+	conn, err := g.DB.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }()
+	var text string
+	if err = conn.QueryRowContext(ctx, `SELECT `+expression).Scan(&text); err == nil {
+		return text != "", nil
+	}
+	if _, unavailable := conn.ExecContext(ctx, `SELECT 1`); unavailable != nil {
+		return false, err
+	}
+	g.Log.DebugContext(ctx, "durable: a part of the server's identity cannot be read", slog.String("error", err.Error()))
+	return false, nil
+}
+
+// moved reports whether the stored identity is of another server. A failover alone changes only the timeline.
+func (l look) moved(allowFailover bool) bool {
+	if l.storedIdentity == "" && l.storedTimeline == "" {
+		return false
+	}
+	stored, common := pairs(l.storedIdentity), false
+	for name, value := range pairs(l.identity) {
+		if before, ok := stored[name]; ok && before != value {
+			return true
+		} else if ok {
+			common = true
+		}
+	}
+	return !common || !allowFailover && l.timeline != "" && l.storedTimeline != "" && l.timeline != l.storedTimeline
+}
+
+// learned returns the identity and timeline to store: what is stored, and what only this process may read.
+func (l look) learned() (identity, timeline string) {
+	stored, now := pairs(l.storedIdentity), pairs(l.identity)
+	all := maps.Clone(stored)
+	maps.Copy(all, now)
+	if identity = l.storedIdentity; len(now) == len(all) && len(now) > len(stored) {
+		identity = l.identity
+	}
+	return identity, cmp.Or(l.storedTimeline, l.timeline)
+}
+
+// pairs returns the names and values of "/name=value/name=value/".
+func pairs(identity string) map[string]string {
+	all := map[string]string{}
+	for part := range strings.SplitSeq(identity, "/") {
+		if name, value, ok := strings.Cut(part, "="); ok {
+			all[name] = value
+		}
+	}
+	return all
+}

@@ -1,0 +1,80 @@
+package recognize
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestIdentitiesAreCompared(t *testing.T) {
+	const all, other = "/system=1/database=2/table=3/", "/system=9/database=2/table=3/"
+	for _, c := range []struct {
+		name     string
+		l        look
+		failover bool
+		moved    bool
+		identity string // to be stored
+		timeline string
+	}{
+		{"new", look{all, "01", "", "", "", 0}, false, false, all, "01"},
+		{"equal", look{all, "01", all, "01", "", 0}, false, false, all, "01"},
+		{"another system", look{other, "01", all, "01", "", 0}, false, true, "", ""},
+		{"another table", look{"/table=4/", "", all, "01", "", 0}, false, true, "", ""},
+		{"a prefix", look{"/table=33/", "", all, "", "", 0}, false, true, "", ""},
+		{"fewer rights", look{"/table=3/", "", all, "01", "", 0}, false, false, all, "01"},
+		{"more rights", look{all, "01", "/table=3/", "", "", 0}, false, false, all, "01"},
+		{"other rights", look{"/system=1/table=3/", "01", "/database=2/table=3/", "", "", 0}, false, false, "/database=2/table=3/", "01"},
+		{"no right in common", look{"/system=1/", "01", "/table=3/", "01", "", 0}, false, true, "", ""},
+		{"failover", look{all, "02", all, "01", "", 0}, false, true, "", ""},
+		{"accepted failover", look{all, "02", all, "01", "", 0}, true, false, all, "01"},
+		{"accepted failover to another system", look{other, "02", all, "01", "", 0}, true, true, "", ""},
+	} {
+		assert.Equal(t, c.moved, c.l.moved(c.failover), c.name)
+		if !c.moved {
+			identity, timeline := c.l.learned()
+			assert.Equal(t, []string{c.identity, c.timeline}, []string{identity, timeline}, c.name)
+		}
+	}
+}
+
+// Processes that may read different parts of the server's identity do not hold in turn.
+func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
+	db := postgres(t)
+	db.exec(t, `CREATE SCHEMA fewer`,
+		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql AS 'SELECT (1 / 0)::BIGINT'`,
+		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
+		`CREATE FUNCTION fewer.pg_postmaster_start_time() RETURNS TEXT LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT $$`)
+	fewer := connect(t, db.address+"&search_path=fewer,pg_catalog,public")
+	var guards []*Guard
+	for _, with := range []database{fewer, db, fewer} {
+		guards = append(guards, mustOpen(t, with, nil))
+	}
+	assert.False(t, db.held(t))
+	assert.NotContains(t, guards[0].identity, "system")
+	assert.NotContains(t, guards[0].here, "postmaster")
+	for _, zone := range []string{"UTC", "Asia/Tokyo"} {
+		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, connect(t, db.address+"&TimeZone="+zone), nil).Server())
+	}
+	for _, change := range []string{
+		`fingerprint = replace(fingerprint, '/system=', '/system=9')`, `fingerprint = replace(fingerprint, '/table=', '/table=9')`,
+		`timeline = '000000AA'`,
+	} {
+		db.exec(t, `UPDATE durable_control SET hold = 0, `+change)
+		for _, g := range guards[:2] {
+			now, err := g.look(t.Context())
+			require.NoError(t, err)
+			assert.NotEqual(t, g.Server(), now.here, "a round compares them: "+change)
+		}
+		require.NoError(t, guards[1].Recognize(t.Context()))
+		require.NoError(t, guards[0].Recognize(t.Context()))
+		assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "held once: "+change)
+	}
+	db.exec(t, `UPDATE durable_control SET hold = 0, timeline = '000000AA'`)
+	mustOpen(t, db, nil, func(o *Options) { o.AllowFailover = true })
+	assert.False(t, db.held(t))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, guards[1].findServer(ended), "no response is not a lack of rights")
+}

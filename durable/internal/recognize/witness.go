@@ -1,0 +1,138 @@
+package recognize
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Witness stores the highest mark outside the database. Its methods are called concurrently, also by several processes.
+type Witness interface {
+	// Load returns the highest saved mark, or 0 if there is none.
+	Load(ctx context.Context) (mark int64, err error)
+
+	// Save stores mark durably before it returns. If a higher mark is stored, Save keeps that mark and returns nil.
+	Save(ctx context.Context, mark int64) error
+}
+
+// File returns a witness in a file on a local disk.
+//
+// Each process has a record of its own in the file and changes only that record, so processes need no lock. Load returns
+// the highest mark of all records. A record has 64 bytes, so it lies in one sector of the disk.
+func File(path string) Witness { return &file{path: path, sync: true, at: -1} }
+
+// beside returns the witness of a SQLite database without a witness of its own. It is not synced: a killed process loses
+// nothing, and after a power failure it can only miss a restore to the last seconds.
+func beside(database string) Witness { return &file{path: database + "-durable", at: -1} }
+
+type file struct {
+	path string
+	sync bool
+
+	mu   sync.Mutex
+	mark int64  // the mark in the record
+	id   string // identifies the record
+	at   int64  // offset of the record, or -1
+}
+
+// Load implements [Witness].
+func (f *file) Load(context.Context) (highest int64, err error) {
+	content, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for line := range strings.Lines(string(content)) {
+		first, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		mark, err := strconv.ParseInt(first, 10, 64)
+		if err != nil || mark < 0 || !strings.HasSuffix(line, "\n") {
+			return 0, fmt.Errorf("%s: a line does not begin with a mark; after its removal, payouts are held", f.path)
+		}
+		highest = max(highest, mark)
+	}
+	return highest, err
+}
+
+// Save implements [Witness].
+func (f *file) Save(_ context.Context, mark int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if mark <= f.mark {
+		return nil
+	}
+	err := f.change(mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = f.add(mark)
+	}
+	if err == nil {
+		f.mark = mark
+	}
+	return err
+}
+
+// record returns 64 bytes: a mark, a space, the id, and a new line.
+func (f *file) record(mark int64) []byte { return fmt.Appendf(nil, "%020d %-42s\n", mark, f.id) }
+
+// change writes the record of this process. It returns fs.ErrNotExist if the file has none.
+func (f *file) change(mark int64) error {
+	if f.at < 0 {
+		return fs.ErrNotExist
+	}
+	opened, err := os.OpenFile(f.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	there := make([]byte, len(f.record(0)))
+	if _, err := opened.ReadAt(there, f.at); err != nil || !bytes.Contains(there, []byte(f.id)) {
+		return errors.Join(fs.ErrNotExist, opened.Close())
+	}
+	_, err = opened.WriteAt(f.record(mark), f.at)
+	return f.finish(opened, err)
+}
+
+// add appends a new record. Several processes may do so at once, and then each finds its own.
+func (f *file) add(mark int64) error {
+	f.id, f.at = rand.Text(), -1
+	opened, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = opened.Write(f.record(mark))
+	if err := f.finish(opened, err); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(f.path)
+	if err != nil {
+		return err
+	}
+	at := bytes.Index(content, f.record(mark))
+	if at < 0 {
+		return fmt.Errorf("%s: the appended record is missing", f.path)
+	}
+	f.at = int64(at)
+	return f.syncDirectory()
+}
+
+func (f *file) finish(opened *os.File, err error) error {
+	if f.sync && err == nil {
+		err = opened.Sync()
+	}
+	return errors.Join(err, opened.Close())
+}
+
+// syncDirectory makes a new file durable. Windows cannot sync a directory, and does not need it.
+func (f *file) syncDirectory() error {
+	directory, err := os.Open(filepath.Dir(f.path))
+	if err != nil || !f.sync {
+		return err
+	}
+	_ = directory.Sync()
+	return directory.Close()
+}

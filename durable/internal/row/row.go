@@ -1,0 +1,124 @@
+// Package row is the state machine of payments and payouts. A method of [Row] changes the row by a new fact, and returns
+// [ErrChanged] if the fact no longer applies to it. The package reads neither a database nor a clock.
+package row
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// ErrChanged reports a row that another process has changed since it was read.
+var ErrChanged = errors.New("durable: changed meanwhile")
+
+// Kind is the kind of a row.
+type Kind string
+
+// The kinds.
+const (
+	Payment Kind = "payment"
+	Payout  Kind = "payout"
+)
+
+// State is the state of a row. The table of rows stores Created for Starting: a row of the table of claims makes the
+// difference.
+type State string
+
+// The states.
+const (
+	Created   State = "created"
+	Starting  State = "starting"
+	Unknown   State = "unknown"
+	Pending   State = "pending"
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	Rejected  State = "rejected"
+)
+
+// Settled reports whether only a notification or an operator changes s.
+func (s State) Settled() bool { return s == Pending || s.Final() }
+
+// Final reports whether notifications do not change s.
+func (s State) Final() bool { return s == Succeeded || s == Failed || s == Rejected }
+
+// Row is a payment or a payout.
+type Row struct {
+	Kind        Kind
+	UserData    string
+	Reference   string
+	Type        string // of a payment
+	Amount      paymentsvc.Amount
+	Destination string // of a payout
+	Batch       string
+	Line        int64
+	State       State
+	OrderID     string
+	// OrderIDTaken reports that the service returned another row's order_id, so the service has this row under an
+	// unknown order_id.
+	OrderIDTaken bool
+	RedirectURL  string
+	// Claims counts the claims, and Polls the status calls.
+	Claims, Polls int64
+	// MayHaveStarted reports that an earlier call may have started the row. It never becomes false.
+	MayHaveStarted bool
+	ErrorCode      string
+	// ReviewReason is the reason for an operator to look, "" without one.
+	ReviewReason string
+	Version      int64
+	// Unix milliseconds of the database's clock.
+	DueAt, ClaimedAt, CreatedAt, UpdatedAt int64
+	// Generation is a payout's; Held reports that the payout is in an older generation than the current one.
+	Generation int64
+	Held       bool
+	// Token identifies the claim of a starting row, "" for others.
+	Token string
+
+	// Due is the wait until the next call or poll. KeepDue keeps DueAt.
+	Due time.Duration
+	// Loaded is the state that the database has.
+	Loaded State
+}
+
+// KeepDue is the Row.Due of a row that keeps its due time.
+const KeepDue time.Duration = -1
+
+// Texts for operators.
+const (
+	NoAnswer      = "No clear response: find out from the service whether this was paid. Search by user_data."
+	RejectedLater = "Rejected, but an earlier call may have succeeded: find out from the service whether this was paid."
+	InARun        = "Rejected in a run of equal rejections: it can be sent again."
+	NotConfirmed  = "The service does not confirm whether it has this."
+	RejectedOften = "Rejected again and again."
+	// OnChangeFails contains no special character of LIKE.
+	OnChangeFails = "OnChange fails again and again: see the log."
+	notReached    = "not reached"
+)
+
+// FlagForReview adds a reason for an operator to look.
+func (r *Row) FlagForReview(reason string) {
+	if !strings.Contains(r.ReviewReason, reason) && len(r.ReviewReason) < 1000 {
+		r.ReviewReason = strings.TrimSpace(r.ReviewReason + " " + reason)
+	}
+}
+
+// ClearReason removes one reason for an operator to look.
+func (r *Row) ClearReason(reason string) {
+	r.ReviewReason = strings.TrimSpace(strings.ReplaceAll(r.ReviewReason, reason, ""))
+}
+
+// clearUncertainty removes the review reasons that applied only while the outcome was unknown.
+func (r *Row) clearUncertainty() {
+	for _, reason := range []string{NoAnswer, RejectedLater, RejectedOften, NotConfirmed, InARun} {
+		r.ClearReason(reason)
+	}
+}
+
+// Stored returns the state that the table of rows has for s.
+func (s State) Stored() State {
+	if s == Starting {
+		return Created
+	}
+	return s
+}

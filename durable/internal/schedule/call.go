@@ -1,0 +1,114 @@
+package schedule
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+)
+
+const (
+	// maxRecordTime is how long a record is retried. After that, the lease decides about the row.
+	maxRecordTime = 10 * time.Minute
+	// maxRecordTimeAtStop is the same after the end of Run's context.
+	maxRecordTimeAtStop = 10 * time.Second
+)
+
+// begin begins the calls of jobs with committed claims. s.mu is held.
+func (s *Scheduler[Job, Done]) begin(w *worker, jobs []Job) {
+	s.used += len(jobs)
+	w.made += len(jobs)
+	w.inFlight += len(jobs)
+	for _, job := range jobs {
+		s.tasks.Go(func() {
+			ctx := context.WithoutCancel(w.ctx)
+			s.complete(&entry[Done]{Completion: s.c.Call(ctx, job), ctx: ctx, worker: w})
+		})
+	}
+}
+
+// complete passes a completion to the next round, or records it separately.
+func (s *Scheduler[Job, Done]) complete(e *entry[Done]) {
+	if e.OrderKey == "" {
+		s.recordSeparately(e)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, e)
+	s.startRound()
+}
+
+// recordSeparately records e outside of rounds, and retries while the database is unavailable.
+func (s *Scheduler[Job, Done]) recordSeparately(e *entry[Done]) {
+	begun := time.Now()
+	for n := 0; ; n++ {
+		err := s.limited(func() error { return s.c.Ledger.Record(e.ctx, e.Completion) })
+		if err == nil {
+			break
+		}
+		longest := maxRecordTime
+		if s.stopped() {
+			longest = maxRecordTimeAtStop
+		}
+		log := s.c.Log.With("user_data", e.UserData, "order_id", e.OrderID, "error", err.Error())
+		if time.Since(begun) > longest {
+			log.ErrorContext(e.ctx, "durable: completion not recorded, so the row becomes unknown")
+			break
+		}
+		if n == 0 {
+			log.ErrorContext(e.ctx, "durable: completion not recorded yet")
+		}
+		time.Sleep(Backoff(n, maxRetryWait))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finishCall(e)
+	s.startRound()
+}
+
+// finishCall frees the slot of a recorded completion. s.mu is held.
+func (s *Scheduler[Job, Done]) finishCall(e *entry[Done]) {
+	s.used -= e.Slot
+	if e.recorded != nil {
+		close(e.recorded)
+	}
+	if e.worker != nil {
+		e.worker.inFlight--
+		e.worker.signalIdle()
+	}
+}
+
+// startProbe claims one row after a timed pause, if a slot is free. s.mu is held.
+func (s *Scheduler[Job, Done]) startProbe(w *worker) {
+	if s.used >= s.c.Slots || w.left < 1 {
+		return
+	}
+	s.newest++
+	number := s.newest
+	s.used++
+	s.reserve(w, 1)
+	w.inFlight++
+	s.tasks.Go(func() { s.probe(w, number) })
+}
+
+func (s *Scheduler[Job, Done]) probe(w *worker, number int64) {
+	token := rand.Text()
+	jobs, err := s.c.Ledger.Probe(context.Background(), token)
+	if err == nil && len(jobs) > 1 {
+		err = fmt.Errorf("probe claimed %d rows, want at most 1", len(jobs))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.endClaim(w, false)
+	if err != nil {
+		w.fail(number, err)
+		s.reserve(w, -1)
+		s.resolve(token, 1)
+		return
+	}
+	w.learn(number, observation{})
+	s.reserve(w, len(jobs)-1)
+	s.used--
+	s.begin(w, jobs)
+}

@@ -1,0 +1,93 @@
+package schedule
+
+import "context"
+
+// Ledger is the database. Its methods are called concurrently.
+type Ledger[Job, Done any] interface {
+	// Round records completions and claims rows in one commit. After an error, the commit is unknown.
+	Round(ctx context.Context, r Request[Done]) (Result[Job], error)
+
+	// Record records one completion in a separate transaction, with all consequences. It makes one attempt and returns
+	// nil if the completion needs no further attempt. The scheduler retries after an error.
+	Record(ctx context.Context, c Completion[Done]) error
+
+	// Probe claims one row after a timed pause, alone among all processes. It returns no job if another process probes.
+	// After an error, the commit is unknown.
+	Probe(ctx context.Context, token string) ([]Job, error)
+
+	// Release makes the rows claimed with tokens due again. Their calls never began.
+	Release(ctx context.Context, tokens []string) error
+}
+
+// Completion is the result of one call.
+type Completion[Done any] struct {
+	// UserData identifies the row.
+	UserData string
+
+	// OrderID is the order_id of a success; "" without one.
+	OrderID string
+
+	// OrderKey identifies the order among all kinds of rows. "" excludes the completion from rounds, and the scheduler
+	// passes it to [Ledger.Record].
+	OrderKey string
+
+	// Slot is 1 if the call occupies a slot, and 0 for a payment started by its caller.
+	Slot int
+
+	// Done contains further fields for the ledger.
+	Done Done
+}
+
+// Request is the input of a round.
+type Request[Done any] struct {
+	// Token identifies the claims of the round.
+	Token string
+
+	// Completions have different order keys and different user_data, also compared with the other rounds in flight.
+	Completions []Completion[Done]
+
+	// The round may claim at most Free rows plus one row for each slot of a recorded completion, and at most MaxRows
+	// rows: payments up to MaxPayments first, then payouts. With MaxRows 0, the round claims no rows.
+	Free, MaxRows, MaxPayments int
+
+	// After is the position behind the last claimed rows. The zero value is the start of the queue.
+	After Position
+
+	// OrderIDs were recorded by earlier rounds. A notification may have arrived for them before their commit.
+	OrderIDs []string
+}
+
+// Position is a place in the queue of each kind.
+type Position struct {
+	Payments, Payouts Cursor
+}
+
+// Cursor is a place in one queue, in the order of due time and user_data. DueAt is in the ledger's unit.
+type Cursor struct {
+	DueAt    int64
+	UserData string
+}
+
+// Result is the output of a committed round.
+type Result[Job any] struct {
+	// Jobs are the claimed rows. Payments is the number of claimed payments.
+	Jobs     []Job
+	Payments int
+
+	// Recorded contains the user_data of the recorded completions.
+	Recorded map[string]bool
+
+	// Waiting contains the elements of Request.OrderIDs with a waiting notification.
+	Waiting []string
+
+	// Next is the position behind the claimed rows, or Request.After without claims.
+	Next Position
+
+	// Paused reports a pause. Elapsed reports the end of a timed pause: [Ledger.Probe] may claim one row. With either,
+	// Jobs is empty.
+	Paused, Elapsed bool
+
+	// Recognized reports that the round claimed no rows because the server had changed. The ledger has accepted or held
+	// the new server since, so another round is useful.
+	Recognized bool
+}

@@ -1,0 +1,279 @@
+package schedule
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+)
+
+// round is a round in flight.
+type round[Done any] struct {
+	Request[Done]
+	number  int64 // in the order of starts
+	entries []*entry[Done]
+	worker  *worker // nil without claims
+	alone   bool    // the worker was idle at the start
+}
+
+// startRound starts a useful round. The round collects its completions in its goroutine, as late as possible.
+// s.mu is held.
+func (s *Scheduler[Job, Done]) startRound() {
+	s.refill()
+	if s.canStartRound() {
+		s.rounds++
+		s.tasks.Go(s.round)
+	}
+}
+
+// canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
+// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. While
+// calls are in flight, order_ids alone do not start a round, because completions follow soon. s.mu is held.
+func (s *Scheduler[Job, Done]) canStartRound() bool {
+	if s.rounds > 0 {
+		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
+	}
+	return len(s.queue) > 0 || s.maxRows(s.c.Slots-s.used) > 0 || len(s.orderIDs) > 0 && s.idle()
+}
+
+// idle reports whether the worker is idle. s.mu is held.
+func (s *Scheduler[Job, Done]) idle() bool { return s.worker == nil || s.worker.inFlight == 0 }
+
+// round makes one round.
+func (s *Scheduler[Job, Done]) round() {
+	r := s.nextRound()
+	if r == nil {
+		return
+	}
+	result, err := s.c.Ledger.Round(context.Background(), r.Request)
+	if limit := r.limit(result.Recorded); err == nil && len(result.Jobs) > limit {
+		err = fmt.Errorf("round claimed %d rows, want at most %d", len(result.Jobs), limit)
+	}
+	if err != nil {
+		s.c.Log.Error("durable: round failed", "error", err.Error())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rounds--
+	if err != nil {
+		s.failRound(r, err)
+	} else {
+		s.finishRound(r, result)
+	}
+	s.startRound()
+}
+
+// limit returns the maximum number of claims: the free slots and the slots of recorded completions, up to MaxRows.
+func (r *round[Done]) limit(recorded map[string]bool) int {
+	rows := r.Free
+	for _, c := range r.Completions {
+		if recorded[c.UserData] {
+			rows += c.Slot
+		}
+	}
+	return min(rows, r.MaxRows)
+}
+
+// nextRound takes the waiting completions and reserves the free slots. It returns nil if there is no work.
+func (s *Scheduler[Job, Done]) nextRound() *round[Done] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &round[Done]{number: s.newest + 1, entries: s.dedupeByOrderID(s.queue)}
+	s.queue = nil
+	slots := 0
+	for _, e := range r.entries {
+		r.Completions = append(r.Completions, e.Completion)
+		slots += e.Slot
+	}
+	s.claim(r, slots)
+	r.OrderIDs, s.orderIDs = s.orderIDs, nil
+	if len(r.entries) == 0 && r.MaxRows == 0 && len(r.OrderIDs) == 0 {
+		s.rounds--
+		return nil
+	}
+	s.newest++
+	return r
+}
+
+// dedupeByOrderID removes completions with an order key or a user_data of an earlier completion or of a round in
+// flight. One statement cannot record both. s.mu is held.
+func (s *Scheduler[Job, Done]) dedupeByOrderID(queue []*entry[Done]) []*entry[Done] {
+	kept := queue[:0]
+	for _, e := range queue {
+		if others, found := s.recording[e.OrderKey]; found {
+			s.recording[e.OrderKey] = append(others, e)
+			continue
+		}
+		if others, found := s.recording[e.UserData]; found {
+			s.recording[e.UserData] = append(others, e)
+			continue
+		}
+		s.recording[e.OrderKey], s.recording[e.UserData] = nil, nil
+		kept = append(kept, e)
+	}
+	return kept
+}
+
+// releaseDuplicates records the duplicates of e separately, after e's round. s.mu is held.
+func (s *Scheduler[Job, Done]) releaseDuplicates(e *entry[Done]) {
+	for _, key := range [...]string{e.OrderKey, e.UserData} {
+		for _, duplicate := range s.recording[key] {
+			s.tasks.Go(func() { s.recordSeparately(duplicate) })
+		}
+		delete(s.recording, key)
+	}
+}
+
+// claim lets r claim rows for the free slots and for the slots of its completions. s.mu is held.
+func (s *Scheduler[Job, Done]) claim(r *round[Done], slots int) {
+	free := max(s.c.Slots-s.used, 0)
+	n := s.maxRows(free + slots)
+	if n <= 0 {
+		return
+	}
+	w := s.worker
+	r.worker, r.alone = w, w.inFlight == 0
+	r.Token, r.After = rand.Text(), w.observation.position
+	r.MaxRows, r.Free, r.MaxPayments = n, min(n, free), s.maxPayments(n)
+	s.used += r.Free
+	s.reserve(w, n)
+	w.inFlight++
+	w.confirming = r.alone
+}
+
+// maxRows returns how many of n rows may be claimed now. s.mu is held.
+func (s *Scheduler[Job, Done]) maxRows(n int) int {
+	w := s.worker
+	if w == nil || !w.observation.backlog || w.confirming || w.ctx.Err() != nil {
+		return 0
+	}
+	n = min(n, w.left)
+	if s.c.PerSecond > 0 {
+		n = min(n, int(s.tokens))
+	}
+	return n
+}
+
+// maxPayments returns the maximum number of payments in n rows. It is half of n, and odd rows alternate. s.mu is held.
+func (s *Scheduler[Job, Done]) maxPayments(n int) int {
+	if !s.worker.observation.paymentsDue {
+		return 0
+	}
+	payments := n / 2
+	if n%2 == 1 {
+		s.oddPayment = !s.oddPayment
+		if s.oddPayment {
+			payments++
+		}
+	}
+	return payments
+}
+
+// minRefill is the shortest wait for claims allowed by PerSecond, so that a high rate does not make small rounds.
+const minRefill = 50 * time.Millisecond
+
+// refill adds the claims that PerSecond allows since the last refill. Without any, it repeats later. s.mu is held.
+func (s *Scheduler[Job, Done]) refill() {
+	rate := s.c.PerSecond
+	if rate <= 0 {
+		return
+	}
+	now := time.Now()
+	s.tokens = min(s.tokens+now.Sub(s.filled).Seconds()*rate, max(1, rate))
+	s.filled = now
+	if s.tokens >= 1 || s.refilling || s.worker == nil {
+		return
+	}
+	s.refilling = true
+	wait := time.Duration((1 - s.tokens) / rate * float64(time.Second))
+	time.AfterFunc(max(minRefill, wait), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refilling = false
+		s.startRound()
+	})
+}
+
+// reserve counts n rows as claimed. A negative n returns rows. s.mu is held.
+func (s *Scheduler[Job, Done]) reserve(w *worker, n int) {
+	s.tokens -= float64(n)
+	w.left -= n
+}
+
+// finishRound frees the slots of recorded completions and begins the calls of claimed rows. s.mu is held.
+func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
+	s.used -= r.Free
+	for _, e := range r.entries {
+		s.releaseDuplicates(e)
+		s.finishEntry(e, result.Recorded[e.UserData])
+	}
+	if len(result.Waiting) > 0 {
+		s.tasks.Go(func() {
+			_ = s.limited(func() error { s.c.Apply(context.Background(), result.Waiting); return nil })
+		})
+	}
+	w := r.worker
+	if w == nil {
+		return
+	}
+	s.reserve(w, len(result.Jobs)-r.MaxRows)
+	observe(r, result, r.limit(result.Recorded))
+	s.begin(w, result.Jobs)
+	if result.Elapsed {
+		s.startProbe(w)
+	}
+	s.endClaim(w, r.alone)
+}
+
+// finishEntry handles a completion after its round. On a database with many writers, a lock may have excluded the
+// completion, so it takes part in a second round. s.mu is held.
+func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
+	manyWriters := s.c.MaxRounds > 1
+	switch {
+	case recorded:
+		if manyWriters {
+			s.orderIDs = append(s.orderIDs, e.OrderID)
+		}
+		s.finishCall(e)
+	case manyWriters && !e.retried:
+		e.retried = true
+		s.queue = append(s.queue, e)
+	default:
+		s.tasks.Go(func() { s.recordSeparately(e) })
+	}
+}
+
+// failRound records the completions separately. The commit is unknown, so the slots stay in use until the claims are
+// released. s.mu is held.
+func (s *Scheduler[Job, Done]) failRound(r *round[Done], err error) {
+	slots := r.Free
+	for _, e := range r.entries {
+		if r.MaxRows > 0 { // the round may also have claimed a row for this slot
+			slots += e.Slot
+			s.used += e.Slot
+		}
+		s.releaseDuplicates(e)
+		s.tasks.Go(func() { s.recordSeparately(e) })
+	}
+	if w := r.worker; w != nil {
+		s.reserve(w, -r.MaxRows)
+		s.resolve(r.Token, slots)
+		w.fail(r.number, err)
+		s.endClaim(w, r.alone)
+	}
+}
+
+// resolve remembers a claim with an unknown commit and begins its release. s.mu is held.
+func (s *Scheduler[Job, Done]) resolve(token string, slots int) {
+	s.addUnresolved(token)
+	s.tasks.Go(func() { s.releaseClaims(token, slots) })
+}
+
+// endClaim ends a round or probe of w. s.mu is held.
+func (s *Scheduler[Job, Done]) endClaim(w *worker, alone bool) {
+	if alone {
+		w.confirming = false
+	}
+	w.inFlight--
+	w.signalIdle()
+}

@@ -1,0 +1,199 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"time"
+)
+
+// worker is an active Run or RunBatch. Its fields belong to Scheduler.mu.
+type worker struct {
+	ctx        context.Context
+	left       int           // rows to claim
+	made       int           // calls begun
+	inFlight   int           // calls, and rounds and probes with claims
+	confirming bool          // a round with alone set is in flight, so other rounds do not claim
+	idle       chan struct{} // receives when inFlight reaches 0
+	err        error         // the error of the first failed round or probe
+
+	newest      int64 // number of the newest observation; a wake counts as newer than the rounds in flight
+	observation observation
+	servers     int // rounds in a row with an unrecognized server
+}
+
+// observation describes the queue. Each round and probe with claims makes a new observation.
+type observation struct {
+	backlog     bool // due rows may remain
+	paymentsDue bool // due payments may remain
+	empty       bool // a scan of the whole queue by an idle worker found no due row
+	paused      bool
+	position    Position
+}
+
+// Limit bounds a [Scheduler.RunBatch]. The zero value has no bound.
+type Limit struct {
+	Rows     int
+	Duration time.Duration
+}
+
+// Run claims due rows until the end of ctx. It then returns nil after the records of all calls. It may be called once.
+func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
+	w := newWorker(ctx, math.MaxInt)
+	if !s.attachWorker(w) {
+		return ErrBusy
+	}
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		s.wake(w)
+		s.mu.Unlock()
+		select {
+		case <-time.After(s.c.Poll):
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	s.closed, s.worker = true, nil
+	s.mu.Unlock()
+	s.tasks.Wait()
+	return nil
+}
+
+// RunBatch claims due rows within l, and returns the number of calls after their records. It returns nil if no due row
+// remained, or at the bounds of l or ctx, and otherwise ErrPaused, ErrBusy, or an error of the ledger.
+func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, l Limit) (int, error) {
+	if l.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.Duration)
+		defer cancel()
+	}
+	rows := l.Rows
+	if rows <= 0 {
+		rows = math.MaxInt
+	}
+	w := newWorker(ctx, rows)
+	if !s.attachWorker(w) {
+		return 0, ErrBusy
+	}
+	for {
+		if ended, err := s.endBatch(w); ended {
+			return w.made, err
+		}
+		select {
+		case <-w.idle:
+		case <-ctx.Done():
+			s.waitIdle(w)
+		}
+	}
+}
+
+func newWorker(ctx context.Context, rows int) *worker {
+	return &worker{ctx: ctx, left: rows, idle: make(chan struct{}, 1)}
+}
+
+// attachWorker makes w the worker and reports whether there was none.
+func (s *Scheduler[Job, Done]) attachWorker(w *worker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.worker != nil || s.closed {
+		return false
+	}
+	s.worker = w
+	return true
+}
+
+// endBatch detaches w at the end of its work and reports whether it did. Otherwise it wakes w if w is idle.
+func (s *Scheduler[Job, Done]) endBatch(w *worker) (ended bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.inFlight > 0 {
+		return false, nil
+	}
+	switch {
+	case w.err != nil:
+		err = w.err
+	case w.observation.paused:
+		err = ErrPaused
+	case !w.observation.empty && w.left > 0 && w.ctx.Err() == nil:
+		s.wake(w)
+		return false, nil
+	}
+	s.worker = nil
+	return true, err
+}
+
+// waitIdle waits until w is idle.
+func (s *Scheduler[Job, Done]) waitIdle(w *worker) {
+	for {
+		s.mu.Lock()
+		inFlight := w.inFlight
+		s.mu.Unlock()
+		if inFlight == 0 {
+			return
+		}
+		<-w.idle
+	}
+}
+
+// wake makes w scan the queue from its start. The rounds in flight began earlier, so their observations do not count.
+// s.mu is held.
+func (s *Scheduler[Job, Done]) wake(w *worker) {
+	w.newest = s.newest
+	w.observation = observation{backlog: true, paymentsDue: true}
+	s.startRound()
+}
+
+// signalIdle signals that w is idle. s.mu is held.
+func (w *worker) signalIdle() {
+	if w.inFlight > 0 {
+		return
+	}
+	select {
+	case w.idle <- struct{}{}:
+	default:
+	}
+}
+
+// fail stops the claims of w until its next wake. s.mu is held.
+func (w *worker) fail(number int64, err error) {
+	w.err = cmp.Or(w.err, err)
+	w.learn(number, observation{})
+}
+
+// learn replaces an older observation of w. s.mu is held.
+func (w *worker) learn(number int64, o observation) {
+	if number > w.newest {
+		w.newest, w.observation = number, o
+	}
+}
+
+// maxServers is the maximum number of rounds in a row with an unrecognized server.
+const maxServers = 5
+
+// observe replaces the observation of the worker after a round with at most limit claims. s.mu is held.
+func observe[Job, Done any](r *round[Done], result Result[Job], limit int) {
+	w, claimed := r.worker, len(result.Jobs)
+	if w.servers++; !result.Recognized {
+		w.servers = 0
+	}
+	if w.servers >= maxServers {
+		w.fail(r.number, errServers)
+		return
+	}
+	o := observation{
+		paused: result.Paused || result.Elapsed, paymentsDue: w.observation.paymentsDue, position: result.Next,
+	}
+	if claimed == 0 && limit > 0 {
+		o.position = Position{}
+	}
+	complete := limit > 0 && !result.Recognized && r.After == Position{} && (r.MaxPayments > 0 || !o.paymentsDue)
+	if result.Payments < min(limit, r.MaxPayments) {
+		o.paymentsDue = false
+	}
+	o.backlog = !o.paused && (claimed > 0 || !complete)
+	o.empty = !o.backlog && !o.paused && r.alone
+	w.learn(r.number, o)
+	if claimed > 0 { // calls may make rows due again, and a newer round may have skipped rows locked by this round
+		w.observation.backlog, w.observation.empty = !w.observation.paused, false
+	}
+}

@@ -1,0 +1,173 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Errors of [Scheduler.Run] and [Scheduler.RunBatch].
+var (
+	ErrBusy   = errors.New("another Run or RunBatch is active, or Run has returned")
+	ErrPaused = errors.New("claims are paused")
+
+	errServers = errors.New("each round meets another database server, want one server")
+)
+
+// Config configures a [Scheduler]. Each field is required, except PerSecond.
+type Config[Job, Done any] struct {
+	Ledger Ledger[Job, Done]
+
+	// Call calls the service once. ctx is never canceled.
+	Call func(ctx context.Context, job Job) Completion[Done]
+
+	// Apply applies the notifications that wait for order_ids.
+	Apply func(ctx context.Context, orderIDs []string)
+
+	// Slots is the maximum number of calls at once.
+	Slots int
+
+	// MaxRounds is the maximum number of rounds in flight. With 1, the database has a single writer: it excludes
+	// notifications during a round, and never leaves out a completion because of another round's locks.
+	MaxRounds int
+
+	// MaxRecords is the maximum number of transactions beside the rounds.
+	MaxRecords int
+
+	// PerSecond is the maximum number of claims per second; 0 means no maximum.
+	PerSecond float64
+
+	// Poll is the interval between two scans from the start of the queue.
+	Poll time.Duration
+
+	Log *slog.Logger
+}
+
+// Scheduler starts rounds and calls. Its methods may be called concurrently.
+type Scheduler[Job, Done any] struct {
+	c       Config[Job, Done]
+	records chan struct{}  // one element per transaction beside the rounds
+	tasks   sync.WaitGroup // rounds, calls, records and releases
+
+	mu         sync.Mutex
+	rounds     int                       // in flight
+	newest     int64                     // number of the newest round or probe
+	queue      []*entry[Done]            // completions for the next round
+	recording  map[string][]*entry[Done] // order keys and user_data of the rounds in flight, with waiting duplicates
+	orderIDs   []string                  // of the last rounds, for Request.OrderIDs
+	used       int                       // slots
+	worker     *worker                   // the active Run or RunBatch
+	closed     bool
+	unresolved []string // tokens of claims with an unknown commit, which may still arrive
+	oddPayment bool     // the last odd row was for a payment
+	tokens     float64  // claims allowed by PerSecond
+	filled     time.Time
+	refilling  bool // a later refill is scheduled
+}
+
+// entry is a completion that waits for its record.
+type entry[Done any] struct {
+	Completion[Done]
+	ctx      context.Context
+	worker   *worker       // nil for a call without a slot
+	retried  bool          // a round has left it out
+	recorded chan struct{} // closed by finishCall; nil if the caller does not wait
+}
+
+// New returns a scheduler. Its caller starts it with [Scheduler.Run] or [Scheduler.RunBatch].
+func New[Job, Done any](c Config[Job, Done]) *Scheduler[Job, Done] {
+	return &Scheduler[Job, Done]{
+		c: c, records: make(chan struct{}, c.MaxRecords), recording: map[string][]*entry[Done]{},
+	}
+}
+
+// Go runs f in a goroutine that [Scheduler.Run] waits for. It returns false after the end of Run's context.
+func (s *Scheduler[Job, Done]) Go(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.tasks.Go(f)
+	return true
+}
+
+// Record records the completion of a call without a slot, in a round if possible. It returns when the completion is
+// recorded or given up, and must be called inside [Scheduler.Go].
+func (s *Scheduler[Job, Done]) Record(ctx context.Context, c Completion[Done]) {
+	e := &entry[Done]{Completion: c, ctx: context.WithoutCancel(ctx), recorded: make(chan struct{})}
+	s.complete(e)
+	<-e.recorded
+}
+
+// maxUnresolved is the number of unresolved claims to remember. Older claims have ended with their leases.
+const maxUnresolved = 1000
+
+// AddUnresolved remembers the token of a claim with an unknown commit. The call must never begin.
+func (s *Scheduler[Job, Done]) AddUnresolved(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addUnresolved(token)
+}
+
+// addUnresolved is AddUnresolved with s.mu held.
+func (s *Scheduler[Job, Done]) addUnresolved(token string) {
+	s.unresolved = append(s.unresolved, token)
+	if extra := len(s.unresolved) - maxUnresolved; extra > 0 {
+		s.unresolved = slices.Delete(s.unresolved, 0, extra)
+	}
+}
+
+// ReleaseUnresolved releases all unresolved claims of this process again, because their commits may arrive late.
+func (s *Scheduler[Job, Done]) ReleaseUnresolved(ctx context.Context) error {
+	s.mu.Lock()
+	tokens := slices.Clone(s.unresolved)
+	s.mu.Unlock()
+	if len(tokens) == 0 {
+		return nil
+	}
+	return s.c.Ledger.Release(ctx, tokens)
+}
+
+// releaseClaims releases a claim with an unknown commit, and then its slots.
+func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
+	for n := 0; ; n++ {
+		err := s.limited(func() error { return s.c.Ledger.Release(context.Background(), []string{token}) })
+		if err == nil || s.stopped() && n >= maxReleasesAtStop {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.used -= slots
+			s.startRound()
+			return
+		}
+		time.Sleep(Backoff(n, maxRetryWait))
+	}
+}
+
+// limited calls f beside at most MaxRecords-1 others.
+func (s *Scheduler[Job, Done]) limited(f func() error) error {
+	s.records <- struct{}{}
+	defer func() { <-s.records }()
+	return f()
+}
+
+func (s *Scheduler[Job, Done]) stopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+const (
+	// maxRetryWait is the longest wait between two attempts of a record or release.
+	maxRetryWait = 5 * time.Second
+	// maxReleasesAtStop is the number of attempts to release a claim after the end of Run's context.
+	maxReleasesAtStop = 4
+)
+
+// Backoff returns the wait after n failures: 100 ms, doubled with each failure, and at most longest.
+func Backoff(n int, longest time.Duration) time.Duration {
+	return min(100*time.Millisecond<<min(n, 20), longest)
+}

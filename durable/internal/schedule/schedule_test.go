@@ -1,0 +1,484 @@
+package schedule
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// twoRounds returns two rounds in flight with one completion each. The scheduler has two slots.
+func twoRounds(t *bench) (older, newer *flight) {
+	t.Helper()
+	t.next().record("a", "b")
+	t.endCall()
+	older = t.next()
+	t.endCall()
+	newer = t.next()
+	require.Len(t, older.Completions, 1)
+	require.Len(t, newer.Completions, 1)
+	return older, newer
+}
+
+// The newer of two rounds in flight meets a pause. The older round ends later, without rows and without a pause.
+func TestRunBatchReportsThePauseOfTheNewerRound(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(Limit{})
+		older, newer := twoRounds(t)
+		newer.pause()
+		older.record()
+		require.ErrorIs(t, t.result(), ErrPaused)
+		assert.Equal(t, 2, t.made)
+	})
+}
+
+// The older of two rounds finds no row, because the newer round has locked the last one. Later rounds still claim.
+func TestOlderRoundDoesNotEndClaims(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(Limit{})
+		older, newer := twoRounds(t)
+		newer.record("c")
+		older.record()
+		next := t.next()
+		assert.Equal(t, 1, next.MaxRows)
+		next.record("d")
+		require.NoError(t, t.result())
+		assert.Equal(t, 4, t.made)
+	})
+}
+
+// A failed round may have claimed a row for each of its slots, those of its completions included. The slots stay in use
+// until the claims are released, whatever becomes of the completions.
+func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		released := make(chan error)
+		var tokens []string
+		t.ledger.release = func(all []string) error { tokens = append(tokens, all...); return <-released }
+		recorded := make(chan struct{})
+		t.ledger.record = func(Completion[string]) error { <-recorded; return nil }
+		t.start(Limit{})
+		t.next().record("a", "b")
+		t.endCall()
+		failed := t.next()
+		failed.fail()
+		assert.Equal(t, 3, t.slots(), "two calls, one of them without a record, and a claim")
+		recorded <- struct{}{}
+		released <- errCommit
+		t.none()
+		assert.Equal(t, 2, t.slots(), "a call and a claim")
+		time.Sleep(time.Second)
+		released <- nil
+		require.ErrorIs(t, t.result(), errCommit)
+		assert.Equal(t, []string{failed.Token, failed.Token}, tokens)
+
+		// The commit may arrive even later, so later sweeps release the claims again.
+		t.AddUnresolved("T")
+		go func() { released <- nil }()
+		require.NoError(t, t.ReleaseUnresolved(t.Context()))
+		assert.Equal(t, []string{failed.Token, "T"}, tokens[2:])
+	})
+}
+
+func TestUnresolvedClaimsAreBounded(t *testing.T) {
+	s := New(Config[string, string]{})
+	for i := range 3 * maxUnresolved {
+		s.AddUnresolved(strconv.Itoa(i))
+	}
+	assert.Len(t, s.unresolved, maxUnresolved)
+	assert.Equal(t, strconv.Itoa(2*maxUnresolved), s.unresolved[0])
+}
+
+// One statement can record neither two rows under one order_id nor two completions of one row. The second completion is
+// recorded separately after the round.
+func TestDuplicatesAreRecordedSeparately(t *testing.T) {
+	for name, change := range map[string]func(*Completion[string]){
+		"order_id":  func(c *Completion[string]) { c.OrderKey = "same" },
+		"user_data": func(c *Completion[string]) { c.UserData = "same" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var separate []string
+			bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
+				t.ledger.record = func(c Completion[string]) error { separate = append(separate, c.Done); return nil }
+				record := func(name string) {
+					c := success(name)
+					c.Slot = 0
+					change(&c)
+					require.True(t, t.Go(func() { t.Record(t.Context(), c) }))
+					synctest.Wait()
+				}
+				record("a")
+				first := t.next()
+				record("b")
+				t.none()
+				first.record()
+				assert.Equal(t, []string{"b"}, separate)
+			})
+		})
+	}
+}
+
+// A lock may have excluded a completion, so it takes part in one more round. A single writer has no such locks.
+func TestExcludedCompletionGetsOneMoreRound(t *testing.T) {
+	for rounds, want := range []int{1: 1, 2: 2} {
+		if want == 0 {
+			continue
+		}
+		var separate []string
+		bubble(t, func(c *Config[string, string]) { c.MaxRounds = rounds }, func(t *bench) {
+			t.ledger.record = func(c Completion[string]) error { separate = append(separate, c.UserData); return nil }
+			t.Go(func() { t.Record(t.Context(), Completion[string]{UserData: "a", OrderKey: "a"}) })
+			for range want {
+				require.Empty(t, separate)
+				t.next().end <- Result[string]{}
+			}
+			t.none()
+			assert.Equal(t, []string{"a"}, separate)
+		})
+	}
+}
+
+func TestThousandSlotsShareFewTransactions(t *testing.T) {
+	at, most := 0, 0
+	var mu sync.Mutex
+	bubble(t, func(c *Config[string, string]) {
+		c.Slots, c.MaxRecords = 1000, 4
+		c.Call = func(_ context.Context, job string) Completion[string] {
+			return Completion[string]{UserData: job, Slot: 1}
+		}
+	}, func(t *bench) {
+		t.ledger.record = func(Completion[string]) error {
+			mu.Lock()
+			at++
+			most = max(most, at)
+			mu.Unlock()
+			time.Sleep(time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			at--
+			return nil
+		}
+		t.start(Limit{Rows: 1000})
+		first := t.next()
+		jobs := make([]string, first.MaxRows)
+		for i := range jobs {
+			jobs[i] = strconv.Itoa(i)
+		}
+		first.record(jobs...)
+		time.Sleep(time.Second)
+		require.NoError(t, t.result())
+		assert.Equal(t, []int{1000, 4}, []int{t.made, most})
+	})
+}
+
+// A database may be away for ten minutes. Then the lease decides about the row, and the slot is free.
+func TestRecordIsRetriedForTenMinutes(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		attempts := 0
+		bubble(t, nil, func(t *bench) {
+			begun := time.Now()
+			t.ledger.record = func(Completion[string]) error {
+				attempts++
+				if back && time.Since(begun) > 9*time.Minute {
+					return nil
+				}
+				return errCommit
+			}
+			t.start(Limit{Rows: 1})
+			t.next().record("a")
+			t.endCall()
+			t.next().fail()
+			time.Sleep(9*time.Minute + 50*time.Second)
+			synctest.Wait()
+			if !back {
+				assert.Equal(t, 1, t.slots())
+			}
+			time.Sleep(20 * time.Second)
+			require.NoError(t, t.result())
+			assert.Greater(t, attempts, 100)
+		})
+	}
+}
+
+// A claim may happen at any rate that PerSecond allows, and not above.
+func TestPerSecondLimitsClaims(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) {
+		c.Slots, c.PerSecond = 8, 4
+		c.Call = func(_ context.Context, job string) Completion[string] { return success(job) }
+	}, func(t *bench) {
+		begun, rows := time.Now(), 0
+		t.ledger.round = func(r Request[string]) (Result[string], error) {
+			jobs := make([]string, r.MaxRows)
+			for i := range jobs {
+				rows++
+				jobs[i] = strconv.Itoa(rows)
+			}
+			assert.LessOrEqual(t, float64(rows), 4+4*time.Since(begun).Seconds())
+			return recorded(r, jobs...), nil
+		}
+		t.start(Limit{Duration: 10 * time.Second})
+		require.NoError(t, <-t.batch)
+		assert.InDelta(t, 44, rows, 2)
+	})
+}
+
+// When a timed pause is over, one row is tried alone.
+func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
+	var probe func() ([]string, error)
+	elapsed := func(t *bench) {
+		r := t.next()
+		result := recorded(r.Request)
+		result.Elapsed = true
+		r.end <- result
+	}
+	bubble(t, nil, func(t *bench) {
+		t.ledger.probe = func() ([]string, error) { return probe() }
+		probe = func() ([]string, error) { return []string{"a"}, nil }
+		t.start(Limit{Rows: 2})
+		elapsed(t)
+		t.none()
+		assert.Equal(t, 1, t.slots())
+		t.endCall() // the success ends the pause
+		t.claiming().record("b")
+		require.NoError(t, t.result())
+		assert.Equal(t, 2, t.made)
+
+		probe = func() ([]string, error) { return nil, nil } // another process probes
+		t.start(Limit{})
+		elapsed(t)
+		t.next().pause()
+		require.ErrorIs(t, t.result(), ErrPaused)
+
+		for _, jobs := range [][]string{nil, {"a", "b"}} {
+			probe = func() ([]string, error) {
+				if jobs == nil {
+					return nil, errCommit
+				}
+				return jobs, nil
+			}
+			tokens := 0
+			t.ledger.release = func([]string) error { tokens++; return nil }
+			t.start(Limit{})
+			elapsed(t)
+			require.Error(t, t.result())
+			assert.Zero(t, t.made, "a call under an unknown claim")
+			assert.Equal(t, 1, tokens)
+		}
+	})
+}
+
+// A ledger that claims more rows than allowed makes no call.
+func TestTooManyClaimsAreReleased(t *testing.T) {
+	released := 0
+	bubble(t, nil, func(t *bench) {
+		t.ledger.release = func([]string) error { released++; return nil }
+		t.start(Limit{})
+		t.next().record("a", "b", "c")
+		require.ErrorContains(t, t.result(), "round claimed 3 rows, want at most 2")
+		assert.Zero(t, t.made)
+		assert.Equal(t, 1, released)
+	})
+}
+
+// With one slot and both queues full, payments and payouts alternate.
+func TestPaymentsAndPayoutsShareSlots(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
+		t.start(Limit{Rows: 6})
+		payments := 0
+		for range 6 {
+			r := t.next()
+			payments += r.MaxPayments
+			result := recorded(r.Request, "a"+r.Token)
+			result.Payments = r.MaxPayments
+			r.end <- result
+			synctest.Wait()
+			t.endCall()
+		}
+		require.NoError(t, t.result())
+		assert.Equal(t, 3, payments)
+	})
+}
+
+// The scan resumes behind the last claimed row. An empty scan from there begins anew, and so does each poll.
+func TestScanResumes(t *testing.T) {
+	behind := func(r *flight, name string) {
+		result := recorded(r.Request, name)
+		result.Next.Payouts.UserData = name
+		r.end <- result
+		synctest.Wait()
+	}
+	bubble(t, func(c *Config[string, string]) { c.Slots, c.MaxRounds, c.Poll = 1, 1, time.Minute }, func(t *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		for _, after := range []string{"", "a", "b"} {
+			r := t.next()
+			assert.Equal(t, after, r.After.Payouts.UserData)
+			if after != "b" {
+				behind(r, map[string]string{"": "a", "a": "b"}[after])
+				t.endCall()
+				continue
+			}
+			r.record()
+		}
+		r := t.next()
+		assert.Zero(t, r.After, "the scan did not begin anew")
+		r.record()
+		cancel()
+		require.NoError(t, t.result())
+	})
+}
+
+// After the end of its context, Run begins no new work and returns after the records of its calls.
+func TestRunDrains(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.next().record("a", "b")
+		made, err := t.RunBatch(t.Context(), Limit{})
+		require.ErrorIs(t, err, ErrBusy)
+		assert.Zero(t, made)
+		t.endCall()
+		r := t.next()
+		cancel()
+		r.record()
+		t.none()
+		assert.False(t, t.Go(func() {}), "a new payment")
+		t.endCall()
+		r = t.next()
+		assert.Len(t, r.Completions, 1)
+		assert.Zero(t, r.MaxRows, "a claim after the stop")
+		assert.Empty(t, t.batch, "Run returned before the record")
+		r.record()
+		require.NoError(t, t.result())
+		require.ErrorIs(t, t.Scheduler.Run(t.Context()), ErrBusy)
+	})
+}
+
+// An unavailable database does not keep Run from returning: the leases end the claims.
+func TestRunReturnsWithoutADatabase(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.ledger.release = func([]string) error { return errCommit }
+		t.ledger.record = func(Completion[string]) error { return errCommit }
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.next().record("a", "b")
+		t.endCall()
+		r := t.next()
+		assert.Len(t, r.Completions, 1)
+		r.fail()
+		t.endCall()
+		r = t.next()
+		assert.Len(t, r.Completions, 1)
+		r.fail()
+		cancel()
+		time.Sleep(time.Minute)
+		require.NoError(t, t.result())
+	})
+}
+
+// A poll begins during a round. The round has not seen the rows that the poll looks for.
+func TestPollOutlivesRoundInFlight(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Poll = time.Minute }, func(t *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		r := t.next()
+		time.Sleep(61 * time.Second)
+		r.record()
+		t.next().record()
+		t.none()
+		cancel()
+		require.NoError(t, t.result())
+	})
+}
+
+// Notifications may have arrived for an order before its commit, so the next round looks for them. While calls are in
+// flight, that round waits for a completion.
+func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
+	var applied []string
+	bubble(t, func(c *Config[string, string]) {
+		c.Apply = func(_ context.Context, orders []string) { applied = append(applied, orders...) }
+	}, func(t *bench) {
+		t.start(Limit{Rows: 2})
+		t.next().record("a", "b")
+		t.endCall()
+		r := t.next()
+		a := r.Completions[0].OrderID
+		r.record()
+		t.none()
+		t.endCall()
+		r = t.next()
+		assert.Equal(t, []string{a}, r.OrderIDs)
+		result := recorded(r.Request)
+		result.Waiting = r.OrderIDs
+		r.end <- result
+		require.NoError(t, t.result())
+		assert.Equal(t, []string{a}, applied)
+	})
+}
+
+// A changed server is recognized once, and claims go on. If each round meets another server, the batch ends.
+func TestRecognizedServer(t *testing.T) {
+	for servers, want := range map[int]error{2: nil, 100: errServers} {
+		bubble(t, nil, func(t *bench) {
+			met := 0
+			t.ledger.round = func(r Request[string]) (Result[string], error) {
+				result := recorded(r)
+				met++
+				result.Recognized = met <= servers
+				return result, nil
+			}
+			t.start(Limit{})
+			require.ErrorIs(t, t.result(), want)
+			assert.LessOrEqual(t, met, maxServers+1)
+		})
+	}
+}
+
+// A probe needs a free slot and a row within the limit, and counts as a claim only if it claims.
+func TestProbeKeepsLimits(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
+		probes := 0
+		t.ledger.probe = func() ([]string, error) { probes++; return nil, nil }
+		t.start(Limit{Rows: 1})
+		for range 3 {
+			r := t.claiming()
+			result := recorded(r.Request)
+			result.Elapsed = true
+			r.end <- result
+		}
+		t.claiming().record("a")
+		require.NoError(t, t.result())
+		assert.Equal(t, []int{3, 1}, []int{probes, t.made})
+
+		w := &worker{left: 1}
+		t.mu.Lock()
+		t.used = 1
+		t.startProbe(w)
+		t.used = 0
+		w.left = 0
+		t.startProbe(w)
+		t.mu.Unlock()
+		synctest.Wait()
+		assert.Equal(t, 3, probes)
+	})
+}
+
+// At the end of its duration, RunBatch makes no further claims and waits for the calls in flight.
+func TestRunBatchEndsWithItsDuration(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(Limit{Duration: time.Minute})
+		t.next().record("a", "b")
+		time.Sleep(time.Hour)
+		t.endCall()
+		r := t.next()
+		assert.Zero(t, r.MaxRows, "a claim after the end")
+		assert.Empty(t, t.batch)
+		r.record()
+		require.NoError(t, t.result())
+		assert.Equal(t, 2, t.made)
+	})
+}

@@ -1,0 +1,181 @@
+package durable
+
+import (
+	"context"
+	"database/sql"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// eachWithCopy is each with a second database, for an old copy of the first.
+func eachWithCopy(t *testing.T, f func(t *testing.T, db, old database)) {
+	t.Run("SQLite", func(t *testing.T) { f(t, sqlite(t), sqlite(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { f(t, postgres(t), postgres(t)) })
+}
+
+func collect[T any](t *testing.T, seq iter.Seq2[T, error]) (list []T) {
+	t.Helper()
+	for one, err := range seq {
+		require.NoError(t, err)
+		list = append(list, one)
+	}
+	return list
+}
+
+// The old copy has the first payout as created, and the database as pending. Only the database has the second.
+func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
+	eachWithCopy(t, func(t *testing.T, db, old database) {
+		two := payouts("p", 2)
+		queue(t, openStore(t, old, Config{}), two[0])
+		s := openStore(t, db, Config{ReadDB: old.DB})
+		queued := queue(t, s, two...)
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err)
+
+		compared, err := s.Compare(t.Context(), two...)
+		require.NoError(t, err)
+		for i, c := range compared {
+			require.NoError(t, c.Err)
+			assert.Equal(t, StatePending, c.Row.State)
+			for _, text := range []string{two[i].Reference, queued[i].UserData, c.Row.OrderID} {
+				found := collect(t, s.Find(t.Context(), text))
+				require.Len(t, found, 1, text)
+				assert.Equal(t, StatePending, found[0].State)
+			}
+			named := collect(t, s.Rows(t.Context(), Filter{UserData: []string{queued[i].UserData}}))
+			require.Len(t, named, 1)
+			assert.Equal(t, StatePending, named[0].State)
+		}
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, queued[1].UserData, compared[1].Row.OrderID, success)))
+		notices, err := s.Notices(t.Context(), compared[1].Row)
+		require.NoError(t, err)
+		assert.Len(t, notices, 1)
+		decision := Decision{Kind: DecidePaid, UserData: queued[0].UserData, By: "ada", Version: compared[0].Row.Version}
+		require.NoError(t, s.Decide(t.Context(), decision))
+		decisions, err := s.Decisions(t.Context(), queued[0].UserData)
+		require.NoError(t, err)
+		assert.Len(t, decisions, 1)
+		listed := collect(t, s.Rows(t.Context(), Filter{}))
+		require.Len(t, listed, 1, "a list may lag")
+		assert.Equal(t, StateCreated, listed[0].State)
+	})
+}
+
+// What is decided or released in bulk is read from the database that is written.
+func TestBulkDecisionsDoNotLag(t *testing.T) {
+	eachWithCopy(t, func(t *testing.T, db, old database) {
+		s := openStore(t, db, Config{ReadDB: old.DB, Service: &service{after: func(int, string) error { return unanswered("") }}})
+		queue(t, s, payouts("unknown", 1)...)
+		_, _ = s.RunBatch(t.Context(), BatchLimit{Rows: 1})
+		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecideUnpaid, By: "ada"}, true)
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+		assert.Equal(t, "10.50", sum.String())
+		_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		queue(t, s, payouts("held", 3)...)
+		n, err = s.Release(t.Context(), "ada", Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, 3, n)
+	})
+}
+
+func TestRowsAndCountsHaveAges(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{PendingReview: 2 * time.Hour}, clock)
+		var sent []Queued
+		pass := func(d time.Duration) {
+			clock.Add(d)
+			setClock(t, db, clock.Now())
+		}
+		for _, name := range []string{"old", "young"} {
+			sent = append(sent, queue(t, s, payouts(name, 1)...)...)
+			_, err := s.RunBatch(t.Context(), BatchLimit{})
+			require.NoError(t, err)
+			pass(time.Hour)
+		}
+		list := func(f Filter) (users []string) {
+			for _, r := range collect(t, s.Rows(t.Context(), f)) {
+				users = append(users, r.UserData)
+				assert.Equal(t, r.UserData == sent[0].UserData, r.Overdue)
+			}
+			return users
+		}
+		old, young := sent[0].UserData, sent[1].UserData
+		assert.Equal(t, []string{young, old}, list(Filter{}))
+		assert.Equal(t, []string{old, young}, list(Filter{OldestFirst: true}))
+		assert.Equal(t, []string{old, young}, list(Filter{UserData: []string{young, old}, OldestFirst: true}))
+		assert.Equal(t, []string{old}, list(Filter{MinAge: 2 * time.Hour}))
+		assert.Equal(t, []string{old}, list(Filter{Review: true}))
+		assert.Equal(t, []string{old}, list(Filter{Review: true, UserData: []string{young, old}}))
+		c, err := s.Counts(t.Context(), Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, Counts{
+			States: map[State]Count{StatePending: {2, 2 * time.Hour}}, Review: Count{1, 2 * time.Hour}, Overdue: Count{1, 2 * time.Hour},
+		}, c)
+		n, _, err := s.DecideMany(t.Context(), Filter{Review: true}, Decision{Kind: DecidePaid, By: "ada"}, false)
+		require.NoError(t, err)
+		assert.Equal(t, 1, n, "an operator decides an overdue row")
+		assert.Empty(t, list(Filter{Review: true}))
+	})
+}
+
+func TestWithoutPendingReviewAgeIsNoReason(t *testing.T) {
+	db := sqlite(t)
+	clock := &clocks{process: time.Now()}
+	s := openShimmed(t, db, Config{}, clock)
+	queue(t, s, payouts("p", 1)...)
+	_, err := s.RunBatch(t.Context(), BatchLimit{})
+	require.NoError(t, err)
+	setClock(t, db, clock.Now().Add(1000*time.Hour))
+	assert.Empty(t, collect(t, s.Rows(t.Context(), Filter{Review: true})))
+	for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
+		assert.False(t, r.Overdue)
+	}
+	_, err = Open(t.Context(), db.DB, config(Config{PendingReview: -1}))
+	require.ErrorIs(t, err, ErrInvalid)
+}
+
+func TestRowsReadPagesByKey(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("p", 1203)...)
+		for _, oldest := range []bool{false, true} {
+			seen := map[string]bool{}
+			for r, err := range s.Rows(t.Context(), Filter{OldestFirst: oldest}) {
+				require.NoError(t, err)
+				seen[r.UserData] = true
+				if len(seen) == 10 { // no read is open: SQLite has one connection
+					require.NoError(t, writable(t.Context(), db.DB))
+				}
+			}
+			assert.Len(t, seen, 1203)
+			after := ""
+			for r, err := range s.Rows(t.Context(), Filter{OldestFirst: oldest, Limit: 700}) {
+				require.NoError(t, err)
+				delete(seen, r.UserData)
+				after = r.Cursor()
+			}
+			for r, err := range s.Rows(t.Context(), Filter{OldestFirst: oldest, After: after}) {
+				require.NoError(t, err)
+				delete(seen, r.UserData)
+			}
+			assert.Empty(t, seen)
+		}
+		assert.Empty(t, collect(t, s.Rows(t.Context(), Filter{After: "no cursor"})))
+	})
+}
+
+func writable(ctx context.Context, db *sql.DB) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	_, err := db.ExecContext(ctx, `UPDATE durable_control SET heartbeat = heartbeat + 1`)
+	return err
+}

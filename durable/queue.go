@@ -1,0 +1,103 @@
+package durable
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+// queueRows is the number of rows that one statement stores.
+const queueRows = 500
+
+// newRow is a row to store, with its index in the caller's list.
+type newRow struct {
+	ledger.NewRow
+	index int
+}
+
+// QueuePayments stores payments in your transaction, and [Store.Run] starts them. Results are in the order of p. Errors are
+// those of QueuePayouts.
+func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) ([]Queued, error) {
+	rows := make([]newRow, 0, len(p))
+	for i, one := range p {
+		if err := one.check(); err != nil {
+			return nil, fmt.Errorf("payment %d: %w", i, err)
+		}
+		r := ledger.NewRow{
+			Kind: row.Payment, UserData: paymentsvc.NewUserData(), Reference: one.Key, Type: string(one.Type), Amount: one.Amount.String(),
+		}
+		if one.Key != "" {
+			r.UserData = derived(s.c.Project, KindPayment, one.Key)
+		}
+		rows = append(rows, newRow{r, i})
+	}
+	return s.queueRows(ctx, tx, rows)
+}
+
+// QueuePayouts stores payouts in your transaction, and [Store.Run] sends them after its commit. Results are in the order
+// of p. A known reference is no error, see [Queued]. The error wraps [ErrInvalid] if one of p is invalid, and then no
+// payout is stored. Otherwise the error is the database's.
+//
+// Until tx ends, it blocks transactions that queue the same references, and on SQLite every other write, so commit every
+// thousand payouts or so. On SQLite, begin tx with a write, or let your driver begin transactions immediately.
+func (s *Store) QueuePayouts(ctx context.Context, tx *sql.Tx, p ...NewPayout) ([]Queued, error) {
+	rows := make([]newRow, 0, len(p))
+	for i, one := range p {
+		if err := one.check(); err != nil {
+			return nil, fmt.Errorf("payout %d: %w", i, err)
+		}
+		rows = append(rows, newRow{s.newPayout(one), i})
+	}
+	return s.queueRows(ctx, tx, rows)
+}
+
+func (s *Store) newPayout(p NewPayout) ledger.NewRow {
+	return ledger.NewRow{
+		Kind: row.Payout, UserData: derived(s.c.Project, KindPayout, p.Reference), Reference: p.Reference,
+		Amount: p.Amount.String(), Destination: p.Destination, Batch: p.Batch, Line: p.Line,
+	}
+}
+
+// queueRows inserts in the order of user_data, so that two transactions with the same rows never wait for each other.
+func (s *Store) queueRows(ctx context.Context, tx *sql.Tx, rows []newRow) ([]Queued, error) {
+	queued := make([]Queued, len(rows))
+	slices.SortStableFunc(rows, func(a, b newRow) int { return strings.Compare(a.UserData, b.UserData) })
+	for part := range slices.Chunk(rows, queueRows) {
+		if err := s.queuePart(ctx, tx, part, queued); err != nil {
+			return nil, fmt.Errorf("durable: queue: %w", err)
+		}
+	}
+	return queued, nil
+}
+
+func (s *Store) queuePart(ctx context.Context, tx *sql.Tx, rows []newRow, queued []Queued) error {
+	inserts, users := make([]ledger.NewRow, len(rows)), make([]string, len(rows))
+	for i, r := range rows {
+		inserts[i], users[i] = r.NewRow, r.UserData
+	}
+	added, err := s.ledger.Queue(ctx, tx, inserts)
+	if err != nil {
+		return err
+	}
+	known := map[string]*row.Row{}
+	if len(added) < len(rows) {
+		if known, err = s.ledger.Known(ctx, tx, users); err != nil {
+			return err
+		}
+	}
+	for _, r := range rows { // the first row with a reference was added, the others existed then
+		q := Queued{UserData: r.UserData, Reference: r.Reference, New: added[r.UserData]}
+		delete(added, r.UserData)
+		if !q.New && !r.Equal(known[r.UserData]) {
+			q.Err = fmt.Errorf("%w: %q", ErrConflict, r.Reference)
+		}
+		queued[r.index] = q
+	}
+	return nil
+}

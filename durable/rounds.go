@@ -1,0 +1,135 @@
+package durable
+
+import (
+	"context"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/recognize"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
+)
+
+// rounder is the ledger of the scheduler.
+type rounder struct{ s *Store }
+
+// Round records completions and claims rows in one commit. The claims are those of the recognized database only.
+func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (schedule.Result[job], error) {
+	s := b.s
+	s.step(StepClaim)
+	begun := s.now()
+	request := s.request(r)
+	got, err := s.ledger.Round(ctx, request)
+	if len(got.Claims) > 0 {
+		s.step(StepClaimed)
+	}
+	if hook := s.c.Hooks.Round; hook != nil {
+		hook(ctx, Round{len(got.Recorded), r.MaxRows, len(got.Claims), s.now().Sub(begun), err})
+	}
+	if err != nil {
+		return schedule.Result[job]{}, err
+	}
+	s.finishRecorded(ctx, r, got)
+	jobs, err := s.jobs(ctx, got, request.Identity, begun, false)
+	if err != nil {
+		return schedule.Result[job]{}, err
+	}
+	result := schedule.Result[job]{
+		Jobs: jobs, Recorded: got.Recorded, Waiting: got.Early,
+		Next: schedule.Position{Payments: schedule.Cursor(got.AfterPayments), Payouts: schedule.Cursor(got.AfterPayouts)},
+	}
+	for _, j := range jobs {
+		if j.Kind == row.Payment {
+			result.Payments++
+		}
+	}
+	switch got.Status {
+	case ledger.Paused:
+		result.Paused = true
+	case ledger.Elapsed:
+		result.Elapsed = true
+	case ledger.Lost, ledger.Moved:
+		s.checkFailover(ctx, got.Status)
+		result.Recognized = true
+	case ledger.Open:
+	}
+	return result, nil
+}
+
+func (s *Store) request(r schedule.Request[callResult]) ledger.Request {
+	last := s.guard.Last()
+	request := ledger.Request{
+		OrderIDs: r.OrderIDs, Token: r.Token, Lease: s.c.Lease.Milliseconds(),
+		Free: r.Free, MaxRows: r.MaxRows, MaxPayments: r.MaxPayments,
+		AfterPayments: ledger.Position(r.After.Payments), AfterPayouts: ledger.Position(r.After.Payouts),
+		Last:     ledger.Claim{UserData: last.UserData, Token: last.Token, Claims: last.Claims, ClaimedAt: last.ClaimedAt},
+		Identity: s.guard.Server(),
+	}
+	for _, c := range r.Completions {
+		request.Completions = append(request.Completions, ledger.Completion{
+			Kind: c.Done.job.Kind, UserData: c.UserData, Token: c.Done.job.Token, OrderID: c.OrderID,
+			RedirectURL: c.Done.RedirectURL, Slot: c.Slot,
+		})
+	}
+	return request
+}
+
+// finishRecorded runs the hooks of the completions that a round has recorded.
+func (s *Store) finishRecorded(ctx context.Context, r schedule.Request[callResult], got ledger.Round) {
+	for _, c := range r.Completions {
+		if !got.Recorded[c.UserData] {
+			continue
+		}
+		s.step(StepRecorded)
+		s.resetBreaker()
+		if s.c.Hooks.Change != nil {
+			s.c.Hooks.Change(ctx, Kind(c.Done.job.Kind), StateStarting, StatePending)
+		}
+	}
+}
+
+// jobs returns the jobs of committed claims, after the witness has their mark. After an error no call may begin.
+func (s *Store) jobs(ctx context.Context, got ledger.Round, server string, begun time.Time, probe bool) ([]job, error) {
+	claims := got.Claims
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	last := claims[len(claims)-1]
+	s.guard.Remember(recognize.Claim{
+		UserData: last.UserData, Token: last.Token, Claims: last.Claims, ClaimedAt: last.ClaimedAt,
+	})
+	if err := s.guard.BeforeCalls(ctx, server, got.Mark); err != nil {
+		return nil, err
+	}
+	jobs := make([]job, len(claims))
+	for i, c := range claims {
+		jobs[i] = job{Claim: c, begun: begun, probe: probe}
+	}
+	return jobs, nil
+}
+
+// checkFailover holds payouts if the database is not the one that this process knows.
+func (s *Store) checkFailover(ctx context.Context, status ledger.Status) {
+	check := s.guard.Recognize
+	if status == ledger.Lost {
+		check = s.guard.Lost
+	}
+	if err := check(ctx); err != nil {
+		s.c.Log.ErrorContext(ctx, "durable: hold failed", "error", err.Error())
+	}
+}
+
+// Probe claims one row after a timed pause.
+func (b rounder) Probe(ctx context.Context, token string) ([]job, error) {
+	begun, server := b.s.now(), b.s.guard.Server()
+	claims, mark, err := b.s.ledger.Probe(ctx, token, b.s.c.Lease.Milliseconds())
+	if err != nil {
+		return nil, err
+	}
+	return b.s.jobs(ctx, ledger.Round{Claims: claims, Mark: mark}, server, begun, true)
+}
+
+// Release makes the rows of claims due again whose calls never began.
+func (b rounder) Release(ctx context.Context, tokens []string) error {
+	return b.s.ledger.Release(ctx, tokens)
+}
