@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 )
@@ -76,7 +78,7 @@ func (s *store) pay(ctx context.Context) error { return s.payRows(ctx, 0) }
 
 // payRows pays at most so many payouts; 0 means all.
 func (s *store) payRows(ctx context.Context, rows int) error {
-	_, err := s.Turn(ctx, durable.Limit{Rows: rows})
+	_, err := s.RunBatch(ctx, durable.BatchLimit{Rows: rows})
 	return err
 }
 
@@ -97,16 +99,16 @@ func snapshot(ctx context.Context, s *server) error {
 	fmt.Printf("### A held snapshot, %d payouts with 8 slots\n\n"+
 		"| holder | server µs a row, first and last tenth | blocks a round, first and last tenth |\n|---|--:|--:|\n", *rows)
 	for _, holder := range []struct{ name, database, begin, statement string }{
-		{"none", "bench_durable", `BEGIN`, `SELECT 1`},
-		{"REPEATABLE READ", "bench_durable", `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM durable_rows`},
-		{"a long INSERT in another database", "bench_other", `BEGIN`, `CREATE TABLE long AS SELECT 1 AS one`},
+		{"none", "durable", `BEGIN`, `SELECT 1`},
+		{"REPEATABLE READ", "durable", `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM durable_rows`},
+		{"a long INSERT in another database", "other", `BEGIN`, `CREATE TABLE long AS SELECT 1 AS one`},
 	} {
-		database := s.database(ctx, "bench_durable")
+		database := s.database(ctx, "durable")
 		p, err := newPayer(ctx, database, instant.URL, 8, 0)
 		if err != nil {
 			return err
 		}
-		if holder.database != "bench_durable" {
+		if holder.database != "durable" {
 			database = s.database(ctx, holder.database)
 		}
 		if err := p.tenths(ctx, s, holder.name, database, holder.begin, holder.statement); err != nil {
@@ -125,14 +127,13 @@ func (s *store) tenths(ctx context.Context, on *server, name, database, begin, s
 	if err := s.payRows(ctx, tenth); err != nil { // warms up
 		return err
 	}
-	db, err := connect(database)
+	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }()
-	db.SetMaxOpenConns(1)
+	defer func() { _ = conn.Close(ctx) }()
 	for _, text := range []string{begin, statement} {
-		if _, err := db.ExecContext(ctx, text); err != nil {
+		if _, err := conn.Exec(ctx, text); err != nil {
 			return err
 		}
 	}
@@ -180,7 +181,7 @@ func (s *store) counted(ctx context.Context, on *server) (counters, int64, error
 func processes(ctx context.Context, s *server) error {
 	slow := newService(10 * time.Millisecond)
 	defer slow.Close()
-	address := s.database(ctx, "bench_durable")
+	address := s.database(ctx, "durable")
 	p, err := newPayer(ctx, address, slow.URL, 8, 0)
 	if err != nil {
 		return err

@@ -118,15 +118,15 @@ func (s *server) peers(ctx context.Context, title string, slots int, roundTrip t
 		defer p.close()
 		at = func(name string) string { return p.address(s.database(ctx, name)) }
 	}
-	merged, err1 := newMerged(ctx, at("bench_merged"), instant.URL, slots)
-	store, err2 := newPayer(ctx, at("bench_durable"), instant.URL, slots, 0)
+	merged, err1 := newMerged(ctx, at("merged"), instant.URL, slots)
+	store, err2 := newPayer(ctx, at("durable"), instant.URL, slots, 0)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	all := []candidate{{"merged loop", merged}, {"durable", store}}
 	if slow {
-		bare, err1 := newLoop(at("bench_bare"), instant.URL, slots)
-		jobs, err2 := newRiver(ctx, at("bench_river"), instant.URL, slots)
+		bare, err1 := newLoop(at("bare"), instant.URL, slots)
+		jobs, err2 := newRiver(ctx, at("river"), instant.URL, slots)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func poolSizes(ctx context.Context, s *server) error {
 	defer slow.Close()
 	var all []candidate
 	for _, n := range []int{32, 16, 8, 4, 3, 2} {
-		p, err := newPayer(ctx, s.database(ctx, fmt.Sprint("bench_pool_", n)), slow.URL, 256, n)
+		p, err := newPayer(ctx, s.database(ctx, fmt.Sprint("pool_", n)), slow.URL, 256, n)
 		if err != nil {
 			return err
 		}

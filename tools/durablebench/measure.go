@@ -34,6 +34,7 @@ type server struct {
 	socket     string
 	postmaster string // process id
 	plans      bool   // pg_stat_statements counts plans
+	databases  []string
 }
 
 func newServer(ctx context.Context, address string) (*server, error) {
@@ -64,13 +65,15 @@ func newServer(ctx context.Context, address string) (*server, error) {
 
 func (s *server) close() {
 	_ = os.RemoveAll(s.dir)
-	if s.admin != nil {
-		_ = s.admin.Close(context.Background())
+	for _, name := range s.databases {
+		_, _ = s.admin.Exec(context.Background(), `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
 	}
 }
 
 // database makes an empty database and returns its URL. If it fails, so does the first connection.
 func (s *server) database(ctx context.Context, name string) string {
+	name = fmt.Sprintf("bench_%d_%s", os.Getpid(), name)
+	s.databases = append(s.databases, name)
 	_, _ = s.admin.Exec(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
 	_, _ = s.admin.Exec(ctx, `CREATE DATABASE `+name)
 	return strings.Replace(s.url, "/postgres?", "/"+name+"?", 1)

@@ -39,5 +39,8 @@ func newClient(address string) (*paymentsvc.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return paymentsvc.NewClient(paymentsvc.Config{BaseURL: address, PartnerID: 1001, ProjectID: 2002, Signer: signer})
+	return paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: address, PartnerID: 1001, ProjectID: 2002, Signer: signer,
+		DecodeError: paymentsvc.ErrorFields("error_code", "error_message"),
+	})
 }
