@@ -74,7 +74,7 @@ func (s *Store) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 // publicBatch returns the exported form of a batch.
 func publicBatch(b ledger.Batch) Batch {
 	return Batch{
-		ID: b.ID, Name: b.Name, Line: b.Line, Complete: b.Complete, ExpectedRows: b.ExpectedRows, ExpectedTotal: b.ExpectedTotal,
-		Rejected: b.Rejected, CreatedAt: at(b.CreatedAt),
+		ID: b.ID, Name: b.Name, Line: b.Line, Complete: b.Complete, ExpectedRows: b.ExpectedRows,
+		ExpectedTotal: b.ExpectedTotal, Rejected: b.Rejected, CreatedAt: at(b.CreatedAt),
 	}
 }

@@ -20,7 +20,7 @@ type Filter struct {
 	State     State
 	Batch     string
 	ErrorCode string
-	// Review selects rows that need review: rows with a [Row].ReviewReason, and rows that are [Row].Overdue.
+	// Review selects the rows with a [Row].ReviewReason and the ones with [Row].Overdue.
 	Review bool
 	// Held selects payouts that wait for [Store.Release].
 	Held bool
@@ -104,7 +104,9 @@ func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, e
 	}
 }
 
-func (s *Store) page(ctx context.Context, on *sql.DB, f Filter, selected ledger.Filter, size int) ([]*row.Row, int64, error) {
+func (s *Store) page(
+	ctx context.Context, on *sql.DB, f Filter, selected ledger.Filter, size int,
+) ([]*row.Row, int64, error) {
 	if f.UserData == nil {
 		return s.ledger.Page(ctx, on, selected, size)
 	}
@@ -115,8 +117,8 @@ func (s *Store) page(ctx context.Context, on *sql.DB, f Filter, selected ledger.
 // selected returns the ledger's form of f.
 func (s *Store) selected(f Filter) ledger.Filter {
 	return ledger.Filter{
-		Kind: row.Kind(f.Kind), State: row.State(f.State), Batch: f.Batch, ErrorCode: f.ErrorCode, Review: f.Review, Held: f.Held,
-		MinAge: f.MinAge, Overdue: s.c.PendingReview, OldestFirst: f.OldestFirst,
+		Kind: row.Kind(f.Kind), State: row.State(f.State), Batch: f.Batch, ErrorCode: f.ErrorCode, Review: f.Review,
+		Held: f.Held, MinAge: f.MinAge, Overdue: s.c.PendingReview, OldestFirst: f.OldestFirst,
 	}
 }
 
@@ -141,7 +143,8 @@ func place(cursor string) (ledger.Place, bool) {
 func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		text := ledger.Identifier(text)
-		found, now, err := s.ledger.Find(ctx, text, text, derived(s.c.Project, KindPayment, text), derived(s.c.Project, KindPayout, text))
+		found, now, err := s.ledger.Find(ctx, text,
+			text, derived(s.c.Project, KindPayment, text), derived(s.c.Project, KindPayout, text))
 		if err != nil {
 			yield(Row{}, fmt.Errorf("durable: find: %w", err))
 			return
@@ -168,8 +171,8 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 		return Count{c.Rows, max(0, time.Duration(counted.Now-c.Oldest)*time.Millisecond)}
 	}
 	c := Counts{
-		States: map[State]Count{}, Review: public(counted.Review), Overdue: public(counted.Overdue), Held: public(counted.Held),
-		Unmatched: public(counted.Unmatched),
+		States: map[State]Count{}, Review: public(counted.Review), Overdue: public(counted.Overdue),
+		Held: public(counted.Held), Unmatched: public(counted.Unmatched),
 	}
 	for state, count := range counted.States {
 		if count.Rows > 0 {
@@ -193,7 +196,7 @@ func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
 // Compared is a stored payout, see [Store.Compare].
 type Compared struct {
 	Row Row
-	// Err is ErrNotFound if no payout has the reference, and ErrConflict if the payout with the reference has other values.
+	// Err is ErrNotFound if no payout has the reference, and ErrConflict if the payout with it has other values.
 	Err error
 }
 

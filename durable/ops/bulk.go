@@ -98,7 +98,7 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action) {
 			p.fail(w, r, err)
 			return
 		}
-		p.views.show(w, http.StatusServiceUnavailable, "message.html", message{frame{Title: "Not all were decided", Who: by(r)},
+		p.views.show(w, http.StatusServiceUnavailable, "message.html", message{frame{Title: "Not all decided", Who: by(r)},
 			"Rows decided before the error: " + strconv.Itoa(n) + ". Look at the rows again, and decide the others."})
 		return
 	}

@@ -35,7 +35,8 @@ func choices() []choice {
 		},
 		{
 			Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional",
-			Sure: "The service has confirmed that it was paid.", Effect: "It is marked as succeeded.", Button: "Mark as succeeded",
+			Sure:   "The service has confirmed that it was paid.",
+			Effect: "It is marked as succeeded.", Button: "Mark as succeeded",
 		},
 		{
 			Kind: durable.DecideUnpaid, Title: "It was not paid and will not be",

@@ -1,6 +1,6 @@
 // Package ops serves a web page for the operators of a [durable.Store]. The page lists payments and payouts with their
-// states and ages, and the rows in need of review. Operators use it to decide, pause, hold and release. The page contains no
-// script, and loads its files only from its own address.
+// states and ages, and the rows in need of review. Operators use it to decide, pause, hold and release. The page contains
+// no script, and loads its files only from its own address.
 //
 // The page has no password. Serve it on a separate address behind your login, and set Config.Login.
 package ops
@@ -164,7 +164,7 @@ func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.Log.Error("ops: the database failed", "err", err)
 	p.views.show(w, http.StatusServiceUnavailable, "message.html",
-		message{frame{Title: "The database does not respond", Who: by(r)}, "The change, if any, is not confirmed. Refresh this page."})
+		message{frame{Title: "The database does not respond", Who: by(r)}, "Refresh this page before you repeat a change."})
 }
 
 // location returns the address of a path with a query.

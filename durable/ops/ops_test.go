@@ -12,9 +12,11 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -80,7 +82,9 @@ type office struct {
 	handler http.Handler
 }
 
-func newOffice(t *testing.T, c ops.Config) *office {
+func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, durable.Config{}) }
+
+func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
 	o := &office{t: t, service: &service{started: map[string]int{}}}
 	var err error
@@ -91,7 +95,8 @@ func newOffice(t *testing.T, c ops.Config) *office {
 	t.Cleanup(func() { _ = o.db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
 	quiet := slog.New(slog.DiscardHandler)
-	o.store, err = durable.Open(t.Context(), o.db, durable.Config{Service: o.service, Project: "test", MaxConsecutiveRejections: -1, Log: quiet})
+	d.Service, d.Project, d.MaxConsecutiveRejections, d.Log = o.service, "test", -1, quiet
+	o.store, err = durable.Open(t.Context(), o.db, d)
 	require.NoError(t, err)
 	c.Log = quiet
 	o.handler = ops.New(o.store, c)
@@ -241,6 +246,83 @@ func TestRowsAreFilteredAndPaged(t *testing.T) {
 	} {
 		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
 	}
+}
+
+// links returns the targets of the links whose text matches a pattern.
+func links(page, text string) (targets []string) {
+	for _, link := range regexp.MustCompile(`href="([^"]+)">`+text).FindAllStringSubmatch(page, -1) {
+		targets = append(targets, strings.ReplaceAll(link[1], "&amp;", "&"))
+	}
+	return targets
+}
+
+func TestAgesAreShownAndFiltered(t *testing.T) {
+	o := newOfficeWith(t, ops.Config{}, durable.Config{PendingReview: 48 * time.Hour})
+	queued := o.queue("march", "1.00", "1.00", "2.00")
+	for _, table := range []string{"durable_rows", "durable_orders"} {
+		_, err := o.db.ExecContext(t.Context(), `UPDATE `+table+` SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`, queued[0].UserData)
+		require.NoError(t, err)
+	}
+	overview := o.page("/")
+	for _, text := range []string{`state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d", "1 of them pending for too long"} {
+		assert.Contains(t, overview, text)
+	}
+	const overdue = "Pending, 3 d after its creation: its notification may be lost."
+	assert.Less(t, strings.Index(overview, overdue), strings.Index(overview, "No clear response"), "the oldest is the first")
+	for _, path := range append(links(overview, "2 need review"), links(overview, "2</a> <span")...) {
+		page := o.page(path)
+		assert.Less(t, strings.Index(page, queued[0].UserData), strings.LastIndex(page, "/row/"), path)
+		assert.Contains(t, page, `<option value="oldest" selected>`, path)
+		assert.Contains(t, page, overdue, path)
+		assert.Contains(t, page, "3 d ago", path)
+	}
+	assert.Len(t, links(overview, "2</a> <span"), 1)
+	assert.Contains(t, o.page("/row/"+queued[0].UserData), overdue)
+	for query, want := range map[string]int{
+		"age=1h0m0s": 1, "age=24h0m0s&review=1": 1, "age=168h0m0s": 0, "age=36h": 1, "age=": 3, "age=nonsense": 3, "age=-1h": 3,
+		"age=1h0m0s&state=unknown": 0,
+	} {
+		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
+	}
+	for query, selected := range map[string]string{"age=24h": "24h0m0s", "age=36h": "36h0m0s"} {
+		assert.Contains(t, o.page("/rows?"+query), `<option value="`+selected+`" selected>1 d or more</option>`)
+	}
+	form := url.Values{"decision": {"paid"}, "scope": {"all"}, "age": {"1h"}}
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Contains(t, w.Body.String(), `<dd id="n">1</dd>`, "the age limits a decision about all rows")
+	assert.Contains(t, w.Body.String(), `name="age" value="1h0m0s"`)
+	form = url.Values{"decision": {"paid"}, "scope": {"all"}, "order": {"oldest"}}
+	assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "an order does not")
+}
+
+func TestPagesOfTheOldestFollowEachOther(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", slices.Repeat([]string{"1.00"}, 55)...)
+	first := o.page("/rows?order=oldest")
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(first)
+	require.NotNil(t, next)
+	second := o.page(strings.ReplaceAll(next[1], "&amp;", "&"))
+	assert.Equal(t, 5, strings.Count(second, `aria-label="Select `))
+	row := regexp.MustCompile(`aria-label="Select ([^"]+)"`)
+	for _, found := range row.FindAllStringSubmatch(second, -1) {
+		assert.NotContains(t, first, found[1])
+	}
+}
+
+func TestPageSaysThatNoWitnessIsConfigured(t *testing.T) {
+	const note = "No witness is configured"
+	assert.NotContains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite has a file")
+	o := &office{t: t, service: &service{started: map[string]int{}}}
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	require.NoError(t, durable.Migrate(t.Context(), db))
+	quiet := slog.New(slog.DiscardHandler)
+	store, err := durable.Open(t.Context(), db, durable.Config{Service: o.service, Project: "test", AllowUnsafeDatabase: true, Log: quiet})
+	require.NoError(t, err)
+	o.handler = ops.New(store, ops.Config{Log: quiet})
+	assert.Contains(t, o.page("/"), note)
 }
 
 func TestSearchFindsByEveryName(t *testing.T) {

@@ -17,9 +17,9 @@ type Filter struct {
 	ErrorCode string
 	Review    bool
 	Held      bool
-	// MinAge is the time since the creation of a row, by the database's clock.
+	// MinAge is the minimum time since the creation of a row, by the database's clock.
 	MinAge time.Duration
-	// Overdue is the age from which a pending row needs review; 0 means that age alone is no reason for review.
+	// Overdue is the minimum age of a pending row in need of review. With 0, age is not a reason for review.
 	Overdue time.Duration
 
 	// OldestFirst reverses the order of the list.
@@ -36,8 +36,8 @@ type Place struct {
 	UserData  string
 }
 
-// selection builds statements about the rows of a [Filter]. Each part of a statement reads one range of one index in the
-// order of the list, so a page of a rare row costs as much as any other page.
+// selection builds statements about the rows of a [Filter]. Each part of a statement reads one range of one index in
+// the order of the list, so a page of rare rows costs as much as any other page.
 type selection struct {
 	generation  int64   // the current one
 	generations []int64 // the older generations of queued payouts
@@ -108,7 +108,8 @@ func (s *selection) sources(f Filter, kind row.Kind) []string {
 		return []string{`durable_claims AS s` + ofKind}
 	case f.State == row.Pending, f.State == row.Succeeded:
 		// The index is a partial one, and SQLite uses it only if its condition is repeated here.
-		sources := []string{`durable_orders AS s` + ofKind + ` AND s.state IN ('pending', 'succeeded') AND s.state = '` + string(f.State) + `'`}
+		sources := []string{`durable_orders AS s` + ofKind + ` AND s.state IN ('pending', 'succeeded')
+			AND s.state = '` + string(f.State) + `'`}
 		if f.State == row.Succeeded { // an operator's decision needs no order_id
 			for _, source := range flagged(f, `durable_rows AS s`+ofKind+` AND s.rare <> ''`) {
 				sources = append(sources, source+` AND s.order_id = ''`)
@@ -164,7 +165,8 @@ func (s *selection) part(f Filter, source string, limit int) string {
 		// A subquery per row keeps the order of the index. For a join, PostgreSQL may read and sort the whole range.
 		where += ` AND (SELECT ` + strings.Join(rest, ` AND `) + ` FROM durable_rows AS r WHERE r.user_data = s.user_data)`
 	}
-	return `SELECT s.created_at, s.user_data FROM ` + where + ` ORDER BY ` + order(f, `s`) + ` LIMIT ` + strconv.Itoa(limit)
+	return `SELECT s.created_at, s.user_data FROM ` + where +
+		` ORDER BY ` + order(f, `s`) + ` LIMIT ` + strconv.Itoa(limit)
 }
 
 // bounds returns the conditions of the order. Rows of other batches were created at other times, as a rule.

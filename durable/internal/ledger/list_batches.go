@@ -30,19 +30,21 @@ func scanBatch(from interface{ Scan(into ...any) error }) (b Batch, err error) {
 // AddBatch stores a batch in the caller's transaction and returns the stored one. If its ID exists, it updates only
 // Rejected.
 func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
-	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches (id, name, expected_rows, expected_total, rejected, created_at)
+	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches
+			(id, name, expected_rows, expected_total, rejected, created_at)
 		VALUES ($1, $2, $3, $4, $5, {now}) ON CONFLICT (id)
 		DO UPDATE SET rejected = excluded.rejected WHERE durable_batches.rejected <> excluded.rejected`,
 		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected); err != nil {
 		return Batch{}, err
 	}
-	return scanBatch(tx.QueryRowContext(ctx, l.text.Replace(`SELECT `+batchColumns+` FROM durable_batches WHERE id = $1`), b.ID))
+	query := l.text.Replace(`SELECT ` + batchColumns + ` FROM durable_batches WHERE id = $1`)
+	return scanBatch(tx.QueryRowContext(ctx, query, b.ID))
 }
 
 // AdvanceBatch moves a batch in the caller's transaction, and reports whether the batch was at line from.
 func (l *Ledger) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, to int64, complete bool) (bool, error) {
-	n, err := l.exec(ctx, tx, `UPDATE durable_batches SET line = $1, complete = $2 WHERE id = $3 AND line = $4 AND complete = 0`,
-		to, flag(complete), id, from)
+	n, err := l.exec(ctx, tx, `UPDATE durable_batches SET line = $1, complete = $2
+		WHERE id = $3 AND line = $4 AND complete = 0`, to, flag(complete), id, from)
 	return n == 1, err
 }
 

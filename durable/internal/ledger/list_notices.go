@@ -24,14 +24,14 @@ func (l *Ledger) Unmatched(ctx context.Context, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.Read, unmatched+` ORDER BY received_at DESC, key DESC LIMIT $1`, limit)
 }
 
-// Notices returns the last notifications with a user_data or an order_id, the newest first, about rows of a kind or, with
-// "", of both kinds. It reads from the database that is written.
+// Notices returns the last notifications with a user_data or an order_id, the newest first. With a kind, they are about
+// rows of that kind. It reads from l.DB.
 func (l *Ledger) Notices(ctx context.Context, k row.Kind, userData, orderID string, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.DB, `(user_data = $1 OR order_id = $2 AND order_id <> '')`+ofKind(k)+`
 		ORDER BY received_at DESC, key DESC LIMIT $3`, userData, orderID, limit)
 }
 
-// Decisions returns the decisions about a row, the newest first. It reads from the database that is written.
+// Decisions returns the decisions about a row, the newest first. It reads from l.DB.
 func (l *Ledger) Decisions(ctx context.Context, userData string) (decisions []Decision, err error) {
 	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
 		d := Decision{UserData: userData}

@@ -26,8 +26,8 @@ var (
 	listBatchCounts string
 )
 
-// Page returns the first rows of f, up to limit, and the database's time. It reads from on: l.Read may be a replica, whose
-// rows may be old.
+// Page returns the first rows of f, up to limit, and the database's time. It reads from on, l.Read or l.DB. The rows of
+// l.Read may be old.
 func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (page []*row.Row, now int64, err error) {
 	s, err := l.selection(ctx, on, f)
 	if err != nil {
@@ -40,7 +40,8 @@ func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (pag
 	for i, part := range parts {
 		parts[i] = `SELECT * FROM (` + part + `) AS part`
 	}
-	text := strings.NewReplacer(`{columns}`, columns, `{parts}`, strings.Join(parts, ` UNION ALL `), `{limit}`, strconv.Itoa(limit),
+	text := strings.NewReplacer(
+		`{columns}`, columns, `{parts}`, strings.Join(parts, ` UNION ALL `), `{limit}`, strconv.Itoa(limit),
 		`{order}`, order(f, `parts`), `{order of page}`, order(f, `page`)).Replace(listPage)
 	err = l.query(ctx, on, func(rows *sql.Rows) error {
 		r, err := scan(rows, &now)
@@ -70,8 +71,7 @@ func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selectio
 	return s, err
 }
 
-// Named returns the rows with one of the user_data that f selects, in the order of f, and the database's time. It reads
-// from the database that is written.
+// Named returns the rows of f with one of the user_data, in the order of f, and the database's time. It reads from l.DB.
 func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named []*row.Row, now int64, err error) {
 	text := strings.NewReplacer(`{columns}`, columns, `{users}`, l.in(`$1`)).Replace(listNamed)
 	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
@@ -111,8 +111,7 @@ func (f Filter) selects(r *row.Row, now int64) bool {
 	}
 }
 
-// Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from the database that
-// is written.
+// Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from l.DB.
 func (l *Ledger) Find(ctx context.Context, orderID string, userData ...string) ([]*row.Row, int64, error) {
 	users, err := l.texts(ctx, l.DB, `SELECT user_data FROM durable_orders
 		WHERE kind IN ('payment', 'payout') AND order_id = $1`, orderID)
