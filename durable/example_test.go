@@ -41,7 +41,8 @@ func refunded(ctx context.Context, tx *sql.Tx, basket string, _ durable.Notice) 
 func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
 	dir, err := os.MkdirTemp("", "durable")
 	must(err)
-	db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)")
 	must(err)
 	db.SetMaxOpenConns(1)
 	_, err = db.Exec(`CREATE TABLE shipments (basket TEXT); CREATE TABLE refunds (basket TEXT)`)
@@ -134,7 +135,7 @@ func pay(salaries func(context.Context, *sql.DB, *durable.Store, []durable.NewPa
 		{Reference: "salary-1", Amount: paymentsvc.MustParseAmount("2500.00"), Destination: "+12025550100"},
 		{Reference: "salary-2", Amount: paymentsvc.MustParseAmount("1800.00"), Destination: "+12025550101"},
 	}))
-	done, err := store.Turn(ctx, durable.Limit{})
+	done, err := store.RunBatch(ctx, durable.BatchLimit{})
 	must(err)
 	fmt.Println(done, "calls")
 	for _, o := range srv.Orders() {
@@ -181,7 +182,7 @@ func ExampleStore_Pay() {
 			row, err := store.Pay(r.Context(), durable.NewPayment{
 				Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10.50"),
 			})
-			switch clear := row.Attention == ""; { // otherwise the service contradicts itself
+			switch clear := row.ReviewReason == ""; { // otherwise the service contradicts itself
 			case err != nil:
 				http.Error(w, "Please try again.", http.StatusServiceUnavailable) // with the same basket
 			case clear && row.State == durable.StatePending && row.RedirectURL != "":

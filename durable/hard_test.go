@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -68,16 +69,16 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 		for _, statement := range []string{
 			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
 				INSERT INTO durable_rows (kind, user_data, reference, amount, state, generation, due_at, created_at, updated_at)
-				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', 1, i, 12000 - i, 0 FROM n`,
+				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', CASE WHEN i = 1 THEN 0 ELSE 1 END, i, 12000 - i, 0 FROM n`,
 			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`,
 			`UPDATE durable_control SET generation = 2`,
-			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-11999', 'r-12000')`,
+			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-1', 'r-12000')`,
 		} {
 			_, err := db.ExecContext(t.Context(), statement)
 			require.NoError(t, err)
 		}
 		n, err := s.Release(t.Context(), "person", Filter{})
-		require.Error(t, err)
+		require.ErrorContains(t, err, "constraint")
 		assert.Equal(t, 10000, n)
 		_, err = db.ExecContext(t.Context(), `DROP INDEX fails`)
 		require.NoError(t, err)
@@ -207,4 +208,43 @@ func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
 	s.c.Service = nameless{}
 	r := s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: s.now()})
 	assert.Equal(t, []any{row.OutcomeUnknown, noResponse}, []any{r.Kind, r.effect})
+}
+
+// Every change repeats the state and the version, and takes the row from the queue, whoever locks the row.
+func TestRowThatHasChangedIsNotSaved(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		id := derived("test", KindPayout, "a-0000")
+		for _, change := range []string{
+			`UPDATE durable_rows SET state = 'unknown'`, `UPDATE durable_rows SET version = version + 1`, `DELETE FROM durable_queue`, ``,
+		} {
+			err := s.ledger.Change(t.Context(), id, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+				r.State = row.Failed
+				_, err := tx.ExecContext(ctx, change)
+				return err
+			})
+			if change == `` {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, ErrChanged, change)
+		}
+	})
+}
+
+// A claim that another process has taken over or released is not ended.
+func TestClaimOfAnotherTokenIsNotChanged(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		j := claim(t, s, 1, 0, "T")[0]
+		err := s.ledger.Change(t.Context(), j.UserData, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+			_, err := tx.ExecContext(ctx, `UPDATE durable_claims SET token = 'another'`)
+			return errors.Join(err, r.EndLease("T"))
+		})
+		require.ErrorIs(t, err, ErrChanged)
+		require.NoError(t, s.settle(t.Context(), j, started("o")), "a success needs no claim")
+		assert.Equal(t, StatePending, get(t, s, j.UserData).State)
+	})
 }

@@ -52,7 +52,8 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 			require.Len(t, named, 1)
 			assert.Equal(t, StatePending, named[0].State)
 		}
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, queued[1].UserData, compared[1].Row.OrderID, success)))
+		n := notice(paymentsvc.EventPayoutStatusChanged, queued[1].UserData, compared[1].Row.OrderID, success)
+		require.NoError(t, s.Notified(t.Context(), n))
 		notices, err := s.Notices(t.Context(), compared[1].Row)
 		require.NoError(t, err)
 		assert.Len(t, notices, 1)
@@ -70,7 +71,8 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 // What is decided or released in bulk is read from the database that is written.
 func TestBulkDecisionsDoNotLag(t *testing.T) {
 	eachWithCopy(t, func(t *testing.T, db, old database) {
-		s := openStore(t, db, Config{ReadDB: old.DB, Service: &service{after: func(int, string) error { return unanswered("") }}})
+		lost := &service{after: func(int, string) error { return unanswered("") }}
+		s := openStore(t, db, Config{ReadDB: old.DB, Service: lost})
 		queue(t, s, payouts("unknown", 1)...)
 		_, _ = s.RunBatch(t.Context(), BatchLimit{Rows: 1})
 		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecideUnpaid, By: "ada"}, true)
@@ -118,7 +120,8 @@ func TestRowsAndCountsHaveAges(t *testing.T) {
 		c, err := s.Counts(t.Context(), Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, Counts{
-			States: map[State]Count{StatePending: {2, 2 * time.Hour}}, Review: Count{1, 2 * time.Hour}, Overdue: Count{1, 2 * time.Hour},
+			States: map[State]Count{StatePending: {2, 2 * time.Hour}},
+			Review: Count{1, 2 * time.Hour}, Overdue: Count{1, 2 * time.Hour},
 		}, c)
 		n, _, err := s.DecideMany(t.Context(), Filter{Review: true}, Decision{Kind: DecidePaid, By: "ada"}, false)
 		require.NoError(t, err)

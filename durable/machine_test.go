@@ -2,8 +2,10 @@ package durable
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,40 +13,68 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
+	"github.com/paymentsvc/paymentsvc/durable/internal/recognize"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// process is a process with a clock of its own, which is off by minutes or days.
+// process is a process with a clock of its own, minutes or days wrong.
 type process struct {
 	*Store
 	clock *clocks
 }
 
-// flight is a claim in the hands of a process, and what the process has done with it.
+// flight is a claim of a process, and the result of its call.
 type flight struct {
-	by      *process
-	job     job
-	made    bool
-	verdict verdict
+	by     *process
+	job    job
+	made   bool
+	result callResult
 }
 
-// machine is a row, a service that starts whatever it is sent, and processes that may die or be late at every step.
+// machine is a row, a service that starts every request, and processes that may die or be late at each step.
 type machine struct {
 	rt        *rapid.T
 	ctx       context.Context
 	db        database
 	f         *service
+	witness   *markWitness
 	now       time.Time // true time
 	offset    time.Duration
 	processes []*process
 	kind      Kind
 	userData  string
 	flights   []*flight
+	late      []time.Time // arrivals of requests that their calls have abandoned
+	calm      time.Time   // no request arrives later
 	status    paymentsvc.StatusName
 	notified  map[paymentsvc.StatusName]bool
 	final     State
+	backup    dbtest.Copy
+	restored  bool // the backup was restored
 }
 
-// ok accepts "nothing to do", which is for the store to find out.
+// markWitness is a witness in memory.
+type markWitness struct {
+	mu   sync.Mutex
+	mark int64
+}
+
+func (w *markWitness) Load(context.Context) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mark, nil
+}
+
+func (w *markWitness) Save(_ context.Context, mark int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mark = max(w.mark, mark)
+	return nil
+}
+
+// ok accepts that the Store finds nothing to do.
 func (m *machine) ok(err error) {
 	if err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) {
 		m.rt.Fatal(err)
@@ -59,7 +89,7 @@ func (m *machine) orders() []string {
 	return m.f.started[m.userData]
 }
 
-// pick returns a flight that fits, and skips the step where there is none.
+// pick returns a flight that fits, and skips the step without one.
 func (m *machine) pick(fits func(*flight) bool) *flight {
 	var list []*flight
 	for _, c := range m.flights {
@@ -75,11 +105,13 @@ func (m *machine) pick(fits func(*flight) bool) *flight {
 
 func (m *machine) claim(rt *rapid.T) {
 	p := m.any()
-	got, err := p.round(m.ctx, asking{free: 1, most: 1, payments: 1, token: newToken()})
+	got, err := rounder{p.Store}.Round(m.ctx, schedule.Request[callResult]{
+		Token: rand.Text(), Free: 1, MaxRows: 1, MaxPayments: 1,
+	})
 	m.ok(err)
-	for _, j := range got.jobs {
-		if rapid.IntRange(0, 9).Draw(rt, "doubt") == 0 { // the round's error came after its commit
-			p.doubts = append(p.doubts, j.token) // and every sweep returns it
+	for _, j := range got.Jobs {
+		if rapid.IntRange(0, 9).Draw(rt, "unknown commit") == 0 { // the round's error came after its commit
+			p.scheduler.AddUnresolved(j.Token) // and every sweep releases it
 			continue
 		}
 		m.flights = append(m.flights, &flight{by: p, job: j})
@@ -91,7 +123,8 @@ func (m *machine) call(rt *rapid.T) {
 	c.made = true
 	m.f.before, m.f.after = nil, nil
 	fail := func(err error) func(int, string) error { return func(int, string) error { return err } }
-	switch rapid.SampledFrom([]string{"", "", "refused", "later", "not sent", "lost", "lost after", "malformed"}).Draw(rt, "answer") {
+	switch rapid.SampledFrom([]string{"", "", "refused", "later", "not sent", "lost", "late", "lost after", "malformed"}).
+		Draw(rt, "response") {
 	case "refused":
 		m.f.before = fail(refused(400, "E17"))
 	case "later":
@@ -100,28 +133,41 @@ func (m *machine) call(rt *rapid.T) {
 		m.f.before = fail(notSent())
 	case "lost":
 		m.f.before = fail(unanswered(""))
+	case "late":
+		m.f.before = func(int, string) error {
+			// The call ends up to Timeout from now, and the network holds the request for up to a minute more.
+			arrives := m.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(rt, "late by seconds")) * time.Second)
+			m.late = append(m.late, arrives)
+			return unanswered("")
+		}
 	case "lost after":
 		m.f.after = fail(unanswered(""))
 	case "malformed":
 		m.f.after = fail(unanswered(m.userData + "/1"))
 	}
-	c.verdict = c.by.call(m.ctx, c.job)
+	c.result = c.by.call(m.ctx, c.job)
+	m.calm = m.now.Add(100 * time.Second)
+	m.started()
+}
+
+// started lets the service have a status once it has an order.
+func (m *machine) started() {
 	if m.status == "" && len(m.orders()) > 0 {
 		m.status = paymentsvc.StatusPending
 	}
 }
 
-// record records what a call came to, at any time later, and possibly more than once.
+// record records the result of a call, at any later time, and possibly more than once.
 func (m *machine) record(rt *rapid.T) {
 	c := m.pick(func(c *flight) bool { return c.made })
-	if c.verdict.is == factStarted && rapid.Bool().Draw(rt, "in a round") {
-		_, err := c.by.round(m.ctx, asking{token: newToken(), outcomes: []*outcome{{
-			UserData: c.job.userData, Token: c.job.token, OrderID: c.verdict.orderID, kind: m.kind,
-		}}})
+	if c.result.Kind == row.Started && rapid.Bool().Draw(rt, "in a round") {
+		_, err := rounder{c.by.Store}.Round(m.ctx, schedule.Request[callResult]{
+			Token: rand.Text(), Completions: []schedule.Completion[callResult]{completionOf(c.job, c.result.OrderID, 0)},
+		})
 		m.ok(err)
 		return
 	}
-	m.ok(c.by.settle(m.ctx, c.job, c.verdict))
+	m.ok(c.by.settle(m.ctx, c.job, c.result))
 }
 
 func (m *machine) pass(d time.Duration) {
@@ -130,13 +176,24 @@ func (m *machine) pass(d time.Duration) {
 		p.clock.Add(d)
 	}
 	setClock(m.rt, m.db, m.now.Add(m.offset))
+	still := m.late[:0]
+	for _, arrives := range m.late {
+		if arrives.After(m.now) {
+			still = append(still, arrives)
+			continue
+		}
+		m.f.before, m.f.after = nil, nil
+		_, _ = m.f.start(m.userData)
+	}
+	m.late = still
+	m.started()
 }
 
 func (m *machine) time(rt *rapid.T) {
 	m.pass(time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second)
 }
 
-// jump is a failover to a database whose clock is another one.
+// jump sets the database's clock, as a failover does.
 func (m *machine) jump(rt *rapid.T) {
 	m.offset = time.Duration(rapid.IntRange(-600, 600).Draw(rt, "seconds")) * time.Second
 	m.pass(0)
@@ -145,13 +202,13 @@ func (m *machine) jump(rt *rapid.T) {
 func (m *machine) sweep(*rapid.T) {
 	p := m.any()
 	m.ok(p.endLeases(m.ctx))
-	m.ok(p.returnDoubts(m.ctx))
+	m.ok(p.scheduler.ReleaseUnresolved(m.ctx))
 }
 
-func (m *machine) ask(*rapid.T) { m.ok(m.any().ask(m.ctx)) }
+func (m *machine) reconcile(*rapid.T) { m.ok(m.any().reconcile(m.ctx)) }
 
-// resume ends the pauses that refusals have made.
-func (m *machine) resume(*rapid.T) { m.ok(m.any().Resume(m.ctx, "person")) }
+// resume ends the pauses after rejections.
+func (m *machine) resume(*rapid.T) { m.ok(m.any().Resume(m.ctx, "operator")) }
 
 func (m *machine) settles(rt *rapid.T) {
 	if m.status != paymentsvc.StatusPending {
@@ -185,24 +242,61 @@ func (m *machine) notify(rt *rapid.T) {
 	m.ok(m.any().Notified(m.ctx, n))
 }
 
-// decide is a person who has asked the service.
+// decide is an operator who has compared the row with the service's list, when no request could arrive any more.
 func (m *machine) decide(*rapid.T) {
+	if m.now.Before(m.calm) {
+		m.rt.Skip("too early")
+	}
 	r := get(m.rt, m.processes[0].Store, m.userData)
-	d := Decision{Kind: DecideAgain, UserData: m.userData, By: "person", Version: r.Version}
+	d := Decision{Kind: DecideResend, UserData: m.userData, By: "operator", Version: r.Version}
 	if len(m.orders()) > 0 {
 		d.Kind, d.OrderID = DecideFound, m.orders()[0]
 	}
 	if err := m.any().Decide(m.ctx, d); !errors.Is(err, ErrUndecidable) {
 		m.ok(err)
 	}
+	if len(m.orders()) == 0 || r.State != StateCreated {
+		_, err := m.any().Release(m.ctx, "operator", Filter{})
+		m.ok(err)
+		m.ok(m.any().EndHold(m.ctx, "operator"))
+	}
 }
 
-// check holds after every step.
+func (m *machine) copy(*rapid.T) {
+	var err error
+	m.backup, err = dbtest.CopyRows(m.ctx, m.db.DB)
+	m.ok(err)
+}
+
+// restore restores the copy while all processes are stopped, which then open the database again. Requests stay in the
+// network.
+func (m *machine) restore(rt *rapid.T) {
+	if m.backup == nil {
+		rt.Skip("no backup")
+	}
+	m.ok(m.backup.Restore(m.ctx, m.db.DB))
+	m.restored, m.flights, m.final = true, nil, ""
+	m.pass(0)
+	m.open()
+}
+
+func (m *machine) open() {
+	for _, p := range m.processes {
+		s, err := open(m.ctx, m.db.DB, p.c, shim, p.clock.Now)
+		require.NoError(m.rt, err)
+		p.Store = s
+	}
+}
+
+// check is called after every step.
 func (m *machine) check(rt *rapid.T) {
 	r := get(m.rt, m.processes[0].Store, m.userData)
 	orders := m.orders()
 	if len(orders) > 1 {
 		rt.Fatalf("started %d times", len(orders))
+	}
+	if status, err := m.processes[0].Status(m.ctx); err != nil || status.Hold && !m.restored {
+		rt.Fatalf("held: %s %v", status.HoldReason, err)
 	}
 	if m.final != "" && r.State != m.final && m.final != StateRejected {
 		rt.Fatalf("%s after %s", r.State, m.final)
@@ -215,26 +309,26 @@ func (m *machine) check(rt *rapid.T) {
 	case r.State == StateSucceeded && !m.notified[paymentsvc.StatusSuccess],
 		r.State == StateFailed && !m.notified[paymentsvc.StatusFailure],
 		r.State == StatePending && !there,
-		r.State == StateCreated && there,
-		r.State == StateRejected && there:
+		r.State == StateCreated && there && !r.Held,
+		r.State == StateRejected && there && !m.restored:
 		rt.Fatalf("it is %s; at the service: %v %s", r.State, orders, m.status)
 	}
 	if r.OrderID != "" && (!there || r.OrderID != orders[0]) {
 		rt.Fatalf("order_id %s", r.OrderID)
 	}
-	if r.State == StateUnknown && r.Kind == KindPayout && r.OrderID == "" && r.Attention == "" {
-		rt.Fatal("nobody will look into it")
+	if r.State == StateUnknown && r.Kind == KindPayout && r.OrderID == "" && r.ReviewReason == "" {
+		rt.Fatal("no operator will look into it")
 	}
 }
 
 func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		setClock(t, db, time.Now())
-		f := &service{}
+		f, w := &service{}, &markWitness{}
 		var processes []*process
-		for range 3 {
+		for range 2 {
 			c := &clocks{process: time.Now()}
-			p, err := open(t.Context(), db.DB, config(Config{Service: f, GiveUp: 24 * time.Hour}), shim, c.Now)
+			p, err := open(t.Context(), db.DB, config(Config{Service: f, Witness: w, GiveUp: 24 * time.Hour}), shim, c.Now)
 			require.NoError(t, err)
 			processes = append(processes, &process{p, c})
 		}
@@ -242,7 +336,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n++
 			m := &machine{
-				rt: rt, ctx: t.Context(), db: db, f: f, now: time.Now().Add(240 * time.Hour), processes: processes,
+				rt: rt, ctx: t.Context(), db: db, f: f, witness: w, now: time.Now().Add(240 * time.Hour), processes: processes,
 				kind:     rapid.SampledFrom([]Kind{KindPayment, KindPayout}).Draw(rt, "kind"),
 				notified: map[paymentsvc.StatusName]bool{},
 			}
@@ -251,20 +345,17 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				p.clock.mu.Lock()
 				p.clock.process = m.now.Add(time.Duration(off) * time.Minute)
 				p.clock.mu.Unlock()
-				p.last, p.doubts = claimed{}, nil
+				p.guard.Remember(recognize.Claim{})
 			}
 			m.pass(0)
-			for _, statement := range []string{
-				`DELETE FROM durable_rows`, `DELETE FROM durable_notifications`,
-				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0`,
-			} {
-				_, err := db.ExecContext(m.ctx, statement)
-				require.NoError(rt, err)
-			}
+			exec(rt, db, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
+				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`,
+				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0, hold = 0`)
 			m.add(fmt.Sprint("row ", n))
 			rt.Repeat(map[string]func(*rapid.T){
 				"claim": m.claim, "call": m.call, "record": m.record, "time": m.time, "jump": m.jump, "sweep": m.sweep,
-				"ask": m.ask, "resume": m.resume, "settles": m.settles, "notify": m.notify, "decide": m.decide, "": m.check,
+				"reconcile": m.reconcile, "resume": m.resume, "settles": m.settles, "notify": m.notify, "decide": m.decide,
+				"copy": m.copy, "restore": m.restore, "": m.check,
 			})
 		})
 	})
@@ -272,7 +363,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 
 func (m *machine) add(reference string) {
 	s := m.processes[0].Store
-	tx, err := s.db.BeginTx(m.ctx, nil)
+	tx, err := s.ledger.DB.BeginTx(m.ctx, nil)
 	require.NoError(m.rt, err)
 	var queued []Queued
 	if m.kind == KindPayout {

@@ -33,6 +33,7 @@ func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
 	s := openStore(t, db, Config{})
 	assert.False(t, held(t, s))
 	assert.False(t, held(t, openStore(t, db, Config{})), "opened again, before any round")
+	require.NoError(t, s.Ready(t.Context()))
 	_, err := db.ExecContext(t.Context(), `VACUUM INTO '`+backup+`'`)
 	require.NoError(t, err)
 	restored := opened(t, SQLite, "file:"+backup+pragmas)

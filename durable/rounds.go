@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
@@ -31,8 +32,11 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 	}
 	s.finishRecorded(ctx, r, got)
 	jobs, err := s.jobs(ctx, got, request.Identity, begun, false)
+	if err == nil && (got.Status == ledger.Lost || got.Status == ledger.Moved) {
+		err = s.checkFailover(ctx, got.Status)
+	}
 	if err != nil {
-		return schedule.Result[job]{}, err
+		return schedule.Result[job]{Recorded: got.Recorded}, err
 	}
 	result := schedule.Result[job]{
 		Jobs: jobs, Recorded: got.Recorded, Waiting: got.Early,
@@ -49,7 +53,6 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 	case ledger.Elapsed:
 		result.Elapsed = true
 	case ledger.Lost, ledger.Moved:
-		s.checkFailover(ctx, got.Status)
 		result.Recognized = true
 	case ledger.Open:
 	}
@@ -108,15 +111,16 @@ func (s *Store) jobs(ctx context.Context, got ledger.Round, server string, begun
 	return jobs, nil
 }
 
-// checkFailover holds payouts if the database is not the one that this process knows.
-func (s *Store) checkFailover(ctx context.Context, status ledger.Status) {
+// checkFailover recognizes the database after a restart, or holds its payouts.
+func (s *Store) checkFailover(ctx context.Context, status ledger.Status) error {
 	check := s.guard.Recognize
 	if status == ledger.Lost {
 		check = s.guard.Lost
 	}
 	if err := check(ctx); err != nil {
-		s.c.Log.ErrorContext(ctx, "durable: hold failed", "error", err.Error())
+		return fmt.Errorf("failover check: %w", err)
 	}
+	return nil
 }
 
 // Probe claims one row after a timed pause.

@@ -49,7 +49,7 @@ func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err erro
 		ctx, cancel = context.WithTimeout(ctx, l.Duration)
 		defer cancel()
 	}
-	calls, err = s.scheduler.RunBatch(ctx, schedule.Limit{Rows: l.Rows})
+	calls, err = s.scheduler.RunBatch(ctx, l.Rows)
 	switch {
 	case errors.Is(err, schedule.ErrPaused):
 		return calls, ErrPaused

@@ -185,7 +185,7 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 func orderView(row durable.Row, now time.Time) view {
 	age := int(now.Sub(row.CreatedAt).Seconds())
 	v := view{Title: "Your order", Row: &row, Refresh: min(max(2, age/5), 60)}
-	if row.Attention != "" && (row.State == durable.StatePending || row.State.Final()) {
+	if row.ReviewReason != "" && (row.State == durable.StatePending || row.State.Final()) {
 		row.State = durable.StateUnknown // what the service says is contradictory
 		v.Say = "We are looking into your payment and will tell you. Do not pay again."
 		return v

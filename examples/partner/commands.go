@@ -151,17 +151,17 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 		return exitError, err
 	}
 	for _, state := range durable.States() {
-		if n := counts.States[state]; n > 0 {
+		if n := counts.States[state].Rows; n > 0 {
 			_, _ = fmt.Fprintf(stdout, "%8d %s\n", n, state)
 		}
 	}
-	if counts.Held > 0 {
+	if counts.Held.Rows > 0 {
 		status, err := p.store.Status(ctx)
 		if err != nil {
 			return exitError, err
 		}
 		_, _ = fmt.Fprintf(stdout, "%s held until a person releases them on the operators' page: %s\n",
-			many(counts.Held, "payout is", "payouts are"), cmp.Or(status.HoldReason, "an earlier hold"))
+			many(counts.Held.Rows, "payout is", "payouts are"), cmp.Or(status.HoldReason, "an earlier hold"))
 	}
 	return review(stdout, counts, result), nil
 }
@@ -173,11 +173,11 @@ func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
 		_, _ = fmt.Fprintf(out, "%s rejected: correct and send again what was to be paid.\n", many(n, "row of the file is", "rows of the file are"))
 		code = exitReview
 	}
-	if counts.Held > 0 {
+	if counts.Held.Rows > 0 {
 		code = exitReview
 	}
-	if counts.Attention+counts.States[durable.StateCreated]-counts.Held+
-		counts.States[durable.StateRejected]+counts.States[durable.StateFailed] > 0 {
+	if counts.Review.Rows+counts.States[durable.StateCreated].Rows-counts.Held.Rows+
+		counts.States[durable.StateRejected].Rows+counts.States[durable.StateFailed].Rows > 0 {
 		_, _ = fmt.Fprintln(out, "Some payouts need review: see the operators' page.")
 		code = exitReview
 	}
@@ -205,7 +205,8 @@ func (p *program) wait(ctx context.Context, batch, name string, out io.Writer) (
 			}
 			continue
 		}
-		waiting, starting := counts.States[durable.StateCreated]-counts.Held, counts.States[durable.StateStarting]
+		waiting := counts.States[durable.StateCreated].Rows - counts.Held.Rows
+		starting := counts.States[durable.StateStarting].Rows
 		switch stopped := status.Paused && status.Until.IsZero(); {
 		case starting == 0 && (waiting <= 0 || stopped):
 			if stopped {

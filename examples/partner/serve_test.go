@@ -210,7 +210,7 @@ func TestOrderPageBacksOff(t *testing.T) {
 		assert.NotEmpty(t, v.Say)
 		assert.Equal(t, s == durable.StatePending, v.Pay != "", s)
 		assert.Equal(t, s.Final(), v.Refresh == 0, s)
-		v = orderView(durable.Row{State: s, Attention: "SUCCESS after FAILURE", CreatedAt: now}, now)
+		v = orderView(durable.Row{State: s, ReviewReason: "SUCCESS after FAILURE", CreatedAt: now}, now)
 		if s == durable.StatePending || s.Final() {
 			assert.Contains(t, v.Say, "Do not pay again")
 			assert.Equal(t, durable.StateUnknown, v.Row.State)

@@ -122,7 +122,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Float64Var(&set.PerSecond, "payouts-per-second", 0, "payouts that this process starts per second; 0 is no limit")
 	flags.DurationVar(&set.CallTimeout, "call-timeout", 40*time.Second, "limit of one call to the service")
 	flags.DurationVar(&set.Lease, "lease", 2*time.Minute, "time after which a call that was not recorded is unknown; more than twice -call-timeout")
-	flags.DurationVar(&set.Grace, "grace", 2*time.Minute, "time after the last call before \"no such payment\" is believed; at least -call-timeout")
+	flags.DurationVar(&set.Grace, "grace", 0, "time after the last call during which a late request may still reach the service;\n"+
+		"at least -call-timeout and 2 minutes, and 0 for that")
 	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "age from which a payment is no longer started")
 	flags.BoolVar(&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests")
 	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "makes one in `n` calls to the fake fail; 0 is none")
@@ -184,8 +185,8 @@ func (set *settings) complete(words []string) error {
 
 func (set *settings) readService() (err error) {
 	set.Service = strings.TrimRight(set.Service, "/") // it names whom the database belongs to
-	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" {
-		return errors.New("-service needs -partner, -project, -secret-file and -scheme")
+	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" || set.fields == "" {
+		return errors.New("-service needs -partner, -project, -secret-file, -scheme and -error-fields")
 	}
 	for name, file := range map[string]string{"-secret-file": set.secretFile, "-old-secret-file": set.oldFile} {
 		if file == "" {

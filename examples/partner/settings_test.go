@@ -11,7 +11,7 @@ import (
 )
 
 func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
-	service := []string{"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file", fileWith(t, key)}
+	service := []string{"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file", fileWith(t, key), "-error-fields", "code,message"}
 	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
 	for _, c := range []struct {
 		args []string
@@ -31,7 +31,7 @@ func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
 		{with("-secret-file", "/nowhere"), "-secret-file: open /nowhere"},
 		{with("-scheme", "hex(timestamp"), "-scheme: "},
 		{with("-error-fields", "code"), "is code,message"},
-		{with("-not-found-codes", "none"), "-error-fields, which -not-found-codes"},
+		{with("-error-fields", "", "-not-found-codes", "none"), "-scheme and -error-fields"},
 	} {
 		code, out := command(t, c.args...)
 		assert.Equal(t, exitUsage, code, c.args)
@@ -47,7 +47,7 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	environment := from("DATABASE_URL=postgres://me:hunter2@db", "PAYMENTSVC_URL=https://pay.example/", "PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"))
 	set, code := readSettings([]string{
 		"-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file", fileWith(t, oldKey),
-		"-account-codes", "dry, empty", "-database", "file.db",
+		"-account-codes", "dry, empty", "-database", "file.db", "-error-fields", "code,message",
 	}, environment, &out)
 	require.NotNil(t, set, out.String())
 	assert.Zero(t, code)
@@ -55,7 +55,7 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	assert.Equal(t, []paymentsvc.Secret{key, oldKey}, set.Keys)
 	assert.Equal(t, []string{"dry", "empty"}, set.AccountCodes)
 	assert.Equal(t, paymentsvc.AnyAge, set.Tolerance)
-	assert.Nil(t, set.DecodeError)
+	assert.NotNil(t, set.DecodeError)
 	_, code = readSettings([]string{"-help"}, environment, &out)
 	assert.Zero(t, code)
 	assert.NotContains(t, out.String(), "hunter2")

@@ -125,10 +125,10 @@ func (t *telemetry) Watch(store *durable.Store) error {
 			}
 			of := attribute.String("kind", string(kind))
 			for _, state := range durable.States() {
-				o.ObserveInt64(rows, counts.States[state], metric.WithAttributes(of, attribute.String("state", string(state))))
+				o.ObserveInt64(rows, counts.States[state].Rows, metric.WithAttributes(of, attribute.String("state", string(state))))
 			}
-			o.ObserveInt64(unmatched, counts.Unmatched, metric.WithAttributes(of))
-			o.ObserveInt64(review, counts.Attention+counts.Held, metric.WithAttributes(of))
+			o.ObserveInt64(unmatched, counts.Unmatched.Rows, metric.WithAttributes(of))
+			o.ObserveInt64(review, counts.Review.Rows+counts.Held.Rows, metric.WithAttributes(of))
 		}
 		status, err := store.Status(ctx)
 		if err == nil {

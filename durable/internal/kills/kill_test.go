@@ -82,56 +82,60 @@ func TestNoKillLosesOrRepeatsAnything(t *testing.T) {
 		*seed = rand.Uint64()
 	}
 	t.Logf("-seed %d", *seed)
-	each(t, func(t *testing.T, db database) {
-		t.Parallel() // much of it is waiting
-		random := rand.New(rand.NewPCG(*seed, 1))
-		service := newService(t)
-		// Answers take some milliseconds, so that a kill strikes several calls.
-		service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
-		service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.RepeatedBy(1))
-		all := &processes{t: t, db: db, service: service, living: make([]*process, 1)}
-		if strings.HasPrefix(db.address, "postgres:") {
-			all.living = make([]*process, 3)
-		}
-		for i := range all.living {
-			all.restart(i)
-		}
-		service.SetReceiver(paymentsvctest.ToHandler(all, "/notifications"))
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() { defer close(stopped); all.notify(stop) }()
-		for n := range *kills {
-			victim := random.IntN(len(all.living))
-			if n < len(points) && *kills > len(points) {
-				all.living[victim].kill()
-				p := all.restart(victim, "-child.die", "kill "+points[n])
-				select {
-				case <-p.ended:
-				case <-time.After(20 * time.Second): // "record" may be rare
-				}
-			} else {
-				time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
-			}
+	t.Run("pgbouncer", func(t *testing.T) { killProcesses(t, pooled(t, postgres(t))) })
+	each(t, killProcesses)
+}
+
+func killProcesses(t *testing.T, db database) {
+	t.Parallel() // much of it is waiting
+	random := rand.New(rand.NewPCG(*seed, 1))
+	service := newService(t)
+	// Answers take some milliseconds, so that a kill strikes several calls.
+	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
+	service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.RepeatedBy(1))
+	all := &processes{t: t, db: db, service: service, living: make([]*process, 1)}
+	if strings.HasPrefix(db.address, "postgres:") {
+		all.living = make([]*process, 3)
+	}
+	for i := range all.living {
+		all.restart(i)
+	}
+	service.SetReceiver(paymentsvctest.ToHandler(all, "/notifications"))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { defer close(stopped); all.notify(stop) }()
+	for n := range *kills {
+		victim := random.IntN(len(all.living))
+		if n < len(points) && *kills > len(points) {
 			all.living[victim].kill()
-			if n < *kills-1 {
-				all.restart(victim)
+			p := all.restart(victim, "-child.die", "kill "+points[n])
+			select {
+			case <-p.ended:
+			case <-time.After(20 * time.Second): // "record" may be rare
 			}
+		} else {
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		}
-		for _, p := range all.living {
-			p.kill()
+		all.living[victim].kill()
+		if n < *kills-1 {
+			all.restart(victim)
 		}
-		close(stop)
-		<-stopped
-		require.NoError(t, service.Drain(t.Context()))
-		store := open(t, db, service.URL, 5*time.Second)
-		before := counts(t, store)
-		payments, payouts := finish(t, db, store, service)
-		struck := all.number // each child was killed
-		t.Logf("%d kills, %d orders: %v after them, %v in the end; struck: %d payments, %d payouts",
-			struck, len(service.Orders()), before, counts(t, store), payments, payouts)
-		assert.LessOrEqual(t, payouts, struck*slots)
-		assert.LessOrEqual(t, payments, struck*(slots+payers))
-		assert.Positive(t, payouts, "the kills have struck nothing")
-	})
+	}
+	for _, p := range all.living {
+		p.kill()
+	}
+	close(stop)
+	<-stopped
+	require.NoError(t, service.Drain(t.Context()))
+	store := open(t, db, service.URL, 5*time.Second)
+	before := counts(t, store)
+	payments, payouts := finish(t, db, store, service)
+	struck := all.number // each child was killed
+	t.Logf("%d kills, %d orders: %v after them, %v in the end; struck: %d payments, %d payouts",
+		struck, len(service.Orders()), before, counts(t, store), payments, payouts)
+	assert.LessOrEqual(t, payouts, struck*slots)
+	assert.LessOrEqual(t, payments, struck*(slots+payers))
+	assert.Positive(t, payouts, "the kills have struck nothing")
+	assert.Zero(t, db.number(t, `SELECT hold FROM durable_control`))
 }
 
 // A process that sleeps between its claim and its call for longer than the lease must not begin the call.

@@ -1,6 +1,8 @@
 package kills
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -23,6 +26,7 @@ type proxy struct {
 	net.Listener
 	mu    sync.Mutex
 	to    string // a socket's path, or an address
+	delay time.Duration
 	lines []*line
 }
 
@@ -30,6 +34,7 @@ type proxy struct {
 type line struct {
 	from, to net.Conn
 	silent   chan struct{} // closed: what arrives is swallowed, and the connections stay open
+	delay    time.Duration // of what arrives, which also survives the reset of the connection
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -72,7 +77,7 @@ func (p *proxy) connect(from net.Conn) {
 		from.Close()
 		return
 	}
-	l := &line{from, to, make(chan struct{})}
+	l := &line{from, to, make(chan struct{}), p.delay}
 	p.lines = append(p.lines, l)
 	go l.copy(to, from)
 	go l.copy(from, to)
@@ -90,6 +95,15 @@ func (l *line) copy(to io.Writer, from io.Reader) {
 			continue
 		default:
 		}
+		if l.delay > 0 && from == l.from {
+			late := bytes.Clone(buffer[:n])
+			time.AfterFunc(l.delay, func() { _, _ = to.Write(late) })
+			if err != nil {
+				time.AfterFunc(l.delay+time.Second, func() { l.to.Close() })
+				return
+			}
+			continue
+		}
 		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
 			l.close()
 			return
@@ -102,7 +116,9 @@ func (l *line) close() {
 		_ = c.SetLinger(0) // a reset, not an end
 	}
 	l.from.Close()
-	l.to.Close()
+	if l.delay == 0 {
+		l.to.Close()
+	}
 }
 
 // reset resets all connections.
@@ -173,7 +189,7 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		const resets = 5
 		p.disturb(resets)
 		eventually(t, func() bool {
-			return db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state IN ('created', 'starting')`) == 0
+			return db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'created'`) == 0
 		})
 		stop()
 		require.NoError(t, service.Drain(t.Context()))
@@ -182,6 +198,46 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		assert.Positive(t, payouts, "the cuts have struck nothing")
 		assert.LessOrEqual(t, payouts, (resets+1)*slots)
 		assert.GreaterOrEqual(t, len(service.Orders()), 1000-payouts)
+	})
+}
+
+// setDelay makes further connections deliver what clients send so much later.
+func (p *proxy) setDelay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// A proxy delivers requests up to a minute after their calls were abandoned. Until then, the service says truly that it
+// has no such payment.
+func TestLateRequestsRepeatNothing(t *testing.T) {
+	long(t)
+	each(t, func(t *testing.T, db database) {
+		t.Parallel() // much of it is waiting
+		service := newService(t)
+		u, err := url.Parse(service.URL)
+		require.NoError(t, err)
+		p := newProxy(t, u.Host)
+		u.Host = p.address()
+		store := open(t, db, u.String(), time.Second)
+		addMany(t, db, store, "a", 8)
+		for n := range 6 {
+			p.setDelay(time.Duration(10*(n+1)) * time.Second)
+			p.reset()
+			_, err := store.Pay(t.Context(), durable.NewPayment{
+				Key: fmt.Sprint("late-", n), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.AmountFromMinor(100, 2),
+			})
+			require.NoError(t, err)
+			require.NoError(t, store.Resume(t.Context(), "operator")) // after some calls without a response
+			_, err = store.RunBatch(t.Context(), durable.BatchLimit{Rows: 1})
+			require.NoError(t, err)
+		}
+		require.NoError(t, store.Resume(t.Context(), "operator"))
+		p.setDelay(0)
+		assert.Empty(t, service.Orders(), "nothing has arrived")
+		payments, payouts := finish(t, db, store, service)
+		assert.Equal(t, []int{6, 6}, []int{payments, payouts}, "unknown at first")
+		assert.Len(t, service.Orders(), 14)
 	})
 }
 

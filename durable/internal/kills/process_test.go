@@ -30,6 +30,7 @@ var (
 
 	// A test starts its own binary with these.
 	childDatabase = flag.String("child", "", "work on the database at this address, instead of testing")
+	childWitness  = flag.String("child.witness", "", "the path of the witness")
 	childService  = flag.String("child.service", "", "the address of the service")
 	childName     = flag.String("child.name", "", "prefix of the references of the payments and payouts to make, \"\" for none")
 	childDie      = flag.String("child.die", "", "signal to send to itself, and where: \"kill call 3\" is the third call")
@@ -55,16 +56,20 @@ const (
 )
 
 // config is that of all processes.
-func config(service durable.Service, timeout time.Duration) durable.Config {
-	return durable.Config{
+func config(service durable.Service, timeout time.Duration, witness string) durable.Config {
+	c := durable.Config{
 		Service: service, Project: "kills", AllowUnsafeDatabase: true, Log: slog.New(slog.DiscardHandler),
 		NotFound: func(err *paymentsvc.Error) bool {
 			failure, ok := errors.AsType[*paymentsvc.ServiceError](err)
 			return ok && failure.Code == "order_not_found"
 		},
-		Slots: slots, Timeout: timeout, Lease: 2*timeout + time.Second, Grace: timeout, Poll: 50 * time.Millisecond,
-		EqualRefusals: -1, OnChange: onChange,
+		Slots: slots, Timeout: timeout, Lease: 2*timeout + time.Second, Grace: timeout + 2*time.Minute, Poll: 50 * time.Millisecond,
+		MaxConsecutiveRejections: -1, OnChange: onChange,
 	}
+	if witness != "" {
+		c.Witness = durable.FileWitness(witness)
+	}
+	return c
 }
 
 // onChange counts the changes of a row to a state, in the row's transaction.
@@ -80,7 +85,7 @@ func child(ctx context.Context) error {
 		return err
 	}
 	var open atomic.Int64 // payouts queued and not yet sent
-	c := config(client, *childTimeout)
+	c := config(client, *childTimeout, *childWitness)
 	c.Hooks.Step = dieAt(*childDie)
 	if strings.HasPrefix(*childDie, "stop") {
 		c.Poll = 2 * time.Second // a sweep that is stopped would keep SQLite's lock
@@ -205,7 +210,7 @@ type process struct {
 // start starts a child and waits until it serves, or has died at once.
 func start(t *testing.T, db database, service string, args ...string) *process {
 	t.Helper()
-	args = append([]string{"-test.run", "^$", "-child", db.address, "-child.service", service}, args...)
+	args = append([]string{"-test.run", "^$", "-child", db.address, "-child.witness", db.witness, "-child.service", service}, args...)
 	p := &process{Cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	stderr := &strings.Builder{}
 	p.Stderr = stderr

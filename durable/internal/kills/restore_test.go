@@ -23,12 +23,12 @@ func payAfterBackup(t *testing.T, db database, service *paymentsvctest.Server, b
 	t.Helper()
 	store := open(t, db, service.URL, time.Minute)
 	addMany(t, db, store, "a", 60)
-	done, err := store.Turn(t.Context(), durable.Limit{Rows: 20})
+	done, err := store.RunBatch(t.Context(), durable.BatchLimit{Rows: 20})
 	require.NoError(t, err)
 	require.Equal(t, 20, done)
 	backup()
 	addMany(t, db, store, "a", 200) // 60 of them are known
-	done, err = store.Turn(t.Context(), durable.Limit{Rows: paid})
+	done, err = store.RunBatch(t.Context(), durable.BatchLimit{Rows: paid})
 	require.NoError(t, err)
 	require.Equal(t, paid, done)
 	require.Len(t, service.Orders(), 20+paid)
@@ -43,7 +43,7 @@ func importAgain(t *testing.T, db database, service *paymentsvctest.Server, byPe
 		require.NoError(t, err)
 	}
 	addMany(t, db, store, "a", 200)
-	_, err := store.Turn(t.Context(), durable.Limit{})
+	_, err := store.RunBatch(t.Context(), durable.BatchLimit{})
 	require.ErrorIs(t, err, durable.ErrHeld)
 	require.Len(t, service.Orders(), 20+paid)
 	releaseWhatTheServiceDoesNotHave(t, db, store, service, 200)
@@ -138,12 +138,12 @@ func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
 	db = opened(t, db.address)
 	client, err := newClient(service.URL)
 	require.NoError(t, err)
-	if store, err := durable.Open(t.Context(), db.DB, config(client, time.Minute)); err == nil {
+	if store, err := durable.Open(t.Context(), db.DB, config(client, time.Minute, "")); err == nil {
 		if tx, err := db.BeginTx(t.Context(), nil); err == nil {
 			_, _ = store.QueuePayouts(t.Context(), tx, payout("a", 0, false), payout("a", 199, false))
 			_ = tx.Commit()
 		}
-		_, err = store.Turn(t.Context(), durable.Limit{})
+		_, err = store.RunBatch(t.Context(), durable.BatchLimit{})
 		t.Logf("turn: %v", err)
 	} else {
 		t.Logf("open: %v", err)
@@ -177,8 +177,8 @@ func TestRestoredDumpIsHeld(t *testing.T) {
 				admin.exec(t, "DROP DATABASE "+base+" WITH (FORCE)")
 				admin.exec(t, "CREATE DATABASE "+base)
 			case "rows alone":
-				db.exec(t, `TRUNCATE durable_version, durable_control, durable_rows, durable_notifications, durable_decisions,
-					durable_events_due, durable_batches, test_changes, test_files`)
+				db.exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims, durable_orders,
+					durable_notifications, durable_decisions, durable_events_due, durable_batches, test_changes, test_files`)
 				byPerson = true // the tables are the same, so only a process that lives on would see it
 			}
 			db.Close()

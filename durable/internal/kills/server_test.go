@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,6 +94,114 @@ func addMany(t *testing.T, db database, store *durable.Store, prefix string, n i
 	require.NoError(t, add(t.Context(), db.DB, store, all...))
 }
 
+// children are the processes of the server, the postmaster first.
+func (c *cluster) processes() (pids []int) {
+	c.t.Helper()
+	file, err := os.ReadFile(c.data + "/db/postmaster.pid")
+	require.NoError(c.t, err)
+	first, _, _ := strings.Cut(string(file), "\n")
+	children, err := os.ReadFile("/proc/" + first + "/task/" + first + "/children")
+	require.NoError(c.t, err)
+	for _, text := range append([]string{first}, strings.Fields(string(children))...) {
+		pid, err := strconv.Atoi(text)
+		require.NoError(c.t, err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+func (c *cluster) signal(s syscall.Signal) {
+	for _, pid := range c.processes() {
+		_ = syscall.Kill(pid, s) // a session may have ended
+	}
+}
+
+// snapshot copies the directory at one moment, as a snapshot of the volume does: the server stands still meanwhile.
+func (c *cluster) snapshot() (directory string) {
+	c.t.Helper()
+	directory = c.data + "/snapshot"
+	if _, err := os.Stat(c.data + "/db/postmaster.pid"); err == nil {
+		c.signal(syscall.SIGSTOP)
+		c.signal(syscall.SIGSTOP) // those that the postmaster had just started
+		defer c.signal(syscall.SIGCONT)
+	}
+	c.run("cp", "-a", c.data+"/db", directory)
+	return directory
+}
+
+// putBack replaces the directory of the stopped server with a snapshot.
+func (c *cluster) putBack(directory string) {
+	c.t.Helper()
+	require.NoError(c.t, os.RemoveAll(c.data+"/db"))
+	require.NoError(c.t, os.Rename(directory, c.data+"/db"))
+	_ = os.Remove(c.data + "/db/postmaster.pid")
+}
+
+// The directory of a stopped server is copied back, so the server, its timeline and its tables are the same.
+func TestStoppedServerThatIsCopiedBackIsHeld(t *testing.T) {
+	c := newCluster(t)
+	c.init()
+	c.start()
+	db, service := prepared(t, c.address()), newService(t)
+	addMany(t, db, open(t, db, service.URL, time.Minute), "a", 200)
+	c.stop()
+	copied := c.snapshot()
+	c.start()
+	store := open(t, db, service.URL, time.Minute)
+	n, err := store.RunBatch(t.Context(), durable.BatchLimit{})
+	require.NoError(t, err)
+	require.Equal(t, 200, n)
+	c.stop()
+	c.putBack(copied)
+	c.start()
+	require.Equal(t, 200, db.number(t, `SELECT COUNT(*) FROM durable_queue`), "payouts that were paid wait again")
+	store = open(t, db, service.URL, time.Minute)
+	_, err = store.RunBatch(t.Context(), durable.BatchLimit{})
+	require.ErrorIs(t, err, durable.ErrHeld)
+	assert.Len(t, service.Orders(), 200)
+	addMany(t, db, store, "a", 200)
+	releaseWhatTheServiceDoesNotHave(t, db, store, service, 200)
+}
+
+// A snapshot of the volume is taken and restored under load. The processes live on, and others start.
+func TestVolumeSnapshotUnderLoadIsHeld(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		t.Run(map[bool]string{true: "the processes live on", false: "the processes are killed"}[alive], func(t *testing.T) {
+			c := newCluster(t)
+			c.init()
+			c.start()
+			db, service := prepared(t, c.address()), newService(t)
+			store := open(t, db, service.URL, 3*time.Second)
+			service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
+			addMany(t, db, store, "a", 1000)
+			children := []*process{start(t, db, service.URL), start(t, db, service.URL)}
+			eventually(t, func() bool { return len(service.Orders()) > 100 })
+			copied, at := c.snapshot(), len(service.Orders())
+			eventually(t, func() bool { return len(service.Orders()) > at+100 })
+			if !alive {
+				for _, p := range children {
+					p.kill()
+				}
+			}
+			c.stop()
+			c.putBack(copied)
+			c.start()
+			if !alive {
+				start(t, db, service.URL)
+			}
+			eventually(t, func() bool { return db.number(t, `SELECT hold FROM durable_control`) == 1 })
+			started := (&failover{service: service}).quiet()
+			require.Less(t, started, 1000, "it was restored too late")
+			eventually(t, func() bool { return db.number(t, `SELECT COUNT(*) FROM durable_claims`) == 0 })
+			assert.Len(t, service.Orders(), started)
+			for _, p := range children {
+				p.kill()
+			}
+			releaseWhatTheServiceDoesNotHave(t, db, open(t, db, service.URL, 3*time.Second), service, 1000)
+		})
+	}
+}
+
 // The server crashes under load and is started again, three times.
 func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
 	c := newCluster(t)
@@ -113,11 +222,14 @@ func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
 	require.Less(t, len(service.Orders()), 3000, "it was stopped too late")
 	// Both processes have lived all the time, so they know what they called, and nothing is in doubt.
 	last := open(t, db, service.URL, time.Minute)
-	assert.Zero(t, db.number(t, `SELECT hold + (SELECT COUNT(*) FROM durable_rows WHERE state = 'starting') FROM durable_control`))
+	assert.Zero(t, db.number(t, `SELECT hold + (SELECT COUNT(*) FROM durable_claims) FROM durable_control`))
 	_, payouts := finish(t, db, last, service)
 	assert.Zero(t, payouts)
 	assert.Len(t, service.Orders(), 3000)
 }
+
+// claimed counts the claims: of the rows whose calls have ended, and the current ones.
+const claimed = `SELECT (SELECT SUM(claims) FROM durable_rows) + (SELECT COUNT(*) FROM durable_claims)`
 
 // failover is a primary with a standby that streams from it, and a Store that pays. Both reach it through proxies.
 type failover struct {
@@ -190,19 +302,19 @@ func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 			started := f.promote(t)
 			require.Less(t, started, 600, "it was promoted too late")
 			require.Equal(t, 300, f.db.number(t, `SELECT COUNT(*) FROM durable_rows`), "no row was lost")
-			claims := f.db.number(t, `SELECT SUM(claims) FROM durable_rows`)
+			claims := f.db.number(t, claimed)
 			require.Positive(t, claims, "it never streamed")
 			require.Less(t, claims, 300, "no claim was lost")
 			f.front.moveTo(f.standby.socket())
 			eventually(t, func() bool {
 				return f.db.number(t, `SELECT COUNT(*) FROM durable_control WHERE hold = 1 AND hold_reason LIKE '`+reason+`%'
-					AND NOT EXISTS (SELECT 1 FROM durable_rows WHERE state = 'starting')`) == 1
+					AND NOT EXISTS (SELECT 1 FROM durable_claims)`) == 1
 			})
 			addMany(t, f.db, f.store, "a", 300) // the same files
 			addMany(t, f.db, f.store, "b", 300)
 			addMany(t, f.db, f.store, "c", 10)
 			assert.Equal(t, started, f.quiet(), "sent while held")
-			assert.Equal(t, claims, f.db.number(t, `SELECT SUM(claims) FROM durable_rows`), "claimed while held")
+			assert.Equal(t, claims, f.db.number(t, claimed), "claimed while held")
 			stop()
 			releaseWhatTheServiceDoesNotHave(t, f.db, open(t, f.db, f.service.URL, time.Minute), f.service, 610)
 		})
@@ -214,9 +326,9 @@ func TestFailoverToASynchronousStandbyGoesOn(t *testing.T) {
 	f, stop := newFailover(t, time.Minute, "sync")
 	addMany(t, f.db, f.store, "b", 300)
 	f.stream.moveTo("/nowhere")
-	started, claims := f.quiet(), `SELECT SUM(claims) FROM durable_rows`
-	claimed := f.db.number(t, claims)
-	eventually(t, func() bool { return f.db.number(t, claims) > claimed }) // seen once the wait of their COMMIT is canceled
+	started := f.quiet()
+	before := f.db.number(t, claimed)
+	eventually(t, func() bool { return f.db.number(t, claimed) > before }) // seen once the wait of their COMMIT is canceled
 	assert.Equal(t, started, f.quiet(), "called before the standby has the claim")
 	f.stream.moveTo(f.primary.socket())
 	eventually(t, func() bool { return len(f.service.Orders()) >= started+50 })

@@ -21,15 +21,17 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
 const variable = "TEST_DATABASE_URL"
 
-// database is one of a test, as the test sees it. Children open the address.
+// database is one of a test, as the test sees it. Children open the address, and use the witness.
 type database struct {
 	address string
+	witness string // a path, "" for none
 	*sql.DB
 }
 
@@ -50,13 +52,16 @@ func opened(t *testing.T, address string) database {
 	db, err := connect(address)
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
-	return database{address, db}
+	return database{address: address, DB: db}
 }
 
 // prepared makes the tables.
 func prepared(t *testing.T, address string) database {
 	t.Helper()
 	db := opened(t, address)
+	if strings.HasPrefix(address, "postgres:") { // SQLite has a file beside it
+		db.witness = filepath.Join(t.TempDir(), "witness")
+	}
 	require.NoError(t, durable.Migrate(t.Context(), db.DB))
 	db.exec(t, `CREATE TABLE test_changes (user_data TEXT, state TEXT)`)
 	db.exec(t, `CREATE TABLE test_files (name TEXT)`)
@@ -102,6 +107,14 @@ func postgres(t *testing.T) database {
 func each(t *testing.T, f func(t *testing.T, db database)) {
 	t.Run("SQLite", func(t *testing.T) { f(t, sqlite(t)) })
 	t.Run("PostgreSQL", func(t *testing.T) { f(t, postgres(t)) })
+}
+
+// pooled returns the database behind pgbouncer, in the mode that durable recommends.
+func pooled(t *testing.T, db database) database {
+	t.Helper()
+	through := opened(t, dbtest.StartPooler(t, db.address)+"&default_query_exec_mode=exec")
+	through.witness = db.witness
+	return through
 }
 
 // long skips a test that starts processes or servers, unless -kills asks for it.
@@ -157,7 +170,7 @@ func open(t *testing.T, db database, service string, timeout time.Duration, set 
 	t.Helper()
 	client, err := newClient(service)
 	require.NoError(t, err)
-	c := config(client, timeout)
+	c := config(client, timeout, db.witness)
 	for _, f := range set {
 		f(&c)
 	}
@@ -186,13 +199,17 @@ func counts(t *testing.T, store *durable.Store) map[durable.State]int64 {
 	t.Helper()
 	c, err := store.Counts(t.Context(), durable.Filter{})
 	require.NoError(t, err)
-	return c.States
+	n := map[durable.State]int64{}
+	for state, count := range c.States {
+		n[state] = count.Rows
+	}
+	return n
 }
 
 // eventually waits for what others are about to bring about.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, condition, 10*time.Minute, 10*time.Millisecond) // payments that are unknown wait for Grace
 }
 
 // compare compares the rows with the orders of the service, of which all are final. It returns how many rows a kill or
@@ -210,9 +227,9 @@ func compare(t *testing.T, db database, store *durable.Store, service *paymentsv
 	want := map[[2]string]int{}
 	for r, err := range store.Rows(t.Context(), durable.Filter{}) {
 		require.NoError(t, err)
-		if r.Doubted && r.Kind == durable.KindPayment {
+		if r.MayHaveStarted && r.Kind == durable.KindPayment {
 			payments++
-		} else if r.Doubted {
+		} else if r.MayHaveStarted {
 			payouts++
 		}
 		if r.State.Final() {
@@ -227,7 +244,7 @@ func compare(t *testing.T, db database, store *durable.Store, service *paymentsv
 			sum -= units
 			assert.Equal(t, []any{durable.StateSucceeded, o.OrderID}, []any{r.State, r.OrderID}, r)
 		case r.State == durable.StateUnknown && r.Kind == durable.KindPayout:
-			assert.NotEmpty(t, r.Attention)
+			assert.NotEmpty(t, r.ReviewReason)
 		default:
 			assert.Equal(t, durable.StateRejected, r.State, r)
 		}
@@ -261,7 +278,7 @@ func finish(t *testing.T, db database, store *durable.Store, service *paymentsvc
 	stop := run(t, store)
 	eventually(t, func() bool {
 		return db.number(t, `SELECT COUNT(*) FROM durable_rows
-			WHERE state IN ('created', 'starting') OR state = 'unknown' AND kind = 'payment'`) == 0
+			WHERE state = 'created' OR state = 'unknown' AND kind = 'payment'`) == 0
 	})
 	settle(t, service)
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{

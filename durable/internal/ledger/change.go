@@ -163,8 +163,8 @@ func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
 	case r.Loaded == row.Starting && leaves:
 		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_claims WHERE user_data = $1 AND token = $2`, r.UserData, r.Token)
 	case r.Loaded == row.Created && leaves:
-		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data) IN
-			(SELECT kind, generation, due_at, user_data FROM durable_rows WHERE user_data = $1)`, r.UserData)
+		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data, created_at)
+			IN (SELECT kind, generation, due_at, user_data, created_at FROM durable_rows WHERE user_data = $1)`, r.UserData)
 	}
 	return nil
 }

@@ -8,19 +8,24 @@ import (
 )
 
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may arrive
-// late. On PostgreSQL it is one statement, on SQLite one transaction.
+// late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.
 func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		released, err := l.texts(ctx, tx, `DELETE FROM durable_claims WHERE token IN `+l.in("$1")+` RETURNING user_data`, list(tokens))
-		if err != nil || len(released) == 0 {
+		claims, err := l.texts(ctx, tx, `SELECT user_data FROM durable_claims WHERE token`+l.in("$1")+`{lock}`, list(tokens))
+		if err != nil || len(claims) == 0 {
 			return err
 		}
-		// The number of claims grows, so that no process takes the claim for lost.
-		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET claims = claims + 1, due_at = {now}, updated_at = {now},
-			version = version + 1 WHERE state = 'created' AND user_data IN `+l.in("$1"), list(released)); err != nil {
-			return err
+		for _, statement := range [...]string{
+			`UPDATE durable_rows SET claims = c.claims, claimed_at = c.claimed_at, due_at = {now}, updated_at = {now},
+				version = version + 1 FROM durable_claims AS c
+				WHERE durable_rows.user_data = c.user_data AND state = 'created' AND c.user_data` + l.in("$1"),
+			`DELETE FROM durable_claims WHERE user_data` + l.in("$1"),
+		} {
+			if _, err := l.exec(ctx, tx, statement, list(claims)); err != nil {
+				return err
+			}
 		}
-		return l.enqueue(ctx, tx, released)
+		return l.enqueue(ctx, tx, claims)
 	})
 }
 
@@ -28,16 +33,23 @@ func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) error {
 	_, err := l.exec(ctx, tx, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
 		SELECT kind, generation, due_at, user_data, created_at FROM durable_rows
-		WHERE state = 'created' AND user_data IN `+l.in("$1")+` ON CONFLICT DO NOTHING`, list(userData))
+		WHERE state = 'created' AND user_data`+l.in("$1")+` ON CONFLICT DO NOTHING`, list(userData))
 	return err
 }
 
 // dequeue removes the created rows that where selects from the queue, and returns the user_data of those that were there.
-// It locks the rows first, as Change does.
+// It locks the rows first, as Change does. On PostgreSQL it looks up each row by the key, because without statistics a join
+// would compare each row with each.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
+	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
+	if l.Dialect == PostgreSQL {
+		found = `ctid = ANY (ARRAY(SELECT q.at FROM selected AS s CROSS JOIN LATERAL (SELECT ctid AS at FROM durable_queue
+			WHERE kind = s.kind AND generation = s.generation AND due_at = s.due_at AND user_data = s.user_data
+				AND created_at = s.created_at LIMIT 1) AS q))`
+	}
 	return l.texts(ctx, tx, `WITH selected AS MATERIALIZED (
-			SELECT kind, generation, due_at, user_data FROM durable_rows WHERE state = 'created' AND `+where+`)
-		DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data) IN (SELECT * FROM selected) RETURNING user_data`, args...)
+			SELECT kind, generation, due_at, user_data, created_at FROM durable_rows WHERE state = 'created' AND `+where+`)
+		DELETE FROM durable_queue WHERE `+found+` RETURNING user_data`, args...)
 }
 
 // Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at
@@ -51,10 +63,10 @@ func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims [
 			return err
 		}
 		users, err := l.texts(ctx, tx, `WITH due AS MATERIALIZED (
-				SELECT q.kind, q.generation, q.due_at, q.user_data FROM durable_queue AS q
+				SELECT q.kind, q.generation, q.due_at, q.user_data, q.created_at FROM durable_queue AS q
 				WHERE q.kind = 'payout' AND q.generation = (SELECT generation FROM durable_control) AND q.due_at <= {now}
 					AND {unnotified} ORDER BY q.due_at, q.user_data LIMIT 1{skip})
-			DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data) IN (SELECT * FROM due) RETURNING user_data`)
+			DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data, created_at) IN (SELECT * FROM due) RETURNING user_data`)
 		if err != nil {
 			return err
 		}
@@ -150,7 +162,7 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 			return err
 		}
 		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET due_at = {now}, updated_at = {now}, version = version + 1
-			WHERE state = 'created' AND user_data IN `+l.in("$1"), list(users)); err != nil {
+			WHERE state = 'created' AND user_data`+l.in("$1"), list(users)); err != nil {
 			return err
 		}
 		return l.enqueue(ctx, tx, users)
@@ -204,7 +216,7 @@ func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Pol
 			p.Row, err = scan(rows, &p.Now)
 			polls = append(polls, p)
 			return err
-		}, `SELECT `+columns+`, {now} FROM `+claimed+` WHERE r.user_data IN `+l.in("$1"), list(users))
+		}, `SELECT `+columns+`, {now} FROM `+claimed+` WHERE r.user_data`+l.in("$1"), list(users))
 	})
 	return polls, err
 }

@@ -89,7 +89,7 @@ func (l *Ledger) Hold(ctx context.Context, by, reason string, keep func(context.
 		}
 		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', may_have_started = 1, error_code = '',
 			due_at = {now}, updated_at = {now}, version = version + 1
-			WHERE state = 'created' AND user_data IN `+l.in("$1"), list(payments)); err != nil || keep == nil {
+			WHERE state = 'created' AND user_data`+l.in("$1"), list(payments)); err != nil || keep == nil {
 			return err
 		}
 		return keep(ctx, tx)
@@ -113,13 +113,13 @@ func (l *Ledger) Generation(ctx context.Context) (generation int64, err error) {
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		users, err := l.dequeue(ctx, tx, `kind = 'payout' AND generation < $2 AND user_data IN `+l.in("$1")+`{lock}`,
+		users, err := l.dequeue(ctx, tx, `generation < $2 AND user_data`+l.in("$1")+`{lock}`,
 			list(userData), generation)
 		if err != nil {
 			return err
 		}
 		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET generation = $2, due_at = {now}, updated_at = {now},
-			version = version + 1 WHERE state = 'created' AND user_data IN `+l.in("$1"), list(users), generation); err != nil {
+			version = version + 1 WHERE state = 'created' AND user_data`+l.in("$1"), list(users), generation); err != nil {
 			return err
 		}
 		released = len(users)

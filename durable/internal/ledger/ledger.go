@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
@@ -59,13 +60,15 @@ type Ledger struct {
 	Log   *slog.Logger
 
 	text  *strings.Replacer
-	round string // the complete statement of a round on PostgreSQL
+	round string                 // the statement of a round on PostgreSQL
+	sizes atomic.Pointer[string] // its end, see measure
 }
 
 // New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
 func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	l := &Ledger{DB: db, Read: read, Dialect: d, text: replacer(d, clock)}
 	l.Identify(`''`)
+	l.sizes.Store(new(string))
 	return l
 }
 
@@ -265,12 +268,12 @@ func list[T any](all []T) string {
 	return string(encoded)
 }
 
-// in is a condition's right side: the texts of the list parameter p.
+// in is the end of a condition: one of the texts of the list parameter p. PostgreSQL reads the list once, into an array.
 func (l *Ledger) in(p string) string {
 	if l.Dialect == SQLite {
-		return `(SELECT value FROM json_each(` + p + `))`
+		return ` IN (SELECT value FROM json_each(` + p + `))`
 	}
-	return `(SELECT json_array_elements_text(CAST(` + p + ` AS TEXT)::JSON))`
+	return ` = ANY (ARRAY(SELECT json_array_elements_text(CAST(` + p + ` AS TEXT)::JSON)))`
 }
 
 func flag(yes bool) int64 {

@@ -77,20 +77,25 @@ const (
 				WHEN 4 THEN 'succeeded' WHEN 5 THEN 'failed' ELSE 'rejected' END AS state FROM n)
 		INSERT INTO durable_rows (kind, user_data, amount, batch, generation, state, order_id, due_at, error_code,
 			review_reason, created_at, updated_at)
-		SELECT kind, 'user-' || i, '1', CASE WHEN kind = 'payment' THEN '' WHEN i % 3 = 0 THEN 'one' WHEN i % 3 = 1 AND i < 600 THEN 'two' ELSE '' END,
-			CASE WHEN kind = 'payment' THEN 0 WHEN i % 9 < 3 THEN 3 ELSE 1 + i % 9 / 6 END, CASE WHEN state = 'starting' THEN 'created' ELSE state END,
-			CASE WHEN state = 'pending' OR state IN ('unknown', 'failed', 'succeeded') AND i % 5 < 3 THEN 'order-' || i ELSE '' END,
+		SELECT kind, 'user-' || i, '1',
+			CASE WHEN kind = 'payment' THEN '' WHEN i % 3 = 0 THEN 'one' WHEN i % 3 = 1 AND i < 600 THEN 'two' ELSE '' END,
+			CASE WHEN kind = 'payment' THEN 0 WHEN i % 9 < 3 THEN 3 ELSE 1 + i % 9 / 6 END,
+			CASE WHEN state = 'starting' THEN 'created' ELSE state END,
+			CASE WHEN state = 'pending' OR state IN ('unknown', 'failed', 'succeeded') AND i % 5 < 3 THEN 'order-' || i
+				ELSE '' END,
 			i, CASE i % 4 WHEN 0 THEN 'limit' WHEN 1 THEN 'HTTP 429' ELSE '' END,
 			CASE WHEN i % 5 IN (0, 1) THEN 'look' ELSE '' END, i, i FROM v`
 	listQueue = `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
-		SELECT kind, generation, due_at, user_data, created_at FROM durable_rows WHERE state = 'created' AND created_at % 7 = 0`
+		SELECT kind, generation, due_at, user_data, created_at FROM durable_rows
+		WHERE state = 'created' AND created_at % 7 = 0`
 	listClaims = `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, 'token', 1, 1, 1, created_at FROM durable_rows WHERE state = 'created' AND created_at % 7 = 1`
 	listOrders = `INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
 		SELECT kind, order_id, user_data, created_at, state FROM durable_rows WHERE order_id <> ''`
-	listNotices = `INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name, status_code, amount, received_at)
-		SELECT 'key-' || created_at, CASE WHEN kind = 'payout' THEN 'payout.status_changed' ELSE 'payment.status_changed' END, 'lost',
-			'lost', 1, 'SUCCESS', 1, '1', 500000 + created_at FROM durable_rows WHERE created_at <= 3`
+	listNotices = `INSERT INTO durable_notifications
+			(key, event, order_id, user_data, status, status_name, status_code, amount, received_at)
+		SELECT 'key-' || created_at,
+			CASE WHEN kind = 'payout' THEN 'payout.status_changed' ELSE 'payment.status_changed' END, 'lost', 'lost', 1, 'SUCCESS', 1, '1', 500000 + created_at FROM durable_rows WHERE created_at <= 3`
 )
 
 // users returns the user_data of rows.
@@ -110,7 +115,8 @@ func listFilter(random *mathrand.Rand) Filter {
 		Kind: pick(random, "", row.Payment, row.Payout), State: pick(random, append(states, "", "", "", "", "other")...),
 		Batch: pick(random, "", "", "one", "two", "absent"), ErrorCode: pick(random, "", "", "limit", "HTTP 429", "absent"),
 		Review: pick(random, false, true), Held: pick(random, false, false, true), OldestFirst: pick(random, false, true),
-		MinAge: pick(random, 0, 0, (listClock-700)*time.Millisecond), Overdue: pick(random, 0, (listClock-900)*time.Millisecond),
+		MinAge:  pick(random, 0, 0, (listClock-700)*time.Millisecond),
+		Overdue: pick(random, 0, (listClock-900)*time.Millisecond),
 	}
 }
 
@@ -125,7 +131,8 @@ func TestPageSelectsWhatTheFilterSays(t *testing.T) {
 		for n := range 600 {
 			f := listFilter(random)
 			if n == 0 {
-				f = Filter{Review: true, Overdue: (listClock - 900) * time.Millisecond, MinAge: (listClock - 700) * time.Millisecond}
+				f = Filter{Review: true, Overdue: (listClock - 900) * time.Millisecond}
+				f.MinAge = (listClock - 700) * time.Millisecond
 			} else if random.IntN(2) == 0 {
 				r := pick(random, all...)
 				f.After = Place{r.CreatedAt, r.UserData}
@@ -178,7 +185,8 @@ func TestFilterSelectsByEachField(t *testing.T) {
 func TestPagesContainEachRowOnce(t *testing.T) {
 	eachListed(t, func(t *testing.T, l *Ledger) {
 		for _, f := range []Filter{
-			{}, {OldestFirst: true}, {State: row.Succeeded}, {State: row.Created, OldestFirst: true}, {Review: true, Overdue: time.Second},
+			{}, {OldestFirst: true}, {State: row.Succeeded}, {State: row.Created, OldestFirst: true},
+			{Review: true, Overdue: time.Second},
 			{Batch: "one", State: row.Pending, OldestFirst: true}, {ErrorCode: "limit"}, {Held: true},
 		} {
 			all, _, err := l.Page(t.Context(), l.DB, f, 10_000)
@@ -226,7 +234,9 @@ func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 			check(c.Held, limit, Filter{Kind: f.Kind, Batch: f.Batch, Held: true}, "held")
 			check(c.Overdue, limit, Filter{Kind: f.Kind, Batch: f.Batch, State: row.Pending, MinAge: overdue}, "overdue")
 		}
-		for kind, unmatched := range map[row.Kind]Count{"": {3, 500_001}, row.Payment: {2, 500_001}, row.Payout: {1, 500_002}} {
+		for kind, unmatched := range map[row.Kind]Count{
+			"": {3, 500_001}, row.Payment: {2, 500_001}, row.Payout: {1, 500_002},
+		} {
 			for _, limit := range []int64{10_000, 30} {
 				c, err := l.Counts(t.Context(), Filter{Kind: kind, Overdue: overdue}, int(limit))
 				require.NoError(t, err)
@@ -246,8 +256,10 @@ func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 func TestRareIsEmptyOnlyForStatesOfOtherTables(t *testing.T) {
 	eachListed(t, func(t *testing.T, l *Ledger) {
 		var n, usual int
-		require.NoError(t, l.DB.QueryRowContext(t.Context(), `SELECT COUNT(*), SUM(CASE WHEN rare = '' THEN 1 ELSE 0 END) FROM durable_rows
-			WHERE (rare = '') = (error_code = '' AND review_reason = '' AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> ''))
+		require.NoError(t, l.DB.QueryRowContext(t.Context(), `SELECT COUNT(*), SUM(CASE WHEN rare = '' THEN 1 ELSE 0 END)
+			FROM durable_rows
+			WHERE (rare = '') = (error_code = '' AND review_reason = ''
+					AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> ''))
 				AND rare IN ('', state) AND (review = 1) = (review_reason <> '')`).Scan(&n, &usual))
 		assert.Equal(t, 1260, n)
 		assert.Positive(t, usual)

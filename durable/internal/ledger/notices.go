@@ -179,7 +179,7 @@ func (tx *Tx) apply(ctx context.Context, r *row.Row, n Notice) error {
 
 // WaitingFor returns the unmatched notifications with one of the order_ids, in the order of their arrival.
 func (l *Ledger) WaitingFor(ctx context.Context, orderIDs ...string) ([]Notice, error) {
-	return l.notices(ctx, l.DB, `matched = 0 AND order_id IN `+l.in("$1")+` ORDER BY received_at, key`, list(orderIDs))
+	return l.notices(ctx, l.DB, `matched = 0 AND order_id`+l.in("$1")+` ORDER BY received_at, key`, list(orderIDs))
 }
 
 // WaitingForRow returns the unmatched notifications with the user_data, in the order of their arrival.

@@ -69,7 +69,7 @@ func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit
 	r.FlagForReview(row.InARun)
 	rejected = slices.DeleteFunc(rejected, func(userData string) bool { return userData == r.UserData })
 	if _, err := tx.l.exec(ctx, tx, `UPDATE durable_rows SET review_reason = $1, version = version + 1
-		WHERE state = 'rejected' AND review_reason = '' AND user_data IN `+tx.l.in("$2"), row.InARun, list(rejected)); err != nil {
+		WHERE state = 'rejected' AND review_reason = '' AND user_data`+tx.l.in("$2"), row.InARun, list(rejected)); err != nil {
 		return "", err
 	}
 	reason := fmt.Sprintf("%d payouts in a row were rejected: %s", length, code)

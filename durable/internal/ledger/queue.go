@@ -61,6 +61,6 @@ func (l *Ledger) Known(ctx context.Context, on rowser, userData []string) (map[s
 		r, err := scan(rows)
 		known[r.UserData] = r
 		return err
-	}, `SELECT `+columns+` FROM `+claimed+` WHERE r.user_data IN `+l.in("$1"), list(userData))
+	}, `SELECT `+columns+` FROM `+claimed+` WHERE r.user_data`+l.in("$1"), list(userData))
 	return known, err
 }

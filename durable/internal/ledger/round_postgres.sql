@@ -13,7 +13,8 @@ control AS MATERIALIZED (
 		WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END AS status
 	FROM durable_control CROSS JOIN clock),
 early AS MATERIALIZED (
-	SELECT order_id FROM durable_notifications WHERE matched = 0 AND order_id = ANY (CAST($11 AS TEXT)::TEXT[])),
+	SELECT named.order_id FROM unnest(CAST($11 AS TEXT)::TEXT[]) AS named (order_id) CROSS JOIN LATERAL (
+		SELECT 1 FROM durable_notifications AS n WHERE n.order_id = named.order_id AND n.matched = 0 LIMIT 1) AS found),
 completed AS MATERIALIZED (
 	SELECT c.user_data, c.token, c.kind, c.claims, c.claimed_at, c.created_at, done.order_id, done.redirect_url, done.slot
 	FROM unnest(CAST($6 AS TEXT)::TEXT[], CAST($7 AS TEXT)::TEXT[], CAST($8 AS TEXT)::TEXT[], CAST($9 AS TEXT)::TEXT[],
@@ -37,25 +38,23 @@ recorded AS (
 room AS MATERIALIZED (
 	SELECT LEAST(CAST($15 AS BIGINT), CAST($14 AS BIGINT) + COALESCE(SUM(slot), 0)) AS rows FROM recorded),
 allowed AS MATERIALIZED (SELECT generation, now FROM control WHERE status = 'open'),
-payments AS (
-	DELETE FROM durable_queue WHERE ctid = ANY (ARRAY(
-		SELECT q.ctid FROM durable_queue AS q
-		WHERE q.kind = 'payment' AND q.generation = 0 AND q.due_at <= (SELECT now FROM allowed)
-			AND (q.due_at, q.user_data) > (CAST($17 AS BIGINT), CAST($18 AS TEXT)) AND {unnotified}
-		ORDER BY q.due_at, q.user_data LIMIT (SELECT LEAST(rows, CAST($16 AS BIGINT)) FROM room) FOR UPDATE OF q SKIP LOCKED))
-	RETURNING user_data, due_at),
-payouts AS (
-	DELETE FROM durable_queue WHERE ctid = ANY (ARRAY(
-		SELECT q.ctid FROM durable_queue AS q
-		WHERE q.kind = 'payout' AND q.generation = (SELECT generation FROM allowed) AND q.due_at <= (SELECT now FROM allowed)
-			AND (q.due_at, q.user_data) > (CAST($19 AS BIGINT), CAST($20 AS TEXT)) AND {unnotified}
-		ORDER BY q.due_at, q.user_data LIMIT (SELECT rows FROM room) - (SELECT COUNT(*) FROM payments)
-		FOR UPDATE OF q SKIP LOCKED))
+payments AS MATERIALIZED (
+	SELECT q.ctid AS at FROM durable_queue AS q
+	WHERE q.kind = 'payment' AND q.generation = 0 AND q.due_at <= (SELECT now FROM allowed)
+		AND (q.due_at, q.user_data) > (CAST($17 AS BIGINT), CAST($18 AS TEXT)) AND {unnotified}
+	ORDER BY q.due_at, q.user_data LIMIT (SELECT LEAST(rows, CAST($16 AS BIGINT)) FROM room) FOR UPDATE OF q SKIP LOCKED),
+payouts AS MATERIALIZED (
+	SELECT q.ctid AS at FROM durable_queue AS q
+	WHERE q.kind = 'payout' AND q.generation = (SELECT generation FROM allowed) AND q.due_at <= (SELECT now FROM allowed)
+		AND (q.due_at, q.user_data) > (CAST($19 AS BIGINT), CAST($20 AS TEXT)) AND {unnotified}
+	ORDER BY q.due_at, q.user_data LIMIT (SELECT rows FROM room) - (SELECT COUNT(*) FROM payments)
+	FOR UPDATE OF q SKIP LOCKED),
+due AS (
+	DELETE FROM durable_queue WHERE ctid = ANY (ARRAY(SELECT at FROM payments UNION ALL SELECT at FROM payouts))
 	RETURNING user_data, due_at),
 jobs AS MATERIALIZED (
 	SELECT r.user_data, r.kind, r.type, r.amount, r.destination, r.claims + 1 AS claims, r.created_at, due.due_at
-	FROM (SELECT * FROM payments UNION ALL SELECT * FROM payouts) AS due
-	JOIN durable_rows AS r ON r.user_data = due.user_data AND r.state = 'created'),
+	FROM due JOIN durable_rows AS r ON r.user_data = due.user_data AND r.state = 'created'),
 claimed AS (
 	INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 	SELECT user_data, kind, CAST($12 AS TEXT), claims, now, now + CAST($13 AS BIGINT), created_at FROM jobs CROSS JOIN clock

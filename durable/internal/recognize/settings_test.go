@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/paymentsvc/paymentsvc/durable/internal/pgbouncer"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 func TestUnsafeNamesASettingOfSQLite(t *testing.T) {
@@ -60,7 +60,7 @@ func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 
 func TestUnsafeFindsAPoolerThatLosesPreparedStatements(t *testing.T) {
 	server := postgres(t)
-	address := pgbouncer.Start(t, server.address)
+	address := dbtest.StartPooler(t, server.address)
 	for mode, want := range map[string]string{
 		"": mixed, "cache_statement": mixed, "describe_exec": mixed, "exec": "", "cache_describe": "", "simple_protocol": "",
 	} {

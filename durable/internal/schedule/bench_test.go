@@ -60,7 +60,7 @@ type bench struct {
 type flight struct {
 	Request[string]
 	end    chan Result[string]
-	failed chan struct{}
+	failed chan map[string]bool
 }
 
 // bubble runs f with a bench of two slots in a bubble of synctest.
@@ -74,15 +74,16 @@ func bubble(t *testing.T, change func(*Config[string, string]), f func(b *bench)
 		defer close(b.over)
 		b.ledger = &ledger{
 			round: func(r Request[string]) (Result[string], error) {
-				one := &flight{r, make(chan Result[string]), make(chan struct{})}
+				one := &flight{r, make(chan Result[string]), make(chan map[string]bool)}
 				b.rounds <- one
 				select {
 				case result := <-one.end:
 					return result, nil
-				case <-one.failed:
+				case recorded := <-one.failed:
+					return Result[string]{Recorded: recorded}, errCommit
 				case <-b.over:
+					return Result[string]{}, errCommit
 				}
-				return Result[string]{}, errCommit
 			},
 			record:  func(Completion[string]) error { return nil },
 			release: func([]string) error { return nil },
@@ -129,10 +130,10 @@ func (b *bench) slots() int {
 func (b *bench) endCall() { b.ends <- struct{}{} }
 
 // start starts a RunBatch.
-func (b *bench) start(l Limit) {
+func (b *bench) start(ctx context.Context, maxRows int) {
 	go func() {
 		var err error
-		b.made, err = b.RunBatch(b.Context(), l)
+		b.made, err = b.RunBatch(ctx, maxRows)
 		b.batch <- err
 	}()
 }
@@ -182,9 +183,13 @@ func (f *flight) pause() {
 	synctest.Wait()
 }
 
-// fail ends a round with an error.
-func (f *flight) fail() {
-	close(f.failed)
+// fail ends a round with an error and with the records of user_data.
+func (f *flight) fail(userData ...string) {
+	recorded := map[string]bool{}
+	for _, u := range userData {
+		recorded[u] = true
+	}
+	f.failed <- recorded
 	synctest.Wait()
 }
 

@@ -74,8 +74,7 @@ func (s *Scheduler[Job, Done]) finishCall(e *entry[Done]) {
 		close(e.recorded)
 	}
 	if e.worker != nil {
-		e.worker.inFlight--
-		e.worker.signalIdle()
+		e.worker.finish()
 	}
 }
 

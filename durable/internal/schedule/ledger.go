@@ -3,8 +3,11 @@ package schedule
 import "context"
 
 // Ledger is the database. Its methods are called concurrently.
+//
+//nolint:interfacebloat // a scheduler needs these four operations of one database
 type Ledger[Job, Done any] interface {
-	// Round records completions and claims rows in one commit. After an error, the commit is unknown.
+	// Round records completions and claims rows in one commit. After an error, no call may begin, and the commit is
+	// unknown except for Result.Recorded.
 	Round(ctx context.Context, r Request[Done]) (Result[Job], error)
 
 	// Record records one completion in a separate transaction, with all consequences. It makes one attempt and returns

@@ -50,7 +50,8 @@ type world struct {
 	perSecond                    float64
 	lose, leaveOut, again        int // per cent: unknown commits, completions left out of rounds, calls not begun
 	other, same                  int // per cent: results outside of rounds, successes with one and the same order_id
-	limit                        Limit
+	maxRows                      int
+	timeout                      time.Duration
 	run                          bool
 }
 
@@ -277,15 +278,15 @@ func (m *model) verify(s *Scheduler[string, string], made int, err error) {
 			due++
 		}
 	}
-	bounded := m.run || m.limit.Rows > 0 && made == m.limit.Rows || m.limit.Duration > 0
+	bounded := m.run || m.maxRows > 0 && made == m.maxRows || m.timeout > 0
 	if err == nil && due > 0 && !bounded {
 		m.fault("nil with %d due rows", due)
 	}
 	if err != nil && (m.run || m.lose == 0 || !errors.Is(err, errCommit)) {
 		m.fault("unexpected error: %v", err)
 	}
-	if !m.run && (made < calls || m.again == 0 && made != calls || m.limit.Rows > 0 && made > m.limit.Rows) {
-		m.fault("%d calls reported, %d made, limit %d", made, calls, m.limit.Rows)
+	if !m.run && (made < calls || m.again == 0 && made != calls || m.maxRows > 0 && made > m.maxRows) {
+		m.fault("%d calls reported, %d made, limit %d", made, calls, m.maxRows)
 	}
 	if s.used != 0 {
 		m.fault("%d slots in use at the end", s.used)
@@ -307,13 +308,18 @@ func (w *world) play(t *testing.T) []string {
 			MaxRecords: w.records, PerSecond: w.perSecond, Poll: time.Second,
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
-		made, err := 0, error(nil)
-		if w.run {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+m.random.IntN(3000))*time.Millisecond)
+		made := 0
+		var err error
+		ctx := t.Context()
+		if w.timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, w.timeout)
 			defer cancel()
+		}
+		if w.run {
 			err = s.Run(ctx)
 		} else {
-			made, err = s.RunBatch(t.Context(), w.limit)
+			made, err = s.RunBatch(ctx, w.maxRows)
 		}
 		time.Sleep(time.Hour) // for late commits, for releases, and for rounds about notifications
 		for s.ReleaseUnresolved(t.Context()) != nil {
@@ -335,10 +341,11 @@ func TestSchedulerKeepsItsPromises(t *testing.T) {
 			perSecond: rapid.SampledFrom([]float64{0, 0, 0.5, 100}).Draw(rt, "per second"),
 			lose:      percent.Draw(rt, "lose"), leaveOut: percent.Draw(rt, "leave out"), again: percent.Draw(rt, "again"),
 			other: percent.Draw(rt, "other"), same: percent.Draw(rt, "same"), run: rapid.Bool().Draw(rt, "run"),
-			limit: Limit{
-				Rows:     rapid.SampledFrom([]int{0, 0, 1, 7, 20}).Draw(rt, "limit"),
-				Duration: time.Duration(rapid.SampledFrom([]int{0, 0, 20, 500}).Draw(rt, "milliseconds")) * time.Millisecond,
-			},
+			maxRows: rapid.SampledFrom([]int{0, 0, 1, 7, 20}).Draw(rt, "max rows"),
+			timeout: time.Duration(rapid.SampledFrom([]int{0, 0, 20, 500, 3000}).Draw(rt, "timeout")) * time.Millisecond,
+		}
+		if w.run && w.timeout == 0 {
+			w.timeout = time.Minute
 		}
 		if faults := w.play(t); len(faults) > 0 {
 			rt.Fatalf("%+v: %q", w, faults[:min(len(faults), 5)])

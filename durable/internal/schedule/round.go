@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -39,8 +40,9 @@ func (s *Scheduler[Job, Done]) canStartRound() bool {
 // idle reports whether the worker is idle. s.mu is held.
 func (s *Scheduler[Job, Done]) idle() bool { return s.worker == nil || s.worker.inFlight == 0 }
 
-// round makes one round.
+// round makes one round. Other goroutines run first, and the completions of short calls join the round.
 func (s *Scheduler[Job, Done]) round() {
+	runtime.Gosched()
 	r := s.nextRound()
 	if r == nil {
 		return
@@ -56,7 +58,7 @@ func (s *Scheduler[Job, Done]) round() {
 	defer s.mu.Unlock()
 	s.rounds--
 	if err != nil {
-		s.failRound(r, err)
+		s.failRound(r, result.Recorded, err)
 	} else {
 		s.finishRound(r, result)
 	}
@@ -243,9 +245,9 @@ func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
 	}
 }
 
-// failRound records the completions separately. The commit is unknown, so the slots stay in use until the claims are
+// failRound records separately the completions with an unknown commit. The slots stay in use until the claims are
 // released. s.mu is held.
-func (s *Scheduler[Job, Done]) failRound(r *round[Done], err error) {
+func (s *Scheduler[Job, Done]) failRound(r *round[Done], recorded map[string]bool, err error) {
 	slots := r.Free
 	for _, e := range r.entries {
 		if r.MaxRows > 0 { // the round may also have claimed a row for this slot
@@ -253,6 +255,10 @@ func (s *Scheduler[Job, Done]) failRound(r *round[Done], err error) {
 			s.used += e.Slot
 		}
 		s.releaseDuplicates(e)
+		if recorded[e.UserData] {
+			s.finishCall(e)
+			continue
+		}
 		s.tasks.Go(func() { s.recordSeparately(e) })
 	}
 	if w := r.worker; w != nil {
@@ -274,6 +280,5 @@ func (s *Scheduler[Job, Done]) endClaim(w *worker, alone bool) {
 	if alone {
 		w.confirming = false
 	}
-	w.inFlight--
-	w.signalIdle()
+	w.finish()
 }

@@ -14,7 +14,7 @@ type worker struct {
 	made       int           // calls begun
 	inFlight   int           // calls, and rounds and probes with claims
 	confirming bool          // a round with alone set is in flight, so other rounds do not claim
-	idle       chan struct{} // receives when inFlight reaches 0
+	changed    chan struct{} // receives when inFlight reaches 0, and at the end of ctx
 	err        error         // the error of the first failed round or probe
 
 	newest      int64 // number of the newest observation; a wake counts as newer than the rounds in flight
@@ -29,12 +29,6 @@ type observation struct {
 	empty       bool // a scan of the whole queue by an idle worker found no due row
 	paused      bool
 	position    Position
-}
-
-// Limit bounds a [Scheduler.RunBatch]. The zero value has no bound.
-type Limit struct {
-	Rows     int
-	Duration time.Duration
 }
 
 // Run claims due rows until the end of ctx. It then returns nil after the records of all calls. It may be called once.
@@ -59,36 +53,29 @@ func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunBatch claims due rows within l, and returns the number of calls after their records. It returns nil if no due row
-// remained, or at the bounds of l or ctx, and otherwise ErrPaused, ErrBusy, or an error of the ledger.
-func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, l Limit) (int, error) {
-	if l.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.Duration)
-		defer cancel()
+// RunBatch claims at most maxRows due rows, and returns the number of calls after their records. 0 means no maximum. It
+// returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused, ErrBusy, and errors of
+// the ledger.
+func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, error) {
+	if maxRows <= 0 {
+		maxRows = math.MaxInt
 	}
-	rows := l.Rows
-	if rows <= 0 {
-		rows = math.MaxInt
-	}
-	w := newWorker(ctx, rows)
+	w := newWorker(ctx, maxRows)
 	if !s.attachWorker(w) {
 		return 0, ErrBusy
 	}
+	stop := context.AfterFunc(ctx, w.signal)
+	defer stop()
 	for {
 		if ended, err := s.endBatch(w); ended {
 			return w.made, err
 		}
-		select {
-		case <-w.idle:
-		case <-ctx.Done():
-			s.waitIdle(w)
-		}
+		<-w.changed
 	}
 }
 
 func newWorker(ctx context.Context, rows int) *worker {
-	return &worker{ctx: ctx, left: rows, idle: make(chan struct{}, 1)}
+	return &worker{ctx: ctx, left: rows, changed: make(chan struct{}, 1)}
 }
 
 // attachWorker makes w the worker and reports whether there was none.
@@ -122,19 +109,6 @@ func (s *Scheduler[Job, Done]) endBatch(w *worker) (ended bool, err error) {
 	return true, err
 }
 
-// waitIdle waits until w is idle.
-func (s *Scheduler[Job, Done]) waitIdle(w *worker) {
-	for {
-		s.mu.Lock()
-		inFlight := w.inFlight
-		s.mu.Unlock()
-		if inFlight == 0 {
-			return
-		}
-		<-w.idle
-	}
-}
-
 // wake makes w scan the queue from its start. The rounds in flight began earlier, so their observations do not count.
 // s.mu is held.
 func (s *Scheduler[Job, Done]) wake(w *worker) {
@@ -143,13 +117,17 @@ func (s *Scheduler[Job, Done]) wake(w *worker) {
 	s.startRound()
 }
 
-// signalIdle signals that w is idle. s.mu is held.
-func (w *worker) signalIdle() {
-	if w.inFlight > 0 {
-		return
+// finish ends a call, round or probe of w. s.mu is held.
+func (w *worker) finish() {
+	if w.inFlight--; w.inFlight == 0 {
+		w.signal()
 	}
+}
+
+// signal makes RunBatch look for its end.
+func (w *worker) signal() {
 	select {
-	case w.idle <- struct{}{}:
+	case w.changed <- struct{}{}:
 	default:
 	}
 }

@@ -28,7 +28,7 @@ func twoRounds(t *bench) (older, newer *flight) {
 // The newer of two rounds in flight meets a pause. The older round ends later, without rows and without a pause.
 func TestRunBatchReportsThePauseOfTheNewerRound(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
-		t.start(Limit{})
+		t.start(t.Context(), 0)
 		older, newer := twoRounds(t)
 		newer.pause()
 		older.record()
@@ -40,7 +40,7 @@ func TestRunBatchReportsThePauseOfTheNewerRound(t *testing.T) {
 // The older of two rounds finds no row, because the newer round has locked the last one. Later rounds still claim.
 func TestOlderRoundDoesNotEndClaims(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
-		t.start(Limit{})
+		t.start(t.Context(), 0)
 		older, newer := twoRounds(t)
 		newer.record("c")
 		older.record()
@@ -61,7 +61,7 @@ func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
 		t.ledger.release = func(all []string) error { tokens = append(tokens, all...); return <-released }
 		recorded := make(chan struct{})
 		t.ledger.record = func(Completion[string]) error { <-recorded; return nil }
-		t.start(Limit{})
+		t.start(t.Context(), 0)
 		t.next().record("a", "b")
 		t.endCall()
 		failed := t.next()
@@ -81,6 +81,23 @@ func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
 		go func() { released <- nil }()
 		require.NoError(t, t.ReleaseUnresolved(t.Context()))
 		assert.Equal(t, []string{failed.Token, "T"}, tokens[2:])
+	})
+}
+
+// A failed round may know that its completions are committed. Only its claims are released then.
+func TestFailedRoundKeepsItsRecords(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		released := make(chan error)
+		t.ledger.release = func([]string) error { return <-released }
+		t.ledger.record = func(c Completion[string]) error { assert.Fail(t, "recorded again", c.UserData); return nil }
+		t.start(t.Context(), 0)
+		t.next().record("a", "b")
+		t.endCall()
+		failed := t.next()
+		failed.fail(failed.Completions[0].UserData)
+		assert.Equal(t, 2, t.slots(), "a call and a claim")
+		released <- nil
+		require.ErrorIs(t, t.result(), errCommit)
 	})
 }
 
@@ -162,7 +179,7 @@ func TestThousandSlotsShareFewTransactions(t *testing.T) {
 			at--
 			return nil
 		}
-		t.start(Limit{Rows: 1000})
+		t.start(t.Context(), 1000)
 		first := t.next()
 		jobs := make([]string, first.MaxRows)
 		for i := range jobs {
@@ -188,7 +205,7 @@ func TestRecordIsRetriedForTenMinutes(t *testing.T) {
 				}
 				return errCommit
 			}
-			t.start(Limit{Rows: 1})
+			t.start(t.Context(), 1)
 			t.next().record("a")
 			t.endCall()
 			t.next().fail()
@@ -220,7 +237,9 @@ func TestPerSecondLimitsClaims(t *testing.T) {
 			assert.LessOrEqual(t, float64(rows), 4+4*time.Since(begun).Seconds())
 			return recorded(r, jobs...), nil
 		}
-		t.start(Limit{Duration: 10 * time.Second})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		t.start(ctx, 0)
 		require.NoError(t, <-t.batch)
 		assert.InDelta(t, 44, rows, 2)
 	})
@@ -238,7 +257,7 @@ func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
 		t.ledger.probe = func() ([]string, error) { return probe() }
 		probe = func() ([]string, error) { return []string{"a"}, nil }
-		t.start(Limit{Rows: 2})
+		t.start(t.Context(), 2)
 		elapsed(t)
 		t.none()
 		assert.Equal(t, 1, t.slots())
@@ -248,7 +267,7 @@ func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 		assert.Equal(t, 2, t.made)
 
 		probe = func() ([]string, error) { return nil, nil } // another process probes
-		t.start(Limit{})
+		t.start(t.Context(), 0)
 		elapsed(t)
 		t.next().pause()
 		require.ErrorIs(t, t.result(), ErrPaused)
@@ -262,7 +281,7 @@ func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 			}
 			tokens := 0
 			t.ledger.release = func([]string) error { tokens++; return nil }
-			t.start(Limit{})
+			t.start(t.Context(), 0)
 			elapsed(t)
 			require.Error(t, t.result())
 			assert.Zero(t, t.made, "a call under an unknown claim")
@@ -276,7 +295,7 @@ func TestTooManyClaimsAreReleased(t *testing.T) {
 	released := 0
 	bubble(t, nil, func(t *bench) {
 		t.ledger.release = func([]string) error { released++; return nil }
-		t.start(Limit{})
+		t.start(t.Context(), 0)
 		t.next().record("a", "b", "c")
 		require.ErrorContains(t, t.result(), "round claimed 3 rows, want at most 2")
 		assert.Zero(t, t.made)
@@ -287,7 +306,7 @@ func TestTooManyClaimsAreReleased(t *testing.T) {
 // With one slot and both queues full, payments and payouts alternate.
 func TestPaymentsAndPayoutsShareSlots(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
-		t.start(Limit{Rows: 6})
+		t.start(t.Context(), 6)
 		payments := 0
 		for range 6 {
 			r := t.next()
@@ -338,18 +357,19 @@ func TestRunDrains(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { t.batch <- t.Scheduler.Run(ctx) }()
 		t.next().record("a", "b")
-		made, err := t.RunBatch(t.Context(), Limit{})
+		made, err := t.RunBatch(t.Context(), 0)
 		require.ErrorIs(t, err, ErrBusy)
 		assert.Zero(t, made)
 		t.endCall()
 		r := t.next()
 		cancel()
 		r.record()
-		t.none()
-		assert.False(t, t.Go(func() {}), "a new payment")
 		t.endCall()
-		r = t.next()
-		assert.Len(t, r.Completions, 1)
+		for r = t.next(); len(r.Completions) == 0; r = t.next() {
+			assert.Zero(t, r.MaxRows, "a claim after the stop")
+			r.record()
+		}
+		assert.False(t, t.Go(func() {}), "a new payment")
 		assert.Zero(t, r.MaxRows, "a claim after the stop")
 		assert.Empty(t, t.batch, "Run returned before the record")
 		r.record()
@@ -402,7 +422,7 @@ func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) {
 		c.Apply = func(_ context.Context, orders []string) { applied = append(applied, orders...) }
 	}, func(t *bench) {
-		t.start(Limit{Rows: 2})
+		t.start(t.Context(), 2)
 		t.next().record("a", "b")
 		t.endCall()
 		r := t.next()
@@ -431,7 +451,7 @@ func TestRecognizedServer(t *testing.T) {
 				result.Recognized = met <= servers
 				return result, nil
 			}
-			t.start(Limit{})
+			t.start(t.Context(), 0)
 			require.ErrorIs(t, t.result(), want)
 			assert.LessOrEqual(t, met, maxServers+1)
 		})
@@ -443,7 +463,7 @@ func TestProbeKeepsLimits(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
 		probes := 0
 		t.ledger.probe = func() ([]string, error) { probes++; return nil, nil }
-		t.start(Limit{Rows: 1})
+		t.start(t.Context(), 1)
 		for range 3 {
 			r := t.claiming()
 			result := recorded(r.Request)
@@ -467,10 +487,12 @@ func TestProbeKeepsLimits(t *testing.T) {
 	})
 }
 
-// At the end of its duration, RunBatch makes no further claims and waits for the calls in flight.
-func TestRunBatchEndsWithItsDuration(t *testing.T) {
+// At the end of its context, RunBatch makes no further claims and waits for the calls in flight.
+func TestRunBatchEndsWithItsContext(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
-		t.start(Limit{Duration: time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		t.start(ctx, 0)
 		t.next().record("a", "b")
 		time.Sleep(time.Hour)
 		t.endCall()

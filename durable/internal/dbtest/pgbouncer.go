@@ -1,5 +1,5 @@
-// Package pgbouncer starts Debian's pgbouncer for tests, in transaction mode without support for prepared statements.
-package pgbouncer
+// Package dbtest has what several tests need: Debian's pgbouncer, and copies of all rows.
+package dbtest
 
 import (
 	"bytes"
@@ -29,9 +29,9 @@ log_connections = 0
 log_disconnections = 0
 `
 
-// Start starts a pooler before the database at a postgres address of .ci/postgres. It returns the address of the database
+// StartPooler starts pgbouncer in transaction mode, without support for prepared statements, before the database at a postgres address of .ci/postgres. It returns the address of the database
 // through the pooler, and skips the test on a machine without pgbouncer.
-func Start(t *testing.T, address string) string {
+func StartPooler(t *testing.T, address string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
