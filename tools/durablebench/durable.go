@@ -20,7 +20,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// store pays by durable.
+// store pays with package durable. Other files do not use its API.
 type store struct {
 	*durable.Store
 
@@ -54,7 +54,7 @@ func newPayer(ctx context.Context, address, service string, slots, connections i
 	return s, err
 }
 
-// add queues payouts beside those of the turns before.
+// add queues payouts beside the rows of earlier turns.
 func (s *store) add(ctx context.Context, rows int) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -76,23 +76,24 @@ func (s *store) add(ctx context.Context, rows int) error {
 
 func (s *store) pay(ctx context.Context) error { return s.payRows(ctx, 0) }
 
-// payRows pays at most so many payouts; 0 means all.
+// payRows pays up to rows payouts; 0 means no limit.
 func (s *store) payRows(ctx context.Context, rows int) error {
 	_, err := s.RunBatch(ctx, durable.BatchLimit{Rows: rows})
 	return err
 }
 
-// report prints the share of rounds that PostgreSQL planned anew, if it counts plans.
+// report prints the share of rounds with a new plan, if pg_stat_statements counts plans.
 func (s *store) report(ctx context.Context, on *server) error {
 	c, err := on.counters(ctx, s.database)
-	if err == nil && c.calls > 0 {
+	if err == nil && c.rounds > 0 {
 		fmt.Printf("%d rounds of %.1f results; %.1f %% of them planned anew\n\n", s.rounds.Load(),
-			float64(s.recorded.Load())/float64(s.rounds.Load()), 100*float64(c.plans)/float64(c.calls))
+			float64(s.recorded.Load())/float64(s.rounds.Load()), 100*float64(c.plans)/float64(c.rounds))
 	}
 	return err
 }
 
-// snapshot compares the first and the last tenth of the payouts while a transaction keeps dead rows from being removed.
+// snapshot compares the first and the last tenth of the payouts while a transaction holds a snapshot, so that the server
+// cannot remove dead rows.
 func snapshot(ctx context.Context, s *server) error {
 	instant := newService(0)
 	defer instant.Close()
@@ -157,7 +158,7 @@ func (s *store) tenths(ctx context.Context, on *server, name, database, begin, s
 	return nil
 }
 
-// counted returns the counters after all idle connections have reported theirs.
+// counted returns the counters and the number of rounds, after all idle connections have sent their statistics.
 func (s *store) counted(ctx context.Context, on *server) (counters, int64, error) {
 	var idle []*sql.Conn
 	for range s.db.Stats().Idle {
@@ -205,8 +206,8 @@ func processes(ctx context.Context, s *server) error {
 	return nil
 }
 
-// payInProcesses starts processes, waits until all are ready, and returns how long they paid and how many results their
-// rounds recorded.
+// payInProcesses starts n processes, waits until all are ready, and lets them pay. It returns the duration and the number
+// of results recorded in rounds.
 func payInProcesses(ctx context.Context, n int, address, service string) (took time.Duration, recorded int, err error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -248,8 +249,8 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 	return took, recorded, err
 }
 
-// workInProcess is one of those processes. It prints a line when it is ready, pays after a line of input, and prints the
-// number of results that rounds recorded.
+// workInProcess runs in a process of [payInProcesses]. It prints a line when it is ready, pays after a line of input, and
+// prints the number of results recorded in rounds.
 func workInProcess(ctx context.Context) error {
 	s, err := newPayer(ctx, *work, *service, 8, 0)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 )
 
 var (
-	scenario = flag.String("scenario", "", "run only this scenario: sqlite, slots, many-slots, latency, processes, snapshot or pool")
+	scenario = flag.String("scenario", "", "run one of sqlite, slots, many-slots, latency, processes, snapshot and pool")
 	rows     = flag.Int("rows", 8000, "payouts in a turn")
 	turns    = flag.Int("turns", 5, "turns of each candidate")
-	work     = flag.String("work", "", "for the processes of a scenario: pay what is due in this database")
+	work     = flag.String("work", "", "for the processes of a scenario: pay the payouts of this database")
 	service  = flag.String("service", "", "the URL of the service for -work")
 )
 
@@ -105,7 +105,7 @@ func latency(ctx context.Context, s *server) error {
 	return s.peers(ctx, "64 slots, a round trip to the database takes 5 ms", 64, 5*time.Millisecond, false)
 }
 
-// peers compares durable with the loops on PostgreSQL, and with the slow peers if asked.
+// peers compares durable with the merged loop on PostgreSQL. With slow, it also compares the bare loop and River.
 func (s *server) peers(ctx context.Context, title string, slots int, roundTrip time.Duration, slow bool) error {
 	instant := newService(0)
 	defer instant.Close()

@@ -23,10 +23,10 @@ type candidate struct {
 
 type payer interface {
 	add(ctx context.Context, rows int) error // adds payouts before a turn
-	pay(ctx context.Context) error           // pays all of them
+	pay(ctx context.Context) error           // pays until no payout remains
 }
 
-// server is PostgreSQL, if admin is set, and a directory for SQLite.
+// server is a PostgreSQL server, or only a directory for SQLite if admin is nil.
 type server struct {
 	dir        string
 	admin      *pgx.Conn
@@ -70,7 +70,7 @@ func (s *server) close() {
 	}
 }
 
-// database makes an empty database and returns its URL. If it fails, so does the first connection.
+// database creates an empty database and returns its URL. After a failure, the first connection to it fails.
 func (s *server) database(ctx context.Context, name string) string {
 	name = fmt.Sprintf("bench_%d_%s", os.Getpid(), name)
 	s.databases = append(s.databases, name)
@@ -79,7 +79,7 @@ func (s *server) database(ctx context.Context, name string) string {
 	return strings.Replace(s.url, "/postgres?", "/"+name+"?", 1)
 }
 
-// stat returns the fields of a process from the third on: its state, its parent, and so on.
+// stat returns the fields of /proc/PID/stat, from the third field: the state, the parent, and so on.
 func stat(pid string) []string {
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	if err != nil {
@@ -88,8 +88,8 @@ func stat(pid string) []string {
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
-// cpu returns the processor time of all processes of the server. Those that have ended are counted by the postmaster, in
-// ticks of 10 ms.
+// cpu returns the processor time of all processes of the server. The postmaster counts the ended processes, in ticks of
+// 10 ms.
 func (s *server) cpu() time.Duration {
 	total := ticks(s.postmaster, 13, 15)
 	all, _ := filepath.Glob("/proc/[0-9]*")
@@ -114,11 +114,10 @@ func ticks(pid string, from, to int) (total time.Duration) {
 	return total
 }
 
-// counters are what this program, which is the service too, and the server have done so far.
+// counters are running totals. The program is also the service.
 type counters struct {
-	program, cpu       time.Duration
-	wal, blocks, plans int64
-	calls              int64 // of rounds, if plans are counted
+	program, cpu               time.Duration
+	wal, blocks, plans, rounds int64
 }
 
 func (s *server) counters(ctx context.Context, database string) (c counters, err error) {
@@ -130,13 +129,13 @@ func (s *server) counters(ctx context.Context, database string) (c counters, err
 		Scan(&c.wal, &c.blocks); err == nil && s.plans {
 		err = s.admin.QueryRow(ctx, `SELECT COALESCE(SUM(plans), 0)::BIGINT, COALESCE(SUM(calls), 0)::BIGINT
 			FROM pg_stat_statements JOIN pg_database AS d ON d.oid = dbid
-			WHERE datname = $1 AND query LIKE '%WITH%SKIP LOCKED%'`, database).Scan(&c.plans, &c.calls)
+			WHERE datname = $1 AND query LIKE '%WITH%SKIP LOCKED%'`, database).Scan(&c.plans, &c.rounds)
 	}
 	c.cpu = s.cpu()
 	return c, err
 }
 
-// turn measures one turn, per payout.
+// turn is the measurement of one turn, per payout.
 type turn struct{ rate, ratio, program, server, wal float64 }
 
 func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {

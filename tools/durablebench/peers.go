@@ -24,7 +24,7 @@ const (
 	destination = "4111111111111111"
 )
 
-// claim and record are the statements of the loops; "skip" is for PostgreSQL.
+// The statements of the loops. SQLite needs no skip.
 const (
 	claim = `UPDATE payouts SET state = 'starting' WHERE state = 'created' AND user_data = (SELECT user_data FROM payouts
 		WHERE state = 'created' ORDER BY due_at, user_data LIMIT 1`
@@ -33,7 +33,7 @@ const (
 	record    = `UPDATE payouts SET state = 'pending', order_id = $1 WHERE user_data = $2`
 )
 
-// payouts returns the statements that make the table of the loops.
+// payouts returns the statements that create and fill the table of the loops.
 func payouts(rows int) []string {
 	return []string{
 		`DROP TABLE IF EXISTS payouts`,
@@ -61,7 +61,7 @@ func inSlots(slots int, start func() func() (bool, error)) error {
 	return errors.Join(errs...)
 }
 
-// loop is the bare loop: a claim of one row, the call, the record of its result.
+// loop is the bare loop. It claims one row, calls the service and records the result.
 type loop struct {
 	db     *sql.DB
 	client *paymentsvc.Client
@@ -115,7 +115,7 @@ func (l *loop) pay(ctx context.Context) error {
 	})
 }
 
-// merged is the better loop: each slot records its result and claims its next row in one pipelined transaction.
+// merged is a better loop. Each slot records its result and claims its next row in one pipelined transaction.
 type merged struct {
 	pool   *pgxpool.Pool
 	client *paymentsvc.Client
@@ -154,7 +154,7 @@ func (m *merged) pay(ctx context.Context) error {
 		var r paymentsvc.PayoutRequest
 		order := ""
 		return func() (more bool, err error) {
-			batch := &pgx.Batch{} // without BEGIN, PostgreSQL runs what one batch contains in one transaction
+			batch := &pgx.Batch{} // PostgreSQL runs a batch without BEGIN in one transaction
 			if order != "" {
 				batch.Queue(record, order, r.UserData)
 			}
@@ -178,7 +178,7 @@ func (m *merged) pay(ctx context.Context) error {
 	})
 }
 
-// jobs pays by River, with a job per payout. The job records the result and completes in one transaction.
+// jobs pays with River, in one job per payout. The job records the result and completes in one transaction.
 type jobs struct {
 	river.WorkerDefaults[payoutJob]
 

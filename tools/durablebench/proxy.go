@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// proxy delays what programs and the server send to each other, without a limit of the data in transit.
+// proxy delays the packets between programs and the server. It does not limit the data in transit.
 type proxy struct {
 	listener net.Listener
 }
@@ -51,7 +51,7 @@ type packet struct {
 	data []byte
 }
 
-// deliver passes data on after the delay, until one side closes.
+// deliver forwards data after the delay, until one side closes.
 func deliver(from, to net.Conn, delay time.Duration) {
 	packets := make(chan packet, 10_000)
 	go func() {

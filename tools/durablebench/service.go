@@ -14,7 +14,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// newService starts a service that replies after a time. It checks nothing, because the checks would be measured too.
+// newService starts a service with the given response time. It does not check requests, because the checks would be
+// measured too.
 func newService(takes time.Duration) *httptest.Server {
 	var orders atomic.Int64
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
