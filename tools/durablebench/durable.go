@@ -92,8 +92,8 @@ func (s *store) report(ctx context.Context, on *server) error {
 	return err
 }
 
-// snapshot compares the first and the last tenth of the payouts while a transaction holds a snapshot, so that the server
-// cannot remove dead rows.
+// snapshot compares the first and the last tenth of the payouts while a transaction holds a snapshot, so that
+// the server cannot remove dead rows.
 func snapshot(ctx context.Context, s *server) error {
 	instant := newService(0)
 	defer instant.Close()
@@ -206,8 +206,8 @@ func processes(ctx context.Context, s *server) error {
 	return nil
 }
 
-// payInProcesses starts n processes, waits until all are ready, and lets them pay. It returns the duration and the number
-// of results recorded in rounds.
+// payInProcesses starts n processes, waits until all are ready, and lets them pay. It returns the duration and the
+// number of results recorded in rounds.
 func payInProcesses(ctx context.Context, n int, address, service string) (took time.Duration, recorded int, err error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -249,8 +249,8 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 	return took, recorded, err
 }
 
-// workInProcess runs in a process of [payInProcesses]. It prints a line when it is ready, pays after a line of input, and
-// prints the number of results recorded in rounds.
+// workInProcess runs in a process of [payInProcesses]. It prints a line when it is ready, pays after a line of input,
+// and prints the number of results recorded in rounds.
 func workInProcess(ctx context.Context) error {
 	s, err := newPayer(ctx, *work, *service, 8, 0)
 	if err != nil {

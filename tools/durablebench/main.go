@@ -1,5 +1,5 @@
-// Command durablebench compares package durable with the loops that an engineer would write instead, and with River. All
-// candidates of a table run in alternating turns, so the ratios are comparable on a busy machine. Programs and server
+// Command durablebench compares package durable with the loops that an engineer would write instead, and with River.
+// All candidates of a table run in alternating turns, so the ratios are comparable on a busy machine. Programs and server
 // share the machine, and fsync must be on:
 //
 //	TEST_DATABASE_FSYNC=on .ci/postgres go -C tools/durablebench run . -scenario slots

@@ -159,7 +159,8 @@ func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
 	}, err
 }
 
-// compare prints the medians of the candidates, and the ratios of their rates to the first candidate's of the same turn.
+// compare prints the medians of the candidates, and the ratios of their rates to the first candidate in the same
+// turn.
 func (s *server) compare(ctx context.Context, title string, all ...candidate) error {
 	measured := make([][]turn, len(all))
 	for n := range *turns {
