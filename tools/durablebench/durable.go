@@ -98,7 +98,7 @@ func snapshot(ctx context.Context, s *server) error {
 	instant := newService(0)
 	defer instant.Close()
 	fmt.Printf("### A held snapshot, %d payouts with 8 slots\n\n"+
-		"| holder | server µs a row, first and last tenth | blocks a round, first and last tenth |\n|---|--:|--:|\n", *rows)
+		"| holder | server µs a row, first and last tenth | blocks a round, first and last tenth |\n|---|--:|--:|\n", s.rows)
 	for _, holder := range []struct{ name, database, begin, statement string }{
 		{"none", "durable", `BEGIN`, `SELECT 1`},
 		{"REPEATABLE READ", "durable", `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM durable_rows`},
@@ -121,8 +121,8 @@ func snapshot(ctx context.Context, s *server) error {
 }
 
 func (s *store) tenths(ctx context.Context, on *server, name, database, begin, statement string) error {
-	tenth := *rows / 10
-	if err := s.add(ctx, *rows+tenth); err != nil {
+	tenth := on.rows / 10
+	if err := s.add(ctx, on.rows+tenth); err != nil {
 		return err
 	}
 	if err := s.payRows(ctx, tenth); err != nil { // warms up
@@ -139,7 +139,7 @@ func (s *store) tenths(ctx context.Context, on *server, name, database, begin, s
 		}
 	}
 	var micros, blocks [2]float64
-	for i, n := range []int{tenth, *rows - 2*tenth, tenth} {
+	for i, n := range []int{tenth, on.rows - 2*tenth, tenth} {
 		before, rounds, err := s.counted(ctx, on)
 		if err != nil {
 			return err
@@ -189,8 +189,8 @@ func processes(ctx context.Context, s *server) error {
 	}
 	fmt.Print("### 8 processes with 8 slots, the service takes 10 ms: at most 6400 a second\n\n" +
 		"| payouts a second | share | recorded separately | server µs a row |\n|--:|--:|--:|--:|\n")
-	for range *turns {
-		if err := p.add(ctx, *rows); err != nil {
+	for range s.turns {
+		if err := p.add(ctx, s.rows); err != nil {
 			return err
 		}
 		before := s.cpu()
@@ -198,9 +198,9 @@ func processes(ctx context.Context, s *server) error {
 		if err != nil {
 			return err
 		}
-		rate := float64(*rows) / took.Seconds()
-		fmt.Printf("| %.0f | %.0f %% | %.1f %% | %.0f |\n", rate, rate/64, 100*(1-float64(recorded)/float64(*rows)),
-			float64((s.cpu()-before).Microseconds())/float64(*rows))
+		rate := float64(s.rows) / took.Seconds()
+		fmt.Printf("| %.0f | %.0f %% | %.1f %% | %.0f |\n", rate, rate/64, 100*(1-float64(recorded)/float64(s.rows)),
+			float64((s.cpu()-before).Microseconds())/float64(s.rows))
 	}
 	fmt.Println()
 	return nil
@@ -217,7 +217,7 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 	var inputs []io.Writer
 	var outputs []*bufio.Reader
 	for range n {
-		command := exec.CommandContext(ctx, binary, "-work", address, "-service", service)
+		command := exec.CommandContext(ctx, binary, "-work", address, "-service", service) //nolint:gosec // this program
 		command.Stderr = os.Stderr
 		input, err1 := command.StdinPipe()
 		output, err2 := command.StdoutPipe()
@@ -251,8 +251,8 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 
 // workInProcess runs in a process of [payInProcesses]. It prints a line when it is ready, pays after a line of input,
 // and prints the number of results recorded in rounds.
-func workInProcess(ctx context.Context) error {
-	s, err := newPayer(ctx, *work, *service, 8, 0)
+func workInProcess(ctx context.Context, database, service string) error {
+	s, err := newPayer(ctx, database, service, 8, 0)
 	if err != nil {
 		return err
 	}

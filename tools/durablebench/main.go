@@ -4,6 +4,11 @@
 //
 //	TEST_DATABASE_FSYNC=on .ci/postgres go -C tools/durablebench run . -scenario slots
 //	.ci/postgres go -C tools/durablebench test . -million
+//
+// The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL bytes
+// include those of vacuums. A server with pg_stat_statements also counts the rounds with a new plan:
+//
+//	TEST_DATABASE_OPTIONS="-c shared_preload_libraries=pg_stat_statements -c pg_stat_statements.track_planning=on"
 package main
 
 import (
@@ -21,32 +26,31 @@ import (
 	_ "modernc.org/sqlite"             // registers the driver
 )
 
-var (
-	scenario = flag.String("scenario", "", "run one of sqlite, slots, many-slots, latency, processes, snapshot and pool")
-	rows     = flag.Int("rows", 8000, "payouts in a turn")
-	turns    = flag.Int("turns", 5, "turns of each candidate")
-	work     = flag.String("work", "", "for the processes of a scenario: pay the payouts of this database")
-	service  = flag.String("service", "", "the URL of the service for -work")
-)
-
 func main() {
+	scenario := flag.String("scenario", "", "run one of sqlite, slots, many-slots, latency, processes, snapshot and pool")
+	rows := flag.Int("rows", 8000, "payouts in a turn")
+	turns := flag.Int("turns", 5, "turns of each candidate")
+	work := flag.String("work", "", "for the processes of a scenario: pay the payouts of this database")
+	service := flag.String("service", "", "the URL of the service for -work")
 	flag.Parse()
-	run := measureAll
+	ctx := context.Background()
+	run := func() error { return measureAll(ctx, *scenario, *rows, *turns) }
 	if *work != "" {
-		run = workInProcess
+		run = func() error { return workInProcess(ctx, *work, *service) }
 	}
-	if err := run(context.Background()); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func measureAll(ctx context.Context) error {
+func measureAll(ctx context.Context, scenario string, rows, turns int) error {
 	s, err := newServer(ctx, os.Getenv("TEST_DATABASE_URL"))
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	s.rows, s.turns = rows, turns
 	for _, each := range []struct {
 		name string
 		run  func(context.Context, *server) error
@@ -55,7 +59,7 @@ func measureAll(ctx context.Context) error {
 		{"snapshot", snapshot}, {"pool", poolSizes},
 	} {
 		switch {
-		case *scenario != "" && *scenario != each.name:
+		case scenario != "" && scenario != each.name:
 		case s.admin == nil && each.name != "sqlite":
 			fmt.Printf("no PostgreSQL for %s: set TEST_DATABASE_URL, or use .ci/postgres\n", each.name)
 		default:
@@ -94,7 +98,7 @@ func sqlite(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	return (&server{}).compare(ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store})
+	return (&server{rows: s.rows, turns: s.turns}).compare(ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store})
 }
 
 func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, "8 slots", 8, 0, true) }
@@ -111,7 +115,7 @@ func (s *server) peers(ctx context.Context, title string, slots int, roundTrip t
 	defer instant.Close()
 	at := func(name string) string { return s.database(ctx, name) }
 	if roundTrip > 0 {
-		p, err := newProxy(s.socket, roundTrip/2)
+		p, err := newProxy(ctx, s.socket, roundTrip/2)
 		if err != nil {
 			return err
 		}

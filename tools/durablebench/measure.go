@@ -28,13 +28,14 @@ type payer interface {
 
 // server is a PostgreSQL server, or only a directory for SQLite if admin is nil.
 type server struct {
-	dir        string
-	admin      *pgx.Conn
-	url        string
-	socket     string
-	postmaster string // process id
-	plans      bool   // pg_stat_statements counts plans
-	databases  []string
+	rows, turns int
+	dir         string
+	admin       *pgx.Conn
+	url         string
+	socket      string
+	postmaster  string // process id
+	plans       bool   // pg_stat_statements counts plans
+	databases   []string
 }
 
 func newServer(ctx context.Context, address string) (*server, error) {
@@ -64,7 +65,7 @@ func newServer(ctx context.Context, address string) (*server, error) {
 }
 
 func (s *server) close() {
-	_ = os.RemoveAll(s.dir)
+	_ = os.RemoveAll(s.dir) //nolint:gosec // newServer made it
 	for _, name := range s.databases {
 		_, _ = s.admin.Exec(context.Background(), `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
 	}
@@ -81,7 +82,7 @@ func (s *server) database(ctx context.Context, name string) string {
 
 // stat returns the fields of /proc/PID/stat, from the third field: the state, the parent, and so on.
 func stat(pid string) []string {
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat")) //nolint:gosec // a process of this machine
 	if err != nil {
 		return make([]string, 50)
 	}
@@ -97,7 +98,7 @@ func (s *server) cpu() time.Duration {
 		if stat(filepath.Base(dir))[1] != s.postmaster {
 			continue
 		}
-		text, _ := os.ReadFile(filepath.Join(dir, "schedstat"))
+		text, _ := os.ReadFile(filepath.Join(dir, "schedstat")) //nolint:gosec // a process of the server
 		running, _, _ := strings.Cut(string(text), " ")
 		n, _ := strconv.Atoi(running)
 		total += time.Duration(n)
@@ -139,7 +140,7 @@ func (s *server) counters(ctx context.Context, database string) (c counters, err
 type turn struct{ rate, ratio, program, server, wal float64 }
 
 func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
-	if err := c.add(ctx, *rows); err != nil {
+	if err := c.add(ctx, s.rows); err != nil {
 		return t, err
 	}
 	before, err := s.counters(ctx, "")
@@ -152,7 +153,7 @@ func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
 	}
 	took := time.Since(begun)
 	after, err := s.counters(ctx, "")
-	n := float64(*rows)
+	n := float64(s.rows)
 	return turn{
 		n / took.Seconds(), 0, float64((after.program - before.program).Microseconds()) / n,
 		float64((after.cpu - before.cpu).Microseconds()) / n, float64(after.wal-before.wal) / n,
@@ -163,7 +164,7 @@ func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
 // turn.
 func (s *server) compare(ctx context.Context, title string, all ...candidate) error {
 	measured := make([][]turn, len(all))
-	for n := range *turns {
+	for n := range s.turns {
 		for i, c := range all {
 			t, err := s.turn(ctx, c)
 			if err != nil {
@@ -186,9 +187,9 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 		}
 		ratios := column(func(t turn) float64 { return t.ratio })
 		fmt.Printf("| %s | %.0f | %.2f (%.2f to %.2f) | %.0f | %.0f | %.0f |\n", c.name,
-			column(func(t turn) float64 { return t.rate })[*turns/2], ratios[*turns/2], ratios[0], ratios[*turns-1],
-			column(func(t turn) float64 { return t.program })[*turns/2],
-			column(func(t turn) float64 { return t.server })[*turns/2], column(func(t turn) float64 { return t.wal })[*turns/2])
+			column(func(t turn) float64 { return t.rate })[s.turns/2], ratios[s.turns/2], ratios[0], ratios[s.turns-1],
+			column(func(t turn) float64 { return t.program })[s.turns/2],
+			column(func(t turn) float64 { return t.server })[s.turns/2], column(func(t turn) float64 { return t.wal })[s.turns/2])
 	}
 	fmt.Println()
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"net/url"
 	"time"
@@ -11,8 +12,8 @@ type proxy struct {
 	listener net.Listener
 }
 
-func newProxy(socket string, delay time.Duration) (*proxy, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func newProxy(ctx context.Context, socket string, delay time.Duration) (*proxy, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +23,7 @@ func newProxy(socket string, delay time.Duration) (*proxy, error) {
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("unix", socket)
+			server, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 			if err != nil {
 				_ = program.Close()
 				continue
