@@ -20,7 +20,6 @@ func (s *Store) Run(ctx context.Context) error {
 		s.sweepUntil(sweeping)
 	}()
 	err := s.scheduler.Run(ctx)
-	s.ledger.EndSessions()
 	stop()
 	<-sweeps
 	if errors.Is(err, schedule.ErrBusy) {
@@ -51,7 +50,6 @@ func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err erro
 		defer cancel()
 	}
 	calls, err = s.scheduler.RunBatch(ctx, l.Rows)
-	s.ledger.EndSessions()
 	switch {
 	case errors.Is(err, schedule.ErrPaused):
 		return calls, ErrPaused

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
@@ -59,14 +60,15 @@ type Ledger struct {
 	Log   *slog.Logger
 
 	text  *strings.Replacer
-	round string // the statement of a round on PostgreSQL
-	sessions
+	round string                 // the statement of a round on PostgreSQL
+	sizes atomic.Pointer[string] // its end, see measure
 }
 
 // New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
 func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	l := &Ledger{DB: db, Read: read, Dialect: d, text: replacer(d, clock)}
 	l.Identify(`''`)
+	l.sizes.Store(new(string))
 	return l
 }
 
@@ -90,8 +92,8 @@ func replacer(d Dialect, now string) *strings.Replacer {
 // unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows that
 // the service has the row: it was paid before a backup was restored. The LIMIT makes PostgreSQL look up one user_data at a
 // time instead of reading all unmatched notifications.
-const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
-	AND (n.event = 'payout.status_changed') = (q.kind = 'payout'))`
+const unnotified = `(SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
+	AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1) IS NULL`
 
 // impossibleWait is a wait that no back-off allows. A due time further ahead was set while the clock was wrong, so it counts
 // as due.

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	_ "embed"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,11 @@ type Round struct {
 func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
 	ctx, cancel := l.writing(ctx)
 	defer cancel()
+	if r.AfterPayouts == (Position{}) {
+		if err := l.measure(ctx); err != nil {
+			return Round{}, err
+		}
+	}
 	got := Round{Recorded: map[string]bool{}, AfterPayments: r.AfterPayments, AfterPayouts: r.AfterPayouts}
 	run := l.roundPostgres
 	if l.Dialect == SQLite {
@@ -141,6 +147,26 @@ func (r Request) payouts(recorded map[string]bool) bool {
 //go:embed round_postgres.sql
 var roundPostgres string
 
+// measure adds the sizes of the tables to the text of the statement, as powers of 4, when a scan of the queue begins at its
+// start. PostgreSQL keeps the plan of a text, and a plan for small tables reads all of their rows. With a new text,
+// PostgreSQL plans again.
+func (l *Ledger) measure(ctx context.Context) error {
+	if l.Dialect == SQLite {
+		return nil
+	}
+	var sizes [4]uint64
+	if err := l.one(ctx, []any{&sizes[0], &sizes[1], &sizes[2], &sizes[3]}, `SELECT pg_relation_size('durable_rows'),
+		pg_relation_size('durable_queue'), pg_relation_size('durable_claims'), pg_relation_size('durable_notifications')`); err != nil {
+		return err
+	}
+	text := "\n-- sizes:"
+	for _, size := range sizes {
+		text += " " + strconv.Itoa(bits.Len64(size)/2)
+	}
+	l.sizes.Store(&text)
+	return nil
+}
+
 // Identify sets the SQL expression that a round compares with Request.Identity on PostgreSQL. It reads the control row.
 func (l *Ledger) Identify(expression string) {
 	l.round = l.text.Replace(strings.ReplaceAll(roundPostgres, "{identity}", expression))
@@ -158,11 +184,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	for _, id := range r.OrderIDs {
 		before[id] = true
 	}
-	on, release, err := l.session(ctx)
-	if err != nil {
-		return err
-	}
-	err = each(ctx, on, func(rows *sql.Rows) error {
+	err := each(ctx, l.DB, func(rows *sql.Rows) error {
 		var part string
 		var c Claim
 		if err := rows.Scan(
@@ -183,11 +205,10 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 			got.Status, got.runLength = Status(part), c.Claims
 		}
 		return nil
-	}, l.round, r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
+	}, l.round+*l.sizes.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
 		array(users), array(tokens), array(orders), array(urls), array(slots), array(early), r.Token, r.Lease,
 		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.DueAt, r.AfterPayments.UserData,
 		r.AfterPayouts.DueAt, r.AfterPayouts.UserData)
-	release(err)
 	if err != nil || got.runLength == 0 || !r.payouts(got.Recorded) {
 		return err
 	}
