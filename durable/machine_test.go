@@ -214,7 +214,8 @@ func (m *machine) settles(rt *rapid.T) {
 	if m.status != paymentsvc.StatusPending {
 		rt.Skip("nothing to settle")
 	}
-	m.status = rapid.SampledFrom([]paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure}).Draw(rt, "status")
+	final := []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure}
+	m.status = rapid.SampledFrom(final).Draw(rt, "status")
 }
 
 // notify sends a notification that is true, with or without user_data, or was true once, or has another amount.

@@ -45,6 +45,13 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	problem, err := recognize.Pooler(ctx, db) // first, because a pooler can make any other statement fail
+	if err != nil {
+		return nil, fmt.Errorf("durable: open: %w", err)
+	}
+	if problem != "" {
+		return nil, fmt.Errorf("%w: %s", ErrUnsafeDatabase, problem)
+	}
 	dialect, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)
@@ -52,7 +59,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	if err := checkVersion(ctx, db); err != nil {
 		return nil, err
 	}
-	problem, err := recognize.Unsafe(ctx, db, dialect == SQLite, c.HoldOnlyOnRestore)
+	problem, err = recognize.Unsafe(ctx, db, dialect == SQLite, c.HoldOnlyOnRestore)
 	if err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)
 	}
@@ -80,7 +87,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 
 func (s *Store) configureLedger() {
 	l := s.ledger
-	l.Log = s.c.Log
+	l.Log, l.Slots = s.c.Log, s.c.Slots
 	if s.c.ReadDB != nil {
 		l.Read = s.c.ReadDB
 	}

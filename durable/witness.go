@@ -12,7 +12,7 @@ import (
 //
 // A round of claims waits for one Load and one Save. While Save fails, no payout is sent.
 type Witness interface {
-	// Load returns the highest saved mark, or 0 if there is none.
+	// Load returns the highest saved mark, or 0 before the first Save.
 	Load(ctx context.Context) (mark int64, err error)
 
 	// Save stores mark durably before it returns. If a higher mark is stored, Save keeps that mark and returns nil.

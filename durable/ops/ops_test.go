@@ -259,12 +259,17 @@ func links(page, text string) (targets []string) {
 func TestAgesAreShownAndFiltered(t *testing.T) {
 	o := newOfficeWith(t, ops.Config{}, durable.Config{PendingReview: 48 * time.Hour})
 	queued := o.queue("march", "1.00", "1.00", "2.00")
-	for _, table := range []string{"durable_rows", "durable_orders"} {
-		_, err := o.db.ExecContext(t.Context(), `UPDATE `+table+` SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`, queued[0].UserData)
+	for _, statement := range []string{
+		`UPDATE durable_rows SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`,
+		`UPDATE durable_orders SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`,
+	} {
+		_, err := o.db.ExecContext(t.Context(), statement, queued[0].UserData)
 		require.NoError(t, err)
 	}
 	overview := o.page("/")
-	for _, text := range []string{`state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d", "1 of them pending for too long"} {
+	for _, text := range []string{
+		`state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d", "1 of them pending for too long",
+	} {
 		assert.Contains(t, overview, text)
 	}
 	const overdue = "Pending, 3 d after its creation: its notification may be lost."
@@ -279,8 +284,8 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 	assert.Len(t, links(overview, "2</a> <span"), 1)
 	assert.Contains(t, o.page("/row/"+queued[0].UserData), overdue)
 	for query, want := range map[string]int{
-		"age=1h0m0s": 1, "age=24h0m0s&review=1": 1, "age=168h0m0s": 0, "age=36h": 1, "age=": 3, "age=nonsense": 3, "age=-1h": 3,
-		"age=1h0m0s&state=unknown": 0,
+		"age=1h0m0s": 1, "age=24h0m0s&review=1": 1, "age=168h0m0s": 0, "age=36h": 1, "age=1h0m0s&state=unknown": 0,
+		"age=": 3, "age=nonsense": 3, "age=-1h": 3,
 	} {
 		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
 	}
@@ -319,7 +324,9 @@ func TestPageSaysThatNoWitnessIsConfigured(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), db))
 	quiet := slog.New(slog.DiscardHandler)
-	store, err := durable.Open(t.Context(), db, durable.Config{Service: o.service, Project: "test", AllowUnsafeDatabase: true, Log: quiet})
+	store, err := durable.Open(t.Context(), db, durable.Config{
+		Service: o.service, Project: "test", AllowUnsafeDatabase: true, Log: quiet,
+	})
 	require.NoError(t, err)
 	o.handler = ops.New(store, ops.Config{Log: quiet})
 	assert.Contains(t, o.page("/"), note)

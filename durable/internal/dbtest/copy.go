@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// tables are the tables of durable, and the ones that its tests add.
-const tables = `durable_control durable_mark durable_rows durable_queue durable_claims durable_orders durable_notifications
-	durable_decisions durable_events_due durable_batches test_changes test_files`
+// tables are the tables of durable and of its tests.
+const tables = `durable_control durable_mark durable_rows durable_queue durable_claims durable_orders
+	durable_notifications durable_decisions durable_events_due durable_batches test_changes test_files`
 
 // Copy is a copy of the rows of all tables at one moment.
 type Copy []copied
@@ -43,17 +43,19 @@ func CopyRows(ctx context.Context, db *sql.DB) (Copy, error) {
 		for i := range names {
 			parameters[i] = fmt.Sprint("$", i+1)
 		}
-		one.insert = `INSERT INTO ` + table + ` (` + strings.Join(names, ", ") + `) VALUES (` + strings.Join(parameters, ", ") + `)`
+		one.insert = `INSERT INTO ` + table + ` (` + strings.Join(names, ", ") + `)
+			VALUES (` + strings.Join(parameters, ", ") + `)`
 		all = append(all, one)
 	}
 	return all, nil
 }
 
-// columns returns the names of the columns without the generated ones.
+// columns returns the names of all columns except generated columns.
 func columns(ctx context.Context, db *sql.DB, tx *sql.Tx, table string) (names []string, err error) {
 	list := `SELECT name FROM pragma_table_info('` + table + `')`
 	if !strings.Contains(fmt.Sprintf("%T", db.Driver()), "sqlite") {
-		list = `SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('` + table + `') AND attnum > 0 AND attgenerated = ''`
+		list = `SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('` + table + `')
+			AND attnum > 0 AND attgenerated = ''`
 	}
 	rows, err := query(ctx, tx, 1, list)
 	for _, r := range rows {
@@ -81,7 +83,7 @@ func query(ctx context.Context, tx *sql.Tx, columns int, text string) (all [][]a
 	return all, rows.Err()
 }
 
-// Restore replaces all rows with the ones of the copy, in one transaction.
+// Restore replaces all rows with the copied rows, in one transaction.
 func (c Copy) Restore(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -89,7 +91,7 @@ func (c Copy) Restore(ctx context.Context, db *sql.DB) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, one := range c {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+one.table); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+one.table); err != nil { //nolint:gosec // a table of the list
 			return err
 		}
 		for _, values := range one.rows {

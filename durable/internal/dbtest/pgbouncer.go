@@ -1,4 +1,4 @@
-// Package dbtest has what several tests need: Debian's pgbouncer, and copies of all rows.
+// Package dbtest copies databases and starts Debian's pgbouncer, for tests.
 package dbtest
 
 import (
@@ -29,8 +29,9 @@ log_connections = 0
 log_disconnections = 0
 `
 
-// StartPooler starts pgbouncer in transaction mode, without support for prepared statements, before the database at a postgres address of .ci/postgres. It returns the address of the database
-// through the pooler, and skips the test on a machine without pgbouncer.
+// StartPooler starts pgbouncer in transaction mode, without support for prepared statements, before the database at a
+// postgres address of .ci/postgres. It returns the address of the database through the pooler, and skips the test on a
+// machine without pgbouncer.
 func StartPooler(t *testing.T, address string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -47,10 +48,11 @@ func StartPooler(t *testing.T, address string) string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(program, file)
+	args := []string{file}
 	if os.Getuid() == 0 { // pgbouncer rejects root
-		command = exec.Command(program, "-u", "postgres", file)
+		args = append(args, "-u", "postgres")
 	}
+	command := exec.Command(program, args...) //nolint:gosec,noctx // the cleanup kills it
 	var log bytes.Buffer
 	command.Stdout, command.Stderr = &log, &log
 	if err := command.Start(); err != nil {
@@ -71,10 +73,10 @@ func StartPooler(t *testing.T, address string) string {
 	return pooled.String()
 }
 
-// freePort returns a port that was free a moment ago.
+// freePort returns an unused port.
 func freePort(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,9 @@
-// Package kills tests package durable against what the machines do: processes killed at any line, database servers
-// stopped, failed over and restored, networks cut or silent, a full disk, and a process that sleeps through its lease.
-// Whatever happens, the service is asked to start each payment and payout once, and every start has its row.
+// Package kills tests package durable with failing machines. Processes are killed at any line or sleep through their
+// leases. Database servers crash, fail over, and are restored to any earlier moment. Networks cut connections, stay
+// silent and deliver requests late. Disks and witnesses fail. In each test, the service receives one start for each
+// payment and payout at most, and each start has a row.
 //
-// Most of the tests start processes and servers, and run only with -kills, which .ci/run passes:
+// Most of the tests start processes and servers, and run only with -kills, as in .ci/run:
 //
 //	.ci/postgres go -C durable test ./internal/kills -kills 25
 package kills

@@ -20,7 +20,8 @@ import (
 
 // points are where the first children kill themselves; the others are killed at random moments.
 var points = []string{
-	"claim 1", "claimed 1", "call 1", "called 1", "recorded 1", "record 1", "claim 20", "claimed 9", "call 9", "called 9", "recorded 9",
+	"claim 1", "claimed 1", "call 1", "called 1", "recorded 1", "record 1", "claim 20",
+	"claimed 9", "call 9", "called 9", "recorded 9",
 }
 
 // processes are children that are killed and started again.

@@ -1,7 +1,6 @@
 package kills
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -34,7 +33,6 @@ type proxy struct {
 type line struct {
 	from, to net.Conn
 	silent   chan struct{} // closed: what arrives is swallowed, and the connections stay open
-	delay    time.Duration // of what arrives, which also survives the reset of the connection
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -68,6 +66,10 @@ func (p *proxy) moveTo(to string) {
 func (p *proxy) connect(from net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.delay > 0 {
+		go deliver(from, p.to, p.delay)
+		return
+	}
 	network := "tcp"
 	if strings.HasPrefix(p.to, "/") {
 		network = "unix"
@@ -77,10 +79,23 @@ func (p *proxy) connect(from net.Conn) {
 		from.Close()
 		return
 	}
-	l := &line{from, to, make(chan struct{}), p.delay}
+	l := &line{from, to, make(chan struct{})}
 	p.lines = append(p.lines, l)
 	go l.copy(to, from)
 	go l.copy(from, to)
+}
+
+// deliver delivers a request to an address with a delay, although its client has closed the connection.
+func deliver(from net.Conn, to string, delay time.Duration) {
+	request, _ := io.ReadAll(from) // until the client gives up
+	time.Sleep(delay)
+	conn, err := net.Dial("tcp", to)
+	if err != nil {
+		return // the test has ended
+	}
+	defer conn.Close()
+	_, _ = conn.Write(request)
+	_, _ = conn.Read(make([]byte, 1)) // the service has done it
 }
 
 func (l *line) copy(to io.Writer, from io.Reader) {
@@ -95,15 +110,6 @@ func (l *line) copy(to io.Writer, from io.Reader) {
 			continue
 		default:
 		}
-		if l.delay > 0 && from == l.from {
-			late := bytes.Clone(buffer[:n])
-			time.AfterFunc(l.delay, func() { _, _ = to.Write(late) })
-			if err != nil {
-				time.AfterFunc(l.delay+time.Second, func() { l.to.Close() })
-				return
-			}
-			continue
-		}
 		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
 			l.close()
 			return
@@ -116,9 +122,7 @@ func (l *line) close() {
 		_ = c.SetLinger(0) // a reset, not an end
 	}
 	l.from.Close()
-	if l.delay == 0 {
-		l.to.Close()
-	}
+	l.to.Close()
 }
 
 // reset resets all connections.
@@ -166,7 +170,9 @@ func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
 	addMany(t, behind, store, "a", 2000)
 	stop := run(t, store)
 	p.disturb(10)
-	eventually(t, func() bool { return counts(t, open(t, behind, service.URL, time.Minute))[durable.StatePending] == 2000 })
+	eventually(t, func() bool {
+		return counts(t, open(t, behind, service.URL, time.Minute))[durable.StatePending] == 2000
+	})
 	stop()
 	_, payouts := finish(t, behind, open(t, behind, service.URL, time.Minute), service)
 	assert.Zero(t, payouts)
@@ -201,7 +207,7 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 	})
 }
 
-// setDelay makes further connections deliver what clients send so much later.
+// setDelay makes further connections deliver their requests so much after their clients have closed them.
 func (p *proxy) setDelay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,7 +228,7 @@ func TestLateRequestsRepeatNothing(t *testing.T) {
 		store := open(t, db, u.String(), time.Second)
 		addMany(t, db, store, "a", 8)
 		for n := range 6 {
-			p.setDelay(time.Duration(10*(n+1)) * time.Second)
+			p.setDelay(time.Duration(10+10*n) * time.Second)
 			p.reset()
 			_, err := store.Pay(t.Context(), durable.NewPayment{
 				Key: fmt.Sprint("late-", n), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.AmountFromMinor(100, 2),
@@ -234,7 +240,6 @@ func TestLateRequestsRepeatNothing(t *testing.T) {
 		}
 		require.NoError(t, store.Resume(t.Context(), "operator"))
 		p.setDelay(0)
-		assert.Empty(t, service.Orders(), "nothing has arrived")
 		payments, payouts := finish(t, db, store, service)
 		assert.Equal(t, []int{6, 6}, []int{payments, payouts}, "unknown at first")
 		assert.Len(t, service.Orders(), 14)

@@ -25,14 +25,14 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 0, "how often processes are killed on each database; 0 skips what starts processes or servers")
+	kills = flag.Int("kills", 0, "kills of processes on each database; 0 skips the tests that start processes or servers")
 	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 takes a random one")
 
 	// A test starts its own binary with these.
 	childDatabase = flag.String("child", "", "work on the database at this address, instead of testing")
 	childWitness  = flag.String("child.witness", "", "the path of the witness")
 	childService  = flag.String("child.service", "", "the address of the service")
-	childName     = flag.String("child.name", "", "prefix of the references of the payments and payouts to make, \"\" for none")
+	childName     = flag.String("child.name", "", "prefix of the references of new payments and payouts, \"\" for none")
 	childDie      = flag.String("child.die", "", "signal to send to itself, and where: \"kill call 3\" is the third call")
 	childTimeout  = flag.Duration("child.timeout", 5*time.Second, "Config.Timeout")
 )
@@ -63,7 +63,8 @@ func config(service durable.Service, timeout time.Duration, witness string) dura
 			failure, ok := errors.AsType[*paymentsvc.ServiceError](err)
 			return ok && failure.Code == "order_not_found"
 		},
-		Slots: slots, Timeout: timeout, Lease: 2*timeout + time.Second, Grace: timeout + 2*time.Minute, Poll: 50 * time.Millisecond,
+		Slots: slots, Timeout: timeout, Lease: 2*timeout + time.Second, Grace: timeout + 2*time.Minute,
+		Poll:                     50 * time.Millisecond,
 		MaxConsecutiveRejections: -1, OnChange: onChange,
 	}
 	if witness != "" {
@@ -74,7 +75,8 @@ func config(service durable.Service, timeout time.Duration, witness string) dura
 
 // onChange counts the changes of a row to a state, in the row's transaction.
 func onChange(ctx context.Context, tx *sql.Tx, e durable.Event) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO test_changes (user_data, state) VALUES ($1, $2)`, e.Row.UserData, string(e.To))
+	_, err := tx.ExecContext(ctx, `INSERT INTO test_changes (user_data, state) VALUES ($1, $2)`,
+		e.Row.UserData, string(e.To))
 	return err
 }
 
@@ -167,7 +169,8 @@ const closed = "4000000000000002"
 
 func payout(prefix string, n int, refused bool) durable.NewPayout {
 	p := durable.NewPayout{
-		Reference: fmt.Sprintf("%s-%d", prefix, n), Amount: paymentsvc.AmountFromMinor(int64(1000+n), 2), Destination: "4111111111111111",
+		Reference: fmt.Sprintf("%s-%d", prefix, n), Amount: paymentsvc.AmountFromMinor(int64(1000+n), 2),
+		Destination: "4111111111111111",
 	}
 	if refused {
 		p.Destination = closed
@@ -194,7 +197,8 @@ func add(ctx context.Context, db *sql.DB, store *durable.Store, p ...durable.New
 func pay(ctx context.Context, store *durable.Store, prefix string) {
 	for n := 0; ctx.Err() == nil; n++ {
 		_, _ = store.Pay(ctx, durable.NewPayment{
-			Key: fmt.Sprint(prefix, "-", n), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.AmountFromMinor(int64(100+n), 2),
+			Key: fmt.Sprint(prefix, "-", n), Type: paymentsvc.PaymentTypeCard,
+			Amount: paymentsvc.AmountFromMinor(int64(100+n), 2),
 		})
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -210,7 +214,9 @@ type process struct {
 // start starts a child and waits until it serves, or has died at once.
 func start(t *testing.T, db database, service string, args ...string) *process {
 	t.Helper()
-	args = append([]string{"-test.run", "^$", "-child", db.address, "-child.witness", db.witness, "-child.service", service}, args...)
+	args = append([]string{
+		"-test.run", "^$", "-child", db.address, "-child.witness", db.witness, "-child.service", service,
+	}, args...)
 	p := &process{Cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	stderr := &strings.Builder{}
 	p.Stderr = stderr

@@ -51,7 +51,9 @@ func importAgain(t *testing.T, db database, service *paymentsvctest.Server, byPe
 
 // releaseWhatTheServiceDoesNotHave is what a person does: the user_data are the same, so the service's list tells which
 // were paid.
-func releaseWhatTheServiceDoesNotHave(t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server, want int) {
+func releaseWhatTheServiceDoesNotHave(
+	t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server, want int,
+) {
 	t.Helper()
 	has := map[string]string{}
 	for _, o := range service.Orders() {
@@ -119,8 +121,8 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	}
 }
 
-// After a crash the newer -wal file stays beside the older file, so that SQLite mixes both. Whatever comes of it, nothing
-// is sent that was sent.
+// After a crash the newer -wal file stays beside the older file, so that SQLite mixes both. Whatever comes of it,
+// nothing is sent that was sent.
 func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
 	db, service := sqlite(t), newService(t)
 	var older []byte
@@ -161,7 +163,9 @@ func TestRestoredDumpIsHeld(t *testing.T) {
 	if err != nil {
 		t.Skip("no pg_dump")
 	}
-	for name, flags := range map[string][]string{"new database": nil, "new tables": {"--clean"}, "rows alone": {"--data-only"}} {
+	for name, flags := range map[string][]string{
+		"new database": nil, "new tables": {"--clean"}, "rows alone": {"--data-only"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			admin, db, service := server(t), postgres(t), newService(t)
 			file := filepath.Join(t.TempDir(), "dump.sql")
@@ -177,8 +181,9 @@ func TestRestoredDumpIsHeld(t *testing.T) {
 				admin.exec(t, "DROP DATABASE "+base+" WITH (FORCE)")
 				admin.exec(t, "CREATE DATABASE "+base)
 			case "rows alone":
-				db.exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims, durable_orders,
-					durable_notifications, durable_decisions, durable_events_due, durable_batches, test_changes, test_files`)
+				db.exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims,
+					durable_orders, durable_notifications, durable_decisions, durable_events_due, durable_batches,
+					test_changes, test_files`)
 				byPerson = true // the tables are the same, so only a process that lives on would see it
 			}
 			db.Close()

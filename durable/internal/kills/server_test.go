@@ -47,7 +47,8 @@ func (c *cluster) run(name string, args ...string) {
 	cmd := exec.CommandContext(c.t.Context(), name, args...)
 	cmd.Dir = "/"
 	if os.Getuid() == 0 && strings.HasPrefix(name, c.bin) {
-		cmd.Path, cmd.Args = "/usr/bin/setpriv", append([]string{"setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups", name}, args...)
+		cmd.Path = "/usr/bin/setpriv"
+		cmd.Args = append([]string{"setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups", name}, args...)
 	} else if os.Getuid() != 0 && name == "chown" {
 		return
 	}
@@ -248,17 +249,21 @@ func newFailover(t *testing.T, timeout time.Duration, state string) (f *failover
 	f.set = func(c *durable.Config) { c.HoldOnlyOnRestore = state == "sync" }
 	f.primary.init()
 	f.primary.start()
-	f.db, f.stream, f.front = prepared(t, f.primary.address()), newProxy(t, f.primary.socket()), newProxy(t, f.primary.socket())
-	f.standby.run(f.standby.bin+"/pg_basebackup", "-d", "postgres://tests@"+f.stream.address(), "-D", f.standby.data+"/db", "-R", "--no-sync", "-c", "fast")
+	f.db = prepared(t, f.primary.address())
+	f.stream, f.front = newProxy(t, f.primary.socket()), newProxy(t, f.primary.socket())
+	f.standby.run(f.standby.bin+"/pg_basebackup", "-d", "postgres://tests@"+f.stream.address(),
+		"-D", f.standby.data+"/db", "-R", "--no-sync", "-c", "fast")
 	f.standby.start()
 	if state == "sync" {
 		f.db.exec(t, `ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'`)
 		f.db.exec(t, `SELECT pg_reload_conf()`)
 	}
 	eventually(t, func() bool {
-		return f.db.number(t, `SELECT COUNT(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = '`+state+`'`) == 1
+		return f.db.number(t, `SELECT COUNT(*) FROM pg_stat_replication
+			WHERE state = 'streaming' AND sync_state = '`+state+`'`) == 1
 	})
-	f.store = open(t, opened(t, "postgres://tests@"+f.front.address()+"/postgres?sslmode=disable"), f.service.URL, timeout, f.set)
+	front := opened(t, "postgres://tests@"+f.front.address()+"/postgres?sslmode=disable")
+	f.store = open(t, front, f.service.URL, timeout, f.set)
 	addMany(t, f.db, f.store, "a", 300)
 	stop = run(t, f.store)
 	eventually(t, func() bool { return len(f.service.Orders()) >= 100 })
@@ -282,10 +287,12 @@ func (f *failover) quiet() (started int) {
 	return started
 }
 
-// A standby is cut off under load and promoted later, so it has lost rows, claims and outcomes. The process that goes on
-// with it holds the payouts by itself, and so does the import of the same files.
+// A standby is cut off under load and promoted later, so it has lost rows, claims and outcomes. The process that goes
+// on with it holds the payouts by itself, and so does the import of the same files.
 func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
-	for reason, state := range map[string]string{"this is another server": "async", "a commit of this process is gone": "sync"} {
+	for reason, state := range map[string]string{
+		"this is another server": "async", "a commit of this process is gone": "sync",
+	} {
 		t.Run(reason, func(t *testing.T) {
 			f, stop := newFailover(t, 3*time.Second, state)
 			f.stream.moveTo("/nowhere")
@@ -293,7 +300,8 @@ func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 				require.Less(t, f.quiet(), 300, "called before the standby has the claim")
 				go func(db database) {
 					for ; t.Context().Err() == nil; time.Sleep(5 * time.Millisecond) {
-						_, _ = db.ExecContext(t.Context(), `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+						_, _ = db.ExecContext(t.Context(),
+							`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
 					}
 				}(f.db)
 			}
@@ -321,20 +329,24 @@ func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 	}
 }
 
-// With a synchronous standby nothing is lost. While it is away, the Store's commits are canceled, and nothing is called.
+// With a synchronous standby nothing is lost. While it is away, the Store's commits are canceled, and nothing is
+// called.
 func TestFailoverToASynchronousStandbyGoesOn(t *testing.T) {
 	f, stop := newFailover(t, time.Minute, "sync")
 	addMany(t, f.db, f.store, "b", 300)
 	f.stream.moveTo("/nowhere")
 	started := f.quiet()
 	before := f.db.number(t, claimed)
-	eventually(t, func() bool { return f.db.number(t, claimed) > before }) // seen once the wait of their COMMIT is canceled
+	// Claims are seen once the wait of their COMMIT is canceled.
+	eventually(t, func() bool { return f.db.number(t, claimed) > before })
 	assert.Equal(t, started, f.quiet(), "called before the standby has the claim")
 	f.stream.moveTo(f.primary.socket())
 	eventually(t, func() bool { return len(f.service.Orders()) >= started+50 })
 	require.Less(t, f.promote(t), 600, "it was promoted too late")
 	f.front.moveTo(f.standby.socket())
-	eventually(t, func() bool { return f.db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`) == 600 })
+	eventually(t, func() bool {
+		return f.db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`) == 600
+	})
 	stop()
 	_, payouts := finish(t, f.db, open(t, f.db, f.service.URL, time.Minute, f.set), f.service)
 	assert.Zero(t, f.db.number(t, `SELECT hold FROM durable_control`))

@@ -166,7 +166,9 @@ func newClient(address string) (*paymentsvc.Client, error) {
 }
 
 // open opens a Store in the test's own process.
-func open(t *testing.T, db database, service string, timeout time.Duration, set ...func(*durable.Config)) *durable.Store {
+func open(
+	t *testing.T, db database, service string, timeout time.Duration, set ...func(*durable.Config),
+) *durable.Store {
 	t.Helper()
 	client, err := newClient(service)
 	require.NoError(t, err)

@@ -51,6 +51,7 @@ type Ledger struct {
 	DB      *sql.DB // writes, and reads that must be current
 	Read    *sql.DB // reads of pages; may lag
 	Dialect Dialect
+	Slots   int // the largest number of claims of a round
 
 	// OnChange, if set, is called in the transaction of a change to one of ChangeStates, and for refunds.
 	OnChange     func(ctx context.Context, tx *sql.Tx, e Event) error
@@ -90,10 +91,10 @@ func replacer(d Dialect, now string) *strings.Replacer {
 }
 
 // unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows that
-// the service has the row: it was paid before a backup was restored. The LIMIT makes PostgreSQL look up one user_data at a
-// time instead of reading all unmatched notifications.
-const unnotified = `(SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
-	AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1) IS NULL`
+// the service has the row: it was paid before a backup was restored. OFFSET 0 makes PostgreSQL look up one user_data at a
+// time instead of joining with all unmatched notifications.
+const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
+	AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1 OFFSET 0)`
 
 // impossibleWait is a wait that no back-off allows. A due time further ahead was set while the clock was wrong, so it counts
 // as due.

@@ -168,8 +168,10 @@ func (l *Ledger) measure(ctx context.Context) error {
 }
 
 // Identify sets the SQL expression that a round compares with Request.Identity on PostgreSQL. It reads the control row.
+// Slots must be set before.
 func (l *Ledger) Identify(expression string) {
-	l.round = l.text.Replace(strings.ReplaceAll(roundPostgres, "{identity}", expression))
+	fill := strings.NewReplacer("{identity}", expression, "{slots}", strconv.Itoa(max(l.Slots, 1)))
+	l.round = l.text.Replace(fill.Replace(roundPostgres))
 }
 
 func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error {

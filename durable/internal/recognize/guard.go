@@ -1,13 +1,13 @@
-// Package recognize decides whether a database is still the database that this process has used, or a copy of an earlier
-// moment. A copy lacks claims whose payouts were sent, so the package then holds all payouts.
+// Package recognize decides whether a database is still the database that this process has used, or a copy of an
+// earlier moment. A copy lacks the claims of some sent payouts, so the package then holds all payouts.
 //
 // A [Guard] compares three kinds of evidence:
 //
-//   - The identity of a PostgreSQL server: system identifier, database, table and timeline. A round compares
-//     [Guard.Here] with [Guard.Server] before it claims. If they differ, the round claims nothing, and the caller calls
+//   - The identity of a PostgreSQL server consists of system identifier, database, table and timeline. A round compares
+//     [Guard.Here] with [Guard.Server] before it claims. If they differ, the round does not claim, and the caller calls
 //     [Guard.Recognize].
-//   - The last claim of this process, [Guard.Last]. A round looks for it before it claims. If it is missing, the caller
-//     calls [Guard.Lost].
+//   - The last claim of this process is [Guard.Last]. A round searches the database for this claim before it claims
+//     more. If it is missing, the caller calls [Guard.Lost].
 //   - The mark in the table durable_mark, which a [Witness] outside the database also stores. The caller calls
 //     [Guard.BeforeCalls] between the commit of claims and the calls.
 //
@@ -15,14 +15,14 @@
 //
 // Let C be the commit of a claim. BeforeCalls raises the mark to m in a later commit, or in C itself on SQLite. It then
 // saves m in the witness, and only then do the calls begin. A restored database without C also lacks the later commit,
-// so its mark is below m, and the witness has at least m. A database with C has a claim, and a claim whose process has
-// died is never sent again.
+// so its mark is below m, and the witness has at least m. A database with C has the claim, and the claim of a dead
+// process is never sent again.
 //
 // A hold raises the mark above the witness. Other processes may have claimed on the restored database just before, so
 // BeforeCalls also requires the server and the generation of the claim, which each hold changes.
 //
-// The witness is never ahead of a database that has lost no commit, because m is committed before it is saved. After a
-// crash between the two, the witness is behind, and the calls have not begun.
+// The witness is never ahead of a complete database, because m is committed before it is saved. After a crash between
+// the two steps, the witness is behind, and the calls have not begun.
 package recognize
 
 import (
@@ -41,7 +41,7 @@ type Options struct {
 	DB     *sql.DB
 	SQLite bool // DB is SQLite, otherwise PostgreSQL
 
-	// Witness stores the mark. On SQLite, nil means a file beside the database.
+	// Witness stores the mark. Without one, a SQLite database uses a file beside it.
 	Witness Witness
 
 	// AllowFailover accepts another timeline of the same PostgreSQL cluster.
@@ -63,10 +63,9 @@ type Guard struct {
 	server      string // the value of here when the server was recognized
 	saved       int64  // the highest mark that this process has saved
 	last        Claim
-	group       group
 }
 
-// Claim is a committed claim of this process. The zero value means that there is none.
+// Claim is a committed claim of this process. The zero value means no claim.
 type Claim struct {
 	UserData, Token string
 	Claims          int64 // how often the row was claimed, this claim included
@@ -86,8 +85,8 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 	return g, g.Recognize(ctx)
 }
 
-// Here is an SQL expression over durable_control. Its value changes if the server, the tables or the stored identity may
-// have changed, and with each hold. It is cheap enough for each round. On SQLite it is constant.
+// Here is an SQL expression over durable_control. Its value changes if the server, the tables or the stored identity
+// may have changed, and with each hold. It is cheap enough for each round. On SQLite it is constant.
 func (g *Guard) Here() string { return g.here }
 
 // Server is the value of [Guard.Here] on the recognized server.
@@ -134,7 +133,7 @@ func (g *Guard) Recognize(ctx context.Context) error {
 }
 
 func (g *Guard) recognizeNow(ctx context.Context) error {
-	const attempts = 10 // other processes may change what is stored at the same time
+	const attempts = 10 // other processes may store their identity at the same time
 	for range attempts {
 		if done, err := g.recognize(ctx); done || err != nil {
 			return err
@@ -143,22 +142,23 @@ func (g *Guard) recognizeNow(ctx context.Context) error {
 	return errors.New("the server changes too often to be recognized")
 }
 
-// recognize makes one attempt. It reads the witness between two looks at the same server, so the mark of the second look
-// is not older than the witness unless commits are lost.
+// recognize makes one attempt. It loads the witness between two snapshots of the same server, so the mark of the second
+// snapshot is older than the witness only if commits are lost.
 func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
-	before, err := g.look(ctx)
+	before, err := g.snapshot(ctx)
 	if err != nil {
 		return false, err
 	}
+	saved := g.highest()
 	witnessed, err := g.load(ctx)
 	if err != nil {
 		return false, err
 	}
-	now, err := g.look(ctx)
+	now, err := g.snapshot(ctx)
 	if err != nil || now.here != before.here {
 		return false, err
 	}
-	if reason := g.reason(before.mark, now, witnessed); reason != "" {
+	if reason := g.reason(before, now, saved, witnessed); reason != "" {
 		return false, g.hold(ctx, reason, witnessed)
 	}
 	identity, timeline := now.learned()
@@ -176,20 +176,20 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// reason returns why payouts must be held, or "".
-func (g *Guard) reason(markBefore int64, now look, witnessed int64) string {
+// reason returns the reason to hold payouts, or "". saved is the highest mark of this process from before the Load.
+func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 	switch {
 	case now.moved(g.AllowFailover):
 		return "this is another server or another copy of the tables than before"
 	case witnessed > now.mark:
 		return "this is an older copy of the database than before: its mark is behind the witness"
-	case g.Witness != nil && (witnessed == 0 && markBefore > 1 || witnessed < g.highest()):
+	case g.Witness != nil && (witnessed == 0 && before.mark > 1 || witnessed < saved):
 		return "the database was used before, and the witness has lost its mark"
 	}
 	return ""
 }
 
-// first stores the first mark, 1. It is not an increment: an attempt that a crash interrupts can be repeated.
+// first stores the first mark, 1. It does not increment, so it can be repeated after a crash.
 func (g *Guard) first(ctx context.Context) error {
 	if _, err := g.DB.ExecContext(ctx, `UPDATE durable_mark SET mark = 1 WHERE mark = 0`); err != nil {
 		return err
@@ -197,28 +197,27 @@ func (g *Guard) first(ctx context.Context) error {
 	return g.save(ctx, 1)
 }
 
-// look is one look at the database.
-type look struct {
+// snapshot has the values of one moment.
+type snapshot struct {
 	identity, timeline, storedIdentity, storedTimeline, here string
 	mark                                                     int64
 }
 
-func (g *Guard) look(ctx context.Context) (now look, err error) {
+func (g *Guard) snapshot(ctx context.Context) (now snapshot, err error) {
 	err = g.DB.QueryRowContext(ctx, `SELECT `+g.identity+`, `+g.timeline+`, fingerprint, timeline, `+g.here+`,
 		(SELECT mark FROM durable_mark) FROM durable_control`).
 		Scan(&now.identity, &now.timeline, &now.storedIdentity, &now.storedTimeline, &now.here, &now.mark)
 	return now, err
 }
 
-// hold holds payouts, stores the identity of now, and raises both marks above the older ones.
+// hold holds payouts, stores the present identity, and raises both marks above their old values.
 func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error {
 	var mark int64
 	err := g.Hold(ctx, reason, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE durable_control SET fingerprint = `+g.identity+`, timeline = `+g.timeline); err != nil {
+		//nolint:gosec // the expressions are constants of this package
+		_, err := tx.ExecContext(ctx, `UPDATE durable_control SET fingerprint = `+g.identity+`, timeline = `+g.timeline)
+		if err != nil || g.Witness == nil {
 			return err
-		}
-		if g.Witness == nil {
-			return nil
 		}
 		return tx.QueryRowContext(ctx, `UPDATE durable_mark SET mark = 1 + CASE WHEN mark < $1 THEN $1 ELSE mark END
 			RETURNING mark`, witnessed).Scan(&mark)
@@ -236,52 +235,43 @@ func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error 
 // patience limits the time of one advance of the mark, the witness included.
 const patience = 10 * time.Second
 
-// BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error the
-// calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. mark is the
-// value that the transaction of the claims has given durable_mark, which SQLite does in each writing transaction. With 0,
-// BeforeCalls raises the mark itself; calls that arrive meanwhile share the next increment.
-func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) error {
+// BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error
+// the calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. On
+// SQLite, each writing transaction raises the mark, and the caller passes its value. On PostgreSQL, the caller passes
+// 0, and BeforeCalls raises the mark in a commit of its own.
+func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err error) {
 	if g.Witness == nil {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	if mark > 0 {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		return g.save(ctx, mark)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if mark == 0 {
+		if mark, err = g.raise(ctx, server); err != nil {
+			return err
+		}
 	}
-	raisedOn, err := g.group.do(func() (string, error) { return g.advance(ctx) })
-	if err == nil && raisedOn != server {
-		return errChanged
-	}
-	return err
+	return g.save(ctx, mark)
 }
 
 var errChanged = errors.New("the database or its witness has changed since the claim")
 
-// advance raises the mark on the recognized server, which it returns, and saves the mark. It reads the witness first, so a
-// mark below the witness shows that commits are lost.
-func (g *Guard) advance(ctx context.Context) (server string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	server = g.Server()
+// raise raises the mark on the server of the claim. It loads the witness first, so a mark below the witness is evidence
+// of lost commits.
+func (g *Guard) raise(ctx context.Context, server string) (mark int64, err error) {
+	saved := g.highest()
 	witnessed, err := g.load(ctx)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	var mark int64
 	err = sql.ErrNoRows
-	if witnessed > 0 && witnessed >= g.highest() {
+	if witnessed > 0 && witnessed >= saved {
 		err = g.DB.QueryRowContext(ctx, `UPDATE durable_mark SET mark = mark + 1 WHERE mark >= $1
 			AND (SELECT `+g.here+` FROM durable_control) = $2 RETURNING mark`, witnessed, server).Scan(&mark)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", errors.Join(errChanged, g.Recognize(ctx))
+		return 0, errors.Join(errChanged, g.Recognize(ctx))
 	}
-	if err != nil {
-		return "", err
-	}
-	return server, g.save(ctx, mark)
+	return mark, err
 }
 
 func (g *Guard) load(ctx context.Context) (int64, error) {
@@ -312,7 +302,7 @@ func (g *Guard) highest() int64 {
 	return g.saved
 }
 
-// findFile chooses the witness of a SQLite database. A database in memory has none.
+// findFile sets the witness of a SQLite database on disk.
 func (g *Guard) findFile(ctx context.Context) error {
 	if g.Witness != nil {
 		return nil

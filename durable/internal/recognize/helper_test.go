@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -29,14 +30,15 @@ type database struct {
 }
 
 var tables = []string{
-	`CREATE TABLE durable_control (hold BIGINT NOT NULL, generation BIGINT NOT NULL, fingerprint TEXT NOT NULL, timeline TEXT NOT NULL)`,
+	`CREATE TABLE durable_control (hold BIGINT NOT NULL, generation BIGINT NOT NULL, fingerprint TEXT NOT NULL,
+		timeline TEXT NOT NULL)`,
 	`INSERT INTO durable_control VALUES (0, 1, '', '')`,
 	`CREATE TABLE durable_mark (mark BIGINT NOT NULL)`,
 	`INSERT INTO durable_mark VALUES (0)`,
 	`CREATE TABLE durable_rows (user_data TEXT)`,
 }
 
-func connect(t *testing.T, address string) database {
+func connectTo(t *testing.T, address string) database {
 	t.Helper()
 	db := database{address: address, sqlite: !strings.HasPrefix(address, "postgres:")}
 	driver := "pgx"
@@ -76,7 +78,7 @@ func (db database) held(t *testing.T) bool {
 
 func sqlite(t *testing.T) database {
 	t.Helper()
-	db := connect(t, filepath.Join(t.TempDir(), "test.db"))
+	db := connectTo(t, filepath.Join(t.TempDir(), "test.db"))
 	db.exec(t, tables...)
 	return db
 }
@@ -87,14 +89,14 @@ func postgres(t *testing.T) database {
 	if server == "" {
 		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable test ./...")
 	}
-	admin := connect(t, server)
+	admin := connectTo(t, server)
 	name := "test_" + strings.ToLower(rand.Text())
 	admin.exec(t, "CREATE DATABASE "+name)
 	t.Cleanup(func() { admin.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
 	u, err := url.Parse(server)
 	require.NoError(t, err)
 	u.Path = "/" + name
-	db := connect(t, u.String())
+	db := connectTo(t, u.String())
 	db.exec(t, tables...)
 	return db
 }
@@ -116,10 +118,8 @@ func guard(t *testing.T, db database, w Witness, set ...func(*Options)) (*Guard,
 				return err
 			}
 			defer func() { _ = tx.Rollback() }()
-			if _, err := tx.ExecContext(ctx, `UPDATE durable_control SET hold = hold + 1, generation = generation + 1`); err != nil {
-				return err
-			}
-			if err := keep(ctx, tx); err != nil {
+			_, err = tx.ExecContext(ctx, `UPDATE durable_control SET hold = hold + 1, generation = generation + 1`)
+			if err := errors.Join(err, keep(ctx, tx)); err != nil {
 				return err
 			}
 			return tx.Commit()

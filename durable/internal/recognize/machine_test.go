@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// machine is a database with a witness, and processes that claim payouts and send them. At each call of the witness, and
-// between the steps of a claim, other processes work, the database is restored, or the process dies.
+// machine is a database with a witness, and processes that claim payouts and send them. At each call of the witness,
+// and between the steps of a claim, other processes work, the database is restored, or the process dies.
 type machine struct {
 	*testing.T
 	script   []int // of all choices; the end of the script makes none
@@ -24,7 +24,6 @@ type machine struct {
 	busy     [2]bool
 	sent     map[int64]int
 	copies   []contents // of every moment
-	payouts  int64
 	depth    int
 	restored bool // commits may be lost, so a hold is right
 	dead     bool // the process at work has died
@@ -125,8 +124,8 @@ func (m *machine) save() {
 	m.copies = append(m.copies, c)
 }
 
-// restore restores the database to any earlier moment. A physical copy needs another start of the server. The rows alone do
-// not, but take longer than one advance of the mark.
+// restore restores the database to any earlier moment. A physical copy needs another start of the server. The rows
+// alone do not, but take longer than one advance of the mark.
 func (m *machine) restore(physical bool) {
 	m.save()
 	c := m.copies[m.choose(len(m.copies))]
@@ -134,7 +133,8 @@ func (m *machine) restore(physical bool) {
 		m.starts++
 	}
 	m.exec(`UPDATE durable_mark SET mark = $1`, c.mark)
-	m.exec(`UPDATE durable_control SET hold = $1, generation = $2, started = $3`, c.hold, c.generation, fmt.Sprint(m.starts))
+	m.exec(`UPDATE durable_control SET hold = $1, generation = $2, started = $3`,
+		c.hold, c.generation, fmt.Sprint(m.starts))
 	m.exec(`DELETE FROM claims`)
 	for _, p := range c.claims {
 		m.exec(`INSERT INTO claims VALUES ($1)`, p)
@@ -167,7 +167,8 @@ func (m *machine) claim(i int) {
 	var p int64
 	server := g.Server()
 	err := m.db.QueryRowContext(context.Background(), `INSERT INTO claims SELECT MIN(n) FROM payouts
-		WHERE n NOT IN (SELECT payout FROM claims) AND EXISTS (SELECT 1 FROM durable_control WHERE hold = 0 AND started || '/' || generation = $1)
+		WHERE n NOT IN (SELECT payout FROM claims) AND EXISTS (SELECT 1 FROM durable_control
+			WHERE hold = 0 AND started || '/' || generation = $1)
 		HAVING MIN(n) IS NOT NULL RETURNING payout`, server).Scan(&p)
 	if errors.Is(err, sql.ErrNoRows) {
 		_ = g.Recognize(context.Background())
@@ -198,7 +199,7 @@ func (m *machine) release() {
 
 // A restore to any earlier moment sends nothing twice, wherever the processes are, and nothing else is held.
 func TestNoRestoreSendsAPayoutTwice(t *testing.T) {
-	db := connect(t, ":memory:")
+	db := connectTo(t, ":memory:")
 	db.exec(t, tables...)
 	db.exec(t, `ALTER TABLE durable_control ADD COLUMN started TEXT NOT NULL DEFAULT ''`,
 		`CREATE TABLE claims (payout INTEGER PRIMARY KEY)`, `CREATE TABLE payouts (n INTEGER PRIMARY KEY)`,

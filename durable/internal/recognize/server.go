@@ -8,19 +8,13 @@ import (
 	"strings"
 )
 
-const databaseOID = `(SELECT oid FROM pg_database WHERE datname = current_database())`
-
-// parts are the parts of a PostgreSQL server's identity.
-var parts = []struct{ name, value string }{
-	{"system", `(SELECT system_identifier::TEXT FROM pg_control_system())`},
-	{"database", databaseOID + `::TEXT`},
-	{"table", `'durable_rows'::REGCLASS::OID::TEXT`},
-}
-
 const (
+	systemID    = `(SELECT system_identifier::TEXT FROM pg_control_system())`
+	databaseOID = `(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`
+	tableOID    = `'durable_rows'::REGCLASS::OID::TEXT`
 	// walTimeline is the timeline being written. After a promotion, the control file may still contain the old timeline.
 	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
-	// startTime is the same in each session, whatever its time zone.
+	// startTime does not depend on the time zone of the session.
 	startTime = `(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::BIGINT::TEXT`
 )
 
@@ -28,7 +22,9 @@ const (
 // different rights compare the parts that both may read.
 func (g *Guard) findServer(ctx context.Context) error {
 	g.identity = ``
-	for _, part := range parts {
+	for _, part := range []struct{ name, value string }{
+		{"system", systemID}, {"database", databaseOID}, {"table", tableOID},
+	} {
 		may, err := g.mayRead(ctx, part.value)
 		if err != nil {
 			return err
@@ -51,7 +47,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 	// Without a restart and new tables, the identity is the same.
 	g.here = g.identity + ` || ` + g.timeline
 	if may {
-		g.here = startTime + ` || '/' || ` + parts[1].value + ` || '/' || ` + parts[2].value
+		g.here = startTime + ` || '/' || ` + databaseOID + ` || '/' || ` + tableOID
 	}
 	g.here = `(` + g.here + ` || '/' || fingerprint || timeline || '/' || generation::TEXT)`
 	return nil
@@ -59,7 +55,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 
 // mayRead reports whether the server evaluates an expression. An error of the connection is returned instead.
 func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
-	conn, err := g.DB.Conn(ctx)
+	conn, err := connect(ctx, g.DB)
 	if err != nil {
 		return false, err
 	}
@@ -76,7 +72,7 @@ func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 }
 
 // moved reports whether the stored identity is of another server. A failover alone changes only the timeline.
-func (l look) moved(allowFailover bool) bool {
+func (l snapshot) moved(allowFailover bool) bool {
 	if l.storedIdentity == "" && l.storedTimeline == "" {
 		return false
 	}
@@ -91,8 +87,8 @@ func (l look) moved(allowFailover bool) bool {
 	return !common || !allowFailover && l.timeline != "" && l.storedTimeline != "" && l.timeline != l.storedTimeline
 }
 
-// learned returns the identity and timeline to store: what is stored, and what only this process may read.
-func (l look) learned() (identity, timeline string) {
+// learned returns the identity and timeline to store. They include the parts that only this process may read.
+func (l snapshot) learned() (identity, timeline string) {
 	stored, now := pairs(l.storedIdentity), pairs(l.identity)
 	all := maps.Clone(stored)
 	maps.Copy(all, now)
@@ -102,7 +98,7 @@ func (l look) learned() (identity, timeline string) {
 	return identity, cmp.Or(l.storedTimeline, l.timeline)
 }
 
-// pairs returns the names and values of "/name=value/name=value/".
+// pairs splits "/name=value/name=value/" into names and values.
 func pairs(identity string) map[string]string {
 	all := map[string]string{}
 	for part := range strings.SplitSeq(identity, "/") {

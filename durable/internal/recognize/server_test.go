@@ -12,24 +12,25 @@ func TestIdentitiesAreCompared(t *testing.T) {
 	const all, other = "/system=1/database=2/table=3/", "/system=9/database=2/table=3/"
 	for _, c := range []struct {
 		name     string
-		l        look
+		l        snapshot
 		failover bool
 		moved    bool
 		identity string // to be stored
 		timeline string
 	}{
-		{"new", look{all, "01", "", "", "", 0}, false, false, all, "01"},
-		{"equal", look{all, "01", all, "01", "", 0}, false, false, all, "01"},
-		{"another system", look{other, "01", all, "01", "", 0}, false, true, "", ""},
-		{"another table", look{"/table=4/", "", all, "01", "", 0}, false, true, "", ""},
-		{"a prefix", look{"/table=33/", "", all, "", "", 0}, false, true, "", ""},
-		{"fewer rights", look{"/table=3/", "", all, "01", "", 0}, false, false, all, "01"},
-		{"more rights", look{all, "01", "/table=3/", "", "", 0}, false, false, all, "01"},
-		{"other rights", look{"/system=1/table=3/", "01", "/database=2/table=3/", "", "", 0}, false, false, "/database=2/table=3/", "01"},
-		{"no right in common", look{"/system=1/", "01", "/table=3/", "01", "", 0}, false, true, "", ""},
-		{"failover", look{all, "02", all, "01", "", 0}, false, true, "", ""},
-		{"accepted failover", look{all, "02", all, "01", "", 0}, true, false, all, "01"},
-		{"accepted failover to another system", look{other, "02", all, "01", "", 0}, true, true, "", ""},
+		{"new", snapshot{all, "01", "", "", "", 0}, false, false, all, "01"},
+		{"equal", snapshot{all, "01", all, "01", "", 0}, false, false, all, "01"},
+		{"another system", snapshot{other, "01", all, "01", "", 0}, false, true, "", ""},
+		{"another table", snapshot{"/table=4/", "", all, "01", "", 0}, false, true, "", ""},
+		{"a prefix", snapshot{"/table=33/", "", all, "", "", 0}, false, true, "", ""},
+		{"fewer rights", snapshot{"/table=3/", "", all, "01", "", 0}, false, false, all, "01"},
+		{"more rights", snapshot{all, "01", "/table=3/", "", "", 0}, false, false, all, "01"},
+		{"other rights", snapshot{"/system=1/table=3/", "01", "/database=2/table=3/", "", "", 0}, false, false,
+			"/database=2/table=3/", "01"},
+		{"no right in common", snapshot{"/system=1/", "01", "/table=3/", "01", "", 0}, false, true, "", ""},
+		{"failover", snapshot{all, "02", all, "01", "", 0}, false, true, "", ""},
+		{"accepted failover", snapshot{all, "02", all, "01", "", 0}, true, false, all, "01"},
+		{"accepted failover to another system", snapshot{other, "02", all, "01", "", 0}, true, true, "", ""},
 	} {
 		assert.Equal(t, c.moved, c.l.moved(c.failover), c.name)
 		if !c.moved {
@@ -43,10 +44,11 @@ func TestIdentitiesAreCompared(t *testing.T) {
 func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 	db := postgres(t)
 	db.exec(t, `CREATE SCHEMA fewer`,
-		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql AS 'SELECT (1 / 0)::BIGINT'`,
+		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql
+			AS 'SELECT (1 / 0)::BIGINT'`,
 		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
 		`CREATE FUNCTION fewer.pg_postmaster_start_time() RETURNS TEXT LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT $$`)
-	fewer := connect(t, db.address+"&search_path=fewer,pg_catalog,public")
+	fewer := connectTo(t, db.address+"&search_path=fewer,pg_catalog,public")
 	var guards []*Guard
 	for _, with := range []database{fewer, db, fewer} {
 		guards = append(guards, mustOpen(t, with, nil))
@@ -55,15 +57,16 @@ func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 	assert.NotContains(t, guards[0].identity, "system")
 	assert.NotContains(t, guards[0].here, "postmaster")
 	for _, zone := range []string{"UTC", "Asia/Tokyo"} {
-		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, connect(t, db.address+"&TimeZone="+zone), nil).Server())
+		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, connectTo(t, db.address+"&TimeZone="+zone), nil).Server())
 	}
 	for _, change := range []string{
-		`fingerprint = replace(fingerprint, '/system=', '/system=9')`, `fingerprint = replace(fingerprint, '/table=', '/table=9')`,
+		`fingerprint = replace(fingerprint, '/system=', '/system=9')`,
+		`fingerprint = replace(fingerprint, '/table=', '/table=9')`,
 		`timeline = '000000AA'`,
 	} {
 		db.exec(t, `UPDATE durable_control SET hold = 0, `+change)
 		for _, g := range guards[:2] {
-			now, err := g.look(t.Context())
+			now, err := g.snapshot(t.Context())
 			require.NoError(t, err)
 			assert.NotEqual(t, g.Server(), now.here, "a round compares them: "+change)
 		}

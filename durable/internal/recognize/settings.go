@@ -15,52 +15,48 @@ type setting struct {
 	accepted    []string
 }
 
-var (
-	sqliteSettings = []setting{
-		{"journal_mode", "PRAGMA journal_mode", []string{"wal"}},
-		{"synchronous", "PRAGMA synchronous", []string{"2", "3"}},
-	}
-	postgresSettings = []setting{
-		{"default_transaction_isolation", "SHOW default_transaction_isolation", []string{"read committed"}},
-		{"default_transaction_read_only", "SHOW default_transaction_read_only", []string{"off"}},
-		{"pg_is_in_recovery", "SELECT pg_is_in_recovery()::TEXT", []string{"false"}},
-		{"full_page_writes", "SHOW full_page_writes", []string{"on"}},
-		{"fsync", "SHOW fsync", []string{"on"}},
-	}
-	// local does not wait for the standby.
-	commit          = setting{"synchronous_commit", "SHOW synchronous_commit", []string{"on", "remote_write", "remote_apply", "local"}}
-	commitOnStandby = setting{"synchronous_commit", "SHOW synchronous_commit", []string{"on", "remote_write", "remote_apply"}}
-)
-
 // minBusyTimeout is how long a SQLite connection must wait for the lock of another process, in milliseconds.
 const minBusyTimeout = 1000
 
-// Unsafe returns why the database may lose a committed claim or reject statements of several processes, or "".
+// Unsafe returns why the database may lose a committed claim or reject the statements of a second process, or "".
 // allowFailover requires that commits wait for a standby.
 func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (problem string, err error) {
 	if sqlite {
 		return unsafeSQLite(ctx, db)
 	}
-	first := commit
-	if allowFailover {
-		first = commitOnStandby
+	commit := []string{"on", "remote_write", "remote_apply"}
+	if !allowFailover { // local does not wait for the standby
+		commit = append(commit, "local")
 	}
-	for _, s := range append([]setting{first}, postgresSettings...) {
+	return checkAll(ctx, db, []setting{
+		{"synchronous_commit", "SHOW synchronous_commit", commit},
+		{"default_transaction_isolation", "SHOW default_transaction_isolation", []string{"read committed"}},
+		{"default_transaction_read_only", "SHOW default_transaction_read_only", []string{"off"}},
+		{"pg_is_in_recovery", "SELECT pg_is_in_recovery()::TEXT", []string{"false"}},
+		{"full_page_writes", "SHOW full_page_writes", []string{"on"}},
+		{"fsync", "SHOW fsync", []string{"on"}},
+	})
+}
+
+func checkAll(ctx context.Context, db *sql.DB, all []setting) (problem string, err error) {
+	for _, s := range all {
 		if problem, err := s.check(ctx, db); problem != "" || err != nil {
 			return problem, err
 		}
 	}
-	return unsafePooler(ctx, db)
+	return "", nil
 }
 
 func unsafeSQLite(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if n := db.Stats().MaxOpenConnections; n != 1 {
 		return fmt.Sprintf("SQLite with %d connections (0: no limit), want SetMaxOpenConns(1)", n), nil
 	}
-	for _, s := range sqliteSettings {
-		if problem, err := s.check(ctx, db); problem != "" || err != nil {
-			return problem, err
-		}
+	problem, err = checkAll(ctx, db, []setting{
+		{"journal_mode", "PRAGMA journal_mode", []string{"wal"}},
+		{"synchronous", "PRAGMA synchronous", []string{"2", "3"}},
+	})
+	if problem != "" || err != nil {
+		return problem, err
 	}
 	var timeout int64
 	if err := db.QueryRowContext(ctx, `PRAGMA busy_timeout`).Scan(&timeout); err != nil {

@@ -3,6 +3,7 @@ package recognize
 import (
 	"database/sql"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,12 +15,13 @@ import (
 func TestUnsafeNamesASettingOfSQLite(t *testing.T) {
 	path := "file:" + filepath.Join(t.TempDir(), "test.db")
 	for pragmas, want := range map[string]string{
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)":    "",
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)":                                "busy_timeout is 0, want at least 1000",
-		"?_pragma=busy_timeout(999)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)":      "busy_timeout is 999, want at least 1000",
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)":  `synchronous is "1", want 2 or 3`,
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(DELETE)&_pragma=synchronous(FULL)": `journal_mode is "delete", want wal`,
+		"busy_timeout(10000) journal_mode(WAL) synchronous(FULL)":    "",
+		"journal_mode(WAL) synchronous(FULL)":                        "busy_timeout is 0, want at least 1000",
+		"busy_timeout(999) journal_mode(WAL) synchronous(FULL)":      "busy_timeout is 999, want at least 1000",
+		"busy_timeout(10000) journal_mode(WAL) synchronous(NORMAL)":  `synchronous is "1", want 2 or 3`,
+		"busy_timeout(10000) journal_mode(DELETE) synchronous(FULL)": `journal_mode is "delete", want wal`,
 	} {
+		pragmas = "?_pragma=" + strings.ReplaceAll(pragmas, " ", "&_pragma=")
 		db, err := sql.Open("sqlite", path+pragmas)
 		require.NoError(t, err)
 		problem, err := Unsafe(t.Context(), db, true, false)
@@ -39,26 +41,53 @@ func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 	if server.number(t, `SELECT COUNT(*) FROM pg_settings WHERE name = 'fsync' AND setting = 'off'`) == 1 {
 		safe = `fsync is "off", want on`
 	}
+	const local = `synchronous_commit is "local", want on or remote_write or remote_apply`
 	for name, want := range map[string]string{
-		"synchronous_commit=off":                     `synchronous_commit is "off", want on or remote_write or remote_apply or local`,
+		"synchronous_commit=off":                     strings.Replace(local, "local", "off", 1) + " or local",
 		"default_transaction_isolation=serializable": `default_transaction_isolation is "serializable", want read committed`,
 		"default_transaction_read_only=on":           `default_transaction_read_only is "on", want off`,
 		"synchronous_commit=local":                   safe,
 	} {
-		db := connect(t, server.address+"&"+name)
+		db := connectTo(t, server.address+"&"+name)
 		problem, err := Unsafe(t.Context(), db.DB, false, false)
 		require.NoError(t, err)
 		assert.Equal(t, want, problem)
 		problem, err = Unsafe(t.Context(), db.DB, false, true)
 		require.NoError(t, err)
 		if name == "synchronous_commit=local" {
-			want = `synchronous_commit is "local", want on or remote_write or remote_apply`
+			want = local
 		}
 		assert.Contains(t, problem+" or local", want)
 	}
 }
 
-func TestUnsafeFindsAPoolerThatLosesPreparedStatements(t *testing.T) {
+// The server has ended the sessions of the pool, as its restart does.
+func TestOpenSkipsBrokenConnections(t *testing.T) {
+	server := postgres(t)
+	db := connectTo(t, server.address)
+	db.SetMaxIdleConns(5)
+	for _, f := range []func() error{
+		func() error { _, err := Pooler(t.Context(), db.DB); return err },
+		func() error { _, err := guard(t, db, nil); return err },
+	} {
+		for range 2 { // the driver tests a connection only on its first use, and after a second
+			var conns [5]*sql.Conn
+			for i := range conns {
+				var err error
+				conns[i], err = db.Conn(t.Context())
+				require.NoError(t, err)
+			}
+			for _, conn := range conns {
+				require.NoError(t, conn.Close())
+			}
+		}
+		require.EqualValues(t, 5, server.number(t, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`))
+		require.NoError(t, f())
+	}
+}
+
+func TestPoolerThatLosesPreparedStatementsIsFound(t *testing.T) {
 	server := postgres(t)
 	address := dbtest.StartPooler(t, server.address)
 	for mode, want := range map[string]string{
@@ -70,11 +99,11 @@ func TestUnsafeFindsAPoolerThatLosesPreparedStatements(t *testing.T) {
 				suffix = "&default_query_exec_mode=" + mode
 			}
 			for range 3 { // sessions of the server have statements of other clients by now
-				db := connect(t, address+suffix)
-				problem, err := unsafePooler(t.Context(), db.DB)
+				db := connectTo(t, address+suffix)
+				problem, err := Pooler(t.Context(), db.DB)
 				require.NoError(t, err)
 				assert.Equal(t, want, problem)
-				problem, err = unsafePooler(t.Context(), connect(t, server.address+suffix).DB)
+				problem, err = Pooler(t.Context(), connectTo(t, server.address+suffix).DB)
 				require.NoError(t, err)
 				assert.Empty(t, problem, "without a pooler")
 			}

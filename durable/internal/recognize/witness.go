@@ -16,7 +16,7 @@ import (
 
 // Witness stores the highest mark outside the database. Its methods are called concurrently, also by several processes.
 type Witness interface {
-	// Load returns the highest saved mark, or 0 if there is none.
+	// Load returns the highest saved mark, or 0 before the first Save.
 	Load(ctx context.Context) (mark int64, err error)
 
 	// Save stores mark durably before it returns. If a higher mark is stored, Save keeps that mark and returns nil.
@@ -25,12 +25,12 @@ type Witness interface {
 
 // File returns a witness in a file on a local disk.
 //
-// Each process has a record of its own in the file and changes only that record, so processes need no lock. Load returns
+// Each process changes only its own record in the file, so processes need no lock. Load returns
 // the highest mark of all records. A record has 64 bytes, so it lies in one sector of the disk.
 func File(path string) Witness { return &file{path: path, sync: true, at: -1} }
 
-// beside returns the witness of a SQLite database without a witness of its own. It is not synced: a killed process loses
-// nothing, and after a power failure it can only miss a restore to the last seconds.
+// beside returns the default witness of a SQLite database. It survives the death of a process, but is not synced. After
+// a power failure it may lack the marks of the last seconds, and so miss a restore to one of these seconds.
 func beside(database string) Witness { return &file{path: database + "-durable", at: -1} }
 
 type file struct {
@@ -77,7 +77,7 @@ func (f *file) Save(_ context.Context, mark int64) error {
 	return err
 }
 
-// record returns 64 bytes: a mark, a space, the id, and a new line.
+// record returns 64 bytes with a mark, a space, the id, and a new line.
 func (f *file) record(mark int64) []byte { return fmt.Appendf(nil, "%020d %-42s\n", mark, f.id) }
 
 // change writes the record of this process. It returns fs.ErrNotExist if the file has none.
@@ -97,7 +97,7 @@ func (f *file) change(mark int64) error {
 	return f.finish(opened, err)
 }
 
-// add appends a new record. Several processes may do so at once, and then each finds its own.
+// add appends a new record, and finds its place by its id, because other processes may append at the same time.
 func (f *file) add(mark int64) error {
 	f.id, f.at = rand.Text(), -1
 	opened, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

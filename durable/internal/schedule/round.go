@@ -29,16 +29,15 @@ func (s *Scheduler[Job, Done]) startRound() {
 
 // canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
 // disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. While
-// calls are in flight, order_ids alone do not start a round, because completions follow soon. s.mu is held.
+// calls are in flight, order_ids alone do not start a round, because completions follow soon. RunBatch looks for
+// notifications at its end. s.mu is held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
 	}
-	return len(s.queue) > 0 || s.maxRows(s.c.Slots-s.used) > 0 || len(s.orderIDs) > 0 && s.idle()
+	idle := s.worker == nil || s.worker.inFlight == 0 && !s.worker.batch
+	return len(s.queue) > 0 || s.maxRows(s.c.Slots-s.used) > 0 || len(s.orderIDs) > 0 && idle
 }
-
-// idle reports whether the worker is idle. s.mu is held.
-func (s *Scheduler[Job, Done]) idle() bool { return s.worker == nil || s.worker.inFlight == 0 }
 
 // round makes one round. Other goroutines run first, and the completions of short calls join the round.
 func (s *Scheduler[Job, Done]) round() {
@@ -209,11 +208,7 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 		s.releaseDuplicates(e)
 		s.finishEntry(e, result.Recorded[e.UserData])
 	}
-	if len(result.Waiting) > 0 {
-		s.tasks.Go(func() {
-			_ = s.limited(func() error { s.c.Apply(context.Background(), result.Waiting); return nil })
-		})
-	}
+	s.startApply(result.Waiting)
 	w := r.worker
 	if w == nil {
 		return
@@ -225,6 +220,26 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 		s.startProbe(w)
 	}
 	s.endClaim(w, r.alone)
+}
+
+// startApply applies the notifications of order_ids in a goroutine. s.mu is held.
+func (s *Scheduler[Job, Done]) startApply(orderIDs []string) {
+	if len(orderIDs) == 0 {
+		return
+	}
+	w := s.worker
+	if w != nil {
+		w.inFlight++
+	}
+	s.tasks.Go(func() {
+		_ = s.limited(func() error { s.c.Apply(context.Background(), orderIDs); return nil })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w != nil {
+			w.finish()
+		}
+		s.startRound()
+	})
 }
 
 // finishEntry handles a completion after its round. On a database with many writers, a lock may have excluded the

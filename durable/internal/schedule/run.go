@@ -12,7 +12,8 @@ type worker struct {
 	ctx        context.Context
 	left       int           // rows to claim
 	made       int           // calls begun
-	inFlight   int           // calls, and rounds and probes with claims
+	batch      bool          // RunBatch
+	inFlight   int           // calls, rounds and probes with claims, and notifications being applied
 	confirming bool          // a round with alone set is in flight, so other rounds do not claim
 	changed    chan struct{} // receives when inFlight reaches 0, and at the end of ctx
 	err        error         // the error of the first failed round or probe
@@ -33,7 +34,7 @@ type observation struct {
 
 // Run claims due rows until the end of ctx. It then returns nil after the records of all calls. It may be called once.
 func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
-	w := newWorker(ctx, math.MaxInt)
+	w := &worker{ctx: ctx, left: math.MaxInt, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {
 		return ErrBusy
 	}
@@ -54,13 +55,13 @@ func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 }
 
 // RunBatch claims at most maxRows due rows, and returns the number of calls after their records. 0 means no maximum. It
-// returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused, ErrBusy, and errors of
-// the ledger.
+// returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused, ErrBusy, and errors
+// of the ledger.
 func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, error) {
 	if maxRows <= 0 {
 		maxRows = math.MaxInt
 	}
-	w := newWorker(ctx, maxRows)
+	w := &worker{ctx: ctx, left: maxRows, batch: true, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {
 		return 0, ErrBusy
 	}
@@ -68,14 +69,11 @@ func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, 
 	defer stop()
 	for {
 		if ended, err := s.endBatch(w); ended {
+			s.lookForNotifications()
 			return w.made, err
 		}
 		<-w.changed
 	}
-}
-
-func newWorker(ctx context.Context, rows int) *worker {
-	return &worker{ctx: ctx, left: rows, changed: make(chan struct{}, 1)}
 }
 
 // attachWorker makes w the worker and reports whether there was none.
@@ -107,6 +105,25 @@ func (s *Scheduler[Job, Done]) endBatch(w *worker) (ended bool, err error) {
 	}
 	s.worker = nil
 	return true, err
+}
+
+// lookForNotifications looks for notifications of the last recorded orders.
+func (s *Scheduler[Job, Done]) lookForNotifications() {
+	s.mu.Lock()
+	r := Request[Done]{OrderIDs: s.orderIDs}
+	s.orderIDs = nil
+	s.mu.Unlock()
+	if len(r.OrderIDs) == 0 {
+		return
+	}
+	result, err := s.c.Ledger.Round(context.Background(), r)
+	if err != nil {
+		s.c.Log.Error("durable: early notifications wait for the next sweep", "error", err.Error())
+		return
+	}
+	if len(result.Waiting) > 0 {
+		s.c.Apply(context.Background(), result.Waiting)
+	}
 }
 
 // wake makes w scan the queue from its start. The rounds in flight began earlier, so their observations do not count.
@@ -171,7 +188,7 @@ func observe[Job, Done any](r *round[Done], result Result[Job], limit int) {
 	o.backlog = !o.paused && (claimed > 0 || !complete)
 	o.empty = !o.backlog && !o.paused && r.alone
 	w.learn(r.number, o)
-	if claimed > 0 { // calls may make rows due again, and a newer round may have skipped rows locked by this round
+	if claimed > 0 { // calls may make rows due again, and a newer round may have skipped this round's rows
 		w.observation.backlog, w.observation.empty = !w.observation.paused, false
 	}
 }

@@ -418,9 +418,10 @@ func TestPollOutlivesRoundInFlight(t *testing.T) {
 // Notifications may have arrived for an order before its commit, so the next round looks for them. While calls are in
 // flight, that round waits for a completion.
 func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
-	var applied []string
+	applying := make(chan []string)
 	bubble(t, func(c *Config[string, string]) {
-		c.Apply = func(_ context.Context, orders []string) { applied = append(applied, orders...) }
+		applying = make(chan []string)
+		c.Apply = func(_ context.Context, orders []string) { applying <- orders }
 	}, func(t *bench) {
 		t.start(t.Context(), 2)
 		t.next().record("a", "b")
@@ -434,9 +435,20 @@ func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
 		assert.Equal(t, []string{a}, r.OrderIDs)
 		result := recorded(r.Request)
 		result.Waiting = r.OrderIDs
+		b := r.Completions[0].OrderID
 		r.end <- result
+		t.none() // RunBatch waits for the notification
+		assert.Equal(t, []string{a}, <-applying)
+
+		r = t.next()
+		assert.Equal(t, []string{b}, r.OrderIDs, "the end of the batch looks too")
+		assert.Empty(t, t.batch, "RunBatch returned during a round")
+		result = recorded(r.Request)
+		result.Waiting = r.OrderIDs
+		r.end <- result
+		assert.Equal(t, []string{b}, <-applying)
 		require.NoError(t, t.result())
-		assert.Equal(t, []string{a}, applied)
+		t.none()
 	})
 }
 
@@ -503,4 +515,14 @@ func TestRunBatchEndsWithItsContext(t *testing.T) {
 		require.NoError(t, t.result())
 		assert.Equal(t, 2, t.made)
 	})
+}
+
+// Run looks for notifications while it is idle. RunBatch looks at its end instead, so that it leaves no round behind.
+func TestBatchStartsNoRoundForOrderIDsAlone(t *testing.T) {
+	s := New(Config[string, string]{MaxRounds: 1})
+	s.orderIDs = []string{"a"}
+	for _, batch := range []bool{false, true} {
+		s.worker = &worker{batch: batch, ctx: t.Context()}
+		assert.Equal(t, !batch, s.canStartRound())
+	}
 }
