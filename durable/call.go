@@ -27,7 +27,7 @@ var errLate = errors.New("durable: the claim took too long, so the call did not 
 type job struct {
 	ledger.Claim
 	probe bool
-	begun time.Time // before the request of the claim
+	begun time.Time // time before the request of the claim
 }
 
 // callResult is the result of a call with its effect on all other rows.
@@ -35,8 +35,8 @@ type callResult struct {
 	row.Result
 	job     job
 	effect  effect
-	reason  string        // of a pause
-	atLeast time.Duration // of a pause: the service's Retry-After
+	reason  string        // reason of a pause
+	atLeast time.Duration // shortest pause, from Retry-After
 	err     error
 }
 
@@ -46,7 +46,7 @@ type effect int
 const (
 	noEffect     effect = iota
 	responded           // a timed pause may end
-	noResponse          // several of these in a row begin a timed pause
+	noResponse          // breakerThreshold of them in a row begin a timed pause
 	pauseForTime        // begins a timed pause
 	pauseEndless        // begins a pause until Resume
 )
@@ -56,7 +56,7 @@ func (s *Store) callForSlot(ctx context.Context, j job) schedule.Completion[call
 	return s.completion(s.call(ctx, j), 1)
 }
 
-// completion returns what the scheduler needs of a result. Only a success without further consequences takes part in a
+// completion returns a result in the form of the scheduler. Only a success without further consequences takes part in a
 // round.
 func (s *Store) completion(r callResult, slots int) schedule.Completion[callResult] {
 	s.step(StepCalled)
@@ -70,8 +70,8 @@ func (s *Store) completion(r callResult, slots int) schedule.Completion[callResu
 	return c
 }
 
-// call calls the service once, for a committed claim. The deadline counts from before the claim, by the monotonic clock and
-// by the wall clock, because the monotonic clock stands still while the machine is suspended.
+// call calls the service once, after the commit of the claim. The deadline counts from before the claim, by the
+// monotonic clock and by the wall clock, because the monotonic clock stands still while the machine is suspended.
 func (s *Store) call(ctx context.Context, j job) callResult {
 	ctx, cancel := context.WithDeadline(ctx, j.begun.Add(s.c.Timeout))
 	defer cancel()

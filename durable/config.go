@@ -16,7 +16,9 @@ import (
 //
 //nolint:interfacebloat // a Store calls each of them
 type Service interface {
-	InitPayment(ctx context.Context, t paymentsvc.PaymentType, r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error)
+	InitPayment(
+		ctx context.Context, t paymentsvc.PaymentType, r paymentsvc.PaymentRequest,
+	) (*paymentsvc.InitPaymentResponse, error)
 	StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error)
 	InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error)
 	StatusPayout(ctx context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse, error)
@@ -28,63 +30,64 @@ type Service interface {
 type Config struct {
 	// Service is required, with a DecodeError. It must not repeat a start automatically; a *paymentsvc.Client never does.
 	Service Service
-	// Project identifies the service and the project, such as the base URL with both ids. It is required, and must never
-	// change: user_data is derived from it, and Open rejects a database of another Project.
+	// Project identifies the service and the project, such as the base URL with both ids. It is required and must never
+	// change, because user_data is derived from it. Open rejects a database of another Project.
 	Project string
-	// Witness notices a database that was restored to an earlier moment, which would pay again. nil means a file beside
-	// the database on SQLite, and no witness on PostgreSQL: Open then logs a warning.
+	// Witness notices a database restored to an earlier moment, which would pay again. The default is a file beside the
+	// database on SQLite. On PostgreSQL there is no default, and Open logs a warning without a Witness.
 	Witness Witness
-	// ReadDB serves [Store.Rows] and [Store.Counts]; nil means the database of [Open]. For SQLite, pass a read-only pool
-	// (mode=ro), so that pages do not wait for the connection of writes.
+	// ReadDB serves [Store.Rows] and [Store.Counts]. The default is the database of [Open]. For SQLite, pass a read-only
+	// pool (mode=ro), so that pages do not wait for the connection of writes.
 	ReadDB *sql.DB
 
-	// NotFound reports that an error of StatusPayment means "no such payment". The interface document specifies no such
-	// error, so nil means that there is none: a payment with a lost response then waits for its notification.
+	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The interface document
+	// does not specify the error. Without NotFound, a payment with a lost response waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
 	InsufficientFundsCodes []string
 	// MaxConsecutiveRejections is the number of payouts rejected in a row, with one code, that pauses all claims until
-	// [Store.Resume]. These payouts then need review and can be sent again. 0 means 5; a negative number, no limit.
+	// [Store.Resume]. These payouts then need review and can be sent again. The default is 5. A negative number disables
+	// the limit.
 	MaxConsecutiveRejections int
 
 	// Slots is the maximum number of calls that [Store.Run] and [Store.RunBatch] make at once in this process. It also
-	// limits the unknown rows after a crash. 0 means 8.
+	// limits the unknown rows after a crash. The default is 8.
 	Slots int
-	// PerSecond is the maximum number of claims per second in this process; 0 means no maximum.
+	// PerSecond is the maximum number of claims per second in this process, or 0 for no maximum.
 	PerSecond float64
-	// Timeout limits one call, from before the request of its claim. 0 means 40 seconds.
+	// Timeout limits one call, from before the request of its claim. The default is 40 seconds.
 	Timeout time.Duration
-	// Lease is the life of a claim after the death of its process. It must be more than twice Timeout. 0 means 2 minutes.
+	// Lease is the life of a claim after the death of its process. It must be more than twice Timeout. The default is 2
+	// minutes.
 	Lease time.Duration
-	// Grace is how long after its last claim a request may still reach the service. During Grace, the response "no such
-	// payment" proves nothing. It must be at least Timeout and 2 minutes, because after a network failure of 55 seconds,
-	// the operating system delivered a request 54 seconds late. 0 means Timeout and 2 minutes.
+	// Grace is how long after its last claim a request may still reach the service. During Grace, NotFound is not
+	// trusted. It must be at least Timeout and 2 minutes, because after a network failure of 55 seconds,
+	// the operating system delivered a request 54 seconds late. The default is the same.
 	Grace time.Duration
-	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. 0 means 15 minutes.
+	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
 	// [Row].Overdue. The document specifies no time for notifications, so 0 means that age alone is no reason for review.
 	PendingReview time.Duration
-	// Poll is the interval of Run's scans for work. 0 means 1 second.
+	// Poll is the interval of Run's scans for work. The default is 1 second.
 	Poll time.Duration
 
-	// OnChange, if set, is called in the transaction that moves a row to one of ChangeStates, and for refunds. See
-	// [Event].
+	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates. See [Event].
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
-	// ChangeStates are the states that call OnChange; nil means the final states: succeeded, failed, rejected. With
-	// StatePending, durable records outcomes one by one, which is slower.
+	// ChangeStates are the states with a call of OnChange. The default is succeeded, failed and rejected. With
+	// StatePending, durable records each outcome separately and therefore slower.
 	ChangeStates []State
 	// Hooks are for telemetry.
 	Hooks Hooks
-	// Log receives messages for operators; nil means slog.Default().
+	// Log receives messages for operators. The default is slog.Default().
 	Log *slog.Logger
 
 	// HoldOnlyOnRestore continues payouts after a failover to a standby of the same PostgreSQL cluster. Set it only with a
 	// synchronous standby, because others may lose the commit of a claim. Open then rejects synchronous_commit local. By
 	// default a failover holds payouts, see [Store.HoldPayouts].
 	HoldOnlyOnRestore bool
-	// AllowUnsafeDatabase makes Open accept a database that may lose commits. It is for tests on throw-away databases.
+	// AllowUnsafeDatabase makes Open accept an unsafe database. It is for tests on throw-away databases.
 	AllowUnsafeDatabase bool
 }
 
@@ -99,7 +102,7 @@ type Hooks struct {
 	// Round is called after each round trip that records outcomes and claims rows.
 	Round func(ctx context.Context, r Round)
 	// Pause is called after this process has paused all claims or held payouts, with the reason and the end of a timed
-	// pause. The reason contains the service's error code: log it, but do not make it a label of a metric.
+	// pause. Log the reason, but do not make it a label of a metric, because it contains the service's error code.
 	Pause func(ctx context.Context, reason string)
 	// Step is called between two steps that a crash may separate. It is for tests that kill the process.
 	Step func(step Step)
@@ -156,7 +159,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check returns an error that wraps ErrInvalid and names the field.
+// check returns an error wrapping ErrInvalid, with the name of the field.
 func (c Config) check() error {
 	switch {
 	case c.Service == nil:
@@ -180,7 +183,7 @@ func (c Config) check() error {
 }
 
 const (
-	// lateRequest is how late an abandoned request may reach the service: the kernel or a proxy still delivers it.
+	// lateRequest is the time after which no kernel or proxy delivers an abandoned request.
 	lateRequest = 2 * time.Minute
 	// maxSlots limits the size of a round's statement.
 	maxSlots = 1000

@@ -10,8 +10,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
-// Pause stops all claims of all processes until [Store.Resume]: payouts and the retries of payments. The database stores
-// the pause. Calls with an earlier claim still begin, see [Store.Drained]. by is required.
+// Pause stops all claims of all processes until [Store.Resume], for payouts and for retries of payments. The database
+// stores the pause. Calls with an earlier claim still begin, see [Store.Drained]. by is required.
 func (s *Store) Pause(ctx context.Context, by, reason string) error {
 	if by == "" {
 		return errNoAuthor
@@ -33,9 +33,9 @@ func (s *Store) Resume(ctx context.Context, by string) error {
 	return err
 }
 
-// Drained waits until no row is StateStarting, so that after Pause no call is in flight. On PostgreSQL it first waits for
-// open transactions that have written claims, because one of them may have begun before the pause. It returns the error of
-// ctx if ctx ends first.
+// Drained waits until no row is StateStarting, so that after Pause no call is in flight. On PostgreSQL it first waits
+// for open transactions with claims, because a transaction may have begun before the pause. It returns the error of ctx
+// if ctx ends first.
 func (s *Store) Drained(ctx context.Context) error {
 	writers, err := s.ledger.Writers(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) Drained(ctx context.Context) error {
 	}
 }
 
-// Status returns the common state of all processes. It reads the database of [Open], not Config.ReadDB, which may lag.
+// Status returns the common state of all processes. It reads the database of [Open], because Config.ReadDB may lag.
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	c, err := s.ledger.Status(ctx)
 	return Status{
@@ -68,9 +68,9 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	}, err
 }
 
-// HoldPayouts keeps back all created payouts, and those created until [Store.EndHold], for example after the restore of a
-// backup. Compare them with the service's list, then [Store.Release] those that the service does not have, and decide the
-// others. Created payments become unknown, so the service is polled first. HoldPayouts returns the new generation. by is
+// HoldPayouts keeps back all created payouts, and new payouts until [Store.EndHold], for example after the restore of a
+// backup. Compare them with the service's list. [Store.Release] the payouts missing there, and decide the others.
+// Created payments become unknown, so the service is polled first. HoldPayouts returns the new generation. by is
 // required.
 func (s *Store) HoldPayouts(ctx context.Context, by, reason string) (generation int64, err error) {
 	if by == "" {
@@ -79,7 +79,7 @@ func (s *Store) HoldPayouts(ctx context.Context, by, reason string) (generation 
 	return s.ledger.Hold(ctx, by, reason, nil)
 }
 
-// holdAutomatically holds payouts because the database is not the one that this process knows.
+// holdAutomatically holds payouts because the database is unrecognized.
 func (s *Store) holdAutomatically(ctx context.Context, reason string, keep func(context.Context, *sql.Tx) error) error {
 	if _, err := s.ledger.Hold(ctx, ledger.Itself, reason, keep); err != nil {
 		return err
@@ -102,9 +102,9 @@ func (s *Store) EndHold(ctx context.Context, by string) error {
 	return err
 }
 
-// Release lets the held payouts that f selects be sent, and returns their number. After an error it returns the number of
-// released ones, and the next Release continues. Payouts of a later hold stay held. by is required; f.After and f.Limit
-// must not be set.
+// Release lets the held payouts that f selects be sent, and returns their number. After an error it returns the number
+// of released ones, and the next Release continues. Payouts of a later hold stay held. by is required; f.After and
+// f.Limit must not be set.
 func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 	if by == "" || f.After != "" || f.Limit != 0 {
 		return 0, fmt.Errorf("%w: by is required, and Filter.After and Limit must not be set", ErrInvalid)
@@ -140,8 +140,7 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 	return released, err
 }
 
-// releaseRows is how many payouts one transaction of Release changes. All at once could take longer than the time limit
-// of a transaction.
+// releaseRows is the number of payouts per transaction of Release, within the time limit of a transaction.
 const releaseRows = 5000
 
 // reportPause logs a pause or hold of this process and calls Hooks.Pause.
@@ -152,7 +151,7 @@ func (s *Store) reportPause(ctx context.Context, text, reason string) {
 	}
 }
 
-// Ready writes the database and reads it back, for a readiness probe.
+// Ready writes the database and reads it back. Use it in a readiness probe.
 func (s *Store) Ready(ctx context.Context) error { return s.ledger.Ready(ctx) }
 
 // Balance returns the service's response to GetBalance.

@@ -160,7 +160,11 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 
 // pauseForTenMinutes is a statement that begins a pause with the probe T.
 func pauseForTenMinutes() string {
-	return fmt.Sprintf(`UPDATE durable_control SET pause_until = %d, probe = 'T'`, time.Now().Add(10*time.Minute).UnixMilli())
+	return pauseUntil(time.Now().Add(10 * time.Minute))
+}
+
+func pauseUntil(end time.Time) string {
+	return fmt.Sprintf(`UPDATE durable_control SET pause_until = %d, probe = 'T'`, end.UnixMilli())
 }
 
 // Whatever becomes of the row that is tried, the pause does not last for its lease.

@@ -18,13 +18,13 @@ type DecisionKind string
 
 // The decisions.
 const (
-	// DecidePaid means that the row was paid, so it has succeeded.
+	// DecidePaid is for a paid row, which has succeeded.
 	DecidePaid DecisionKind = "paid"
-	// DecideUnpaid means that the row was not paid and will not be, so it has failed.
+	// DecideUnpaid is for a row without a payment now or later, which has failed.
 	DecideUnpaid DecisionKind = "unpaid"
-	// DecideFound means that the service has the row under Decision.OrderID. A notification will end it.
+	// DecideFound is for a row at the service, under Decision.OrderID. A notification will end it.
 	DecideFound DecisionKind = "found"
-	// DecideResend means that the service does not have the payout. It is sent again, with the same user_data.
+	// DecideResend is for a payout missing at the service. It is sent again, with the same user_data.
 	DecideResend DecisionKind = "again"
 	// DecidePoll polls the service now.
 	DecidePoll DecisionKind = "ask"
@@ -42,7 +42,7 @@ type Decision struct {
 	By string
 	// Version is the [Row].Version that the operator saw. Decide rejects another version. DecideMany ignores it.
 	Version int64
-	// State and ReviewReason are those of the row before the decision, and At is its time. Decide ignores all three.
+	// State and ReviewReason belong to the row before the decision, and At is its time. Decide ignores all three.
 	State        State
 	ReviewReason string
 	At           time.Time
@@ -79,8 +79,8 @@ func (k DecisionKind) takesOrderID() bool {
 	return k == DecideFound || k == DecidePaid || k == DecideUnpaid
 }
 
-// Decide applies a decision, and stores it with the state that it was based on. Errors wrap [ErrNotFound], [ErrChanged],
-// [ErrUndecidable], [ErrOrderID] or [ErrInvalid], or are the database's.
+// Decide applies a decision, and stores it with the state that it was based on. Errors wrap [ErrNotFound],
+// [ErrChanged], [ErrUndecidable], [ErrOrderID] or [ErrInvalid], or are the database's.
 func (s *Store) Decide(ctx context.Context, d Decision) error {
 	if d.By == "" {
 		return fmt.Errorf("%w: Decision.By is required", ErrInvalid)
@@ -91,7 +91,8 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 			return ErrChanged
 		}
 		kept := ledger.Decision{
-			Kind: string(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: r.State, ReviewReason: r.ReviewReason,
+			Kind: string(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: r.State,
+			ReviewReason: r.ReviewReason,
 		}
 		if err := decide(ctx, tx, r, d); err != nil {
 			return err
@@ -144,10 +145,12 @@ func decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
 	return nil
 }
 
-// DecideMany applies d to the rows that f selects, each in a transaction of its own, and returns their number and the sum
-// of their amounts. It leaves out rows that d does not fit, and rows that change meanwhile. preview only counts. d.OrderID
+// DecideMany applies d to the rows selected by f, with one transaction per row, and returns their number and the sum
+// of their amounts. It leaves out rows with an unfit state or a change meanwhile. preview only counts. d.OrderID
 // must not be set.
-func (s *Store) DecideMany(ctx context.Context, f Filter, d Decision, preview bool) (n int, sum paymentsvc.Amount, err error) {
+func (s *Store) DecideMany(
+	ctx context.Context, f Filter, d Decision, preview bool,
+) (n int, sum paymentsvc.Amount, err error) {
 	if d.By == "" || d.OrderID != "" {
 		return 0, sum, fmt.Errorf("%w: Decision.By is required, and OrderID must not be set", ErrInvalid)
 	}

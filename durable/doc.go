@@ -1,11 +1,12 @@
-// Package durable makes payments and payouts survive crashes: each is a row in your database that is committed before
-// the service is called, so a process may be killed at any line and no payout is sent twice. It needs database/sql and
-// PostgreSQL or SQLite; you bring the driver.
+// Package durable makes payments and payouts survive crashes. Each is a row in your database, committed before the call
+// of the service, so a process may be killed at any line without a second payout. It needs database/sql and PostgreSQL
+// or SQLite, with a driver of your choice.
 //
 //	if err := durable.Migrate(ctx, db); err != nil { ... }
 //	store, err := durable.Open(ctx, db, durable.Config{
 //		Service: client, // a *paymentsvc.Client
 //		Project: "https://pay.example.com 1001 2002",
+//		Witness: durable.FileWitness("/mnt/another-volume/witness"), // notices a restored database
 //		OnChange: func(ctx context.Context, tx *sql.Tx, e durable.Event) error {
 //			if e.Row.Kind == durable.KindPayment && e.To == durable.StateSucceeded {
 //				return ship(ctx, tx, e.Row.Reference) // commits together with the payment
@@ -17,7 +18,7 @@
 //
 //	row, err := store.Pay(ctx, durable.NewPayment{Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: amount})
 //	// StatePending: redirect to row.RedirectURL. StateSucceeded: thanks. StateFailed and StateRejected: try again with
-//	// a new Key. Any other state, and any row with Attention: "we are finding out". A basket is never "".
+//	// a new Key. Any other state, and any row with ReviewReason: "we are finding out". A basket is never "".
 //
 //	queued, err := store.QueuePayouts(ctx, tx, durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: to})
 //
@@ -25,19 +26,28 @@
 //
 // # How it works
 //
-// A worker claims no more rows than it has free call slots, commits the claim, calls the service once, and records the
-// outcome. Outcomes and the next claims share one commit, grouped by who waits and never by a timer. A row whose process
-// died is unknown after its lease: it is never sent again before the service, a notification or a person has said that
-// it was not started. A notification is stored once by its Key, and applied once.
+// A worker claims at most one row per free call slot, commits the claim, calls the service once, and records the
+// outcome. Completed calls and new claims share one commit. While a commit is in progress, further ones wait together
+// for the next. After the death of its process, a row becomes unknown at the end of its lease. It is sent again only
+// after the service, a notification or an operator has confirmed that it was not started. A notification is stored once
+// by its Key, and applied once.
 //
-// A lease has ended only when the database's clock says so and the sweeping process has itself watched the row for a
-// whole lease by its own stopwatch, so a clock that is wrong starts nothing twice.
+// A lease ends by two clocks: the database's clock, and the monotonic clock of a process that has watched the claim for
+// a whole lease. A wrong clock therefore starts no row twice.
+//
+// # Where to look
+//
+//   - internal/ledger/round_postgres.sql claims in "claimed" and records in "recorded". On SQLite, claim_sqlite.sql and
+//     record_sqlite.sql beside it do the same.
+//   - Store.endLeases in sweep.go ends a lease.
+//   - internal/row has the state machine, internal/schedule decides when to claim, and internal/recognize notices a
+//     restored or replaced database.
 //
 // # What is stored
 //
-// The destination of a payout is stored in full, since sending it needs it: it may be a card number, so protect the
-// database accordingly. It appears in no error, log, hook, or text of a [Row]. Card data of payers is neither stored nor
-// sent: the payer enters it on the service's page.
+// The destination of a payout is stored in full, because a call needs it. It may be a card number, so protect the
+// database accordingly. No error, log, hook or text of a [Row] contains it. Card data of payers is never stored or
+// sent, because the payer enters it on the service's page.
 //
-// Never delete a row that is younger than a day: a row that has vanished looks like a lost commit, and holds all payouts.
+// Never delete a row less than a day old, because a missing row looks like a lost commit, which holds all payouts.
 package durable

@@ -15,9 +15,9 @@ var (
 	ErrConflict = errors.New("durable: reference in use with other values")
 	// ErrNotFound is a missing row or batch.
 	ErrNotFound = ledger.ErrNotFound
-	// ErrChanged is a row that has changed since it was read.
+	// ErrChanged is a row with a change since it was read.
 	ErrChanged = row.ErrChanged
-	// ErrUndecidable is a [Decision] that does not fit the state of the row.
+	// ErrUndecidable is a [Decision] with a row in an unfit state.
 	ErrUndecidable = errors.New("durable: decision does not fit the state")
 	// ErrOrderID is a [Decision] with a missing, unexpected or different order_id, or with another row's.
 	ErrOrderID = errors.New("durable: order_id does not fit")
@@ -25,7 +25,7 @@ var (
 	ErrPaused = errors.New("durable: paused")
 	// ErrHeld is returned by [Store.RunBatch] if a hold keeps payouts back, see [Store.HoldPayouts].
 	ErrHeld = errors.New("durable: payouts are held")
-	// ErrBusy is returned by [Store.RunBatch] and [Store.Run] while another of them is active in the same Store.
+	// ErrBusy is returned by [Store.RunBatch] and [Store.Run] during another call of either.
 	ErrBusy = errors.New("durable: another Run or RunBatch is active, or Run has returned")
 	// ErrSchema is a database without tables, or with tables of another version. [Migrate] creates and upgrades them.
 	ErrSchema = errors.New("durable: schema version")

@@ -68,7 +68,7 @@ func TestCallGoesOnWhenItsCallerLeaves(t *testing.T) {
 		ctx, l.leave = context.WithCancel(t.Context())
 		r, err := s.Pay(ctx, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return get(t, s, r.UserData).State == StatePending }, time.Minute, time.Millisecond)
+		waitUntil(t, func() bool { return get(t, s, r.UserData).State == StatePending })
 		require.NoError(t, l.ended)
 	})
 }

@@ -269,6 +269,14 @@ func payouts(prefix string, n int) []NewPayout {
 	return list
 }
 
+// waitUntil waits until f returns true. It has no time limit, because machines may be slow.
+func waitUntil(t testing.TB, f func() bool) {
+	t.Helper()
+	for !f() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	tx, err := s.ledger.DB.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -332,6 +340,17 @@ func claim(t require.TestingT, s *Store, rows, payments int, token string) []job
 		schedule.Request[callResult]{Token: token, Free: rows, MaxRows: rows, MaxPayments: payments})
 	require.NoError(t, err)
 	return got.Jobs
+}
+
+// next records the jobs and claims as many rows in one round.
+func next(t require.TestingT, s *Store, jobs []job) schedule.Result[job] {
+	r := schedule.Request[callResult]{Token: rand.Text(), MaxRows: len(jobs)}
+	for _, j := range jobs {
+		r.Completions = append(r.Completions, completionOf(j, j.UserData, 1))
+	}
+	got, err := rounder{s}.Round(context.Background(), r)
+	require.NoError(t, err)
+	return got
 }
 
 // started is the result of a successful call.

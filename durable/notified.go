@@ -9,12 +9,13 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
-// Notified stores a notification and applies it, once by its Key. It fits [paymentsvc.Webhook.Handler]. After nil a
-// repetition changes nothing, so the response to the service may be a success. An error asks the service to repeat the
-// notification.
+// Notified stores a notification and applies it, once by its Key. It fits [paymentsvc.Webhook.Handler]. After nil, a
+// repetition has no effect, and the response to the service may be a success. After an error, the service must repeat
+// the notification.
 //
-// It changes no final state. A contradiction, another amount or another order_id sets [Row].ReviewReason. A notification
-// with an unknown order_id waits for its row. Events without a specification in the interface document are only stored.
+// It changes no final state. A contradiction, another amount or another order_id sets [Row].ReviewReason. A
+// notification with an unknown order_id waits for its row. Events without a specification in the interface document are
+// only stored.
 func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error {
 	notice := ledger.Notice{
 		Key: n.Key(), Event: paymentsvc.EventType(ledger.Storable(string(n.Event))), OrderID: ledger.Identifier(n.OrderID),
@@ -33,7 +34,7 @@ func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error 
 	return nil
 }
 
-// applyEarlyNotifications applies the notifications that wait for order_ids.
+// applyEarlyNotifications applies the waiting notifications with order_ids.
 func (s *Store) applyEarlyNotifications(ctx context.Context, orderIDs []string) {
 	notices, err := s.ledger.WaitingFor(ctx, orderIDs...)
 	for _, n := range notices {

@@ -30,8 +30,8 @@ type Store struct {
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
-// are the database's. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and a busy_timeout,
-// best set in its address. Open does not close db, and a Store needs no Close.
+// are the database's. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and a
+// busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
 //
 // Open holds payouts, see [Store.HoldPayouts], if the database is another server or an older copy than before. The
 // [Witness] of the Config is the evidence for an older copy. Open returns an error if it cannot hold them.
@@ -72,7 +72,8 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, err
 	}
 	s.guard, err = recognize.Open(ctx, recognize.Options{
-		DB: db, SQLite: dialect == SQLite, Witness: c.Witness, AllowFailover: c.HoldOnlyOnRestore, Hold: s.holdAutomatically, Log: c.Log,
+		DB: db, SQLite: dialect == SQLite, Witness: c.Witness, AllowFailover: c.HoldOnlyOnRestore,
+		Hold: s.holdAutomatically, Log: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)
@@ -122,7 +123,7 @@ func (s *Store) newScheduler(dialect Dialect) *schedule.Scheduler[job, callResul
 	})
 }
 
-// maxRecords is the number of connections that records need at once beside the rounds.
+// maxRecords is the number of connections for records beside the rounds.
 const maxRecords = 4
 
 // checkProject rejects the rows of another service or project. Polls of this project would not find them, and then the

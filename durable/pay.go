@@ -12,16 +12,19 @@ import (
 )
 
 // Pay stores a payment and starts it. It returns after the outcome is recorded, or at the end of ctx. The row is then
-// still StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of the payment
-// is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict] or [ErrClosed], or are the database's.
+// still StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of the
+// payment is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict] or [ErrClosed], or are the
+// database's.
 //
-// A pause does not stop Pay, only the retries of payments. Pay uses no slot, so its caller must limit the number of calls.
+// A pause does not stop Pay, only the retries of payments. Pay uses no slot, so its caller must limit the number of
+// calls.
 func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	if err := p.check(); err != nil {
 		return Row{}, err
 	}
 	j := job{begun: s.now(), Claim: ledger.Claim{
-		Kind: row.Payment, UserData: paymentsvc.NewUserData(), Type: string(p.Type), Amount: p.Amount, Token: rand.Text(), Claims: 1,
+		Kind: row.Payment, UserData: paymentsvc.NewUserData(), Type: string(p.Type), Amount: p.Amount,
+		Token: rand.Text(), Claims: 1,
 	}}
 	if p.Key != "" {
 		j.UserData = derived(s.c.Project, KindPayment, p.Key)
@@ -55,8 +58,9 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	// The row exists, so Pay returns it even after the end of ctx.
 	r, err := s.ledger.Row(context.WithoutCancel(ctx), j.UserData)
 	if err != nil {
-		return Row{Kind: KindPayment, UserData: j.UserData, Reference: p.Key, Type: p.Type, Amount: p.Amount, State: StateStarting},
-			fmt.Errorf("durable: pay: %w", err)
+		return Row{
+			Kind: KindPayment, UserData: j.UserData, Reference: p.Key, Type: p.Type, Amount: p.Amount, State: StateStarting,
+		}, fmt.Errorf("durable: pay: %w", err)
 	}
 	return publicRow(r), nil
 }
@@ -78,8 +82,8 @@ func (s *Store) insert(ctx context.Context, j job, key string) (added bool, err 
 	return added, nil
 }
 
-// startPayment calls the service, unless a notification shows that the service has the payment already: a restored backup
-// has lost its row.
+// startPayment calls the service, except after a notification of the payment. Then a restored backup has lost the row,
+// and the service has the payment already.
 func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
 	if keyed {
 		known, err := s.applyNotices(ctx, j.UserData)
@@ -94,7 +98,7 @@ func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
 	s.scheduler.Record(ctx, s.completion(s.call(ctx, j), 0))
 }
 
-// applyNotices applies the notifications that arrived before the row, and reports whether one has changed its state.
+// applyNotices applies the notifications from before the row, and reports whether the state has changed.
 func (s *Store) applyNotices(ctx context.Context, userData string) (known bool, err error) {
 	notices, err := s.ledger.WaitingForRow(ctx, userData)
 	for _, n := range notices {

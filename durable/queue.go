@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// queueRows is the number of rows that one statement stores.
+// queueRows is the number of rows per statement.
 const queueRows = 500
 
 // newRow is a row to store, with its index in the caller's list.
@@ -21,8 +21,8 @@ type newRow struct {
 	index int
 }
 
-// QueuePayments stores payments in your transaction, and [Store.Run] starts them. Results are in the order of p. Errors are
-// those of QueuePayouts.
+// QueuePayments stores payments in your transaction, and [Store.Run] starts them. Results are in the order of p. Errors
+// are those of QueuePayouts.
 func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) ([]Queued, error) {
 	rows := make([]newRow, 0, len(p))
 	for i, one := range p {
@@ -30,7 +30,8 @@ func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) 
 			return nil, fmt.Errorf("payment %d: %w", i, err)
 		}
 		r := ledger.NewRow{
-			Kind: row.Payment, UserData: paymentsvc.NewUserData(), Reference: one.Key, Type: string(one.Type), Amount: one.Amount.String(),
+			Kind: row.Payment, UserData: paymentsvc.NewUserData(), Reference: one.Key, Type: string(one.Type),
+			Amount: one.Amount.String(),
 		}
 		if one.Key != "" {
 			r.UserData = derived(s.c.Project, KindPayment, one.Key)
@@ -40,12 +41,12 @@ func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) 
 	return s.queueRows(ctx, tx, rows)
 }
 
-// QueuePayouts stores payouts in your transaction, and [Store.Run] sends them after its commit. Results are in the order
-// of p. A known reference is no error, see [Queued]. The error wraps [ErrInvalid] if one of p is invalid, and then no
-// payout is stored. Otherwise the error is the database's.
+// QueuePayouts stores payouts in your transaction, and [Store.Run] sends them after its commit. Results are in the
+// order of p. A known reference is no error, see [Queued]. The error wraps [ErrInvalid] if one of p is invalid, and
+// then no payout is stored. Otherwise the error is the database's.
 //
-// Until tx ends, it blocks transactions that queue the same references, and on SQLite every other write, so commit every
-// thousand payouts or so. On SQLite, begin tx with a write, or let your driver begin transactions immediately.
+// Until tx ends, it blocks transactions that queue the same references, and on SQLite every other write, so commit
+// every thousand payouts or so. On SQLite, begin tx with a write, or let your driver begin transactions immediately.
 func (s *Store) QueuePayouts(ctx context.Context, tx *sql.Tx, p ...NewPayout) ([]Queued, error) {
 	rows := make([]newRow, 0, len(p))
 	for i, one := range p {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxPolls is how many rows a sweep polls for at once: more than a hundred per second at 200 ms each. After sweepTime a
-	// sweep begins no more polls, because a service that hangs must not delay the rest.
+	// maxPolls is the number of concurrent polls of a sweep, for more than a hundred per second at 200 ms each. After
+	// sweepTime a sweep begins no more polls, because a hanging service must not delay the rest.
 	maxPolls  = 50
 	sweepTime = 10 * time.Second
 	// pollsBeforeReview is the number of polls without a result that needs review. Polls continue, at last every
@@ -23,7 +23,7 @@ const (
 	maxPollWait       = 10 * time.Minute
 )
 
-// reconcile polls the service for unknown rows that are due: payments by user_data, payouts by order_id.
+// reconcile polls the service for due unknown rows. It polls for payments by user_data and for payouts by order_id.
 func (s *Store) reconcile(ctx context.Context) error {
 	begun := s.now()
 	polls, err := s.ledger.DuePolls(ctx, sweepRows, pollsBeforeReview)
@@ -51,7 +51,8 @@ func (s *Store) reconcile(ctx context.Context) error {
 	return err
 }
 
-// reconcileRow polls for one row. The response has no status, so a found row becomes pending, and its notification ends it.
+// reconcileRow polls for one row. The response has no status, so a found row becomes pending, and its notification ends
+// it.
 func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan struct{}) error {
 	// Before the poll, so that its result belongs to a time after Grace.
 	seen := s.leases.since(claimName(p.UserData, p.Claims, p.ClaimedAt), s.now())
@@ -93,7 +94,7 @@ func (s *Store) poll(ctx context.Context, p ledger.Poll) (status *paymentsvc.Sta
 	return status, err
 }
 
-// recordFound records that the service has a row whose outcome was unknown.
+// recordFound records the order_id of an unknown row.
 func (s *Store) recordFound(ctx context.Context, p ledger.Poll, orderID string, amount paymentsvc.Amount) error {
 	err := s.ledger.Change(ctx, p.UserData, orderID, func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
 		taken, err := tx.Taken(ctx, r, orderID)

@@ -43,7 +43,7 @@ func (b rounder) Record(ctx context.Context, c schedule.Completion[callResult]) 
 // record applies the result to its row and the effects to the others, in one transaction.
 func (s *Store) record(ctx context.Context, r callResult) error {
 	paused := ""
-	err := s.ledger.Change(ctx, r.job.UserData, r.OrderID, func(ctx context.Context, tx *ledger.Tx, changed *row.Row) error {
+	change := func(ctx context.Context, tx *ledger.Tx, changed *row.Row) error {
 		taken, err := tx.Taken(ctx, changed, r.OrderID)
 		if err != nil {
 			return err
@@ -53,14 +53,15 @@ func (s *Store) record(ctx context.Context, r callResult) error {
 		}
 		paused, err = s.updatePause(ctx, tx, r, changed)
 		return err
-	})
+	}
+	err := s.ledger.Change(ctx, r.job.UserData, r.OrderID, change)
 	if err == nil && paused != "" {
 		s.reportPause(ctx, "durable: paused", paused)
 	}
 	return err
 }
 
-// applyEffects applies the effects of a call whose row has changed since.
+// applyEffects applies the effects of a call without its row, because the row has changed since the call.
 func (s *Store) applyEffects(ctx context.Context, r callResult) error {
 	paused := ""
 	err := s.ledger.Transact(ctx, func(ctx context.Context, tx *ledger.Tx) (err error) {
@@ -73,13 +74,15 @@ func (s *Store) applyEffects(ctx context.Context, r callResult) error {
 	return err
 }
 
-// updatePause applies the effect of a payout's call on the pause and on the run of rejections. It returns the reason of a
-// new pause, or "".
-func (s *Store) updatePause(ctx context.Context, tx *ledger.Tx, r callResult, changed *row.Row) (paused string, err error) {
+// updatePause applies the effect of a payout's call on the pause and on the run of rejections. It returns the reason of
+// a new pause, or "".
+func (s *Store) updatePause(
+	ctx context.Context, tx *ledger.Tx, r callResult, changed *row.Row,
+) (paused string, err error) {
 	if r.job.Kind != row.Payout {
 		return "", nil
 	}
-	probe := "" // the token of no probe: a pause without a probe has ""
+	probe := "" // a pause without a probe has no token
 	if r.job.probe {
 		probe = r.job.Token
 	}
@@ -100,7 +103,7 @@ func (s *Store) updatePause(ctx context.Context, tx *ledger.Tx, r callResult, ch
 		}
 		return "", err
 	case noEffect:
-		if probe != "" { // the call proves nothing about the service
+		if probe != "" { // the call is no evidence about the service
 			err = tx.ProbeAgain(ctx, probe)
 		}
 		return "", err

@@ -133,7 +133,7 @@ func (b rounder) Probe(ctx context.Context, token string) ([]job, error) {
 	return b.s.jobs(ctx, ledger.Round{Claims: claims, Mark: mark}, server, begun, true)
 }
 
-// Release makes the rows of claims due again whose calls never began.
+// Release makes the rows of claims due again, because their calls never began.
 func (b rounder) Release(ctx context.Context, tokens []string) error {
 	return b.s.ledger.Release(ctx, tokens)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// Run sends due rows, polls for unknown rows and sweeps, until the end of ctx. It then returns nil after the outcomes of
-// all calls are recorded, within Timeout and some seconds. It waits while the database is unavailable. It may be called
-// once; the next call returns [ErrBusy].
+// Run sends due rows, polls for unknown rows and sweeps, until the end of ctx. It then returns nil after the outcomes
+// of all calls are recorded, within Timeout and some seconds. It waits while the database is unavailable. It may be
+// called once; the next call returns [ErrBusy].
 func (s *Store) Run(ctx context.Context) error {
 	sweeping, stop := context.WithCancel(ctx)
 	sweeps := make(chan struct{})
@@ -40,8 +40,8 @@ func (s *Store) sweepUntil(ctx context.Context) {
 	}
 }
 
-// RunBatch sends due rows within l, and returns the number of calls after their outcomes are recorded. It is for jobs and
-// cron, which must also call [Store.Sweep]. It returns nil if no due row remains, or at the bounds of l or ctx. Other
+// RunBatch sends due rows within l, and returns the number of calls after their outcomes are recorded. Jobs and
+// cron use it, together with [Store.Sweep]. It returns nil if no due row remains, or at the bounds of l or ctx. Other
 // errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the database's.
 func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err error) {
 	if l.Duration > 0 {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -81,15 +80,15 @@ func TestRunManyAtOnce(t *testing.T) {
 				}
 			})
 		}
-		require.Eventually(t, func() bool {
+		waitUntil(t, func() bool {
 			c := count(t, stores[0], KindPayout)
 			return c[StateSucceeded]+c[StateUnknown] == rows
-		}, time.Minute, 20*time.Millisecond)
-		require.Eventually(t, func() bool { // what waited for its row
+		})
+		waitUntil(t, func() bool { // what waited for its row
 			var waits int
 			err := db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`).Scan(&waits)
 			return err == nil && waits == 0
-		}, time.Minute, 20*time.Millisecond)
+		})
 		cancel()
 		wg.Wait()
 		n, different := f.starts()
@@ -115,7 +114,7 @@ func TestRunPaysAndReturnsWhenAllIsRecorded(t *testing.T) {
 		_, err = s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeSBP, Amount: ten})
 		require.ErrorIs(t, err, ErrConflict)
 		queue(t, s, payouts("a", 50)...)
-		require.Eventually(t, func() bool { return count(t, s, KindPayout)[StatePending] == 50 }, time.Minute, 10*time.Millisecond)
+		waitUntil(t, func() bool { return count(t, s, KindPayout)[StatePending] == 50 })
 		cancel()
 		require.NoError(t, <-ended)
 		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})

@@ -12,16 +12,17 @@ import (
 // Schema returns the statements that [Migrate] runs on an empty database, for migrations of your own.
 func Schema(d Dialect) []string { return ledger.Schema(ledger.Dialect(d)) }
 
-// Upgrade returns the statements that [Migrate] runs on the tables of an older version. SELECT version FROM durable_version
-// returns that version. Upgrade returns no statements if from is this package's version. Run them in one transaction,
-// during a pause: first [Store.Pause] and [Store.Drained], then stop all processes of the older version.
+// Upgrade returns the statements that [Migrate] runs on the tables of an older version. SELECT version FROM
+// durable_version returns that version. Upgrade returns no statements if from is this package's version. Run them in
+// one transaction during a pause. Before that, call [Store.Pause] and [Store.Drained], and stop all processes of the
+// older version.
 func Upgrade(d Dialect, from int64) []string { return ledger.Upgrade(ledger.Dialect(d), from) }
 
 // migrationLock is the key of the advisory lock that Migrate takes on PostgreSQL.
 const migrationLock = 0x64757261626c65
 
-// Migrate creates or upgrades the tables under a lock, so processes that start together may all call it. See [Upgrade] for
-// the pause that an upgrade needs.
+// Migrate creates or upgrades the tables under a lock, so processes that start together may all call it. See [Upgrade]
+// for the pause that an upgrade needs.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	d, err := dialectOf(ctx, db)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 const (
 	// sweepRows is how many rows of a kind one sweep changes.
 	sweepRows = 300
-	// lateEvery is the interval of scans for the last day's notifications without an applied row, and allEvery the interval
-	// for older ones. Both are by the monotonic clock.
+	// lateEvery is the interval of scans for the last day's notifications without an applied row, and allEvery the
+	// interval for older ones. Both are by the monotonic clock.
 	lateEvery = 30 * time.Second
 	allEvery  = 10 * time.Minute
 )
@@ -44,7 +44,7 @@ func (t *leaseTimer) since(claim string, now time.Time) time.Duration {
 	return now.Sub(one.first)
 }
 
-// forget removes the claims that were last seen before a time.
+// forget removes the claims last seen before a time.
 func (t *leaseTimer) forget(before time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,20 +55,20 @@ func (t *leaseTimer) forget(before time.Time) {
 	}
 }
 
-// Sweep does once what Run does between its rounds. It ends leases, gives up old payments, polls the service for unknown
-// rows, applies waiting notifications, and calls OnChange again after a failure. A lease ends only after this Store has
-// watched the claim for a whole lease, so the process must live that long.
+// Sweep makes one pass of the work between the rounds of Run. It ends leases, gives up old payments, polls the service
+// for unknown rows, applies waiting notifications, and calls OnChange again after a failure. A lease ends only after
+// this Store has watched the claim for a whole lease, so the process must live that long.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.leases.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, maxPollWait)))
 	err := errors.Join(s.scheduler.ReleaseUnresolved(ctx), s.endLeases(ctx), s.ledger.ResetImpossible(ctx, sweepRows))
-	// Notifications of foreign rows wait forever, so a scan of all of them is rare.
+	// Notifications of foreign rows wait forever, so a complete scan is rare.
 	if due, all := s.scans.due(s.now()); due {
 		err = errors.Join(err, s.matchNotifications(ctx, all), s.warnUnmatched(ctx))
 	}
 	return errors.Join(err, s.giveUp(ctx), s.ledger.RetryOnChange(ctx, sweepRows), s.reconcile(ctx))
 }
 
-// endLeases makes rows unknown whose claims have outlived their leases: the process died, or the database was unavailable.
+// endLeases makes rows with ended leases unknown, because their process died or the database was unavailable.
 // The database's clock may have jumped, so this process must also have watched the claim for a lease.
 func (s *Store) endLeases(ctx context.Context) error {
 	leases, err := s.ledger.Leases(ctx)
@@ -82,7 +82,7 @@ func (s *Store) endLeases(ctx context.Context) error {
 	return err
 }
 
-// giveUp ends the attempts to start payments whose payers have left.
+// giveUp ends the attempts to start old payments, because their payers have left.
 func (s *Store) giveUp(ctx context.Context) error {
 	abandoned, err := s.ledger.Abandoned(ctx, s.c.GiveUp.Milliseconds(), sweepRows)
 	for _, userData := range abandoned {
@@ -131,7 +131,7 @@ func (n *noticeScans) reset() {
 	n.complete = time.Time{}
 }
 
-// matchNotifications applies notifications of the last day, or all, whose rows are known by now.
+// matchNotifications applies notifications with a known row, from the last day or from any time.
 func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 	since := 24 * time.Hour
 	if all {
@@ -144,13 +144,14 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 	return err
 }
 
-// warnUnmatched logs the notifications without a row that have become so since the last call.
+// warnUnmatched logs each notification without a row once.
 func (s *Store) warnUnmatched(ctx context.Context) error {
 	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
 	for _, n := range notices {
 		s.warned.Store(n.ReceivedAt)
-		s.c.Log.WarnContext(ctx, "durable: a notification has no row: was the row lost with a backup?", "event", string(n.Event),
-			"order_id", n.OrderID, "user_data", n.UserData, "status", string(n.StatusDescription), "amount", n.Amount.String())
+		s.c.Log.WarnContext(ctx, "durable: a notification has no row: was the row lost with a backup?",
+			"event", string(n.Event), "order_id", n.OrderID, "user_data", n.UserData,
+			"status", string(n.StatusDescription), "amount", n.Amount.String())
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func plain(text string) bool {
 	return len(text) <= maxReference && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// ambiguous reports whether a text has another spelling that looks the same, because both would be paid. Such a text is
+// ambiguous reports whether a text has another spelling with the same look, because both would be paid. Such a text is
 // not in Unicode's form NFC, or contains an invisible character, such as a mark or a filler.
 func ambiguous(text string) bool {
 	const brailleBlank = '\u2800'
@@ -71,11 +71,11 @@ func derived(project string, k Kind, reference string) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// codePattern matches error codes that may be stored and printed. The text of a response could contain anything.
+// codePattern matches printable error codes. The text of a response could contain anything.
 var codePattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// errorCode returns the code to store of an error: the service's code if it matches codePattern and does not contain the
-// destination, otherwise the HTTP status, or "invalid request".
+// errorCode returns the code to store of an error. It is the service's code, if that matches codePattern and does not
+// contain the destination. Otherwise it is the HTTP status, or "invalid request".
 func errorCode(err error, destination string) string {
 	text := "invalid request"
 	if failure, ok := errors.AsType[*paymentsvc.Error](err); ok && failure.HTTPStatus != 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Kind is the kind of a row: a payment or a payout.
+// Kind is payment or payout.
 type Kind string
 
 // The kinds.
@@ -30,7 +30,7 @@ type State string
 const (
 	// StateCreated is stored, and will be started when it is due.
 	StateCreated State = "created"
-	// StateStarting is claimed: a process is about to call the service, is calling it, or has died.
+	// StateStarting is claimed. A process is about to call the service, is calling it, or has died.
 	StateStarting State = "starting"
 	// StateUnknown may have been started. It is started again only after the service or an operator has confirmed that it
 	// was not started.
@@ -40,7 +40,7 @@ const (
 	// StateSucceeded and StateFailed are final, by a notification or an operator.
 	StateSucceeded State = "succeeded"
 	StateFailed    State = "failed"
-	// StateRejected is final: the service rejected it. An operator may send a rejected payout again.
+	// StateRejected is final, by a response of the service. An operator may send a rejected payout again.
 	StateRejected State = "rejected"
 )
 
@@ -118,7 +118,7 @@ type Row struct {
 	// (section 4.2), so a payment with a lost response has no RedirectURL.
 	RedirectURL string
 	// DestinationEnd is the last four characters of a payout's destination, "" for a destination with fewer than eight. It
-	// is for pages: fmt, slog and encoding/json do not show it.
+	// is for pages. fmt, slog and encoding/json do not show it.
 	DestinationEnd string `json:"-"`
 	Batch          string
 	Line           int64
@@ -130,9 +130,10 @@ type Row struct {
 	Held bool
 	// ErrorCode is the service's last error code, "" without one.
 	ErrorCode string
-	// ReviewReason is the reason for an operator to look, "" without one.
+	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
-	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least [Config].PendingReview.
+	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least
+	// [Config].PendingReview.
 	Overdue bool
 	// Version changes with each change of the row, see [Decision].
 	Version int64
@@ -164,9 +165,9 @@ func (r Row) LogValue() slog.Value {
 //
 // OnChange runs in the transaction that changes the row, after a savepoint. Its writes with tx and the change commit
 // together or not at all, once per change. On SQLite it must use only tx, because there is one connection. An error of
-// OnChange rejects a notification, and the service repeats it. An error never undoes the outcome of a call or a decision:
-// durable rolls back to the savepoint, and Run calls OnChange later in a transaction of its own, with the row of that time.
-// A panic and a failed statement of PostgreSQL count as errors of OnChange.
+// OnChange rejects a notification, and the service repeats it. After an error of a call or a decision, durable keeps
+// the outcome and rolls back to the savepoint. Run then calls OnChange later in a new transaction, with the current
+// row. A panic and a failed statement of PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
@@ -191,9 +192,9 @@ type Notice struct {
 
 // BatchLimit bounds [Store.RunBatch]. The zero value has no bound.
 type BatchLimit struct {
-	// Rows is the maximum number of calls; 0 means no maximum.
+	// Rows is the maximum number of calls, or 0 for no maximum.
 	Rows int
-	// Duration is the time in which rows are claimed; 0 means no limit.
+	// Duration limits the time of claims; 0 disables the limit.
 	Duration time.Duration
 }
 
@@ -211,7 +212,7 @@ type Status struct {
 	// RejectionCode and Rejections are the current run of equal rejections of payouts.
 	RejectionCode string
 	Rejections    int64
-	// Starting is the number of rows whose calls may be in flight.
+	// Starting is the number of claimed rows, with calls possibly in flight.
 	Starting int64
 	// Witnessed reports that a [Witness] notices a restored copy of the database.
 	Witnessed bool
@@ -222,9 +223,9 @@ type Status struct {
 // publicRow returns the exported form of a row.
 func publicRow(r *row.Row) Row {
 	return Row{
-		Kind: Kind(r.Kind), UserData: r.UserData, Reference: r.Reference, Type: paymentsvc.PaymentType(r.Type), Amount: r.Amount,
-		State: State(r.State), OrderID: r.OrderID, RedirectURL: r.RedirectURL, DestinationEnd: end(r.Destination),
-		Batch: r.Batch, Line: r.Line, Claims: r.Claims, Polls: r.Polls, MayHaveStarted: r.MayHaveStarted, Held: r.Held,
+		Kind: Kind(r.Kind), UserData: r.UserData, Reference: r.Reference, Type: paymentsvc.PaymentType(r.Type),
+		Amount: r.Amount, State: State(r.State), OrderID: r.OrderID, RedirectURL: r.RedirectURL,
+		DestinationEnd: end(r.Destination), Batch: r.Batch, Line: r.Line, Claims: r.Claims, Polls: r.Polls, MayHaveStarted: r.MayHaveStarted, Held: r.Held,
 		ErrorCode: r.ErrorCode, ReviewReason: r.ReviewReason, Version: r.Version,
 		DueAt: at(r.DueAt), ClaimedAt: at(r.ClaimedAt), CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt),
 	}
@@ -238,7 +239,7 @@ func publicNotice(n ledger.Notice) Notice {
 	}
 }
 
-// at returns a time of the database; 0 means no time.
+// at converts Unix milliseconds. The zero time is 0.
 func at(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}

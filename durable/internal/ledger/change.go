@@ -9,7 +9,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// errOrderTaken reports an order_id that another row got while this one was about to get it. Another attempt sees that.
+// errOrderTaken reports an order_id that another row has got at the same time. The next attempt finds it.
 var errOrderTaken = errors.New("durable: another row got the order_id")
 
 // Tx is a transaction that reads and changes rows.
@@ -27,10 +27,12 @@ type move struct {
 	from, to row.State
 }
 
-// Change loads the row userData, lets f change it, and saves it with all consequences. orderID is an order_id that f may
-// give to the row. It waits for others that change the row. Errors wrap ErrNotFound or row.ErrChanged, or are those of f
-// or the database.
-func (l *Ledger) Change(ctx context.Context, userData, orderID string, f func(context.Context, *Tx, *row.Row) error) error {
+// Change loads the row userData, lets f change it, and saves it with all consequences. orderID is an order_id that f
+// may give to the row. It waits for others that change the row. Errors wrap ErrNotFound or row.ErrChanged, or are those
+// of f or the database.
+func (l *Ledger) Change(
+	ctx context.Context, userData, orderID string, f func(context.Context, *Tx, *row.Row) error,
+) error {
 	return l.transact(ctx, false, func(ctx context.Context, tx *Tx) error {
 		if err := tx.lockOrderID(ctx, orderID); err != nil {
 			return err
@@ -83,7 +85,7 @@ func (tx *Tx) lockOrderID(ctx context.Context, orderID string) error {
 	return err
 }
 
-// load reads and locks a row, of kind unless that is "". It locks the claim first, as a round does.
+// load reads and locks a row. With k, it must be of that kind. load locks the claim first, as a round does.
 func (tx *Tx) load(ctx context.Context, userData string, k row.Kind) (*row.Row, error) {
 	if _, err := tx.l.exec(ctx, tx, `SELECT 1 FROM durable_claims WHERE user_data = $1{lock}`, userData); err != nil {
 		return nil, err
@@ -124,10 +126,12 @@ func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 	err := tx.one(ctx, row.ErrChanged, `UPDATE durable_rows
 		SET state = $1, order_id = $2, order_id_taken = $3, redirect_url = $4, may_have_started = $5, error_code = $6,
 			review_reason = $7, generation = $8, claims = $9, claimed_at = $10,
-			due_at = CASE WHEN CAST($11 AS BIGINT) < 0 THEN due_at ELSE {now} + $11 END, updated_at = {now}, version = version + 1
+			due_at = CASE WHEN CAST($11 AS BIGINT) < 0 THEN due_at ELSE {now} + $11 END, updated_at = {now},
+			version = version + 1
 		WHERE user_data = $12 AND state = $13 AND version = $14`,
-		string(r.State.Stored()), r.OrderID, flag(r.OrderIDTaken), Storable(r.RedirectURL), flag(r.MayHaveStarted), Storable(r.ErrorCode),
-		Storable(r.ReviewReason), r.Generation, r.Claims, r.ClaimedAt, due, r.UserData, string(from.Stored()), r.Version)
+		string(r.State.Stored()), r.OrderID, flag(r.OrderIDTaken), Storable(r.RedirectURL), flag(r.MayHaveStarted),
+		Storable(r.ErrorCode), Storable(r.ReviewReason), r.Generation, r.Claims, r.ClaimedAt, due, r.UserData,
+		string(from.Stored()), r.Version)
 	if err != nil {
 		return err
 	}
@@ -140,8 +144,7 @@ func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 		}
 	}
 	if queued {
-		if err := tx.one(ctx, row.ErrChanged, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
-			SELECT kind, generation, due_at, user_data, created_at FROM durable_rows WHERE user_data = $1`, r.UserData); err != nil {
+		if err := tx.l.enqueue(ctx, tx.Tx, []string{r.UserData}); err != nil {
 			return err
 		}
 	}
@@ -161,7 +164,8 @@ func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
 	switch {
 	case r.Loaded == row.Starting && leaves:
-		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_claims WHERE user_data = $1 AND token = $2`, r.UserData, r.Token)
+		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_claims WHERE user_data = $1 AND token = $2`,
+			r.UserData, r.Token)
 	case r.Loaded == row.Created && leaves:
 		return tx.one(ctx, row.ErrChanged, `DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data, created_at)
 			IN (SELECT kind, generation, due_at, user_data, created_at FROM durable_rows WHERE user_data = $1)`, r.UserData)

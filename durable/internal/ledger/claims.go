@@ -7,8 +7,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may arrive
-// late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.
+// Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
+// arrive late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.
 func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims, err := l.texts(ctx, tx, `SELECT user_data FROM durable_claims WHERE token`+l.in("$1")+`{lock}`, list(tokens))
@@ -37,9 +37,9 @@ func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) err
 	return err
 }
 
-// dequeue removes the created rows that where selects from the queue, and returns the user_data of those that were there.
-// It locks the rows first, as Change does. On PostgreSQL it looks up each row by the key, because without statistics a join
-// would compare each row with each.
+// dequeue removes the created rows that where selects from the queue, and returns the user_data of those that were
+// there. It locks the rows first, as Change does. On PostgreSQL it looks up each row by the key, because without
+// statistics a join would compare each row with each.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
 	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
 	if l.Dialect == PostgreSQL {
@@ -66,7 +66,8 @@ func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims [
 				SELECT q.kind, q.generation, q.due_at, q.user_data, q.created_at FROM durable_queue AS q
 				WHERE q.kind = 'payout' AND q.generation = (SELECT generation FROM durable_control) AND q.due_at <= {now}
 					AND {unnotified} ORDER BY q.due_at, q.user_data LIMIT 1{skip})
-			DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data, created_at) IN (SELECT * FROM due) RETURNING user_data`)
+			DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data, created_at) IN (SELECT * FROM due)
+			RETURNING user_data`)
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,9 @@ func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims [
 	return claims, mark, err
 }
 
-func (l *Ledger) claimOne(ctx context.Context, tx *sql.Tx, userData, token string, lease int64) (claims []Claim, err error) {
+func (l *Ledger) claimOne(
+	ctx context.Context, tx *sql.Tx, userData, token string, lease int64,
+) (claims []Claim, err error) {
 	c := Claim{UserData: userData, Token: token}
 	err = l.query(ctx, tx, func(rows *sql.Rows) error {
 		err := rows.Scan(&c.Kind, &c.Claims, &c.ClaimedAt)
@@ -94,7 +97,8 @@ func (l *Ledger) claimOne(ctx context.Context, tx *sql.Tx, userData, token strin
 		return err
 	}, `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, $2, claims + 1, {now}, {now} + $3, created_at FROM durable_rows
-		WHERE user_data = $1 AND state = 'created' ON CONFLICT DO NOTHING RETURNING kind, claims, claimed_at`, userData, token, lease)
+		WHERE user_data = $1 AND state = 'created' ON CONFLICT DO NOTHING RETURNING kind, claims, claimed_at`,
+		userData, token, lease)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
@@ -153,11 +157,13 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	const future = `due_at > {now} + {impossible} AND (kind = 'payment' AND generation = 0
 		OR kind = 'payout' AND generation = (SELECT generation FROM durable_control))`
 	var found bool
-	if err := l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_queue WHERE `+future+`)`); err != nil || !found {
+	err := l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_queue WHERE `+future+`)`)
+	if err != nil || !found {
 		return err
 	}
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		users, err := l.dequeue(ctx, tx, `user_data IN (SELECT user_data FROM durable_queue WHERE `+future+` LIMIT $1){skip}`, limit)
+		users, err := l.dequeue(ctx, tx,
+			`user_data IN (SELECT user_data FROM durable_queue WHERE `+future+` LIMIT $1){skip}`, limit)
 		if err != nil {
 			return err
 		}
@@ -169,10 +175,10 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	})
 }
 
-// Abandoned returns created payments that are older than age, in milliseconds.
+// Abandoned returns created payments older than age, in milliseconds.
 func (l *Ledger) Abandoned(ctx context.Context, age int64, limit int) ([]string, error) {
-	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue WHERE kind = 'payment' AND generation = 0 AND created_at < {now} - $1
-		ORDER BY created_at LIMIT $2`, age, limit)
+	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue
+		WHERE kind = 'payment' AND generation = 0 AND created_at < {now} - $1 ORDER BY created_at LIMIT $2`, age, limit)
 }
 
 // PaymentsDue reports whether created payments are due.
@@ -188,14 +194,14 @@ type Poll struct {
 	Now int64 // the database's time
 }
 
-// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made while the
-// database's clock was wrong, so only the monotonic clock decides about it.
+// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made
+// while the database's clock was wrong, so only the monotonic clock decides about it.
 func (p Poll) ClaimedBefore(age int64) bool {
-	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossibleWait.Milliseconds()
+	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
 }
 
-// DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time first,
-// so that one process polls. After patience polls, a row is flagged for review.
+// DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time
+// first, so that one process polls. After patience polls, a row is flagged for review.
 func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`

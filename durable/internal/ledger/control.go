@@ -12,7 +12,8 @@ import (
 // Itself is the name of durable as the author of a pause or a hold.
 const Itself = "durable"
 
-const endlessPause = `UPDATE durable_control SET paused = 1, pause_until = 0, probe = '', paused_by = $1, pause_reason = $2`
+const endlessPause = `UPDATE durable_control
+	SET paused = 1, pause_until = 0, probe = '', paused_by = $1, pause_reason = $2`
 
 // Pause stops all claims of all processes until Resume.
 func (l *Ledger) Pause(ctx context.Context, by, reason string) error {
@@ -40,7 +41,8 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	var s ControlStatus
 	var hold, endless int64
 	err := l.one(ctx, []any{
-		&endless, &s.Until, &s.Reason, &s.By, &hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code, &s.Run, &s.Now, &s.Starting,
+		&endless, &s.Until, &s.Reason, &s.By, &hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code, &s.Run, &s.Now,
+		&s.Starting,
 	}, `SELECT paused, CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
 		pause_reason, paused_by, hold, hold_reason, held_by, generation, run_code, run_length, {now},
 		(SELECT COUNT(*) FROM durable_claims) FROM durable_control`)
@@ -77,7 +79,9 @@ func (l *Ledger) Writing(ctx context.Context, writers string) (bool, error) {
 
 // Hold holds all created payouts and the new ones, and makes created payments unknown, so that the service is polled
 // first. keep, if set, runs in the same transaction.
-func (l *Ledger) Hold(ctx context.Context, by, reason string, keep func(context.Context, *sql.Tx) error) (generation int64, err error) {
+func (l *Ledger) Hold(
+	ctx context.Context, by, reason string, keep func(context.Context, *sql.Tx) error,
+) (generation int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := l.row(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
 			held_by = $1, hold_reason = $2 RETURNING generation`, Storable(by), Storable(reason)); err != nil {

@@ -17,7 +17,8 @@ type Decision struct {
 
 // Unnotified reports whether no unmatched notification has r's user_data.
 func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) {
-	err = tx.l.row(ctx, tx.Tx, []any{&yes}, `SELECT {unnotified} FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData)
+	err = tx.l.row(ctx, tx.Tx, []any{&yes},
+		`SELECT {unnotified} FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData)
 	return yes, err
 }
 

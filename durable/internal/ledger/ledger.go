@@ -19,7 +19,7 @@ import (
 // ErrNotFound reports a row that does not exist.
 var ErrNotFound = errors.New("durable: not found")
 
-// ErrUnsupported reports a database that is neither PostgreSQL nor SQLite.
+// ErrUnsupported reports a database with another dialect.
 var ErrUnsupported = errors.New("neither PostgreSQL nor SQLite")
 
 // Dialect is a kind of database.
@@ -80,33 +80,32 @@ func replacer(d Dialect, now string) *strings.Replacer {
 			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
 		}
 		return strings.NewReplacer("$", "?", "{now}", now, "{unnotified}", unnotified, "{lock}", "", "{skip}", "",
-			"{impossible}", impossible, "{least}", "MIN", "{greatest}", "MAX")
+			"{impossible}", strconv.Itoa(impossible), "{least}", "MIN", "{greatest}", "MAX")
 	}
 	if now == "" {
 		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
 		now = `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`
 	}
 	return strings.NewReplacer("{now}", now, "{unnotified}", unnotified, "{lock}", " FOR UPDATE",
-		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", impossible, "{least}", "LEAST", "{greatest}", "GREATEST")
+		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", strconv.Itoa(impossible), "{least}", "LEAST", "{greatest}", "GREATEST")
 }
 
-// unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows that
-// the service has the row: it was paid before a backup was restored. OFFSET 0 makes PostgreSQL look up one user_data at a
-// time instead of joining with all unmatched notifications.
-const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.user_data = q.user_data AND n.matched = 0
-	AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1 OFFSET 0)`
+// unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows
+// that the service has the row: it was paid before a backup was restored. OFFSET 0 makes PostgreSQL look up one
+// user_data at a time instead of joining with all unmatched notifications.
+const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
+	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
+	LIMIT 1 OFFSET 0)`
 
-// impossibleWait is a wait that no back-off allows. A due time further ahead was set while the clock was wrong, so it counts
-// as due.
-const impossibleWait = 20 * time.Minute
-
-var impossible = strconv.FormatInt(impossibleWait.Milliseconds(), 10)
+// impossible is 20 minutes in milliseconds, a wait longer than any back-off. A due time further ahead was set while the
+// clock was wrong, so it counts as due.
+const impossible = 1_200_000
 
 // Patience is how long one statement or transaction on PostgreSQL may take, and the wait for SQLite's connection.
 const Patience = 10 * time.Second
 
-// writing returns the context of a write. The caller's context does not end it, because SQLite rolls back an interrupted
-// transaction, and the statements that follow would run outside of the transaction.
+// writing returns the context of a write. The caller's context does not end it, because SQLite rolls back an
+// interrupted transaction, and the statements that follow would run outside of the transaction.
 func (l *Ledger) writing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	if l.Dialect == SQLite {
@@ -178,7 +177,7 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 }
 
 // advanceMark advances the mark that a witness outside the database keeps too.
-const advanceMark = `UPDATE durable_mark SET mark = mark + 1`
+const advanceMark = `UPDATE durable_mark SET mark = MAX(mark + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
 
 // mark returns the mark of SQLite's transaction, and 0 on PostgreSQL, whose transactions do not advance the mark.
 func (l *Ledger) mark(ctx context.Context, tx *sql.Tx) (mark int64, err error) {
@@ -269,7 +268,8 @@ func list[T any](all []T) string {
 	return string(encoded)
 }
 
-// in is the end of a condition: one of the texts of the list parameter p. PostgreSQL reads the list once, into an array.
+// in returns the end of a condition on the texts of the list parameter p. PostgreSQL reads the list once, into an
+// array.
 func (l *Ledger) in(p string) string {
 	if l.Dialect == SQLite {
 		return ` IN (SELECT value FROM json_each(` + p + `))`

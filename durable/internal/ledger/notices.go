@@ -93,7 +93,8 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 	return err
 }
 
-// flagFailure logs that OnChange has rejected a notification, and flags the row for review after a minute of rejections.
+// flagFailure logs that OnChange has rejected a notification, and flags the row for review after a minute of
+// rejections.
 func (l *Ledger) flagFailure(ctx context.Context, n Notice, failure error) error {
 	l.Log.WarnContext(ctx, "durable: OnChange rejects a notification",
 		"user_data", n.UserData, "order_id", n.OrderID, "error", failure.Error())
@@ -114,7 +115,8 @@ func (tx *Tx) find(ctx context.Context, n Notice) (*row.Row, error) {
 		}
 	}
 	var userData string
-	if err := tx.l.row(ctx, tx.Tx, []any{&userData}, `SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $2`,
+	if err := tx.l.row(ctx, tx.Tx, []any{&userData},
+		`SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $2`,
 		string(KindOf(n.Event)), n.OrderID); err != nil {
 		return nil, notFound(err)
 	}

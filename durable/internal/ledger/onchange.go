@@ -129,8 +129,10 @@ func (l *Ledger) retry(ctx context.Context, id, userData string, from, to row.St
 	if failed == nil {
 		return err
 	}
-	l.Log.WarnContext(ctx, "durable: OnChange failed again", "user_data", userData, "state", string(to), "error", failed.Error())
-	_, flagged := l.write(ctx, `UPDATE durable_rows SET review_reason = TRIM(review_reason || ' ' || $1), version = version + 1
+	l.Log.WarnContext(ctx, "durable: OnChange failed again",
+		"user_data", userData, "state", string(to), "error", failed.Error())
+	_, flagged := l.write(ctx, `UPDATE durable_rows
+		SET review_reason = TRIM(review_reason || ' ' || $1), version = version + 1
 		WHERE user_data = $3 AND review_reason NOT LIKE $2
 			AND EXISTS (SELECT 1 FROM durable_events_due WHERE id = $4 AND tries >= 5)`,
 		row.OnChangeFails, "%"+row.OnChangeFails+"%", userData, id)

@@ -25,7 +25,8 @@ func (tx *Tx) EndPause(ctx context.Context, probe string) error {
 
 // ProbeAgain lets another row be the probe, because the call of this one proves nothing.
 func (tx *Tx) ProbeAgain(ctx context.Context, probe string) error {
-	_, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = '' WHERE paused = 0 AND probe = $1`, probe)
+	_, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = ''
+		WHERE paused = 0 AND probe = $1`, probe)
 	return err
 }
 
@@ -45,8 +46,8 @@ func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, prob
 	return until, err
 }
 
-// CountRejection counts rejections of payouts in a row with one code. After limit of them it flags the rejected rows for
-// review, pauses, and returns the reason.
+// CountRejection counts rejections of payouts in a row with one code. After limit of them it flags the rejected rows
+// for review, pauses, and returns the reason.
 func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit int) (string, error) {
 	var run, users string
 	var length int
@@ -69,7 +70,8 @@ func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit
 	r.FlagForReview(row.InARun)
 	rejected = slices.DeleteFunc(rejected, func(userData string) bool { return userData == r.UserData })
 	if _, err := tx.l.exec(ctx, tx, `UPDATE durable_rows SET review_reason = $1, version = version + 1
-		WHERE state = 'rejected' AND review_reason = '' AND user_data`+tx.l.in("$2"), row.InARun, list(rejected)); err != nil {
+		WHERE state = 'rejected' AND review_reason = '' AND user_data`+tx.l.in("$2"),
+		row.InARun, list(rejected)); err != nil {
 		return "", err
 	}
 	reason := fmt.Sprintf("%d payouts in a row were rejected: %s", length, code)

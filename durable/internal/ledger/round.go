@@ -147,21 +147,22 @@ func (r Request) payouts(recorded map[string]bool) bool {
 //go:embed round_postgres.sql
 var roundPostgres string
 
-// measure adds the sizes of the tables to the text of the statement, as powers of 4, when a scan of the queue begins at its
-// start. PostgreSQL keeps the plan of a text, and a plan for small tables reads all of their rows. With a new text,
+// measure adds the sizes of the tables to the text of the statement, as powers of 8, when a scan of the queue begins at
+// its start. PostgreSQL keeps the plan of a text, and a plan for small tables reads all of their rows. With a new text,
 // PostgreSQL plans again.
 func (l *Ledger) measure(ctx context.Context) error {
 	if l.Dialect == SQLite {
 		return nil
 	}
 	var sizes [4]uint64
-	if err := l.one(ctx, []any{&sizes[0], &sizes[1], &sizes[2], &sizes[3]}, `SELECT pg_relation_size('durable_rows'),
-		pg_relation_size('durable_queue'), pg_relation_size('durable_claims'), pg_relation_size('durable_notifications')`); err != nil {
+	err := l.one(ctx, []any{&sizes[0], &sizes[1], &sizes[2], &sizes[3]}, `SELECT pg_relation_size('durable_rows'),
+		pg_relation_size('durable_queue'), pg_relation_size('durable_claims'), pg_relation_size('durable_notifications')`)
+	if err != nil {
 		return err
 	}
 	text := "\n-- sizes:"
 	for _, size := range sizes {
-		text += " " + strconv.Itoa(bits.Len64(size)/2)
+		text += " " + strconv.Itoa(bits.Len64(size)/3)
 	}
 	l.sizes.Store(&text)
 	return nil

@@ -1,9 +1,8 @@
 -- One round on PostgreSQL: records completions, and claims due rows for the free slots. A completion with further
 -- consequences, such as one with another row's order_id, is left out here and recorded by Change.
 --
--- LATERAL looks up one row at a time. LIMIT {slots} tells the planner that few rows are read; the exact limit stands around
--- both kinds, and ends the reading before further rows are locked. PostgreSQL may use one plan for all rounds, because it
--- cannot look into "given".
+-- LATERAL looks up one row at a time. LIMIT {slots} is the planner's estimate. The exact limit is around both kinds, and
+-- ends the scan before it locks further rows. The parameters are in "given", so all rounds can share one plan.
 WITH given AS MATERIALIZED (
 	SELECT CAST($1 AS TEXT) AS identity, CAST($2 AS TEXT) AS last_user, CAST($3 AS TEXT) AS last_token,
 		CAST($4 AS BIGINT) AS last_claims, CAST($5 AS BIGINT) AS last_claimed_at,
@@ -28,7 +27,8 @@ early AS MATERIALIZED (
 		SELECT 1 FROM durable_notifications AS n WHERE n.order_id = named.order_id AND n.matched = 0 LIMIT 1) AS found),
 completed AS MATERIALIZED (
 	SELECT c.*, done.order_id, done.redirect_url, done.slot
-	FROM given CROSS JOIN LATERAL unnest(users, tokens, orders, urls, slots) AS done (user_data, token, order_id, redirect_url, slot)
+	FROM given CROSS JOIN LATERAL unnest(users, tokens, orders, urls, slots)
+		AS done (user_data, token, order_id, redirect_url, slot)
 	CROSS JOIN LATERAL (
 		SELECT c.ctid AS place, c.user_data, kind, claims, claimed_at, created_at FROM durable_claims AS c
 		WHERE c.user_data = done.user_data AND c.token = done.token
@@ -66,7 +66,8 @@ jobs AS MATERIALIZED (
 		WHERE r.user_data = taken.user_data AND r.state = 'created' LIMIT 1) AS r),
 claimed AS (
 	INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
-	SELECT user_data, kind, token, claims, now, now + lease, created_at FROM jobs ON CONFLICT DO NOTHING RETURNING user_data)
+	SELECT user_data, kind, token, claims, now, now + lease, created_at FROM jobs
+	ON CONFLICT DO NOTHING RETURNING user_data)
 SELECT 'claimed' AS part, user_data, kind, type, amount, destination, claims, now AS claimed_at, due_at
 	FROM jobs JOIN claimed USING (user_data)
 UNION ALL SELECT 'recorded', user_data, '', '', '0', '', 0, 0, 0 FROM recorded

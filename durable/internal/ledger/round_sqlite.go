@@ -21,8 +21,8 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 		var generation int64
 		if err := l.row(ctx, tx, []any{&got.Status, &generation, &got.runLength}, `SELECT CASE
 			WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = $1 AND token = $2)
-				AND NOT EXISTS (SELECT 1 FROM durable_rows WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at = $4))
-				THEN 'lost'
+				AND NOT EXISTS (SELECT 1 FROM durable_rows
+					WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at = $4)) THEN 'lost'
 			WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
 			WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`,
 			r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt); err != nil {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
@@ -29,13 +30,15 @@ func Upgrade(d Dialect, from int64) []string {
 	return statements
 }
 
-// texts2 are the review reasons of version 2 and their new texts.
-var texts2 = [...][2]string{
-	{"No clear answer: ask the service whether it was paid, by its user_data.", row.NoAnswer},
-	{"Refused, but an earlier call may have been carried out: ask the service whether it was paid.", row.RejectedLater},
-	{"Refused in a run of equal refusals: it can be sent again.", row.InARun},
-	{"The service does not say whether it has this.", row.NotConfirmed},
-	{"Refused again and again.", row.RejectedOften},
+// texts2 returns the review reasons of version 2 and their new texts.
+func texts2() [][2]string {
+	return [][2]string{
+		{"No clear answer: ask the service whether it was paid, by its user_data.", row.NoAnswer},
+		{"Refused, but an earlier call may have been carried out: ask the service whether it was paid.", row.RejectedLater},
+		{"Refused in a run of equal refusals: it can be sent again.", row.InARun},
+		{"The service does not say whether it has this.", row.NotConfirmed},
+		{"Refused again and again.", row.RejectedOften},
+	}
 }
 
 // upgrade2 separates queue, claims and order_ids from the rows of version 2.
@@ -50,7 +53,7 @@ func upgrade2(d Dialect) []string {
 			table = statement
 		case name[1] == "rows" || strings.Contains(statement, "INDEX durable_waiting_row "):
 			indexes = append(indexes, statement)
-		case strings.Contains("queue claims orders mark", name[1]):
+		case slices.Contains([]string{"queue", "claims", "orders", "mark"}, name[1]):
 			statements = append(statements, statement)
 		}
 	}
@@ -68,9 +71,9 @@ func upgrade2(d Dialect) []string {
 			WHERE state = 'created' AND user_data NOT IN (SELECT user_data FROM durable_claims)`,
 		`INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
 			SELECT kind, order_id, user_data, created_at, state FROM durable_rows WHERE order_id <> ''`)
-	for _, text := range texts2 {
-		statements = append(statements, fmt.Sprintf(`UPDATE durable_rows SET review_reason = REPLACE(review_reason, '%s', '%s')
-			WHERE review_reason LIKE '%%%[1]s%%'`, text[0], text[1]))
+	for _, text := range texts2() {
+		statements = append(statements, fmt.Sprintf(`UPDATE durable_rows
+			SET review_reason = REPLACE(review_reason, '%s', '%s') WHERE review_reason LIKE '%%%[1]s%%'`, text[0], text[1]))
 	}
 	return append(statements, indexes...)
 }

@@ -57,6 +57,7 @@ type Options struct {
 type Guard struct {
 	Options
 	identity, timeline, here string // SQL expressions
+	next                     string // SQL expression of a mark above mark and $1
 
 	recognizing sync.Mutex // held by Recognize and Lost
 	mu          sync.Mutex
@@ -74,16 +75,24 @@ type Claim struct {
 
 // Open returns a Guard after it has recognized the database or held its payouts. The tables must exist.
 func Open(ctx context.Context, o Options) (*Guard, error) {
-	g := &Guard{Options: o, identity: `''`, timeline: `''`, here: `''`}
+	g := &Guard{Options: o, identity: `''`, timeline: `''`, here: `''`, next: nextPostgres}
 	find := g.findServer
 	if o.SQLite {
-		find = g.findFile
+		g.next, find = nextSQLite, g.findFile
 	}
 	if err := find(ctx); err != nil {
 		return nil, err
 	}
 	return g, g.Recognize(ctx)
 }
+
+// The next mark is the time in microseconds, or higher. A mere number could occur twice: before a restore, and again in
+// the restored database. A second restore, to a copy from before the first, would then go unnoticed.
+const (
+	nextPostgres = `GREATEST(mark + 1, CAST($1 AS BIGINT) + 1,
+		(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT)`
+	nextSQLite = `MAX(mark + 1, $1 + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
+)
 
 // Here is an SQL expression over durable_control. Its value changes if the server, the tables or the stored identity
 // may have changed, and with each hold. It is cheap enough for each round. On SQLite it is constant.
@@ -219,8 +228,7 @@ func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error 
 		if err != nil || g.Witness == nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, `UPDATE durable_mark SET mark = 1 + CASE WHEN mark < $1 THEN $1 ELSE mark END
-			RETURNING mark`, witnessed).Scan(&mark)
+		return tx.QueryRowContext(ctx, `UPDATE durable_mark SET mark = `+g.next+` RETURNING mark`, witnessed).Scan(&mark)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot hold payouts: %s: %w", reason, err)
@@ -265,7 +273,7 @@ func (g *Guard) raise(ctx context.Context, server string) (mark int64, err error
 	}
 	err = sql.ErrNoRows
 	if witnessed > 0 && witnessed >= saved {
-		err = g.DB.QueryRowContext(ctx, `UPDATE durable_mark SET mark = mark + 1 WHERE mark >= $1
+		err = g.DB.QueryRowContext(ctx, `UPDATE durable_mark SET mark = `+g.next+` WHERE mark >= $1
 			AND (SELECT `+g.here+` FROM durable_control) = $2 RETURNING mark`, witnessed, server).Scan(&mark)
 	}
 	if errors.Is(err, sql.ErrNoRows) {

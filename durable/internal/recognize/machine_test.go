@@ -51,7 +51,7 @@ func (m *machine) number(query string, args ...any) (n int64) {
 
 // open starts a process. It is an error of the test's own deaths only.
 func (m *machine) open(i int) {
-	g := &Guard{identity: `''`, timeline: `''`, here: `(started || '/' || generation)`, Options: Options{
+	g := &Guard{identity: `''`, timeline: `''`, here: `(started || '/' || generation)`, next: next, Options: Options{
 		DB: m.db, Witness: m.w, Log: slog.New(slog.DiscardHandler), Hold: m.hold,
 	}}
 	m.guards[i] = nil
@@ -75,8 +75,12 @@ func (m *machine) hold(ctx context.Context, reason string, keep func(context.Con
 	return tx.Commit()
 }
 
+// next has a clock of the test.
+const next = `MAX(mark + 1, $1 + 1, (SELECT ticks FROM clock))`
+
 // choose returns the next choice, less than n, or 0 after the end of the script.
 func (m *machine) choose(n int) int {
+	m.exec(`UPDATE clock SET ticks = ticks + 1000`)
 	if len(m.script) == 0 {
 		return 0
 	}
@@ -202,6 +206,7 @@ func TestNoRestoreSendsAPayoutTwice(t *testing.T) {
 	db := connectTo(t, ":memory:")
 	db.exec(t, tables...)
 	db.exec(t, `ALTER TABLE durable_control ADD COLUMN started TEXT NOT NULL DEFAULT ''`,
+		`CREATE TABLE clock (ticks BIGINT)`, `INSERT INTO clock VALUES (0)`,
 		`CREATE TABLE claims (payout INTEGER PRIMARY KEY)`, `CREATE TABLE payouts (n INTEGER PRIMARY KEY)`,
 		`WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 40) INSERT INTO payouts SELECT n FROM c`)
 	sends, holds := 0, 0

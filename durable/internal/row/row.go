@@ -1,5 +1,5 @@
-// Package row is the state machine of payments and payouts. A method of [Row] changes the row by a new fact, and returns
-// [ErrChanged] if the fact no longer applies to it. The package reads neither a database nor a clock.
+// Package row is the state machine of payments and payouts. A method of [Row] changes the row by a new fact, and
+// returns [ErrChanged] if the fact no longer applies to it. The package reads neither a database nor a clock.
 package row
 
 import (

@@ -1,0 +1,111 @@
+package durable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// The database's clock jumps a day ahead and back: times from that day count as due, and claims from it end by the
+// monotonic clock alone.
+func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(n int, _ string) error { return unanswered("") }}
+		base := time.Now().Add(time.Hour)
+		clock := &clocks{process: base}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		for _, ahead := range []time.Duration{54 * time.Minute, 24 * time.Hour} {
+			f.calls = 0
+			setClock(t, db, base.Add(ahead))
+			queue(t, s, payouts(ahead.String(), 3)...)
+			r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+			require.NoError(t, err)
+			claimed := claim(t, s, 1, 0, "T")
+			require.Len(t, claimed, 1)
+			exec(t, db, pauseUntil(base.Add(ahead).Add(time.Minute)))
+			setClock(t, db, base)
+			status, err := s.Status(t.Context())
+			require.NoError(t, err)
+			assert.False(t, status.Paused)
+			require.NoError(t, s.Sweep(t.Context()))
+			assert.EqualValues(t, 1, get(t, s, r.UserData).Polls)
+			assert.Equal(t, StateStarting, get(t, s, claimed[0].UserData).State)
+			_, err = s.RunBatch(t.Context(), BatchLimit{Rows: 2})
+			assert.True(t, err == nil || f.calls > 1, "%v", err)
+			clock.Add(s.c.Lease + time.Second)
+			require.NoError(t, s.Sweep(t.Context()))
+			assert.Equal(t, StateUnknown, get(t, s, claimed[0].UserData).State)
+			require.NoError(t, s.Resume(t.Context(), "person"))
+			_, err = s.RunBatch(t.Context(), BatchLimit{})
+			require.NoError(t, err)
+			assert.Equal(t, 3, f.calls, "the payment, and the payouts without a claim")
+		}
+	})
+}
+
+func TestGraceIgnoresAWrongClock(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		base := time.Now().Add(time.Hour)
+		clock := &clocks{process: base}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		setClock(t, db, base.Add(24*time.Hour))
+		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		require.NoError(t, err)
+		setClock(t, db, base)
+		for _, want := range []State{StateUnknown, StateUnknown, StateCreated} {
+			exec(t, db, `UPDATE durable_rows SET due_at = 0`)
+			require.NoError(t, s.reconcile(t.Context()))
+			assert.Equal(t, want, get(t, s, r.UserData).State)
+			clock.Add(s.c.Grace/2 + time.Second)
+		}
+	})
+}
+
+// A queue entry that does not fit its row starts no call.
+func TestRowsOfAnotherStateAreNotClaimed(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 3)...)
+		claimed := claim(t, s, 1, 0, "T")
+		require.Len(t, claimed, 1)
+		for _, user := range []string{derived("test", KindPayout, "a-0000"), derived("test", KindPayout, "a-0001")} {
+			if user != claimed[0].UserData {
+				set(t, db, user, `state = 'unknown'`)
+			}
+		}
+		exec(t, db, `DELETE FROM durable_queue`, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+			SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`)
+		for _, j := range claim(t, s, 3, 0, "U") {
+			assert.NotEqual(t, claimed[0].UserData, j.UserData, "it is claimed")
+			assert.Equal(t, StateStarting, get(t, s, j.UserData).State)
+		}
+		n, _ := s.Status(t.Context())
+		assert.LessOrEqual(t, n.Starting, int64(2))
+	})
+}
+
+// A call changes no indexed value of its row, so PostgreSQL writes no index entry.
+func TestCallsChangeNoIndexOfRows(t *testing.T) {
+	db := postgres(t)
+	db.SetMaxOpenConns(1)
+	s := openStore(t, db, Config{AllowUnsafeDatabase: true})
+	queue(t, s, payouts("a", 100)...)
+	jobs := claim(t, s, 8, 0, "T")
+	require.Len(t, jobs, 8)
+	for range 12 {
+		got := next(t, s, jobs)
+		require.Len(t, got.Recorded, len(jobs))
+		jobs = got.Jobs
+	}
+	exec(t, db, `SELECT pg_stat_force_next_flush()`)
+	var all, hot float64
+	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+		WHERE relname = 'durable_rows'`).Scan(&all, &hot))
+	require.Positive(t, all)
+	assert.Greater(t, hot/all, 0.8, "some pages have no space for a second version of all of their rows")
+}
