@@ -92,7 +92,8 @@ func stat(pid string) []string {
 // cpu returns the processor time of all processes of the server. The postmaster counts the ended processes, in ticks of
 // 10 ms.
 func (s *server) cpu() time.Duration {
-	total := ticks(s.postmaster, 13, 15)
+	ended := ticks(s.postmaster, 13, 15)
+	total := ended
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
 		if stat(filepath.Base(dir))[1] != s.postmaster {
@@ -102,6 +103,9 @@ func (s *server) cpu() time.Duration {
 		running, _, _ := strings.Cut(string(text), " ")
 		n, _ := strconv.Atoi(running)
 		total += time.Duration(n)
+	}
+	if ticks(s.postmaster, 13, 15) != ended {
+		return s.cpu() // a process has ended meanwhile
 	}
 	return total
 }
