@@ -261,7 +261,9 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 // The database forgets the claims of a process, or is another server: the process holds payouts by itself.
 func TestLostCommitsHoldByThemselves(t *testing.T) {
 	for name, lose := range map[string]string{
-		"claim":    `UPDATE durable_rows SET state = 'created', claims = 0, order_id = '' WHERE user_data = $1`,
+		"claim": `UPDATE durable_rows SET state = 'created', claims = 0, order_id = '' WHERE user_data = $1`,
+		// Another process has claimed the row since.
+		"other":    `UPDATE durable_rows SET claimed_at = claimed_at + 1 WHERE user_data = $1`,
 		"row":      `DELETE FROM durable_rows WHERE user_data = $1`,
 		"timeline": `UPDATE durable_control SET timeline = '000000AA' WHERE $1 <> ''`,
 		"server":   `UPDATE durable_control SET fingerprint = 'another' WHERE $1 <> ''`,

@@ -66,6 +66,20 @@ func TestGraceIgnoresAWrongClock(t *testing.T) {
 	})
 }
 
+// The pause of a probe is never impossible, however long a lease is.
+func TestProbeWithALongLeaseIsAlone(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Lease: time.Hour})
+		queue(t, s, payouts("a", 2)...)
+		exec(t, db, `UPDATE durable_control SET pause_until = 1`)
+		for _, want := range []int{1, 0} {
+			jobs, err := rounder{s}.Probe(t.Context(), "T")
+			require.NoError(t, err)
+			assert.Len(t, jobs, want)
+		}
+	})
+}
+
 // A queue entry that does not fit its row starts no call.
 func TestRowsOfAnotherStateAreNotClaimed(t *testing.T) {
 	each(t, func(t *testing.T, db database) {

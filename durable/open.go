@@ -118,7 +118,7 @@ func (s *Store) newScheduler(dialect Dialect) *schedule.Scheduler[job, callResul
 		rounds = 2
 	}
 	return schedule.New(schedule.Config[job, callResult]{
-		Ledger: rounder{s}, Call: s.callForSlot, Apply: s.applyEarlyNotifications, Slots: s.c.Slots, MaxRounds: rounds,
+		Ledger: rounder{s}, Call: s.callForSlot, Slots: s.c.Slots, MaxRounds: rounds,
 		MaxRecords: maxRecords, PerSecond: s.c.PerSecond, Poll: s.c.Poll, Log: s.c.Log,
 	})
 }

@@ -31,6 +31,9 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 		return schedule.Result[job]{}, err
 	}
 	s.finishRecorded(ctx, r, got)
+	if len(got.Early) > 0 {
+		s.applyEarlyNotifications(ctx, got.Early)
+	}
 	jobs, err := s.jobs(ctx, got, request.Identity, begun, false)
 	if err == nil && (got.Status == ledger.Lost || got.Status == ledger.Moved) {
 		err = s.checkFailover(ctx, got.Status)
@@ -39,7 +42,7 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 		return schedule.Result[job]{Recorded: got.Recorded}, err
 	}
 	result := schedule.Result[job]{
-		Jobs: jobs, Recorded: got.Recorded, Waiting: got.Early,
+		Jobs: jobs, Recorded: got.Recorded,
 		Next: schedule.Position{Payments: schedule.Cursor(got.AfterPayments), Payouts: schedule.Cursor(got.AfterPayouts)},
 	}
 	for _, j := range jobs {

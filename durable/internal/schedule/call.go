@@ -4,14 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"time"
-)
-
-const (
-	// maxRecordTime is how long a record is retried. After that, the lease decides about the row.
-	maxRecordTime = 10 * time.Minute
-	// maxRecordTimeAtStop is the same after the end of Run's context.
-	maxRecordTimeAtStop = 10 * time.Second
 )
 
 // begin begins the calls of jobs with committed claims. s.mu is held.
@@ -39,28 +31,10 @@ func (s *Scheduler[Job, Done]) complete(e *entry[Done]) {
 	s.startRound()
 }
 
-// recordSeparately records e outside of rounds, and retries while the database is unavailable.
+// recordSeparately records e outside of rounds.
 func (s *Scheduler[Job, Done]) recordSeparately(e *entry[Done]) {
-	begun := time.Now()
-	for n := 0; ; n++ {
-		err := s.limited(func() error { return s.c.Ledger.Record(e.ctx, e.Completion) })
-		if err == nil {
-			break
-		}
-		longest := maxRecordTime
-		if s.stopped() {
-			longest = maxRecordTimeAtStop
-		}
-		log := s.c.Log.With("user_data", e.UserData, "order_id", e.OrderID, "error", err.Error())
-		if time.Since(begun) > longest {
-			log.ErrorContext(e.ctx, "durable: completion not recorded, so the row becomes unknown")
-			break
-		}
-		if n == 0 {
-			log.ErrorContext(e.ctx, "durable: completion not recorded yet")
-		}
-		time.Sleep(Backoff(n, maxRetryWait))
-	}
+	log := s.c.Log.With("user_data", e.UserData, "order_id", e.OrderID)
+	s.retry(log, func() error { return s.c.Ledger.Record(e.ctx, e.Completion) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finishCall(e)

@@ -56,7 +56,8 @@ type Request[Done any] struct {
 	// After is the position behind the last claimed rows. The zero value is the start of the queue.
 	After Position
 
-	// OrderIDs were recorded by earlier rounds. A notification may have arrived for them before their commit.
+	// OrderIDs were recorded by earlier rounds. A notification may have arrived for them before their commit, and the
+	// round applies it.
 	OrderIDs []string
 }
 
@@ -79,9 +80,6 @@ type Result[Job any] struct {
 
 	// Recorded contains the user_data of the recorded completions.
 	Recorded map[string]bool
-
-	// Waiting contains the elements of Request.OrderIDs with a waiting notification.
-	Waiting []string
 
 	// Next is the position behind the claimed rows, or Request.After without claims.
 	Next Position

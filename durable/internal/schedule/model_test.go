@@ -304,7 +304,7 @@ func (w *world) play(t *testing.T) []string {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config[string, string]{
-			Ledger: m, Call: m.call, Apply: func(context.Context, []string) {}, Slots: w.slots, MaxRounds: w.rounds,
+			Ledger: m, Call: m.call, Slots: w.slots, MaxRounds: w.rounds,
 			MaxRecords: w.records, PerSecond: w.perSecond, Poll: time.Second,
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
@@ -321,7 +321,7 @@ func (w *world) play(t *testing.T) []string {
 		} else {
 			made, err = s.RunBatch(ctx, w.maxRows)
 		}
-		time.Sleep(time.Hour) // for late commits, for releases, and for rounds about notifications
+		time.Sleep(time.Hour) // for late commits and releases
 		for s.ReleaseUnresolved(t.Context()) != nil {
 		}
 		m.mu.Lock()

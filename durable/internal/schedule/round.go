@@ -28,15 +28,13 @@ func (s *Scheduler[Job, Done]) startRound() {
 }
 
 // canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
-// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. While
-// calls are in flight, order_ids alone do not start a round, because completions follow soon. RunBatch looks for
-// notifications at its end. s.mu is held.
+// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. s.mu is
+// held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
 	}
-	idle := s.worker == nil || s.worker.inFlight == 0 && !s.worker.batch
-	return len(s.queue) > 0 || s.maxRows(s.c.Slots-s.used) > 0 || len(s.orderIDs) > 0 && idle
+	return len(s.queue) > 0 || s.maxRows(s.c.Slots-s.used) > 0
 }
 
 // round makes one round. Other goroutines run first, and the completions of short calls join the round.
@@ -87,11 +85,11 @@ func (s *Scheduler[Job, Done]) nextRound() *round[Done] {
 		slots += e.Slot
 	}
 	s.claim(r, slots)
-	r.OrderIDs, s.orderIDs = s.orderIDs, nil
-	if len(r.entries) == 0 && r.MaxRows == 0 && len(r.OrderIDs) == 0 {
+	if len(r.entries) == 0 && r.MaxRows == 0 {
 		s.rounds--
 		return nil
 	}
+	r.OrderIDs, s.orderIDs = s.orderIDs, nil
 	s.newest++
 	return r
 }
@@ -208,7 +206,6 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 		s.releaseDuplicates(e)
 		s.finishEntry(e, result.Recorded[e.UserData])
 	}
-	s.startApply(result.Waiting)
 	w := r.worker
 	if w == nil {
 		return
@@ -220,26 +217,6 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 		s.startProbe(w)
 	}
 	s.endClaim(w, r.alone)
-}
-
-// startApply applies the notifications of order_ids in a goroutine. s.mu is held.
-func (s *Scheduler[Job, Done]) startApply(orderIDs []string) {
-	if len(orderIDs) == 0 {
-		return
-	}
-	w := s.worker
-	if w != nil {
-		w.inFlight++
-	}
-	s.tasks.Go(func() {
-		_ = s.limited(func() error { s.c.Apply(context.Background(), orderIDs); return nil })
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if w != nil {
-			w.finish()
-		}
-		s.startRound()
-	})
 }
 
 // finishEntry handles a completion after its round. On a database with many writers, a lock may have excluded the

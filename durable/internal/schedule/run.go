@@ -12,8 +12,7 @@ type worker struct {
 	ctx        context.Context
 	left       int           // rows to claim
 	made       int           // calls begun
-	batch      bool          // RunBatch
-	inFlight   int           // calls, rounds and probes with claims, and notifications being applied
+	inFlight   int           // calls, and rounds and probes with claims
 	confirming bool          // a round with alone set is in flight, so other rounds do not claim
 	changed    chan struct{} // receives when inFlight reaches 0, and at the end of ctx
 	err        error         // the error of the first failed round or probe
@@ -61,7 +60,7 @@ func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, 
 	if maxRows <= 0 {
 		maxRows = math.MaxInt
 	}
-	w := &worker{ctx: ctx, left: maxRows, batch: true, changed: make(chan struct{}, 1)}
+	w := &worker{ctx: ctx, left: maxRows, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {
 		return 0, ErrBusy
 	}
@@ -69,7 +68,6 @@ func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, 
 	defer stop()
 	for {
 		if ended, err := s.endBatch(w); ended {
-			s.lookForNotifications()
 			return w.made, err
 		}
 		<-w.changed
@@ -105,25 +103,6 @@ func (s *Scheduler[Job, Done]) endBatch(w *worker) (ended bool, err error) {
 	}
 	s.worker = nil
 	return true, err
-}
-
-// lookForNotifications looks for notifications of the last recorded orders.
-func (s *Scheduler[Job, Done]) lookForNotifications() {
-	s.mu.Lock()
-	r := Request[Done]{OrderIDs: s.orderIDs}
-	s.orderIDs = nil
-	s.mu.Unlock()
-	if len(r.OrderIDs) == 0 {
-		return
-	}
-	result, err := s.c.Ledger.Round(context.Background(), r)
-	if err != nil {
-		s.c.Log.Error("durable: early notifications wait for the next sweep", "error", err.Error())
-		return
-	}
-	if len(result.Waiting) > 0 {
-		s.c.Apply(context.Background(), result.Waiting)
-	}
 }
 
 // wake makes w scan the queue from its start. The rounds in flight began earlier, so their observations do not count.

@@ -24,9 +24,6 @@ type Config[Job, Done any] struct {
 	// Call calls the service once. ctx is never canceled.
 	Call func(ctx context.Context, job Job) Completion[Done]
 
-	// Apply applies the notifications that wait for order_ids.
-	Apply func(ctx context.Context, orderIDs []string)
-
 	// Slots is the maximum number of calls at once.
 	Slots int
 
@@ -134,24 +131,45 @@ func (s *Scheduler[Job, Done]) ReleaseUnresolved(ctx context.Context) error {
 
 // releaseClaims releases a claim with an unknown commit, and then its slots.
 func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
+	s.retry(s.c.Log, func() error { return s.c.Ledger.Release(context.Background(), []string{token}) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= slots
+	s.startRound()
+}
+
+const (
+	// maxRetryTime is how long a record or release is retried. After that, the lease decides about the row.
+	maxRetryTime = 10 * time.Minute
+	// maxRetryTimeAtStop is the same after the end of Run's context.
+	maxRetryTimeAtStop = 10 * time.Second
+	// maxRetryWait is the longest wait between two attempts.
+	maxRetryWait = 5 * time.Second
+)
+
+// retry calls f until it succeeds, beside at most MaxRecords-1 other calls.
+func (s *Scheduler[Job, Done]) retry(log *slog.Logger, f func() error) {
+	begun := time.Now()
 	for n := 0; ; n++ {
-		err := s.limited(func() error { return s.c.Ledger.Release(context.Background(), []string{token}) })
-		if err == nil || s.stopped() && n >= maxReleasesAtStop {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.used -= slots
-			s.startRound()
+		s.records <- struct{}{}
+		err := f()
+		<-s.records
+		if err == nil {
 			return
+		}
+		longest := maxRetryTime
+		if s.stopped() {
+			longest = maxRetryTimeAtStop
+		}
+		if time.Since(begun) > longest {
+			log.Error("durable: not recorded, so the row becomes unknown", "error", err.Error())
+			return
+		}
+		if n == 0 {
+			log.Error("durable: not recorded yet", "error", err.Error())
 		}
 		time.Sleep(Backoff(n, maxRetryWait))
 	}
-}
-
-// limited calls f beside at most MaxRecords-1 others.
-func (s *Scheduler[Job, Done]) limited(f func() error) error {
-	s.records <- struct{}{}
-	defer func() { <-s.records }()
-	return f()
 }
 
 func (s *Scheduler[Job, Done]) stopped() bool {
@@ -159,13 +177,6 @@ func (s *Scheduler[Job, Done]) stopped() bool {
 	defer s.mu.Unlock()
 	return s.closed
 }
-
-const (
-	// maxRetryWait is the longest wait between two attempts of a record or release.
-	maxRetryWait = 5 * time.Second
-	// maxReleasesAtStop is the number of attempts to release a claim after the end of Run's context.
-	maxReleasesAtStop = 4
-)
 
 // Backoff returns the wait after n failures: 100 ms, doubled with each failure, and at most longest.
 func Backoff(n int, longest time.Duration) time.Duration {

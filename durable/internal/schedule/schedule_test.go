@@ -365,10 +365,7 @@ func TestRunDrains(t *testing.T) {
 		cancel()
 		r.record()
 		t.endCall()
-		for r = t.next(); len(r.Completions) == 0; r = t.next() {
-			assert.Zero(t, r.MaxRows, "a claim after the stop")
-			r.record()
-		}
+		r = t.next()
 		assert.False(t, t.Go(func() {}), "a new payment")
 		assert.Zero(t, r.MaxRows, "a claim after the stop")
 		assert.Empty(t, t.batch, "Run returned before the record")
@@ -415,15 +412,10 @@ func TestPollOutlivesRoundInFlight(t *testing.T) {
 	})
 }
 
-// Notifications may have arrived for an order before its commit, so the next round looks for them. While calls are in
-// flight, that round waits for a completion.
+// Notifications may have arrived for an order before its commit, so the next round looks for them.
 func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
-	applying := make(chan []string)
-	bubble(t, func(c *Config[string, string]) {
-		applying = make(chan []string)
-		c.Apply = func(_ context.Context, orders []string) { applying <- orders }
-	}, func(t *bench) {
-		t.start(t.Context(), 2)
+	bubble(t, nil, func(t *bench) {
+		t.start(t.Context(), 0)
 		t.next().record("a", "b")
 		t.endCall()
 		r := t.next()
@@ -433,22 +425,12 @@ func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
 		t.endCall()
 		r = t.next()
 		assert.Equal(t, []string{a}, r.OrderIDs)
-		result := recorded(r.Request)
-		result.Waiting = r.OrderIDs
 		b := r.Completions[0].OrderID
-		r.end <- result
-		t.none() // RunBatch waits for the notification
-		assert.Equal(t, []string{a}, <-applying)
-
+		r.record()
 		r = t.next()
-		assert.Equal(t, []string{b}, r.OrderIDs, "the end of the batch looks too")
-		assert.Empty(t, t.batch, "RunBatch returned during a round")
-		result = recorded(r.Request)
-		result.Waiting = r.OrderIDs
-		r.end <- result
-		assert.Equal(t, []string{b}, <-applying)
+		assert.Equal(t, []string{b}, r.OrderIDs, "the scan at the end looks too")
+		r.record()
 		require.NoError(t, t.result())
-		t.none()
 	})
 }
 
@@ -517,12 +499,21 @@ func TestRunBatchEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Run looks for notifications while it is idle. RunBatch looks at its end instead, so that it leaves no round behind.
-func TestBatchStartsNoRoundForOrderIDsAlone(t *testing.T) {
-	s := New(Config[string, string]{MaxRounds: 1})
-	s.orderIDs = []string{"a"}
-	for _, batch := range []bool{false, true} {
-		s.worker = &worker{batch: batch, ctx: t.Context()}
-		assert.Equal(t, !batch, s.canStartRound())
-	}
+// A separate record frees its slot, and the next claim does not wait for a poll.
+func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) {
+		c.Slots = 1
+		c.Call = func(_ context.Context, job string) Completion[string] {
+			return Completion[string]{UserData: job, Slot: 1}
+		}
+	}, func(t *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.next().record("a")
+		r := t.next()
+		assert.Equal(t, 1, r.MaxRows)
+		cancel()
+		r.record()
+		require.NoError(t, t.result())
+	})
 }
