@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,9 @@ type Ledger struct {
 	// Moved, if set, is called after the commit of a change of state.
 	Moved func(ctx context.Context, k row.Kind, from, to row.State)
 	Log   *slog.Logger
+
+	preparing sync.Mutex
+	prepared  map[string]*sql.Stmt // of rounds on SQLite, by text
 
 	text  *strings.Replacer
 	round string                 // the statement of a round on PostgreSQL
