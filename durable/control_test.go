@@ -23,7 +23,8 @@ import (
 
 func TestDryAccountPausesEverything(t *testing.T) {
 	unknown := &paymentsvc.Error{HTTPStatus: 402, Err: errors.New("a proxy's page")}
-	for name, answer := range map[string]error{"status": refused(402, "E1"), "code": refused(400, "DRY"), "unknown": unknown} {
+	for name, answer := range map[string]error{"status": refused(402, "E1"), "code": refused(400, "DRY"),
+		"unknown": unknown} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, db database) {
 				f := &service{before: func(n int, _ string) error {
@@ -74,7 +75,8 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrPaused)
 		assert.Equal(t, 15, f.calls, "another code among them ends the run, and so does a success")
-		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Review: true}, Decision{Kind: DecideResend, By: "person"}, true)
+		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Review: true}, Decision{Kind: DecideResend,
+			By: "person"}, true)
 		require.NoError(t, err)
 		assert.Equal(t, []any{5, "52.50"}, []any{n, sum.String()}, "the run needs attention, what was before it does not")
 		assert.EqualValues(t, 14, count(t, s, KindPayout)[StateRejected])
@@ -173,11 +175,13 @@ func TestPauseEndsWithItsProbe(t *testing.T) {
 		s := openStore(t, db, Config{})
 		queue(t, s, payouts("a", 1)...)
 		for _, v := range []callResult{
-			{effect: noResponse}, {Result: row.Result{Kind: row.NotCalled}}, {Result: row.Result{Kind: row.RowRejected}, effect: responded},
+			{effect: noResponse}, {Result: row.Result{Kind: row.NotCalled}}, {Result: row.Result{Kind: row.RowRejected},
+				effect: responded},
 		} {
 			_, err := db.ExecContext(t.Context(), pauseForTenMinutes())
 			require.NoError(t, err)
-			v.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: derived("test", KindPayout, "a-0000"), Token: "T"}, probe: true}
+			v.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: derived("test", KindPayout, "a-0000"), Token: "T"},
+				probe: true}
 			require.NoError(t, rounder{s}.Record(t.Context(), schedule.Completion[callResult]{Done: v}))
 			status, err := s.Status(t.Context())
 			require.NoError(t, err)
@@ -407,7 +411,8 @@ func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	q := queue(t, s, payouts("a", 1)...)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+	_, err = tx.ExecContext(t.Context(), `INSERT INTO durable_claims
+		(user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, 'T', 1, due_at, due_at, created_at FROM durable_rows`)
 	require.NoError(t, err)
 	require.NoError(t, s.Pause(t.Context(), "person", "audit"))

@@ -69,7 +69,8 @@ func TestDecisionsFitTheState(t *testing.T) {
 		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: "none", By: "person"}), ErrNotFound)
 		_, err := s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
-		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecideResend, By: "person"}, false)
+		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecideResend, By: "person"},
+			false)
 		require.NoError(t, err)
 		assert.Equal(t, []any{1, "10.50"}, []any{n, sum.String()})
 		assert.True(t, get(t, s, id).MayHaveStarted)
@@ -101,7 +102,8 @@ func TestClassify(t *testing.T) {
 		{"account code", refused(400, "DRY"), row.CallerRejected, pauseEndless, row.Payout},
 		{"a payment's 402", refused(402, "E1"), row.RowRejected, responded, row.Payment},
 		{"not sent", notSent(), row.NotSent, noResponse, row.Payout},
-		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, row.NotSent, noResponse, row.Payout},
+		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, row.NotSent,
+			noResponse, row.Payout},
 		{"invalid", invalid, row.RowRejected, noEffect, row.Payout},
 		{"lost", unanswered(""), row.OutcomeUnknown, noResponse, row.Payout},
 		{"not a Client's", errors.New("any"), row.OutcomeUnknown, noResponse, row.Payout},
@@ -154,7 +156,8 @@ func TestMigrateTogether(t *testing.T) {
 	_, err = Open(t.Context(), db, Config{Service: deaf{}, Project: "p"})
 	require.ErrorContains(t, err, "Config.Service: the client has no DecodeError, so no response proves a rejection")
 	grace := Config{Timeout: time.Minute, Lease: 5 * time.Minute, Grace: 3*time.Minute - 1}
-	require.ErrorContains(t, config(grace).withDefaults().check(), "Config.Grace is 2m59.999999999s, want at least Config.Timeout and 2m0s")
+	require.ErrorContains(t, config(grace).withDefaults().check(),
+		"Config.Grace is 2m59.999999999s, want at least Config.Timeout and 2m0s")
 	grace.Grace = 0
 	assert.Equal(t, 3*time.Minute, config(grace).withDefaults().Grace)
 	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {

@@ -59,7 +59,8 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		r := get(t, s, payout)
 		assert.Equal(t, StateCreated, r.State)
 		set(t, db, payout, `state = 'unknown'`)
-		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: payout, By: "person", Version: r.Version}),
+		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: payout, By: "person",
+			Version: r.Version}),
 			ErrUndecidable)
 		require.NoError(t, s.Sweep(t.Context()))
 		for userData, state := range names {
@@ -82,7 +83,8 @@ func TestNotificationThatOnChangeRejectedIsApplied(t *testing.T) {
 		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		require.NoError(t, s.Sweep(t.Context()))
-		require.ErrorIs(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, q[0].UserData, "o", success)), down)
+		require.ErrorIs(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, q[0].UserData, "o", success)),
+			down)
 		assert.Equal(t, StateUnknown, get(t, s, q[0].UserData).State)
 		down = nil
 		clock.Add(-time.Hour) // the wall clock of a process may go back
@@ -100,7 +102,8 @@ func TestNotificationWithAnotherUserDataNeedsReview(t *testing.T) {
 		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		r := get(t, s, q[0].UserData)
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "a stranger's", r.OrderID, failure)))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "a stranger's", r.OrderID,
+			failure)))
 		r = get(t, s, q[0].UserData)
 		assert.Equal(t, StatePending, r.State)
 		assert.Contains(t, r.ReviewReason, "another user_data")

@@ -28,7 +28,8 @@ type shop struct {
 }
 
 func ship(ctx context.Context, tx *sql.Tx, basket string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO shipments SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM refunds WHERE basket = $1)`, basket)
+	_, err := tx.ExecContext(ctx, `INSERT INTO shipments
+		SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM refunds WHERE basket = $1)`, basket)
 	return err
 }
 
@@ -112,7 +113,8 @@ func visit(checkout func(context.Context, *sql.DB, shop) error) {
 	fmt.Println("shipments:", shipments, "refunds:", refunds)
 	w = post("")
 	fmt.Println("without a basket:", w.Code, w.Body)
-	r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader("basket=basket-2&rest="+strings.Repeat("x", 1<<20)))
+	r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader("basket=basket-2&rest="+strings.Repeat("x",
+		1<<20)))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w = httptest.NewRecorder()
 	a.mux.ServeHTTP(w, r)

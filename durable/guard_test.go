@@ -43,7 +43,8 @@ type leaver struct {
 	ended error
 }
 
-func (l *leaver) InitPayment(ctx context.Context, k paymentsvc.PaymentType, r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
+func (l *leaver) InitPayment(ctx context.Context, k paymentsvc.PaymentType,
+	r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
 	l.leave()
 	l.ended = ctx.Err()
 	return l.service.InitPayment(ctx, k, r)
@@ -154,12 +155,14 @@ func TestNotificationsOfOrderIDs(t *testing.T) {
 		first, j := claimed1(t, s, KindPayout, "first")
 		require.NoError(t, s.settle(t.Context(), j, callResult{}))
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)))
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, first.UserData, "o", "PENDING")))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, first.UserData, "o",
+			"PENDING")))
 		assert.Equal(t, StateSucceeded, get(t, s, first.UserData).State)
 
 		second, j := claimed1(t, s, KindPayout, "second")
 		require.NoError(t, s.settle(t.Context(), j, started("p")))
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, second.UserData, "q", success)))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, second.UserData, "q",
+			success)))
 		r := get(t, s, second.UserData)
 		assert.Equal(t, StatePending, r.State)
 		assert.Contains(t, r.ReviewReason, "two order_ids")

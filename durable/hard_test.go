@@ -69,7 +69,8 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 		for _, statement := range []string{
 			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
 				INSERT INTO durable_rows (kind, user_data, reference, amount, state, generation, due_at, created_at, updated_at)
-				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', CASE WHEN i = 1 THEN 0 ELSE 1 END, i, 12000 - i, 0 FROM n`,
+				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', CASE WHEN i = 1 THEN 0 ELSE 1 END, i,
+					12000 - i, 0 FROM n`,
 			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`,
 			`UPDATE durable_control SET generation = 2`,
 			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-1', 'r-12000')`,
@@ -135,7 +136,8 @@ func TestCallLooksAtTheWallClockToo(t *testing.T) {
 	})(unsafe.Pointer(&later)).ext -= int64(time.Hour) //nolint:gosec // package time has no other way to set the stopwatch
 	require.Zero(t, later.Sub(begun))
 	s.now = func() time.Time { return later }
-	assert.Equal(t, row.NotCalled, s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: begun}).Kind)
+	assert.Equal(t, row.NotCalled, s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"},
+		begun: begun}).Kind)
 	assert.Zero(t, f.calls)
 }
 
@@ -180,7 +182,8 @@ func TestPauseIsEndedByItsOwnProbeAlone(t *testing.T) {
 		assert.False(t, want.IsZero())
 		for _, e := range []effect{responded, noEffect, pauseForTime} {
 			late := job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "old"}, probe: true}
-			require.NoError(t, s.applyEffects(t.Context(), callResult{job: late, Result: row.Result{Kind: row.CallerRejected}, effect: e}))
+			require.NoError(t, s.applyEffects(t.Context(), callResult{job: late, Result: row.Result{Kind: row.CallerRejected},
+				effect: e}))
 			assert.Equal(t, want, until(), e)
 		}
 	})
@@ -217,7 +220,8 @@ func TestRowThatHasChangedIsNotSaved(t *testing.T) {
 		queue(t, s, payouts("a", 1)...)
 		id := derived("test", KindPayout, "a-0000")
 		for _, change := range []string{
-			`UPDATE durable_rows SET state = 'unknown'`, `UPDATE durable_rows SET version = version + 1`, `DELETE FROM durable_queue`, ``,
+			`UPDATE durable_rows SET state = 'unknown'`, `UPDATE durable_rows SET version = version + 1`,
+			`DELETE FROM durable_queue`, ``,
 		} {
 			err := s.ledger.Change(t.Context(), id, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
 				r.State = row.Failed

@@ -118,7 +118,8 @@ func (f *service) start(userData string) (string, error) {
 	return order, nil
 }
 
-func (f *service) InitPayment(_ context.Context, _ paymentsvc.PaymentType, r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
+func (f *service) InitPayment(_ context.Context, _ paymentsvc.PaymentType,
+	r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
 	order, err := f.start(r.UserData)
 	return &paymentsvc.InitPaymentResponse{OrderID: order, RedirectURL: "https://pay.example/" + order}, err
 }
@@ -130,7 +131,8 @@ func (f *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*pa
 
 var errNotFound = refused(404, "order_not_found")
 
-func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
+func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
+	error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	orders := f.started[r.UserData]
@@ -143,7 +145,8 @@ func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentReq
 	return &paymentsvc.StatusResponse{UserData: r.UserData, OrderID: orders[0]}, nil
 }
 
-func (f *service) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse, error) {
+func (f *service) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse,
+	error) {
 	userData, _, _ := strings.Cut(r.OrderID, "/")
 	return &paymentsvc.StatusResponse{UserData: userData, OrderID: r.OrderID}, nil
 }
@@ -167,7 +170,8 @@ func (f *service) starts() (n, different int) {
 // Errors as a Client returns them. Codes are made up.
 func refused(status int, code string) error {
 	return &paymentsvc.Error{
-		Endpoint: "init_payout", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: status, Err: &paymentsvc.ServiceError{Code: code},
+		Endpoint: "init_payout", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: status,
+		Err: &paymentsvc.ServiceError{Code: code},
 	}
 }
 
@@ -176,7 +180,8 @@ func unanswered(orderID string) error {
 }
 
 func notSent() error {
-	return &paymentsvc.Error{Endpoint: "init_payout", Outcome: paymentsvc.OutcomeNotSent, Err: errors.New("connection refused")}
+	return &paymentsvc.Error{Endpoint: "init_payout", Outcome: paymentsvc.OutcomeNotSent,
+		Err: errors.New("connection refused")}
 }
 
 // safeBuffer is a log that goroutines write.
@@ -219,7 +224,8 @@ func (c *clocks) Add(d time.Duration) {
 const shim = `(SELECT millis FROM test_clock)`
 
 func setClock(t require.TestingT, db database, at time.Time) {
-	_, err := db.ExecContext(context.Background(), `CREATE TABLE IF NOT EXISTS test_clock (one BIGINT PRIMARY KEY, millis BIGINT)`)
+	_, err := db.ExecContext(context.Background(),
+		`CREATE TABLE IF NOT EXISTS test_clock (one BIGINT PRIMARY KEY, millis BIGINT)`)
 	require.NoError(t, err)
 	_, err = db.ExecContext(context.Background(), fmt.Sprintf(`INSERT INTO test_clock VALUES (1, %[1]d)
 		ON CONFLICT (one) DO UPDATE SET millis = %[1]d`, at.UnixMilli()))
@@ -318,13 +324,15 @@ func set(t require.TestingT, db database, userData, columns string) {
 	if userData != "" {
 		where = ` WHERE user_data = '` + userData + `'`
 	}
-	exec(t, db, `UPDATE durable_rows SET `+columns+where, `DELETE FROM durable_queue`+where, `DELETE FROM durable_orders`+where)
+	exec(t, db, `UPDATE durable_rows SET `+columns+where, `DELETE FROM durable_queue`+where,
+		`DELETE FROM durable_orders`+where)
 	if where == "" {
 		where = ` WHERE TRUE`
 	}
 	exec(t, db,
 		`INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
-			SELECT user_data, kind, 'T', claims + 1, due_at, due_at, created_at FROM durable_rows`+where+` AND state = 'starting'`,
+			SELECT user_data, kind, 'T', claims + 1, due_at, due_at, created_at
+			FROM durable_rows`+where+` AND state = 'starting'`,
 		`DELETE FROM durable_claims WHERE user_data IN (SELECT user_data FROM durable_rows`+where+` AND state <> 'starting')`,
 		`UPDATE durable_rows SET state = 'created'`+where+` AND state = 'starting'`,
 		`INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
@@ -371,7 +379,8 @@ func completionOf(j job, orderID string, slot int) schedule.Completion[callResul
 	return schedule.Completion[callResult]{UserData: j.UserData, OrderID: orderID, OrderKey: orderID, Slot: slot, Done: r}
 }
 
-func notice(event paymentsvc.EventType, userData, orderID string, status paymentsvc.StatusName) *paymentsvc.Notification {
+func notice(event paymentsvc.EventType, userData, orderID string,
+	status paymentsvc.StatusName) *paymentsvc.Notification {
 	return &paymentsvc.Notification{
 		Event: event, UserData: userData, OrderID: orderID, StatusDescription: status, Amount: ten,
 		Raw: []byte(`{"order_id":"` + orderID + `"}`),

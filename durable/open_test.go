@@ -49,7 +49,8 @@ func TestOpenFailsIfItCannotHold(t *testing.T) {
 		older(t, db)
 		full := `ALTER TABLE durable_control ADD CHECK (hold = 0)`
 		if db.dialect == SQLite {
-			full = `CREATE TRIGGER full_disk BEFORE UPDATE OF hold ON durable_control BEGIN SELECT RAISE(FAIL, 'disk is full'); END`
+			full = `CREATE TRIGGER full_disk BEFORE UPDATE OF hold ON durable_control
+				BEGIN SELECT RAISE(FAIL, 'disk is full'); END`
 		}
 		exec(t, db, full)
 		_, err := Open(t.Context(), db.DB, config(Config{}))

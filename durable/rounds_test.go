@@ -57,7 +57,8 @@ func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 			completions[i] = completionOf(j, fmt.Sprint("order", i), 1)
 		}
 		completions[1].Done.job.Token = "another"
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "order2", paymentsvc.StatusSuccess)))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "order2",
+			paymentsvc.StatusSuccess)))
 		round(schedule.Request[callResult]{Completions: completions[3:]})
 		taken := completions[0]
 		taken.OrderID = "order3"
@@ -105,7 +106,8 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	read := func() (n int) {
 		exec(t, db, `SELECT pg_stat_force_next_flush()`)
 		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT SUM(seq_tup_read) + (SELECT SUM(idx_tup_read)
-			FROM pg_stat_user_indexes) FROM pg_stat_user_tables WHERE relname NOT IN ('durable_control', 'durable_mark')`).Scan(&n))
+			FROM pg_stat_user_indexes) FROM pg_stat_user_tables
+			WHERE relname NOT IN ('durable_control', 'durable_mark')`).Scan(&n))
 		return n
 	}
 	for range 9 { // the sixth makes the plan that is kept
@@ -139,7 +141,8 @@ func TestRoundsKeepLimitRows(t *testing.T) {
 			require.NoError(t, err)
 			var payments []NewPayment
 			for i := range 30 {
-				payments = append(payments, NewPayment{Key: fmt.Sprint(rows, "-", i), Type: paymentsvc.PaymentTypeCard, Amount: ten})
+				payments = append(payments, NewPayment{Key: fmt.Sprint(rows, "-", i), Type: paymentsvc.PaymentTypeCard,
+					Amount: ten})
 			}
 			_, err = s.QueuePayments(t.Context(), tx, payments...)
 			require.NoError(t, err)
@@ -158,7 +161,8 @@ func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 		queue(t, s, payouts("a", 9)...)
 		exec(t, db, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
 		set(t, db, "", "line = 0")
-		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3, Token: "T"})
+		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3,
+			Token: "T"})
 		require.NoError(t, err)
 		assert.Len(t, got.Jobs, 3)
 		assert.Equal(t, 2, got.Payments)

@@ -131,7 +131,8 @@ type slowStatus struct {
 	many  chan struct{}
 }
 
-func (f *slowStatus) StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
+func (f *slowStatus) StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
+	error) {
 	if f.asked.Add(1) == maxPolls {
 		close(f.many)
 	}

@@ -20,7 +20,8 @@ import (
 // shape is what a database has: its columns and its indexes.
 func shape(t *testing.T, db database) (lines []string) {
 	t.Helper()
-	query := `SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || COALESCE(column_default, '')
+	query := `SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable
+			|| ' ' || COALESCE(column_default, '')
 			FROM information_schema.columns WHERE table_name LIKE 'durable%'
 		UNION SELECT indexdef FROM pg_indexes WHERE tablename LIKE 'durable%' ORDER BY 1`
 	if db.dialect == SQLite {
@@ -41,7 +42,8 @@ func shape(t *testing.T, db database) (lines []string) {
 }
 
 // tables of this version.
-var newTables = []string{"version", "control", "rows", "notifications", "decisions", "events_due", "batches", "mark", "queue", "claims", "orders"}
+var newTables = []string{"version", "control", "rows", "notifications", "decisions", "events_due", "batches", "mark",
+	"queue", "claims", "orders"}
 
 func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
 	for version := 1; version <= 2; version++ {
@@ -69,14 +71,17 @@ func testUpgrade(t *testing.T, db database, version int) {
 			if state == StatePending || state == StateSucceeded || state == StateFailed {
 				orderID = fmt.Sprintf("'o%d'", i)
 			}
-			exec(t, db, fmt.Sprintf(`INSERT INTO durable_rows (user_data, kind, reference, amount, state, token, order_id, generation,
+			exec(t, db, fmt.Sprintf(`INSERT INTO durable_rows
+					(user_data, kind, reference, amount, state, token, order_id, generation,
 					claims, claimed_at, attention, due_at, created_at, updated_at)
-				VALUES ('u%[1]d', '%[2]s', 'r%[1]d', '1.50', '%[3]s', 'T', %[5]s, %[4]d, 1, 7, 'Refused again and again.', 0, 1, 1)`,
+				VALUES ('u%[1]d', '%[2]s', 'r%[1]d', '1.50', '%[3]s', 'T', %[5]s, %[4]d, 1, 7,
+					'Refused again and again.', 0, 1, 1)`,
 				2*i+j, kind, state, j, orderID))
 		}
 	}
 	exec(t, db, `INSERT INTO durable_batches (id, name, created_at) VALUES ('b', 'file', 1)`,
-		`INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at)
+		`INSERT INTO durable_notifications
+			(key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at)
 			VALUES ('k', 'refund.status_changed', 'o', 'u8', 1, 'SUCCESS', 1, '1.50', 1, 1)`,
 		`INSERT INTO durable_events_due (id, user_data, from_state, to_state, refund_key, due_at)
 			VALUES ('e', 'u8', 'succeeded', 'succeeded', 'k', 0)`,
@@ -87,7 +92,8 @@ func testUpgrade(t *testing.T, db database, version int) {
 	require.NoError(t, Migrate(t.Context(), db.DB), "nothing is left to do")
 	var refunds []Event
 	f := &service{}
-	s := openStore(t, db, Config{Service: f, GiveUp: 1000000 * time.Hour, OnChange: func(_ context.Context, _ *sql.Tx, e Event) error {
+	s := openStore(t, db, Config{Service: f, GiveUp: 1000000 * time.Hour, OnChange: func(_ context.Context, _ *sql.Tx,
+		e Event) error {
 		if e.Refund != nil {
 			refunds = append(refunds, e)
 		}

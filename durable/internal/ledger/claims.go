@@ -57,7 +57,8 @@ func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...
 func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims []Claim, mark int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims = nil
-		n, err := l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now} + {least}(CAST($1 AS BIGINT), {impossible}), probe = $2
+		n, err := l.exec(ctx, tx, `UPDATE durable_control
+			SET pause_until = {now} + {least}(CAST($1 AS BIGINT), {impossible}), probe = $2
 			WHERE paused = 0 AND pause_until > 0 AND NOT pause_until BETWEEN {now} + 1 AND {now} + {impossible}`,
 			lease, token)
 		if err != nil || n == 0 {
