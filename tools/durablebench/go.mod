@@ -6,9 +6,8 @@ require (
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/paymentsvc/paymentsvc v0.0.0
 	github.com/paymentsvc/paymentsvc/durable v0.0.0
-	github.com/paymentsvc/paymentsvc/durable/riverqueue v0.0.0
 	github.com/riverqueue/river v0.51.2
-	github.com/riverqueue/river/riverdriver/riverdatabasesql v0.51.2
+	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.2
 	github.com/stretchr/testify v1.12.1
 	modernc.org/sqlite v1.62.0
 )
@@ -19,12 +18,10 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/lib/pq v1.12.3 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/riverqueue/river/riverdriver v0.51.2 // indirect
-	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.2 // indirect
 	github.com/riverqueue/river/rivershared v0.51.2 // indirect
 	github.com/riverqueue/river/rivertype v0.51.2 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect
@@ -43,5 +40,4 @@ require (
 replace (
 	github.com/paymentsvc/paymentsvc => ../..
 	github.com/paymentsvc/paymentsvc/durable => ../../durable
-	github.com/paymentsvc/paymentsvc/durable/riverqueue => ../../durable/riverqueue
 )

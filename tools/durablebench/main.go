@@ -1,19 +1,24 @@
-// Command durablebench compares package durable with a bare loop, "claim, call, record" with two SQL statements, which
-// survives no crash better than by leaving rows in doubt. All are in one run, at the same durability, and take turns, so
-// that the ratios can be compared on a busy machine. A server that .ci/postgres has started gets fsync for the time.
+// Command durablebench compares package durable with the loops that an engineer would write instead, and with River.
+// All candidates of a table run in alternating turns, so the ratios are comparable on a busy machine. Programs and server
+// share the machine, and fsync must be on:
 //
-//	.ci/postgres go -C tools/durablebench run .
+//	TEST_DATABASE_FSYNC=on .ci/postgres go -C tools/durablebench run . -scenario slots
 //	.ci/postgres go -C tools/durablebench test . -million
+//
+// The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL bytes
+// include those of vacuums. A server with pg_stat_statements also counts the rounds with a new plan:
+//
+//	TEST_DATABASE_OPTIONS="-c shared_preload_libraries=pg_stat_statements -c pg_stat_statements.track_planning=on"
 package main
 
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,116 +26,134 @@ import (
 	_ "modernc.org/sqlite"             // registers the driver
 )
 
-// workers are the calls at a time of each process.
-const workers = 8
-
 func main() {
-	rows := flag.Int("rows", 2000, "payouts in a turn")
-	rounds := flag.Int("rounds", 3, "turns of each candidate")
+	scenario := flag.String("scenario", "", "run one of sqlite, slots, many-slots, latency, processes, snapshot and pool")
+	rows := flag.Int("rows", 8000, "payouts in a turn")
+	turns := flag.Int("turns", 5, "turns of each candidate")
+	work := flag.String("work", "", "for the processes of a scenario: pay the payouts of this database")
+	service := flag.String("service", "", "the URL of the service for -work")
 	flag.Parse()
-	if err := run(context.Background(), *rows, *rounds); err != nil {
+	ctx := context.Background()
+	run := func() error { return measureAll(ctx, *scenario, *rows, *turns) }
+	if *work != "" {
+		run = func() error { return workInProcess(ctx, *work, *service) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rows, rounds int) error {
-	fast, slow := newService(0), newService(10*time.Millisecond)
-	defer fast.Close()
-	defer slow.Close()
-	dir, err := os.MkdirTemp("", "durablebench")
+func measureAll(ctx context.Context, scenario string, rows, turns int) error {
+	s, err := newServer(ctx, os.Getenv("TEST_DATABASE_URL"))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := table(ctx, "SQLite", rows, rounds, []candidate{
-		{"bare loop", 1, bare(filepath.Join(dir, "bare.db"), fast.URL)},
-		{"durable", 1, ours(filepath.Join(dir, "durable.db"), fast.URL)},
-	}); err != nil {
-		return err
-	}
-	server := os.Getenv("TEST_DATABASE_URL")
-	if server == "" {
-		fmt.Println("no PostgreSQL: run it with TEST_DATABASE_FSYNC=on .ci/postgres")
-		return nil
-	}
-	admin, err := connect(server)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = admin.Close() }()
-	var fsync string
-	if err := admin.QueryRowContext(ctx, `SHOW fsync`).Scan(&fsync); err != nil || fsync != "on" {
-		return fmt.Errorf("fsync is %q, want on: %w", fsync, err)
-	}
-	address := func(name string) string {
-		_, _ = admin.ExecContext(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
-		if _, failed := admin.ExecContext(ctx, `CREATE DATABASE `+name); failed != nil {
-			err = failed
+	defer s.close()
+	s.rows, s.turns = rows, turns
+	for _, each := range []struct {
+		name string
+		run  func(context.Context, *server) error
+	}{
+		{"sqlite", sqlite}, {"slots", fewSlots}, {"many-slots", manySlots}, {"latency", latency}, {"processes", processes},
+		{"snapshot", snapshot}, {"pool", poolSizes},
+	} {
+		switch {
+		case scenario != "" && scenario != each.name:
+		case s.admin == nil && each.name != "sqlite":
+			fmt.Printf("no PostgreSQL for %s: set TEST_DATABASE_URL, or use .ci/postgres\n", each.name)
+		default:
+			if err := each.run(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", each.name, err)
+			}
 		}
-		return strings.Replace(server, "/postgres?", "/"+name+"?", 1)
 	}
-	b, d, r := address("bench_bare"), address("bench_durable"), address("bench_river")
-	if err != nil {
-		return err
-	}
-	if err := table(ctx, "PostgreSQL", rows, rounds, []candidate{
-		{"bare loop", 1, bare(b, fast.URL)}, {"durable", 1, ours(d, fast.URL)}, {"durable/riverqueue", 1, turns(r, fast.URL)},
-	}); err != nil {
-		return err
-	}
-	const slower = "&commit_delay=600&commit_siblings=0" // the server waits before each flush
-	if err := table(ctx, "PostgreSQL, a disk that takes 0.6 ms more", rows, rounds, []candidate{
-		{"bare loop", 1, bare(b+slower, fast.URL)}, {"durable", 1, ours(d+slower, fast.URL)},
-	}); err != nil {
-		return err
-	}
-	return table(ctx, "PostgreSQL, a service that takes 10 ms", rows, rounds, []candidate{
-		{"bare loop", 1, bare(b, slow.URL)}, {"durable", 1, ours(d, slow.URL)}, {"durable, two processes", 2, ours(d, slow.URL)},
-	})
+	return nil
 }
 
 func connect(address string) (*sql.DB, error) {
 	if strings.HasPrefix(address, "postgres:") {
 		db, err := sql.Open("pgx", address)
 		if err == nil {
-			db.SetMaxIdleConns(2 * workers)
+			db.SetMaxIdleConns(100)
 		}
 		return db, err
 	}
-	db, err := sql.Open("sqlite", "file:"+address+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+	db, err := sql.Open("sqlite", "file:"+address+
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
 	if err == nil {
 		db.SetMaxOpenConns(1)
 	}
 	return db, err
 }
 
-// candidate pays payouts. do adds them first, and returns how long the payment took.
-type candidate struct {
-	name      string
-	processes int
-	do        func(ctx context.Context, processes, rows int) (time.Duration, error)
+func sqlite(ctx context.Context, s *server) error {
+	instant := newService(0)
+	defer instant.Close()
+	bare, err := newLoop(filepath.Join(s.dir, "bare.db"), instant.URL, 8)
+	if err != nil {
+		return err
+	}
+	store, err := newPayer(ctx, filepath.Join(s.dir, "durable.db"), instant.URL, 8, 1)
+	if err != nil {
+		return err
+	}
+	return (&server{rows: s.rows, turns: s.turns}).compare(ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store})
 }
 
-// table measures in turns, and prints the medians of the rates and of the ratios to the first candidate of each round.
-func table(ctx context.Context, title string, rows, rounds int, candidates []candidate) error {
-	rates, ratios := make([][]float64, len(candidates)), make([][]float64, len(candidates))
-	for range rounds {
-		for i, c := range candidates {
-			took, err := c.do(ctx, c.processes, rows)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", title, c.name, err)
-			}
-			rates[i] = append(rates[i], float64(rows)/took.Seconds())
-			ratios[i] = append(ratios[i], rates[i][len(rates[i])-1]/rates[0][len(rates[0])-1])
+func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, "8 slots", 8, 0, true) }
+
+func manySlots(ctx context.Context, s *server) error { return s.peers(ctx, "64 slots", 64, 0, false) }
+
+func latency(ctx context.Context, s *server) error {
+	return s.peers(ctx, "64 slots, a round trip to the database takes 5 ms", 64, 5*time.Millisecond, false)
+}
+
+// peers compares durable with the merged loop on PostgreSQL. With slow, it also compares the bare loop and River.
+func (s *server) peers(ctx context.Context, title string, slots int, roundTrip time.Duration, slow bool) error {
+	instant := newService(0)
+	defer instant.Close()
+	at := func(name string) string { return s.database(ctx, name) }
+	if roundTrip > 0 {
+		p, err := newProxy(ctx, s.socket, roundTrip/2)
+		if err != nil {
+			return err
 		}
+		defer p.close()
+		at = func(name string) string { return p.address(s.database(ctx, name)) }
 	}
-	fmt.Printf("### %s\n\n| | payouts a second | × bare loop (range) |\n|---|--:|--:|\n", title)
-	for i, c := range candidates {
-		slices.Sort(rates[i])
-		slices.Sort(ratios[i])
-		fmt.Printf("| %s | %.0f | %.2f (%.2f to %.2f) |\n", c.name, rates[i][rounds/2], ratios[i][rounds/2], ratios[i][0], ratios[i][rounds-1])
+	merged, err1 := newMerged(ctx, at("merged"), instant.URL, slots)
+	store, err2 := newPayer(ctx, at("durable"), instant.URL, slots, 0)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
-	fmt.Println()
-	return nil
+	all := []candidate{{"merged loop", merged}, {"durable", store}}
+	if slow {
+		bare, err1 := newLoop(at("bare"), instant.URL, slots)
+		jobs, err2 := newRiver(ctx, at("river"), instant.URL, slots)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		defer func() { _ = jobs.client.Stop(ctx) }()
+		all = append(all, candidate{"bare loop", bare}, candidate{"River, a job per payout", jobs})
+	}
+	if err := s.compare(ctx, title, all...); err != nil {
+		return err
+	}
+	return store.report(ctx, s)
+}
+
+// poolSizes measures 256 slots with few connections.
+func poolSizes(ctx context.Context, s *server) error {
+	slow := newService(100 * time.Millisecond)
+	defer slow.Close()
+	var all []candidate
+	for _, n := range []int{32, 16, 8, 4, 3, 2} {
+		p, err := newPayer(ctx, s.database(ctx, fmt.Sprint("pool_", n)), slow.URL, 256, n)
+		if err != nil {
+			return err
+		}
+		all = append(all, candidate{fmt.Sprint(n, " connections"), p})
+	}
+	return s.compare(ctx, "256 slots, the service takes 100 ms: at most 2560 a second", all...)
 }

@@ -12,6 +12,8 @@ const (
 	systemID    = `(SELECT system_identifier::TEXT FROM pg_control_system())`
 	databaseOID = `(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`
 	tableOID    = `'durable_rows'::REGCLASS::OID::TEXT`
+	// tableFile contains the oid of the database, and changes if the table is made anew. It reads no table, so it is cheap.
+	tableFile = `pg_relation_filepath('durable_rows')`
 	// walTimeline is the timeline being written. After a promotion, the control file may still contain the old timeline.
 	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
 	// startTime does not depend on the time zone of the session.
@@ -47,7 +49,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 	// Without a restart and new tables, the identity is the same.
 	g.here = g.identity + ` || ` + g.timeline
 	if may {
-		g.here = startTime + ` || '/' || ` + databaseOID + ` || '/' || ` + tableOID
+		g.here = startTime + ` || '/' || ` + tableFile
 	}
 	g.here = `(` + g.here + ` || '/' || fingerprint || timeline || '/' || generation::TEXT)`
 	return nil
