@@ -1,0 +1,254 @@
+// Package check learns the parts that the interface document does not specify, from read-only requests. A [Session] sends
+// the requests. [Connection] and [Derive] turn the responses into facts, without any network.
+package check
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptrace"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+const (
+	maxRequests = 20
+	maxResponse = 1 << 20
+)
+
+// The kinds of probes.
+const (
+	Correct      = "correct request"
+	Repeated     = "same signature again"
+	KnownOrder   = "your payment"
+	UnknownOrder = "unknown order_id"
+	UnknownData  = "unknown user_data"
+	UnknownOut   = "unknown payout"
+	OtherProject = "unknown project"
+	Past         = "old timestamp"
+	Future       = "future timestamp"
+	WrongKey     = "wrong signature"
+)
+
+// Probe is one read-only request. Offset is the distance of its timestamp from the service's clock, negative for the past.
+type Probe struct {
+	Kind, Endpoint string
+	Offset         time.Duration
+}
+
+// String describes the probe in a line.
+func (p Probe) String() string {
+	if p.Offset == 0 {
+		return p.Endpoint + ", " + p.Kind
+	}
+	return fmt.Sprintf("%s, %s, %+.0f s", p.Endpoint, p.Kind, p.Offset.Seconds())
+}
+
+// Plan returns the fixed list of probes. Correct requests between them detect a lockout. The wrong signature comes last
+// because it is the likeliest reason for one.
+func Plan(withOrder bool) []Probe {
+	plan := []Probe{{Correct, "get_balance", 0}, {Repeated, "get_balance", 0}}
+	if withOrder {
+		plan = append(plan, Probe{KnownOrder, "status_payment", 0})
+	}
+	for _, kind := range []string{UnknownOrder, UnknownOrder, UnknownData, UnknownData} {
+		plan = append(plan, Probe{kind, "status_payment", 0})
+	}
+	plan = append(plan, Probe{UnknownOut, "status_payout", 0}, Probe{OtherProject, "get_balance", 0})
+	for _, age := range []time.Duration{50, 290, 890, 3500} {
+		plan = append(plan, Probe{Past, "get_balance", -age * time.Second})
+	}
+	plan = append(plan, Probe{Correct, "get_balance", 0})
+	for _, ahead := range []time.Duration{50, 290, 890} {
+		plan = append(plan, Probe{Future, "get_balance", ahead * time.Second})
+	}
+	return append(plan, Probe{Correct, "get_balance", 0}, Probe{WrongKey, "get_balance", 0}, Probe{Correct, "get_balance", 0})
+}
+
+// Exchange is a probe with its response, or with the transport's error.
+type Exchange struct {
+	Probe
+	*http.Response
+	Request       *http.Request // its body is Sent
+	Sent, Body    []byte
+	Remote, Proxy string // addresses; Proxy is "" for none
+	Start, End    time.Time
+	Err           error
+	Balance       *paymentsvc.Balance // nil without a success of get_balance
+	Accepted      bool                // the client read a success
+	random        string              // identifier of an unknown order
+}
+
+// Config configures a [Session]. All fields but OrderID are required.
+type Config struct {
+	BaseURL          string
+	Partner, Project int64
+	Scheme           paymentsvc.Scheme
+	Secret           paymentsvc.Secret
+	OrderID          string // of [KnownOrder]
+	Transport        *http.Transport
+	Now              func() time.Time
+	Wait             func(context.Context) error    // between two requests
+	Done             func(n int, x *Exchange) error // after request n
+}
+
+// Session sends probes, one after the other. It is not safe for concurrent use.
+type Session struct {
+	Config
+	client, other *paymentsvc.Client // other has an unknown project
+	current       *Exchange
+	seen          []*Exchange
+	sent          int
+	skew          time.Duration
+}
+
+// New returns a Session. It returns an error for an incomplete configuration, before any request.
+func New(cfg Config) (*Session, error) {
+	s := &Session{Config: cfg}
+	signer := paymentsvc.SignerFunc(s.sign)
+	project, err := rand.Int(rand.Reader, big.NewInt(1<<52))
+	if err != nil {
+		return nil, err
+	}
+	s.client, err = paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: cfg.BaseURL, PartnerID: cfg.Partner, ProjectID: cfg.Project, Signer: signer,
+		HTTPClient: &http.Client{Transport: s}, Retry: paymentsvc.Retry{MaxAttempts: 1}, MaxResponseBytes: maxResponse,
+	})
+	if err == nil {
+		s.other, err = s.client.ForProject(1<<52+project.Int64(), signer) // below 2^53, exact in every JSON parser
+	}
+	return s, err
+}
+
+// sign signs the current probe.
+func (s *Session) sign(req *http.Request, body []byte) error {
+	if s.current.Kind == Repeated {
+		for _, name := range []string{"Timestamp", "Signature"} {
+			req.Header[name] = s.seen[0].Request.Header[name]
+		}
+		return nil
+	}
+	secret := s.Secret
+	if s.current.Kind == WrongKey {
+		secret = paymentsvc.Secret(rand.Text())
+	}
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: s.Scheme, Secret: secret, SecretEndsInLineBreak: true,
+		Now: func() time.Time { return s.Now().Add(s.skew + s.current.Offset) },
+	})
+	if err != nil {
+		return err
+	}
+	return signer.Sign(req, body)
+}
+
+// RoundTrip sends a request of the current probe and records the exchange. It rejects endpoints other than the three
+// read-only ones, and a request after the twentieth.
+func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !slices.Contains([]string{"get_balance", "status_payment", "status_payout"}, path.Base(req.URL.Path)) {
+		return nil, errors.New("check: not a read-only endpoint")
+	}
+	if s.sent++; s.sent > maxRequests {
+		return nil, errors.New("check: too many requests")
+	}
+	x := s.current
+	x.Sent, _ = io.ReadAll(req.Body) // it is in memory
+	x.Request = req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		x.Remote = c.Conn.RemoteAddr().String()
+	}}))
+	x.Request.Body = io.NopCloser(bytes.NewReader(x.Sent))
+	if s.Transport.Proxy != nil {
+		if proxy, err := s.Transport.Proxy(req); err == nil && proxy != nil {
+			x.Proxy = proxy.Host
+		}
+	}
+	x.Start = s.Now()
+	resp, err := s.Transport.RoundTrip(x.Request)
+	if err == nil {
+		x.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+		_ = resp.Body.Close() // the body is read
+	}
+	if x.End, x.Err = s.Now(), err; err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(x.Body))
+	x.Response = resp
+	return resp, nil
+}
+
+// call makes the call of a probe.
+func (s *Session) call(ctx context.Context, x *Exchange) (err error) {
+	x.random = paymentsvc.NewUserData()
+	switch x.Kind {
+	case KnownOrder:
+		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: s.OrderID})
+	case UnknownOrder:
+		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: x.random})
+	case UnknownData:
+		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: x.random})
+	case UnknownOut:
+		_, err = s.client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: x.random})
+	case OtherProject:
+		x.Balance, err = s.other.GetBalance(ctx)
+	default:
+		x.Balance, err = s.client.GetBalance(ctx)
+	}
+	return err
+}
+
+// Run sends the probes of a plan until a sign of a lockout, which it returns as text. After the first rejected timestamp of
+// a direction, it leaves out the others. An error of ctx or of Config ends it too.
+func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
+	rejected := map[string]bool{}
+	for _, p := range plan {
+		if rejected[p.Kind] && (p.Kind == Past || p.Kind == Future) {
+			continue
+		}
+		if len(s.seen) > 0 {
+			if err := s.Wait(ctx); err != nil {
+				return nil, "", err
+			}
+		}
+		x := &Exchange{Probe: p}
+		s.current = x
+		err := s.call(ctx, x)
+		if x.Request == nil || ctx.Err() != nil { // not signed or not sent, or interrupted
+			return nil, "", err
+		}
+		x.Accepted, rejected[p.Kind] = err == nil, err != nil
+		s.seen = append(s.seen, x)
+		if err := s.Done(len(s.seen), x); err != nil {
+			return nil, "", err
+		}
+		if len(s.seen) == 1 {
+			s.skew, _ = x.skew()
+		}
+		if stopped := x.lockout(); stopped != "" {
+			return s.seen, stopped, nil
+		}
+	}
+	return s.seen, "", nil
+}
+
+// lockout returns the sign of a lockout in a response, "" for none.
+func (x *Exchange) lockout() string {
+	switch {
+	case x.Err != nil:
+		return "no response: " + cause(x.Err)
+	case x.StatusCode == http.StatusTooManyRequests:
+		return "HTTP 429"
+	case x.Header.Get("Retry-After") != "":
+		return fmt.Sprintf("HTTP %d with Retry-After", x.StatusCode)
+	case x.Kind == Correct && !x.Accepted:
+		return fmt.Sprintf("a correct request was rejected with HTTP %d", x.StatusCode)
+	}
+	return ""
+}
