@@ -79,7 +79,7 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	found.Facts = append(facts, found.Facts...)
 	lines := factLines(key, found.Facts)
 	if found.Go != "" {
-		lines = append(append(lines, "settings            "+found.Settings, ""), strings.Split(strings.TrimSpace(found.Go), "\n")...)
+		lines = append(append(lines, "settings             "+found.Settings, ""), strings.Split(strings.TrimSpace(found.Go), "\n")...)
 	}
 	c.Print("findings", found, lines...)
 	if stopped != "" || found.Go == "" {
@@ -91,7 +91,7 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 // factLines returns the lines of the text output.
 func factLines(key cli.Key, facts []check.Fact) (lines []string) {
 	for _, f := range facts {
-		line := fmt.Sprintf("%-20s%s", f.Name, f.Text)
+		line := fmt.Sprintf("%-21s%s", f.Name, f.Text)
 		if f.Observations > 1 {
 			line += fmt.Sprintf(" (%d observations)", f.Observations)
 		}

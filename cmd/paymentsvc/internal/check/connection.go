@@ -1,10 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 )
@@ -37,11 +36,7 @@ func Connection(x *Exchange) []Fact {
 	add := func(name string, value any, format string, args ...any) {
 		facts = append(facts, Fact{Name: name, Text: fmt.Sprintf(format, args...), Value: value, Observations: 1})
 	}
-	if x.Proxy != "" {
-		add("proxy", x.Proxy, "%s", x.Proxy)
-	} else {
-		add("proxy", nil, "none")
-	}
+	add("proxy", x.Proxy, "%s", cmp.Or(x.Proxy, "none"))
 	if x.Response != nil && x.TLS != nil && len(x.TLS.PeerCertificates) > 0 {
 		certificate := x.TLS.PeerCertificates[0]
 		age, left := x.Start.Sub(certificate.NotBefore)/(24*time.Hour), certificate.NotAfter.Sub(x.Start)/(24*time.Hour)
@@ -66,27 +61,13 @@ func Connection(x *Exchange) []Fact {
 	return facts
 }
 
-// cause returns the reason of a transport error, without the address.
-func cause(err error) string {
-	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return "the host's name has no address: " + dns.Err
-	}
-	if certificate, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "the certificate is not valid: " + certificate.Err.Error()
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Op + ": " + op.Err.Error()
-	}
-	return err.Error()
-}
-
 // diagnose returns the most likely cause of a failure and the next step.
 func diagnose(x *Exchange) (reason, next string) {
 	const discover = "paymentsvc discover -secret-file FILE MESSAGE, with an accepted request or a notification"
 	skew, _ := x.skew()
 	switch {
 	case x.Err != nil:
-		return cause(x.Err), "check -base-url, the network, and the proxy variables such as HTTPS_PROXY"
+		return x.Err.Error(), "check -base-url, the network, and the proxy variables such as HTTPS_PROXY"
 	case x.StatusCode == http.StatusTooManyRequests || x.StatusCode/100 == 5:
 		return "a rate limit, or an unavailable service", "wait, then run paymentsvc check again"
 	case x.StatusCode/100 == 3:

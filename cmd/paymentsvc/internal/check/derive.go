@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Findings is the evidence of a run.
@@ -158,7 +157,7 @@ func (d *Findings) notFound() {
 func (d *Findings) timestamps() {
 	limits, text, n := map[string]int{"accepted_from": 0, "accepted_to": 0}, "", 0
 	for _, x := range d.used {
-		seconds, name := int(x.Offset/time.Second), ""
+		seconds, name := x.Seconds, ""
 		switch {
 		case seconds == 0:
 			continue

@@ -35,25 +35,22 @@ type Format struct {
 	Success string `json:"success_code"`
 }
 
-// split returns the list, "" for the whole body, and the names in its elements.
-func (f Format) split() (list, code, message string, inList bool) {
-	if list, code, inList = strings.Cut(f.Code, "[]."); !inList {
-		return "", f.Code, f.Message, false
+// split returns the name of the list, "" for none, and the names without it.
+func (f Format) split() (list, code, message string) {
+	list, code, inList := strings.Cut(f.Code, "[].")
+	if !inList {
+		return "", f.Code, f.Message
 	}
-	return list, code, strings.TrimPrefix(f.Message, list+"[]."), true
+	return list, code, strings.TrimPrefix(f.Message, list+"[].")
 }
 
 // decode is the decoder that the Go code of the format describes.
 func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
-	list, code, message, inList := f.split()
-	if inList {
-		for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == '.' }) {
-			var object map[string]json.RawMessage
-			_ = json.Unmarshal(body, &object) // nil for anything else
-			body = object[name]
-		}
+	list, code, message := f.split()
+	if list != "" {
+		found := paymentsvc.ErrorFields(list, "")(httpStatus, body)
 		var elements []json.RawMessage
-		if json.Unmarshal(body, &elements) != nil || len(elements) == 0 {
+		if found == nil || json.Unmarshal([]byte(found.Code), &elements) != nil || len(elements) == 0 {
 			return nil
 		}
 		body = elements[0]
@@ -83,7 +80,7 @@ func addFields(v any, at string, names map[string]bool) {
 			}
 		}
 	case []any:
-		if len(v) > 0 && !strings.Contains(at, "[]") {
+		if len(v) > 0 && at != "" && !strings.Contains(at, "[]") {
 			addFields(v[0], at+"[]", names)
 		}
 	case string, float64, bool:
@@ -119,11 +116,13 @@ func (x *Exchange) form() string {
 
 // candidate is a field that occurs in errors and not in successes.
 type candidate struct {
-	name, success        string
-	covered              int             // errors with the field
-	values               map[string]bool // distinct values
-	code, stable, copies bool            // short texts; equal for equal probes; copies of the HTTP status
+	name, success               string
+	covered                     int             // errors with the field
+	values                      map[string]bool // distinct values
+	code, prose, stable, copies bool            // short texts; with spaces; equal for equal probes; copies of the HTTP status
 }
+
+func (c *candidate) named(pattern *regexp.Regexp) bool { return pattern.MatchString(last(c.name)) }
 
 func last(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
@@ -138,7 +137,7 @@ func newCandidate(name string, successes, failures []*Exchange) *candidate {
 		}
 		c.success = value
 	}
-	if c.success != "" && (len(successes) < 2 || strings.Contains(name, "[]") || !successName.MatchString(last(name))) {
+	if c.success != "" && (len(successes) < 2 || strings.Contains(name, "[]") || !c.named(successName)) {
 		return nil
 	}
 	anyRejected := slices.ContainsFunc(failures, func(x *Exchange) bool { return !x.Accepted })
@@ -153,7 +152,8 @@ func newCandidate(name string, successes, failures []*Exchange) *candidate {
 		}
 		c.stable = c.stable && (byKind[x.Kind] == "" || byKind[x.Kind] == value)
 		c.values[value], byKind[x.Kind] = true, value
-		c.code = c.code && shortCode.MatchString(value) && value != x.random && value != x.Request.Header.Get("Signature")
+		c.prose = c.prose || strings.Contains(value, " ")
+		c.code = c.code && shortCode.MatchString(value) && value != x.order && value != x.Request.Header.Get("Signature")
 		c.copies = c.copies && (value == strconv.Itoa(x.StatusCode) || value == http.StatusText(x.StatusCode))
 	}
 	return c
@@ -165,10 +165,10 @@ func chooseFormat(successes, failures []*Exchange) (f Format, found bool) {
 	for _, name := range fieldsOf(failures...) {
 		c := newCandidate(name, successes, failures)
 		switch {
-		case c == nil || c.covered == 0 || strings.HasSuffix(name, "[]") || traceName.MatchString(last(name)):
-		case messageName.MatchString(last(name)) || !c.code:
+		case c == nil || c.covered == 0 || strings.HasSuffix(name, "[]") || c.named(traceName):
+		case c.named(messageName) || c.prose:
 			messages = append(messages, c)
-		case c.stable && !slices.Contains(documented, name):
+		case c.code && c.stable && !slices.Contains(documented, name):
 			codes = append(codes, c)
 		}
 	}
@@ -176,30 +176,26 @@ func chooseFormat(successes, failures []*Exchange) (f Format, found bool) {
 		return f, false
 	}
 	code := slices.MaxFunc(codes, func(a, b *candidate) int {
-		return cmp.Or(a.covered-b.covered, preferred(!a.copies, !b.copies),
-			preferred(codeName.MatchString(last(a.name)), codeName.MatchString(last(b.name))),
+		return cmp.Or(a.covered-b.covered, yes(!a.copies)-yes(!b.copies), yes(a.named(codeName))-yes(b.named(codeName)),
 			len(a.values)-len(b.values), len(b.name)-len(a.name))
 	})
 	f.Code, f.Success = code.name, code.success
 	parent := strings.TrimSuffix(f.Code, last(f.Code))
 	messages = slices.DeleteFunc(messages, func(m *candidate) bool {
-		return strings.Contains(m.name, "[]") && !strings.HasPrefix(m.name, parent) || strings.Contains(parent, "[]") && !strings.HasPrefix(m.name, parent)
+		return strings.Contains(parent+m.name, "[]") && !strings.HasPrefix(m.name, parent)
 	})
 	if len(messages) > 0 {
 		f.Message = slices.MaxFunc(messages, func(a, b *candidate) int {
-			return cmp.Or(preferred(strings.HasPrefix(a.name, parent), strings.HasPrefix(b.name, parent)),
-				preferred(messageName.MatchString(last(a.name)), messageName.MatchString(last(b.name))), a.covered-b.covered)
+			return cmp.Or(yes(strings.HasPrefix(a.name, parent))-yes(strings.HasPrefix(b.name, parent)),
+				yes(a.named(messageName))-yes(b.named(messageName)), a.covered-b.covered)
 		}).name
 	}
 	return f, true
 }
 
-func preferred(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
+func yes(condition bool) int {
+	if condition {
 		return 1
 	}
-	return -1
+	return 0
 }

@@ -19,10 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-const (
-	maxRequests = 20
-	maxResponse = 1 << 20
-)
+const maxRequests, maxResponse = 20, 1 << 20
 
 // The kinds of probes.
 const (
@@ -38,39 +35,33 @@ const (
 	WrongKey     = "wrong signature"
 )
 
-// Probe is one read-only request. Offset is the distance of its timestamp from the service's clock, negative for the past.
+// Probe is one read-only request. Seconds is the distance of its timestamp from the service's clock, negative for the past.
 type Probe struct {
-	Kind, Endpoint string
-	Offset         time.Duration
+	Kind     string `json:"kind"`
+	Endpoint string `json:"endpoint"`
+	Seconds  int    `json:"timestamp_offset_seconds"`
 }
 
 // String describes the probe in a line.
 func (p Probe) String() string {
-	if p.Offset == 0 {
+	if p.Seconds == 0 {
 		return p.Endpoint + ", " + p.Kind
 	}
-	return fmt.Sprintf("%s, %s, %+.0f s", p.Endpoint, p.Kind, p.Offset.Seconds())
+	return fmt.Sprintf("%s, %s, %+d s", p.Endpoint, p.Kind, p.Seconds)
 }
 
-// Plan returns the fixed list of probes. Correct requests between them detect a lockout. The wrong signature comes last
-// because it is the likeliest reason for one.
+// Plan returns the fixed list of probes, with your payment if withOrder is set. Correct requests between the probes detect a
+// lockout. The wrong signature comes last because it is the likeliest reason for a lockout.
 func Plan(withOrder bool) []Probe {
-	plan := []Probe{{Correct, "get_balance", 0}, {Repeated, "get_balance", 0}}
-	if withOrder {
-		plan = append(plan, Probe{KnownOrder, "status_payment", 0})
+	const balance, payment = "get_balance", "status_payment"
+	plan := []Probe{
+		{Correct, balance, 0}, {Repeated, balance, 0}, {KnownOrder, payment, 0}, {UnknownOrder, payment, 0},
+		{UnknownOrder, payment, 0}, {UnknownData, payment, 0}, {UnknownData, payment, 0}, {UnknownOut, "status_payout", 0},
+		{OtherProject, balance, 0}, {Past, balance, -50}, {Past, balance, -290}, {Past, balance, -890},
+		{Past, balance, -3500}, {Correct, balance, 0}, {Future, balance, 50}, {Future, balance, 290},
+		{Future, balance, 890}, {Correct, balance, 0}, {WrongKey, balance, 0}, {Correct, balance, 0},
 	}
-	for _, kind := range []string{UnknownOrder, UnknownOrder, UnknownData, UnknownData} {
-		plan = append(plan, Probe{kind, "status_payment", 0})
-	}
-	plan = append(plan, Probe{UnknownOut, "status_payout", 0}, Probe{OtherProject, "get_balance", 0})
-	for _, age := range []time.Duration{50, 290, 890, 3500} {
-		plan = append(plan, Probe{Past, "get_balance", -age * time.Second})
-	}
-	plan = append(plan, Probe{Correct, "get_balance", 0})
-	for _, ahead := range []time.Duration{50, 290, 890} {
-		plan = append(plan, Probe{Future, "get_balance", ahead * time.Second})
-	}
-	return append(plan, Probe{Correct, "get_balance", 0}, Probe{WrongKey, "get_balance", 0}, Probe{Correct, "get_balance", 0})
+	return slices.DeleteFunc(plan, func(p Probe) bool { return p.Kind == KnownOrder && !withOrder })
 }
 
 // Exchange is a probe with its response, or with the transport's error.
@@ -84,7 +75,7 @@ type Exchange struct {
 	Err           error
 	Balance       *paymentsvc.Balance // nil without a success of get_balance
 	Accepted      bool                // the client read a success
-	random        string              // identifier of an unknown order
+	order         string              // identifier of the order
 }
 
 // Config configures a [Session]. All fields but OrderID are required.
@@ -142,7 +133,7 @@ func (s *Session) sign(req *http.Request, body []byte) error {
 	}
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: s.Scheme, Secret: secret, SecretEndsInLineBreak: true,
-		Now: func() time.Time { return s.Now().Add(s.skew + s.current.Offset) },
+		Now: func() time.Time { return s.Now().Add(s.skew + time.Duration(s.current.Seconds)*time.Second) },
 	})
 	if err != nil {
 		return err
@@ -186,20 +177,17 @@ func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // call makes the call of a probe.
 func (s *Session) call(ctx context.Context, x *Exchange) (err error) {
-	x.random = paymentsvc.NewUserData()
-	switch x.Kind {
-	case KnownOrder:
-		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: s.OrderID})
-	case UnknownOrder:
-		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: x.random})
-	case UnknownData:
-		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: x.random})
-	case UnknownOut:
-		_, err = s.client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: x.random})
-	case OtherProject:
+	switch {
+	case x.Kind == OtherProject:
 		x.Balance, err = s.other.GetBalance(ctx)
-	default:
+	case x.Endpoint == "get_balance":
 		x.Balance, err = s.client.GetBalance(ctx)
+	case x.Endpoint == "status_payout":
+		_, err = s.client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: x.order})
+	case x.Kind == UnknownData:
+		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: x.order})
+	default:
+		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: x.order})
 	}
 	return err
 }
@@ -209,7 +197,7 @@ func (s *Session) call(ctx context.Context, x *Exchange) (err error) {
 func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
 	rejected := map[string]bool{}
 	for _, p := range plan {
-		if rejected[p.Kind] && (p.Kind == Past || p.Kind == Future) {
+		if p.Seconds != 0 && rejected[p.Kind] {
 			continue
 		}
 		if len(s.seen) > 0 {
@@ -217,7 +205,10 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 				return nil, "", err
 			}
 		}
-		x := &Exchange{Probe: p}
+		x := &Exchange{Probe: p, order: paymentsvc.NewUserData()}
+		if p.Kind == KnownOrder {
+			x.order = s.OrderID
+		}
 		s.current = x
 		err := s.call(ctx, x)
 		if x.Request == nil || ctx.Err() != nil { // not signed or not sent, or interrupted
@@ -242,7 +233,7 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 func (x *Exchange) lockout() string {
 	switch {
 	case x.Err != nil:
-		return "no response: " + cause(x.Err)
+		return "no response: " + x.Err.Error()
 	case x.StatusCode == http.StatusTooManyRequests:
 		return "HTTP 429"
 	case x.Header.Get("Retry-After") != "":

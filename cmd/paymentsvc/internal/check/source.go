@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 const configSource = `package payments
@@ -28,16 +27,12 @@ func isNotFound(e *paymentsvc.Error) bool {
 
 const listSource = `
 func decodeError(httpStatus int, body []byte) *paymentsvc.ServiceError {
-	for _, name := range %s {
-		var object map[string]json.RawMessage
-		_ = json.Unmarshal(body, &object)
-		body = object[name]
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(body, &list) != nil || len(list) == 0 {
+	list := paymentsvc.ErrorFields(%q, "")(httpStatus, body)
+	var elements []json.RawMessage
+	if list == nil || json.Unmarshal([]byte(list.Code), &elements) != nil || len(elements) == 0 {
 		return nil
 	}
-	return %s(httpStatus, list[0])
+	return %s(httpStatus, elements[0])
 }
 `
 
@@ -56,13 +51,12 @@ func (d *Findings) code() {
 	if d.Format.Code == "" {
 		return
 	}
-	list, code, message, inList := d.Format.split()
+	list, code, message := d.Format.split()
 	decoder, imports, functions := fmt.Sprintf("paymentsvc.ErrorFields(%q, %q)", code, message), "", ""
 	mock := map[string]string{"error_fields": code + "," + message}
 	switch {
-	case inList:
-		names := strings.FieldsFunc(list, func(r rune) bool { return r == '.' })
-		functions, imports = fmt.Sprintf(listSource, fmt.Sprintf("%#v", names), decoder), "\t\"encoding/json\"\n"
+	case list != "":
+		functions, imports = fmt.Sprintf(listSource, list, decoder), "\t\"encoding/json\"\n"
 		decoder, mock["error_format"] = "decodeError", "list"
 	case d.Format.Success != "":
 		functions = fmt.Sprintf(successSource, decoder, d.Format.Success)
