@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"net/http"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,15 +59,15 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	seen, stopped, err := session.Run(ctx, plan)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() == nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+		return cli.Usagef("the request cannot be signed: %s", key.Mask(err.Error()))
+	case err != nil:
 		return err
 	}
 	facts := check.Connection(seen[0])
 	if len(plan) == 1 || !seen[0].Accepted {
-		c.Print("checked", struct {
-			Accepted bool         `json:"accepted"`
-			Facts    []check.Fact `json:"facts"`
-		}{seen[0].Accepted, facts}, factLines(key, facts)...)
+		c.Print("checked", map[string]any{"accepted": seen[0].Accepted, "facts": facts}, factLines(key, facts)...)
 		switch {
 		case seen[0].Err != nil:
 			return &cli.ExitError{Code: cli.ExitMachine}
@@ -111,9 +112,6 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 		return nil, key, err
 	}
 	if c.Set("save") {
-		if err := os.MkdirAll(c.Text("save"), 0o700); err != nil {
-			return nil, key, fmt.Errorf("-save: %w", err)
-		}
 		if info, err := os.Stat(c.Text("save")); err == nil && os.PathSeparator == '/' && info.Mode().Perm()&0o077 != 0 {
 			return nil, key, c.Fail("save", "other users can open the directory; want mode 0700")
 		}
@@ -150,11 +148,10 @@ func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	m := capture.Message{Method: x.Request.Method, URL: x.Request.URL, Header: x.Request.Header, Body: x.Sent}
 	name, err := saveCapture(c, "save", int64(n), m)
 	if err == nil {
-		var text strings.Builder
-		fmt.Fprintf(&text, "%s %d %s\r\n", x.Proto, x.StatusCode, http.StatusText(x.StatusCode))
-		_ = x.Header.Write(&text) // a Builder takes everything
-		text.WriteString("\r\n" + string(x.Body))
-		err = createFile(filepath.Join(c.Text("save"), filepath.Base(name)+".response"), []byte(text.String()))
+		var text bytes.Buffer
+		x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
+		_ = x.Response.Write(&text) // a Buffer takes everything
+		err = createFile(filepath.Join(c.Text("save"), filepath.Base(name)+".response"), text.Bytes())
 	}
 	if err != nil {
 		return fmt.Errorf("-save: %w", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -206,7 +207,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		{"nested, beside the HTTP status", &service{reply: reply(`{"status":"error","error":{"code":%q,"text":%q,"type":"api"}}`)},
 			check.Format{Code: "error.code", Message: "error.text"}, "E404", ""},
 		{"a list", &service{reply: reply(`{"errors":[{"code":%q,"detail":%q}],"request_id":"r1"}`)},
-			check.Format{Code: "errors[].code", Message: "errors[].detail"}, "E404", ""},
+			check.Format{List: "errors", Code: "code", Message: "detail"}, "E404", ""},
 		{"one shape with an empty code", &service{
 			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":0,"message":""}`,
 			reply: func(problem, _ string) (int, string) {
@@ -407,6 +408,9 @@ func TestFindingsBesideTheFormat(t *testing.T) {
 func checkGo(t *testing.T, source string, notFound bool) {
 	t.Helper()
 	assert.Equal(t, notFound, strings.Contains(source, "func isNotFound"))
+	formatted, err := format.Source([]byte(source))
+	require.NoError(t, err, source)
+	assert.Equal(t, string(formatted), source)
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "payments.go", source, parser.SkipObjectResolution)
 	require.NoError(t, err, source)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,8 +75,8 @@ func (d *Findings) errorFormat() {
 	if n := forms["empty"] + forms["text"]; n > 0 {
 		d.open(n, "errors with only an HTTP status or plain text, which no decoder can recognize")
 	}
-	f, found := chooseFormat(d.successes, usable)
-	if !found {
+	f := chooseFormat(d.successes, usable)
+	if f.Code == "" {
 		d.open(len(usable), "error format: no field has a code in errors only; ask the service")
 		return
 	}
@@ -96,20 +97,15 @@ func (d *Findings) errorFormat() {
 		return
 	}
 	d.Format = f
-	d.add("error format", n, f, "%s, from %d kinds of errors", f, len(kinds))
-	d.open(0, "no start was sent: compare the first rejected test payment with the error format")
-}
-
-// String describes the format.
-func (f Format) String() string {
-	text := "code " + f.Code
-	if f.Message != "" {
-		text += ", message " + f.Message
+	in := ""
+	if f.List != "" {
+		in = "the first element of the list " + f.List + ": "
 	}
+	d.add("error format", n, f, "%scode %s, message %s, from %d kinds of errors", in, f.Code, cmp.Or(f.Message, "none"), len(kinds))
 	if f.Success != "" {
-		text += ", success " + f.Success
+		d.open(len(d.successes), "the code %s means success", f.Success)
 	}
-	return text
+	d.open(0, "no start was sent: compare the first rejected test payment with the error format")
 }
 
 // codeOf returns the code of an error, "" without one.
@@ -155,21 +151,19 @@ func (d *Findings) notFound() {
 }
 
 func (d *Findings) timestamps() {
-	limits, text, n := map[string]int{"accepted_from": 0, "accepted_to": 0}, "", 0
+	limits, rejected, n := map[string]int{"accepted_from": 0, "accepted_to": 0}, "", 0
 	for _, x := range d.used {
-		seconds, name := x.Seconds, ""
 		switch {
-		case seconds == 0:
+		case x.Seconds == 0:
 			continue
 		case !x.Accepted:
-			name = "rejected_at_" + strings.Fields(x.Kind)[0]
-			text += fmt.Sprintf("; rejected at %+d s with HTTP %d", seconds, x.StatusCode)
-		case x.Kind == Past:
-			name = "accepted_from"
+			limits["rejected_"+strings.Fields(x.Kind)[0]] = x.Seconds
+			rejected += fmt.Sprintf("; rejected at %+d s with HTTP %d", x.Seconds, x.StatusCode)
+		case x.Seconds < 0:
+			limits["accepted_from"] = x.Seconds
 		default:
-			name = "accepted_to"
+			limits["accepted_to"] = x.Seconds
 		}
-		limits[name] = seconds
 		n++
 	}
 	if n == 0 {
@@ -177,7 +171,7 @@ func (d *Findings) timestamps() {
 		return
 	}
 	d.add("timestamps", n, limits, "accepted from %+d s to %+d s%s; the document specifies none",
-		limits["accepted_from"], limits["accepted_to"], text)
+		limits["accepted_from"], limits["accepted_to"], rejected)
 }
 
 // others derives the facts about a replay, accepted probes that must be rejected, and fields outside the document.

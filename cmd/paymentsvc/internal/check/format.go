@@ -2,16 +2,14 @@ package check
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
 var (
@@ -22,49 +20,44 @@ var (
 	}
 	codeName    = regexp.MustCompile(`(?i)code|errno|^error$`)
 	messageName = regexp.MustCompile(`(?i)message|msg|text|detail|descr|title|hint`)
-	successName = regexp.MustCompile(`(?i)code|errno|state|result|message|msg`)
+	successName = regexp.MustCompile(`(?i)(code|errno|state|result|message|msg)[^.]*$`)
 	traceName   = regexp.MustCompile(`(?i)(^|_|-)(id|uuid|trace|request|time|timestamp|date|path|instance)(_|-|$)|Id$|At$`)
 	shortCode   = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 )
 
-// Format has the names of an error's code and message. A name before "[]." leads to a list, whose first element counts.
-// Success, if not empty, is the code of a success.
+// Format has the names of an error's code and message, in the first element of List if that is not empty. Success, if not
+// empty, is the code of a success.
 type Format struct {
+	List    string `json:"list"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Success string `json:"success_code"`
 }
 
-// split returns the name of the list, "" for none, and the names without it.
-func (f Format) split() (list, code, message string) {
-	list, code, inList := strings.Cut(f.Code, "[].")
-	if !inList {
-		return "", f.Code, f.Message
-	}
-	return list, code, strings.TrimPrefix(f.Message, list+"[].")
-}
-
 // decode is the decoder that the Go code of the format describes.
 func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
-	list, code, message := f.split()
-	if list != "" {
-		found := paymentsvc.ErrorFields(list, "")(httpStatus, body)
+	if f.List != "" {
+		found := paymentsvc.ErrorFields(f.List, "")(httpStatus, body)
 		var elements []json.RawMessage
 		if found == nil || json.Unmarshal([]byte(found.Code), &elements) != nil || len(elements) == 0 {
 			return nil
 		}
 		body = elements[0]
 	}
-	found := paymentsvc.ErrorFields(code, message)(httpStatus, body)
+	found := paymentsvc.ErrorFields(f.Code, f.Message)(httpStatus, body)
 	if found != nil && f.Success != "" && found.Code == f.Success {
 		return nil
 	}
 	return found
 }
 
-// valueAt returns a text or number of a body, "" for an empty or missing one.
+// valueAt returns a text or number of a body, "" for an empty or missing one. A name before "[]." leads to a list.
 func valueAt(body []byte, name string) string {
-	if e := (Format{Code: name}).decode(0, body); e != nil {
+	f := Format{Code: name}
+	if list, code, inList := strings.Cut(name, "[]."); inList {
+		f = Format{List: list, Code: code}
+	}
+	if e := f.decode(0, body); e != nil {
 		return e.Code
 	}
 	return ""
@@ -75,7 +68,7 @@ func addFields(v any, at string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if name != "" && len(name) < 60 && !strings.ContainsAny(name, ".[]") {
+			if name != "" && len(name) < 60 && !strings.ContainsAny(name, ".[]") && cli.Mask(name) == name {
 				addFields(member, strings.TrimPrefix(at+"."+name, "."), names)
 			}
 		}
@@ -114,83 +107,73 @@ func (x *Exchange) form() string {
 	return "text"
 }
 
-// candidate is a field that occurs in errors and not in successes.
-type candidate struct {
-	name, success               string
-	covered                     int             // errors with the field
-	values                      map[string]bool // distinct values
-	code, prose, stable, copies bool            // short texts; with spaces; equal for equal probes; copies of the HTTP status
+// evidence is what the errors and successes show about a field.
+type evidence struct {
+	success             string // its value in all successes, "" for an empty or missing one
+	covered, distinct   int    // errors with the field, and its distinct values
+	code, prose, stable bool   // short texts; with spaces; equal for equal probes
 }
 
-func (c *candidate) named(pattern *regexp.Regexp) bool { return pattern.MatchString(last(c.name)) }
-
-func last(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-
-// newCandidate returns nil for a field that successes also have. A field with one value in all successes, such as "OK", may
-// still have other values in errors.
-func newCandidate(name string, successes, failures []*Exchange) *candidate {
-	c := &candidate{name: name, values: map[string]bool{}, code: true, stable: true, copies: true}
+// evidenceOf returns false for a field with different values in successes, or with one that cannot mean success.
+func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bool) {
+	e = evidence{code: true, stable: true}
 	for i, x := range successes {
 		value := valueAt(x.Body, name)
-		if i > 0 && value != c.success {
-			return nil
+		if i > 0 && value != e.success {
+			return e, false
 		}
-		c.success = value
-	}
-	if c.success != "" && (len(successes) < 2 || strings.Contains(name, "[]") || !c.named(successName)) {
-		return nil
+		e.success = value
 	}
 	anyRejected := slices.ContainsFunc(failures, func(x *Exchange) bool { return !x.Accepted })
-	byKind := map[string]string{}
+	byKind, values := map[string]string{}, map[string]bool{}
 	for _, x := range failures {
 		value := valueAt(x.Body, name)
-		if value == "" || value == c.success {
+		if value == "" || value == e.success {
 			continue
 		}
 		if !x.Accepted || !anyRejected { // a 2xx for an unknown order need not be an error
-			c.covered++
+			e.covered++
 		}
-		c.stable = c.stable && (byKind[x.Kind] == "" || byKind[x.Kind] == value)
-		c.values[value], byKind[x.Kind] = true, value
-		c.prose = c.prose || strings.Contains(value, " ")
-		c.code = c.code && shortCode.MatchString(value) && value != x.order && value != x.Request.Header.Get("Signature")
-		c.copies = c.copies && (value == strconv.Itoa(x.StatusCode) || value == http.StatusText(x.StatusCode))
+		e.prose = e.prose || strings.Contains(value, " ")
+		e.stable = e.stable && (byKind[x.Kind] == "" || byKind[x.Kind] == value)
+		values[value], byKind[x.Kind] = true, value
+		e.code = e.code && shortCode.MatchString(value) && cli.Mask(value) == value &&
+			!strings.Contains(value, x.order) && !strings.Contains(value, x.Request.Header.Get("Signature"))
 	}
-	return c
+	e.distinct = len(values)
+	possible := len(successes) > 1 && !strings.Contains(name, "[]") && successName.MatchString(name)
+	return e, e.covered > 0 && (e.success == "" || possible)
 }
 
-// chooseFormat returns the best pair of fields, and false without a field for the code.
-func chooseFormat(successes, failures []*Exchange) (f Format, found bool) {
-	var codes, messages []*candidate
+// chooseFormat returns the best pair of fields. Its Code is "" without a field for the code.
+func chooseFormat(successes, failures []*Exchange) (f Format) {
+	best, messages := 0, []string{}
 	for _, name := range fieldsOf(failures...) {
-		c := newCandidate(name, successes, failures)
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		e, ok := evidenceOf(name, successes, failures)
 		switch {
-		case c == nil || c.covered == 0 || strings.HasSuffix(name, "[]") || c.named(traceName):
-		case c.named(messageName) || c.prose:
-			messages = append(messages, c)
-		case c.code && c.stable && !slices.Contains(documented, name):
-			codes = append(codes, c)
+		case !ok || strings.HasSuffix(name, "[]") || traceName.MatchString(last):
+		case messageName.MatchString(last) || e.prose:
+			messages = append(messages, name)
+		case e.code && e.stable && !slices.Contains(documented, name):
+			score := e.covered<<20 | yes(codeName.MatchString(last))<<18 | e.distinct<<10 | (1023 - len(name))
+			if score > best {
+				best, f.Code, f.Success = score, name, e.success
+			}
 		}
 	}
-	if len(codes) == 0 {
-		return f, false
+	best = 0
+	for _, name := range messages { // beside the code, or at least outside any list
+		beside := strings.HasPrefix(name, f.Code[:strings.LastIndexByte(f.Code, '.')+1])
+		score := 1 + yes(beside)<<2 | yes(messageName.MatchString(name))<<1
+		if (beside || !strings.Contains(name+f.Code, "[]")) && score > best {
+			best, f.Message = score, name
+		}
 	}
-	code := slices.MaxFunc(codes, func(a, b *candidate) int {
-		return cmp.Or(a.covered-b.covered, yes(!a.copies)-yes(!b.copies), yes(a.named(codeName))-yes(b.named(codeName)),
-			len(a.values)-len(b.values), len(b.name)-len(a.name))
-	})
-	f.Code, f.Success = code.name, code.success
-	parent := strings.TrimSuffix(f.Code, last(f.Code))
-	messages = slices.DeleteFunc(messages, func(m *candidate) bool {
-		return strings.Contains(parent+m.name, "[]") && !strings.HasPrefix(m.name, parent)
-	})
-	if len(messages) > 0 {
-		f.Message = slices.MaxFunc(messages, func(a, b *candidate) int {
-			return cmp.Or(yes(strings.HasPrefix(a.name, parent))-yes(strings.HasPrefix(b.name, parent)),
-				yes(a.named(messageName))-yes(b.named(messageName)), a.covered-b.covered)
-		}).name
+	if list, code, inList := strings.Cut(f.Code, "[]."); inList {
+		f.List, f.Code, f.Message = list, code, strings.TrimPrefix(f.Message, list+"[].")
 	}
-	return f, true
+	return f
 }
 
 func yes(condition bool) int {

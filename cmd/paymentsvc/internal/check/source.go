@@ -8,8 +8,7 @@ import (
 const configSource = `package payments
 
 import (
-%s
-	"github.com/paymentsvc/paymentsvc"
+%s	"github.com/paymentsvc/paymentsvc"
 )
 
 var config = paymentsvc.Config{
@@ -51,22 +50,26 @@ func (d *Findings) code() {
 	if d.Format.Code == "" {
 		return
 	}
-	list, code, message := d.Format.split()
-	decoder, imports, functions := fmt.Sprintf("paymentsvc.ErrorFields(%q, %q)", code, message), "", ""
-	mock := map[string]string{"error_fields": code + "," + message}
+	f := d.Format
+	decoder, imports, functions := fmt.Sprintf("paymentsvc.ErrorFields(%q, %q)", f.Code, f.Message), "", ""
+	mock := map[string]string{"error_fields": f.Code + "," + f.Message}
 	switch {
-	case list != "":
-		functions, imports = fmt.Sprintf(listSource, list, decoder), "\t\"encoding/json\"\n"
+	case f.List != "":
+		functions, imports = fmt.Sprintf(listSource, f.List, decoder), "\t\"encoding/json\"\n"
 		decoder, mock["error_format"] = "decodeError", "list"
-	case d.Format.Success != "":
-		functions = fmt.Sprintf(successSource, decoder, d.Format.Success)
-		decoder, mock["error_format"] = "decodeError", "shared"
+	case f.Success != "":
+		decoder, functions = "decodeError", fmt.Sprintf(successSource, decoder, f.Success)
 	}
 	if d.NotFound != "" {
 		functions += fmt.Sprintf(notFoundSource, d.NotFound)
 		imports += "\t\"errors\"\n"
 	}
+	if imports != "" {
+		imports += "\n"
+	}
 	d.Go = fmt.Sprintf(configSource, imports, decoder) + functions
-	text, _ := json.Marshal(map[string]any{"mock": mock}) // texts cannot fail
-	d.Settings = string(text)
+	if f.Success == "" && (f.List == "" || f.List == "errors") { // the mock server has no other format
+		text, _ := json.Marshal(map[string]any{"mock": mock}) // texts cannot fail
+		d.Settings = string(text)
+	}
 }
