@@ -150,7 +150,7 @@ func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	if err == nil {
 		var text bytes.Buffer
 		x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
-		_ = x.Response.Write(&text) // a Buffer takes everything
+		_ = x.Write(&text) // a Buffer takes everything
 		err = createFile(filepath.Join(c.Text("save"), filepath.Base(name)+".response"), text.Bytes())
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -163,7 +164,7 @@ func run(t *testing.T, s *service, orderID string, ahead time.Duration) ran {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	assert.LessOrEqual(t, len(s.paths), 20)
-	assert.Equal(t, len(s.paths), len(r.seen))
+	assert.Len(t, r.seen, len(s.paths))
 	assert.Equal(t, len(s.paths)-1, r.waits, "it waits between each two requests")
 	for _, p := range s.paths {
 		assert.Contains(t, []string{"get_balance", "status_payment", "status_payout"}, p)
@@ -364,8 +365,7 @@ func TestRunEndsAtASignOfALockout(t *testing.T) {
 }
 
 func TestRunEndsWithTheConnection(t *testing.T) {
-	var s *service
-	s = &service{past: 300, future: 300, success: balance, before: func(n int, _ string) (int, string) {
+	s := &service{past: 300, future: 300, success: balance, before: func(n int, _ string) (int, string) {
 		if n == 3 {
 			panic(http.ErrAbortHandler)
 		}
@@ -402,6 +402,71 @@ func TestFindingsBesideTheFormat(t *testing.T) {
 	assert.Contains(t, r.facts("open"), "contradiction: the service accepted a request with the wrong signature")
 	assert.Contains(t, r.facts("timestamps"), "accepted from -3500 s to +890 s; the document")
 	assert.Len(t, check.Plan(true), 20)
+}
+
+func TestSessionSendsNothingElse(t *testing.T) {
+	s := &service{past: 300, future: 300, success: balance, now: time.Now}
+	server := httptest.NewUnstartedServer(s)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	transport, ok := server.Client().Transport.(*http.Transport)
+	require.True(t, ok)
+	stop := errors.New("stop")
+	cfg := check.Config{
+		BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport, Now: time.Now,
+		Wait: func(context.Context) error { return nil }, Done: func(int, *check.Exchange) error { return nil },
+	}
+	session, err := check.New(cfg)
+	require.NoError(t, err)
+	for _, endpoint := range []string{"init_payment/card", "init_payout", "init_form", "init_invoice", ""} {
+		req := httptest.NewRequest(http.MethodPost, server.URL+"/"+endpoint, http.NoBody)
+		_, err := session.RoundTrip(req)
+		assert.ErrorContains(t, err, "not a read-only endpoint")
+	}
+	assert.Empty(t, s.paths)
+
+	many := make([]check.Probe, 25)
+	for i := range many {
+		many[i] = check.Plan(false)[0]
+	}
+	_, _, err = session.Run(t.Context(), many)
+	require.Error(t, err)
+	assert.Len(t, s.paths, 20)
+
+	cfg.Wait = func(context.Context) error { return stop }
+	session, _ = check.New(cfg)
+	seen, _, err := session.Run(t.Context(), many)
+	assert.ErrorIs(t, err, stop)
+	assert.Empty(t, seen)
+
+	session, _ = check.New(cfg)
+	seen, _, err = session.Run(t.Context(), many[:1])
+	require.NoError(t, err)
+	assert.Regexp(t, `tls TLS 1\.3, certificate \d+ days old, valid for \d+ more days`, fmt.Sprint(check.Connection(seen[0])))
+	cfg.Transport = &http.Transport{}
+	session, _ = check.New(cfg)
+	seen, stopped, err := session.Run(t.Context(), many)
+	require.NoError(t, err)
+	assert.Len(t, seen, 1)
+	assert.Contains(t, stopped, "certificate")
+	assert.Contains(t, fmt.Sprint(check.Connection(seen[0])), "certificate signed by unknown authority")
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &service{past: 300, future: 300, success: balance, now: time.Now}
+	s.before = func(int, string) (int, string) { cancel(); return 0, "" }
+	server := httptest.NewServer(s)
+	defer server.Close()
+	session, err := check.New(check.Config{
+		BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: &http.Transport{},
+		Now: time.Now, Wait: func(context.Context) error { return nil }, Done: func(int, *check.Exchange) error { return nil },
+	})
+	require.NoError(t, err)
+	_, _, err = session.Run(ctx, check.Plan(false))
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Len(t, s.paths, 1)
 }
 
 // checkGo type-checks code against the source of package paymentsvc, without the bodies of its functions.

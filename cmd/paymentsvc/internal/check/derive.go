@@ -187,9 +187,9 @@ func (d *Findings) others() {
 		}
 	}
 	for _, x := range d.successes {
-		listed := documented[10:]
+		listed := documented()[10:]
 		if x.Kind == KnownOrder {
-			listed = documented[:6]
+			listed = documented()[:6]
 		}
 		for _, name := range fieldsOf(x) {
 			if !slices.Contains(listed, name) {

@@ -13,17 +13,20 @@ import (
 )
 
 var (
-	// documented has the fields of all responses in the interface document, those of status calls first.
-	documented = []string{
-		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
-		"redirect_url", "invoice_url", "payout_balance", "expected_balance", "currency",
-	}
 	codeName    = regexp.MustCompile(`(?i)code|errno|^error$`)
 	messageName = regexp.MustCompile(`(?i)message|msg|text|detail|descr|title|hint`)
 	successName = regexp.MustCompile(`(?i)(code|errno|state|result|message|msg)[^.]*$`)
 	traceName   = regexp.MustCompile(`(?i)(^|_|-)(id|uuid|trace|request|time|timestamp|date|path|instance)(_|-|$)|Id$|At$`)
 	shortCode   = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 )
+
+// documented returns the fields of all responses in the interface document, those of status calls first.
+func documented() []string {
+	return []string{
+		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
+		"redirect_url", "invoice_url", "payout_balance", "expected_balance", "currency",
+	}
+}
 
 // Format has the names of an error's code and message, in the first element of List if that is not empty. Success, if not
 // empty, is the code of a success.
@@ -37,9 +40,11 @@ type Format struct {
 // decode is the decoder that the Go code of the format describes.
 func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
 	if f.List != "" {
-		found := paymentsvc.ErrorFields(f.List, "")(httpStatus, body)
 		var elements []json.RawMessage
-		if found == nil || json.Unmarshal([]byte(found.Code), &elements) != nil || len(elements) == 0 {
+		if list := paymentsvc.ErrorFields(f.List, "")(httpStatus, body); list != nil {
+			_ = json.Unmarshal([]byte(list.Code), &elements) // empty for anything else
+		}
+		if len(elements) == 0 {
 			return nil
 		}
 		body = elements[0]
@@ -155,7 +160,7 @@ func chooseFormat(successes, failures []*Exchange) (f Format) {
 		case !ok || strings.HasSuffix(name, "[]") || traceName.MatchString(last):
 		case messageName.MatchString(last) || e.prose:
 			messages = append(messages, name)
-		case e.code && e.stable && !slices.Contains(documented, name):
+		case e.code && e.stable && !slices.Contains(documented(), name):
 			score := e.covered<<20 | yes(codeName.MatchString(last))<<18 | e.distinct<<10 | (1023 - len(name))
 			if score > best {
 				best, f.Code, f.Success = score, name, e.success

@@ -4,6 +4,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -212,7 +213,7 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 		s.current = x
 		err := s.call(ctx, x)
 		if x.Request == nil || ctx.Err() != nil { // not signed or not sent, or interrupted
-			return nil, "", err
+			return nil, "", cmp.Or(err, ctx.Err())
 		}
 		x.Accepted, rejected[p.Kind] = err == nil, err != nil
 		s.seen = append(s.seen, x)

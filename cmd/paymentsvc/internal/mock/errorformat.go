@@ -11,15 +11,15 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// ErrorFormats are the values of Options.ErrorFormat. "fields" replies with the two error fields, and "list" puts them into
+// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields, and "list" puts them into
 // the first element of the list "errors". "shared" adds both fields as null to successes and uses HTTP 200 for errors.
 // "status" replies with the HTTP status only. "html" is "fields", but a gateway's page for a wrong signature.
-var ErrorFormats = []string{"fields", "list", "shared", "status", "html"}
+func ErrorFormats() []string { return []string{"fields", "list", "shared", "status", "html"} }
 
 // CheckErrorFormat returns an error for an unknown format.
 func CheckErrorFormat(format string) error {
-	if !slices.Contains(ErrorFormats, format) {
-		return errors.New("want one of " + strings.Join(ErrorFormats, ", "))
+	if !slices.Contains(ErrorFormats(), format) {
+		return errors.New("want one of " + strings.Join(ErrorFormats(), ", "))
 	}
 	return nil
 }
