@@ -117,6 +117,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(text, "<") {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	}
+	if status == 503 {
+		w.Header().Set("Retry-After", "60")
+	}
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text)
 }
@@ -243,14 +246,26 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, check.Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
 		{"half of the errors in another format", &service{reply: func(problem, _ string) (int, string) {
 			if problem == "order_id" || problem == "user_data" {
-				return 404, `{"fault":"gone"}`
+				return 404, `{"fault":"gone-` + problem + `"}`
 			}
 			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
 		}}, check.Format{}, "", "error format: perhaps"},
 		{"identifiers that differ in each error", &service{reply: func(problem, id string) (int, string) {
 			c, status := code(problem)
-			return status, fmt.Sprintf(`{"code":%q,"ref":%q,"reason":%q}`, c, fmt.Sprint(time.Now().UnixNano()), id)
-		}}, check.Format{Code: "code"}, "E404", ""},
+			return status, fmt.Sprintf(`{"event_code":%q,"kind":%q,"about":%q}`, fmt.Sprint(time.Now().UnixNano()), c, id)
+		}}, check.Format{Code: "kind"}, "E404", ""},
+		{"a request's identifier", &service{reply: func(problem, _ string) (int, string) {
+			c, status := code(problem)
+			return status, fmt.Sprintf(`{"request_id":%q,"fault":%q}`, "r-"+problem, c)
+		}}, check.Format{Code: "fault"}, "E404", ""},
+		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
+			check.Format{List: "errors", Code: "code"}, "E404", ""},
+		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
+			return 400, fmt.Sprintf(`{"code":%q}`, map[bool]string{true: "4111111111111111", false: "5555555555554444"}[problem == "time"])
+		}}, check.Format{}, "", "no field has a code in errors only"},
+		{"5xx, which gateways send", &service{reply: func(problem, _ string) (int, string) {
+			return 500, fmt.Sprintf(`{"code":%q}`, problem)
+		}}, check.Format{}, "", "no field has a code in errors only"},
 		{"a documented field of starts", &service{reply: reply(`{"status_code":%q,"message":%q}`)},
 			check.Format{}, "", "no field has a code in errors only"},
 		{"one code for everything", &service{reply: func(string, string) (int, string) { return 400, `{"code":"bad"}` }},
@@ -308,6 +323,9 @@ func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := run(t, &service{past: 300, future: 300, success: balance, reply: func(problem, _ string) (int, string) {
 				c, status := test.reply(problem)
+				if status == 200 {
+					return status, `{"code":"","lookup_code":"none"}`
+				}
 				return status, fmt.Sprintf(`{"code":%q}`, c)
 			}}, "", 0)
 			assert.Equal(t, "code", r.Format.Code)
@@ -316,6 +334,18 @@ func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
 			checkGo(t, r.Go, false)
 		})
 	}
+}
+
+func TestDeriveNeedsEnoughErrors(t *testing.T) {
+	r := run(t, &service{past: 300, future: 300, success: balance, reply: func(problem, _ string) (int, string) {
+		return 400, fmt.Sprintf(`{"code":%q}`, problem)
+	}}, "", 0)
+	assert.Equal(t, "code", r.Format.Code)
+	few := check.Derive([]*check.Exchange{r.seen[0], r.seen[1], r.seen[2], r.seen[4]}, "")
+	assert.Equal(t, check.Format{}, few.Format)
+	assert.Contains(t, fmt.Sprint(few.Facts), "error format: perhaps code, but from 2 kinds of errors with 2 codes")
+	one := check.Derive(r.seen[:1], "")
+	assert.Contains(t, fmt.Sprint(one.Facts), "timestamps: no observation")
 }
 
 func TestRunEndsAtASignOfALockout(t *testing.T) {
@@ -331,6 +361,12 @@ func TestRunEndsAtASignOfALockout(t *testing.T) {
 		{"HTTP 429", "HTTP 429", 5, func(n int, _ string) (int, string) {
 			if n >= 5 {
 				return 429, `{"code":"SLOW"}`
+			}
+			return 0, ""
+		}},
+		{"HTTP 503 with Retry-After", "HTTP 503 with Retry-After", 4, func(n int, _ string) (int, string) {
+			if n >= 4 {
+				return 503, htmlError
 			}
 			return 0, ""
 		}},
