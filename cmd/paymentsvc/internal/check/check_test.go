@@ -252,7 +252,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, check.Format{}, "", "error format: perhaps"},
 		{"identifiers that differ in each error", &service{reply: func(problem, id string) (int, string) {
 			c, status := code(problem)
-			return status, fmt.Sprintf(`{"event_code":%q,"kind":%q,"about":%q}`, fmt.Sprint(time.Now().UnixNano()), c, id)
+			return status, fmt.Sprintf(`{"event_code":%q,"kind":%q,"about":%q}`, fmt.Sprintf("t%x", time.Now().UnixNano()), c, id)
 		}}, check.Format{Code: "kind"}, "E404", ""},
 		{"a request's identifier", &service{reply: func(problem, _ string) (int, string) {
 			c, status := code(problem)
