@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,8 +61,8 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	}
 	seen, stopped, err := session.Run(ctx, plan)
 	switch {
-	case err != nil && ctx.Err() == nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
-		return cli.Usagef("the request cannot be signed: %s", key.Mask(err.Error()))
+	case errors.Is(err, paymentsvc.ErrInvalidRequest), ctx.Err() == nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+		return cli.Usagef("the request cannot be sent: %s", key.Mask(err.Error()))
 	case err != nil:
 		return err
 	}
@@ -116,7 +117,7 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 			return nil, key, c.Fail("save", "other users can open the directory; want mode 0700")
 		}
 	}
-	session, err := check.New(check.Config{
+	return &check.Session{
 		BaseURL: c.Text("base-url"), Partner: c.Int("partner"), Project: c.Int("project"), OrderID: c.Text("order-id"),
 		Scheme: key.Scheme, Secret: key.Secret, Transport: paymentsvc.NewTransport(), Now: c.Now,
 		Wait: func(ctx context.Context) error {
@@ -133,11 +134,7 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 			}
 			return saveExchange(c, n, x)
 		},
-	})
-	if err != nil {
-		return nil, key, cli.Usagef("-base-url, -partner or -project: %w", err)
-	}
-	return session, key, nil
+	}, key, nil
 }
 
 // saveExchange writes a request as NNNN.http and its response beside it as NNNN.http.response.

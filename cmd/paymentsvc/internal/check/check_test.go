@@ -154,13 +154,13 @@ func run(t *testing.T, s *service, orderID string, ahead time.Duration) ran {
 	var r ran
 	start := time.Now()
 	s.now = func() time.Time { return start.Add(time.Duration(r.waits) * time.Second) }
-	session, err := check.New(check.Config{
+	session := &check.Session{
 		BaseURL: server.URL + "/api", Partner: partner, Project: project, Scheme: scheme(), Secret: key, OrderID: orderID,
 		Transport: transport, Now: func() time.Time { return s.now().Add(ahead) },
 		Wait: func(context.Context) error { r.waits++; return nil },
 		Done: func(int, *check.Exchange) error { return nil },
-	})
-	require.NoError(t, err)
+	}
+	var err error
 	r.seen, r.stopped, err = session.Run(t.Context(), check.Plan(orderID != ""))
 	require.NoError(t, err)
 	r.Findings = check.Derive(r.seen, r.stopped)
@@ -449,40 +449,28 @@ func TestSessionSendsNothingElse(t *testing.T) {
 	transport, ok := server.Client().Transport.(*http.Transport)
 	require.True(t, ok)
 	stop := errors.New("stop")
-	cfg := check.Config{
-		BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport, Now: time.Now,
-		Wait: func(context.Context) error { return nil }, Done: func(int, *check.Exchange) error { return nil },
+	session := func(transport *http.Transport, wait error) *check.Session {
+		return &check.Session{
+			BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport, Now: time.Now,
+			Wait: func(context.Context) error { return wait }, Done: func(int, *check.Exchange) error { return nil },
+		}
 	}
-	session, err := check.New(cfg)
-	require.NoError(t, err)
-	for _, endpoint := range []string{"init_payment/card", "init_payout", "init_form", "init_invoice", ""} {
-		req := httptest.NewRequest(http.MethodPost, server.URL+"/"+endpoint, http.NoBody)
-		_, err := session.RoundTrip(req)
-		assert.ErrorContains(t, err, "not a read-only endpoint")
-	}
-	assert.Empty(t, s.paths)
-
 	many := make([]check.Probe, 25)
 	for i := range many {
 		many[i] = check.Plan(false)[0]
 	}
-	_, _, err = session.Run(t.Context(), many)
+	_, _, err := session(transport, nil).Run(t.Context(), many)
 	require.Error(t, err)
 	assert.Len(t, s.paths, 20)
 
-	cfg.Wait = func(context.Context) error { return stop }
-	session, _ = check.New(cfg)
-	seen, _, err := session.Run(t.Context(), many)
+	seen, _, err := session(transport, stop).Run(t.Context(), many)
 	assert.ErrorIs(t, err, stop)
 	assert.Empty(t, seen)
-
-	session, _ = check.New(cfg)
-	seen, _, err = session.Run(t.Context(), many[:1])
+	seen, _, err = session(transport, nil).Run(t.Context(), many[:1])
 	require.NoError(t, err)
 	assert.Regexp(t, `tls TLS 1\.3, certificate \d+ days old, valid for \d+ more days`, fmt.Sprint(check.Connection(seen[0])))
-	cfg.Transport = &http.Transport{}
-	session, _ = check.New(cfg)
-	seen, stopped, err := session.Run(t.Context(), many)
+
+	seen, stopped, err := session(&http.Transport{}, nil).Run(t.Context(), many)
 	require.NoError(t, err)
 	assert.Len(t, seen, 1)
 	assert.Contains(t, stopped, "certificate")
@@ -495,12 +483,11 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	s.before = func(int, string) (int, string) { cancel(); return 0, "" }
 	server := httptest.NewServer(s)
 	defer server.Close()
-	session, err := check.New(check.Config{
+	session := &check.Session{
 		BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: &http.Transport{},
 		Now: time.Now, Wait: func(context.Context) error { return nil }, Done: func(int, *check.Exchange) error { return nil },
-	})
-	require.NoError(t, err)
-	_, _, err = session.Run(ctx, check.Plan(false))
+	}
+	_, _, err := session.Run(ctx, check.Plan(false))
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Len(t, s.paths, 1)
 }

@@ -16,7 +16,7 @@ type Findings struct {
 	Format   Format `json:"error_format"` // zero if it is open
 	NotFound string `json:"not_found"`    // the code of an unknown payment, "" if it is open
 	Go       string `json:"go"`
-	Settings string `json:"settings"` // of the mock server, in JSON
+	Settings string `json:"settings"` // the mock server's settings in JSON
 
 	used, successes, failures []*Exchange
 }
@@ -118,8 +118,8 @@ func (d *Findings) codeOf(x *Exchange) string {
 	return ""
 }
 
-// notFound derives the code of an unknown payment. Package durable may start a payment again after it, so the code must be
-// equal in each observation, and no other problem may have it.
+// notFound derives the code of an unknown payment. Package durable may start a payment again after it, so each observation
+// must have the same code, and every other problem a different one.
 func (d *Findings) notFound() {
 	found, others, n := map[string]bool{}, map[string]bool{}, 0
 	for _, x := range d.failures {
@@ -174,7 +174,7 @@ func (d *Findings) timestamps() {
 		limits["accepted_from"], limits["accepted_to"], rejected)
 }
 
-// others derives the facts about a replay, accepted probes that must be rejected, and fields outside the document.
+// others derives the facts about a replay, about wrongly accepted probes, and about fields outside the document.
 func (d *Findings) others() {
 	extra := map[string]int{}
 	for _, x := range d.used {

@@ -28,8 +28,8 @@ func documented() []string {
 	}
 }
 
-// Format has the names of an error's code and message, in the first element of List if that is not empty. Success, if not
-// empty, is the code of a success.
+// Format has the names of an error's code and message. With a List, they are fields of its first element. Success is the
+// code of a success, "" for an empty code.
 type Format struct {
 	List    string `json:"list"`
 	Code    string `json:"code"`
@@ -112,7 +112,7 @@ func (x *Exchange) form() string {
 	return "text"
 }
 
-// evidence is what the errors and successes show about a field.
+// evidence describes a field of the errors.
 type evidence struct {
 	success             string // its value in all successes, "" for an empty or missing one
 	covered, distinct   int    // errors with the field, and its distinct values
@@ -168,7 +168,7 @@ func chooseFormat(successes, failures []*Exchange) (f Format) {
 		}
 	}
 	best = 0
-	for _, name := range messages { // beside the code, or at least outside any list
+	for _, name := range messages { // a message of a list belongs to the code of the same list
 		beside := strings.HasPrefix(name, f.Code[:strings.LastIndexByte(f.Code, '.')+1])
 		score := 1 + yes(beside)<<2 | yes(messageName.MatchString(name))<<1
 		if (beside || !strings.Contains(name+f.Code, "[]")) && score > best {

@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"path"
@@ -79,8 +79,8 @@ type Exchange struct {
 	order         string              // identifier of the order
 }
 
-// Config configures a [Session]. All fields but OrderID are required.
-type Config struct {
+// Session sends probes, one after the other. All fields but OrderID are required. It is not safe for concurrent use.
+type Session struct {
 	BaseURL          string
 	Partner, Project int64
 	Scheme           paymentsvc.Scheme
@@ -90,68 +90,59 @@ type Config struct {
 	Now              func() time.Time
 	Wait             func(context.Context) error    // between two requests
 	Done             func(n int, x *Exchange) error // after request n
+
+	seen []*Exchange
+	sent int
+	skew time.Duration
 }
 
-// Session sends probes, one after the other. It is not safe for concurrent use.
-type Session struct {
-	Config
-	client, other *paymentsvc.Client // other has an unknown project
-	current       *Exchange
-	seen          []*Exchange
-	sent          int
-	skew          time.Duration
-}
-
-// New returns a Session. It returns an error for an incomplete configuration, before any request.
-func New(cfg Config) (*Session, error) {
-	s := &Session{Config: cfg}
-	signer := paymentsvc.SignerFunc(s.sign)
-	project, err := rand.Int(rand.Reader, big.NewInt(1<<52))
-	if err != nil {
-		return nil, err
-	}
-	s.client, err = paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: cfg.BaseURL, PartnerID: cfg.Partner, ProjectID: cfg.Project, Signer: signer,
-		HTTPClient: &http.Client{Transport: s}, Retry: paymentsvc.Retry{MaxAttempts: 1}, MaxResponseBytes: maxResponse,
-	})
-	if err == nil {
-		s.other, err = s.client.ForProject(1<<52+project.Int64(), signer) // below 2^53, exact in every JSON parser
-	}
-	return s, err
-}
-
-// sign signs the current probe.
-func (s *Session) sign(req *http.Request, body []byte) error {
-	if s.current.Kind == Repeated {
-		for _, name := range []string{"Timestamp", "Signature"} {
-			req.Header[name] = s.seen[0].Request.Header[name]
-		}
-		return nil
-	}
-	secret := s.Secret
-	if s.current.Kind == WrongKey {
+// client returns a client that signs as the probe requires, and records the exchange.
+func (s *Session) client(x *Exchange) (*paymentsvc.Client, error) {
+	project, secret := s.Project, s.Secret
+	switch x.Kind {
+	case OtherProject:
+		project = 1<<52 + s.Now().UnixNano()%(1<<52) // below 2^53, exact in every JSON parser
+	case WrongKey:
 		secret = paymentsvc.Secret(rand.Text())
 	}
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: s.Scheme, Secret: secret, SecretEndsInLineBreak: true,
-		Now: func() time.Time { return s.Now().Add(s.skew + time.Duration(s.current.Seconds)*time.Second) },
+		Now: func() time.Time { return s.Now().Add(s.skew + time.Duration(x.Seconds)*time.Second) },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return signer.Sign(req, body)
+	sign := func(req *http.Request, body []byte) error {
+		if x.Kind == Repeated {
+			maps.Copy(req.Header, s.seen[0].Request.Header)
+			return nil
+		}
+		return signer.Sign(req, body)
+	}
+	return paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: s.BaseURL, PartnerID: s.Partner, ProjectID: project, Signer: paymentsvc.SignerFunc(sign),
+		HTTPClient: &http.Client{Transport: recorder{s, x}}, Retry: paymentsvc.Retry{MaxAttempts: 1}, MaxResponseBytes: maxResponse,
+	})
 }
 
-// RoundTrip sends a request of the current probe and records the exchange. It rejects endpoints other than the three
+func readOnly() []string { return []string{"get_balance", "status_payment", "status_payout"} }
+
+// recorder sends the request of one exchange.
+type recorder struct {
+	*Session
+	x *Exchange
+}
+
+// RoundTrip sends a request and records the exchange. It rejects endpoints other than the three
 // read-only ones, and a request after the twentieth.
-func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !slices.Contains([]string{"get_balance", "status_payment", "status_payout"}, path.Base(req.URL.Path)) {
+func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	if _, endpoint := path.Split(req.URL.Path); !slices.Contains(readOnly(), endpoint) {
 		return nil, errors.New("check: not a read-only endpoint")
 	}
 	if s.sent++; s.sent > maxRequests {
 		return nil, errors.New("check: too many requests")
 	}
-	x := s.current
+	x := s.x
 	x.Sent, _ = io.ReadAll(req.Body) // it is in memory
 	x.Request = req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
 		x.Remote = c.Conn.RemoteAddr().String()
@@ -177,24 +168,24 @@ func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // call makes the call of a probe.
-func (s *Session) call(ctx context.Context, x *Exchange) (err error) {
+func (s *Session) call(ctx context.Context, x *Exchange) error {
+	client, err := s.client(x)
 	switch {
-	case x.Kind == OtherProject:
-		x.Balance, err = s.other.GetBalance(ctx)
+	case err != nil:
 	case x.Endpoint == "get_balance":
-		x.Balance, err = s.client.GetBalance(ctx)
+		x.Balance, err = client.GetBalance(ctx)
 	case x.Endpoint == "status_payout":
-		_, err = s.client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: x.order})
+		_, err = client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: x.order})
 	case x.Kind == UnknownData:
-		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: x.order})
+		_, err = client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: x.order})
 	default:
-		_, err = s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: x.order})
+		_, err = client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: x.order})
 	}
 	return err
 }
 
 // Run sends the probes of a plan until a sign of a lockout, which it returns as text. After the first rejected timestamp of
-// a direction, it leaves out the others. An error of ctx or of Config ends it too.
+// a direction, it leaves out the others. An error of ctx of the configuration ends it too.
 func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
 	rejected := map[string]bool{}
 	for _, p := range plan {
@@ -210,7 +201,6 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 		if p.Kind == KnownOrder {
 			x.order = s.OrderID
 		}
-		s.current = x
 		err := s.call(ctx, x)
 		if x.Request == nil || ctx.Err() != nil { // not signed or not sent, or interrupted
 			return nil, "", cmp.Or(err, ctx.Err())
