@@ -223,6 +223,17 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":"OK","message":"ok"}`,
 			reply:   reply(`{"code":%q,"message":%q,"currency":null}`),
 		}, check.Format{Code: "code", Message: "message", Success: "OK"}, "E404", ""},
+		{"one shape with a balance of zero", &service{
+			success: `{"error":{"code":"","text":""},"payout_balance":1,"expected_balance":0,"currency":"XTS"}`,
+			reply: func(problem, _ string) (int, string) {
+				c, _ := code(problem)
+				return 200, fmt.Sprintf(`{"error":{"code":%q,"text":"No."},"payout_balance":0,"expected_balance":0,"currency":""}`, c)
+			},
+		}, check.Format{Code: "error.code", Message: "error.text"}, "E404", ""},
+		{"one shape with a currency and a code for success", &service{
+			success: `{"code":"OK","payout_balance":1,"expected_balance":0,"currency":"XTS"}`,
+			reply:   reply(`{"code":%q,"hint":%q,"payout_balance":0,"expected_balance":0,"currency":"XTS"}`),
+		}, check.Format{Code: "code", Message: "hint", Success: "OK"}, "E404", ""},
 		{"only the status", &service{reply: func(problem, _ string) (int, string) {
 			_, status := code(problem)
 			return status, ""

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	codeName    = regexp.MustCompile(`(?i)code|errno|^error$`)
+	codeName    = regexp.MustCompile(`(?i)(code|errno)[^.]*$|^error$`)
 	messageName = regexp.MustCompile(`(?i)message|msg|text|detail|descr|title|hint`)
 	successName = regexp.MustCompile(`(?i)(code|errno|state|result|message|msg)[^.]*$`)
 	traceName   = regexp.MustCompile(`(?i)(^|_|-)(id|uuid|trace|request|time|timestamp|date|path|instance)(_|-|$)|Id$|At$`)

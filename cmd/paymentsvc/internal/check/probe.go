@@ -205,7 +205,9 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 		if x.Request == nil || ctx.Err() != nil { // not signed or not sent, or interrupted
 			return nil, "", cmp.Or(err, ctx.Err())
 		}
-		x.Accepted, rejected[p.Kind] = err == nil, err != nil
+		if x.Accepted = err == nil && (x.Balance == nil || s.isSuccess(x)); !x.Accepted {
+			x.Balance, rejected[p.Kind] = nil, true
+		}
 		s.seen = append(s.seen, x)
 		if err := s.Done(len(s.seen), x); err != nil {
 			return nil, "", err
@@ -218,6 +220,14 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 		}
 	}
 	return s.seen, "", nil
+}
+
+// isSuccess reports whether a balance has a currency and the codes of the first success. One shape may serve success and
+// error, so an error may have a balance of 0.
+func (s *Session) isSuccess(x *Exchange) bool {
+	return x.Balance.Currency != "" && !slices.ContainsFunc(fieldsOf(x), func(name string) bool {
+		return len(s.seen) > 0 && codeName.MatchString(name) && valueAt(x.Body, name) != valueAt(s.seen[0].Body, name)
+	})
 }
 
 // lockout returns the sign of a lockout in a response, "" for none.
