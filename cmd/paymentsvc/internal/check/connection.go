@@ -83,5 +83,6 @@ func diagnose(x *Exchange) (reason, next string) {
 		return "the partner, the project or your IP address is not accepted, or the signature is wrong",
 			"check -partner and -project; then " + discover
 	}
-	return "the signature scheme or the key is wrong, or the ids are", discover + "; also check -partner and -project"
+	return "the signature scheme or the key is wrong, or the ids are",
+		discover + ", and its lines open; also check -partner and -project"
 }
