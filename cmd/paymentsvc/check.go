@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,16 +23,16 @@ func checkCommand() cli.Command {
 		Name:    "check",
 		Summary: "Check the connection to the service, and learn what the document does not specify",
 		Flags: append(cli.Shared("base-url", "scheme", "scheme-file", "secret-file", "partner", "project", "timeout"),
-			cli.Flag{Name: "probe", Kind: cli.Bool, LineOnly: true, Usage: "send the probes and derive settings from the responses"},
+			cli.Flag{Name: "probe", Kind: cli.Bool, LineOnly: true, Usage: "send the probes, and derive settings"},
 			cli.Flag{Name: "dry-run", Kind: cli.Bool, LineOnly: true, Usage: "print the list of requests and send none"},
-			cli.Flag{Name: "interval", Kind: cli.Duration, Value: "DURATION", Default: "1s", Usage: "pause between two requests"},
-			cli.Flag{Name: "order-id", Value: "ID", LineOnly: true, Usage: "a test payment of yours, to see the fields of its status"},
-			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "save all requests and responses there, mode 0700"},
+			cli.Flag{Name: "interval", Kind: cli.Duration, Value: "DURATION", Default: "1s", Usage: "pause between requests"},
+			cli.Flag{Name: "order-id", Value: "ID", LineOnly: true, Usage: "your test payment, for the fields of its status"},
+			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "save all exchanges there, mode 0700"},
 		),
-		Notes: `Without -probe it sends one correctly signed get_balance request. -probe sends at most 20 requests, only get_balance,
-status_payment and status_payout. It never starts a payment or a payout. One probe has a wrong signature, and others
-have old and future timestamps. HTTP 429, Retry-After, a lost connection or a rejected correct request ends the run,
-because each can mean a lockout. The findings are evidence, not a specification.
+		Notes: `Without -probe it sends one correctly signed get_balance request. -probe sends at most 20 requests, one per
+second, only get_balance, status_payment and status_payout. It never starts a payment or a payout. One probe has a
+wrong signature, and others have old and future timestamps. HTTP 429, Retry-After, a lost connection or a rejected
+correct request ends the run, because each can mean a lockout. The findings are evidence, not a specification.
 
 Output has no secret, no signature, no order data and no full response. The files of -save have signatures and full
 responses. Exit code 1 means that the service rejected the request, the run ended early, or the error format is open.`,
@@ -61,7 +62,8 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	}
 	seen, stopped, err := session.Run(ctx, plan)
 	switch {
-	case errors.Is(err, paymentsvc.ErrInvalidRequest), ctx.Err() == nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+	case errors.Is(err, paymentsvc.ErrInvalidRequest),
+		ctx.Err() == nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
 		return cli.Usagef("the request cannot be sent: %s", key.Mask(err.Error()))
 	case err != nil:
 		return err
@@ -81,7 +83,8 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	found.Facts = append(facts, found.Facts...)
 	lines := factLines(key, found.Facts)
 	if found.Go != "" {
-		lines = append(append(lines, "settings             "+found.Settings, ""), strings.Split(strings.TrimSpace(found.Go), "\n")...)
+		lines = append(lines, fmt.Sprintf("%-21s%s", "settings", cmp.Or(found.Settings, "none for the mock server")), "")
+		lines = append(lines, strings.Split(strings.TrimSpace(found.Go), "\n")...)
 	}
 	c.Print("findings", found, lines...)
 	if stopped != "" || found.Go == "" {

@@ -77,7 +77,9 @@ func TestCheckReportsTheConnection(t *testing.T) {
 	d := newDesk(t)
 	address, flags := serveMockFor(t, "-tolerance", "any", "-balance", "100.00")
 	assert.Zero(t, d.run(append([]string{"check"}, flags...)...))
-	for _, line := range []string{"signature            accepted", "proxy                none", "100.00 XTS, expected 100.00"} {
+	for _, line := range []string{
+		"signature            accepted", "proxy                none", "100.00 XTS, expected 100.00",
+	} {
 		assert.Contains(t, d.stdout.String(), line)
 	}
 	expect(t, address, `{"that":"messages","direction":"in","count":1}`)
@@ -111,10 +113,16 @@ func TestCheckRejectsSettings(t *testing.T) {
 		"other users can open the directory": {
 			"-base-url", "http://127.0.0.1:1", "-partner", "1", "-project", "2", "-save", "open",
 		},
+		"the request cannot be sent: ": {
+			"-base-url", "http://127.0.0.1:1", "-partner", "1", "-project", "2",
+			"-scheme", "hex(timestamp '.' field('nothing'))",
+		},
 	} {
 		assert.Equal(t, cli.ExitUsage, d.run(append([]string{"check"}, args...)...), want)
 		assert.Contains(t, d.stderr.String(), want)
 	}
+	assert.Equal(t, cli.ExitUsage, d.run("mock", "-error-format", "xml"))
+	assert.Contains(t, d.stderr.String(), "-error-format: want one of fields, list, shared, status, html")
 	assert.Zero(t, d.run("check", "-probe", "-dry-run"), "it needs no settings, because it sends nothing")
 	assert.Equal(t, 19, strings.Count(d.stdout.String(), "\n"))
 	assert.NotContains(t, d.stdout.String(), "init_")

@@ -42,7 +42,7 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with"},
 			cli.Flag{Name: "projects", Kind: cli.JSON},
 			cli.Flag{Name: "error-fields", Value: "NAMES", Default: "error_code,error_message", Usage: "fields of an error's code and message"},
-			cli.Flag{Name: "error-format", Value: "FORMAT", Default: "fields", Usage: "format of errors: " + strings.Join(mock.ErrorFormats(), ", ")},
+			cli.Flag{Name: "error-format", Value: "FORMAT", Default: "fields", Usage: "fields, list, shared, status or html"},
 			cli.Flag{Name: "repeated", Value: "WHAT", Default: "reject", Usage: "what a duplicate user_data does: reject, same or new"},
 			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
 			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
@@ -175,8 +175,8 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
 	}
 	for _, name := range []string{
-		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "error-format", "repeated", "base-path",
-		"show-bodies",
+		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "error-format",
+		"repeated", "base-path", "show-bodies",
 	} {
 		if c.Set(name) {
 			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = c.Value(name).Origin

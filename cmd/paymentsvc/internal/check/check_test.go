@@ -208,7 +208,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 	}{
 		{"flat", &service{reply: reply(`{"error_code":%q,"error_message":%q}`)},
 			check.Format{Code: "error_code", Message: "error_message"}, "E404", ""},
-		{"nested, beside the HTTP status", &service{reply: reply(`{"status":"error","error":{"code":%q,"text":%q,"type":"api"}}`)},
+		{"nested, beside a status", &service{reply: reply(`{"status":"error","error":{"code":%q,"text":%q,"type":"api"}}`)},
 			check.Format{Code: "error.code", Message: "error.text"}, "E404", ""},
 		{"a list", &service{reply: reply(`{"errors":[{"code":%q,"detail":%q}],"request_id":"r1"}`)},
 			check.Format{List: "errors", Code: "code", Message: "detail"}, "E404", ""},
@@ -227,7 +227,8 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 			success: `{"error":{"code":"","text":""},"payout_balance":1,"expected_balance":0,"currency":"XTS"}`,
 			reply: func(problem, _ string) (int, string) {
 				c, _ := code(problem)
-				return 200, fmt.Sprintf(`{"error":{"code":%q,"text":"No."},"payout_balance":0,"expected_balance":0,"currency":""}`, c)
+				return 200, fmt.Sprintf(
+					`{"error":{"code":%q,"text":"No."},"payout_balance":0,"expected_balance":0,"currency":""}`, c)
 			},
 		}, check.Format{Code: "error.code", Message: "error.text"}, "E404", ""},
 		{"one shape with a currency and a code for success", &service{
@@ -263,7 +264,8 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, check.Format{}, "", "error format: perhaps"},
 		{"identifiers that differ in each error", &service{reply: func(problem, id string) (int, string) {
 			c, status := code(problem)
-			return status, fmt.Sprintf(`{"event_code":%q,"kind":%q,"about":%q}`, fmt.Sprintf("t%x", time.Now().UnixNano()), c, id)
+			event := fmt.Sprintf("t%x", time.Now().UnixNano())
+			return status, fmt.Sprintf(`{"event_code":%q,"kind":%q,"about":%q}`, event, c, id)
 		}}, check.Format{Code: "kind"}, "E404", ""},
 		{"a request's identifier", &service{reply: func(problem, _ string) (int, string) {
 			c, status := code(problem)
@@ -272,7 +274,10 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
 			check.Format{List: "errors", Code: "code"}, "E404", ""},
 		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
-			return 400, fmt.Sprintf(`{"code":%q}`, map[bool]string{true: "4111111111111111", false: "5555555555554444"}[problem == "time"])
+			if problem == "timestamp" {
+				return 400, `{"code":"4111111111111111"}`
+			}
+			return 400, `{"code":"5555555555554444"}`
 		}}, check.Format{}, "", "no field has a code in errors only"},
 		{"5xx, which gateways send", &service{reply: func(problem, _ string) (int, string) {
 			return 500, fmt.Sprintf(`{"code":%q}`, problem)
@@ -311,7 +316,7 @@ func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
 		name, open string
 		reply      func(problem string) (string, int)
 	}{
-		{"user_data is no identifier", "by order_id and user_data the service replied with codes E404 with HTTP 404 and FIELD",
+		{"user_data is no identifier", "the service replied with codes E404 with HTTP 404 and FIELD",
 			func(problem string) (string, int) {
 				if problem == "user_data" {
 					return "FIELD", 400
@@ -434,16 +439,18 @@ func TestFindingsBesideTheFormat(t *testing.T) {
 	r := run(t, s, "order-of-a-test", 100*time.Second)
 	assert.Contains(t, r.facts("timestamps"), "accepted from +0 s to +890 s; rejected at -50 s with HTTP 401")
 	assert.Equal(t, "the same signature again was rejected", r.facts("replay"))
-	assert.Equal(t, "get_balance: limits.daily\nstatus_payment: state.name\nstatus_payment: status", r.facts("extra field"))
+	extra := "get_balance: limits.daily\nstatus_payment: state.name\nstatus_payment: status"
+	assert.Equal(t, extra, r.facts("extra field"))
 	assert.NotContains(t, fmt.Sprint(r.Facts), "SUCCESS", "names of fields, no data")
 	assert.Len(t, s.paths, 17)
 
-	s = &service{past: 1 << 30, future: 1 << 30, success: balance, reply: reply, before: func(_ int, problem string) (int, string) {
+	s = &service{past: 1 << 30, future: 1 << 30, success: balance, reply: reply}
+	s.before = func(_ int, problem string) (int, string) {
 		if problem == "signature" {
 			return 200, balance
 		}
 		return 0, ""
-	}}
+	}
 	r = run(t, s, "", 0)
 	assert.Len(t, s.paths, 19, "the whole list")
 	assert.Contains(t, r.facts("open"), "contradiction: the service accepted a request with the wrong signature")
@@ -462,8 +469,9 @@ func TestSessionSendsNothingElse(t *testing.T) {
 	stop := errors.New("stop")
 	session := func(transport *http.Transport, wait error) *check.Session {
 		return &check.Session{
-			BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport, Now: time.Now,
-			Wait: func(context.Context) error { return wait }, Done: func(int, *check.Exchange) error { return nil },
+			BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport,
+			Now: time.Now, Wait: func(context.Context) error { return wait },
+			Done: func(int, *check.Exchange) error { return nil },
 		}
 	}
 	many := make([]check.Probe, 25)
@@ -479,7 +487,8 @@ func TestSessionSendsNothingElse(t *testing.T) {
 	assert.Empty(t, seen)
 	seen, _, err = session(transport, nil).Run(t.Context(), many[:1])
 	require.NoError(t, err)
-	assert.Regexp(t, `tls TLS 1\.3, certificate \d+ days old, valid for \d+ more days`, fmt.Sprint(check.Connection(seen[0])))
+	facts := fmt.Sprint(check.Connection(seen[0]))
+	assert.Regexp(t, `tls TLS 1\.3, certificate \d+ days old, valid for \d+ more days`, facts)
 
 	seen, stopped, err := session(&http.Transport{}, nil).Run(t.Context(), many)
 	require.NoError(t, err)
@@ -496,7 +505,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	defer server.Close()
 	session := &check.Session{
 		BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: &http.Transport{},
-		Now: time.Now, Wait: func(context.Context) error { return nil }, Done: func(int, *check.Exchange) error { return nil },
+		Now: time.Now, Wait: func(context.Context) error { return nil },
+		Done: func(int, *check.Exchange) error { return nil },
 	}
 	_, _, err := session.Run(ctx, check.Plan(false))
 	assert.ErrorIs(t, err, context.Canceled)
@@ -516,7 +526,8 @@ func checkGo(t *testing.T, source string, notFound bool) {
 	checker := types.Config{Importer: sdk(t), Error: func(err error) { t.Error(err, "\n"+source) }}
 	pkg, _ := checker.Check("payments", fset, []*ast.File{file}, nil)
 	if notFound && pkg.Scope().Lookup("isNotFound") != nil {
-		assert.Equal(t, "func(e *github.com/paymentsvc/paymentsvc.Error) bool", pkg.Scope().Lookup("isNotFound").Type().String())
+		signature := pkg.Scope().Lookup("isNotFound").Type().String()
+		assert.Equal(t, "func(e *github.com/paymentsvc/paymentsvc.Error) bool", signature)
 	}
 }
 
@@ -534,7 +545,7 @@ var sdkPackages = sync.OnceValues(func() (packages, error) {
 	fset := token.NewFileSet()
 	lenient := types.Config{Importer: known, IgnoreFuncBodies: true, Error: func(error) {}}
 	for name, source := range map[string]string{
-		"errors":        "package errors\nfunc As(err error, target any) bool { return false }\nfunc New(string) error { return nil }",
+		"errors":        "package errors\nfunc As(error, any) bool { return false }\nfunc New(string) error { return nil }",
 		"encoding/json": "package json\ntype RawMessage []byte\nfunc Unmarshal([]byte, any) error { return nil }",
 	} {
 		file, err := parser.ParseFile(fset, name, source, 0)

@@ -57,7 +57,8 @@ func Connection(x *Exchange) []Fact {
 	}
 	add("signature", true, "accepted")
 	add("ids", true, "partner and project accepted")
-	add("balance", x.Balance.PayoutBalance, "%s %s, expected %s", x.Balance.PayoutBalance, x.Balance.Currency, x.Balance.ExpectedBalance)
+	b := x.Balance
+	add("balance", b.PayoutBalance, "%s %s, expected %s", b.PayoutBalance, b.Currency, b.ExpectedBalance)
 	return facts
 }
 

@@ -101,7 +101,8 @@ func (d *Findings) errorFormat() {
 	if f.List != "" {
 		in = "the first element of the list " + f.List + ": "
 	}
-	d.add("error format", n, f, "%scode %s, message %s, from %d kinds of errors", in, f.Code, cmp.Or(f.Message, "none"), len(kinds))
+	d.add("error format", n, f, "%scode %s, message %s, from %d kinds of errors",
+		in, f.Code, cmp.Or(f.Message, "none"), len(kinds))
 	if f.Success != "" {
 		d.open(len(d.successes), "the code %s means success", f.Success)
 	}
@@ -118,8 +119,8 @@ func (d *Findings) codeOf(x *Exchange) string {
 	return ""
 }
 
-// notFound derives the code of an unknown payment. Package durable may start a payment again after it, so each observation
-// must have the same code, and every other problem a different one.
+// notFound derives the code of an unknown payment. Package durable may start a payment again after it, so each
+// observation must have the same code, and every other problem a different one.
 func (d *Findings) notFound() {
 	found, others, n := map[string]bool{}, map[string]bool{}, 0
 	for _, x := range d.failures {

@@ -28,8 +28,8 @@ func documented() []string {
 	}
 }
 
-// Format has the names of an error's code and message. With a List, they are fields of its first element. Success is the
-// code of a success, "" for an empty code.
+// Format has the names of an error's code and message. With a List, they are fields of its first element. Success is
+// the code of a success, "" for an empty code.
 type Format struct {
 	List    string `json:"list"`
 	Code    string `json:"code"`

@@ -1,5 +1,5 @@
-// Package check learns the parts that the interface document does not specify, from read-only requests. A [Session] sends
-// the requests. [Connection] and [Derive] turn the responses into facts, without any network.
+// Package check learns the parts that the interface document does not specify, from read-only requests. A [Session]
+// sends the requests. [Connection] and [Derive] turn the responses into facts, without any network.
 package check
 
 import (
@@ -36,7 +36,8 @@ const (
 	WrongKey     = "wrong signature"
 )
 
-// Probe is one read-only request. Seconds is the distance of its timestamp from the service's clock, negative for the past.
+// Probe is one read-only request. Seconds is the distance of its timestamp from the service's clock, negative for the
+// past.
 type Probe struct {
 	Kind     string `json:"kind"`
 	Endpoint string `json:"endpoint"`
@@ -51,8 +52,8 @@ func (p Probe) String() string {
 	return fmt.Sprintf("%s, %s, %+d s", p.Endpoint, p.Kind, p.Seconds)
 }
 
-// Plan returns the fixed list of probes, with your payment if withOrder is set. Correct requests between the probes detect a
-// lockout. The wrong signature comes last because it is the likeliest reason for a lockout.
+// Plan returns the fixed list of probes, with your payment if withOrder is set. Correct requests between the probes
+// detect a lockout. The wrong signature comes last because it is the likeliest reason for a lockout.
 func Plan(withOrder bool) []Probe {
 	const balance, payment = "get_balance", "status_payment"
 	plan := []Probe{
@@ -121,7 +122,8 @@ func (s *Session) client(x *Exchange) (*paymentsvc.Client, error) {
 	}
 	return paymentsvc.NewClient(paymentsvc.Config{
 		BaseURL: s.BaseURL, PartnerID: s.Partner, ProjectID: project, Signer: paymentsvc.SignerFunc(sign),
-		HTTPClient: &http.Client{Transport: recorder{s, x}}, Retry: paymentsvc.Retry{MaxAttempts: 1}, MaxResponseBytes: maxResponse,
+		HTTPClient: &http.Client{Transport: recorder{s, x}}, MaxResponseBytes: maxResponse,
+		Retry: paymentsvc.Retry{MaxAttempts: 1},
 	})
 }
 
@@ -144,9 +146,8 @@ func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := s.x
 	x.Sent, _ = io.ReadAll(req.Body) // it is in memory
-	x.Request = req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		x.Remote = c.Conn.RemoteAddr().String()
-	}}))
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { x.Remote = c.Conn.RemoteAddr().String() }}
+	x.Request = req.Clone(httptrace.WithClientTrace(req.Context(), trace))
 	x.Request.Body = io.NopCloser(bytes.NewReader(x.Sent))
 	if s.Transport.Proxy != nil {
 		if proxy, err := s.Transport.Proxy(req); err == nil && proxy != nil {
@@ -184,8 +185,8 @@ func (s *Session) call(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// Run sends the probes of a plan until a sign of a lockout, which it returns as text. After the first rejected timestamp of
-// a direction, it leaves out the others. An error of ctx of the configuration ends it too.
+// Run sends the probes of a plan until a sign of a lockout, which it returns as text. After the first rejected
+// timestamp of a direction, it leaves out the others. An error of ctx of the configuration ends it too.
 func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
 	rejected := map[string]bool{}
 	for _, p := range plan {
@@ -222,8 +223,8 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 	return s.seen, "", nil
 }
 
-// isSuccess reports whether a balance has a currency and the codes of the first success. One shape may serve success and
-// error, so an error may have a balance of 0.
+// isSuccess reports whether a balance has a currency and the codes of the first success. One shape may serve success
+// and error, so an error may have a balance of 0.
 func (s *Session) isSuccess(x *Exchange) bool {
 	return x.Balance.Currency != "" && !slices.ContainsFunc(fieldsOf(x), func(name string) bool {
 		return len(s.seen) > 0 && codeName.MatchString(name) && valueAt(x.Body, name) != valueAt(s.seen[0].Body, name)

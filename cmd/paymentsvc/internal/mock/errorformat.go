@@ -11,9 +11,10 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields, and "list" puts them into
-// the first element of the list "errors". "shared" adds both fields as null to successes and uses HTTP 200 for errors.
-// "status" replies with the HTTP status only. "html" is "fields", but a gateway's page for a wrong signature.
+// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields, and "list" puts
+// them into the first element of the list "errors". "shared" adds both fields as null to successes and uses HTTP 200
+// for errors. "status" replies with the HTTP status only. "html" is "fields", but a gateway's page for a wrong
+// signature.
 func ErrorFormats() []string { return []string{"fields", "list", "shared", "status", "html"} }
 
 // CheckErrorFormat returns an error for an unknown format.
