@@ -201,12 +201,8 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 			return opt, err
 		}
 	}
-	var both bool
-	if opt.ErrorCode, opt.ErrorMessage, both = strings.Cut(c.Text("error-fields"), ","); !both {
-		return opt, c.Fail("error-fields", "want two names with a comma between them")
-	}
-	if opt.ErrorFormat = c.Text("error-format"); mock.CheckErrorFormat(opt.ErrorFormat) != nil {
-		return opt, c.Fail("error-format", "%w", mock.CheckErrorFormat(opt.ErrorFormat))
+	if err := mockErrors(c, &opt); err != nil {
+		return opt, err
 	}
 	var err error
 	if opt.Repeated, err = mock.ParseRepeated(c.Text("repeated")); err != nil {
@@ -227,6 +223,18 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		return opt, err
 	}
 	return opt, mockProjects(c, &opt)
+}
+
+// mockErrors reads the format of errors.
+func mockErrors(c *cli.Call, opt *mock.Options) error {
+	var both bool
+	if opt.ErrorCode, opt.ErrorMessage, both = strings.Cut(c.Text("error-fields"), ","); !both {
+		return c.Fail("error-fields", "want two names with a comma between them")
+	}
+	if opt.ErrorFormat = c.Text("error-format"); mock.CheckErrorFormat(opt.ErrorFormat) != nil {
+		return c.Fail("error-format", "%w", mock.CheckErrorFormat(opt.ErrorFormat))
+	}
+	return nil
 }
 
 // mockProjects reads the scheme, the project of the shared settings, and those of the settings file.
