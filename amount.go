@@ -12,32 +12,33 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/decimal"
 )
 
-// Amount is exact decimal text, such as "10.50", in the currency associated with the project (section 2.1).
-// The scale is kept. The zero value is "not set" and never the amount 0. It holds no float and does no
-// arithmetic: use Minor for that. Amounts of one value but two scales are not ==; use Equal.
+// Amount is exact decimal text, such as "10.50", in the currency of the project (section 2.1). It keeps its scale. The
+// zero value is "not set", which differs from the amount 0. Amount uses no floats and has no arithmetic; use
+// [Amount.Minor] for calculations. Compare amounts with [Amount.Equal], because == distinguishes 10.5 from 10.50.
 //
-// Every digit, and "not set", survives in encoding/json (as a number), encoding/xml, YAML and whatever else uses
-// encoding.TextMarshaler (text), encoding/gob, CBOR and MessagePack (bytes that hold the text), and BSON of the MongoDB
-// driver v2 (a string). Version 1 of that driver returns an error. DynamoDB's attributevalue writes a string with its
-// options UseEncodingMarshalers and UseEncodingUnmarshalers, and returns an error without them.
+// Every digit and "not set" survive in encoding/json (as a number); in encoding/xml, YAML and other users of
+// encoding.TextMarshaler (as text); in encoding/gob, CBOR and MessagePack (as bytes with the text); and in BSON with
+// the MongoDB driver v2 (as a string). Version 1 of that driver returns an error. DynamoDB's attributevalue writes a
+// string with the options UseEncodingMarshalers and UseEncodingUnmarshalers, and returns an error without them.
 //
-// In a database it is text, see Value and Scan. SQLite keeps it only in a column of type TEXT: in NUMERIC, DECIMAL,
-// INTEGER and REAL, 10.50 becomes a float that Scan rejects, and 12345678901234567.89 becomes 12345678901234568 without
-// an error. Use numeric on PostgreSQL.
+// In a database, an Amount is text; see [Amount.Value] and [Amount.Scan]. On PostgreSQL use a numeric column. On SQLite
+// use a TEXT column. SQLite's NUMERIC, DECIMAL, INTEGER and REAL columns convert 10.50 to a float, which Scan rejects,
+// and change 12345678901234567.89 to 12345678901234568 without an error.
 type Amount struct {
 	unencodable `dynamodbav:",omitempty,nullempty"` //nolint:unused // reflection finds it
 
-	text string // as internal/decimal writes it, "" when not set
+	text string // in the form of internal/decimal; "" if not set
 }
 
-// unencodable makes DynamoDB's attributevalue return an error for an Amount, where it would store an empty map: it
-// finds embedded fields of unexported types, and rejects this combination of tags. It takes no space.
+// unencodable makes DynamoDB's attributevalue return an error for an Amount, because it would otherwise store an empty
+// map. attributevalue finds embedded fields of unexported types, and rejects this combination of tags. The field takes
+// no space.
 type unencodable [0]byte //nolint:unused // reflection finds it
 
 var errAmountNotSet = errors.New("paymentsvc: amount is not set")
 
-// ParseAmount parses a number in JSON's grammar with at most 64 digits. An exponent is expanded, and "-0" is "0". Errors
-// do not repeat s.
+// ParseAmount parses a number in JSON's grammar with at most 64 digits. It expands an exponent, and returns "0" for
+// "-0". Errors do not contain s.
 func ParseAmount(s string) (Amount, error) { return parseAmount(s) }
 
 func parseAmount[T string | []byte](s T) (Amount, error) {
@@ -48,7 +49,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	return Amount{text: text}, nil
 }
 
-// MustParseAmount is [ParseAmount] for amounts in source code. It panics on an error.
+// MustParseAmount is like [ParseAmount] but panics on an error. Use it for amounts in source code.
 func MustParseAmount(s string) Amount {
 	a, err := ParseAmount(s)
 	if err != nil {
@@ -57,14 +58,14 @@ func MustParseAmount(s string) Amount {
 	return a
 }
 
-// AmountFromMinor returns units of 10^-scale: AmountFromMinor(1050, 2) is "10.50". It is exact at every scale; above 64
-// it has more digits than [ParseAmount] accepts.
+// AmountFromMinor returns units times 10^-scale. For example, AmountFromMinor(1050, 2) is "10.50". It is exact at every
+// scale. At a scale above 64, the text has more digits than [ParseAmount] accepts.
 func AmountFromMinor(units int64, scale uint8) Amount {
 	return Amount{text: decimal.FromMinor(units, scale)}
 }
 
-// Minor returns the amount in units of 10^-scale, 1050 for "10.50" at scale 2. It returns an error if the amount is not
-// set, has more decimals than scale other than zeros, or overflows.
+// Minor returns the amount in units of 10^-scale, for example 1050 for "10.50" at scale 2. It returns an error if the
+// amount is not set, if it has non-zero decimals beyond scale, or if it overflows an int64.
 func (a Amount) Minor(scale uint8) (int64, error) {
 	if !a.IsSet() {
 		return 0, errAmountNotSet
@@ -76,9 +77,9 @@ func (a Amount) Minor(scale uint8) (int64, error) {
 	return units, nil
 }
 
-// Round returns the amount with exactly scale decimals, rounded half away from zero: "29.949999999999999", as services
-// write it that keep floats, is "29.95" at scale 2. It returns an error for an amount that is not set, and for a result
-// of more than 64 digits.
+// Round returns the amount with exactly scale decimals, rounded half away from zero. For example, a service that
+// computes in floats may send 29.949999999999999, which Round(2) changes to 29.95. It returns an error if the amount is
+// not set or if the result has more than 64 digits.
 func (a Amount) Round(scale uint8) (Amount, error) {
 	if !a.IsSet() {
 		return Amount{}, errAmountNotSet
@@ -90,14 +91,14 @@ func (a Amount) Round(scale uint8) (Amount, error) {
 	return Amount{text: text}, nil
 }
 
-// IsSet reports whether a is an amount at all.
+// IsSet reports whether a is an amount. It is false for the zero value.
 func (a Amount) IsSet() bool { return a.text != "" }
 
-// Sign is -1, 0 or 1, and 0 for an amount that is not set.
+// Sign returns -1, 0 or 1 for a negative amount, zero and a positive amount. It returns 0 if a is not set.
 func (a Amount) Sign() int { return decimal.Sign(a.text) }
 
-// Cmp compares by value: -1 if a is less than b, 0 if they are equal, 1 if a is more. An amount that is not
-// set is less than every other.
+// Cmp compares values and returns -1 if a is less than b, 0 if both are equal, and 1 if a is greater. An unset amount
+// is less than every amount.
 func (a Amount) Cmp(b Amount) int {
 	switch {
 	case a.IsSet() && b.IsSet():
@@ -110,13 +111,13 @@ func (a Amount) Cmp(b Amount) int {
 	return 0
 }
 
-// Equal compares by value, so "1.0" equals "1.00", and "not set" equals only itself.
+// Equal compares values, so "1.0" equals "1.00". An unset amount equals only another unset amount.
 func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
 
-// String returns the amount's text, "" if it is not set.
+// String returns the amount's text, or "" if it is not set.
 func (a Amount) String() string { return a.text }
 
-// MarshalJSON returns a JSON number with the amount's scale, or null if it is not set. The error is always nil.
+// MarshalJSON returns a JSON number with the amount's scale, or null if the amount is not set. The error is always nil.
 func (a Amount) MarshalJSON() ([]byte, error) {
 	if !a.IsSet() {
 		return []byte("null"), nil
@@ -124,8 +125,8 @@ func (a Amount) MarshalJSON() ([]byte, error) {
 	return []byte(a.text), nil
 }
 
-// UnmarshalJSON reads a number, a number in quotes, or null, which is "not set". The limits are those of ParseAmount,
-// and errors do not repeat b.
+// UnmarshalJSON reads a number, a quoted number, or null for "not set". It has the limits of [ParseAmount]. Errors do
+// not contain b.
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*a = Amount{}
@@ -146,10 +147,10 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalText returns the amount's text, empty if it is not set. The error is always nil.
+// MarshalText returns the amount's text, which is empty if the amount is not set. The error is always nil.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.text), nil }
 
-// UnmarshalText is ParseAmount, with its errors, but for empty text, which is "not set".
+// UnmarshalText reads the text of an amount like [ParseAmount], or empty text for "not set".
 func (a *Amount) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*a = Amount{}
@@ -163,14 +164,16 @@ func (a *Amount) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalBinary returns what MarshalText does, for encoding/gob, CBOR, MessagePack and Redis. The error is always nil.
+// MarshalBinary returns the bytes of [Amount.MarshalText], for encoding/gob, CBOR, MessagePack and Redis. The error is
+// always nil.
 func (a Amount) MarshalBinary() ([]byte, error) { return a.MarshalText() }
 
-// UnmarshalBinary is UnmarshalText, with its errors.
+// UnmarshalBinary reads the bytes of [Amount.MarshalBinary], like [Amount.UnmarshalText].
 func (a *Amount) UnmarshalBinary(b []byte) error { return a.UnmarshalText(b) }
 
-// UnmarshalYAML reads the source text of a number, in quotes or not, or of null, with the errors of UnmarshalText. It
-// is for goccy/go-yaml, which would hand UnmarshalText a number that has been a float; yaml.v3 needs no such method.
+// UnmarshalYAML reads a YAML number, a quoted number, or null for "not set", with the errors of [Amount.UnmarshalText].
+// It is for goccy/go-yaml, which would otherwise convert the number to a float first. yaml.v3 does not need this
+// method.
 func (a *Amount) UnmarshalYAML(b []byte) error {
 	b = bytes.TrimSpace(b)
 	if n := len(b); n > 1 && (b[0] == '"' || b[0] == '\'') && b[n-1] == b[0] {
@@ -182,7 +185,7 @@ func (a *Amount) UnmarshalYAML(b []byte) error {
 	return a.UnmarshalText(b)
 }
 
-// The types of BSON values that an Amount is stored as or read from.
+// These are the BSON types that an Amount reads or writes.
 const (
 	bsonString     = 0x02
 	bsonNull       = 0x0A
@@ -191,8 +194,8 @@ const (
 	bsonDecimal128 = 0x13
 )
 
-// MarshalBSONValue returns a BSON string, or BSON's null when the amount is not set, for the MongoDB driver v2. The
-// error is always nil.
+// MarshalBSONValue returns a BSON string, or BSON's null if the amount is not set, for the MongoDB driver v2. The error
+// is always nil.
 func (a Amount) MarshalBSONValue() (typ byte, data []byte, err error) {
 	if !a.IsSet() {
 		return bsonNull, nil, nil
@@ -201,8 +204,8 @@ func (a Amount) MarshalBSONValue() (typ byte, data []byte, err error) {
 	return bsonString, append(append(data, a.text...), 0), nil
 }
 
-// UnmarshalBSONValue reads a BSON string, int32, int64 or decimal128, or null, which is "not set". Every other type is
-// an error: a double no longer has the digits that were stored.
+// UnmarshalBSONValue reads a BSON string, int32, int64 or decimal128, or null for "not set". Other types return an
+// error. So does a double, because it has already lost digits.
 func (a *Amount) UnmarshalBSONValue(typ byte, data []byte) error {
 	var text string
 	var err error
@@ -228,14 +231,15 @@ func (a *Amount) UnmarshalBSONValue(typ byte, data []byte) error {
 	return nil
 }
 
-// MarshalBSON always returns an error. Version 1 of the MongoDB driver, which does not know MarshalBSONValue, would
-// store an empty document without it.
+// MarshalBSON always returns an error. Version 1 of the MongoDB driver does not use MarshalBSONValue, and would
+// otherwise store an empty document.
 func (a Amount) MarshalBSON() ([]byte, error) {
-	return nil, errors.New("paymentsvc: amount: not a BSON document; use the MongoDB driver v2, or store Amount.String()")
+	return nil, errors.New("paymentsvc: amount: not a BSON document; " +
+		"use the MongoDB driver v2, or store Amount.String()")
 }
 
-// Scan reads a column of text, of an exact decimal type that arrives as text, or of integers. NULL is "not
-// set". A float is an error: its digits are no longer those that were stored.
+// Scan reads text, an integer, or NULL for "not set". Exact decimal types arrive as text. It rejects a float, because a
+// float has already lost digits.
 func (a *Amount) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
@@ -261,7 +265,7 @@ func (a *Amount) scanText(b []byte) error {
 	return nil
 }
 
-// Value returns the amount's text, or nil (NULL) if it is not set. The error is always nil.
+// Value returns the amount's text, or nil (NULL) if the amount is not set. The error is always nil.
 func (a Amount) Value() (driver.Value, error) {
 	if !a.IsSet() {
 		return nil, nil //nolint:nilnil // NULL is a nil value by the contract of driver.Valuer

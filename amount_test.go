@@ -17,8 +17,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/decimal"
 )
 
-// What is a number is tested in internal/decimal; these tests are about the ways into an Amount.
-func TestAmountReads(t *testing.T) {
+// Package internal/decimal tests the grammar of numbers. These tests cover the ways to read an Amount.
+func TestAmountReadsNumbersFromEverySource(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"a scale, which is kept", "10.50", "10.50"},
 		{"minus zero, which has no sign", "-0.00", "0.00"},
@@ -29,7 +29,7 @@ func TestAmountReads(t *testing.T) {
 			want := paymentsvc.MustParseAmount(tt.want)
 			require.Equal(t, tt.want, want.String())
 			for name, read := range amountReaders(tt.in) {
-				got := paymentsvc.MustParseAmount("99") // which must be overwritten
+				got := paymentsvc.MustParseAmount("99") // to be overwritten
 				require.NoError(t, read(&got), name)
 				require.Equal(t, want, got, name)
 				require.True(t, got.IsSet())
@@ -38,7 +38,7 @@ func TestAmountReads(t *testing.T) {
 	}
 }
 
-func TestAmountRejects(t *testing.T) {
+func TestAmountRejectsInvalidNumbersFromEverySource(t *testing.T) {
 	const syntax, tooLong = "paymentsvc: amount: not a decimal number", "paymentsvc: amount: more than 64 digits"
 	for _, tt := range []struct{ name, in, want string }{
 		{"groups of digits", "4111 1111 1111 1111", syntax},
@@ -51,14 +51,14 @@ func TestAmountRejects(t *testing.T) {
 			before := paymentsvc.MustParseAmount("99")
 			for name, read := range amountReaders(tt.in) {
 				got := before
-				require.EqualError(t, read(&got), tt.want, "%s: the whole text, so that no input can stand in it", name)
+				require.EqualError(t, read(&got), tt.want, "%s: the whole text, so it cannot contain input", name)
 				require.Equal(t, before, got, "%s: an error leaves the amount as it was", name)
 			}
 		})
 	}
 }
 
-// amountReaders are all ways to read an Amount from text, but for encoding/json, which checks the grammar itself.
+// amountReaders returns every way to read an Amount from text, except encoding/json, which checks the grammar itself.
 func amountReaders(text string) map[string]func(*paymentsvc.Amount) error {
 	quoted, escaped := []byte(`"`+text+`"`), []byte(`"`)
 	for _, r := range text {
@@ -84,7 +84,7 @@ func amountReaders(text string) map[string]func(*paymentsvc.Amount) error {
 	}
 }
 
-func TestAmountRejectsOtherJSON(t *testing.T) {
+func TestAmountRejectsOtherJSONValues(t *testing.T) {
 	for _, in := range []string{
 		``, ` `, `"`, `"1`, `1"`, `""`, `" 1"`, `"1 "`, `"null"`, `"\u0000"`, `"\x31"`, "\"\xff\"", "\"1\n\"", `"1""2"`,
 		`true`, `{}`, `[]`, `[1]`, `{"` + pan + `":1}`, `nul`, `NULL`, `1 2`,
@@ -96,7 +96,7 @@ func TestAmountRejectsOtherJSON(t *testing.T) {
 	}
 }
 
-// An empty text where a number belongs is a fault, not an amount that is not set.
+// Empty text in place of a number is an error and does not mean "not set".
 func TestAmountRejectsEmptyText(t *testing.T) {
 	for name, read := range map[string]func(*paymentsvc.Amount) error{
 		"ParseAmount":         func(*paymentsvc.Amount) error { _, err := paymentsvc.ParseAmount(""); return err },
@@ -112,11 +112,13 @@ func TestAmountRejectsEmptyText(t *testing.T) {
 	}
 }
 
-func TestAmountMustParsePanicsWithoutItsInput(t *testing.T) {
-	require.PanicsWithError(t, "paymentsvc: amount: not a decimal number", func() { paymentsvc.MustParseAmount(pan + "x") })
+func TestMustParseAmountPanicsWithoutInputInText(t *testing.T) {
+	require.PanicsWithError(t, "paymentsvc: amount: not a decimal number", func() {
+		paymentsvc.MustParseAmount(pan + "x")
+	})
 }
 
-func TestAmountThatIsNotSetIsNeverZero(t *testing.T) {
+func TestAmountUnsetDiffersFromZero(t *testing.T) {
 	var unset paymentsvc.Amount
 	zero, less := paymentsvc.MustParseAmount("0"), paymentsvc.MustParseAmount("-1")
 
@@ -146,7 +148,7 @@ func TestAmountThatIsNotSetIsNeverZero(t *testing.T) {
 	assert.Nil(t, value)
 }
 
-func TestAmountIsUnsetByNothing(t *testing.T) {
+func TestAmountReadsNullAsUnset(t *testing.T) {
 	for name, read := range map[string]func(*paymentsvc.Amount) error{
 		"JSON null":          func(a *paymentsvc.Amount) error { return json.Unmarshal([]byte(" null "), a) },
 		"UnmarshalJSON null": func(a *paymentsvc.Amount) error { return a.UnmarshalJSON([]byte("null")) },
@@ -160,7 +162,7 @@ func TestAmountIsUnsetByNothing(t *testing.T) {
 	}
 }
 
-func TestAmountKeepsACopyOfWhatItReads(t *testing.T) {
+func TestAmountSharesNoMemory(t *testing.T) {
 	for name, read := range map[string]func(*paymentsvc.Amount, []byte) error{
 		"Scan":          func(a *paymentsvc.Amount, b []byte) error { return a.Scan(b) },
 		"UnmarshalText": (*paymentsvc.Amount).UnmarshalText,
@@ -186,7 +188,7 @@ func TestAmountKeepsACopyOfWhatItReads(t *testing.T) {
 func TestAmountComparesByValue(t *testing.T) {
 	amount := paymentsvc.MustParseAmount
 	assert.True(t, amount("1.0").Equal(amount("1.00")))
-	assert.NotEqual(t, amount("1.0"), amount("1.00"), "== is of texts")
+	assert.NotEqual(t, amount("1.0"), amount("1.00"), "== compares texts")
 	assert.False(t, amount("1.0").Equal(amount("1.01")))
 	assert.False(t, amount("1").Equal(amount("-1")))
 	assert.Equal(t, -1, amount("9").Cmp(amount("10")))
@@ -194,7 +196,7 @@ func TestAmountComparesByValue(t *testing.T) {
 	assert.Equal(t, []int{-1, 0, 1}, []int{amount("-0.01").Sign(), amount("-0.00").Sign(), amount("0.01").Sign()})
 }
 
-func TestAmountInMinorUnits(t *testing.T) {
+func TestAmountConvertsMinorUnitsExactly(t *testing.T) {
 	for text, units := range map[string]int64{"10.50": 1050, "0.00": 0, "-92233720368547758.08": math.MinInt64} {
 		made := paymentsvc.AmountFromMinor(units, 2)
 		require.Equal(t, paymentsvc.MustParseAmount(text), made, "a parsed amount is the same as a made one")
@@ -211,7 +213,7 @@ func TestAmountInMinorUnits(t *testing.T) {
 	require.ErrorIs(t, err, decimal.ErrOverflow)
 }
 
-func TestAmountRounds(t *testing.T) {
+func TestAmountRoundsHalfAwayFromZero(t *testing.T) {
 	for in, want := range map[string]string{
 		"29.949999999999999": "29.95", "29.945": "29.95", "-29.945": "-29.95", "-0.001": "0.00", "7": "7.00",
 	} {
@@ -230,7 +232,7 @@ func TestAmountRounds(t *testing.T) {
 	require.Equal(t, paymentsvc.Amount{}, got)
 }
 
-func TestAmountInJSON(t *testing.T) {
+func TestAmountEncodesAsJSONNumber(t *testing.T) {
 	type order struct {
 		Amount   paymentsvc.Amount            `json:"amount"`
 		Left     paymentsvc.Amount            `json:"left,omitzero"`
@@ -255,7 +257,8 @@ func TestAmountInJSON(t *testing.T) {
 				map[string]paymentsvc.Amount{"a": amount("1.10"), "b": {}},
 				map[paymentsvc.Amount]string{amount("1.0"): "a", amount("1.00"): "b"},
 			},
-			`{"amount":10.50,"left":0.00,"pointer":1.10,"list":[1,null,-1.0],"by_name":{"a":1.10,"b":null},"by_amount":{"1.0":"a","1.00":"b"}}`,
+			`{"amount":10.50,"left":0.00,"pointer":1.10,"list":[1,null,-1.0],` +
+				`"by_name":{"a":1.10,"b":null},"by_amount":{"1.0":"a","1.00":"b"}}`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -269,14 +272,17 @@ func TestAmountInJSON(t *testing.T) {
 	}
 
 	var got order
-	require.NoError(t, json.Unmarshal([]byte(`{"amount": "10.50" , "list":[ 1e2, "\u0031" ],"by_amount":{"1e1":"a"}}`), &got))
+	require.NoError(
+		t, json.Unmarshal([]byte(`{"amount": "10.50" , "list":[ 1e2, "\u0031" ],"by_amount":{"1e1":"a"}}`), &got),
+	)
 	require.Equal(t, order{
 		Amount:   amount("10.50"),
 		List:     []paymentsvc.Amount{amount("100"), amount("1")},
 		ByAmount: map[paymentsvc.Amount]string{amount("10"): "a"},
 	}, got)
 	for _, data := range []string{
-		`{"amount":"` + pan + `x"}`, `{"amount":{"a":` + pan + `}}`, `{"list":["` + pan + `x"]}`, `{"by_amount":{"` + pan + `x":"a"}}`,
+		`{"amount":"` + pan + `x"}`, `{"amount":{"a":` + pan + `}}`, `{"list":["` + pan + `x"]}`,
+		`{"by_amount":{"` + pan + `x":"a"}}`,
 	} {
 		err := json.Unmarshal([]byte(data), &order{})
 		require.ErrorIs(t, err, decimal.ErrSyntax)
@@ -305,7 +311,7 @@ func survives(t require.TestingT, want paymentsvc.Amount) {
 	require.NoError(t, fromText.UnmarshalText(text))
 	require.Equal(t, want, fromText)
 
-	binary, err := want.MarshalBinary() // which gob asks for
+	binary, err := want.MarshalBinary() // used by gob
 	require.NoError(t, err)
 	require.NoError(t, fromBinary.UnmarshalBinary(binary))
 	require.Equal(t, want, fromBinary)
@@ -317,7 +323,7 @@ func survives(t require.TestingT, want paymentsvc.Amount) {
 	require.Equal(t, want, fromColumn)
 }
 
-// amountText returns numbers that ParseAmount reads, with all scales and some exponents.
+// amountText generates numbers for ParseAmount, with all scales and some exponents.
 func amountText() *rapid.Generator[string] {
 	return rapid.StringMatching(`-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,10})?(e-?[0-9])?`)
 }
@@ -330,7 +336,9 @@ func TestAmountReadsYAMLSource(t *testing.T) {
 		require.NoError(t, got.UnmarshalYAML([]byte(in)), "%q", in)
 		require.Equal(t, want, got.String(), "%q", in)
 	}
-	for _, in := range []string{"0x10", "010", "1_000", ".inf", "'", `"1`, `'1"`, `"null"x`, "{}", "[1]", "1 # one", pan + "x"} {
+	for _, in := range []string{
+		"0x10", "010", "1_000", ".inf", "'", `"1`, `'1"`, `"null"x`, "{}", "[1]", "1 # one", pan + "x",
+	} {
 		got := paymentsvc.MustParseAmount("99")
 		err := got.UnmarshalYAML([]byte(in))
 		require.ErrorIs(t, err, decimal.ErrSyntax, "%q", in)
@@ -339,7 +347,7 @@ func TestAmountReadsYAMLSource(t *testing.T) {
 	}
 }
 
-func TestAmountInBSON(t *testing.T) {
+func TestAmountEncodesAsBSONString(t *testing.T) {
 	typ, data, err := paymentsvc.MustParseAmount("10.50").MarshalBSONValue()
 	require.NoError(t, err)
 	require.Equal(t, byte(0x02), typ)
@@ -391,7 +399,7 @@ func TestAmountInBSON(t *testing.T) {
 	require.ErrorContains(t, err, "MongoDB driver v2")
 }
 
-func TestAmountScansOnlyWhatIsExact(t *testing.T) {
+func TestAmountScanRejectsInexactColumns(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		in   any
@@ -409,10 +417,14 @@ func TestAmountScansOnlyWhatIsExact(t *testing.T) {
 		})
 	}
 	for _, in := range []any{
-		float64(4111111111111111), float32(10.5), math.NaN(), true, time.Unix(4111111111111111, 0), []string{pan}, struct{ s string }{pan},
+		float64(4111111111111111), float32(10.5), math.NaN(), true, time.Unix(4111111111111111, 0), []string{pan},
+		struct{ s string }{pan},
 	} {
 		got := paymentsvc.MustParseAmount("99")
-		require.EqualError(t, got.Scan(in), fmt.Sprintf("paymentsvc: amount: cannot be read from a column of type %T, keep it as text", in))
+		require.EqualError(
+			t, got.Scan(in),
+			fmt.Sprintf("paymentsvc: amount: cannot be read from a column of type %T, keep it as text", in),
+		)
 		require.Equal(t, "99", got.String())
 	}
 }
@@ -421,7 +433,8 @@ func FuzzAmountParse(f *testing.F) {
 	for _, seed := range []string{
 		"0", "-0", "10.50", "-0.07", "1e2", "1.50e1", "1E-2", "0e5", "0.000e2", "1e63", "1e64", "1e-64", "1e-65",
 		"0e1000000", "1e1000000", "1e-1000000", "1e99999999999999999999", "0.00e-99999999999999999999",
-		strings.Repeat("9", 64), strings.Repeat("9", 65), "0." + strings.Repeat("0", 200) + "1e201", "18446744073709551616",
+		strings.Repeat("9", 64), strings.Repeat("9", 65), "0." + strings.Repeat("0", 200) + "1e201",
+		"18446744073709551616",
 		"", "-", "+5", ".5", "5.", "007", "1e", "1e+", " 1", "1 ", "0x1", "NaN", "١", "1_000", "--1", "1.2.3", "\xff",
 		"null", `"1"`, `"\u0031"`, `""`, "{}", "[1]", "true",
 	} {
@@ -444,7 +457,7 @@ func FuzzAmountParse(f *testing.F) {
 			survives(t, a)
 		}
 
-		// Whatever is in an answer, reading it does not panic, and an error changes nothing.
+		// Reading any bytes must not panic, and an error must leave the amount unchanged.
 		before := paymentsvc.MustParseAmount("99")
 		for _, read := range []func(*paymentsvc.Amount) error{
 			func(a *paymentsvc.Amount) error { return a.UnmarshalJSON([]byte(s)) },

@@ -7,24 +7,24 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// GetBalance returns the project's balances: POST get_balance, section 4.7. The call is idempotent, so transient failures
-// are retried. Errors are [*Error].
+// GetBalance returns the balances of the project: POST get_balance, section 4.7. It is idempotent, so the client
+// retries transient failures. Errors are [*Error].
 func (c *Client) GetBalance(ctx context.Context) (*Balance, error) {
 	id := c.ids()
 	return call[Balance](ctx, c, endpoint{path: "get_balance", read: true}, &id)
 }
 
-// Balance is the answer of get_balance (sections 2.6 and 4.7).
+// Balance is the response of get_balance (sections 2.6 and 4.7).
 type Balance struct {
-	// PayoutBalance and ExpectedBalance are in the currency associated with the project (section 1). At least one of them
-	// is set; see [Amount.IsSet]. How the two differ is not shown.
+	// PayoutBalance and ExpectedBalance are in the currency of the project (section 1). A response has at least one;
+	// see [Amount.IsSet]. The difference between the two is not specified.
 	PayoutBalance   Amount
 	ExpectedBalance Amount
-	// Currency names the currency as the service does.
+	// Currency is the service's name of the currency.
 	Currency string
-	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the whole answer.
+	// Raw is the complete response.
 	Raw json.RawMessage
 }
 

@@ -16,15 +16,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
-// InterfaceVersion is the version of the interface document that this package implements (section 9). It is
-// not sent: paths carry no version.
+// InterfaceVersion is the version of the interface document that this package implements (section 9). Requests do not
+// contain it, because paths have no version.
 const InterfaceVersion = "1.0.0"
 
 // Config configures a [Client].
 type Config struct {
-	// BaseURL is the address of the service, {base_url} in the interface document. It is required, absolute
-	// and https, may carry a path, and holds no user, query or fragment. http is accepted for a loopback
-	// address, and for others with AllowPlainHTTP.
+	// BaseURL is the address of the service, {base_url} in the interface document. It is required, absolute and https.
+	// It may have a path, but no user, query or fragment. http is accepted for loopback addresses, and for other
+	// addresses with AllowPlainHTTP.
 	BaseURL string
 	// PartnerID and ProjectID are the caller's ids (section 1). Both are required.
 	PartnerID int64
@@ -32,72 +32,74 @@ type Config struct {
 	// Signer signs every attempt (section 5). It is required; see [NewHMACSigner].
 	Signer Signer
 
-	// HTTPClient sends the requests. nil means one on [NewTransport] and NOT http.DefaultTransport: a mock that replaces
-	// that one, such as httpmock.Activate, is not used. HTTPClient is copied and never changed, and follows no redirect.
+	// HTTPClient sends the requests. NewClient copies it, and the copy follows no redirects. The default is a client
+	// with [NewTransport] and not http.DefaultTransport, so httpmock.Activate and similar mocks do not affect it.
 	//
-	// A Transport that is not an *http.Transport proves nothing about what it sent, so its failures are [OutcomeUnknown];
-	// see TrustTransport. One that sends a request again through an *http.Transport is stopped before the second delivery,
-	// as long as it passes on the values of the request's context and does not change both what is signed and where it
-	// goes; the outcome is then unknown too.
+	// For a Transport other than *http.Transport, the client cannot prove that a request was not sent. Failures are
+	// then [OutcomeUnknown], unless TrustTransport is set. If a wrapper sends a request again through an
+	// *http.Transport, the client stops it before the second delivery, and the outcome is unknown. This works only if
+	// the wrapper passes on the values of the request's context, and does not change both the signature and the
+	// destination.
 	HTTPClient *http.Client
-	// Timeout limits one attempt, reading the answer included; the context limits the whole call. 0 means
-	// 30 seconds; less than a millisecond is an error.
+	// Timeout limits one attempt, including reading the response. The context limits the whole call. The default is 30
+	// seconds. A value below one millisecond is an error.
 	Timeout time.Duration
-	// Retry says when a call is retried. The zero value retries, see there.
+	// Retry configures the retries. The zero value retries too; see [Retry].
 	Retry Retry
-	// DecodeError finds the service's errors in its answers, whose format is not shown (section 7). nil means that only
-	// the HTTP status tells an error, and then few prove a rejection: see [ErrorFields] and [OutcomeRejected].
+	// DecodeError finds the service's errors in responses, because their format is not specified (section 7); see
+	// [ErrorFields]. Without it the client never reports [OutcomeRejected], so every start that the service rejects has
+	// [OutcomeUnknown] and must be reconciled.
 	DecodeError ErrorDecoder
-	// OnAttempt, when set, is called after every attempt with the caller's context. It must be safe for
-	// concurrent use; the call waits for it.
+	// OnAttempt, if set, is called after every attempt with the caller's context. The call waits for it. It must be
+	// safe for concurrent use.
 	OnAttempt func(ctx context.Context, a Attempt)
-	// UserAgent is sent as the User-Agent header; "" means "paymentsvc-go/1.0.0".
+	// UserAgent is the User-Agent header. The default is "paymentsvc-go/1.0.0".
 	UserAgent string
-	// MaxResponseBytes limits one answer, decompressed; 0 means 1 MiB.
+	// MaxResponseBytes limits a response after decompression. The default is 1 MiB.
 	MaxResponseBytes int64
-	// AllowPlainHTTP accepts http for addresses that are not loopback: signatures and card data then travel
-	// in the clear.
+	// AllowPlainHTTP accepts http for addresses other than loopback. Signatures and card data are then sent
+	// unencrypted.
 	AllowPlainHTTP bool
-	// TrustTransport is your promise that HTTPClient.Transport passes the context on to an *http.Transport
-	// and sends each request at most once, as OpenTelemetry's does. Its failures to connect are then
-	// [OutcomeNotSent] and may be retried. Where the promise is broken, money may move twice.
+	// TrustTransport is your promise that HTTPClient.Transport passes the context on to an *http.Transport and sends
+	// each request at most once, as otelhttp does. Its failures to connect are then [OutcomeNotSent] and may be
+	// retried. If the transport breaks the promise, money can move twice.
 	TrustTransport bool
 }
 
-// Retry says when a call is retried, with exponential back-off and jitter. Status calls and [Client.GetBalance] are
-// retried when no answer or half of one came, and on HTTP 429 and 5xx; the calls that start something only when the
-// attempt is [OutcomeNotSent].
+// Retry configures retries with exponential back-off and jitter. The client retries status calls and
+// [Client.GetBalance] after a transport error, an incomplete response, HTTP 429 and 5xx. It retries a start only if the
+// attempt was [OutcomeNotSent].
 type Retry struct {
-	// MaxAttempts counts all attempts. 0 means 3; 1 disables retries.
+	// MaxAttempts limits the attempts of a call, including the first. The default is 3. 1 disables retries.
 	MaxAttempts int
-	// BaseDelay is the wait before the second attempt, doubled before each further one; up to half of it is random. 0
-	// means 200 ms; less than a millisecond is an error.
+	// BaseDelay is the wait before the second attempt. Each further wait is twice as long, and up to half of a wait is
+	// random. The default is 200 ms. A value below one millisecond is an error.
 	BaseDelay time.Duration
-	// MaxDelay limits every wait, including one that the service asks for with Retry-After. 0 means 5 seconds;
-	// less than a millisecond is an error.
+	// MaxDelay limits every wait, including the wait requested by a Retry-After header. The default is 5 seconds. A
+	// value below one millisecond is an error.
 	MaxDelay time.Duration
 }
 
-// Attempt is what became of one attempt at a call.
+// Attempt describes one attempt of a call, for [Config].OnAttempt.
 type Attempt struct {
 	// Endpoint is the path below Config.BaseURL, such as "init_payment/card".
 	Endpoint string
-	// Number counts from 1.
+	// Number is 1 for the first attempt.
 	Number int
-	// HTTPStatus is the answer's, 0 without one.
+	// HTTPStatus is the status of the response, or 0 without a response.
 	HTTPStatus int
-	// Outcome is the call's so far: OutcomeNotSent only if no attempt up to this one was sent. It means nothing when Err
-	// is nil; see [Attempt.Result].
+	// Outcome is the outcome of the call so far. It is OutcomeNotSent only if no attempt of the call was sent. If Err
+	// is nil, ignore Outcome; see [Attempt.Result].
 	Outcome Outcome
-	// Err is nil for a success and an *Error otherwise.
+	// Err is nil after a success, and an *Error otherwise.
 	Err error
-	// Duration includes signing and reading the answer.
+	// Duration includes signing and reading the response.
 	Duration time.Duration
-	// RetryIn is the wait before the next attempt, 0 when none follows.
+	// RetryIn is the wait before the next attempt, or 0 after the last.
 	RetryIn time.Duration
 }
 
-// Result names what became of the attempt, for logs and metrics: "success", or Outcome's text.
+// Result returns "success" or the text of Outcome, for logs and metrics.
 func (a Attempt) Result() string {
 	if a.Err == nil {
 		return "success"
@@ -105,11 +107,11 @@ func (a Attempt) Result() string {
 	return a.Outcome.String()
 }
 
-// Client calls the endpoints of section 4. Create one with [NewClient] and keep it: it is safe for concurrent use, and
-// its calls share connections.
+// Client calls the endpoints of section 4. Create one with [NewClient] and keep it, because its calls share
+// connections. A Client is safe for concurrent use.
 type Client struct {
-	// The transport, whose connections hold what was sent last, and the signer are reachable only through functions,
-	// which fmt and reflect cannot look into. So even a copy shows nothing secret.
+	// The transport, whose connections buffer the last request, and the signer are behind functions, because fmt and
+	// reflect cannot read the variables of a function. So even a copy of a Client prints no secret.
 	transport   func() *transport.Client
 	sign        func(req *http.Request, body []byte) error
 	id          ids
@@ -119,13 +121,19 @@ type Client struct {
 	onAttempt   func(ctx context.Context, a Attempt)
 }
 
-// NewTransport returns the transport that a [Client] uses where [Config].HTTPClient is nil, to be wrapped or changed. It
-// speaks HTTP/1.1 only: over HTTP/2 a server that ends a connection, as nginx does every thousand requests, leaves calls
-// unknown that never arrived. It keeps up to 100 idle connections a host, for less time than servers usually keep them,
-// wants TLS 1.2 or newer, and takes a proxy from the environment.
+// NewTransport returns the transport of a [Client] without [Config].HTTPClient, for wrapping and changing.
+//
+// It uses HTTP/1.1 only, because over HTTP/2 a server that closes a connection, as nginx does every thousand requests,
+// leaves calls unknown that never arrived. It keeps up to 100 idle connections per host, for less time than most servers,
+// requires TLS 1.2, and takes a proxy from the environment.
+//
+// Its connections discard unsent bytes: if an attempt ends without a complete response, or if the process dies, the
+// kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the call
+// has failed. A reset does not recall bytes that already left the machine. For example, a proxy that has the whole
+// request can still forward it. The reset is part of DialContext, so a function of your own must call this one.
 func NewTransport() *http.Transport { return transport.Default() }
 
-// NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and name the field.
+// NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and contain the field's name.
 func NewClient(cfg Config) (*Client, error) {
 	base, err := cfg.check()
 	if err != nil {
@@ -154,7 +162,7 @@ func NewClient(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// check returns the base address without a trailing slash, or what is wrong with the configuration.
+// check validates the configuration and returns the base address without trailing slashes.
 func (cfg *Config) check() (base string, err error) {
 	base, err = checkBaseURL(cfg.BaseURL, cfg.AllowPlainHTTP)
 	if err != nil {
@@ -173,7 +181,7 @@ func (cfg *Config) check() (base string, err error) {
 		switch {
 		case field.value < 0:
 			return "", invalid(field.name, "negative")
-		case field.value > 0 && field.value < field.least: // a bare 5 is five nanoseconds
+		case field.value > 0 && field.value < field.least: // for example Timeout: 5, which is five nanoseconds
 			return "", invalid(field.name, "below one millisecond; write a unit, such as 5 * time.Second")
 		}
 	}
@@ -185,14 +193,15 @@ func (cfg *Config) check() (base string, err error) {
 	case jsonobject.IsNil(cfg.Signer):
 		return "", invalid("Signer", "not set")
 	case !transport.ValidHeaderValue(cfg.UserAgent):
-		return "", invalid("UserAgent", "holds a control character")
+		return "", invalid("UserAgent", "contains a control character")
 	case cfg.HTTPClient != nil && cfg.HTTPClient.Transport != nil && jsonobject.IsNil(cfg.HTTPClient.Transport):
 		return "", invalid("HTTPClient.Transport", "a nil pointer")
 	}
 	return base, nil
 }
 
-// checkBaseURL never repeats the address, which may hold a password by mistake.
+// checkBaseURL validates and normalizes the base address. Its errors never contain the address, which may have a
+// password.
 func checkBaseURL(raw string, allowPlain bool) (string, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -203,9 +212,9 @@ func checkBaseURL(raw string, allowPlain bool) (string, error) {
 	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
 		return "", invalid("BaseURL", "not an absolute https URL")
 	case u.User != nil:
-		return "", invalid("BaseURL", "holds a user")
+		return "", invalid("BaseURL", "contains a user name")
 	case strings.ContainsAny(raw, "?#"):
-		return "", invalid("BaseURL", "holds a query or a fragment")
+		return "", invalid("BaseURL", "contains a query or a fragment")
 	case u.Scheme == "http" && !allowPlain && !loopback(u.Hostname()):
 		return "", invalid("BaseURL", "http for an address that is not loopback; use https, or set AllowPlainHTTP")
 	}
@@ -217,7 +226,7 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// ForProject returns a [Client] for another project of the same partner. It shares everything else with c, including its
+// ForProject returns a [Client] for another project of the same partner. It shares everything else with c, including
 // connections. signer signs with the other project's secret key. Both arguments are required; otherwise the error wraps
 // [ErrInvalidRequest].
 func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
@@ -239,19 +248,19 @@ func (c *Client) ForProject(projectID int64, signer Signer) (*Client, error) {
 	return &other, nil
 }
 
-// DecodesErrors reports whether [Config].DecodeError is set. Without it no response proves a rejection, so a program that
-// pays automatically, such as package durable, requires it.
+// DecodesErrors reports whether [Config].DecodeError is set. Without it, the client never reports a rejection. Programs
+// that pay automatically, such as package durable, therefore require it.
 func (c *Client) DecodesErrors() bool { return c != nil && c.decodeError != nil }
 
-// CloseIdleConnections closes the connections that are kept for later calls, also those of other Clients that share
-// them. Calls in flight continue.
+// CloseIdleConnections closes idle connections, including those of other Clients on the same transport. Calls in flight
+// continue.
 func (c *Client) CloseIdleConnections() {
 	if c != nil && c.transport != nil {
 		c.transport().CloseIdleConnections()
 	}
 }
 
-// Format shows the ids and nothing secret.
+// Format writes the ids and no secret, under every verb.
 func (c *Client) Format(f fmt.State, _ rune) {
 	if c == nil {
 		_, _ = io.WriteString(f, "<nil>")
@@ -260,7 +269,7 @@ func (c *Client) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "Client{PartnerID: %d, ProjectID: %d}", c.id.PartnerID, c.id.ProjectID)
 }
 
-// ids returns the two fields that every request has.
+// ids returns the fields of every request (section 1), also for a nil Client.
 func (c *Client) ids() ids {
 	if c == nil {
 		return ids{}
@@ -268,23 +277,23 @@ func (c *Client) ids() ids {
 	return c.id
 }
 
-// endpoint is one of the calls in section 4.
+// endpoint describes a call of section 4.
 type endpoint struct {
 	path  string // below BaseURL
-	read  bool   // calling it twice changes nothing
-	proof string // the field that a success cannot lack, "" for order_id
+	read  bool   // idempotent
+	proof string // the field that proves a success; "" is order_id
 }
 
-// answer is a response that knows its fields in the document, and where the whole of it and the names of what could
-// not be read go.
-type answer interface {
+// response is a type with the fields of an endpoint's response. fields returns the fields to decode, the place for the
+// complete response, and the place for the names of unreadable fields.
+type response interface {
 	fields() (fields []jsonobject.Field, raw *json.RawMessage, malformed *[]string)
 }
 
-// call sends in to e in as many attempts as are safe, and reads the answer into a new T.
+// call sends in to e in as many attempts as are safe, and decodes the response into a new T.
 func call[T any, A interface {
 	*T
-	answer
+	response
 }](ctx context.Context, c *Client, e endpoint, in any) (*T, error) {
 	if c == nil || c.transport == nil {
 		return nil, notSent(e.path, fmt.Errorf("%w: Client: %w: use NewClient", ErrInvalidRequest, errNotMade))
@@ -298,7 +307,7 @@ func call[T any, A interface {
 	}
 	req := &transport.Request{URL: c.baseURL + "/" + e.path, Body: body, Sign: c.sign, Repeatable: e.read}
 
-	arrived := false // the request of an earlier attempt may have
+	arrived := false // whether the request of any attempt may have arrived
 	for attempts := 0; ; {
 		result := c.transport().Send(ctx, req)
 		arrived = arrived || !result.NotSent
@@ -306,7 +315,7 @@ func call[T any, A interface {
 		if result.Tried {
 			attempts++
 		}
-		out := new(T) // anew, so that a half-read answer leaves nothing behind
+		out := new(T) // fresh, because a failed attempt may have set some fields
 		failure := c.judge(e, attempts, result, A(out))
 		if !result.Tried {
 			return nil, failure
@@ -321,15 +330,17 @@ func call[T any, A interface {
 			return nil, failure
 		}
 		if err := transport.Wait(ctx, wait); err != nil {
-			interrupted := *failure // which OnAttempt may have kept
-			interrupted.Err = fmt.Errorf("%w, waiting to retry after: %w", err, failure.Err)
+			interrupted := *failure // a copy, because OnAttempt may have kept failure
+			interrupted.Err = fmt.Errorf("%w while waiting to retry after: %w", err, failure.Err)
 			return nil, &interrupted
 		}
 	}
 }
 
 // observe reports an attempt to Config.OnAttempt.
-func (c *Client) observe(ctx context.Context, e endpoint, n int, result transport.Result, failure *Error, wait time.Duration) {
+func (c *Client) observe(
+	ctx context.Context, e endpoint, n int, result transport.Result, failure *Error, wait time.Duration,
+) {
 	if c.onAttempt == nil {
 		return
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestClientConfigNamesTheInvalidField(t *testing.T) {
+func TestNewClientNamesInvalidField(t *testing.T) {
 	for _, test := range []struct {
 		name, field string
 		change      func(*paymentsvc.Config)
@@ -55,7 +55,7 @@ func TestClientConfigNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-// invalidConfig asserts that NewClient names the field that change makes invalid.
+// invalidConfig asserts that NewClient rejects the changed Config with an error that contains the field's name.
 func invalidConfig(t *testing.T, field string, change func(*paymentsvc.Config)) {
 	t.Helper()
 	cfg := testConfig(t, "https://pay.example.com/api")
@@ -64,33 +64,38 @@ func invalidConfig(t *testing.T, field string, change func(*paymentsvc.Config)) 
 	assert.Nil(t, c)
 	require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest, "%q %q", cfg.BaseURL, cfg.UserAgent)
 	assert.Contains(t, err.Error(), field+":")
-	assert.NotRegexp(t, "example|canary", err.Error(), "an address is not repeated: it may hold a password by mistake")
+	assert.NotRegexp(t, "example|canary", err.Error(), "the error omits the address, which may have a password")
 }
 
 func baseURL(base string, plain bool) func(*paymentsvc.Config) {
 	return func(cfg *paymentsvc.Config) { cfg.BaseURL, cfg.AllowPlainHTTP = base, plain }
 }
 
-func TestClientAcceptsBaseURLs(t *testing.T) {
+func TestNewClientAcceptsAbsoluteBaseURLs(t *testing.T) {
 	for _, base := range []string{
-		"https://pay.example.com", "https://pay.example.com/", "https://pay.example.com:8443/a/b//", "HTTPS://pay.example.com",
+		"https://pay.example.com", "https://pay.example.com/", "https://pay.example.com:8443/a/b//",
+		"HTTPS://pay.example.com",
 		"http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://127.9.9.9/x",
 	} {
 		newClient(t, base, func(cfg *paymentsvc.Config) { cfg.PartnerID = -1 })
 	}
 }
 
-func TestClientRejectsBaseURLs(t *testing.T) {
+func TestNewClientRejectsInvalidBaseURLs(t *testing.T) {
 	for _, base := range []string{
-		"", "/api", "pay.example.com/api", "//pay.example.com", "https://", "https:///pay.example.com", "https:///api", "https://:443",
-		"https:/pay.example.com", "https:pay.example.com", "HTTPS:pay.example.com", "ftp://pay.example.com", "file:///etc/passwd",
+		"", "/api", "pay.example.com/api", "//pay.example.com", "https://", "https:///pay.example.com", "https:///api",
+		"https://:443",
+		"https:/pay.example.com", "https:pay.example.com", "HTTPS:pay.example.com", "ftp://pay.example.com",
+		"file:///etc/passwd",
 		"unix:///run/pay.sock", "javascript://pay.example.com/%0aalert(1)",
-		"https://u:canary@pay.example.com", "https://u:canary/x@pay.example.com", "https://pay.example.com@evil.example",
+		"https://u:canary@pay.example.com", "https://u:canary/x@pay.example.com",
+		"https://pay.example.com@evil.example",
 		"https://pay.example.com:443@evil.example/", "https://:@evil.example", "https://@evil.example",
 		`https://pay.example.com\@evil.example`, `https://evil.example\.pay.example.com`, `https:\\evil.example`,
 		"https://pay.example.com/api?a=1", "https://pay.example.com/api?", "https://pay.example.com?@evil.example",
 		"https://pay.example.com/#a", "https://pay.example.com/#", "https://pay.example.com#@evil.example",
-		"https://pay.example.com/\n", "https://pay.example.com/\r\n", "https://pay.example.com" + injected, "https://pay.example.com/\x00",
+		"https://pay.example.com/\n", "https://pay.example.com/\r\n", "https://pay.example.com" + injected,
+		"https://pay.example.com/\x00",
 		"https://pay.example.com/\x7f", "https://a%0d%0ab.example", "https://a%00.example", "https://a b.example",
 		"https://\tpay.example.com", " https://pay.example.com", "https://pay.example.com ",
 		"https://pay.example.com:-1", "https://pay.example.com:a",
@@ -101,11 +106,14 @@ func TestClientRejectsBaseURLs(t *testing.T) {
 	}
 }
 
-func TestClientRejectsPlainHTTPBeyondLoopback(t *testing.T) {
+func TestNewClientRejectsPlainHTTPBeyondLoopback(t *testing.T) {
 	for _, base := range []string{
-		"http://pay.example.com", "http://localhost.", "http://localhost.example.com", "http://localhost.localdomain", "http://127.1",
-		"http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://127.0.0.1.example.com", "http://127.0.0.1。example.com",
-		"http://ⓛocalhost", "http://loc\u0430lhost", "http://0.0.0.0", "http://[::]", "http://[::ffff:10.0.0.1]", "http://[fe80::1%25lo]",
+		"http://pay.example.com", "http://localhost.", "http://localhost.example.com", "http://localhost.localdomain",
+		"http://127.1",
+		"http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://127.0.0.1.example.com",
+		"http://127.0.0.1。example.com",
+		"http://ⓛocalhost", "http://loc\u0430lhost", "http://0.0.0.0", "http://[::]", "http://[::ffff:10.0.0.1]",
+		"http://[fe80::1%25lo]",
 		"http://10.0.0.1", "http://[::2]", "http://128.0.0.1",
 	} {
 		invalidConfig(t, "BaseURL", baseURL(base, false))
@@ -113,8 +121,8 @@ func TestClientRejectsPlainHTTPBeyondLoopback(t *testing.T) {
 	}
 }
 
-// What a path may hold goes out escaped, as one target in one line.
-func TestClientSendsBelowTheBasePath(t *testing.T) {
+// Every path is sent escaped, as one target in one line.
+func TestClientSendsBelowBasePath(t *testing.T) {
 	for path, want := range map[string]string{
 		"":                       "",
 		"/":                      "",
@@ -141,9 +149,10 @@ func TestClientSendsBelowTheBasePath(t *testing.T) {
 	}
 }
 
-func TestClientUserAgent(t *testing.T) {
+func TestClientSendsUserAgent(t *testing.T) {
 	for given, want := range map[string]string{
-		"": "paymentsvc-go/" + paymentsvc.InterfaceVersion, "shop/2": "shop/2", "shop/2 (a; b)": "shop/2 (a; b)", "Straße\t1": "Straße\t1",
+		"": "paymentsvc-go/" + paymentsvc.InterfaceVersion, "shop/2": "shop/2", "shop/2 (a; b)": "shop/2 (a; b)",
+		"Straße\t1":    "Straße\t1",
 		"\u560a\u560d": "\u560a\u560d", "a: b": "a: b",
 	} {
 		w := newTap(t)
@@ -153,31 +162,35 @@ func TestClientUserAgent(t *testing.T) {
 		assert.Equal(t, usualHeaders(), names, "%q", given)
 		assert.Contains(t, w.received(), "\r\nUser-Agent: "+want+"\r\n")
 	}
-	for _, agent := range []string{"a" + injected, "\n", "\r", "a\r", "a\x00b", "\x7f", "\x1b[2J", "a\n b", "a\v", "a\f"} {
+	for _, agent := range []string{
+		"a" + injected, "\n", "\r", "a\r", "a\x00b", "\x7f", "\x1b[2J", "a\n b", "a\v", "a\f",
+	} {
 		invalidConfig(t, "UserAgent", func(cfg *paymentsvc.Config) { cfg.UserAgent = agent })
 	}
 }
 
-func TestClientDoesNotChangeTheHTTPClient(t *testing.T) {
+func TestClientDoesNotChangeHTTPClient(t *testing.T) {
 	transport := &http.Transport{}
 	given := http.Client{Transport: transport, Timeout: time.Minute}
 	copied := given
 	c := newClient(t, "https://pay.example.com", func(cfg *paymentsvc.Config) { cfg.HTTPClient = &given })
 	assert.Equal(t, copied, given)
-	assert.Nil(t, transport.TLSNextProto, "nor is its transport set up before it is used")
+	assert.Nil(t, transport.TLSNextProto, "NewClient does not initialize the transport")
 	assert.NotNil(t, c)
 }
 
-func TestClientRunsTheCallersTrace(t *testing.T) {
+func TestClientRunsCallersTrace(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	got := false
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { got = true }})
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { got = true },
+	})
 	_, err := pay(ctx, newClient(t, s.base()))
 	require.NoError(t, err)
 	assert.True(t, got)
 }
 
-func TestClientForProjectSharesConnections(t *testing.T) {
+func TestForProjectSharesConnections(t *testing.T) {
 	conns := map[string]bool{}
 	var bodies []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +222,7 @@ func TestClientForProjectSharesConnections(t *testing.T) {
 	assert.Len(t, conns, 1)
 }
 
-func TestClientForProjectNamesTheInvalidArgument(t *testing.T) {
+func TestForProjectNamesInvalidArgument(t *testing.T) {
 	c := newClient(t, "https://pay.example.com")
 	for name, make := range map[string]func() (*paymentsvc.Client, error){
 		"projectID": func() (*paymentsvc.Client, error) { return c.ForProject(0, testSigner(t)) },
@@ -223,16 +236,18 @@ func TestClientForProjectNamesTheInvalidArgument(t *testing.T) {
 	}
 }
 
-// usualHeaders are those of every request.
+// usualHeaders returns the header names of every request.
 func usualHeaders() []string {
 	return []string{"Accept-Encoding", "Content-Length", "Content-Type", "Host", "Signature", "Timestamp", "User-Agent"}
 }
 
 const injected = "\r\nX-Injected: 1"
 
-// Identifiers travel in the body, where JSON escapes what would end a line, and never in the head.
-func TestClientSendsIdentifiersInTheBodyOnly(t *testing.T) {
-	for _, id := range []string{"a" + injected, "\r\n\r\nPOST / HTTP/1.1", "../../x", "\x00", "\u2028", `"},"amount":1,"x":{"`} {
+// Identifiers are sent only in the body, where JSON escapes line breaks.
+func TestClientSendsIdentifiersOnlyInBody(t *testing.T) {
+	for _, id := range []string{
+		"a" + injected, "\r\n\r\nPOST / HTTP/1.1", "../../x", "\x00", "\u2028", `"},"amount":1,"x":{"`,
+	} {
 		for name, call := range map[string]func(*paymentsvc.Client) error{
 			"user_data of a payment": func(c *paymentsvc.Client) error {
 				_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
@@ -260,7 +275,7 @@ func TestClientSendsIdentifiersInTheBodyOnly(t *testing.T) {
 	}
 }
 
-func TestClientSendsNoInjectedHeader(t *testing.T) {
+func TestClientRejectsInjectedHeaders(t *testing.T) {
 	set := func(name, value string) paymentsvc.Signer {
 		return paymentsvc.SignerFunc(func(r *http.Request, _ []byte) error {
 			r.Header[name] = []string{value}
@@ -306,7 +321,7 @@ func TestClientSendsNoInjectedHeader(t *testing.T) {
 	}
 	t.Run("bytes beyond ASCII stay within their line", func(t *testing.T) {
 		w := newTap(t)
-		// U+560D and U+560A end in the bytes of a line end where each rune is cut to one byte.
+		// Cut to one byte, U+560D and U+560A are CR and LF.
 		_, err := pay(t.Context(), newClient(t, w.base(), signedBy(encodedAs("0\u560d\u560aX-Injected: 1\x85\u2028"))))
 		require.NoError(t, err)
 		_, names := w.head(t)
@@ -314,15 +329,18 @@ func TestClientSendsNoInjectedHeader(t *testing.T) {
 	})
 }
 
-// What says where a request ends is net/http's to say, whatever a signer sets.
-func TestClientSignerCannotFrameTheRequest(t *testing.T) {
+// Only net/http decides where a request ends. The client ignores the signer's framing headers.
+func TestClientIgnoresFramingHeadersOfSigner(t *testing.T) {
 	changes := map[string]func(*http.Request){
 		"fields of the request": func(r *http.Request) {
 			r.TransferEncoding = []string{"chunked"}
 			r.Trailer = http.Header{"X-Trailer": {"1"}}
 		},
 	}
-	for _, name := range []string{"transfer-encoding", "TRANSFER-ENCODING", "content-length", "Content-length", "trailer", "host", "Transfer-Encoding"} {
+	for _, name := range []string{
+		"transfer-encoding", "TRANSFER-ENCODING", "content-length", "Content-length", "trailer", "host",
+		"Transfer-Encoding",
+	} {
 		changes[name] = func(r *http.Request) { r.Header[name] = []string{"chunked"} }
 	}
 	for name, change := range changes {
@@ -333,7 +351,9 @@ func TestClientSignerCannotFrameTheRequest(t *testing.T) {
 		assert.Equal(t, usualHeaders(), names, name)
 	}
 
-	response, err := pay(t.Context(), newClient(t, newTap(t).base(), meddling(func(r *http.Request) { r.Method = http.MethodGet })))
+	response, err := pay(t.Context(), newClient(t, newTap(t).base(), meddling(func(r *http.Request) {
+		r.Method = http.MethodGet
+	})))
 	failed(t, response, err, paymentsvc.OutcomeNotSent)
 	require.ErrorContains(t, err, "signing: the Signer changed the method")
 }
@@ -353,7 +373,7 @@ func TestClientDoesNotFollowRedirects(t *testing.T) {
 			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.HTTPClient = follows })
 			response, err := pay(t.Context(), c)
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
-			if location != "::bad::" { // which net/http reports as an error
+			if location != "::bad::" { // net/http reports it as an error
 				assert.Equal(t, status, e.HTTPStatus, "the redirect is the answer")
 			}
 			assert.Len(t, s.received(), 1)
@@ -363,7 +383,7 @@ func TestClientDoesNotFollowRedirects(t *testing.T) {
 	}
 }
 
-func TestClientBoundsAnswers(t *testing.T) {
+func TestClientLimitsResponseSize(t *testing.T) {
 	const limit = 1 << 10
 	long := `{"order_id":"` + strings.Repeat("x", limit) + `"`
 	packed := gzipped(t, make([]byte, 16<<20))
@@ -372,23 +392,28 @@ func TestClientBoundsAnswers(t *testing.T) {
 		_, _ = w.Write(packed)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
-		"with a length":    answering(http.StatusOK, long),
-		"without a length": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, long); w.(http.Flusher).Flush() },
-		"a gzip bomb":      bomb,
+		"with a length": answering(http.StatusOK, long),
+		"without a length": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, long)
+			w.(http.Flusher).Flush()
+		},
+		"a gzip bomb": bomb,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, answer)
 			for _, op := range operations() {
-				response, err := op.call(t, newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit }))
+				response, err := op.call(t, newClient(t, s.base(), func(cfg *paymentsvc.Config) {
+					cfg.MaxResponseBytes = limit
+				}))
 				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 				assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
 				assert.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
 				assert.Len(t, e.Body, limit)
-				assert.Equal(t, 1, e.Attempts, "a longer answer will not be shorter next time")
+				assert.Equal(t, 1, e.Attempts, "a retry would not shorten the response")
 			}
 		})
 	}
-	t.Run("an answer of the limit passes", func(t *testing.T) {
+	t.Run("a response of exactly the limit passes", func(t *testing.T) {
 		s := newService(t, answering(http.StatusOK, payoutAnswer))
 		for _, limit := range []int64{int64(len(payoutAnswer)), 1<<63 - 1} {
 			c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit })
@@ -396,9 +421,11 @@ func TestClientBoundsAnswers(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	t.Run("an oversized rejection is not whole, and proves nothing", func(t *testing.T) {
+	t.Run("an oversized rejection is incomplete and proves nothing", func(t *testing.T) {
 		s := newService(t, answering(http.StatusBadRequest, long))
-		response, err := pay(t.Context(), newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit }))
+		response, err := pay(t.Context(), newClient(t, s.base(), func(cfg *paymentsvc.Config) {
+			cfg.MaxResponseBytes = limit
+		}))
 		failed(t, response, err, paymentsvc.OutcomeUnknown)
 		assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
 	})
@@ -413,7 +440,7 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return out.Bytes()
 }
 
-func TestClientReadsCompressedAnswers(t *testing.T) {
+func TestClientDecompressesResponses(t *testing.T) {
 	s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(gzipped(t, []byte(payoutAnswer)))
@@ -423,9 +450,9 @@ func TestClientReadsCompressedAnswers(t *testing.T) {
 	assert.Equal(t, payoutAnswer, string(payout.Raw))
 }
 
-// 16 MiB that are packed into 16 KiB, and those again into less than 1 KiB. The client unpacks once, and only as far as
-// it reads.
-func TestClientUnpacksAnAnswerOnceAndNotToItsEnd(t *testing.T) {
+// The test data has 16 MiB compressed to 16 KiB, and compressed again to less than 1 KiB. The client decompresses once,
+// and only up to its limit.
+func TestClientDecompressesOnceAndUpToLimit(t *testing.T) {
 	inner := gzipped(t, make([]byte, 16<<20))
 	outer := gzipped(t, inner)
 	for name, test := range map[string]struct {
@@ -433,12 +460,12 @@ func TestClientUnpacksAnAnswerOnceAndNotToItsEnd(t *testing.T) {
 		body     []byte
 		want     error
 	}{
-		"one":                        {"gzip", inner, paymentsvc.ErrResponseTooLarge},
-		"one in another":             {"gzip", outer, paymentsvc.ErrUnexpectedResponse},
-		"a list of encodings":        {"gzip, gzip", outer, paymentsvc.ErrUnexpectedResponse},
-		"an encoding nobody offered": {"br", inner, paymentsvc.ErrUnexpectedResponse},
-		"no gzip at all":             {"gzip", []byte(paymentAnswer), nil},
-		"half of one":                {"gzip", inner[:len(inner)/2], paymentsvc.ErrResponseTooLarge},
+		"one":                              {"gzip", inner, paymentsvc.ErrResponseTooLarge},
+		"one in another":                   {"gzip", outer, paymentsvc.ErrUnexpectedResponse},
+		"a list of encodings":              {"gzip, gzip", outer, paymentsvc.ErrUnexpectedResponse},
+		"an encoding that was not offered": {"br", inner, paymentsvc.ErrUnexpectedResponse},
+		"no gzip data":                     {"gzip", []byte(paymentAnswer), nil},
+		"half of one":                      {"gzip", inner[:len(inner)/2], paymentsvc.ErrResponseTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -455,37 +482,39 @@ func TestClientUnpacksAnAnswerOnceAndNotToItsEnd(t *testing.T) {
 	}
 }
 
-// TestClientBoundsAnswers is about bodies. These are the other ways in which an answer can go on for ever: the client
-// ends each of them itself, long before its patience would.
-func TestClientAbandonsAnEndlessHeader(t *testing.T) {
+// TestClientLimitsResponseSize covers bodies. These cases cover the other endless responses. The client ends each of
+// them long before its timeout.
+func TestClientLimitsResponseHeader(t *testing.T) {
 	repeated := func(first, piece string) func(*net.TCPConn, *atomic.Int64) {
 		return func(c *net.TCPConn, sent *atomic.Int64) {
 			write(c, first)
 			for chunk := strings.Repeat(piece, 1+(32<<10)/len(piece)); ; {
 				n, err := io.WriteString(c, chunk)
 				sent.Add(int64(n))
-				if err != nil || sent.Load() > 256<<20 { // or a client that reads on would fill this machine
+				if err != nil || sent.Load() > 256<<20 { // limits memory if the client never stops
 					return
 				}
 			}
 		}
 	}
 	for name, answer := range map[string]func(*net.TCPConn, *atomic.Int64){
-		"a status line":         repeated("HTTP/1.1 200 O", "K"),
-		"one header":            repeated("HTTP/1.1 200 OK\r\nX-Long: ", "a"),
-		"many headers":          repeated("HTTP/1.1 200 OK\r\n", "X-Many: a\r\n"),
-		"a continued header":    repeated("HTTP/1.1 200 OK\r\nX-Folded: a\r\n", " a\r\n"),
-		"100 Continue":          repeated("", "HTTP/1.1 100 Continue\r\n\r\n"),
-		"103 Early Hints":       repeated("", "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"),
-		"empty lines":           repeated("", "\r\n"),
-		"zeros":                 repeated("", "\x00"),
-		"trailers of an answer": repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "X-Many: a\r\n"),
-		"a chunk's extension":   repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "a"),
-		"chunks of one byte":    repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n"),
+		"a status line":      repeated("HTTP/1.1 200 O", "K"),
+		"one header":         repeated("HTTP/1.1 200 OK\r\nX-Long: ", "a"),
+		"many headers":       repeated("HTTP/1.1 200 OK\r\n", "X-Many: a\r\n"),
+		"a continued header": repeated("HTTP/1.1 200 OK\r\nX-Folded: a\r\n", " a\r\n"),
+		"100 Continue":       repeated("", "HTTP/1.1 100 Continue\r\n\r\n"),
+		"103 Early Hints":    repeated("", "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"),
+		"empty lines":        repeated("", "\r\n"),
+		"zeros":              repeated("", "\x00"),
+		"trailers of an answer": repeated(
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "X-Many: a\r\n",
+		),
+		"a chunk's extension": repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "a"),
+		"chunks of one byte":  repeated("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sent atomic.Int64
-			ended := make(chan struct{}, 3) // one an attempt, of which there should be one
+			ended := make(chan struct{}, 3) // room for three attempts; one is expected
 			s := newRawServer(t, func(c *net.TCPConn, _ int) bool {
 				answer(c, &sent)
 				ended <- struct{}{}
@@ -497,12 +526,12 @@ func TestClientAbandonsAnEndlessHeader(t *testing.T) {
 			assert.EqualValues(t, 1, s.taken.Load())
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
 			<-ended
-			assert.Less(t, sent.Load(), int64(64<<20), "what a client takes and the network holds")
+			assert.Less(t, sent.Load(), int64(64<<20), "bytes read by the client and buffered by the network")
 		})
 	}
 }
 
-func TestClientDoesNotHangAfterAnswer101(t *testing.T) {
+func TestClientClosesConnectionAfterStatus101(t *testing.T) {
 	left := make(chan struct{})
 	s := newRawServer(t, func(c *net.TCPConn, _ int) bool {
 		write(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
@@ -521,7 +550,8 @@ func TestClientTimeoutLimitsOneAttempt(t *testing.T) {
 	for _, op := range operations() {
 		synctest.Test(t, func(t *testing.T) {
 			silent, taken := stalling(t, "")
-			c := newClient(t, "http://127.0.0.1", over(silent), func(cfg *paymentsvc.Config) { cfg.Timeout = 0 }) // 30 s
+			withDefault := func(cfg *paymentsvc.Config) { cfg.Timeout = 0 } // 30 s
+			c := newClient(t, "http://127.0.0.1", over(silent), withDefault)
 			start := time.Now()
 			response, err := op.call(t, c)
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
@@ -533,8 +563,8 @@ func TestClientTimeoutLimitsOneAttempt(t *testing.T) {
 	}
 }
 
-// An answer that comes ever so slowly ends with the attempt.
-func TestClientTimeoutEndsAStalledAnswer(t *testing.T) {
+// A very slow response ends with the attempt.
+func TestClientTimeoutEndsStalledResponse(t *testing.T) {
 	for name, first := range map[string]string{
 		"at once":             "",
 		"in the status line":  "HTTP/1.1 2",
@@ -542,8 +572,12 @@ func TestClientTimeoutEndsAStalledAnswer(t *testing.T) {
 		"in a header":         "HTTP/1.1 200 OK\r\nContent-Le",
 		"between the headers": "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n",
 		"before the body":     fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(paymentAnswer)),
-		"in the body":         fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(paymentAnswer), paymentAnswer[:50]),
-		"before a last chunk": fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer),
+		"in the body": fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(paymentAnswer), paymentAnswer[:50],
+		),
+		"before a last chunk": fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer,
+		),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -564,16 +598,16 @@ func TestClientRetriesReadsByStatus(t *testing.T) {
 		outcome paymentsvc.Outcome
 		reads   int
 	}{
-		{201, paymentsvc.OutcomeUnknown, once}, // the body is no answer
+		{201, paymentsvc.OutcomeUnknown, once}, // the body lacks required fields
 		{204, paymentsvc.OutcomeUnknown, thrice},
 		{301, paymentsvc.OutcomeUnknown, once},
-		{400, paymentsvc.OutcomeRejected, once},
-		{401, paymentsvc.OutcomeRejected, once},
+		{400, paymentsvc.OutcomeUnknown, once},
+		{401, paymentsvc.OutcomeUnknown, once},
 		{403, paymentsvc.OutcomeUnknown, once},
 		{404, paymentsvc.OutcomeUnknown, once},
 		{408, paymentsvc.OutcomeUnknown, once},
 		{409, paymentsvc.OutcomeUnknown, once},
-		{422, paymentsvc.OutcomeRejected, once},
+		{422, paymentsvc.OutcomeUnknown, once},
 		{429, paymentsvc.OutcomeUnknown, thrice},
 		{499, paymentsvc.OutcomeUnknown, once},
 		{500, paymentsvc.OutcomeUnknown, thrice},
@@ -590,7 +624,7 @@ func TestClientRetriesReadsByStatus(t *testing.T) {
 			for _, op := range operations() {
 				s := newService(t, answering(test.status, body))
 				if strings.HasPrefix(op.name, "status_") && test.status == 201 {
-					continue // all fields of a status answer are optional, so that body is one
+					continue // all fields of a status response are optional
 				}
 				response, err := op.call(t, newClient(t, s.base()))
 				e := failed(t, response, err, test.outcome)
@@ -609,7 +643,7 @@ func TestClientRetriesReadsByStatus(t *testing.T) {
 	}
 }
 
-// sequence answers one response after the other, and the last one for ever.
+// sequence returns one response after the other, and repeats the last one.
 func sequence(responses ...func() *http.Response) roundTripFunc {
 	calls := 0
 	return func(*http.Request) (*http.Response, error) {
@@ -631,28 +665,38 @@ func busy(header ...string) func() *http.Response {
 
 func balanced() *http.Response { return canned(http.StatusOK, nil, balanceAnswer) }
 
-func TestClientKeepsRetryAfterUpToMaxDelay(t *testing.T) {
+func TestClientLimitsRetryAfterToMaxDelay(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		header func(now time.Time) []string
 		want   time.Duration
 	}{
 		{"seconds", func(time.Time) []string { return []string{"Retry-After", "3"} }, 3 * time.Second},
-		{"seconds beyond MaxDelay", func(time.Time) []string { return []string{"Retry-After", "3600"} }, 5 * time.Second},
-		{"seconds beyond every duration", func(time.Time) []string { return []string{"Retry-After", "99999999999999999999"} }, 5 * time.Second},
+		{
+			"seconds beyond MaxDelay", func(time.Time) []string { return []string{"Retry-After", "3600"} },
+			5 * time.Second,
+		},
+		{
+			"seconds beyond every duration",
+			func(time.Time) []string { return []string{"Retry-After", "99999999999999999999"} }, 5 * time.Second,
+		},
 		{"a date", func(now time.Time) []string {
 			return []string{"Retry-After", now.Add(4 * time.Second).UTC().Format(http.TimeFormat)}
 		}, 4 * time.Second},
 		{"a date of a clock that is an hour ahead", func(now time.Time) []string {
 			ahead := now.Add(time.Hour).UTC()
-			return []string{"Retry-After", ahead.Add(2 * time.Second).Format(http.TimeFormat), "Date", ahead.Format(http.TimeFormat)}
+			return []string{
+				"Retry-After", ahead.Add(2 * time.Second).Format(http.TimeFormat), "Date",
+				ahead.Format(http.TimeFormat),
+			}
 		}, 2 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				var seen []paymentsvc.Attempt
-				c := newClient(t, "http://127.0.0.1", over(sequence(busy(test.header(start)...), balanced)), func(cfg *paymentsvc.Config) {
+				busyOnce := over(sequence(busy(test.header(start)...), balanced))
+				c := newClient(t, "http://127.0.0.1", busyOnce, func(cfg *paymentsvc.Config) {
 					cfg.Retry = paymentsvc.Retry{}
 					cfg.OnAttempt = onEach(func(a paymentsvc.Attempt) { seen = append(seen, a) })
 				})
@@ -671,7 +715,8 @@ func TestClientIgnoresInvalidRetryAfter(t *testing.T) {
 	for _, value := range []string{"0", "-1", "soon", "", "1.5", "Thu, 01 Jan 1970 00:00:00 GMT"} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			c := newClient(t, "http://127.0.0.1", over(sequence(busy("Retry-After", value), balanced)), func(cfg *paymentsvc.Config) {
+			busyOnce := over(sequence(busy("Retry-After", value), balanced))
+			c := newClient(t, "http://127.0.0.1", busyOnce, func(cfg *paymentsvc.Config) {
 				cfg.Retry = paymentsvc.Retry{BaseDelay: 100 * time.Millisecond}
 			})
 			_, err := c.GetBalance(t.Context())
@@ -703,11 +748,11 @@ func TestClientBackOffDoublesWithJitterUpToMaxDelay(t *testing.T) {
 				total += waits[i]
 			}
 			assert.Zero(t, waits[5])
-			assert.Equal(t, total, time.Since(start), "each wait is as long as it was said to be")
+			assert.Equal(t, total, time.Since(start), "RetryIn is the wait")
 			first[waits[0]] = true
 		})
 	}
-	assert.Greater(t, len(first), 10, "callers who failed together do not come back together")
+	assert.Greater(t, len(first), 10, "jitter spreads the retries of simultaneous failures")
 }
 
 func TestClientBackOffEndsWithTheContext(t *testing.T) {
@@ -722,7 +767,7 @@ func TestClientBackOffEndsWithTheContext(t *testing.T) {
 		e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 		assert.Equal(t, 7*time.Second, time.Since(start))
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, http.StatusServiceUnavailable, e.HTTPStatus, "what was known before stays known")
+		assert.Equal(t, http.StatusServiceUnavailable, e.HTTPStatus, "the error keeps the last response")
 		assert.Equal(t, 1, e.Attempts)
 	})
 }
@@ -746,13 +791,15 @@ func TestClientDoesNotWaitPastTheDeadline(t *testing.T) {
 func TestClientSignsEveryAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var timestamps, signatures []string
-		c := newClient(t, "http://127.0.0.1", func(cfg *paymentsvc.Config) { cfg.Retry = paymentsvc.Retry{BaseDelay: 4 * time.Second} },
-			over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				timestamps = append(timestamps, r.Header.Get("Timestamp"))
-				signatures = append(signatures, r.Header.Get("Signature"))
-				assert.Equal(t, strconv.FormatInt(time.Now().Unix(), 10), r.Header.Get("Timestamp"))
-				return busy()(), nil
-			})))
+		recording := over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			timestamps = append(timestamps, r.Header.Get("Timestamp"))
+			signatures = append(signatures, r.Header.Get("Signature"))
+			assert.Equal(t, strconv.FormatInt(time.Now().Unix(), 10), r.Header.Get("Timestamp"))
+			return busy()(), nil
+		}))
+		c := newClient(t, "http://127.0.0.1", recording, func(cfg *paymentsvc.Config) {
+			cfg.Retry = paymentsvc.Retry{BaseDelay: 4 * time.Second}
+		})
 		_, err := c.GetBalance(t.Context())
 		require.Error(t, err)
 		require.Len(t, timestamps, 3)
@@ -762,7 +809,7 @@ func TestClientSignsEveryAttempt(t *testing.T) {
 	})
 }
 
-func TestClientOnAttemptSeesEveryAttempt(t *testing.T) {
+func TestClientOnAttemptReportsEveryAttempt(t *testing.T) {
 	type key struct{}
 	var seen []paymentsvc.Attempt
 	c := newClient(t, "http://127.0.0.1", over(sequence(busy(), func() *http.Response {
@@ -786,10 +833,10 @@ func TestClientOnAttemptSeesEveryAttempt(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusServiceUnavailable, seen[0].HTTPStatus)
 	assert.Equal(t, http.StatusOK, seen[1].HTTPStatus)
-	assert.ErrorIs(t, seen[1].Err, paymentsvc.ErrUnexpectedResponse, "half an object is no answer")
+	assert.ErrorIs(t, seen[1].Err, paymentsvc.ErrUnexpectedResponse, "half an object is not a response")
 }
 
-func TestClientAttemptResult(t *testing.T) {
+func TestAttemptResultReturnsOutcome(t *testing.T) {
 	for want, a := range map[string]paymentsvc.Attempt{
 		"success":  {},
 		"not sent": {Err: io.EOF, Outcome: paymentsvc.OutcomeNotSent},
@@ -800,7 +847,7 @@ func TestClientAttemptResult(t *testing.T) {
 	}
 }
 
-// inAllProjects returns a client and two for other projects, which share its connections.
+// inAllProjects returns a client and its copies for two other projects, which share its connections.
 func inAllProjects(t testing.TB, base string, options ...func(*paymentsvc.Config)) []*paymentsvc.Client {
 	t.Helper()
 	clients := []*paymentsvc.Client{newClient(t, base, options...)}
@@ -821,7 +868,7 @@ func secretOf(project int64) paymentsvc.Secret {
 	return testSecret + paymentsvc.Secret(strconv.FormatInt(project, 10))
 }
 
-// Run with -race. Every caller knows its own answers by their ids, so that nothing of another's can be in them.
+// Run with -race. Each caller checks the ids in its responses, so a mixed-up response fails the test.
 func TestClientIsSafeForConcurrentUse(t *testing.T) {
 	base := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -870,7 +917,7 @@ func TestClientIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestClientDecodesErrors(t *testing.T) {
+func TestClientDecodesErrorsReportsDecoder(t *testing.T) {
 	cfg := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: testSigner(t)}
 	client, err := paymentsvc.NewClient(cfg)
 	require.NoError(t, err)

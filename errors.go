@@ -16,76 +16,77 @@ import (
 
 // Sentinel errors, for errors.Is.
 var (
-	// ErrInvalidRequest is a request or a configuration that cannot be used. The text names the field. Nothing was sent.
+	// ErrInvalidRequest rejects a request or a configuration before sending. The text names the field.
 	ErrInvalidRequest = errors.New("invalid request")
 	// ErrSensitive is returned when encoding/json encodes a [PaymentRequest] or a [PayoutRequest]: it may contain card
 	// data, and loggers use encoding/json. To store a request or to queue it, use its JSON method.
 	ErrSensitive = errors.New("a request may hold card data: use its JSON method to store it")
-	// ErrUnexpectedResponse is an answer that is not what the interface document shows for the endpoint: one JSON object
-	// with the endpoint's fields. The bytes are in [Error].Body.
+	// ErrUnexpectedResponse is a response without the form that the document specifies for the endpoint: one JSON object
+	// with the endpoint's fields. Its bytes are in [Error].Body.
 	ErrUnexpectedResponse = errors.New("unexpected response")
-	// ErrResponseTooLarge is an answer of more than [Config].MaxResponseBytes bytes, decompressed.
+	// ErrResponseTooLarge is a response larger than [Config].MaxResponseBytes, decompressed.
 	ErrResponseTooLarge = transport.ErrTooLarge
-	// ErrUnauthorized is an answer with HTTP status 401 or 403, whatever the [Outcome]: about the caller and not about the
-	// order. It does not make a retry safe, [SafeToRetry] does: then fix the key, the [Scheme] or the clock, and retry.
+	// ErrUnauthorized is a response with HTTP status 401 or 403, with any [Outcome]. Raise an alert, and fix the key, the
+	// [Scheme] or the clock. A proxy may have sent the response after a payment, so retry only if [SafeToRetry] is true.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrRateLimited is an answer with HTTP status 429, whatever the [Outcome]. It does not make a retry safe, [SafeToRetry]
-	// does; see [Error.RetryAfter].
+	// ErrRateLimited is a response with HTTP status 429, with any [Outcome]. Retry only if [SafeToRetry] is true, after
+	// [Error.RetryAfter].
 	ErrRateLimited = errors.New("rate limited")
 
 	// ErrMissingHeader is a notification without a timestamp or signature header.
 	ErrMissingHeader = errors.New("missing header")
-	// ErrMalformedHeader is a notification whose timestamp or signature header appears more than once, is empty, or is a
-	// timestamp that is not Unix seconds in digits.
+	// ErrMalformedHeader is a notification with an empty or duplicated timestamp or signature header, or with a timestamp
+	// other than Unix seconds in digits.
 	ErrMalformedHeader = errors.New("malformed header")
-	// ErrSignatureMismatch is a notification whose signature matches under no secret: it is forged, it was changed on its
-	// way, or the [Scheme] or the secret is not the service's.
+	// ErrSignatureMismatch is a notification with a signature that does not match any secret. The notification is forged
+	// or altered, or the [Scheme] or the secret is wrong.
 	ErrSignatureMismatch = errors.New("signature mismatch")
-	// ErrTimestampTooOld is a notification with a correct signature that is older than [WebhookConfig].Tolerance.
+	// ErrTimestampTooOld is a notification with a correct signature, older than [WebhookConfig].Tolerance.
 	ErrTimestampTooOld = errors.New("timestamp too old")
-	// ErrTimestampTooNew is a notification with a correct signature from further in the future than
+	// ErrTimestampTooNew is a notification with a correct signature, further in the future than
 	// [WebhookConfig].Tolerance.
 	ErrTimestampTooNew = errors.New("timestamp too new")
-	// ErrBodyTooLarge is a notification of more than [WebhookConfig].MaxBodyBytes bytes.
+	// ErrBodyTooLarge is a notification larger than [WebhookConfig].MaxBodyBytes.
 	ErrBodyTooLarge = errors.New("body too large")
-	// ErrEmptyBody is a notification without a body, or whose body had already been read: read it once and use
-	// [Webhook.Parse], or put it back.
+	// ErrEmptyBody is a notification without a body, or with a body already read. Read the body once and call
+	// [Webhook.Parse], or restore it.
 	ErrEmptyBody = errors.New("empty or already read body")
 	// ErrMethodNotAllowed is a request to [Webhook.Handler] with a method other than POST.
 	ErrMethodNotAllowed = errors.New("method not allowed")
-	// ErrMalformedNotification is a notification with a correct signature that is not what section 6 of the interface
-	// document shows. The error is a [*NotificationError] with the bytes.
+	// ErrMalformedNotification is a notification with a correct signature and a body that section 6 does not allow. The
+	// error is a [*NotificationError] with the bytes.
 	ErrMalformedNotification = errors.New("malformed notification")
 )
 
-// Error is what every failed call of a [Client] returns. Its text, under every verb of fmt, in slog and in
-// encoding/json, contains nothing of the request's or the answer's body. The exception is %w in anything but fmt.Errorf,
-// such as log.Printf, under which fmt asks no value for its text: go vet reports it.
+// Error is the error of every failed call of a [Client]. Its text has no bytes of a request's or a response's body.
+// fmt, log/slog and the encoders that call methods (JSON, XML, YAML, gob, CBOR, MessagePack) print this text. An
+// encoder that reads fields by reflection also prints Header and Body, and so does %w outside fmt.Errorf, which go vet
+// reports.
 type Error struct {
 	// Endpoint is the path below [Config.BaseURL], such as "init_payment/card".
 	Endpoint string
-	// Outcome says whether money may have moved.
+	// Outcome reports whether money may have moved.
 	Outcome Outcome
-	// Attempts counts the attempts at sending; 0 for a request that was rejected before the first.
+	// Attempts counts the attempts to send; 0 if the request was rejected before the first.
 	Attempts int
-	// HTTPStatus is the status of the answer to the last attempt, 0 without one.
+	// HTTPStatus is the status of the last response, 0 without a response.
 	HTTPStatus int
-	// OrderID is the order_id that the last answer held although it was no success, "" without one. An unknown payout
-	// that has one is reconciled by [Client.StatusPayout].
+	// OrderID is the order_id of the last response, "" without one. Reconcile an unknown payout that has an OrderID with
+	// [Client.StatusPayout].
 	OrderID string
-	// Header is that answer's header, nil without one.
+	// Header is the header of that response, nil without a response. It may repeat the request: think before you log it.
 	Header http.Header
-	// Body is what arrived of that answer, at most [Config.MaxResponseBytes] bytes. It may repeat what the request held:
-	// think before logging it.
+	// Body has the bytes of that response that arrived, at most [Config.MaxResponseBytes]. They may repeat the request:
+	// think before you log them.
 	Body []byte
-	// Err is the reason and never nil. errors.Is and errors.As reach through it the sentinels of this package,
-	// [*ServiceError], the errors of the context, of the [Signer] and of the http.RoundTripper.
+	// Err is the reason and never nil. errors.Is and errors.As find the sentinels of this package, [*ServiceError], and
+	// the errors of the context, the [Signer] and the http.RoundTripper.
 	Err error
 
 	signedAt, answeredAt time.Time // local times of the last attempt
 }
 
-// Error says which call failed, whether money may have moved, and why.
+// Error returns one line with the endpoint, whether money may have moved, and the reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("paymentsvc: " + e.Endpoint + ": ")
@@ -114,7 +115,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// clocks names what time may have to do with a rejected signature.
+// clocks describes the age of the timestamp and the clock difference, which are common causes of a rejected signature.
 func (e *Error) clocks() string {
 	var text string
 	if !e.signedAt.IsZero() && !e.answeredAt.IsZero() {
@@ -122,7 +123,7 @@ func (e *Error) clocks() string {
 		text = "; the timestamp was " + age.String() + " old when the answer came"
 	}
 	skew, _ := e.ClockSkew()
-	// The Date has whole seconds and is as old as the answer's way here.
+	// A Date has whole seconds, and the response took some time to arrive.
 	switch skew = skew.Round(time.Second); {
 	case skew > 2*time.Second:
 		text += "; the local clock is " + skew.String() + " behind the service's"
@@ -140,8 +141,8 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// Is reports whether target is the sentinel of the answer's HTTP status: [ErrUnauthorized] for 401 and 403,
-// [ErrRateLimited] for 429. errors.Is calls it.
+// Is reports whether target is the sentinel of HTTPStatus: [ErrUnauthorized] for 401 and 403, [ErrRateLimited] for 429.
+// errors.Is calls it.
 func (e *Error) Is(target error) bool {
 	switch {
 	case e == nil:
@@ -153,14 +154,14 @@ func (e *Error) Is(target error) bool {
 	}
 }
 
-// Format writes the text of Error under every verb: %#v and %x would otherwise spell out Body. It has a value
-// receiver so that an Error that was copied is as safe.
+// Format writes the text of Error under every verb, because %#v and %x would print Body. Its receiver is a value, so a
+// copy is safe too.
 func (e Error) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// String returns the text of Error, for printers that ask a copied Error for it.
+// String returns the text of Error, for printers that do not call a pointer's methods on a copy.
 func (e Error) String() string { return e.Error() }
 
-// MarshalJSON writes the text of Error with the fields that a log wants, and neither Header nor Body.
+// MarshalJSON writes the text of Error and the fields for a log, without Header and Body.
 func (e Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Endpoint   string `json:"endpoint"`
@@ -171,9 +172,14 @@ func (e Error) MarshalJSON() ([]byte, error) {
 	}{e.Endpoint, e.Outcome.String(), e.Attempts, e.HTTPStatus, e.Error()})
 }
 
-// RetryAfter returns the wait that the answer's Retry-After header asks for, given there as seconds or as a date. It is
-// false without a header, for one that cannot be read and for a time that has passed. The wait is as the service says,
-// without the limit of [Retry].MaxDelay.
+// MarshalText returns the text of Error, for YAML, XML and similar encoders. The error is always nil.
+func (e Error) MarshalText() ([]byte, error) { return []byte(e.Error()), nil }
+
+// MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
+func (e Error) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
+
+// RetryAfter returns the wait in the response's Retry-After header, in seconds or until a date. It returns false
+// without the header, for an unreadable value and for a past time. [Retry].MaxDelay does not limit this wait.
 func (e *Error) RetryAfter() (time.Duration, bool) {
 	if e == nil {
 		return 0, false
@@ -181,9 +187,9 @@ func (e *Error) RetryAfter() (time.Duration, bool) {
 	return transport.RetryAfter(e.Header, e.answeredAt)
 }
 
-// ClockSkew returns the service's Date minus the local time of its answer: positive when the local clock is behind. It
-// is false without an answer or without a Date in it. A Date has whole seconds, so a second or two is no skew. A clock
-// that is off is a common cause of rejected signatures.
+// ClockSkew returns the service's Date minus the local time of the response. It is positive if the local clock is
+// behind, and false without a response or its Date. A Date has whole seconds, so ignore one or two seconds. A wrong
+// clock is a common cause of rejected signatures.
 func (e *Error) ClockSkew() (time.Duration, bool) {
 	if e == nil {
 		return 0, false
@@ -195,59 +201,65 @@ func (e *Error) ClockSkew() (time.Duration, bool) {
 	return date.Sub(e.answeredAt), true
 }
 
-// Effect is what an [ErrorDecoder] knows about an error: whether the service may have started something all the same.
+// Effect is an [ErrorDecoder]'s own knowledge of whether the service started an operation.
 type Effect int
 
 const (
 	// EffectByStatus is the zero value: the HTTP status decides, see [OutcomeRejected].
 	EffectByStatus Effect = iota
-	// EffectNone says that nothing was started, whatever the status: for instance an error of a rate limit that the
-	// service is known to apply before anything else.
+	// EffectNone means that the service started no operation, with any HTTP status. An example is a rate limit that the
+	// gateway applies before forwarding. A 2xx response with an order_id contradicts it, so its outcome stays unknown.
 	EffectNone
-	// EffectPossible says that something may have been started, whatever the status: for instance that user_data was
-	// used before.
+	// EffectPossible means that an operation may exist, with any HTTP status. An example is user_data used before.
 	EffectPossible
 )
 
-// ServiceError is the error that the service reported, as an [ErrorDecoder] read it.
+// ServiceError is an error of the service, as an [ErrorDecoder] found it.
 type ServiceError struct {
-	// Code and Message are what the ErrorDecoder found, "" for what it did not. The values are not shown (section 7).
+	// Code and Message are texts of the response, "" if it has none. Their values are not specified (section 7). They may
+	// repeat the request: think before you log them.
 	Code, Message string
-	// Effect says whether something may have been started; the zero value leaves that to the HTTP status.
+	// Effect reports whether an operation may exist. In its zero value, the HTTP status decides.
 	Effect Effect
 }
 
-// Error does not repeat Code and Message: they are text of the answer, which may hold what the request held.
+// Error returns a text without Code and Message, because a response may repeat the request.
 func (e *ServiceError) Error() string {
 	return "the service reported an error, see ServiceError.Code and Message"
 }
 
-// Format writes the text of Error under every verb, so that %+v and %#v do not repeat Code and Message either.
+// Format writes the text of Error under every verb, because %+v and %#v would print Code and Message.
 func (e ServiceError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// String returns the text of Error, for printers that ask a copied ServiceError for it.
+// String returns the text of Error, for printers that do not call a pointer's methods on a copy.
 func (e ServiceError) String() string { return e.Error() }
 
-// MarshalJSON writes the text of Error, and neither Code nor Message. It returns an error only if encoding/json does.
+// MarshalJSON writes the text of Error without Code and Message. It returns only errors of encoding/json.
 func (e ServiceError) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"error": e.Error()})
 }
 
-// ErrorDecoder finds the service's error in an answer, or returns nil when the answer holds none. It sees every whole
-// answer first, with any HTTP status: section 7 of the interface document shows one shape for success and error, and
-// neither the names of the error fields nor the HTTP statuses. What it reports is taken for the service's own word, so
-// it must recognize the service's format and not whatever a proxy may answer.
+// MarshalText returns the text of Error, for YAML, XML and similar encoders. The error is always nil.
+func (e ServiceError) MarshalText() ([]byte, error) { return []byte(e.Error()), nil }
+
+// MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
+func (e ServiceError) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
+
+// ErrorDecoder returns the service's error in a response, or nil if the response has none. It sees every complete
+// response first, with any HTTP status, because section 7 has one shape for success and error and does not specify the
+// names of the error fields and the HTTP statuses. A call is rejected on its result. So it must recognize the service's
+// own format, and return nil for the JSON of proxies.
 //
-// A body without a declared length may be cut off without notice, so do not search it for parts of text. An
+// Parse body as a whole: a connection may end early without notice, so a part of the text proves little. An
 // ErrorDecoder must be safe for concurrent use, and must not keep or change body.
 type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 
-// ErrorFields returns an [ErrorDecoder] for an error whose code and message are fields of the answer. Dotted names
-// lead into objects ("error.code"); numbers are returned as their text, anything but strings and numbers as JSON. ""
-// names no field.
+// ErrorFields returns an [ErrorDecoder] for services that send the code and the message of an error in two fields.
+// Dotted names lead into objects ("error.code"). Numbers are returned as text, and other values as JSON. The name ""
+// disables a field.
 //
-// There is an error where the code field is present and not empty: null, "", 0, "0", false, {} and [] are empty. The
-// message counts alone only where no code field is named. An answer that is not one JSON object holds no error.
+// A response has an error if the code field is present and not empty. Empty values are null, "", 0, "0", false, {} and
+// []. The message counts alone only if codeKey is "". A response other than one JSON object has no error.
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	return func(_ int, body []byte) *ServiceError {
 		decides := valueAt(body, cmp.Or(codeKey, messageKey))
@@ -258,7 +270,7 @@ func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	}
 }
 
-// valueAt follows dotted names into nested objects and returns the value there, nil for nothing and for an empty one.
+// valueAt follows dotted names into nested objects and returns the value there, or nil if it is absent or empty.
 func valueAt(object []byte, names string) json.RawMessage {
 	if names == "" {
 		return nil
@@ -279,12 +291,12 @@ func textOf(value json.RawMessage) string {
 	return string(value)
 }
 
-// notSent is the error of a call that failed before anything was sent.
+// notSent returns the error of a call that failed before sending.
 func notSent(endpoint string, err error) *Error {
 	return &Error{Endpoint: endpoint, Outcome: OutcomeNotSent, Err: err}
 }
 
-// invalid is an ErrInvalidRequest that names the field.
+// invalid returns an ErrInvalidRequest with the name of the field.
 func invalid(field, problem string) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalidRequest, field, problem)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// exampleService is the fake of package paymentsvctest, listening on this machine. A program of yours makes its
-// paymentsvc.Config by hand, as ExampleNewClient does.
+// exampleService starts the fake of package paymentsvctest on this machine. Your program creates its own
+// paymentsvc.Config, as in ExampleNewClient.
 func exampleService() (*paymentsvctest.Server, *paymentsvc.Client) {
 	const secret = "an-example-key"
 	service, err := paymentsvctest.New(paymentsvctest.Config{
@@ -40,15 +40,18 @@ func exampleService() (*paymentsvctest.Server, *paymentsvc.Client) {
 	return service, client
 }
 
-// exampleScheme is these examples' choice: the interface document shows none. Ask the service for yours.
+// exampleScheme is the choice of these examples, because the interface document specifies none. Ask the service for
+// yours.
 func exampleScheme() paymentsvc.Scheme {
-	return paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
+	return paymentsvc.Scheme{
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+	}
 }
 
 func ExampleNewClient() {
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: paymentsvc.Scheme{
-			Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example: ask the service for yours
+			Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example: ask the service
 			Encoding:  paymentsvc.Hex,
 		},
 		Secret: "from your secret store",
@@ -90,7 +93,7 @@ func ExampleClient_InitPayment() {
 	payment, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount:   paymentsvc.MustParseAmount("10.50"),
 		UserData: userData,
-		CardData: map[string]any{"number": "4111111111111111"}, // its members are not shown: ask the service
+		CardData: map[string]any{"number": "4111111111111111"}, // ask the service for its members
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -108,14 +111,14 @@ func ExampleClient_StatusPayment() {
 	defer service.Close()
 	ctx := context.Background()
 
-	// The answer to this start is lost, after the service took it.
+	// The service starts this payment, but its response is lost.
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeSBP, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-17",
 	})
 	fmt.Println("outcome:", paymentsvc.OutcomeOf(err))
 
-	// So the service is asked whether it has the payment, and nothing is started again.
+	// Query the service for the payment instead of starting it again.
 	status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: "order-17"})
 	if err != nil {
 		fmt.Println(err)
@@ -144,7 +147,7 @@ func ExampleClient_InitPayout() {
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 		fmt.Println("wait for its notification, or ask the service; do not start it again:", err)
 	default:
-		fmt.Println("rejected for good:", err)
+		fmt.Println("permanently rejected:", err)
 	}
 	// Output:
 	// store 00000000-0000-4000-8000-000000000001 for StatusPayout
@@ -231,7 +234,7 @@ func ExampleSafeToRetry() {
 		case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 			fmt.Println(userData, "may have been started: query StatusPayment")
 		default:
-			fmt.Println(userData, "is rejected for good")
+			fmt.Println(userData, "is permanently rejected")
 		}
 	}
 	start("order-17")
@@ -240,10 +243,15 @@ func ExampleSafeToRetry() {
 	start("not-connected") // after three attempts
 	service.ClearFaults()
 
-	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Minute))
+	service.Fault(
+		paymentsvctest.InitPayment, paymentsvctest.Nth(1),
+		paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Minute),
+	)
 	start("too-soon")
 
-	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"))
+	service.Fault(
+		paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"),
+	)
 	start("over-the-limit")
 
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Cut(10))
@@ -252,11 +260,12 @@ func ExampleSafeToRetry() {
 	// order-17 is started
 	// not-connected can be retried: not sent
 	// too-soon can be retried: rejected
-	// over-the-limit is rejected for good
+	// over-the-limit is permanently rejected
 	// cut-off may have been started: query StatusPayment
 }
 
-// A payout whose answer was lost may have been paid. What the error holds says so, and how far the call came.
+// The service may have paid a payout although its response was lost. The error contains the outcome and the number of
+// attempts.
 func ExampleError() {
 	service, client := exampleService()
 	defer service.Close()
@@ -266,7 +275,10 @@ func ExampleError() {
 	})
 	var failed *paymentsvc.Error
 	if errors.As(err, &failed) && failed.Outcome == paymentsvc.OutcomeUnknown {
-		fmt.Printf("%s: %s after %d attempt, HTTP status %d\n", failed.Endpoint, failed.Outcome, failed.Attempts, failed.HTTPStatus)
+		fmt.Printf(
+			"%s: %s after %d attempt, HTTP status %d\n", failed.Endpoint, failed.Outcome, failed.Attempts,
+			failed.HTTPStatus,
+		)
 		fmt.Println("wait for the notification, or ask the service; do not start it again")
 	}
 	// Output:
@@ -275,7 +287,7 @@ func ExampleError() {
 }
 
 func ExampleErrorFields() {
-	decode := paymentsvc.ErrorFields("error.code", "error.message") // the names are not shown: ask the service
+	decode := paymentsvc.ErrorFields("error.code", "error.message") // ask the service for the names
 	reported := decode(http.StatusOK, []byte(`{"error":{"code":17,"message":"limit exceeded"}}`))
 	fmt.Println(reported.Code, reported.Message)
 	fmt.Println(decode(http.StatusOK, []byte(`{"order_id":"o-1","status":1,"status_code":0}`)) == nil)
@@ -287,11 +299,13 @@ func ExampleErrorFields() {
 func ExampleServiceError() {
 	service, client := exampleService()
 	defer service.Close()
-	service.Fault(paymentsvctest.InitForm, paymentsvctest.Every(), paymentsvctest.Reject(http.StatusOK, "E17", "limit exceeded"))
+	service.Fault(
+		paymentsvctest.InitForm, paymentsvctest.Every(), paymentsvctest.Reject(http.StatusOK, "E17", "limit exceeded"),
+	)
 	_, err := client.InitForm(context.Background(), paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-17",
 	})
-	// The error's own text leaves the service's words out, for they may repeat what the request held.
+	// The text of the error omits the service's message, which may repeat the request.
 	fmt.Println(err)
 	var reported *paymentsvc.ServiceError
 	if errors.As(err, &reported) {
@@ -329,14 +343,14 @@ func ExampleScheme_Signature() {
 	// f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8 <nil>
 }
 
-// exampleWebhook is configured as in the example of Webhook.Handler. The interface document shows no canonical string,
-// no encoding and no tolerance: these are the examples' choice. Ask the service for yours.
+// exampleWebhook has the configuration of ExampleWebhook_Handler. The interface document does not specify the canonical
+// string, the encoding and the tolerance, so these are the choice of the examples. Ask the service for yours.
 func exampleWebhook(tolerance time.Duration) *paymentsvc.Webhook {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    exampleScheme(),
 		Secrets:   []paymentsvc.Secret{"new-project-secret-key"},
 		Tolerance: tolerance,
-		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // else rejected notifications are silent
+		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // otherwise rejections are not reported
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -344,7 +358,7 @@ func exampleWebhook(tolerance time.Duration) *paymentsvc.Webhook {
 	return webhook
 }
 
-// signedNow plays the service: it returns the headers of a notification.
+// signedNow returns the headers of a notification, like the service.
 func signedNow(secret paymentsvc.Secret, body string) http.Header {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	signature, err := exampleScheme().Signature(secret, &paymentsvc.Message{
@@ -356,7 +370,7 @@ func signedNow(secret paymentsvc.Secret, body string) http.Header {
 	return http.Header{"Timestamp": {timestamp}, "Signature": {signature}}
 }
 
-// deliver plays the service: it sends a notification to h and returns the status of the response.
+// deliver sends a notification to h, like the service, and returns the status of the response.
 func deliver(h http.Handler, secret paymentsvc.Secret, body string) int {
 	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body))
 	r.Header = signedNow(secret, body)
@@ -367,39 +381,44 @@ func deliver(h http.Handler, secret paymentsvc.Secret, body string) int {
 
 // notice is the body of a notification.
 func notice(event paymentsvc.EventType, orderID string, status paymentsvc.StatusName, amount string) string {
-	return fmt.Sprintf(`{"event":%q,"order_id":%q,"status":1,"status_description":%q,"status_code":2,"amount":%s,"user_data":"mine-1"}`,
-		event, orderID, status, amount)
+	return fmt.Sprintf(`{"event":%q,"order_id":%q,"status":1,"status_description":%q,"status_code":2,`+
+		`"amount":%s,"user_data":"mine-1"}`, event, orderID, status, amount)
 }
 
-// What the interface document does not show has no default, so NewWebhook returns an error without it.
+// NewWebhook returns an error for each missing value that the interface document does not specify.
 func ExampleNewWebhook() {
+	show := func(err error) { fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n")) } // for short lines
 	cfg := paymentsvc.WebhookConfig{Secrets: []paymentsvc.Secret{"the-project-secret-key"}}
 	_, err := paymentsvc.NewWebhook(cfg)
-	fmt.Println(err)
+	show(err)
 
 	cfg.Scheme = paymentsvc.Scheme{ // an example: ask the service for yours
 		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
 		Encoding:  paymentsvc.Hex,
 	}
 	_, err = paymentsvc.NewWebhook(cfg)
-	fmt.Println(err)
+	show(err)
 
 	cfg.Tolerance = 5 * time.Minute // your choice
 	webhook, err := paymentsvc.NewWebhook(cfg)
 	fmt.Println(webhook != nil, err)
 	// Output:
-	// paymentsvc: WebhookConfig: invalid request: Scheme.Canonical: not set; the interface document does not show the canonical string, so it has no default
-	// paymentsvc: WebhookConfig: invalid request: Tolerance: not set; the interface document does not show it, so choose one, or AnyAge
+	// paymentsvc: WebhookConfig: invalid request: Scheme.Canonical: not set;
+	// the interface document does not specify it, so it has no default
+	// paymentsvc: WebhookConfig: invalid request: Tolerance: not set;
+	// the interface document does not specify it, so choose one, or AnyAge
 	// true <nil>
 }
 
 // A handler for net/http. The function is called only for notifications that the service signed.
 func ExampleWebhook_Handler() {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme:    paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex},
+		Scheme: paymentsvc.Scheme{
+			Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+		},
 		Secrets:   []paymentsvc.Secret{"new-project-secret-key", "old-project-secret-key"}, // both during a rotation
 		Tolerance: 5 * time.Minute,
-		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // else rejected notifications are silent
+		OnError:   func(_ *http.Request, err error) { fmt.Println(err) }, // otherwise rejections are not reported
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -443,8 +462,9 @@ type queuedNotification struct {
 	Body   []byte
 }
 
-// A handler of a web framework verifies a notification, queues header and body, and responds at once. Take the raw body
-// before the framework binds it to a struct. The worker uses AnyAge, since messages wait and their age was checked.
+// A handler of a web framework verifies a notification, queues its header and body, and responds. Take the raw body
+// before the framework binds it to a struct. The worker uses AnyAge, because messages wait in the queue and their age
+// was checked before.
 func ExampleWebhook_Verify() {
 	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
 	queue := make(chan []byte, 10)
@@ -480,7 +500,8 @@ func ExampleWebhook_Verify() {
 	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
 	body := notice(paymentsvc.EventPayoutStatusChanged, "po-1", paymentsvc.StatusFailure, "99.90")
 	for _, sent := range []string{body, strings.Replace(body, "99.90", "99.9", 1)} {
-		if err := notifications(&memoryContext{header: signedNow("new-project-secret-key", body), body: sent}); err != nil {
+		c := &memoryContext{header: signedNow("new-project-secret-key", body), body: sent}
+		if err := notifications(c); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -513,7 +534,7 @@ func (c *memoryContext) Answer(status int) error {
 	return err
 }
 
-// A handler of your own parses the notification and leaves the body for the next handler, such as a proxy to another
+// Your own handler can parse the notification and leave the body for the next handler, such as a proxy to another
 // service.
 func ExampleWebhook_ParseRequest() {
 	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
@@ -546,14 +567,14 @@ func ExampleWebhook_ParseRequest() {
 	// 400
 }
 
-// gatewayEvent is a request as API gateways pass it to a function: no http.Request, but a map and a text.
+// gatewayEvent is the request that an API gateway passes to a function, with a map and a text.
 type gatewayEvent struct {
 	Headers map[string]string
 	Body    string
 }
 
-// A function behind an API gateway gets a map of headers and the body as text. Gateways change the letter case of
-// header names, which does no harm. If yours encodes the body as base64, decode it first.
+// A function behind an API gateway gets a map of headers and the body as text. Header names may have any letter case.
+// If your gateway encodes the body as base64, decode it first.
 func ExampleWebhook_Parse() {
 	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
 	function := func(event gatewayEvent) (status int) {
@@ -564,7 +585,7 @@ func ExampleWebhook_Parse() {
 		n, err := webhook.Parse(header, []byte(event.Body))
 		var malformed *paymentsvc.NotificationError
 		switch {
-		case errors.As(err, &malformed): // the service sent it, but it is no notification: review malformed.Raw
+		case errors.As(err, &malformed): // signed, but not a notification; review malformed.Raw
 			fmt.Println(err)
 			return http.StatusBadRequest
 		case err != nil:
@@ -595,7 +616,7 @@ func ExampleWebhook_Parse() {
 	// 401
 }
 
-// table represents a table with a unique index. In a database, use one transaction for all of a notification.
+// table represents a table with a unique index. With a database, use one transaction per notification.
 type table map[string]paymentsvc.StatusName
 
 // insert is
@@ -629,8 +650,8 @@ func (t table) advance(n *paymentsvc.Notification) bool {
 	return true
 }
 
-// Expect duplicates and late notifications. A unique index on Key makes a duplicate do nothing, and a late state does
-// not overwrite a final one. Look at the event first: a refund carries the order_id of its payment.
+// Expect duplicates and late notifications. A unique index on Key rejects a duplicate, and the condition in advance
+// protects a final state. Check the event first, because a refund has the order_id of its payment.
 func ExampleNotification_Key() {
 	notifications, states := table{}, table{}
 	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
@@ -639,7 +660,7 @@ func ExampleNotification_Key() {
 		case !notifications.insert(n.Key()):
 			fmt.Println(n.StatusDescription, "is a duplicate: nothing to do")
 		case n.Event == paymentsvc.EventRefundStatusChanged:
-			states.advance(n) // under its own event: once money went back, nothing is shipped
+			states.advance(n) // in its own row; do not ship after a refund
 			fmt.Println(n.StatusDescription, "is a refund's: the payment stays as it is")
 		case !states.advance(n):
 			fmt.Println(n.StatusDescription, "is late: the state stays as it is")
@@ -654,7 +675,9 @@ func ExampleNotification_Key() {
 	held := notice(paymentsvc.EventPaymentStatusChanged, "o-1", "HELD", "10.50")
 	success := notice(paymentsvc.EventPaymentStatusChanged, "o-1", paymentsvc.StatusSuccess, "10.50")
 	refund := notice(paymentsvc.EventRefundStatusChanged, "o-1", paymentsvc.StatusFailure, "3")
-	for _, body := range []string{held, success, success, pending, refund, strings.Replace(success, "10.50", "10.5", 1)} {
+	for _, body := range []string{
+		held, success, success, pending, refund, strings.Replace(success, "10.50", "10.5", 1),
+	} {
 		deliver(handler, "new-project-secret-key", body)
 	}
 	fmt.Println("payment o-1:", states["payment.status_changed o-1"])
@@ -671,8 +694,8 @@ func ExampleNotification_Key() {
 	// refund o-1: FAILURE
 }
 
-// Final is true only for a payment's SUCCESS and FAILURE. A refund carries the order_id of its payment, and its FAILURE
-// says nothing about the payment.
+// Final is true only for the SUCCESS and FAILURE of a payment. A refund has the order_id of its payment, but its
+// FAILURE does not concern the payment.
 func ExampleNotification_Final() {
 	for _, n := range []paymentsvc.Notification{
 		{Event: paymentsvc.EventPaymentStatusChanged, StatusDescription: paymentsvc.StatusSuccess},
@@ -687,7 +710,7 @@ func ExampleNotification_Final() {
 	// payout.status_changed SUCCESS false
 }
 
-// SUCCESS and FAILURE are final. A name that the interface document does not show is never final: more may follow.
+// SUCCESS and FAILURE are final. Other names are never final, because the interface document does not specify them.
 func ExampleStatusName_Final() {
 	for _, status := range []paymentsvc.StatusName{"PENDING", "SUCCESS", "FAILURE", "IN_REVIEW", "success"} {
 		fmt.Println(status, status.Known(), status.Final())

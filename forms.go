@@ -9,8 +9,8 @@ import (
 
 // InitForm creates a hosted payment form and returns its address: POST init_form, section 4.5.
 //
-// r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. Errors are
-// [*Error]: see [SafeToRetry] and [OutcomeOf]. InitForm itself retries only what was provably not sent.
+// r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. Errors
+// are [*Error]; see [SafeToRetry] and [OutcomeOf]. InitForm retries only requests that were provably not sent.
 func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormResponse, error) {
 	e := endpoint{path: "init_form", proof: "redirect_url"}
 	body, err := r.body(c.ids())
@@ -20,13 +20,13 @@ func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormRespo
 	return call[InitFormResponse](ctx, c, e, body)
 }
 
-// InitFormResponse is the answer of init_form (section 4.5).
+// InitFormResponse is the response of init_form (section 4.5).
 type InitFormResponse struct {
-	// RedirectURL is the payment form's address. It is never empty.
+	// RedirectURL is the address of the payment form. It is never empty.
 	RedirectURL string
-	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the whole answer.
+	// Raw is the complete response.
 	Raw json.RawMessage
 }
 

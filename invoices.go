@@ -9,8 +9,8 @@ import (
 
 // InitInvoice creates an invoice: POST init_invoice, section 4.6.
 //
-// r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. Errors are
-// [*Error]: see [SafeToRetry] and [OutcomeOf]. InitInvoice itself retries only what was provably not sent.
+// r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. Errors
+// are [*Error]; see [SafeToRetry] and [OutcomeOf]. InitInvoice retries only requests that were provably not sent.
 func (c *Client) InitInvoice(ctx context.Context, r PaymentRequest) (*InitInvoiceResponse, error) {
 	e := endpoint{path: "init_invoice"}
 	body, err := r.body(c.ids())
@@ -20,15 +20,15 @@ func (c *Client) InitInvoice(ctx context.Context, r PaymentRequest) (*InitInvoic
 	return call[InitInvoiceResponse](ctx, c, e, body)
 }
 
-// InitInvoiceResponse is the answer of init_invoice (section 4.6).
+// InitInvoiceResponse is the response of init_invoice (section 4.6).
 type InitInvoiceResponse struct {
-	// InvoiceURL is the invoice's address. It is never empty.
+	// InvoiceURL is the address of the invoice. It is never empty.
 	InvoiceURL string
-	// OrderID identifies the invoice's order on the service's side. It is never empty.
+	// OrderID is the service's identifier of the invoice's order. It is never empty.
 	OrderID string
-	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the whole answer.
+	// Raw is the complete response.
 	Raw json.RawMessage
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// EventType says what a notification is about (section 6).
+// EventType is the subject of a notification (section 6).
 type EventType string
 
 // The events of section 6.
@@ -24,23 +25,22 @@ const (
 	EventRefundStatusChanged  EventType = "refund.status_changed"
 )
 
-// Known reports whether e is an event that the document shows. Others are parsed too.
+// Known reports whether the document lists e. Other events are parsed too.
 func (e EventType) Known() bool {
 	return e == EventPaymentStatusChanged || e == EventPayoutStatusChanged || e == EventRefundStatusChanged
 }
 
-// Notification is what the service reports of a payment, payout or refund (section 6). The document says nothing of order
-// and repetition, so expect duplicates, and an older state after a newer one: see [Notification.Key] and
-// [Notification.Final].
+// Notification reports the state of a payment, payout or refund (section 6). The document does not specify order and
+// repetition. Expect duplicates, and an older state after a newer one: see [Notification.Key] and [Notification.Final].
 type Notification struct {
-	// Event says what changed. Look at it first: a refund carries the order_id of its payment, and its SUCCESS is money
-	// that went back. It may be one that the document does not show.
+	// Event is the subject. Check it first, because a refund carries the order_id of its payment, and its SUCCESS means
+	// that money went back. It may be an event that the document does not list.
 	Event EventType
 	// OrderID is never empty.
 	OrderID string
-	// Status is a number whose values are not shown (section 3).
+	// Status is a number. Its values are not specified (section 3).
 	Status int64
-	// StatusDescription is the status by name. It may be one that the document does not show.
+	// StatusDescription is the status by name. It may be a name that the document does not list.
 	StatusDescription StatusName
 	// StatusCode is a number like Status.
 	StatusCode int64
@@ -52,8 +52,10 @@ type Notification struct {
 	Timestamp time.Time
 	// SecretIndex is the index in [WebhookConfig].Secrets of the secret that matched.
 	SecretIndex int
-	// Raw is the whole body, byte for byte. encoding/json compacts it when it encodes a Notification: to verify it again
-	// behind a queue, put header and body into the queue instead. Key stays the same.
+	// Malformed lists the optional fields that the service sent but that are unreadable. They have their zero values.
+	Malformed []string
+	// Raw is the complete body, byte for byte. encoding/json compacts Raw when it encodes a Notification, so its
+	// signature is lost, but Key stays the same. To verify it again behind a queue, queue header and body instead.
 	Raw json.RawMessage
 }
 
@@ -69,79 +71,61 @@ func (n *Notification) fields() []jsonobject.Field {
 	}
 }
 
-// Final reports whether n is the last word on a payment: its event is [EventPaymentStatusChanged] and its status is
-// final. A later notification with an earlier state must not overwrite it. It is false for every payout and refund, whose
-// states the document does not list (section 3); a refund carries the order_id of its payment.
+// Final reports whether n has the final status of a payment. A later notification with an earlier state must not
+// overwrite it. Final is false for every payout and refund, because the document does not list their states (section
+// 3).
 func (n *Notification) Final() bool {
 	return n.Event == EventPaymentStatusChanged && n.StatusDescription.Final()
 }
 
-// Key identifies the state that a notification reports, for deduplication: the same for a duplicate, however late and
-// whatever its timestamp, and another for another event, order, status, amount or user_data. It is 64 hexadecimal
-// characters, fit for a unique index, and stays the same in all releases of this major version.
+// Key identifies the reported state, for deduplication. A late duplicate with a new timestamp has the same Key. Another
+// event, order, status, amount or user_data has another Key. Key returns 64 hexadecimal characters for a unique index,
+// and stays the same in all releases of this major version.
 //
-// The document gives a refund no identifier of its own, so the Key of a refund, and of an event that the document does
-// not show, includes a digest of the whole body, Raw. Two refunds of one order are told apart if any member of theirs
-// differs. White space, the order of members, empty ones, and whether a value is written as a number or as a string do not
-// count: under a [Scheme] that signs the text of fields, whoever replays a notification can change these.
+// The document gives a refund no id. So the Key of a refund, and of an event that the document does not list, includes
+// a digest of the members of Raw. Two refunds of one order have different keys if any member differs. White space, the
+// order of members, empty members, and quotes around numbers do not count, because a [Scheme] that signs the text of
+// fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate pair, or two members of one
+// name in an object, the digest covers its bytes instead, without white space.
 func (n *Notification) Key() string {
 	amount := n.Amount.String()
 	if strings.Contains(amount, ".") {
 		amount = strings.TrimRight(strings.TrimRight(amount, "0"), ".")
 	}
-	// %+q writes ASCII only, so that no release of Go with newer tables of letters makes another key.
+	// %+q writes ASCII only, because newer releases of Go print more letters.
 	state := fmt.Appendf(nil, "%+q %+q %d %+q %d %s %+q",
 		n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, amount, n.UserData)
 	if n.Event != EventPaymentStatusChanged && n.Event != EventPayoutStatusChanged {
-		state = append(state, textsOf(n.Raw)...)
+		state = append(state, contentOf(n.Raw)...)
 	}
 	sum := sha256.Sum256(state)
 	return hex.EncodeToString(sum[:])
 }
 
-// textsOf returns the texts of all members of raw with the names that lead to them, sorted, or raw itself where it is no
-// JSON.
-func textsOf(raw json.RawMessage) []byte {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber() // every digit counts
-	var value any
-	if decoder.Decode(&value) != nil {
+// contentOf returns the members of raw, whatever their order. If that loses information, it returns raw as
+// encoding/json would write it, so a key is the same before and after a queue.
+func contentOf(raw json.RawMessage) []byte {
+	if lines, ok := jsonobject.Texts(raw); ok {
+		return []byte(strings.Join(lines, ""))
+	}
+	var compact, escaped bytes.Buffer
+	if json.Compact(&compact, raw) != nil {
 		return raw
 	}
-	texts := appendTexts(nil, "", value)
-	slices.Sort(texts)
-	return []byte(strings.Join(texts, ""))
+	json.HTMLEscape(&escaped, compact.Bytes())
+	return escaped.Bytes()
 }
 
-func appendTexts(texts []string, path string, value any) []string {
-	switch value := value.(type) {
-	case nil:
-	case map[string]any:
-		for name, member := range value {
-			texts = appendTexts(texts, fmt.Sprintf("%s %+q", path, name), member)
-		}
-	case []any:
-		for i, element := range value {
-			texts = appendTexts(texts, fmt.Sprintf("%s %d", path, i), element)
-		}
-	default:
-		if text := fmt.Sprint(value); text != "" {
-			texts = append(texts, fmt.Sprintf("%s=%+q\n", path, text))
-		}
-	}
-	return texts
-}
-
-// NotificationError is a body with a correct signature that is not what section 6 shows: the service sent it, so it is no
-// forgery. errors.Is finds [ErrMalformedNotification].
+// NotificationError is a body with a correct signature that section 6 does not allow. It is not a forgery, because the
+// service signed it. errors.Is finds [ErrMalformedNotification].
 type NotificationError struct {
-	// Raw is the body.
+	// Raw is the body. Encoders that call methods do not write it.
 	Raw []byte
-	// Err names the field and what is wrong with it.
+	// Err names the field and its fault.
 	Err error
 }
 
-// Error returns a text that contains nothing of the body.
+// Error returns a text without bytes of the body.
 func (e *NotificationError) Error() string {
 	return fmt.Sprintf("paymentsvc: %v: %v", ErrMalformedNotification, e.Err)
 }
@@ -149,13 +133,47 @@ func (e *NotificationError) Error() string {
 // Unwrap returns [ErrMalformedNotification] and Err.
 func (e *NotificationError) Unwrap() []error { return []error{ErrMalformedNotification, e.Err} }
 
-// Format writes the text of Error under every verb: %#v and %x would otherwise spell out Raw.
+// Format writes the text of Error under every verb, because %#v and %x would print Raw.
 func (e NotificationError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// String returns the text of Error, for printers that look for no other method of a copied error.
+// String returns the text of Error, for printers that do not call a pointer's methods on a copy.
 func (e NotificationError) String() string { return e.Error() }
 
-// MarshalJSON writes the text of Error and not Raw.
+// MarshalJSON writes the text of Error without Raw.
 func (e NotificationError) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"error": e.Error()})
+}
+
+// MarshalText returns the text of Error, for YAML, XML and similar encoders. The error is always nil.
+func (e NotificationError) MarshalText() ([]byte, error) { return []byte(e.Error()), nil }
+
+// MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
+func (e NotificationError) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
+
+// isContentCoding reports whether coding is registered for HTTP. Error texts name only these, because anybody can send a
+// header.
+func isContentCoding(coding string) bool {
+	switch strings.TrimSpace(coding) {
+	case "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity", "pack200-gzip", "x-compress",
+		"x-gzip", "zstd":
+		return true
+	}
+	return false
+}
+
+// inEncoding adds the Content-Encoding of a notification to err, because a signature or a body that does not fit is
+// then usually compressed.
+func inEncoding(err error, h http.Header) error {
+	for name, values := range h {
+		coding := strings.ToLower(strings.TrimSpace(strings.Join(values, ", ")))
+		if !strings.EqualFold(name, "Content-Encoding") || coding == "" || coding == "identity" {
+			continue
+		}
+		unregistered := func(coding string) bool { return !isContentCoding(coding) }
+		if all := strings.Split(coding, ","); len(all) > 3 || slices.ContainsFunc(all, unregistered) {
+			coding = "unregistered"
+		}
+		return fmt.Errorf("%w (Content-Encoding: %s, want a decompressed body)", err, coding)
+	}
+	return err
 }

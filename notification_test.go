@@ -73,6 +73,7 @@ func TestNotificationAcceptsWhatTheDocumentDoesNotShow(t *testing.T) {
 		{"a status in other case is unknown", withMember("status_description", `"Success"`), with(func(r *read) { r.status, r.final, r.known = "Success", false, false })},
 		{"a status as encoders of floats write it", withMember("status", "2.0"), usual},
 		{"a status_code with an exponent", withMember("status_code", "2e1"), usual},
+		{"numbers as text", strings.NewReplacer(`:2,`, `:"2",`, `:20,`, `:"020",`).Replace(hookBody), usual},
 		{"no user_data", withMember("user_data", ""), with(func(r *read) { r.userData = "" })},
 		{"a user_data that is null", withMember("user_data", "null"), with(func(r *read) { r.userData = "" })},
 		{"a user_data that is empty", withMember("user_data", `""`), with(func(r *read) { r.userData = "" })},
@@ -132,16 +133,15 @@ func notificationFaults() []notificationFault {
 		{"an amount in words", withMember("amount", `"null"`), "amount"},
 		{"an event that is not UTF-8", withMember("event", "\"a\xff\""), "event"},
 		{"an order_id that is not UTF-8", withMember("order_id", "\"a\xff\""), "order_id"},
-		{"a user_data with half a surrogate pair", withMember("user_data", `"a\ud83d"`), "user_data"},
 		{"an order_id that stands twice, once escaped", strings.Replace(hookBody, "{", `{"order\u005fid":"o-2",`, 1), "order_id"},
 		{"an event in letters that fold to it", strings.Replace(hookBody, "{", `{"\u017ftatus":1,`, 1), "status"},
 	}
 	wrong := map[string][]string{
 		"text":    {"1", "true", "{}", "[]", `["o-1"]`},
-		"integer": {`"2"`, "true", "{}", "[]", "2.5", `""`},
+		"integer": {`"2.0"`, `"+2"`, `" 2"`, `"9223372036854775808"`, `"\u0661"`, "true", "{}", "[]", "2.5", `""`},
 		"amount":  {"true", "{}", "[]", `""`, `"abc"`},
 	}
-	for _, field := range hookMembers() {
+	for _, field := range hookMembers()[:6] { // without user_data, which is optional
 		name, value, kind := field[0], field[1], "text"
 		switch name {
 		case "status", "status_code":
@@ -159,9 +159,6 @@ func notificationFaults() []notificationFault {
 			notificationFault{name + " in other case beside it", strings.Replace(hookBody, "{", `{"`+inOtherCase+`":`+value+`,`, 1), name},
 			notificationFault{name + " in other case in its place", strings.Replace(hookBody, `"`+name+`"`, `"`+strings.ToUpper(name)+`"`, 1), name},
 		)
-		if name == "user_data" {
-			continue // the only one that is not required
-		}
 		faults = append(faults,
 			notificationFault{name + " missing", withMember(name, ""), name},
 			notificationFault{name + " null", withMember(name, "null"), name},
@@ -171,6 +168,60 @@ func notificationFaults() []notificationFault {
 		}
 	}
 	return faults
+}
+
+// The service sends a notification once, as far as the document shows, so an optional field must not lose it.
+func TestNotificationListsMalformedOptionalFields(t *testing.T) {
+	for name, body := range map[string]string{
+		"a number":                withMember("user_data", "1"),
+		"an object":               withMember("user_data", "{}"),
+		"windows-1251":            withMember("user_data", "\"\xe7\xe0\""),
+		"half a surrogate pair":   withMember("user_data", `"a\ud83d"`),
+		"twice":                   strings.Replace(hookBody, "{", `{"user_data":"order-2",`, 1),
+		"twice, null behind":      strings.Replace(hookBody, "}", `,"user_data":null}`, 1),
+		"in other case":           strings.Replace(hookBody, "user_data", "User_Data", 1),
+		"in other case beside it": strings.Replace(hookBody, "{", `{"USER_DATA":"order-2",`, 1),
+	} {
+		n := parsed(t, body)
+		assert.Equal(t, []string{"user_data"}, n.Malformed, name)
+		assert.Empty(t, n.UserData, name)
+		assert.Equal(t, "o-1", n.OrderID, name)
+		assert.Equal(t, body, string(n.Raw), name)
+	}
+	for _, value := range []string{"", "null", `""`, `"x"`} {
+		assert.Nil(t, parsed(t, withMember("user_data", value)).Malformed, value)
+	}
+}
+
+func TestNotificationErrorNamesTheContentEncoding(t *testing.T) {
+	const rest = ", want a decompressed body)"
+	for _, test := range []struct {
+		name, value, want string
+	}{
+		{"Content-Encoding", "gzip", " (Content-Encoding: gzip" + rest},
+		{"content-encoding", " GZip ", " (Content-Encoding: gzip" + rest},
+		{"Content-Encoding", "deflate, br", " (Content-Encoding: deflate, br" + rest},
+		{"Content-Encoding", canary, " (Content-Encoding: unregistered" + rest},
+		{"Content-Encoding", "gzip" + strings.Repeat(",gzip", 100), " (Content-Encoding: unregistered" + rest},
+		{"Content-Encoding", "identity", ""},
+		{"Content-Encoding", "", ""},
+		{"X-Content-Encoding", "gzip", ""},
+	} {
+		const compressed = "\x1f\x8b\x08 not really"
+		h := hookHeader(hookClockShown, compressed) // some services may sign the bytes as sent
+		h[test.name] = []string{test.value}
+		_, err := newHook(t).Parse(h, []byte(compressed))
+		require.EqualError(t, err, "paymentsvc: malformed notification: not JSON"+test.want)
+		require.ErrorIs(t, err, paymentsvc.ErrMalformedNotification)
+
+		h = hookHeader(hookClockShown, hookBody) // and some the decompressed ones
+		h[test.name] = []string{test.value}
+		err = newHook(t).Verify(h, []byte(compressed))
+		require.EqualError(t, err, "paymentsvc: notification: signature mismatch"+test.want)
+		require.ErrorIs(t, err, paymentsvc.ErrSignatureMismatch)
+		_, err = newHook(t).Parse(h, []byte(hookBody))
+		require.NoError(t, err, "a framework has decompressed the body and left the header")
+	}
 }
 
 func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
@@ -349,6 +400,35 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	assert.Equal(t, parsed(t, payment).Key(), parsed(t, strings.Replace(payment, `"r-1"`, `"r-2"`, 1)).Key(),
 		"added members do not make another state of a payment")
 	assert.NotPanics(t, func() { _ = (&paymentsvc.Notification{Event: paymentsvc.EventRefundStatusChanged}).Key() })
+}
+
+// What a parser would silently replace or drop tells refunds apart too.
+func TestNotificationKeyOfARefundCoversAllBytes(t *testing.T) {
+	refund := func(comment string) string {
+		return strings.NewReplacer("payment.", "refund.", "{", `{"refund":{"comment":`+comment+`},`).Replace(hookBody)
+	}
+	seen := map[string]string{}
+	for _, comment := range []string{
+		"\"\xf1\xee\xf0\xee\xea\"", "\"\xf1\xee\xf0\xee\xeb\"", "\"\xff\"", "\"\xfe\"", "\"\uFFFD\"", "\"\xed\xa0\xbd\"",
+		`"\ud83d"`, `"\ud83e"`, `"\ude00\ud83d"`, `"\\ud83d"`, `"\ud83d\ude00"`, `"` + "\uFFFD" + `\ud83d"`,
+		`1,"comment":2`, `2,"comment":1`, `2`, `1`, `1,"comment":1`, `1,"\u0063omment":1`, `"","comment":2`,
+		`{"a":1,"a":2}`, `{"a":2,"a":1}`, `{"a":2}`, `[{"a":1,"a":2}]`, "{\"\xf1\":1}", "{\"\xf2\":1}",
+	} {
+		body := refund(comment)
+		n := parsed(t, body)
+		key := n.Key()
+		assert.Equal(t, key, parsed(t, body).Key(), "equal bytes")
+		assert.Empty(t, seen[key], "%q", body)
+		seen[key] = body
+
+		spaced := strings.ReplaceAll(strings.ReplaceAll(body, "{", "{ "), ",", " ,\n")
+		assert.Equal(t, key, parsed(t, spaced).Key(), "white space")
+		queued, err := json.Marshal(n)
+		require.NoError(t, err)
+		var back paymentsvc.Notification
+		require.NoError(t, json.Unmarshal(queued, &back))
+		assert.Equal(t, key, back.Key(), "behind a queue: %q", body)
+	}
 }
 
 // Keys are kept in partners' tables: one that changes makes every duplicate look new. The sums were made by

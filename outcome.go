@@ -12,26 +12,24 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
-// Outcome says whether a call that returned an error may have been carried out.
+// Outcome reports whether a failed call may have been carried out. The zero value needs no proof, the others do.
 type Outcome int
 
 const (
-	// OutcomeUnknown is the zero value: money may have moved. Reconcile a payment with [Client.StatusPayment] by
-	// user_data before it is started again, and a payout with [Client.StatusPayout] where [Error].OrderID is set. The
-	// interface document shows no look-up of a payout by user_data: without an order_id, wait for its notification or
-	// ask the service.
+	// OutcomeUnknown is the zero value: money may have moved. Before you start a payment again, reconcile it with
+	// [Client.StatusPayment] by user_data. Reconcile a payout with [Client.StatusPayout] if [Error].OrderID is set. The
+	// document specifies no look-up of a payout by user_data. So without an order_id, wait for its notification or ask
+	// the service.
 	OutcomeUnknown Outcome = iota
-	// OutcomeNotSent says that provably no byte of the request left. See [SafeToRetry].
+	// OutcomeNotSent means that no byte of the request left this process. See [SafeToRetry].
 	OutcomeNotSent
-	// OutcomeRejected says that the service itself answered that this call started nothing. It speaks of this call
-	// only: user_data that was used before means that there may be an earlier one, see [EffectPossible].
+	// OutcomeRejected means that the service itself replied that this call started no operation. An earlier call may
+	// have started one, if user_data was used before: see [EffectPossible].
 	//
-	// A status alone is rarely the service's word, since proxies and gateways answer in its place. So with
-	// [Config.DecodeError], a call is rejected when the decoder reports an error with HTTP status 4xx other than 408,
-	// 409, 425 and 499, or with 2xx other than 202 and no order_id (of a form, no redirect_url) anywhere in it, or with
-	// [EffectNone].
-	// Without one, it is rejected only with a status that is about the request as it came in: 400, 401, 405, 411, 413,
-	// 414, 415, 417, 421, 422 and 431.
+	// A status proves no rejection, because proxies and gateways reply in the service's place, also after a payment. So
+	// without [Config].DecodeError a call is never rejected. With it, a complete response rejects a call if the decoder
+	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and HTTP status 4xx except 408, 409, 425 and
+	// 499, or 2xx except 202. A 2xx response with an order_id (for a form: redirect_url) anywhere is never a rejection.
 	OutcomeRejected
 )
 
@@ -47,8 +45,8 @@ func (o Outcome) String() string {
 	}
 }
 
-// OutcomeOf returns the [Outcome] of the [*Error] in err's tree. It is OutcomeUnknown for nil, for an error that did
-// not come from a [Client], and for joined errors that do not agree.
+// OutcomeOf returns the [Outcome] of the [*Error] in err's tree. It returns OutcomeUnknown for nil, for an error from
+// elsewhere, and for joined errors with different outcomes.
 func OutcomeOf(err error) Outcome {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -62,11 +60,11 @@ func OutcomeOf(err error) Outcome {
 	return found[0].outcome()
 }
 
-// SafeToRetry reports whether a call that failed with err can be made again, with the same user_data, without a risk
-// that money moves twice and with a chance that it succeeds. It is true for [OutcomeNotSent] other than
-// [ErrInvalidRequest], and for [OutcomeRejected] that is about the caller and not about the order: [ErrUnauthorized] and
-// [ErrRateLimited]. It is false for nil, for an error that did not come from a [Client], and for joined errors unless
-// it is true for each. Back off before you retry, see [Error.RetryAfter].
+// SafeToRetry reports whether the program can repeat a failed call with the same user_data: without a second payment,
+// and with a chance of success. It is true for [OutcomeNotSent] except [ErrInvalidRequest]. It is also true for
+// [OutcomeRejected] with [ErrUnauthorized] or [ErrRateLimited], because these concern the caller and not the order. It
+// is false for nil, for an error from elsewhere, and for joined errors unless each is safe. Back off before you retry:
+// see [Error.RetryAfter].
 func SafeToRetry(err error) bool {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -101,7 +99,7 @@ func errorsIn(err error) []*Error {
 	return nil
 }
 
-// outcome is e.Outcome, of a nil e too.
+// outcome returns e.Outcome. A nil e is unknown.
 func (e *Error) outcome() Outcome {
 	if e == nil {
 		return OutcomeUnknown
@@ -110,7 +108,7 @@ func (e *Error) outcome() Outcome {
 }
 
 // judge reads the result of an attempt into out, or returns an *Error with the outcome.
-func (c *Client) judge(e endpoint, attempts int, result transport.Result, out answer) *Error {
+func (c *Client) judge(e endpoint, attempts int, result transport.Result, out response) *Error {
 	reported, err := c.read(result, out)
 	if err == nil {
 		return nil
@@ -135,8 +133,8 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out an
 	return failure
 }
 
-// read reads a success into out, or returns what is wrong with the result, and the error in it that DecodeError reported.
-func (c *Client) read(result transport.Result, out answer) (reported *ServiceError, err error) {
+// read reads a success into out. Otherwise it returns an error, and the error that DecodeError found.
+func (c *Client) read(result transport.Result, out response) (reported *ServiceError, err error) {
 	success := result.Status/100 == 2
 	if err := result.Err; err != nil {
 		if success && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrResponseTooLarge)) {
@@ -160,7 +158,7 @@ func (c *Client) read(result transport.Result, out answer) (reported *ServiceErr
 	return reported, nil
 }
 
-// orderID returns the order_id of an answer that was no success, as far as it arrived.
+// orderID returns the order_id of a failed response, which may be incomplete.
 func orderID(body []byte) string {
 	text, err := jsonobject.Text(jsonobject.Value(body, "order_id"))
 	if err != nil {
@@ -169,45 +167,27 @@ func orderID(body []byte) string {
 	return text
 }
 
-// rejects reports whether a whole answer that is no success proves that nothing was started: by what DecodeError
-// reported of it, or without a DecodeError by its status.
+// rejects reports whether a complete response without success proves that the service started no operation.
 func (c *Client) rejects(e endpoint, result transport.Result, reported *ServiceError) bool {
-	switch {
-	case result.Repeated: // the answer may be about one delivery, and another may have been made
-		return false
-	case c.decodeError == nil:
-		return aboutTheRequest(result.Status)
-	case reported == nil:
-		return false // not the service's format, so perhaps not the service's answer
+	if reported == nil || result.Repeated {
+		return false // perhaps a proxy's response, or a response to one of several deliveries
+	}
+	success := result.Status/100 == 2
+	if success && jsonobject.Mentions(result.Body, cmp.Or(e.proof, "order_id")) {
+		return false // even with EffectNone, because an order may exist
 	}
 	switch reported.Effect {
 	case EffectNone:
 		return true
 	case EffectByStatus:
-		if result.Status/100 == 2 {
-			return result.Status != http.StatusAccepted && !jsonobject.Mentions(result.Body, cmp.Or(e.proof, "order_id"))
-		}
-		return result.Status/100 == 4 && !aboutTime(result.Status)
+		return success && result.Status != http.StatusAccepted || result.Status/100 == 4 && !aboutTime(result.Status)
 	default:
 		return false
 	}
 }
 
-// aboutTheRequest reports whether a status speaks of the request as it came in, so that whoever gave it, a proxy too,
-// passed nothing on.
-func aboutTheRequest(status int) bool {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusMethodNotAllowed, http.StatusLengthRequired,
-		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
-		http.StatusExpectationFailed, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
-		http.StatusRequestHeaderFieldsTooLarge:
-		return true
-	}
-	return false
-}
-
-// aboutTime reports whether a 4xx speaks of another request or of how long this one took, and so perhaps of one that
-// was carried out.
+// aboutTime reports whether a 4xx concerns another request or the duration of this one. The service may have carried
+// out such a request.
 func aboutTime(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, statusClientClosedRequest:
@@ -216,19 +196,19 @@ func aboutTime(status int) bool {
 	return false
 }
 
-// statusClientClosedRequest is what nginx calls 499: the client left before the answer.
+// statusClientClosedRequest is nginx's status 499: the client closed the connection before the response.
 const statusClientClosedRequest = 499
 
-// statusError is the reason where only a status tells of the failure.
+// statusError returns the reason of a response in which only the status shows the failure.
 func (c *Client) statusError(status int) error {
 	text := strings.ToLower(cmp.Or(http.StatusText(status), "no such status"))
 	switch {
 	case status/100 == 4 && c.decodeError != nil:
 		return errors.New(text + ": no error that Config.DecodeError knows, so perhaps not the service's answer")
-	case status/100 == 4 && !aboutTheRequest(status):
+	case status/100 == 4:
 		return errors.New(text + ": without Config.DecodeError this may be a proxy's answer")
-	case status/100 == 4, status/100 == 5:
+	case status/100 == 5:
 		return errors.New(text)
 	}
-	return fmt.Errorf("%w: %s", ErrUnexpectedResponse, text) // a redirect, which is not followed
+	return fmt.Errorf("%w: %s", ErrUnexpectedResponse, text) // the client does not follow redirects
 }

@@ -16,7 +16,6 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,9 +41,6 @@ func allStatuses() []int {
 	return statuses
 }
 
-// statusesAboutTheRequest are about a request as it came in, whoever answers.
-var statusesAboutTheRequest = []int{400, 401, 405, 411, 413, 414, 415, 417, 421, 422, 431}
-
 const (
 	success  = "success"
 	rejected = "rejected"
@@ -67,18 +63,8 @@ func byStatus(on2xx, on202, on4xx string) func(status int) string {
 	}
 }
 
-// undecoded is what an answer proves to a client without DecodeError.
-func undecoded(on2xx string) func(status int) string {
-	return func(status int) string {
-		if status/100 == 2 {
-			return on2xx
-		}
-		if slices.Contains(statusesAboutTheRequest, status) {
-			return rejected
-		}
-		return unknown
-	}
-}
+// undecoded is what a response proves to a client without DecodeError.
+func undecoded(on2xx string) func(status int) string { return byStatus(on2xx, on2xx, unknown) }
 
 func always(what string) func(int) string { return func(int) string { return what } }
 
@@ -127,6 +113,15 @@ func TestOutcomeMatrix(t *testing.T) {
 		}},
 		{"an error beside a started order in an envelope", fields, fixed(`{"error_code":"E17","data":[{"Order_ID":"o-1","redirect_url":"u"}]}`),
 			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+		{"an error beside a started order in a string", fields,
+			fixed(`{"error_code":"E17","data":"{\"order_id\":\"o-1\",\"redirect_url\":\"u\"}"}`),
+			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+		{"an error beside a started order in a string in a string, escaped", fields,
+			fixed(`{"error_code":"E17","data":"\"{\\\"ORDER\\u005fID\\\":1,\\\"\\u0072edirect_url\\\":\\\"u\\\"}\""}`),
+			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+		{"an error about order_id and redirect_url", fields,
+			fixed(`{"error_code":"E17","error_message":"order_id is required, as is \"redirect_url\"","field":"order_id"}`),
+			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
 		{"a gateway's JSON", fields, fixed(`{"message":"Forbidden"}`), func(op operation) func(int) string {
 			return byStatus(op.anyObject(), op.anyObject(), unknown)
 		}},
@@ -136,8 +131,15 @@ func TestOutcomeMatrix(t *testing.T) {
 
 		{"an error without effect", withEffect(paymentsvc.EffectNone), fixed(withError("{}")),
 			func(operation) func(int) string { return always(rejected) }},
-		{"an error without effect beside a started order", withEffect(paymentsvc.EffectNone), fixed(withError(`{"order_id":"o-1"}`)),
-			func(operation) func(int) string { return always(rejected) }},
+		{"an error without effect beside a started order", withEffect(paymentsvc.EffectNone),
+			fixed(withError(`{"order_id":"o-1","redirect_url":"u"}`)), func(operation) func(int) string {
+				return func(status int) string {
+					if status/100 == 2 {
+						return unknown
+					}
+					return rejected
+				}
+			}},
 		{"an error that may have an effect", withEffect(paymentsvc.EffectPossible), fixed(withError("{}")),
 			func(operation) func(int) string { return always(unknown) }},
 		{"an error with an effect of no meaning", withEffect(77), fixed(withError("{}")),
@@ -207,6 +209,32 @@ func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
 	}
 }
 
+// A proxy that asks for a password, or has a page for failures, replies in the service's place after it has paid.
+func TestOutcomeOfAProxysStatusNeverPaysTwice(t *testing.T) {
+	for _, status := range []int{400, 401, 403, 404, 405, 411, 413, 414, 415, 417, 421, 422, 429, 431, 502} {
+		paid := 0
+		s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
+			paid++
+			w.Header().Set("WWW-Authenticate", `Basic realm="gate"`)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"error":"maintenance"}`)
+		})
+		for _, decode := range []paymentsvc.ErrorDecoder{nil, paymentsvc.ErrorFields("error_code", "error_message")} {
+			paid = 0
+			c := newClient(t, s.base(), decoding(decode))
+			for range 3 { // as the four cases of docs/outcomes.md do
+				_, err := c.InitPayout(t.Context(), payoutRequest())
+				require.Error(t, err)
+				if !paymentsvc.SafeToRetry(err) {
+					assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+					break
+				}
+			}
+			assert.Equal(t, 1, paid, "HTTP %d, decoder %t", status, decode != nil)
+		}
+	}
+}
+
 func TestOutcomeText(t *testing.T) {
 	decode := paymentsvc.ErrorFields("error_code", "")
 	for _, test := range []struct {
@@ -219,7 +247,8 @@ func TestOutcomeText(t *testing.T) {
 			"without Config.DecodeError this may be a proxy's answer"},
 		{404, "", decode, "outcome unknown, the request may have been carried out: HTTP 404: not found: " +
 			"no error that Config.DecodeError knows, so perhaps not the service's answer"},
-		{400, "", nil, "rejected: HTTP 400: bad request"},
+		{401, "", nil, "outcome unknown, the request may have been carried out: HTTP 401: unauthorized: " +
+			"without Config.DecodeError this may be a proxy's answer; the timestamp was 0s old when the answer came"},
 		{422, `{"error_code":4111}`, decode, "rejected: HTTP 422: the service reported an error, see ServiceError.Code and Message"},
 		{500, "", nil, "outcome unknown, the request may have been carried out: HTTP 500: internal server error"},
 		{302, "", nil, "outcome unknown, the request may have been carried out: HTTP 302: unexpected response: found"},
@@ -244,6 +273,7 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 		{"no status", 202, `{"order_id":"po-1"}`, "po-1"},
 		{"a gateway's 504 around the service's answer", 504, `{"order_id":"po-1","status":1,"status_code":2}`, "po-1"},
 		{"an error beside it", 200, `{"order_id":"po-1","error_code":7}`, "po-1"},
+		{"a required number that is text", 200, `{"order_id":"po-1","status":1,"status_code":"accepted"}`, "po-1"},
 		{"a cut body", 200, `{"order_id":"po-1","status":1,"sta`, "po-1"},
 		{"a byte order mark", 200, "\ufeff" + `{"order_id":"po-1"}`, "po-1"},
 		{"escapes", 200, `{"order_\u0069d":"po\u002d1"}`, "po-1"},
@@ -666,6 +696,7 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 				transport.Protocols = server.Config.Protocols
 			}
 			if !http2 {
+				transport = paymentsvc.NewTransport()
 				transport.MaxConnsPerHost = callers / 4 // so that calls wait for a connection, too
 			}
 

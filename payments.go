@@ -13,8 +13,9 @@ import (
 // InitPayment starts a payment of type t: POST init_payment/{type}, section 4.1.
 //
 // r.Amount and r.UserData are required, and t must be one of the four types; otherwise the error wraps
-// [ErrInvalidRequest] and nothing is sent. Errors are [*Error]: see [SafeToRetry] and [OutcomeOf], and reconcile
-// [OutcomeUnknown] with [Client.StatusPayment] by user_data. InitPayment itself retries only what was provably not sent.
+// [ErrInvalidRequest] and no request is sent. Errors are [*Error]; see [SafeToRetry] and [OutcomeOf]. Reconcile
+// [OutcomeUnknown] with [Client.StatusPayment] by user_data. InitPayment retries only requests that were provably not
+// sent.
 func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentRequest) (*InitPaymentResponse, error) {
 	if !t.Known() {
 		return nil, notSent("init_payment", invalid("PaymentType (type)", "not card, sbp, crypto or mc"))
@@ -27,18 +28,18 @@ func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentReques
 	return call[InitPaymentResponse](ctx, c, e, body)
 }
 
-// InitPaymentResponse is the answer of init_payment (section 4.1).
+// InitPaymentResponse is the response of init_payment (section 4.1).
 type InitPaymentResponse struct {
-	// OrderID identifies the payment on the service's side. It is never empty; see [InitPaymentResponse.OrderUUID].
+	// OrderID is the service's identifier of the payment. It is never empty; see [InitPaymentResponse.OrderUUID].
 	OrderID string
-	// Status and StatusCode are numbers whose values are not shown (section 3).
+	// Status and StatusCode are numbers. Their values are not specified (section 3).
 	Status     int64
 	StatusCode int64
-	// RedirectURL is where the payer continues, "" if the service sends none.
+	// RedirectURL is the address where the payer continues, or "" if the response has no address.
 	RedirectURL string
-	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the whole answer.
+	// Raw is the complete response.
 	Raw json.RawMessage
 }
 
@@ -51,8 +52,8 @@ func (r *InitPaymentResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[
 	}, &r.Raw, &r.Malformed
 }
 
-// OrderUUID returns OrderID as the UUID that section 2.2 describes. It returns an error if OrderID is not a UUID; the
-// payment is still valid, which is why OrderID is a string.
+// OrderUUID parses OrderID as a UUID, which section 2.2 describes. An error does not invalidate the payment, so OrderID
+// is a string.
 func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 	id, err := uuid.Parse(r.OrderID)
 	if err != nil {
@@ -61,12 +62,12 @@ func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 	return id, nil
 }
 
-// StatusPayment queries a payment: POST status_payment, section 4.2. It reconciles a payment with [OutcomeUnknown], and
-// replaces a missed notification.
+// StatusPayment returns the state of a payment: POST status_payment, section 4.2. It reconciles a payment with
+// [OutcomeUnknown], and replaces a missed notification.
 //
-// Exactly one of r.OrderID and r.UserData is required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent.
-// The document's schema shows OrderID only, its text accepts UserData in its place. The call is idempotent, so transient
-// failures are retried. Errors are [*Error].
+// Exactly one of r.OrderID and r.UserData is required; otherwise the error wraps [ErrInvalidRequest] and no request is
+// sent. The document's schema requires OrderID, but its text accepts UserData instead. StatusPayment is idempotent, so
+// the client retries transient failures. Errors are [*Error].
 func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*StatusResponse, error) {
 	e := endpoint{path: "status_payment", read: true}
 	body, err := r.body(c.ids())
@@ -76,11 +77,11 @@ func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*St
 	return call[StatusResponse](ctx, c, e, body)
 }
 
-// StatusPaymentRequest names a payment by one of its two identifiers (section 4.2).
+// StatusPaymentRequest identifies a payment by one of its two identifiers (section 4.2).
 type StatusPaymentRequest struct {
 	// OrderID is the service's identifier, as [Client.InitPayment] returned it.
 	OrderID string `json:"order_id,omitempty"`
-	// UserData is the partner's own identifier, which is known even if no answer came.
+	// UserData is the partner's identifier, which is known even without a response.
 	UserData string `json:"user_data,omitempty"`
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestEndpointSendsTheDocumentsBody(t *testing.T) {
+func TestEndpointSendsDocumentBody(t *testing.T) {
 	for _, op := range operations() {
 		t.Run(op.name, func(t *testing.T) {
 			s := newService(t, answering(http.StatusOK, op.answer))
@@ -26,12 +26,12 @@ func TestEndpointSendsTheDocumentsBody(t *testing.T) {
 			received := s.received()
 			require.Len(t, received, 1)
 			assert.Equal(t, testBase+"/"+op.path, received[0].Path)
-			assert.Equal(t, op.sent, received[0].Body, "in the document's order, with no byte more")
+			assert.Equal(t, op.sent, received[0].Body, "in the document's order")
 		})
 	}
 }
 
-func TestEndpointReadsTheWholeAnswer(t *testing.T) {
+func TestEndpointDecodesEveryResponseField(t *testing.T) {
 	s := newService(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, op := range operations() {
 			if r.URL.Path == testBase+"/"+op.path {
@@ -62,7 +62,9 @@ func TestEndpointReadsTheWholeAnswer(t *testing.T) {
 
 	payout, err := c.InitPayout(ctx, payoutRequest())
 	require.NoError(t, err)
-	assert.Equal(t, &paymentsvc.InitPayoutResponse{OrderID: "po-1", Status: 1, StatusCode: 2, Raw: []byte(payoutAnswer)}, payout)
+	assert.Equal(
+		t, &paymentsvc.InitPayoutResponse{OrderID: "po-1", Status: 1, StatusCode: 2, Raw: []byte(payoutAnswer)}, payout,
+	)
 
 	payoutStatus, err := c.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: "po-1"})
 	require.NoError(t, err)
@@ -91,7 +93,7 @@ func TestEndpointKeepsUnknownFieldsInRaw(t *testing.T) {
 	assert.Equal(t, `{"status":7,"order_id":"o-1"}`+"\n", string(status.Raw))
 }
 
-func TestEndpointOfEveryPaymentType(t *testing.T) {
+func TestEndpointPathHasPaymentType(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	c := newClient(t, s.base())
 	types := []paymentsvc.PaymentType{
@@ -108,15 +110,17 @@ func TestEndpointRejectsUnknownPaymentTypes(t *testing.T) {
 	w := newTap(t)
 	c := newClient(t, w.base())
 	for _, kind := range []paymentsvc.PaymentType{
-		"", "../init_payout", "card/../../init_payout", "card%2f..%2f..%2finit_payout", "..", ".", "card/", "/card", "//evil.example",
-		"card?amount=1", "card#", "card;a", "card ", " card", "CARD", "Card", "car", "cards", "wallet", "cаrd", "card\x00", "card HTTP/1.1" + injected, `..\init_payout`,
+		"", "../init_payout", "card/../../init_payout", "card%2f..%2f..%2finit_payout", "..", ".", "card/", "/card",
+		"//evil.example",
+		"card?amount=1", "card#", "card;a", "card ", " card", "CARD", "Card", "car", "cards", "wallet", "cаrd",
+		"card\x00", "card HTTP/1.1" + injected, `..\init_payout`,
 	} {
 		response, err := nilOr(c.InitPayment(t.Context(), kind, paymentRequest()))
 		e := failed(t, response, err, paymentsvc.OutcomeNotSent)
 		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
 		assert.Contains(t, err.Error(), "PaymentType (type)")
 		assert.Zero(t, e.Attempts)
-		assert.Equal(t, "init_payment", e.Endpoint, "what was given is not repeated")
+		assert.Equal(t, "init_payment", e.Endpoint, "the error does not contain the given type")
 	}
 	assert.Empty(t, w.received())
 }
@@ -144,14 +148,32 @@ func TestEndpointRejectsInvalidRequests(t *testing.T) {
 		field string
 		call  func(testing.TB, *paymentsvc.Client) (any, error)
 	}{
-		{"a payment without amount", "Amount (amount)", pay(func(r *paymentsvc.PaymentRequest) { r.Amount = paymentsvc.Amount{} })},
-		{"a payment without user_data", "UserData (user_data)", pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "" })},
-		{"user_data that is not UTF-8", "UserData (user_data)", pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "a\xff" })},
-		{"card_data that is text", "CardData (card_data)", pay(func(r *paymentsvc.PaymentRequest) { r.CardData = "4111" })},
-		{"browser that is a list", "Browser (browser)", pay(func(r *paymentsvc.PaymentRequest) { r.Browser = []int{1} })},
+		{
+			"a payment without amount", "Amount (amount)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.Amount = paymentsvc.Amount{} }),
+		},
+		{
+			"a payment without user_data", "UserData (user_data)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "" }),
+		},
+		{
+			"user_data with invalid UTF-8", "UserData (user_data)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "a\xff" }),
+		},
+		{
+			"card_data that is text", "CardData (card_data)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.CardData = "4111" }),
+		},
+		{
+			"browser that is a list", "Browser (browser)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.Browser = []int{1} }),
+		},
 		{"payer that is a number", "Payer (payer)", pay(func(r *paymentsvc.PaymentRequest) { r.Payer = 1 })},
-		{"payee that cannot be encoded", "Payee (payee)", pay(func(r *paymentsvc.PaymentRequest) { r.Payee = map[string]any{"f": func() {}} })},
-		{"card_data with text that is not UTF-8", "CardData (card_data)", pay(func(r *paymentsvc.PaymentRequest) {
+		{
+			"payee with a function", "Payee (payee)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.Payee = map[string]any{"f": func() {}} }),
+		},
+		{"card_data with invalid UTF-8", "CardData (card_data)", pay(func(r *paymentsvc.PaymentRequest) {
 			r.CardData = map[string]any{"holder": "J\xf6rg"}
 		})},
 		{"a form without amount", "Amount (amount)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
@@ -160,20 +182,41 @@ func TestEndpointRejectsInvalidRequests(t *testing.T) {
 		{"an invoice without user_data", "UserData (user_data)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("1")}))
 		}},
-		{"a payout without amount", "Amount (amount)", payout(func(r *paymentsvc.PayoutRequest) { r.Amount = paymentsvc.Amount{} })},
-		{"a payout without destination", "Destination (destination)", payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "" })},
-		{"a payout without user_data", "UserData (user_data)", payout(func(r *paymentsvc.PayoutRequest) { r.UserData = "" })},
-		{"a destination that is not UTF-8", "Destination (destination)", payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "\xc3(" })},
-		{"a payment's status by nothing", "OrderID (order_id) or UserData (user_data)", status(paymentsvc.StatusPaymentRequest{})},
-		{"a payment's status by both", "OrderID (order_id) and UserData (user_data)", status(paymentsvc.StatusPaymentRequest{OrderID: "o", UserData: "u"})},
-		{"a payment's status by text that is not UTF-8", "OrderID (order_id)", status(paymentsvc.StatusPaymentRequest{OrderID: "\xff"})},
-		{"a payout's status by nothing", "OrderID (order_id)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
+		{
+			"a payout without amount", "Amount (amount)",
+			payout(func(r *paymentsvc.PayoutRequest) { r.Amount = paymentsvc.Amount{} }),
+		},
+		{
+			"a payout without destination", "Destination (destination)",
+			payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "" }),
+		},
+		{
+			"a payout without user_data", "UserData (user_data)",
+			payout(func(r *paymentsvc.PayoutRequest) { r.UserData = "" }),
+		},
+		{
+			"a destination with invalid UTF-8", "Destination (destination)",
+			payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "\xc3(" }),
+		},
+		{
+			"a payment's status without id", "OrderID (order_id) or UserData (user_data)",
+			status(paymentsvc.StatusPaymentRequest{}),
+		},
+		{
+			"a payment's status with both ids", "OrderID (order_id) and UserData (user_data)",
+			status(paymentsvc.StatusPaymentRequest{OrderID: "o", UserData: "u"}),
+		},
+		{
+			"a payment's status with invalid UTF-8", "OrderID (order_id)",
+			status(paymentsvc.StatusPaymentRequest{OrderID: "\xff"}),
+		},
+		{"a payout's status without id", "OrderID (order_id)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{}))
 		}},
 		{"a nil context", "ctx", func(_ testing.TB, c *paymentsvc.Client) (any, error) {
-			return nilOr(c.GetBalance(nil)) //nolint:staticcheck // the mistake is what is tested
+			return nilOr(c.GetBalance(nil)) //nolint:staticcheck // the test needs a nil context
 		}},
-		{"a Client that NewClient did not make", "Client", func(t testing.TB, _ *paymentsvc.Client) (any, error) {
+		{"the zero Client", "Client", func(t testing.TB, _ *paymentsvc.Client) (any, error) {
 			return nilOr(new(paymentsvc.Client).InitPayout(t.Context(), payoutRequest()))
 		}},
 		{"a nil Client", "Client", func(t testing.TB, _ *paymentsvc.Client) (any, error) {
@@ -197,14 +240,14 @@ func TestEndpointRejectsInvalidRequests(t *testing.T) {
 	}
 }
 
-func TestEndpointAnswerOfAnotherShapeIsUnknown(t *testing.T) {
-	// Required fields by endpoint; what is tested of each is that it is there, not null and of its type.
+func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
+	// Required fields by endpoint. Each must be present, not null, and of its type.
 	required := map[string][]string{
 		"init_payment":  {"order_id", "status", "status_code"},
 		"init_payout":   {"order_id", "status", "status_code"},
 		"init_form":     {"redirect_url"},
 		"init_invoice":  {"invoice_url", "order_id"},
-		"get_balance":   {"currency"}, // and one of the balances, see TestEndpointNamesMalformedOptionalFields
+		"get_balance":   {"currency"}, // and one balance, see TestEndpointListsMalformedOptionalFields
 		"status_payout": nil, "status_payment": nil,
 	}
 	for _, op := range operations() {
@@ -222,16 +265,19 @@ func TestEndpointAnswerOfAnotherShapeIsUnknown(t *testing.T) {
 			"invalid UTF-8 inside": "{\"\xff\": ,}",
 		}
 		if !slices.Contains(required[op.name], "order_id") {
-			delete(answers, "a known field twice") // it does not matter
+			delete(answers, "a known field twice") // the endpoint ignores it
 		}
 		if op.name == "get_balance" {
 			answers["neither balance"] = `{"payout_balance":null,"expected_balance":"x","currency":"EUR"}`
 		}
 		for _, field := range required[op.name] {
 			answers[field+" renamed"] = strings.Replace(op.answer, `"`+field+`"`, `"x_`+field+`"`, 1)
-			answers[field+" in other case"] = strings.Replace(op.answer, `"`+field+`"`, `"`+strings.ToUpper(field)+`"`, 1)
+			answers[field+" in other case"] = strings.Replace(
+				op.answer, `"`+field+`"`, `"`+strings.ToUpper(field)+`"`, 1,
+			)
 			for _, wrong := range []string{"null", "true", "[]", "{}", `"\ud83d"`, "1.5", `""`} {
-				if wrong == `""` && field == "currency" || wrong == "1.5" && strings.HasSuffix(field, "balance") || wrong == `"\ud83d"` && !strings.HasPrefix(field, "status") {
+				if wrong == `""` && field == "currency" || wrong == "1.5" && strings.HasSuffix(field, "balance") ||
+					wrong == `"\ud83d"` && !strings.HasPrefix(field, "status") {
 					continue // right for this field
 				}
 				answers[field+" is "+wrong] = withValue(op.answer, field, wrong)
@@ -253,7 +299,7 @@ func TestEndpointAnswerOfAnotherShapeIsUnknown(t *testing.T) {
 	}
 }
 
-// withValue returns answer with another value of field.
+// withValue returns response with another value of field.
 func withValue(answer, field, value string) string {
 	before, after, _ := strings.Cut(answer, `"`+field+`":`)
 	end := strings.IndexAny(after, ",}")
@@ -280,25 +326,39 @@ func TestEndpointAcceptsAddedAndMissingOptionalFields(t *testing.T) {
 	}
 }
 
-// What the document requires decides, and what it does not is named: a payment that was started must not look lost
-// because of a description.
-func TestEndpointNamesMalformedOptionalFields(t *testing.T) {
+// Only required fields decide about success. Malformed optional fields are listed, so a bad description cannot hide a
+// started payment.
+func TestEndpointListsMalformedOptionalFields(t *testing.T) {
 	for _, test := range []struct {
 		name, path, body string
 		malformed        []string
 	}{
-		{"redirect_url: false", "init_payment/card", `{"order_id":"o","status":1,"status_code":2,"redirect_url":false}`, []string{"redirect_url"}},
-		{"redirect_url twice", "init_payment/card", `{"order_id":"o","redirect_url":"a","status":1,"status_code":2,"redirect_url":"b"}`, []string{"redirect_url"}},
+		{
+			"redirect_url: false", "init_payment/card",
+			`{"order_id":"o","status":1,"status_code":2,"redirect_url":false}`, []string{"redirect_url"},
+		},
+		{
+			"redirect_url twice", "init_payment/card",
+			`{"order_id":"o","redirect_url":"a","status":1,"status_code":2,"redirect_url":"b"}`,
+			[]string{"redirect_url"},
+		},
 		{"Status beside status", "init_payment/card", `{"order_id":"o","Status":"x","status":1,"status_code":2}`, nil},
 		{"integers with decimals and exponents", "init_payout", `{"order_id":"o","status":1.0,"status_code":1e0}`, nil},
 		{"a byte order mark", "init_payout", "\ufeff" + payoutAnswer, nil},
 		{"order_id is no field of a form", "init_form", `{"redirect_url":"u","order_id":1}`, nil},
-		{"partner_id as text", "status_payment", `{"partner_id":"7","project_id":2.0}`, []string{"partner_id"}},
+		{"integers as text", "status_payment", `{"partner_id":"7","project_id":"2.0"}`, []string{"project_id"}},
+		{"required integers as text", "init_payout", `{"order_id":"o","status":"1","status_code":"20"}`, nil},
 		{"an empty amount", "status_payout", `{"amount":"","order_id":"o"}`, []string{"amount"}},
 		{"half a surrogate pair", "status_payment", `{"order_id":"o","description":"\ud83d"}`, []string{"description"}},
-		{"all of them", "status_payment", `{"order_id":1,"user_data":{},"description":[],"amount":true,"project_id":1.5,"partner_id":"x"}`,
-			[]string{"partner_id", "project_id", "amount", "description", "user_data", "order_id"}},
-		{"one balance", "get_balance", `{"payout_balance":1,"expected_balance":"x","currency":"EUR"}`, []string{"expected_balance"}},
+		{
+			"all of them", "status_payment",
+			`{"order_id":1,"user_data":{},"description":[],"amount":true,"project_id":1.5,"partner_id":"x"}`,
+			[]string{"partner_id", "project_id", "amount", "description", "user_data", "order_id"},
+		},
+		{
+			"one balance", "get_balance", `{"payout_balance":1,"expected_balance":"x","currency":"EUR"}`,
+			[]string{"expected_balance"},
+		},
 		{"the other balance", "get_balance", `{"payout_balance":null,"expected_balance":1,"currency":"EUR"}`, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -318,7 +378,7 @@ func TestEndpointNamesMalformedOptionalFields(t *testing.T) {
 	}
 }
 
-func TestEndpointOrderUUIDErrorRepeatsNothingOfTheAnswer(t *testing.T) {
+func TestOrderUUIDErrorHidesOrderID(t *testing.T) {
 	for _, orderID := range []string{"4111-1111" + "7e1ad2a1-56e3-48a8-a434-1e091b94936d", "4111111111111111", ""} {
 		r := paymentsvc.InitPaymentResponse{OrderID: orderID}
 		id, err := r.OrderUUID()

@@ -12,11 +12,12 @@ import (
 
 // InitPayout starts a payout: POST init_payout, section 4.3.
 //
-// Every field of r is required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. Errors are [*Error]:
-// see [SafeToRetry] and [OutcomeOf]. A payout with [OutcomeUnknown] must not be started again. Reconcile it with
-// [Client.StatusPayout] if [Error].OrderID is set. The document shows no look-up of a payout by user_data, so otherwise
-// wait for its notification, which may carry the user_data, or ask the service. InitPayout itself retries only what was
-// provably not sent.
+// Every field of r is required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. Errors are
+// [*Error]; see [SafeToRetry] and [OutcomeOf]. InitPayout retries only requests that were provably not sent.
+//
+// Never start a payout with [OutcomeUnknown] again. If [Error].OrderID is set, reconcile the payout with
+// [Client.StatusPayout]. Otherwise wait for its notification, which may contain the user_data, or contact the service,
+// because the document does not specify a query of payouts by user_data.
 func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutResponse, error) {
 	e := endpoint{path: "init_payout"}
 	body, err := r.body(c.ids())
@@ -26,21 +27,19 @@ func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutRe
 	return call[InitPayoutResponse](ctx, c, e, body)
 }
 
-// PayoutRequest is the body of init_payout (section 4.3), but for partner_id and project_id, which the Client
-// adds.
+// PayoutRequest is the body of init_payout (section 4.3). The Client adds partner_id and project_id.
 //
-// Loggers do not show Destination: fmt and slog hide it, except for a request in an unexported field, where fmt calls
-// no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and UnmarshalJSON
-// to read it back: what is stored then holds the destination. Do not embed a request in a struct of yours: its methods
-// would be promoted.
+// fmt and log/slog hide Destination. fmt calls no methods of unexported fields, so it prints the destination of a
+// request in an unexported field. encoding/json returns [ErrSensitive]. To store or queue a request, use
+// [PayoutRequest.JSON] and [PayoutRequest.UnmarshalJSON]; the stored text contains the destination. Do not embed a
+// request in another struct, because Go would promote its methods.
 type PayoutRequest struct {
-	// Amount is required. Its bounds are not shown.
+	// Amount is required. Its bounds are not specified.
 	Amount Amount `json:"amount"`
-	// Destination is the recipient's account: a card number, a phone number or other. It is required; the
-	// formats are not shown.
+	// Destination is the recipient's account, for example a card number or a phone number. It is required. Its formats
+	// are not specified.
 	Destination string `json:"destination"`
-	// UserData identifies the payout on the partner's side. It is required and must be unique, see
-	// NewUserData.
+	// UserData is the partner's identifier of the payout. It is required and must be unique; see [NewUserData].
 	UserData string `json:"user_data"`
 }
 
@@ -62,9 +61,8 @@ func (r PayoutRequest) body(id ids) (*payoutBody, error) {
 	return &payoutBody{id, payoutFields(r)}, err
 }
 
-// JSON returns the whole request, Destination included, with the document's field names, for queues and databases. The
-// request need not be complete. It returns an error that wraps [ErrInvalidRequest] for text that is not valid UTF-8,
-// which could not be read back as it was.
+// JSON returns the whole request, including Destination, with the document's field names, for queues and databases. The
+// request may be incomplete. Invalid UTF-8, which JSON would change, returns an error that wraps [ErrInvalidRequest].
 func (r PayoutRequest) JSON() (json.RawMessage, error) {
 	if err := cmp.Or(
 		checkUTF8("Destination (destination)", r.Destination),
@@ -75,11 +73,11 @@ func (r PayoutRequest) JSON() (json.RawMessage, error) {
 	return jsonobject.Encode(payoutFields(r))
 }
 
-// MarshalJSON always returns [ErrSensitive]: loggers use encoding/json. See JSON.
+// MarshalJSON always returns [ErrSensitive], because loggers use encoding/json. See [PayoutRequest.JSON].
 func (r PayoutRequest) MarshalJSON() ([]byte, error) { return nil, ErrSensitive }
 
-// UnmarshalJSON reads what JSON returned. Errors are those of encoding/json and of Amount; whether the request is
-// complete is not checked.
+// UnmarshalJSON reads the text of [PayoutRequest.JSON]. It returns the errors of encoding/json and of
+// [Amount.UnmarshalJSON]. It accepts incomplete requests.
 func (r *PayoutRequest) UnmarshalJSON(b []byte) error {
 	var f payoutFields
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -89,16 +87,16 @@ func (r *PayoutRequest) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Format shows Amount and UserData, and of Destination only whether it is given.
+// Format writes Amount, UserData, and whether Destination is set, under every verb.
 func (r PayoutRequest) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "PayoutRequest{Amount: %s, Destination: %s, UserData: %q}",
 		r.Amount, hidden(r.Destination), r.UserData)
 }
 
-// String returns what Format shows, for loggers that do not use package fmt.
+// String returns the text of Format, for loggers that do not use package fmt.
 func (r PayoutRequest) String() string { return fmt.Sprint(r) }
 
-// LogValue shows what Format shows.
+// LogValue returns the fields of Format, for log/slog.
 func (r PayoutRequest) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("amount", r.Amount.String()),
@@ -107,16 +105,16 @@ func (r PayoutRequest) LogValue() slog.Value {
 	)
 }
 
-// InitPayoutResponse is the answer of init_payout (section 4.3).
+// InitPayoutResponse is the response of init_payout (section 4.3).
 type InitPayoutResponse struct {
-	// OrderID identifies the payout on the service's side. It is never empty. Store it: [Client.StatusPayout] needs it.
+	// OrderID is the service's identifier of the payout. It is never empty. Store it for [Client.StatusPayout].
 	OrderID string
-	// Status and StatusCode are numbers whose values are not shown (section 3).
+	// Status and StatusCode are numbers. Their values are not specified (section 3).
 	Status     int64
 	StatusCode int64
-	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the whole answer.
+	// Raw is the complete response.
 	Raw json.RawMessage
 }
 
@@ -128,10 +126,10 @@ func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]
 	}, &r.Raw, &r.Malformed
 }
 
-// StatusPayout queries a payout: POST status_payout, section 4.4.
+// StatusPayout returns the state of a payout: POST status_payout, section 4.4.
 //
-// r.OrderID is required; otherwise the error wraps [ErrInvalidRequest] and nothing is sent. The call is idempotent, so
-// transient failures are retried. Errors are [*Error].
+// r.OrderID is required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. StatusPayout is
+// idempotent, so the client retries transient failures. Errors are [*Error].
 func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*StatusResponse, error) {
 	e := endpoint{path: "status_payout", read: true}
 	body, err := r.body(c.ids())
@@ -141,7 +139,7 @@ func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*Stat
 	return call[StatusResponse](ctx, c, e, body)
 }
 
-// StatusPayoutRequest names a payout by the order_id that [Client.InitPayout] returned (section 4.4).
+// StatusPayoutRequest identifies a payout by the order_id of [InitPayoutResponse] (section 4.4).
 type StatusPayoutRequest struct {
 	// OrderID is required.
 	OrderID string `json:"order_id"`

@@ -24,20 +24,20 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// The two headers of section 5.
+// These are the two headers of section 5.
 const (
 	headerTimestamp = "Timestamp"
 	headerSignature = "Signature"
 )
 
-// Signer signs one attempt at a request: it sets the timestamp and signature headers of section 5 on req. It is
-// called anew for every attempt and must be safe for concurrent use. It must not change body, which is what
-// will be sent, whatever it does to req.Body. An error stops the call; nothing is sent.
+// Signer signs one attempt of a call. Sign sets the timestamp and signature headers of section 5 on req. The client
+// calls Sign for every attempt, also concurrently. Sign must not change body, because the client sends exactly these
+// bytes and ignores changes to req.Body. If Sign returns an error, the call fails before it sends a request.
 type Signer interface {
 	Sign(req *http.Request, body []byte) error
 }
 
-// SignerFunc is a function that is a [Signer].
+// SignerFunc adapts a function to a [Signer].
 type SignerFunc func(req *http.Request, body []byte) error
 
 // Sign calls f. It returns an error if f is nil.
@@ -48,55 +48,55 @@ func (f SignerFunc) Sign(req *http.Request, body []byte) error {
 	return f(req, body)
 }
 
-// Scheme is what section 5 does not show about the signature. Both fields are required; neither has a default, since a
-// guess would fail in production. Package canonical has parts to compose Canonical from, and package discover finds a
-// Scheme from a signed message.
+// Scheme contains the two parts of a signature that section 5 does not specify. Both fields are required and have no
+// default, because a guess would fail in production. Compose Canonical from the parts of package canonical, or find the
+// Scheme of a signed message with package discover.
 type Scheme struct {
-	// Canonical appends the canonical string, the text that HMAC-SHA256 signs.
+	// Canonical appends the canonical string, the input of HMAC-SHA256.
 	Canonical CanonicalFunc
-	// Encoding encodes the HMAC's 32 bytes as text: [Hex], [HexUpper], or an encoding of encoding/base64.
+	// Encoding encodes the 32 bytes of the HMAC as text. Use [Hex], [HexUpper], or an encoding of encoding/base64.
 	Encoding Encoding
 }
 
-// CanonicalFunc appends the canonical string of m to dst and returns the extended slice. It serves requests and
-// notifications, which m.Kind tells apart. It must be safe for concurrent use and must keep neither dst nor m.
+// CanonicalFunc appends the canonical string of m to dst and returns the extended slice. It handles both requests and
+// notifications; m.Kind distinguishes them. It must be safe for concurrent use, and must not keep dst or m.
 type CanonicalFunc func(dst []byte, m *Message) ([]byte, error)
 
-// MessageKind says in which direction a [Message] goes.
+// MessageKind is the direction of a [Message].
 type MessageKind int
 
 const (
-	// KindRequest is the zero value: a request from the partner to the service (section 4).
+	// KindRequest is a request from the partner to the service (section 4). It is the zero value.
 	KindRequest MessageKind = iota
 	// KindNotification is a notification from the service to the partner (section 6).
 	KindNotification
 )
 
-// Message is what a canonical string can be composed from.
+// Message is the input of a [CanonicalFunc].
 type Message struct {
-	// Kind says in which direction the message goes.
+	// Kind is the direction of the message.
 	Kind MessageKind
-	// Method is the HTTP method, POST for everything in the interface document.
+	// Method is the HTTP method. Every call in the interface document uses POST.
 	Method string
-	// URL is the request's address; nil for a notification that was passed as header and body only.
+	// URL is the address of the request. It is nil for a notification in [Webhook.Verify] and [Webhook.Parse].
 	URL *url.URL
-	// Header is the header so far, the timestamp included. It must not be changed.
+	// Header has the headers set before signing, including the timestamp. It must not be changed.
 	Header http.Header
-	// Timestamp is the timestamp header, Unix time in seconds.
+	// Timestamp is the timestamp header: digits of a Unix time in seconds.
 	Timestamp string
-	// Body is the body as it is sent, byte for byte. It must not be changed.
+	// Body has the exact bytes of the body. It must not be changed.
 	Body []byte
 }
 
-// Encoding encodes a signature's bytes as text. *base64.Encoding implements it.
+// Encoding encodes the bytes of a signature as text. *base64.Encoding implements it.
 type Encoding interface {
 	AppendEncode(dst, src []byte) []byte
 }
 
 var (
-	// Hex is hexadecimal in lower case.
+	// Hex is hexadecimal with lower-case letters.
 	Hex Encoding = hexEncoding{}
-	// HexUpper is hexadecimal in upper case.
+	// HexUpper is hexadecimal with upper-case letters.
 	HexUpper Encoding = hexEncoding{upper: true}
 )
 
@@ -114,8 +114,8 @@ func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
 	return dst
 }
 
-// Signature returns the signature of m under secret, for tests and for servers of your own. It returns an error if the
-// scheme is incomplete, the secret empty or m nil. [HMACSigner] and [Webhook] do the same with less work per call.
+// Signature returns the signature of m under secret, for tests and for your own servers. It returns an error if the
+// scheme is incomplete, the secret unusable or m nil. [HMACSigner] and [Webhook] need less work per call.
 func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
 	a, err := newAuthenticator(s, []Secret{secret}, true)
 	if err != nil {
@@ -131,31 +131,32 @@ func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
 }
 
 func (s Scheme) check() error {
+	const unset = "not set; the interface document does not specify it, so it has no default"
 	if s.Canonical == nil {
-		return invalid("Scheme.Canonical", "not set; the interface document does not show the canonical string, so it has no default")
+		return invalid("Scheme.Canonical", unset)
 	}
 	if jsonobject.IsNil(s.Encoding) {
-		return invalid("Scheme.Encoding", "not set; the interface document does not show the encoding, so it has no default")
+		return invalid("Scheme.Encoding", unset)
 	}
 	return nil
 }
 
-// authenticator signs and verifies messages of a scheme under one or more secrets. It keeps its buffers for the next
-// message, so that only the result is allocated: take a scratch, set its message, sign or verify, release it.
+// authenticator signs and verifies messages with one scheme and one or more secrets. It reuses its buffers, so a call
+// allocates only the result. Take a scratch, set its message, sign or verify, and release it.
 type authenticator struct {
 	scheme  Scheme
 	scratch sync.Pool
 }
 
 type scratch struct {
-	message   Message     // set in place: it is large enough for copies to count
+	message   Message     // assigned in place, because copies are slow
 	macs      []hash.Hash // one per secret; Reset keeps the key
 	canonical []byte
 	sum       []byte
 	signature []byte
 }
 
-// newAuthenticator rejects secrets that are a mistake; lineBreak accepts text that ends in one.
+// newAuthenticator returns an error for an unusable secret. lineBreak accepts secrets with a line break at the end.
 func newAuthenticator(s Scheme, secrets []Secret, lineBreak bool) (*authenticator, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -179,18 +180,18 @@ func newAuthenticator(s Scheme, secrets []Secret, lineBreak bool) (*authenticato
 		return w
 	}
 	a := &authenticator{scheme: s, scratch: sync.Pool{New: newScratch}}
-	a.release(a.take()) // so that a key that crypto/hmac rejects fails here and not at the first message
+	a.release(a.take()) // fail now, not at the first message, if crypto/hmac rejects a key
 	return a, nil
 }
 
 func (a *authenticator) take() *scratch { return a.scratch.Get().(*scratch) }
 
 func (a *authenticator) release(w *scratch) {
-	w.message = Message{} // nothing of the caller's is kept alive
+	w.message = Message{} // do not keep the caller's memory alive
 	a.scratch.Put(w)
 }
 
-// sign returns the signature of the message under the first secret.
+// sign returns the message's signature under the first secret.
 func (a *authenticator) sign(w *scratch) (string, error) {
 	if err := a.canonical(w); err != nil {
 		return "", err
@@ -198,12 +199,12 @@ func (a *authenticator) sign(w *scratch) (string, error) {
 	return string(a.encode(w, w.macs[0])), nil
 }
 
-// verify returns the index of the first secret whose signature is given, or ErrSignatureMismatch.
+// verify returns the index of the first secret with the given signature, or ErrSignatureMismatch.
 func (a *authenticator) verify(w *scratch, given string) (secretIndex int, err error) {
 	if err := a.canonical(w); err != nil {
 		return 0, err
 	}
-	// The text is compared, in constant time: decoding first would let other spellings of a signature pass.
+	// Compare the text, in constant time. A comparison of decoded bytes would accept several spellings of a signature.
 	for i, mac := range w.macs {
 		if subtle.ConstantTimeCompare([]byte(given), a.encode(w, mac)) == 1 {
 			return i, nil
@@ -213,7 +214,7 @@ func (a *authenticator) verify(w *scratch, given string) (secretIndex int, err e
 }
 
 func (a *authenticator) canonical(w *scratch) error {
-	w.message.Body = slices.Clip(w.message.Body) // so that a CanonicalFunc's append cannot overwrite bytes after the body
+	w.message.Body = slices.Clip(w.message.Body) // an append must not overwrite bytes after the body
 	made, err := a.scheme.Canonical(w.canonical[:0], &w.message)
 	if err != nil {
 		return fmt.Errorf("canonical string: %w", err)
@@ -230,47 +231,48 @@ func (a *authenticator) encode(w *scratch, mac hash.Hash) []byte {
 	return w.signature
 }
 
-// Secret is a project secret key. Whatever formats it, such as fmt, log/slog and encoding/json, prints a placeholder. Only
-// string(secret) returns the key.
+// Secret is a project secret key. fmt, log/slog and encoding/json write a placeholder instead of the key. Only the
+// conversion string(secret) returns the key.
 //
-// There are limits. fmt calls no methods on unexported fields, so a struct that keeps a Secret, an [HMACConfig] or a
-// [WebhookConfig] in one prints it: keep the [HMACSigner] or the [Webhook] instead, which are safe there. Nor does fmt
-// call a method under %w where that verb does not fit, which go vet reports. encoding/json writes the keys of a map, and
-// encoding/gob and database/sql write a Secret, as they are. SECURITY.md has the rest.
+// Some encoders bypass these methods. fmt calls no methods of unexported fields, so it prints a Secret, [HMACConfig] or
+// [WebhookConfig] in an unexported field of a struct. Store an [HMACSigner] or [Webhook] there instead. fmt also calls
+// no method for a misplaced %w, which go vet reports. encoding/json writes a Secret that is the key of a map, and
+// encoding/gob and database/sql write every Secret. SECURITY.md has the complete list.
 type Secret string
 
 // Format writes a placeholder under every verb.
 func (s Secret) Format(f fmt.State, _ rune) { redact(f) }
 
-// String returns a placeholder, for callers without package fmt, such as the runtime when it prints a panic's value.
+// String returns a placeholder, for callers without package fmt, such as the runtime when it prints a panic.
 func (s Secret) String() string { return redacted }
 
 // LogValue returns a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText returns a placeholder, so a configuration that contains a Secret can be encoded but not decoded. The error
-// is always nil.
+// MarshalText returns a placeholder, so an encoded configuration cannot be decoded again. The error is always nil.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// check rejects secrets that are a mistake; field names the secret, and lineBreak accepts text that ends in one.
+// check rejects an unusable secret. field is the secret's name in errors. lineBreak accepts a line break at the end.
 func (s Secret) check(field string, lineBreak bool) error {
 	blank := func(r rune) bool { return unicode.IsSpace(r) || r == 0 || r == '\ufeff' }
 	switch {
 	case s == "":
 		return invalid(field, "empty")
 	case strings.TrimFunc(string(s), blank) == "":
-		return invalid(field, "nothing but white space or NUL") // HMAC takes NULs for the empty key, which anybody can sign with
+		// HMAC pads keys with NUL, so a key of NULs equals the empty key, which everybody knows.
+		return invalid(field, "only white space or NUL")
 	case s == redacted:
 		return invalid(field, "the placeholder of a Secret that was written as text, not the key itself")
 	case strings.HasPrefix(string(s), "\ufeff") && utf8.ValidString(string(s)):
 		return invalid(field, "begins with a byte order mark, which editors put before text: remove it")
 	case !lineBreak && s.isLine():
-		return invalid(field, "ends in a line break, as a key read from a file often does: trim it, or set SecretEndsInLineBreak")
+		return invalid(field, "ends in a line break, as a key read from a file often does: "+
+			"trim it, or set SecretEndsInLineBreak")
 	}
 	return nil
 }
 
-// isLine reports whether s is text that ends in a line break. A key of other bytes may end in any of them by chance.
+// isLine reports whether s is text with a line break at the end. Random bytes may end in such a byte by chance.
 func (s Secret) isLine() bool {
 	text := strings.TrimRight(string(s), "\r\n")
 	return text != string(s) && utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
@@ -280,28 +282,29 @@ func (s Secret) isLine() bool {
 type HMACConfig struct {
 	// Scheme is required.
 	Scheme Scheme
-	// Secret is the project secret key. It is required. Text must neither begin with a byte order mark nor end in a line
+	// Secret is the project secret key. It is required. Text must not begin with a byte order mark or end in a line
 	// break.
 	Secret Secret
-	// SecretEndsInLineBreak accepts text that ends in a line break, for a service whose key really does.
+	// SecretEndsInLineBreak accepts text with a line break at the end, for a service with such a key.
 	SecretEndsInLineBreak bool
-	// Now returns the time for the timestamp header; nil means time.Now.
+	// Now returns the time for the timestamp header. The default is time.Now.
 	Now func() time.Time
 }
 
-// Format shows that a secret is there, and nothing of it.
+// Format writes a placeholder under every verb.
 func (c HMACConfig) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "HMACConfig{"+redacted+"}") }
 
-// HMACSigner signs requests with HMAC-SHA256 (section 5). Create it with [NewHMACSigner]; it is safe for concurrent use.
+// HMACSigner signs requests with HMAC-SHA256 (section 5). Create it with [NewHMACSigner]. It is safe for concurrent
+// use.
 type HMACSigner struct {
-	// The key is reachable only through a function, which fmt and reflect cannot look into.
+	// The key is behind a function, because fmt and reflect cannot read the variables of a function.
 	authenticator func() *authenticator
 	now           func() time.Time
 }
 
 var errNotMade = errors.New("nil or zero value")
 
-// NewHMACSigner returns a signer for c. Errors wrap [ErrInvalidRequest] and name the field.
+// NewHMACSigner returns a signer for c. Errors wrap [ErrInvalidRequest] and contain the field's name.
 func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 	a, err := newAuthenticator(c.Scheme, []Secret{c.Secret}, c.SecretEndsInLineBreak)
 	if err != nil {
@@ -313,8 +316,8 @@ func NewHMACSigner(c HMACConfig) (*HMACSigner, error) {
 	return &HMACSigner{authenticator: func() *authenticator { return a }, now: c.Now}, nil
 }
 
-// Sign sets the timestamp and signature headers on req. It returns the error of [Scheme].Canonical, and an error for a nil
-// req and for a signer that [NewHMACSigner] did not return.
+// Sign sets the timestamp and signature headers on req. It returns the errors of [Scheme].Canonical, and an error if
+// req is nil or if [NewHMACSigner] did not create s.
 func (s *HMACSigner) Sign(req *http.Request, body []byte) error {
 	if s == nil || s.authenticator == nil {
 		return fmt.Errorf("HMACSigner: %w: use NewHMACSigner", errNotMade)

@@ -24,7 +24,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// vector is a message that openssl signed. testdata/make-vectors.sh makes them.
+// vector is a message signed by openssl, from testdata/make-vectors.sh.
 type vector struct {
 	Name        string              `json:"name"`
 	Secret      string              `json:"secret"`
@@ -36,8 +36,8 @@ type vector struct {
 	Canonical   string              `json:"canonical"`
 	Command     string              `json:"command"`
 	Signature   string              `json:"signature"`
-	scheme      paymentsvc.Scheme   // what Composition and Encoding name
-	message     *paymentsvc.Message // of kind KindRequest
+	scheme      paymentsvc.Scheme   // of Composition and Encoding
+	message     *paymentsvc.Message // with KindRequest
 }
 
 // vectors reads a file of vectors.
@@ -52,10 +52,12 @@ func vectors(t testing.TB, file string) []vector {
 	require.NotEmpty(t, list)
 
 	compositions := map[string]paymentsvc.CanonicalFunc{
-		`body`:                          canonical.Body,
-		`timestamp.body`:                canonical.Join(".", canonical.Timestamp, canonical.Body),
-		`timestamp\nbody`:               canonical.Join("\n", canonical.Timestamp, canonical.Body),
-		`method\npath\ntimestamp\nbody`: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.Body),
+		`body`:            canonical.Body,
+		`timestamp.body`:  canonical.Join(".", canonical.Timestamp, canonical.Body),
+		`timestamp\nbody`: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		`method\npath\ntimestamp\nbody`: canonical.Join(
+			"\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.Body,
+		),
 		`method path timestamp sha256(body)`: canonical.Join(" ",
 			canonical.Method, canonical.Path, canonical.Timestamp, canonical.BodySHA256),
 	}
@@ -69,12 +71,14 @@ func vectors(t testing.TB, file string) []vector {
 		v.scheme = paymentsvc.Scheme{Canonical: compositions[v.Composition], Encoding: encodings[v.Encoding]}
 		address, err := url.Parse("https://pay.example.com" + v.Path)
 		require.NoError(t, err)
-		v.message = &paymentsvc.Message{Method: http.MethodPost, URL: address, Timestamp: v.Timestamp, Body: []byte(v.Body)}
+		v.message = &paymentsvc.Message{
+			Method: http.MethodPost, URL: address, Timestamp: v.Timestamp, Body: []byte(v.Body),
+		}
 	}
 	return list
 }
 
-func TestSignerMakesOpensslsSignatures(t *testing.T) {
+func TestSignerMatchesOpenSSL(t *testing.T) {
 	for _, file := range []string{"signatures.json", "notifications.json"} {
 		for _, v := range vectors(t, file) {
 			t.Run(v.Name, func(t *testing.T) {
@@ -89,10 +93,11 @@ func TestSignerMakesOpensslsSignatures(t *testing.T) {
 				seconds, err := strconv.ParseInt(v.Timestamp, 10, 64)
 				require.NoError(t, err)
 				signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-					Scheme: v.scheme, Secret: paymentsvc.Secret(v.Secret), Now: func() time.Time { return time.Unix(seconds, 999) },
+					Scheme: v.scheme, Secret: paymentsvc.Secret(v.Secret),
+					Now: func() time.Time { return time.Unix(seconds, 999) },
 				})
 				require.NoError(t, err)
-				for range 2 { // the second time with what the first one left
+				for range 2 { // the second time with reused buffers
 					r := &http.Request{Method: http.MethodPost, URL: v.message.URL}
 					require.NoError(t, signer.Sign(r, []byte(v.Body)))
 					assert.Equal(t, http.Header{"Timestamp": {v.Timestamp}, "Signature": {v.Signature}}, r.Header)
@@ -102,7 +107,7 @@ func TestSignerMakesOpensslsSignatures(t *testing.T) {
 	}
 }
 
-func TestSignerVectorsPassTheWebhook(t *testing.T) {
+func TestWebhookAcceptsOpenSSLSignatures(t *testing.T) {
 	type shown struct {
 		Event             paymentsvc.EventType  `json:"event"`
 		OrderID           string                `json:"order_id"`
@@ -116,7 +121,8 @@ func TestSignerVectorsPassTheWebhook(t *testing.T) {
 	for _, v := range vectors(t, "notifications.json") {
 		t.Run(v.Name, func(t *testing.T) {
 			webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-				Scheme: v.scheme, Secrets: []paymentsvc.Secret{"a newer key", paymentsvc.Secret(v.Secret)}, Tolerance: paymentsvc.AnyAge,
+				Scheme: v.scheme, Secrets: []paymentsvc.Secret{"a newer key", paymentsvc.Secret(v.Secret)},
+				Tolerance: paymentsvc.AnyAge,
 			})
 			require.NoError(t, err)
 			deliver := func(body string) (*paymentsvc.Notification, error) {
@@ -128,7 +134,9 @@ func TestSignerVectorsPassTheWebhook(t *testing.T) {
 			require.NoError(t, err)
 			var want shown
 			require.NoError(t, json.Unmarshal([]byte(v.Body), &want))
-			assert.Equal(t, want, shown{n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, n.Amount, n.UserData})
+			assert.Equal(t, want, shown{
+				n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, n.Amount, n.UserData,
+			})
 			assert.Equal(t, 1, n.SecretIndex)
 			events[n.Event]++
 
@@ -139,14 +147,16 @@ func TestSignerVectorsPassTheWebhook(t *testing.T) {
 	assert.Len(t, events, 3, "all three events")
 }
 
-func TestSignerVectorsMatchTheirScript(t *testing.T) {
+func TestVectorsMatchTheirScript(t *testing.T) {
 	startsProcesses(t)
 	for _, tool := range []string{"sh", "openssl", "awk", "sed", "tr", "cut"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("the vectors were not made again: this machine has no %s", tool)
+			t.Skipf("cannot regenerate the vectors: this machine has no %s", tool)
 		}
 	}
-	for argument, file := range map[string]string{"requests": "signatures.json", "notifications": "notifications.json"} {
+	for argument, file := range map[string]string{
+		"requests": "signatures.json", "notifications": "notifications.json",
+	} {
 		want, err := os.ReadFile(filepath.Join("testdata", file))
 		require.NoError(t, err)
 		script := exec.CommandContext(t.Context(), "sh", filepath.Join("testdata", "make-vectors.sh"), argument)
@@ -158,22 +168,28 @@ func TestSignerVectorsMatchTheirScript(t *testing.T) {
 	}
 }
 
-func TestSignerConfigNamesTheInvalidField(t *testing.T) {
+func TestNewHMACSignerNamesInvalidField(t *testing.T) {
 	for _, test := range []struct {
 		name, field string
 		change      func(*paymentsvc.HMACConfig)
 	}{
 		{"no Canonical", "Scheme.Canonical", func(c *paymentsvc.HMACConfig) { c.Scheme.Canonical = nil }},
 		{"no Encoding", "Scheme.Encoding", func(c *paymentsvc.HMACConfig) { c.Scheme.Encoding = nil }},
-		{"an Encoding that is a nil pointer", "Scheme.Encoding", func(c *paymentsvc.HMACConfig) {
+		{"a nil *base64.Encoding", "Scheme.Encoding", func(c *paymentsvc.HMACConfig) {
 			c.Scheme.Encoding = (*base64.Encoding)(nil)
 		}},
 		{"no secret", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = "" }},
 		{"the placeholder of a secret", "Secret", func(c *paymentsvc.HMACConfig) {
 			c.Secret = paymentsvc.Secret(fmt.Sprint(testSecret))
 		}},
-		{"a secret of NULs, which HMAC takes for the empty key", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = "\x00\x00" }},
-		{"a secret of white space", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = " \t\r\n\v\u00a0\ufeff\x00" }},
+		{
+			"a secret of NULs, equal to the empty key", "Secret",
+			func(c *paymentsvc.HMACConfig) { c.Secret = "\x00\x00" },
+		},
+		{
+			"a secret of white space", "Secret",
+			func(c *paymentsvc.HMACConfig) { c.Secret = " \t\r\n\v\u00a0\ufeff\x00" },
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: testSecret}
@@ -191,8 +207,8 @@ func TestSignerConfigNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-// A key file's line break is the commonest mistake of all, and the service's 401 does not name it.
-func TestSecretMustNotEndInALineBreak(t *testing.T) {
+// A key file with a trailing line break is the most frequent mistake, and the service's 401 does not mention it.
+func TestSecretRejectsTrailingLineBreak(t *testing.T) {
 	for _, ending := range []string{"\n", "\r\n", "\r", "\n\n"} {
 		secret := testSecret + paymentsvc.Secret(ending)
 		hmac := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: secret}
@@ -220,29 +236,33 @@ func TestSecretMustNotEndInALineBreak(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Header.Get("Signature"), "the line break is part of the key")
 	}
-	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\x8f\x00 decoded bytes \r\n"})
-	require.NoError(t, err, "bytes that are no text end in a line break by chance")
+	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: testScheme(), Secret: "\x8f\x00 decoded bytes \r\n",
+	})
+	require.NoError(t, err, "random bytes may end in a line break by chance")
 }
 
-func TestSecretMustNotBeginWithAByteOrderMark(t *testing.T) {
+func TestSecretRejectsByteOrderMark(t *testing.T) {
 	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\ufeff" + testSecret})
 	require.EqualError(t, err, "paymentsvc: HMACConfig: invalid request: Secret: begins with a byte order mark, "+
 		"which editors put before text: remove it")
 	_, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\ufeff decoded bytes \xff"})
-	require.NoError(t, err, "bytes that are no text begin like a byte order mark by chance")
+	require.NoError(t, err, "random bytes may begin like a byte order mark by chance")
 }
 
-func TestSignerZeroValueFails(t *testing.T) {
+func TestSignerZeroValueReturnsError(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	for _, signer := range []paymentsvc.Signer{(*paymentsvc.HMACSigner)(nil), &paymentsvc.HMACSigner{}} {
 		require.ErrorContains(t, signer.Sign(r, nil), "nil or zero value: use New")
 	}
 	require.ErrorIs(t, paymentsvc.SignerFunc(nil).Sign(r, nil), paymentsvc.ErrInvalidRequest)
 	errOfMine := errors.New("no key")
-	require.Equal(t, errOfMine, paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errOfMine }).Sign(r, nil))
+	require.Equal(
+		t, errOfMine, paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errOfMine }).Sign(r, nil),
+	)
 }
 
-func TestSignerUsesTheMachinesTime(t *testing.T) {
+func TestSignerUsesCurrentTimeByDefault(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	before := time.Now().Unix()
 	require.NoError(t, testSigner(t).Sign(r, nil))
@@ -252,20 +272,25 @@ func TestSignerUsesTheMachinesTime(t *testing.T) {
 	assert.LessOrEqual(t, seconds, time.Now().Unix())
 }
 
-func TestSchemeCanonicalSeesTheRequest(t *testing.T) {
+func TestSchemeCanonicalReceivesRequest(t *testing.T) {
 	var seen paymentsvc.Message
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-			seen = *m
-			seen.Header = m.Header.Clone()
-			return dst, nil
-		}},
+		Scheme: paymentsvc.Scheme{
+			Encoding: paymentsvc.Hex,
+			Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+				seen = *m
+				seen.Header = m.Header.Clone()
+				return dst, nil
+			},
+		},
 		Secret: testSecret,
 		Now:    func() time.Time { return time.Unix(1_700_000_000, 999_999_999).In(time.FixedZone("", 3600)) },
 	})
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodPost, "https://pay.example.com/base/get_balance", nil)
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Timestamp": {"1"}, "Signature": {"of an earlier attempt"}}
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Timestamp": {"1"}, "Signature": {"of an earlier attempt"},
+	}
 	body := []byte(`{"a":1}`)
 	require.NoError(t, signer.Sign(r, body))
 	assert.Equal(t, paymentsvc.Message{
@@ -280,14 +305,15 @@ func TestSchemeCanonicalSeesTheRequest(t *testing.T) {
 	}, seen)
 	assert.Equal(t, []string{"1700000000"}, r.Header.Values("Timestamp"))
 	require.Len(t, r.Header.Values("Signature"), 1)
-	assert.Regexp(t, `^[0-9a-f]{64}$`, r.Header.Get("Signature"), "the header holds the new one alone")
+	assert.Regexp(t, `^[0-9a-f]{64}$`, r.Header.Get("Signature"), "the new signature replaces the old one")
 	assert.Equal(t, `{"a":1}`, string(body))
 }
 
-func TestSchemeCanonicalErrorLeavesTheRequestUnsigned(t *testing.T) {
+func TestSchemeCanonicalErrorLeavesRequestUnsigned(t *testing.T) {
 	errOfMine := errors.New("no header X-Project")
 	scheme := paymentsvc.Scheme{
-		Encoding: paymentsvc.Hex, Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
+		Encoding:  paymentsvc.Hex,
+		Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
 	}
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
 	require.NoError(t, err)
@@ -298,9 +324,9 @@ func TestSchemeCanonicalErrorLeavesTheRequestUnsigned(t *testing.T) {
 	require.ErrorIs(t, err, errOfMine)
 }
 
-// A function that returns the body itself where it should append it breaks CanonicalFunc's contract. Its bytes must
-// not be written over all the same: they are what is sent, or what was verified and is about to be read.
-func TestSchemeCanonicalThatDoesNotAppendHarmsNoBody(t *testing.T) {
+// A function that returns the body itself, instead of appending it, violates the contract of CanonicalFunc. The client
+// must not overwrite such a body, because it is sent or parsed later.
+func TestSchemeCanonicalCannotOverwriteBody(t *testing.T) {
 	fixed := []byte("a text that the function keeps")
 	for name, lazy := range map[string]paymentsvc.CanonicalFunc{
 		"the body itself":   func(_ []byte, m *paymentsvc.Message) ([]byte, error) { return m.Body, nil },
@@ -308,13 +334,14 @@ func TestSchemeCanonicalThatDoesNotAppendHarmsNoBody(t *testing.T) {
 		"a text of its own": func([]byte, *paymentsvc.Message) ([]byte, error) { return fixed, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
+			canonical := func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+				if m.URL.Path == "/append" {
+					return append(dst, "over and over and over and over"...), nil
+				}
+				return lazy(dst, m)
+			}
 			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-				Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-					if m.URL.Path == "/append" {
-						return append(dst, "over and over and over and over"...), nil
-					}
-					return lazy(dst, m)
-				}},
+				Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: canonical},
 				Secret: testSecret,
 			})
 			require.NoError(t, err)
@@ -323,7 +350,7 @@ func TestSchemeCanonicalThatDoesNotAppendHarmsNoBody(t *testing.T) {
 				require.NoError(t, signer.Sign(&http.Request{URL: &url.URL{Path: path}}, sent))
 				return sent
 			}
-			for range 50 { // as often as it takes to get the memory of an earlier message
+			for range 50 { // until the pool returns the memory of an earlier message
 				body := sign("/lazy", `{"order_id":"1","of":"the earlier message"}`)
 				sign("/append", "{}")
 				require.Equal(t, `{"order_id":"1","of":"the earlier message"}`, string(body))

@@ -14,11 +14,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// NewUserData returns a new random UUID, for the unique user_data of a payment or payout (section 2.1).
-// Store it before the call that uses it: it identifies a payment whose outcome is unknown.
+// NewUserData returns a random UUID to use as the unique user_data of a payment or payout (section 2.1). Store it
+// before the call, because it identifies a payment with an unknown outcome.
 func NewUserData() string { return uuid.NewString() }
 
-// PaymentType is the type in the path of init_payment (section 4.1).
+// PaymentType is the last element of the path of init_payment (section 4.1).
 type PaymentType string
 
 // The payment types of section 4.1.
@@ -29,7 +29,7 @@ const (
 	PaymentTypeMC     PaymentType = "mc"
 )
 
-// Known reports whether t is a type that the document shows. [Client.InitPayment] rejects others.
+// Known reports whether t is one of the document's four types. [Client.InitPayment] rejects other types.
 func (t PaymentType) Known() bool {
 	switch t {
 	case PaymentTypeCard, PaymentTypeSBP, PaymentTypeCrypto, PaymentTypeMC:
@@ -38,40 +38,39 @@ func (t PaymentType) Known() bool {
 	return false
 }
 
-// StatusName is the text name of a status (section 3). The document's list is not complete for payouts and
-// refunds, so expect other names.
+// StatusName is the name of a status (section 3). The document's list is incomplete for payouts and refunds, so expect
+// other names.
 type StatusName string
 
-// The status names that appear in section 3.
+// The status names of section 3.
 const (
 	StatusPending StatusName = "PENDING"
 	StatusSuccess StatusName = "SUCCESS"
 	StatusFailure StatusName = "FAILURE"
 )
 
-// Known reports whether s is a name that the document shows.
+// Known reports whether the document lists s.
 func (s StatusName) Known() bool { return s == StatusPending || s.Final() }
 
-// Final reports whether the document shows no transition from s: SUCCESS and FAILURE are final, an unknown name never is.
-// This holds for payments only, see [Notification.Final].
+// Final reports whether s is SUCCESS or FAILURE, because the document lists no transition from these. An unknown name
+// is never final. This applies only to payments; see [Notification.Final].
 func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailure }
 
-// PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6), but for
-// partner_id and project_id, which the Client adds.
+// PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6). The Client adds
+// partner_id and project_id.
 //
-// Loggers do not show the four objects: fmt and slog hide them, except for a request in an unexported field, where fmt
-// calls no method, and encoding/json returns [ErrSensitive]. To store a request or to queue it, use JSON, and
-// UnmarshalJSON to read it back: what is stored then holds the card data. Do not embed a request in a struct of yours:
-// its methods would be promoted.
+// fmt and log/slog hide the four objects. fmt calls no methods of unexported fields, so it prints the objects of a
+// request in an unexported field. encoding/json returns [ErrSensitive]. To store or queue a request, use
+// [PaymentRequest.JSON] and [PaymentRequest.UnmarshalJSON]; the stored text contains the card data. Do not embed a
+// request in another struct, because Go would promote its methods.
 type PaymentRequest struct {
-	// Amount is required. Its bounds are not shown.
+	// Amount is required. Its bounds are not specified.
 	Amount Amount `json:"amount"`
-	// UserData identifies the payment on the partner's side. It is required and must be unique, see
-	// NewUserData.
+	// UserData is the partner's identifier of the payment. It is required and must be unique; see [NewUserData].
 	UserData string `json:"user_data"`
 
-	// CardData, Browser, Payer and Payee are optional, and their members are not shown (section 2.7). Each
-	// takes any value that encodes as a JSON object; nil and what encodes as null is not sent.
+	// CardData, Browser, Payer and Payee are optional. Their members are not specified (section 2.7), so each takes any
+	// value that encodes as a JSON object. The request omits nil and values that encode as null.
 	CardData any `json:"card_data,omitempty"`
 	Browser  any `json:"browser,omitempty"`
 	Payer    any `json:"payer,omitempty"`
@@ -94,7 +93,7 @@ type paymentBody struct {
 	paymentFields
 }
 
-// body validates the request and returns what is sent.
+// body validates the request and returns its body.
 func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	if err := cmp.Or(
 		checkAmount(r.Amount),
@@ -106,7 +105,8 @@ func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	return &paymentBody{id, fields}, err
 }
 
-// fields returns the request as JSON will have it, or an error for what JSON would change or cannot represent.
+// fields encodes the request. It returns an error for invalid UTF-8 and for values other than JSON
+// objects.
 func (r PaymentRequest) fields() (paymentFields, error) {
 	f := paymentFields{Amount: r.Amount, UserData: r.UserData}
 	if err := checkUTF8("UserData (user_data)", r.UserData); err != nil {
@@ -131,9 +131,9 @@ func (r PaymentRequest) fields() (paymentFields, error) {
 	return f, nil
 }
 
-// JSON returns the whole request, card data included, with the document's field names, for queues and databases. The
-// request need not be complete. It returns an error that wraps [ErrInvalidRequest] for what could not be read back as
-// it was: text that is not valid UTF-8, and one of the four objects that does not encode as a JSON object.
+// JSON returns the whole request, including card data, with the document's field names, for queues and databases. The
+// request may be incomplete. The payment type is not part of it. It returns an error that wraps
+// [ErrInvalidRequest] for invalid UTF-8 and for an object that does not encode as a JSON object.
 func (r PaymentRequest) JSON() (json.RawMessage, error) {
 	f, err := r.fields()
 	if err != nil {
@@ -142,12 +142,12 @@ func (r PaymentRequest) JSON() (json.RawMessage, error) {
 	return jsonobject.Encode(f)
 }
 
-// MarshalJSON always returns [ErrSensitive]: loggers use encoding/json. See JSON.
+// MarshalJSON always returns [ErrSensitive], because loggers use encoding/json. See [PaymentRequest.JSON].
 func (r PaymentRequest) MarshalJSON() ([]byte, error) { return nil, ErrSensitive }
 
-// UnmarshalJSON reads what JSON returned. The four objects come back as map[string]any where that
-// encodes to the same bytes, and as json.RawMessage otherwise, so that no long number loses a digit. Errors are those
-// of encoding/json and of Amount; whether the request is complete is not looked at.
+// UnmarshalJSON reads the text of [PaymentRequest.JSON]. Each of the four objects becomes a map[string]any if the map
+// encodes to the same bytes, and a json.RawMessage otherwise, so long numbers keep their digits. It returns the errors
+// of encoding/json and of [Amount.UnmarshalJSON]. It accepts incomplete requests.
 func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
 	var f paymentFields
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -164,16 +164,16 @@ func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Format shows Amount and UserData, and of the four objects only whether they are given.
+// Format writes Amount, UserData, and whether each of the four objects is set, under every verb.
 func (r PaymentRequest) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "PaymentRequest{Amount: %s, UserData: %q, CardData: %s, Browser: %s, Payer: %s, Payee: %s}",
 		r.Amount, r.UserData, hidden(r.CardData), hidden(r.Browser), hidden(r.Payer), hidden(r.Payee))
 }
 
-// String returns what Format shows, for loggers that do not use package fmt.
+// String returns the text of Format, for loggers that do not use package fmt.
 func (r PaymentRequest) String() string { return fmt.Sprint(r) }
 
-// LogValue shows what Format shows.
+// LogValue returns the fields of Format, for log/slog.
 func (r PaymentRequest) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("amount", r.Amount.String()),
@@ -185,23 +185,23 @@ func (r PaymentRequest) LogValue() slog.Value {
 	)
 }
 
-// StatusResponse is the answer of status_payment and status_payout (sections 4.2, 4.4). The document makes
-// every field optional and shows no status among them: what else the service sends is in Raw. So any JSON object is an
-// answer: compare OrderID and UserData with what was asked for before you settle something by it.
+// StatusResponse is the response of status_payment and status_payout (sections 4.2, 4.4). All its fields are optional,
+// so any JSON object is a valid response. Before you act on it, compare OrderID and UserData with your request. The
+// document does not list a status among the fields; Raw has any other fields of the response.
 type StatusResponse struct {
-	// PartnerID and ProjectID are 0 when the service leaves them out.
+	// PartnerID and ProjectID are the caller's ids, or 0 if absent.
 	PartnerID int64
 	ProjectID int64
-	// Amount is in the currency associated with the project; not set when the service leaves it out.
+	// Amount is in the currency of the project. It is not set if absent.
 	Amount Amount
-	// Description is of the transaction, "" when the service leaves it out.
+	// Description describes the transaction. It is "" if absent.
 	Description string
-	// UserData and OrderID are the partner's and the service's identifiers, "" when the service leaves them out.
+	// UserData is the partner's identifier and OrderID the service's. They are "" if absent.
 	UserData string
 	OrderID  string
-	// Malformed names the optional fields that the service sent but that could not be read. They have their zero values.
+	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the whole answer.
+	// Raw is the complete response.
 	Raw json.RawMessage
 }
 
@@ -216,7 +216,7 @@ func (r *StatusResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]stri
 	}, &r.Raw, &r.Malformed
 }
 
-// ids are the two fields that every request has (section 1).
+// ids are the fields of every request (section 1).
 type ids struct {
 	PartnerID int64 `json:"partner_id"`
 	ProjectID int64 `json:"project_id"`
@@ -236,7 +236,7 @@ func checkRequired(field, text string) error {
 	return nil
 }
 
-// checkUTF8 rejects text that JSON would silently change.
+// checkUTF8 rejects invalid UTF-8, because JSON would change it silently.
 func checkUTF8(field, text string) error {
 	if !utf8.ValidString(text) {
 		return invalid(field, "not valid UTF-8")
@@ -244,12 +244,12 @@ func checkUTF8(field, text string) error {
 	return nil
 }
 
-// checkText rejects text that is not set or that JSON would change.
+// checkText rejects an unset text and invalid UTF-8.
 func checkText(field, text string) error {
 	return cmp.Or(checkRequired(field, text), checkUTF8(field, text))
 }
 
-// invalidObject keeps the text of an encoder's error out of sight: it may quote card data.
+// invalidObject returns an error without the text of the encoder's error, which may contain card data.
 func invalidObject(field string, err error) error {
 	if errors.Is(err, jsonobject.ErrNotObject) || errors.Is(err, jsonobject.ErrInvalidText) {
 		return invalid(field, err.Error())
@@ -257,7 +257,7 @@ func invalidObject(field string, err error) error {
 	return &hiddenError{invalid(field, "does not encode as JSON"), err}
 }
 
-// hiddenError has the text of one error and unwraps to both.
+// hiddenError has the text of shown and unwraps to both errors.
 type hiddenError struct{ shown, hidden error }
 
 func (e *hiddenError) Error() string { return e.shown.Error() }
@@ -266,7 +266,7 @@ func (e *hiddenError) Unwrap() []error { return []error{e.shown, e.hidden} }
 
 const redacted = "[redacted]"
 
-// hidden shows only whether a value is set.
+// hidden returns whether v is set, without its value.
 func hidden(v any) string {
 	if jsonobject.IsNil(v) || v == "" {
 		return "none"

@@ -19,7 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestUserDataIsARandomUUID(t *testing.T) {
+func TestNewUserDataReturnsRandomUUIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		userData := paymentsvc.NewUserData()
@@ -27,13 +27,13 @@ func TestUserDataIsARandomUUID(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, uuid.Version(4), id.Version())
 		require.Equal(t, uuid.RFC4122, id.Variant())
-		require.Equal(t, id.String(), userData, "in its usual form")
-		require.False(t, seen[userData], "made twice")
+		require.Equal(t, id.String(), userData, "in the canonical form")
+		require.False(t, seen[userData], "duplicate")
 		seen[userData] = true
 	}
 }
 
-func TestPaymentTypeKnown(t *testing.T) {
+func TestPaymentTypeKnownAcceptsDocumentTypes(t *testing.T) {
 	for _, known := range []paymentsvc.PaymentType{"card", "sbp", "crypto", "mc"} {
 		assert.True(t, known.Known())
 	}
@@ -42,7 +42,7 @@ func TestPaymentTypeKnown(t *testing.T) {
 	}
 }
 
-func TestStatusNameKnownAndFinal(t *testing.T) {
+func TestStatusNameKnownAndFinalFollowDocument(t *testing.T) {
 	for _, tt := range []struct {
 		name         paymentsvc.StatusName
 		known, final bool
@@ -63,12 +63,12 @@ func TestStatusNameKnownAndFinal(t *testing.T) {
 	}
 }
 
-func TestRequestJSONHasTheDocumentsNames(t *testing.T) {
+func TestRequestJSONUsesDocumentNames(t *testing.T) {
 	r := paymentRequest()
 	want := `{"amount":10.50,"user_data":"order-1"}`
 	data, err := r.JSON()
 	require.NoError(t, err)
-	require.Equal(t, want, string(data), "to the byte: 10.5 would be another number")
+	require.Equal(t, want, string(data), "exact bytes, because 10.5 would have another scale")
 
 	r.CardData = cardData{Number: pan, Limit: 1234567890123456789, Fee: "1.10"}
 	r.Browser = map[string]any{"width": 1280}
@@ -86,8 +86,8 @@ func TestRequestJSONHasTheDocumentsNames(t *testing.T) {
 	require.Equal(t, `{"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`, string(data))
 }
 
-// A logger that writes JSON must not show a card number, and a redacted copy in a queue would lose it without an error.
-func TestRequestEncodingJSONFails(t *testing.T) {
+// A logger that writes JSON must not print a card number. A redacted copy in a queue would lose the number silently.
+func TestRequestMarshalJSONReturnsErrSensitive(t *testing.T) {
 	payment, payout := canaryPayment(), canaryPayout()
 	type embedded struct {
 		paymentsvc.PayoutRequest
@@ -108,10 +108,10 @@ func TestRequestEncodingJSONFails(t *testing.T) {
 	}
 	data, err := json.Marshal([]any{(*paymentsvc.PaymentRequest)(nil), (*paymentsvc.PayoutRequest)(nil)})
 	require.NoError(t, err)
-	require.Equal(t, "[null,null]", string(data), "which is nothing")
+	require.Equal(t, "[null,null]", string(data), "nil pointers have no data")
 }
 
-func TestRequestThatIsIncompleteCanBeQueued(t *testing.T) {
+func TestRequestJSONAcceptsIncompleteRequests(t *testing.T) {
 	for want, request := range map[string]interface {
 		JSON() (json.RawMessage, error)
 	}{
@@ -132,7 +132,7 @@ func TestRequestThatIsIncompleteCanBeQueued(t *testing.T) {
 	}
 }
 
-func TestRequestJSONRejectsTextThatJSONWouldChange(t *testing.T) {
+func TestRequestJSONRejectsInvalidUTF8(t *testing.T) {
 	const invalid = "a\xff"
 	card := paymentRequest()
 	card.CardData = map[string]string{"holder": invalid}
@@ -149,11 +149,13 @@ func TestRequestJSONRejectsTextThatJSONWouldChange(t *testing.T) {
 	}
 }
 
-// notRead asserts that an error in data leaves a request as it was, and shows no card number.
+// notRead asserts that invalid data leaves a request unchanged and that the error contains no card number.
 func notRead[T paymentsvc.PaymentRequest | paymentsvc.PayoutRequest](t *testing.T, want T, fields ...string) {
 	t.Helper()
-	for _, data := range append(fields, ``, `[]`, `"`+pan+`"`, `5`, `true`, `{`, `{"amount":"`+pan+`x"}`, `{"amount":{}}`,
-		`{"user_data":4111111111111111}`, `{"user_data":["`+pan+`"]}`) {
+	for _, data := range append(fields,
+		``, `[]`, `"`+pan+`"`, `5`, `true`, `{`, `{"amount":"`+pan+`x"}`, `{"amount":{}}`,
+		`{"user_data":4111111111111111}`, `{"user_data":["`+pan+`"]}`,
+	) {
 		got := want
 		require.Error(t, any(&got).(json.Unmarshaler).UnmarshalJSON([]byte(data)), data)
 		err := json.Unmarshal([]byte(data), &got)
@@ -163,14 +165,14 @@ func notRead[T paymentsvc.PaymentRequest | paymentsvc.PayoutRequest](t *testing.
 	}
 }
 
-func TestRequestIsNotReadFromOtherJSON(t *testing.T) {
+func TestRequestUnmarshalJSONRejectsOtherJSON(t *testing.T) {
 	withCard := paymentRequest()
 	withCard.CardData = map[string]any{"number": "n"}
 	notRead(t, withCard, `{"card_data":}`, `{"card_data":{"number":"`+pan+`"`)
 	notRead(t, payoutRequest(), `{"amount":1,"destination":["`+pan+`"]}`, `{"amount":1,"destination":4111111111111111}`)
 }
 
-func TestRequestIsReplacedByTheOneThatIsRead(t *testing.T) {
+func TestRequestUnmarshalJSONReplacesAllFields(t *testing.T) {
 	got := paymentRequest()
 	got.CardData = map[string]any{"number": pan}
 	stored := []byte(`{"partner_id":"shop-7","amount":"1e1","user_data":"order-2","added":{"later":1}}`)
@@ -182,7 +184,7 @@ func TestRequestIsReplacedByTheOneThatIsRead(t *testing.T) {
 	require.Equal(t, paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("10"), UserData: "order-2"}, payout)
 }
 
-// wire is a client and the body that it sent last.
+// wire is a client with the last body that it sent.
 type wire struct {
 	client *paymentsvc.Client
 	body   []byte
@@ -205,8 +207,9 @@ func (w *wire) payout(t require.TestingT, r paymentsvc.PayoutRequest) string {
 func newWire(t testing.TB) *wire {
 	t.Helper()
 	w := &wire{}
-	mock := httpmock.NewMockTransport() // which fails a request to any other address
-	mock.RegisterRegexpResponder(http.MethodPost, regexp.MustCompile(`^https://pay\.example/init_(payment/card|payout)$`),
+	mock := httpmock.NewMockTransport() // fails a request to any other address
+	starts := regexp.MustCompile(`^https://pay\.example/init_(payment/card|payout)$`)
+	mock.RegisterRegexpResponder(http.MethodPost, starts,
 		func(r *http.Request) (*http.Response, error) {
 			var err error
 			w.body, err = io.ReadAll(r.Body)
@@ -216,13 +219,13 @@ func newWire(t testing.TB) *wire {
 	return w
 }
 
-// storable is either type of request.
+// storable is a request of either type.
 type storable interface {
 	paymentsvc.PaymentRequest | paymentsvc.PayoutRequest
 	JSON() (json.RawMessage, error)
 }
 
-// stores are ways in which partners keep the JSON of a request.
+// stores returns the ways in which partners store the JSON of a request.
 func stores() map[string]func(json.RawMessage) (json.RawMessage, error) {
 	return map[string]func(json.RawMessage) (json.RawMessage, error){
 		"JSON": func(data json.RawMessage) (json.RawMessage, error) { return data, nil },
@@ -233,7 +236,7 @@ func stores() map[string]func(json.RawMessage) (json.RawMessage, error) {
 		},
 		"a job around it": func(data json.RawMessage) (json.RawMessage, error) {
 			var got struct{ Request json.RawMessage }
-			job, err := json.Marshal(map[string]any{"Request": data}) // which escapes what HTML needs escaped
+			job, err := json.Marshal(map[string]any{"Request": data}) // escapes HTML
 			if err == nil {
 				err = json.Unmarshal(job, &got)
 			}
@@ -242,7 +245,7 @@ func stores() map[string]func(json.RawMessage) (json.RawMessage, error) {
 	}
 }
 
-// queued returns a request as it comes back from a store, alone and inside another object.
+// queued returns a request read back from a store, alone and inside another object.
 func queued[T storable](t *testing.T, in T, store string) (out T) {
 	t.Helper()
 	data, err := in.JSON()
@@ -265,10 +268,10 @@ type cardData struct {
 	More   any         `json:"more,omitempty"`
 }
 
-// hardText has all that JSON escapes or might change.
+// hardText has every character that JSON escapes or changes.
 const hardText = "<a&b>\"\\/\u2028\u2029\uFFFD\x00\x1f\x7f\n\té😀"
 
-func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
+func TestRequestSendsSameBodyAfterQueue(t *testing.T) {
 	w := newWire(t)
 	for name := range stores() {
 		t.Run("payment, "+name, func(t *testing.T) {
@@ -276,7 +279,9 @@ func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
 				r := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount(amount), UserData: hardText}
 				require.Equal(t, r, queued(t, r, name), "without objects")
 
-				r.CardData = map[string]any{"number": pan, hardText: hardText, "list": []any{1.5, true, nil, "x", map[string]any{}}}
+				r.CardData = map[string]any{
+					"number": pan, hardText: hardText, "list": []any{1.5, true, nil, "x", map[string]any{}},
+				}
 				r.Browser = map[string]any{}
 				r.Payer = json.RawMessage(`{"n":1234567890123456789,"d":1.10}`)
 				before := w.payment(t, r)
@@ -284,7 +289,7 @@ func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, `{"partner_id":11,"project_id":22,`+string(data[1:]), before)
 				got := queued(t, r, name)
-				if name != "JSON, indented" { // of which objects keep the space
+				if name != "JSON, indented" { // objects keep their white space
 					require.Equal(t, r, got, "with objects")
 				}
 				require.JSONEq(t, before, w.payment(t, got))
@@ -294,7 +299,9 @@ func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
 	}
 	for name := range stores() {
 		t.Run("payout, "+name, func(t *testing.T) {
-			r := paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1e2"), Destination: hardText, UserData: hardText}
+			r := paymentsvc.PayoutRequest{
+				Amount: paymentsvc.MustParseAmount("1e2"), Destination: hardText, UserData: hardText,
+			}
 			before := w.payout(t, r)
 			got := queued(t, r, name)
 			require.Equal(t, r, got)
@@ -303,7 +310,7 @@ func TestRequestIsSentAfterAQueueAsBefore(t *testing.T) {
 	}
 }
 
-func TestRequestKeepsLongNumbersInAQueue(t *testing.T) {
+func TestRequestKeepsLongNumbersInQueue(t *testing.T) {
 	w := newWire(t)
 	for _, object := range []any{
 		json.RawMessage(`{"n":1234567890123456789,"d":1.10,"e":1E+2,"z":-0.0,"t":0.1e-7}`),
@@ -314,14 +321,16 @@ func TestRequestKeepsLongNumbersInAQueue(t *testing.T) {
 		r := paymentRequest()
 		r.CardData = object
 		before := w.payment(t, r)
-		require.Equal(t, before, w.payment(t, queued(t, r, "JSON")), "to the byte, for nothing here is escaped")
+		require.Equal(t, before, w.payment(t, queued(t, r, "JSON")), "exact bytes, because JSON escapes none of these")
 	}
 }
 
-func TestRequestObjectThatIsNotGivenStaysSo(t *testing.T) {
+func TestRequestUnsetObjectStaysUnset(t *testing.T) {
 	w := newWire(t)
 	var nothing *cardData
-	for _, object := range []any{nil, nothing, &nothing, map[string]any(nil), json.RawMessage(nil), json.RawMessage("null")} {
+	for _, object := range []any{
+		nil, nothing, &nothing, map[string]any(nil), json.RawMessage(nil), json.RawMessage("null"),
+	} {
 		r := paymentRequest()
 		r.CardData = object
 		require.Equal(t, `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`, w.payment(t, r))
@@ -329,8 +338,8 @@ func TestRequestObjectThatIsNotGivenStaysSo(t *testing.T) {
 	}
 }
 
-// What a client rejects must not become acceptable in a queue.
-func TestRequestObjectsAreObjectsInAQueueToo(t *testing.T) {
+// A queue must not turn a rejected object into an accepted one.
+func TestRequestRejectsNonObjectsFromQueue(t *testing.T) {
 	c := newWire(t).client
 	for _, object := range []any{pan, 5, false, []string{pan}, []any{}, json.RawMessage(`"` + pan + `"`)} {
 		r := paymentRequest()

@@ -16,44 +16,46 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// AnyAge as [WebhookConfig].Tolerance accepts a notification whatever its timestamp. A recorded notification can then be
-// replayed forever, so [Notification.Key] has to stop it.
+// AnyAge is a [WebhookConfig].Tolerance that accepts notifications of any age. Recorded notifications can then be
+// replayed forever, so reject duplicates by [Notification.Key].
 const AnyAge time.Duration = -1
 
 // WebhookConfig configures a [Webhook].
 type WebhookConfig struct {
 	// Scheme is required. Its Canonical receives messages of [KindNotification].
 	Scheme Scheme
-	// Secrets are the project secret keys that are accepted, at least one: during a key rotation the new and the old
-	// one. Text must neither begin with a byte order mark nor end in a line break.
+	// Secrets are the accepted project secret keys. At least one is required. During a key rotation, list both keys.
+	// Text must not begin with a byte order mark or end in a line break.
 	Secrets []Secret
-	// SecretEndsInLineBreak accepts text that ends in a line break, for a service whose key really does.
+	// SecretEndsInLineBreak accepts text with a line break at the end, for a service with such a key.
 	SecretEndsInLineBreak bool
-	// Tolerance is how far the timestamp may be from the local clock, into the past and the future, in whole seconds, at
-	// least one. The interface document does not show it (section 5), so it has no default: choose one, or [AnyAge].
+	// Tolerance limits the difference between the timestamp and the local clock, in both directions. It is in whole
+	// seconds, at least one, or [AnyAge]. It is required, because the interface document specifies no value (section
+	// 5).
 	Tolerance time.Duration
-	// MaxBodyBytes limits the body that ParseRequest and Handler read; 0 means 64 KiB.
+	// MaxBodyBytes limits the body in ParseRequest and Handler. The default is 64 KiB.
 	MaxBodyBytes int64
-	// Now returns the time to compare timestamps with; nil means time.Now.
+	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
-	// OnError, when set, is called by Handler for every notification that was not handled, before the response is
-	// written. If neither OnError nor Respond is set, rejected notifications are silent. err is what ParseRequest returned,
-	// whose text contains nothing of the body, or what the function returned. OnError must be safe for concurrent use.
+	// OnError, if set, is called by Handler for every notification that was not handled, before the response. err is
+	// the error of ParseRequest, whose text has no bytes of the body, or the function's error. OnError must be safe for
+	// concurrent use. Without OnError and Respond, Handler hides these errors.
 	OnError func(r *http.Request, err error)
-	// Respond, when set, writes Handler's response; err is nil for a notification that was handled, and the function's
-	// own error where that failed. The response that the service expects is not shown (section 6). See [Webhook.Handler]
-	// for what nil does.
+	// Respond, if set, writes Handler's response, because the service's expected response is not specified (section 6).
+	// err is nil for a handled notification, and otherwise the error that OnError gets. [Webhook.Handler] has the
+	// defaults.
 	Respond func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// Format shows that secrets are there, and nothing of them.
+// Format writes a placeholder under every verb.
 func (c WebhookConfig) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "WebhookConfig{"+redacted+"}")
 }
 
-// Webhook verifies and parses the notifications of section 6. Create it with [NewWebhook]; it is safe for concurrent use.
+// Webhook verifies and parses the notifications of section 6. Create it with [NewWebhook]. It is safe for concurrent
+// use.
 type Webhook struct {
-	// The keys are reachable only through a function, which fmt and reflect cannot look into.
+	// The keys are behind a function, because fmt and reflect cannot read the variables of a function.
 	authenticator func() *authenticator
 	tolerance     time.Duration
 	maxBody       int64
@@ -62,7 +64,7 @@ type Webhook struct {
 	respond       func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// NewWebhook returns a [Webhook] for c. Errors wrap [ErrInvalidRequest] and name the field.
+// NewWebhook returns a [Webhook] for c. Errors wrap [ErrInvalidRequest] and contain the field's name.
 func NewWebhook(c WebhookConfig) (*Webhook, error) {
 	a, err := newAuthenticator(c.Scheme, c.Secrets, c.SecretEndsInLineBreak)
 	switch {
@@ -70,7 +72,7 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 	case len(c.Secrets) == 0:
 		err = invalid("Secrets", "empty")
 	case c.Tolerance == 0:
-		err = invalid("Tolerance", "not set; the interface document does not show it, so choose one, or AnyAge")
+		err = invalid("Tolerance", "not set; the interface document does not specify it, so choose one, or AnyAge")
 	case c.Tolerance < 0 && c.Tolerance != AnyAge:
 		err = invalid("Tolerance", "negative")
 	case c.Tolerance > 0 && c.Tolerance%time.Second != 0:
@@ -81,36 +83,32 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("paymentsvc: WebhookConfig: %w", err)
 	}
-	if c.MaxBodyBytes == 0 {
-		c.MaxBodyBytes = 64 << 10
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return &Webhook{
 		authenticator: func() *authenticator { return a },
 		tolerance:     c.Tolerance,
-		maxBody:       c.MaxBodyBytes,
+		maxBody:       cmp.Or(c.MaxBodyBytes, 64<<10),
 		now:           c.Now,
 		onError:       c.OnError,
 		respond:       c.Respond,
 	}, nil
 }
 
-// Verify returns an error unless the service signed this header and body, and recently enough. body must be the bytes as
-// they arrived: the same JSON encoded again has another signature. For the [Scheme], [Message].Method is POST and URL is
-// nil.
+// Verify returns nil if the service signed this header and body recently. body must have the bytes as they arrived,
+// because JSON encoded again has another signature. The [Scheme] gets a [Message] with method POST and no URL.
 //
 // Errors wrap [ErrMissingHeader], [ErrMalformedHeader], [ErrEmptyBody], [ErrSignatureMismatch], [ErrTimestampTooOld],
-// [ErrTimestampTooNew] or what Scheme.Canonical returned. The age is checked only after the signature.
+// [ErrTimestampTooNew] or the error of Scheme.Canonical. Verify checks the signature before the age.
 func (w *Webhook) Verify(h http.Header, body []byte) error {
 	_, _, err := w.authenticate(http.MethodPost, nil, h, body)
 	return err
 }
 
-// Parse is [Webhook.Verify], with its errors, and returns the notification. It works with every framework: it needs only
-// header and body, and keeps neither. If the signature is correct but the body is no notification, the error is a
-// [*NotificationError].
+// Parse verifies like [Webhook.Verify], with its errors, and returns the notification. It suits every framework,
+// because it needs only header and body; it keeps neither. If the body of a correctly signed notification is invalid,
+// the error is a [*NotificationError].
 func (w *Webhook) Parse(h http.Header, body []byte) (*Notification, error) {
 	n, err := w.parse(http.MethodPost, nil, h, body)
 	if err != nil {
@@ -120,9 +118,8 @@ func (w *Webhook) Parse(h http.Header, body []byte) (*Notification, error) {
 	return n, nil
 }
 
-// ParseRequest is [Webhook.Parse] for a request of net/http. It reads the body, at most [WebhookConfig].MaxBodyBytes of it
-// or [ErrBodyTooLarge], and puts it back, so that it can be read again. [Message].URL is the address that was requested,
-// even if a router has shortened r.URL.
+// ParseRequest is [Webhook.Parse] for a request of net/http. It reads at most [WebhookConfig].MaxBodyBytes, or returns
+// [ErrBodyTooLarge], and restores the body. [Message].URL is the requested address, even after a router changed r.URL.
 func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 	if w == nil || w.authenticator == nil {
 		return nil, notificationError(errNoWebhook)
@@ -142,19 +139,19 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 	return n, nil
 }
 
-// Handler calls fn with the notifications that pass [Webhook.ParseRequest] and the request's context. It responds with 200
-// if fn returns nil and with 500 if it returns an error. fn must expect duplicates, old states after new ones, and refunds
-// with their payment's order_id: see [Notification.Key], [Notification.Final] and [Notification].Event.
+// Handler calls fn for every notification that passes [Webhook.ParseRequest], with the request's context. It responds
+// with 200 if fn returns nil, and with 500 if fn fails. fn must expect duplicates, old states after new states, and
+// refunds with the order_id of their payment: see [Notification.Key], [Notification.Final] and [Notification].Event.
 //
-// What does not pass is rejected with 401 for its headers, signature or age, 400 for its body, 413 for a body over
-// [WebhookConfig].MaxBodyBytes, of which no more is read, and 405 for a method other than POST. These responses are this
-// package's choice, since the document shows none; WebhookConfig.Respond replaces them. A panic is left to net/http, which
-// closes the connection, or to a middleware that recovers it: the status is then 500 unless that sets another.
+// It rejects other requests with 401 for headers, signature or age, 400 for the body, 413 for a body over
+// [WebhookConfig].MaxBodyBytes, whose rest it leaves unread, and 405 for a method other than POST. The document
+// specifies no responses, so these are this package's choice; WebhookConfig.Respond replaces them. A panic of fn
+// reaches net/http. If a middleware recovers it, the status is 500, unless the middleware changes it.
 func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		answered := false
+		responded := false
 		defer func() {
-			if !answered { // after a panic, net/http would write 200 if a middleware recovers it and writes nothing
+			if !responded { // or net/http writes 200 after a middleware recovered a panic
 				rw.WriteHeader(http.StatusInternalServerError)
 			}
 		}()
@@ -167,11 +164,13 @@ func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) h
 		} else if err != nil {
 			http.Error(rw, http.StatusText(status), status)
 		}
-		answered = true
+		responded = true
 	})
 }
 
-func (w *Webhook) handle(rw http.ResponseWriter, r *http.Request, fn func(context.Context, *Notification) error) (status int, err error) {
+func (w *Webhook) handle(
+	rw http.ResponseWriter, r *http.Request, fn func(context.Context, *Notification) error,
+) (status int, err error) {
 	if fn == nil {
 		return http.StatusInternalServerError, notificationError(invalid("fn", "nil"))
 	}
@@ -181,7 +180,7 @@ func (w *Webhook) handle(rw http.ResponseWriter, r *http.Request, fn func(contex
 	}
 	n, err := w.ParseRequest(r)
 	if errors.Is(err, ErrBodyTooLarge) {
-		rw.Header().Set("Connection", "close") // or the server would read on to the end of the body
+		rw.Header().Set("Connection", "close") // otherwise the server reads the rest of the body
 	}
 	if err != nil {
 		return statusOf(err), err
@@ -192,7 +191,7 @@ func (w *Webhook) handle(rw http.ResponseWriter, r *http.Request, fn func(contex
 	return http.StatusOK, nil
 }
 
-// statusOf returns Handler's response to a notification that did not pass.
+// statusOf returns Handler's status for a rejected notification.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, ErrBodyTooLarge):
@@ -214,8 +213,10 @@ var (
 	errNoWebhook  = fmt.Errorf("Webhook: %w: use NewWebhook", errNotMade)
 )
 
-// authenticate checks the headers, the signature and then the age of a notification.
-func (w *Webhook) authenticate(method string, u *url.URL, h http.Header, body []byte) (secretIndex int, at time.Time, err error) {
+// authenticate checks the headers, then the signature, then the age.
+func (w *Webhook) authenticate(
+	method string, u *url.URL, h http.Header, body []byte,
+) (secretIndex int, at time.Time, err error) {
 	fail := func(err error) (int, time.Time, error) { return 0, time.Time{}, notificationError(err) }
 	if w == nil || w.authenticator == nil {
 		return fail(errNoWebhook)
@@ -244,7 +245,7 @@ func (w *Webhook) authenticate(method string, u *url.URL, h http.Header, body []
 	}
 	secretIndex, err = a.verify(work, signature)
 	if err != nil {
-		return fail(err)
+		return fail(inEncoding(err, h))
 	}
 	if err := w.checkAge(at); err != nil {
 		return fail(err)
@@ -256,7 +257,7 @@ func (w *Webhook) checkAge(at time.Time) error {
 	if w.tolerance == AnyAge {
 		return nil
 	}
-	now := w.now().Unix() // timestamps have whole seconds, so ages have too
+	now := w.now().Unix() // timestamps have whole seconds
 	tolerated := int64(w.tolerance / time.Second)
 	switch age := now - at.Unix(); {
 	case age > tolerated:
@@ -267,28 +268,28 @@ func (w *Webhook) checkAge(at time.Time) error {
 	return nil
 }
 
-// parse authenticates a notification and reads its body, all but Raw.
+// parse authenticates a notification and decodes its body, except Raw.
 func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (*Notification, error) {
 	secretIndex, at, err := w.authenticate(method, u, h, body)
 	if err != nil {
 		return nil, err
 	}
 	n := &Notification{Timestamp: at, SecretIndex: secretIndex}
-	if err := jsonobject.Decode(body, n.fields()); err != nil {
-		return nil, &NotificationError{Raw: bytes.Clone(body), Err: err}
+	if n.Malformed, err = jsonobject.Decode(body, n.fields()); err != nil {
+		return nil, &NotificationError{Raw: bytes.Clone(body), Err: inEncoding(err, h)}
 	}
 	return n, nil
 }
 
 func notificationError(err error) error { return fmt.Errorf("paymentsvc: notification: %w", err) }
 
-// onlyValues returns the one value of either header. A name counts in any letter case, for headers that did not come
-// through net/http, and so does a second value under another spelling of it.
+// onlyValues returns the values of both headers. It ignores the letter case of names, because headers from other
+// frameworks are not canonical. Two spellings of one name are two values.
 func onlyValues(h http.Header) (timestamp, signature string, err error) {
 	var timestamps, signatures found
 	for key, values := range h {
 		switch {
-		case len(key) != len(headerTimestamp), len(values) == 0: // the other name is as long
+		case len(key) != len(headerTimestamp), len(values) == 0: // both names have the same length
 		case isName(key, headerTimestamp):
 			timestamps.add(values)
 		case isName(key, headerSignature):
@@ -305,7 +306,7 @@ func isName(key, name string) bool {
 	return key == name || strings.EqualFold(key, name)
 }
 
-// found is the values of a header under one name.
+// found collects the values of one header.
 type found struct {
 	value string
 	count int
@@ -331,17 +332,17 @@ func (f *found) check(name string) error {
 	}
 }
 
-// maxTimestamp is the last second of the year 9999. Anything beyond is not in seconds.
+// maxTimestamp is the last second of the year 9999. A larger number has another unit.
 const maxTimestamp = 253402300799
 
-// parseTimestamp parses Unix seconds: ASCII digits and nothing else.
+// parseTimestamp parses Unix seconds in ASCII digits.
 func parseTimestamp(text string) (time.Time, error) {
 	var seconds int64
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {
 			return time.Time{}, fmt.Errorf("%w: timestamp: not digits", ErrMalformedHeader)
 		}
-		if seconds <= maxTimestamp { // beyond, more digits change nothing
+		if seconds <= maxTimestamp { // otherwise it is too large already
 			seconds = seconds*10 + int64(text[i]-'0')
 		}
 	}
@@ -351,22 +352,22 @@ func parseTimestamp(text string) (time.Time, error) {
 	return time.Unix(seconds, 0), nil
 }
 
-// readBody reads a body of at most limit bytes and puts back what it has read, in front of what it has not.
+// readBody reads a body of at most limit bytes. It restores r.Body: first the bytes that it read, then the rest.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
-		return nil, nil // ErrEmptyBody, once the headers have been looked at
+		return nil, nil // ErrEmptyBody, after the check of the headers
 	}
 	if r.ContentLength > limit {
 		return nil, ErrBodyTooLarge
 	}
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
-		buf.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead) // a declared length is only a hint
+		buf.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead) // the declared length is only a hint
 	}
 	original := r.Body
 	_, err := buf.ReadFrom(io.LimitReader(original, min(limit, math.MaxInt64-1)+1))
 	body := buf.Bytes()
-	_, cutOff := errors.AsType[*http.MaxBytesError](err) // by a middleware with a lower limit
+	_, cutOff := errors.AsType[*http.MaxBytesError](err) // of a middleware with a lower limit
 	tooLarge := cutOff || int64(len(body)) > limit
 	read := io.Reader(bytes.NewReader(body))
 	if err != nil || tooLarge {
@@ -385,16 +386,15 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// requestedURL returns the address as it was requested. Routers shorten r.URL, but the service signed the whole; the host
-// is a separate field of a request.
+// requestedURL returns the address as requested. Routers shorten r.URL, but the service signed the whole address.
 func requestedURL(r *http.Request) *url.URL {
-	asked, err := url.ParseRequestURI(r.RequestURI)
-	if err != nil && r.URL == nil {
+	requested, err := url.ParseRequestURI(r.RequestURI)
+	switch { // only requests read by a server have a RequestURI
+	case err != nil && r.URL == nil:
 		return nil
+	case err != nil:
+		requested = new(*r.URL)
 	}
-	if err != nil { // a request that no server has read has no RequestURI
-		asked = new(*r.URL)
-	}
-	asked.Host = cmp.Or(r.Host, asked.Host) // a middleware may have set r.Host, and RequestURI may be a whole URL
-	return asked
+	requested.Host = cmp.Or(r.Host, requested.Host) // a middleware may have set r.Host
+	return requested
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestWebhookConfigNamesTheInvalidField(t *testing.T) {
+func TestNewWebhookNamesInvalidField(t *testing.T) {
 	for _, test := range []struct {
 		name, field string
 		change      func(*paymentsvc.WebhookConfig)
@@ -44,7 +44,10 @@ func TestWebhookConfigNamesTheInvalidField(t *testing.T) {
 			c.Scheme.Encoding = (*base64.Encoding)(nil)
 		}},
 		{"nil Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = nil }},
-		{"an empty list of Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} }},
+		{
+			"an empty list of Secrets", "Secrets",
+			func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} },
+		},
 		{"an empty secret", "Secret", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{""} }},
 		{"an empty secret behind a good one", "Secrets[1]", func(c *paymentsvc.WebhookConfig) {
 			c.Secrets = []paymentsvc.Secret{testSecret, ""}
@@ -53,8 +56,14 @@ func TestWebhookConfigNamesTheInvalidField(t *testing.T) {
 			c.Secrets = []paymentsvc.Secret{paymentsvc.Secret(fmt.Sprint(testSecret)), hookOther}
 		}},
 		{"no Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 0 }},
-		{"a Tolerance below a second", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 }},
-		{"a Tolerance of a second and a half", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 3 * time.Second / 2 }},
+		{
+			"a Tolerance below a second", "Tolerance",
+			func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 },
+		},
+		{
+			"a Tolerance of a second and a half", "Tolerance",
+			func(c *paymentsvc.WebhookConfig) { c.Tolerance = 3 * time.Second / 2 },
+		},
 		{"a negative Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = -time.Second }},
 		{"the most negative Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = math.MinInt64 }},
 		{"a negative MaxBodyBytes", "MaxBodyBytes", func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = -1 }},
@@ -72,7 +81,7 @@ func TestWebhookConfigNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-func TestWebhookZeroValueFails(t *testing.T) {
+func TestWebhookZeroValueReturnsError(t *testing.T) {
 	for name, webhook := range map[string]*paymentsvc.Webhook{"nil": nil, "zero": {}} {
 		t.Run(name, func(t *testing.T) {
 			header := hookHeader(hookClockShown, hookBody)
@@ -86,7 +95,10 @@ func TestWebhookZeroValueFails(t *testing.T) {
 			assert.Nil(t, n)
 			unread(t, r, hookBody)
 			answer := answerOf(webhook.Handler(neverCalled(t)), hookRequest(hookBody))
-			assert.Equal(t, http.StatusInternalServerError, answer.Code, "the fault is this side's, so the service may try again")
+			assert.Equal(
+				t, http.StatusInternalServerError, answer.Code,
+				"a local fault, so the service may retry",
+			)
 			assert.Equal(t, http.StatusMethodNotAllowed,
 				answerOf(webhook.Handler(accept), httptest.NewRequest(http.MethodGet, "/", nil)).Code)
 		})
@@ -102,15 +114,16 @@ func TestWebhookZeroValueFails(t *testing.T) {
 	})
 }
 
-// unread asserts that the body of r reads as want, whatever was done with it.
+// unread asserts that the body of r can still be read as want.
 func unread(t testing.TB, r *http.Request, want string) {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
-	assert.True(t, want == string(body), "the body reads as %d bytes, where %d were sent", len(body), len(want)) //nolint:testifylint // 70 KB are not to be printed
+	//nolint:testifylint // Equal would print 70 KB
+	assert.True(t, want == string(body), "the body has %d bytes, want the %d sent bytes", len(body), len(want))
 }
 
-func TestWebhookReadsTheWholeNotification(t *testing.T) {
+func TestWebhookDecodesEveryField(t *testing.T) {
 	want := paymentsvc.Notification{
 		Event:             paymentsvc.EventPaymentStatusChanged,
 		OrderID:           "o-1",
@@ -156,21 +169,25 @@ func TestWebhookTriesEverySecret(t *testing.T) {
 			assert.Equal(t, signedBy, n.SecretIndex)
 		}
 	}
-	_, err := newHook(t, withSecrets(hookOther, "a third key")).Parse(hookHeader(hookClockShown, hookBody), []byte(hookBody))
+	_, err := newHook(t, withSecrets(hookOther, "a third key")).Parse(
+		hookHeader(hookClockShown, hookBody), []byte(hookBody),
+	)
 	isOnly(t, err, paymentsvc.ErrSignatureMismatch)
-	n, err := newHook(t, withSecrets(hookOther, testSecret, testSecret)).Parse(hookHeader(hookClockShown, hookBody), []byte(hookBody))
+	n, err := newHook(t, withSecrets(hookOther, testSecret, testSecret)).Parse(
+		hookHeader(hookClockShown, hookBody), []byte(hookBody),
+	)
 	require.NoError(t, err)
-	assert.Equal(t, 1, n.SecretIndex, "the first that matches")
+	assert.Equal(t, 1, n.SecretIndex, "the first match")
 }
 
-func TestWebhookCopiesTheSecrets(t *testing.T) {
+func TestWebhookCopiesSecrets(t *testing.T) {
 	list := []paymentsvc.Secret{testSecret}
 	webhook := newHook(t, withSecrets(list...))
 	list[0] = hookOther
 	require.NoError(t, webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)))
 }
 
-func TestWebhookNeedsExactlyOneValueInEachHeader(t *testing.T) {
+func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 	right := hookHeader(hookClockShown, hookBody)
 	for _, name := range []string{"Timestamp", "Signature"} {
 		value := right.Get(name)
@@ -184,17 +201,35 @@ func TestWebhookNeedsExactlyOneValueInEachHeader(t *testing.T) {
 			{"an empty value", func(h http.Header) { h.Set(name, "") }, paymentsvc.ErrMalformedHeader},
 			{"the value twice", func(h http.Header) { h.Add(name, value) }, paymentsvc.ErrMalformedHeader},
 			{"another value behind it", func(h http.Header) { h.Add(name, "1") }, paymentsvc.ErrMalformedHeader},
-			{"another value before it", func(h http.Header) { h[name] = []string{"1", value} }, paymentsvc.ErrMalformedHeader},
+			{
+				"another value before it", func(h http.Header) { h[name] = []string{"1", value} },
+				paymentsvc.ErrMalformedHeader,
+			},
 			{"an empty value behind it", func(h http.Header) { h.Add(name, "") }, paymentsvc.ErrMalformedHeader},
-			{"a second one in lower case", func(h http.Header) { h[strings.ToLower(name)] = []string{value} }, paymentsvc.ErrMalformedHeader},
+			{
+				"a second one in lower case", func(h http.Header) { h[strings.ToLower(name)] = []string{value} },
+				paymentsvc.ErrMalformedHeader,
+			},
 			{"two, neither spelled as net/http does", func(h http.Header) {
 				delete(h, name)
 				h[strings.ToLower(name)], h[strings.ToUpper(name)] = []string{value}, []string{value}
 			}, paymentsvc.ErrMalformedHeader},
-			{"one in lower case", func(h http.Header) { delete(h, name); h[strings.ToLower(name)] = []string{value} }, nil},
-			{"one in upper case", func(h http.Header) { delete(h, name); h[strings.ToUpper(name)] = []string{value} }, nil},
-			{"one and an empty list under another spelling", func(h http.Header) { h[strings.ToLower(name)] = []string{} }, nil},
-			{"one and others with longer names", func(h http.Header) { h["X-"+name], h[name+"2"] = []string{"1"}, []string{"1"} }, nil},
+			{
+				"one in lower case",
+				func(h http.Header) { delete(h, name); h[strings.ToLower(name)] = []string{value} }, nil,
+			},
+			{
+				"one in upper case",
+				func(h http.Header) { delete(h, name); h[strings.ToUpper(name)] = []string{value} }, nil,
+			},
+			{
+				"one and an empty list under another spelling",
+				func(h http.Header) { h[strings.ToLower(name)] = []string{} }, nil,
+			},
+			{
+				"one and others with longer names",
+				func(h http.Header) { h["X-"+name], h[name+"2"] = []string{"1"}, []string{"1"} }, nil,
+			},
 		} {
 			t.Run(strings.ToLower(name)+": "+test.name, func(t *testing.T) {
 				header := right.Clone()
@@ -205,7 +240,7 @@ func TestWebhookNeedsExactlyOneValueInEachHeader(t *testing.T) {
 					return
 				}
 				isOnly(t, err, test.want)
-				assert.Contains(t, err.Error(), strings.ToLower(name), "the header is named")
+				assert.Contains(t, err.Error(), strings.ToLower(name), "the error contains the header's name")
 				n, err := newHook(t).Parse(header, []byte(hookBody))
 				isOnly(t, err, test.want)
 				assert.Nil(t, n)
@@ -215,7 +250,7 @@ func TestWebhookNeedsExactlyOneValueInEachHeader(t *testing.T) {
 	isOnly(t, newHook(t).Verify(nil, []byte(hookBody)), paymentsvc.ErrMissingHeader)
 }
 
-func TestWebhookTimestampsAreDigits(t *testing.T) {
+func TestWebhookRejectsTimestampsOtherThanDigits(t *testing.T) {
 	for name, timestamp := range map[string]string{
 		"empty":                          "",
 		"a plus":                         "+5",
@@ -234,7 +269,7 @@ func TestWebhookTimestampsAreDigits(t *testing.T) {
 		"full-width digits":              "１７００００００００",
 	} {
 		t.Run(name, func(t *testing.T) {
-			header := hookHeader(timestamp, hookBody) // signed right, so that it is the timestamp that fails
+			header := hookHeader(timestamp, hookBody) // correctly signed, so only the timestamp is wrong
 			err := newHook(t, anyAge).Verify(header, []byte(hookBody))
 			isOnly(t, err, paymentsvc.ErrMalformedHeader)
 			assert.Contains(t, err.Error(), "timestamp")
@@ -247,17 +282,26 @@ func TestWebhookTimestampsAreDigits(t *testing.T) {
 	}
 }
 
-func TestWebhookRejectsHugeOrBrokenHeaders(t *testing.T) {
+func TestWebhookRejectsHugeOrMalformedHeaders(t *testing.T) {
 	right := hookHeader(hookClockShown, hookBody)
 	const mebibyte = 1 << 20
 	for name, change := range map[string]func(http.Header){
-		"a million digits":             func(h http.Header) { maps.Copy(h, hookHeader(strings.Repeat("9", mebibyte), hookBody)) },
-		"a digit more than fits":       func(h http.Header) { maps.Copy(h, hookHeader("9223372036854775808", hookBody)) },
-		"one that wraps to now":        func(h http.Header) { maps.Copy(h, hookHeader("18446744075409551616", hookBody)) }, // 2^64 + now
-		"a signature of a mebibyte":    func(h http.Header) { h.Set("Signature", strings.Repeat("a", mebibyte)) },
-		"the signature and a mebibyte": func(h http.Header) { h.Set("Signature", right.Get("Signature")+strings.Repeat("\x00", mebibyte)) },
-		"a zero byte before":           func(h http.Header) { h.Set("Signature", "\x00"+right.Get("Signature")) },
-		"a million values":             func(h http.Header) { h["Signature"] = make([]string, mebibyte) },
+		"a million digits": func(h http.Header) {
+			maps.Copy(h, hookHeader(strings.Repeat("9", mebibyte), hookBody))
+		},
+		"a digit more than fits": func(h http.Header) {
+			maps.Copy(h, hookHeader("9223372036854775808", hookBody))
+		},
+		// 2^64 + hookNow
+		"one that wraps to now": func(h http.Header) {
+			maps.Copy(h, hookHeader("18446744075409551616", hookBody))
+		},
+		"a signature of a mebibyte": func(h http.Header) { h.Set("Signature", strings.Repeat("a", mebibyte)) },
+		"the signature and a mebibyte": func(h http.Header) {
+			h.Set("Signature", right.Get("Signature")+strings.Repeat("\x00", mebibyte))
+		},
+		"a zero byte before": func(h http.Header) { h.Set("Signature", "\x00"+right.Get("Signature")) },
+		"a million values":   func(h http.Header) { h["Signature"] = make([]string, mebibyte) },
 		"a long s for an s": func(h http.Header) {
 			h["\u017fignature"] = h["Signature"]
 			delete(h, "Signature")
@@ -276,14 +320,14 @@ func TestWebhookRejectsHugeOrBrokenHeaders(t *testing.T) {
 			change(header)
 			n, err := newHook(t).Parse(header, []byte(hookBody))
 			require.Error(t, err)
-			assert.True(t, isRefusal(err) || errors.Is(err, paymentsvc.ErrMissingHeader), "%v", err)
+			assert.True(t, isRejection(err) || errors.Is(err, paymentsvc.ErrMissingHeader), "%v", err)
 			assert.Nil(t, n)
-			assert.Less(t, len(err.Error()), 300, "an error does not repeat what was sent")
+			assert.Less(t, len(err.Error()), 300, "an error does not contain the header")
 		})
 	}
 }
 
-func TestWebhookToleranceIsExactToTheSecond(t *testing.T) {
+func TestWebhookToleranceIsExactToSecond(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		tolerance time.Duration
@@ -296,18 +340,45 @@ func TestWebhookToleranceIsExactToTheSecond(t *testing.T) {
 		{"a second older", hookTolerance, time.Unix(hookNow, 0), hookNow - 301, paymentsvc.ErrTimestampTooOld},
 		{"as new as is tolerated", hookTolerance, time.Unix(hookNow, 0), hookNow + 300, nil},
 		{"a second newer", hookTolerance, time.Unix(hookNow, 0), hookNow + 301, paymentsvc.ErrTimestampTooNew},
-		{"as old as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow - 300, nil},
-		{"a second older, early in the second", hookTolerance, time.Unix(hookNow, 1), hookNow - 301, paymentsvc.ErrTimestampTooOld},
-		{"as new as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow + 300, nil},
-		{"a second newer, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow + 301, paymentsvc.ErrTimestampTooNew},
-		{"a clock of another zone", hookTolerance, time.Unix(hookNow, 0).In(time.FixedZone("", 9*60*60)), hookNow - 300, nil},
+		{
+			"as old as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow - 300,
+			nil,
+		},
+		{
+			"a second older, early in the second", hookTolerance, time.Unix(hookNow, 1), hookNow - 301,
+			paymentsvc.ErrTimestampTooOld,
+		},
+		{
+			"as new as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow + 300,
+			nil,
+		},
+		{
+			"a second newer, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow + 301,
+			paymentsvc.ErrTimestampTooNew,
+		},
+		{
+			"a clock of another zone", hookTolerance, time.Unix(hookNow, 0).In(time.FixedZone("", 9*60*60)),
+			hookNow - 300, nil,
+		},
 		{"a tolerance of one second, kept", time.Second, time.Unix(hookNow, 0), hookNow - 1, nil},
-		{"a tolerance of one second, missed", time.Second, time.Unix(hookNow, 0), hookNow - 2, paymentsvc.ErrTimestampTooOld},
+		{
+			"a tolerance of one second, missed", time.Second, time.Unix(hookNow, 0), hookNow - 2,
+			paymentsvc.ErrTimestampTooOld,
+		},
 		{"the year 1970", hookTolerance, time.Unix(hookNow, 0), 0, paymentsvc.ErrTimestampTooOld},
-		{"300 years ahead, more than a Duration holds", hookTolerance, time.Unix(hookNow, 0), hookNow + 300*366*86400, paymentsvc.ErrTimestampTooNew},
+		{
+			"300 years ahead, more than a Duration holds", hookTolerance, time.Unix(hookNow, 0),
+			hookNow + 300*366*86400, paymentsvc.ErrTimestampTooNew,
+		},
 		{"the year 9999", hookTolerance, time.Unix(hookNow, 0), 253402300799, paymentsvc.ErrTimestampTooNew},
-		{"a clock that went back 300 years", hookTolerance, time.Unix(hookNow-300*366*86400, 0), hookNow, paymentsvc.ErrTimestampTooNew},
-		{"a clock that went on 300 years", hookTolerance, time.Unix(hookNow+300*366*86400, 0), hookNow, paymentsvc.ErrTimestampTooOld},
+		{
+			"a clock that went back 300 years", hookTolerance, time.Unix(hookNow-300*366*86400, 0), hookNow,
+			paymentsvc.ErrTimestampTooNew,
+		},
+		{
+			"a clock that went on 300 years", hookTolerance, time.Unix(hookNow+300*366*86400, 0), hookNow,
+			paymentsvc.ErrTimestampTooOld,
+		},
 		{"any age, long ago", paymentsvc.AnyAge, time.Unix(hookNow, 0), 0, nil},
 		{"any age, the year 9999", paymentsvc.AnyAge, time.Unix(hookNow, 0), 253402300799, nil},
 	} {
@@ -325,14 +396,14 @@ func TestWebhookToleranceIsExactToTheSecond(t *testing.T) {
 	}
 }
 
-func TestWebhookUsesTheMachinesClock(t *testing.T) {
+func TestWebhookUsesCurrentTimeByDefault(t *testing.T) {
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = nil })
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	require.NoError(t, webhook.Verify(hookHeader(now, hookBody), []byte(hookBody)))
 	isOnly(t, webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)), paymentsvc.ErrTimestampTooOld)
 }
 
-func TestWebhookChecksTheSignatureBeforeTheAge(t *testing.T) {
+func TestWebhookChecksSignatureBeforeAge(t *testing.T) {
 	for _, timestamp := range []string{"0", "1800000000"} {
 		header := hookHeader(timestamp, hookBody)
 		header.Set("Signature", plainSignature(hookOther, timestamp, hookBody))
@@ -340,9 +411,11 @@ func TestWebhookChecksTheSignatureBeforeTheAge(t *testing.T) {
 	}
 }
 
-func TestWebhookChecksTheSignatureBeforeTheBody(t *testing.T) {
+func TestWebhookChecksSignatureBeforeBody(t *testing.T) {
 	for _, body := range []string{"not JSON", "{}", hookBody + hookBody} {
-		header := http.Header{"Timestamp": {hookClockShown}, "Signature": {plainSignature(hookOther, hookClockShown, body)}}
+		header := http.Header{
+			"Timestamp": {hookClockShown}, "Signature": {plainSignature(hookOther, hookClockShown, body)},
+		}
 		_, err := newHook(t).Parse(header, []byte(body))
 		isOnly(t, err, paymentsvc.ErrSignatureMismatch)
 		_, err = newHook(t).Parse(hookHeader("0", body), []byte(body))
@@ -373,14 +446,14 @@ func TestWebhookRejectsReencodedJSON(t *testing.T) {
 	}
 }
 
-// A signature is compared as text: what a lenient decoder reads as the same bytes is not the same.
-func TestWebhookRejectsOtherSpellingsOfASignature(t *testing.T) {
+// The webhook compares signatures as text. A lenient decoder would accept several spellings of the same bytes.
+func TestWebhookRejectsOtherSpellingsOfSignature(t *testing.T) {
 	encodings := map[string]paymentsvc.Encoding{
 		"Hex": paymentsvc.Hex, "HexUpper": paymentsvc.HexUpper,
 		"StdEncoding": base64.StdEncoding, "RawStdEncoding": base64.RawStdEncoding,
 		"URLEncoding": base64.URLEncoding, "RawURLEncoding": base64.RawURLEncoding,
 	}
-	// A message is searched whose sum is spelled in another way by each of these encodings.
+	// Find a message with a different signature text in each encoding.
 	var body string
 	var sum []byte
 	for i := 0; ; i++ {
@@ -403,12 +476,15 @@ func TestWebhookRejectsOtherSpellingsOfASignature(t *testing.T) {
 		spellings := map[string]string{
 			"upper case": strings.ToUpper(right), "lower case": strings.ToLower(right),
 			"a space before": " " + right, "a space behind": right + " ", "a tab behind": right + "\t",
-			"a line end": right + "\n", "a line end inside": right[:20] + "\n" + right[20:], "a zero byte": right + "\x00",
-			"quotes": `"` + right + `"`, "a label": "sha256=" + right, "twice": right + "," + right,
+			"a line end": right + "\n", "a line end inside": right[:20] + "\n" + right[20:],
+			"a zero byte": right + "\x00",
+			"quotes":      `"` + right + `"`, "a label": "sha256=" + right, "twice": right + "," + right,
 			"padding": right + "=", "two of padding": right + "==", "no padding": strings.TrimRight(right, "="),
-			"cut": right[:len(right)-1], "half": right[:len(right)/2], "the first byte": right[:1], "longer": right + "0",
+			"cut": right[:len(right)-1], "half": right[:len(right)/2], "the first byte": right[:1],
+			"longer":               right + "0",
 			"the bytes themselves": string(sum), "percent-encoded": "%" + right,
-			"one in upper case": strings.ToUpper(right[:1]) + right[1:], "one in lower case": strings.ToLower(right[:1]) + right[1:],
+			"one in upper case": strings.ToUpper(right[:1]) + right[1:],
+			"one in lower case": strings.ToLower(right[:1]) + right[1:],
 		}
 		if len(right) == 43 { // two bits of the last letter are not used, and a decoder passes over them
 			const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -431,13 +507,13 @@ func TestWebhookRejectsOtherSpellingsOfASignature(t *testing.T) {
 	}
 }
 
-// altered is a message of which something was changed after it was signed.
+// altered is a message changed after signing.
 type altered struct {
 	timestamp, signature string
 	body                 []byte
 }
 
-// alterations change a message in one way each, and always into another message.
+// alterations returns functions that each change a message in one way.
 func alterations() map[string]func(r *rand.Rand, m altered) altered {
 	bit := func(r *rand.Rand, text []byte) []byte {
 		text = bytes.Clone(text)
@@ -453,7 +529,9 @@ func alterations() map[string]func(r *rand.Rand, m altered) altered {
 		return slices.Insert(bytes.Clone(text), r.IntN(len(text)+1), byte(r.IntN(256)))
 	}
 	truncated := func(r *rand.Rand, text []byte) []byte { return bytes.Clone(text[:r.IntN(len(text))]) }
-	in := map[string]func(*rand.Rand, []byte) []byte{"bit": bit, "byte": other, "extended": extended, "truncated": truncated}
+	in := map[string]func(*rand.Rand, []byte) []byte{
+		"bit": bit, "byte": other, "extended": extended, "truncated": truncated,
+	}
 
 	all := map[string]func(r *rand.Rand, m altered) altered{
 		"swapped headers": func(_ *rand.Rand, m altered) altered {
@@ -461,11 +539,15 @@ func alterations() map[string]func(r *rand.Rand, m altered) altered {
 			return m
 		},
 		"another secret": func(r *rand.Rand, m altered) altered {
-			m.signature = plainSignature(paymentsvc.Secret(fmt.Sprintf("key %d", r.Uint64())), m.timestamp, string(m.body))
+			m.signature = plainSignature(
+				paymentsvc.Secret(fmt.Sprintf("key %d", r.Uint64())), m.timestamp, string(m.body),
+			)
 			return m
 		},
 		"a secret with one bit changed": func(r *rand.Rand, m altered) altered {
-			m.signature = plainSignature(paymentsvc.Secret(bit(r, []byte(string(testSecret)))), m.timestamp, string(m.body))
+			m.signature = plainSignature(
+				paymentsvc.Secret(bit(r, []byte(string(testSecret)))), m.timestamp, string(m.body),
+			)
 			return m
 		},
 		"shifted timestamp": func(r *rand.Rand, m altered) altered {
@@ -501,8 +583,8 @@ func alterations() map[string]func(r *rand.Rand, m altered) altered {
 
 var alteredMessages = flag.Int("altered", 50_000, "messages that are altered after they were signed")
 
-func TestWebhookNeverAcceptsAnAlteredMessage(t *testing.T) {
-	webhook := newHook(t, anyAge, withSecrets(testSecret, hookOther)) // so that nothing but the signature protects
+func TestWebhookRejectsAlteredMessages(t *testing.T) {
+	webhook := newHook(t, anyAge, withSecrets(testSecret, hookOther)) // so only the signature protects
 	all := alterations()
 	names := make([]string, 0, len(all))
 	for name := range all {
@@ -523,23 +605,25 @@ func TestWebhookNeverAcceptsAnAlteredMessage(t *testing.T) {
 			for i := range tries / workers {
 				body := []byte(hookBody)
 				if i%2 == 1 {
-					body = []byte(`{"event":"refund.status_changed","order_id":"` + strconv.Itoa(i) + `","status":1,"status_description":"PENDING","status_code":0,"amount":1}`)
+					body = fmt.Appendf(nil, `{"event":"refund.status_changed","order_id":"%d","status":1,`+
+						`"status_description":"PENDING","status_code":0,"amount":1}`, i)
 				}
 				original := altered{hookClockShown, plainSignature(testSecret, hookClockShown, string(body)), body}
 				name := names[i%len(names)]
 				m := all[name](r, original)
-				if m.timestamp == original.timestamp && m.signature == original.signature && bytes.Equal(m.body, original.body) {
+				if m.timestamp == original.timestamp && m.signature == original.signature &&
+					bytes.Equal(m.body, original.body) {
 					t.Errorf("%s changed nothing", name)
 					return
 				}
 				header["Timestamp"][0], header["Signature"][0] = m.timestamp, m.signature
 				n, err := webhook.Parse(header, m.body)
-				if n != nil || !isRefusal(err) {
+				if n != nil || !isRejection(err) {
 					t.Errorf("%s, message %d of worker %d: %v", name, i, worker, err)
 					return
 				}
 				count[name]++
-				if i%1000 == 0 { // the message itself passes, so that it is the change that fails
+				if i%1000 == 0 { // the unaltered message must pass
 					header["Timestamp"][0], header["Signature"][0] = original.timestamp, original.signature
 					if _, err := webhook.Parse(header, body); err != nil {
 						t.Errorf("the unaltered message: %v", err)
@@ -560,15 +644,15 @@ func TestWebhookNeverAcceptsAnAlteredMessage(t *testing.T) {
 	t.Logf("%d altered messages in %d ways, none accepted", total, len(names))
 }
 
-// isRefusal reports whether err rejects a message for its headers or signature: as no notification that was verified.
-func isRefusal(err error) bool {
+// isRejection reports whether err rejects a message for its headers, its signature or its empty body.
+func isRejection(err error) bool {
 	return errors.Is(err, paymentsvc.ErrSignatureMismatch) || errors.Is(err, paymentsvc.ErrMalformedHeader) ||
 		errors.Is(err, paymentsvc.ErrEmptyBody)
 }
 
-// An attacker who sees the partner's own requests, in a log say, has right signatures under the same key. Under a Scheme
-// that ignores Message.Kind such a request verifies as a notification, and must still be none.
-func TestWebhookRejectsTheClientsOwnRequests(t *testing.T) {
+// An attacker with a log of the partner's own requests has valid signatures under the same key. A Scheme that ignores
+// Message.Kind accepts such a signature, so Parse must reject the body.
+func TestWebhookRejectsClientRequests(t *testing.T) {
 	var requests []*http.Request
 	var bodies []string
 	c := newClient(t, "https://pay.example.com", func(cfg *paymentsvc.Config) {
@@ -584,7 +668,7 @@ func TestWebhookRejectsTheClientsOwnRequests(t *testing.T) {
 		_, err := op.call(t, c)
 		require.Error(t, err)
 	}
-	// The most that a buyer can write into a request: text that looks like a notification.
+	// A payer can put at most text that looks like a notification into a request.
 	forged := paymentRequest()
 	forged.UserData = hookBody
 	forged.CardData, forged.Payer = map[string]any{"event": "payment.status_changed"}, map[string]any{"order_id": "o-1"}
@@ -594,38 +678,43 @@ func TestWebhookRejectsTheClientsOwnRequests(t *testing.T) {
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = time.Now })
 	require.Len(t, requests, len(operations())+1)
 	for i, r := range requests {
-		require.NoError(t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is right, so that only the body can tell")
+		require.NoError(
+			t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid, so only the body differs",
+		)
 		n, err := webhook.Parse(r.Header, []byte(bodies[i]))
 		isOnly(t, err, paymentsvc.ErrMalformedNotification)
 		assert.Nil(t, n)
 	}
 }
 
-// An encoding that writes nothing, or always the same, makes every signature equal. Nobody can pass for that without
-// knowing what it writes; with nothing, nobody can at all.
-func TestWebhookEncodingThatWritesNothingAcceptsNothing(t *testing.T) {
+// An encoding without output makes all signatures equal. The webhook must then reject every message.
+func TestWebhookRejectsEmptySignatures(t *testing.T) {
 	scheme := hookScheme()
 	scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return dst })
 	webhook := newHook(t, withScheme(scheme))
 	for _, signature := range []string{"", " ", "0", "\x00", plainSignature(testSecret, hookClockShown, hookBody)} {
 		err := webhook.Verify(http.Header{"Timestamp": {hookClockShown}, "Signature": {signature}}, []byte(hookBody))
 		require.Error(t, err, "%q", signature)
-		assert.True(t, isRefusal(err), "%q: %v", signature, err)
+		assert.True(t, isRejection(err), "%q: %v", signature, err)
 	}
 }
 
-func TestWebhookCanonicalSeesTheNotification(t *testing.T) {
+func TestWebhookCanonicalReceivesNotification(t *testing.T) {
 	var seen paymentsvc.Message
-	scheme := paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-		seen = *m
-		seen.Body = bytes.Clone(m.Body)
-		return hookScheme().Canonical(dst, m)
-	}}
+	scheme := paymentsvc.Scheme{
+		Encoding: paymentsvc.Hex,
+		Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			seen = *m
+			seen.Body = bytes.Clone(m.Body)
+			return hookScheme().Canonical(dst, m)
+		},
+	}
 	header := hookHeader(hookClockShown, hookBody)
 	header.Set("X-Project", "7")
 	webhook := newHook(t, withScheme(scheme))
 	want := paymentsvc.Message{
-		Kind: paymentsvc.KindNotification, Method: http.MethodPost, Header: header, Timestamp: hookClockShown, Body: []byte(hookBody),
+		Kind: paymentsvc.KindNotification, Method: http.MethodPost, Header: header, Timestamp: hookClockShown,
+		Body: []byte(hookBody),
 	}
 
 	require.NoError(t, webhook.Verify(header, []byte(hookBody)))
@@ -639,7 +728,9 @@ func TestWebhookCanonicalSeesTheNotification(t *testing.T) {
 	r.Header = header
 	_, err = webhook.ParseRequest(r)
 	require.NoError(t, err)
-	want.Method, want.URL = http.MethodPut, &url.URL{Host: "example.com", Path: "/a/b/c", RawPath: "/a%2Fb/c", RawQuery: "d=e&f"}
+	want.Method, want.URL = http.MethodPut, &url.URL{
+		Host: "example.com", Path: "/a/b/c", RawPath: "/a%2Fb/c", RawQuery: "d=e&f",
+	}
 	assert.Equal(t, want, seen)
 
 	r = httptest.NewRequest(http.MethodPost, "http://other.example/a", strings.NewReader(hookBody))
@@ -649,10 +740,11 @@ func TestWebhookCanonicalSeesTheNotification(t *testing.T) {
 	assert.Equal(t, "http://example.com/a", seen.URL.String())
 }
 
-func TestWebhookReturnsTheErrorOfCanonical(t *testing.T) {
+func TestWebhookReturnsErrorOfCanonical(t *testing.T) {
 	errOfMine := errors.New("no header X-Project")
 	webhook := newHook(t, withScheme(paymentsvc.Scheme{
-		Encoding: paymentsvc.Hex, Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
+		Encoding:  paymentsvc.Hex,
+		Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
 	}))
 	err := webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody))
 	require.ErrorIs(t, err, errOfMine)
@@ -661,8 +753,9 @@ func TestWebhookReturnsTheErrorOfCanonical(t *testing.T) {
 	require.ErrorIs(t, err, errOfMine)
 }
 
-// A Message.Body that a Canonical extends must not be written behind: another notification may stand there.
-func TestWebhookBodyIsClippedForCanonical(t *testing.T) {
+// A Canonical that appends to Message.Body must not overwrite the bytes after the body, which may belong to another
+// notification.
+func TestWebhookCanonicalCannotWriteBehindBody(t *testing.T) {
 	buffer := []byte(hookBody + "the next request in the same buffer")
 	kept := bytes.Clone(buffer)
 	scheme := hookScheme()
@@ -671,11 +764,13 @@ func TestWebhookBodyIsClippedForCanonical(t *testing.T) {
 		_ = append(m.Body, "written behind the body"...)
 		return canonical(dst, m)
 	}
-	require.NoError(t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]))
+	require.NoError(
+		t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]),
+	)
 	assert.Equal(t, string(kept), string(buffer))
 }
 
-func TestWebhookCopiesTheBody(t *testing.T) {
+func TestWebhookCopiesBody(t *testing.T) {
 	header, buffer := hookHeader(hookClockShown, hookBody), []byte(hookBody)
 	n, err := newHook(t).Parse(header, buffer)
 	require.NoError(t, err)
@@ -697,7 +792,7 @@ func TestWebhookCopiesTheBody(t *testing.T) {
 	assert.Equal(t, `{"order_id":"o-1"}`, string(malformed.Raw))
 }
 
-func TestWebhookAddressIsWholeBehindAnyRouter(t *testing.T) {
+func TestWebhookUsesRequestedAddressBehindRouters(t *testing.T) {
 	const path = "/hooks/in/v1%2F2/notifications"
 	webhook := newHook(t, withScheme(testScheme()))
 	handled := 0
@@ -721,7 +816,8 @@ func TestWebhookAddressIsWholeBehindAnyRouter(t *testing.T) {
 			}{{path, http.StatusOK}, {"/notifications", http.StatusUnauthorized}} {
 				header := http.Header{"Timestamp": {hookClockShown}}
 				signature, err := testScheme().Signature(testSecret, &paymentsvc.Message{
-					Kind: paymentsvc.KindNotification, Method: http.MethodPost, URL: &url.URL{Path: mustUnescape(t, signed.path), RawPath: signed.path},
+					Kind: paymentsvc.KindNotification, Method: http.MethodPost,
+					URL:    &url.URL{Path: mustUnescape(t, signed.path), RawPath: signed.path},
 					Header: header, Timestamp: hookClockShown, Body: []byte(hookBody),
 				})
 				require.NoError(t, err)
@@ -733,11 +829,16 @@ func TestWebhookAddressIsWholeBehindAnyRouter(t *testing.T) {
 	}
 	t.Run("a request that no server has read", func(t *testing.T) {
 		var seen *url.URL
-		webhook := newHook(t, withScheme(paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-			seen = m.URL
-			return hookScheme().Canonical(dst, m)
-		}}))
-		r, err := http.NewRequest(http.MethodPost, "https://partner.example/notifications?a=b", strings.NewReader(hookBody))
+		webhook := newHook(t, withScheme(paymentsvc.Scheme{
+			Encoding: paymentsvc.Hex,
+			Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+				seen = m.URL
+				return hookScheme().Canonical(dst, m)
+			},
+		}))
+		r, err := http.NewRequest(
+			http.MethodPost, "https://partner.example/notifications?a=b", strings.NewReader(hookBody),
+		)
 		require.NoError(t, err)
 		r.Header = hookHeader(hookClockShown, hookBody)
 		_, err = webhook.ParseRequest(r)
@@ -759,7 +860,7 @@ func mustUnescape(t testing.TB, path string) string {
 	return text
 }
 
-// post sends a notification to server and returns the answer's status.
+// post sends a notification to server and returns the status of the response.
 func post(t testing.TB, server *httptest.Server, path string, header http.Header, body io.Reader) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, body)
@@ -773,7 +874,7 @@ func post(t testing.TB, server *httptest.Server, path string, header http.Header
 	return answer.StatusCode
 }
 
-func TestWebhookNamesThePartThatNeedsTheAddress(t *testing.T) {
+func TestWebhookNamesPartWithoutAddress(t *testing.T) {
 	webhook := newHook(t, withScheme(testScheme()))
 	header := hookHeader(hookClockShown, hookBody)
 	_, parseErr := webhook.Parse(header, []byte(hookBody))
@@ -785,16 +886,16 @@ func TestWebhookNamesThePartThatNeedsTheAddress(t *testing.T) {
 	}
 }
 
-// hookFault is a delivery that is rejected: which sentinel it is, and how Handler answers.
+// hookFault is a rejected delivery with its sentinel and Handler's status.
 type hookFault struct {
 	name   string
 	want   error
 	status int
 	make   func() *http.Request
-	body   string // what the body reads as afterwards
+	body   string // to be read after the call
 }
 
-// hookFaults are all the ways in which a delivery is rejected, for a Webhook that newHook made.
+// hookFaults returns every way in which the Webhook of newHook rejects a delivery.
 func hookFaults() []hookFault {
 	changed := func(body string, change func(*http.Request)) func() *http.Request {
 		return func() *http.Request {
@@ -811,13 +912,13 @@ func hookFaults() []hookFault {
 			changed(hookBody, func(r *http.Request) { r.Header.Del("Signature") }), hookBody},
 		{"two signatures", paymentsvc.ErrMalformedHeader, http.StatusUnauthorized,
 			changed(hookBody, func(r *http.Request) { r.Header.Add("Signature", "a") }), hookBody},
-		{"a timestamp that is none", paymentsvc.ErrMalformedHeader, http.StatusUnauthorized,
+		{"an invalid timestamp", paymentsvc.ErrMalformedHeader, http.StatusUnauthorized,
 			changed(hookBody, func(r *http.Request) { r.Header = hookHeader("1e9", hookBody) }), hookBody},
 		{"a forged signature", paymentsvc.ErrSignatureMismatch, http.StatusUnauthorized,
 			changed(hookBody, func(r *http.Request) {
 				r.Header.Set("Signature", plainSignature(hookOther, hookClockShown, hookBody))
 			}), hookBody},
-		{"a forged signature over no notification", paymentsvc.ErrSignatureMismatch, http.StatusUnauthorized,
+		{"a forged signature of an invalid body", paymentsvc.ErrSignatureMismatch, http.StatusUnauthorized,
 			changed("no JSON", func(r *http.Request) { r.Header.Set("Signature", "a") }), "no JSON"},
 		{"too old", paymentsvc.ErrTimestampTooOld, http.StatusUnauthorized,
 			changed(hookBody, func(r *http.Request) { r.Header = hookHeader("1699999699", hookBody) }), hookBody},
@@ -825,22 +926,22 @@ func hookFaults() []hookFault {
 			changed(hookBody, func(r *http.Request) { r.Header = hookHeader("1700000301", hookBody) }), hookBody},
 		{"an empty body", paymentsvc.ErrEmptyBody, http.StatusBadRequest,
 			changed("", func(*http.Request) {}), ""},
-		{"a body that had been read", paymentsvc.ErrEmptyBody, http.StatusBadRequest,
+		{"an already read body", paymentsvc.ErrEmptyBody, http.StatusBadRequest,
 			changed(hookBody, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }), ""},
-		{"a right signature over no JSON", paymentsvc.ErrMalformedNotification, http.StatusBadRequest,
+		{"a signed body without JSON", paymentsvc.ErrMalformedNotification, http.StatusBadRequest,
 			changed("no JSON", func(*http.Request) {}), "no JSON"},
-		{"a right signature over an object that lacks fields", paymentsvc.ErrMalformedNotification, http.StatusBadRequest,
+		{"a signed object without fields", paymentsvc.ErrMalformedNotification, http.StatusBadRequest,
 			changed("{}", func(*http.Request) {}), "{}"},
-		{"a body that is declared too large", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
+		{"a large body of known length", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
 			changed(large, func(*http.Request) {}), large},
-		{"a body that is too large without being declared", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
+		{"a large body of unknown length", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
 			changed(large, func(r *http.Request) { r.ContentLength = -1 }), large},
-		{"a small body that is declared too large", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
+		{"a small body with a large declared length", paymentsvc.ErrBodyTooLarge, http.StatusRequestEntityTooLarge,
 			changed(hookBody, func(r *http.Request) { r.ContentLength = hookBodyLimit + 1 }), hookBody},
 	}
 }
 
-func TestWebhookTellsFaultsApart(t *testing.T) {
+func TestWebhookReportsEachFault(t *testing.T) {
 	type call struct {
 		request *http.Request
 		err     error
@@ -856,7 +957,9 @@ func TestWebhookTellsFaultsApart(t *testing.T) {
 			_, _ = io.WriteString(w, `{"taken":true}`)
 		}
 	})
-	faults := append(hookFaults(), hookFault{"success", nil, http.StatusOK, func() *http.Request { return hookRequest(hookBody) }, hookBody})
+	faults := append(hookFaults(), hookFault{
+		"success", nil, http.StatusOK, func() *http.Request { return hookRequest(hookBody) }, hookBody,
+	})
 	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
 			function, is := neverCalled(t), func(err error) { isOnly(t, err, fault.want) }
@@ -880,7 +983,9 @@ func TestWebhookTellsFaultsApart(t *testing.T) {
 				assert.Empty(t, answer.Body.String())
 				assert.Empty(t, calls, "a success is no error")
 			} else {
-				assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "an answer tells a forger nothing")
+				assert.Equal(
+					t, http.StatusText(fault.status)+"\n", answer.Body.String(), "a forger learns only the status",
+				)
 				require.Len(t, calls, 1)
 				assert.Same(t, r, calls[0].request)
 				is(calls[0].err)
@@ -897,8 +1002,8 @@ func TestWebhookTellsFaultsApart(t *testing.T) {
 	}
 }
 
-func TestWebhookLeavesTheBodyReadable(t *testing.T) {
-	t.Run("a body that broke off breaks off again", func(t *testing.T) {
+func TestWebhookLeavesBodyReadable(t *testing.T) {
+	t.Run("a truncated body returns the same error again", func(t *testing.T) {
 		r := hookRequest(hookBody)
 		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(hookBody[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		_, err := newHook(t).ParseRequest(r)
@@ -928,21 +1033,20 @@ func (c *closeCounter) Close() error {
 	return c.ReadCloser.Close()
 }
 
-func TestWebhookNamesAnEmptyBody(t *testing.T) {
+func TestWebhookReportsEmptyBody(t *testing.T) {
 	for _, body := range [][]byte{nil, {}} {
 		isOnly(t, newHook(t).Verify(hookHeader(hookClockShown, ""), body), paymentsvc.ErrEmptyBody)
 		_, err := newHook(t).Parse(hookHeader(hookClockShown, ""), body)
 		isOnly(t, err, paymentsvc.ErrEmptyBody)
 	}
 	r := hookRequest(hookBody)
-	_, _ = io.Copy(io.Discard, r.Body) // as middleware does that forgets to put the body back
+	_, _ = io.Copy(io.Discard, r.Body) // like a middleware that does not restore the body
 	_, err := newHook(t).ParseRequest(r)
 	isOnly(t, err, paymentsvc.ErrEmptyBody)
-	assert.Contains(t, err.Error(), "already read", "it says what may have happened")
+	assert.Contains(t, err.Error(), "already read", "the error mentions the likely cause")
 }
 
-// endless is a body that counts what is read of it. It ends after 16 MiB all the same, for the sake of a machine on
-// which nobody stops reading.
+// endless is a body that counts the bytes read. It ends after 16 MiB, in case the reader has no limit.
 type endless struct{ read int }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -956,7 +1060,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestWebhookBoundsTheBody(t *testing.T) {
+func TestWebhookLimitsBody(t *testing.T) {
 	padded := func(size int) string { return hookBody + strings.Repeat(" ", size-len(hookBody)) }
 	for _, test := range []struct {
 		name  string
@@ -990,7 +1094,7 @@ func TestWebhookBoundsTheBody(t *testing.T) {
 			})
 		}
 	}
-	t.Run("of an endless body one byte over the limit is read", func(t *testing.T) {
+	t.Run("one byte over the limit is read of an endless body", func(t *testing.T) {
 		body := &endless{}
 		r := hookRequest(hookBody)
 		r.Body, r.ContentLength = io.NopCloser(body), -1
@@ -998,7 +1102,7 @@ func TestWebhookBoundsTheBody(t *testing.T) {
 		isOnly(t, err, paymentsvc.ErrBodyTooLarge)
 		assert.Equal(t, hookBodyLimit+1, body.read)
 	})
-	t.Run("of a body that is declared too large nothing is read", func(t *testing.T) {
+	t.Run("a body with a large declared length is not read", func(t *testing.T) {
 		body := &endless{}
 		r := hookRequest(hookBody)
 		r.Body, r.ContentLength = io.NopCloser(body), hookBodyLimit+1
@@ -1006,20 +1110,22 @@ func TestWebhookBoundsTheBody(t *testing.T) {
 		isOnly(t, err, paymentsvc.ErrBodyTooLarge)
 		assert.Zero(t, body.read)
 	})
-	t.Run("Verify and Parse take what they are given", func(t *testing.T) {
+	t.Run("Verify and Parse have no limit", func(t *testing.T) {
 		body := padded(1 << 20)
 		require.NoError(t, newHook(t).Verify(hookHeader(hookClockShown, body), []byte(body)))
 	})
 }
 
-func TestWebhookBodyCutByMaxBytesHandlerIsTooLarge(t *testing.T) {
+func TestWebhookReportsBodyCutByMaxBytesHandler(t *testing.T) {
 	limited := http.MaxBytesHandler(newHook(t).Handler(accept), int64(len(hookBody)-1))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, answerOf(limited, hookRequest(hookBody)).Code)
 }
 
-func TestWebhookContentLengthIsOnlyAHint(t *testing.T) {
+func TestWebhookReadsBodyOfWrongContentLength(t *testing.T) {
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = math.MaxInt64 })
-	for _, declared := range []int64{-1, 0, 1, int64(len(hookBody)) - 1, int64(len(hookBody)) + 1, 1 << 20, math.MaxInt64} {
+	for _, declared := range []int64{
+		-1, 0, 1, int64(len(hookBody)) - 1, int64(len(hookBody)) + 1, 1 << 20, math.MaxInt64,
+	} {
 		r := hookRequest(hookBody)
 		r.ContentLength, r.Body = declared, io.NopCloser(iotest.OneByteReader(r.Body))
 		n, err := webhook.ParseRequest(r)
@@ -1029,19 +1135,20 @@ func TestWebhookContentLengthIsOnlyAHint(t *testing.T) {
 	}
 }
 
-// hookServer is a server of net/http that counts the bytes which it takes off its connections.
+// hookServer is an HTTP server that counts the bytes read from its connections.
 type hookServer struct {
 	*httptest.Server
 	taken atomic.Int64
 }
 
-// dial opens a connection and sends the head of a notification whose signature is right for hookBody.
+// dial opens a connection and sends the head of a notification with the signature of hookBody.
 func (w *hookServer) dial(t testing.TB, header ...string) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", w.Listener.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: partner.example\r\nTimestamp: %s\r\nSignature: %s\r\n%s\r\n\r\n",
+	_, err = fmt.Fprintf(conn,
+		"POST / HTTP/1.1\r\nHost: partner.example\r\nTimestamp: %s\r\nSignature: %s\r\n%s\r\n\r\n",
 		hookClockShown, plainSignature(testSecret, hookClockShown, hookBody), strings.Join(header, "\r\n"))
 	require.NoError(t, err)
 	return conn.(*net.TCPConn)
@@ -1078,34 +1185,34 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// statusOn reads the status of the answer on conn.
+// statusOn reads the status of the response on conn.
 func statusOn(t testing.TB, conn net.Conn) int {
 	t.Helper()
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusRequestEntityTooLarge {
-		assert.True(t, answer.Close, "what is left of the body is not to be taken for a next request")
+		assert.True(t, answer.Close, "the rest of the body must not count as another request")
 	}
 	return answer.StatusCode
 }
 
-func TestWebhookAnswersAnOversizeBodyUnread(t *testing.T) {
+func TestWebhookRejectsLargeBodyUnread(t *testing.T) {
 	server := newHookServer(t, newHook(t).Handler(neverCalled(t)))
 
-	t.Run("1 GB that is announced and never sent", func(t *testing.T) {
+	t.Run("1 GB declared but not sent", func(t *testing.T) {
 		conn := server.dial(t, "Content-Length: 1000000000")
 		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
 	})
-	t.Run("1 GB that waits to be asked for", func(t *testing.T) {
+	t.Run("1 GB after Expect: 100-continue", func(t *testing.T) {
 		conn := server.dial(t, "Content-Length: 1000000000", "Expect: 100-continue")
-		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn), "and not 100 Continue")
+		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn), "instead of 100 Continue")
 	})
 	t.Run("chunks without end", func(t *testing.T) {
 		server.taken.Store(0)
 		conn := server.dial(t, "Transfer-Encoding: chunked")
 		done := make(chan struct{})
-		go func() { // sends for as long as anybody reads
+		go func() { // sends until the server closes the connection
 			defer close(done)
 			chunk := "8000\r\n" + strings.Repeat("a", 0x8000) + "\r\n"
 			for {
@@ -1117,25 +1224,29 @@ func TestWebhookAnswersAnOversizeBodyUnread(t *testing.T) {
 		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
 		require.NoError(t, conn.Close())
 		<-done
-		// net/http itself may take up to 256 KiB more, behind the answer, before it gives the connection up.
+		// After the response, net/http reads up to 256 KiB more before it closes the connection.
 		assert.LessOrEqual(t, server.taken.Load(), int64(hookBodyLimit+256<<10+32<<10))
 	})
 }
 
-func TestWebhookContentLengthThatLies(t *testing.T) {
+func TestWebhookRejectsWrongContentLengthOnWire(t *testing.T) {
 	reasons := make(chan error, 1)
-	noting := newHook(t, func(c *paymentsvc.WebhookConfig) { c.OnError = func(_ *http.Request, err error) { reasons <- err } })
+	noting := newHook(t, func(c *paymentsvc.WebhookConfig) {
+		c.OnError = func(_ *http.Request, err error) { reasons <- err }
+	})
 	for _, test := range []struct {
 		name        string
 		off, status int
 		want        error
 	}{
-		{"more is announced than sent", 10, http.StatusBadRequest, io.ErrUnexpectedEOF},
-		{"less is announced than sent", -10, http.StatusUnauthorized, paymentsvc.ErrSignatureMismatch},
-		{"the length is right", 0, http.StatusOK, nil},
+		{"declared length too large", 10, http.StatusBadRequest, io.ErrUnexpectedEOF},
+		{"declared length too small", -10, http.StatusUnauthorized, paymentsvc.ErrSignatureMismatch},
+		{"declared length correct", 0, http.StatusOK, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			conn := newHookServer(t, noting.Handler(accept)).dial(t, "Content-Length: "+strconv.Itoa(len(hookBody)+test.off), "Connection: close")
+			conn := newHookServer(t, noting.Handler(accept)).dial(
+				t, "Content-Length: "+strconv.Itoa(len(hookBody)+test.off), "Connection: close",
+			)
 			_, err := io.WriteString(conn, hookBody)
 			require.NoError(t, err)
 			require.NoError(t, conn.CloseWrite())
@@ -1147,7 +1258,7 @@ func TestWebhookContentLengthThatLies(t *testing.T) {
 	}
 }
 
-func TestWebhookRejectsASecondHeaderOnTheWire(t *testing.T) {
+func TestWebhookRejectsDuplicateHeadersOnWire(t *testing.T) {
 	server := newHookServer(t, newHook(t).Handler(neverCalled(t)))
 	for _, second := range []string{"signature: a", "TIMESTAMP: 1700000000", "Timestamp:"} {
 		conn := server.dial(t, second, "Content-Length: "+strconv.Itoa(len(hookBody)), "Connection: close")
@@ -1157,9 +1268,9 @@ func TestWebhookRejectsASecondHeaderOnTheWire(t *testing.T) {
 	}
 }
 
-// What is not a request that every hop understands in the same way must not reach the function, or only as the one
-// notification that was signed.
-func TestWebhookHandlesOnlyOneSignedRequestOnTheWire(t *testing.T) {
+// Proxies disagree about ambiguous requests. None of these requests may reach the function, except as the one signed
+// notification.
+func TestWebhookHandlesOneSignedRequestOnWire(t *testing.T) {
 	length := "Content-Length: " + strconv.Itoa(len(hookBody))
 	signature := plainSignature(testSecret, hookClockShown, hookBody)
 	signed := "Timestamp: " + hookClockShown + "\r\nSignature: " + signature + "\r\n"
@@ -1170,20 +1281,35 @@ func TestWebhookHandlesOnlyOneSignedRequestOnTheWire(t *testing.T) {
 	}{
 		{"as it should be", signed + length, hookBody, 1},
 		{"chunked", signed + "Transfer-Encoding: chunked", chunked + "\r\n", 1},
-		{"chunked, and a length as well", signed + length + "\r\nTransfer-Encoding: chunked", chunked + "\r\n", 1}, // chunked wins
+		// chunked wins
+		{"chunked, and a length as well", signed + length + "\r\nTransfer-Encoding: chunked", chunked + "\r\n", 1},
 		{"two lengths that differ", signed + length + "\r\nContent-Length: 2", hookBody, 0},
 		{"a list of lengths", signed + length + ", 2", hookBody, 0},
 		{"a length with a sign", signed + "Content-Length: +" + strconv.Itoa(len(hookBody)), hookBody, 0},
 		{"a length beyond 64 bits", signed + "Content-Length: 18446744073709551615", hookBody, 0},
 		{"an unknown encoding", signed + "Transfer-Encoding: xchunked", chunked + "\r\n", 0},
 		{"two encodings", signed + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", chunked + "\r\n", 0},
-		{"headers behind the body", "Transfer-Encoding: chunked\r\nTrailer: Signature, Timestamp", chunked + signed + "\r\n", 0},
-		{"a signature behind the body", "Timestamp: " + hookClockShown + "\r\nTransfer-Encoding: chunked\r\nTrailer: Signature",
-			chunked + "Signature: " + signature + "\r\n\r\n", 0},
+		{
+			"headers behind the body", "Transfer-Encoding: chunked\r\nTrailer: Signature, Timestamp",
+			chunked + signed + "\r\n", 0,
+		},
+		{
+			"a signature behind the body",
+			"Timestamp: " + hookClockShown + "\r\nTransfer-Encoding: chunked\r\nTrailer: Signature",
+			chunked + "Signature: " + signature + "\r\n\r\n", 0,
+		},
 		{"a second signature behind the body", signed + "Transfer-Encoding: chunked\r\nTrailer: Signature",
 			chunked + "Signature: " + signature + "\r\n\r\n", 1}, // a trailer is no header
-		{"a space before the colon", "Timestamp: " + hookClockShown + "\r\nSignature : " + signature + "\r\n" + length, hookBody, 0},
-		{"a folded signature", "Timestamp: " + hookClockShown + "\r\nSignature: " + signature[:32] + "\r\n " + signature[32:] + "\r\n" + length, hookBody, 0},
+		{
+			"a space before the colon",
+			"Timestamp: " + hookClockShown + "\r\nSignature : " + signature + "\r\n" + length, hookBody, 0,
+		},
+		{
+			"a folded signature",
+			"Timestamp: " + hookClockShown + "\r\n" +
+				"Signature: " + signature[:32] + "\r\n " + signature[32:] + "\r\n" + length,
+			hookBody, 0,
+		},
 		{"a zero byte in a header", signed + "X-Zero: a\x00b\r\n" + length, hookBody, 0},
 		{"a return within a header", signed + "X-Return: a\rSignature: b\r\n" + length, hookBody, 0},
 		{"no length at all", signed + "X-None: a", hookBody, 0},
@@ -1206,7 +1332,7 @@ func TestWebhookHandlesOnlyOneSignedRequestOnTheWire(t *testing.T) {
 			defer func() { _ = answer.Body.Close() }()
 			assert.Equal(t, test.handled == 1, answer.StatusCode == http.StatusOK, "answered %d", answer.StatusCode)
 			_ = conn.Close()
-			server.Close() // waits for whatever is still being handled
+			server.Close() // waits for running handlers
 			assert.Equal(t, test.handled, handled.Load())
 		})
 	}
@@ -1233,51 +1359,56 @@ func TestWebhookHandlerAllowsOnlyPOST(t *testing.T) {
 	isOnly(t, reason, paymentsvc.ErrMethodNotAllowed)
 }
 
-// functionErrors are errors of a function that look like a refusal and are none.
+// functionErrors returns errors of the caller's function that look like rejections of this package.
 func functionErrors() map[string]error {
 	return map[string]error{
-		"an error of its own":                  errors.New("the database is away"),
-		"one that wraps ErrSignatureMismatch":  fmt.Errorf("other service: %w", paymentsvc.ErrSignatureMismatch),
-		"one that wraps ErrBodyTooLarge":       fmt.Errorf("other service: %w", paymentsvc.ErrBodyTooLarge),
-		"one that wraps ErrMethodNotAllowed":   paymentsvc.ErrMethodNotAllowed,
-		"one that wraps ErrEmptyBody":          paymentsvc.ErrEmptyBody,
-		"a *NotificationError":                 &paymentsvc.NotificationError{Err: errors.New("of another notification")},
+		"an error of its own":                 errors.New("the database is away"),
+		"one that wraps ErrSignatureMismatch": fmt.Errorf("other service: %w", paymentsvc.ErrSignatureMismatch),
+		"one that wraps ErrBodyTooLarge":      fmt.Errorf("other service: %w", paymentsvc.ErrBodyTooLarge),
+		"one that wraps ErrMethodNotAllowed":  paymentsvc.ErrMethodNotAllowed,
+		"one that wraps ErrEmptyBody":         paymentsvc.ErrEmptyBody,
+		"a *NotificationError": &paymentsvc.NotificationError{
+			Err: errors.New("of another notification"),
+		},
 		"the error of a context":               context.Canceled,
 		"one that wraps ErrTimestampTooOld":    paymentsvc.ErrTimestampTooOld,
 		"one that wraps ErrUnexpectedResponse": paymentsvc.ErrUnexpectedResponse,
 	}
 }
 
-func TestWebhookHandlerAnswers500ForEveryErrorOfTheFunction(t *testing.T) {
+func TestWebhookHandlerRespondsWith500ToFunctionErrors(t *testing.T) {
 	for name, err := range functionErrors() {
 		t.Run(name, func(t *testing.T) {
 			failing := func(context.Context, *paymentsvc.Notification) error { return err }
 			var reason error
-			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.OnError = func(_ *http.Request, err error) { reason = err } })
+			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+				c.OnError = func(_ *http.Request, err error) { reason = err }
+			})
 			answer := answerOf(webhook.Handler(failing), hookRequest(hookBody))
 			assert.Equal(t, http.StatusInternalServerError, answer.Code)
-			assert.NotContains(t, answer.Body.String(), err.Error(), "the reason is not the service's to know")
+			assert.NotContains(t, answer.Body.String(), err.Error(), "the response hides the reason")
 			assert.Empty(t, answer.Header().Get("Connection"))
-			assert.Same(t, err, reason, "OnError gets the very error")
+			assert.Same(t, err, reason, "OnError gets the same error")
 
 			webhook = newHook(t, func(c *paymentsvc.WebhookConfig) {
 				c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { reason = err }
 			})
 			answerOf(webhook.Handler(failing), hookRequest(hookBody))
-			assert.Same(t, err, reason, "Respond gets the very error")
+			assert.Same(t, err, reason, "Respond gets the same error")
 		})
 	}
 }
 
-func TestWebhookHandlerLeavesPanicsToNetHTTP(t *testing.T) {
+func TestWebhookHandlerLeavesPanicsToServer(t *testing.T) {
 	responded := false
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
 		c.Respond = func(http.ResponseWriter, *http.Request, error) { responded = true }
 	})
 	panicking := webhook.Handler(func(context.Context, *paymentsvc.Notification) error { panic(http.ErrAbortHandler) })
 	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { answerOf(panicking, hookRequest(hookBody)) })
-	assert.False(t, responded, "nobody can know what to answer")
-	recovered := answerOf(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as gin and chi do for some panics
+	assert.False(t, responded, "the outcome is unknown after a panic")
+	// like gin and chi after some panics
+	recovered := answerOf(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { _ = recover() }()
 		panicking.ServeHTTP(w, r)
 	}), hookRequest(hookBody))
@@ -1289,10 +1420,10 @@ func TestWebhookHandlerLeavesPanicsToNetHTTP(t *testing.T) {
 	require.NoError(t, err)
 	r.Header = hookHeader(hookClockShown, hookBody)
 	_, err = server.Client().Do(r)
-	require.ErrorIs(t, err, io.EOF, "net/http ends the connection without an answer")
+	require.ErrorIs(t, err, io.EOF, "net/http closes the connection without a response")
 }
 
-// Who signs a fuzzed message, so that the fuzzer gets behind the signature, which it could never make itself.
+// These are the signers of a fuzzed message. The fuzzer cannot find a valid signature itself.
 const (
 	signedByNobody = iota
 	signedByFirst
@@ -1301,7 +1432,7 @@ const (
 	signers
 )
 
-// fuzzedSignature returns the signature of a message, and the index of the secret that makes it or -1.
+// fuzzedSignature returns the signature of a message and the index of its secret, or -1.
 func fuzzedSignature(signer uint8, timestamp, signature, body string) (given string, index int) {
 	switch signer % signers {
 	case signedByFirst:
@@ -1319,12 +1450,12 @@ func fuzzedSignature(signer uint8, timestamp, signature, body string) (given str
 	return signature, -1
 }
 
-// fuzzedHook accepts two secrets and, of the timestamps, those that are five minutes or less from hookNow.
+// fuzzedHook accepts two secrets and timestamps at most five minutes from hookNow.
 func fuzzedHook(t testing.TB) *paymentsvc.Webhook {
 	return newHook(t, withSecrets(testSecret, hookOther))
 }
 
-// secondsFromNow returns the distance of a timestamp of plain digits, false for every other text.
+// secondsFromNow returns the distance of a timestamp of digits from hookNow. It returns false for other text.
 func secondsFromNow(timestamp string) (int64, bool) {
 	if timestamp == "" || strings.Trim(timestamp, "0123456789") != "" {
 		return 0, false
@@ -1337,7 +1468,9 @@ func secondsFromNow(timestamp string) (int64, bool) {
 }
 
 func addSeeds(add func(signer uint8, timestamp, signature, body string)) {
-	bodies := []string{hookBody, "", "{}", "null", hookBody + hookBody, " " + hookBody + "\n", "\x00", `{"event":"\ud800"}`}
+	bodies := []string{
+		hookBody, "", "{}", "null", hookBody + hookBody, " " + hookBody + "\n", "\x00", `{"event":"\ud800"}`,
+	}
 	for _, fault := range notificationFaults() {
 		bodies = append(bodies, fault.body)
 	}
@@ -1345,7 +1478,9 @@ func addSeeds(add func(signer uint8, timestamp, signature, body string)) {
 		add(signedByFirst, hookClockShown, "", body)
 	}
 	for signer := range uint8(signers) {
-		for _, timestamp := range []string{hookClockShown, "1699999700", "1699999699", "1700000301", "", "+5", "253402300799", "٤"} {
+		for _, timestamp := range []string{
+			hookClockShown, "1699999700", "1699999699", "1700000301", "", "+5", "253402300799", "٤",
+		} {
 			add(signer, timestamp, plainSignature(testSecret, timestamp, hookBody), hookBody)
 		}
 	}
@@ -1404,7 +1539,10 @@ func FuzzWebhookHandler(f *testing.F) {
 	f.Add(uint8(signedByFirst), "GET", hookClockShown, "", hookBody, int64(len(hookBody)), uint8(0))
 	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody, int64(-1), uint8(1))
 	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody, int64(1<<40), uint8(2))
-	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody+strings.Repeat(" ", hookBodyLimit), int64(0), uint8(3))
+	f.Add(
+		uint8(signedByFirst), "POST", hookClockShown, "", hookBody+strings.Repeat(" ", hookBodyLimit), int64(0),
+		uint8(3),
+	)
 	webhook := fuzzedHook(f)
 	errBroken := errors.New("broken")
 
@@ -1415,7 +1553,7 @@ func FuzzWebhookHandler(f *testing.F) {
 		handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
 			handled = n
 			if failing {
-				return paymentsvc.ErrSignatureMismatch // of another message
+				return paymentsvc.ErrSignatureMismatch // the error belongs to another message
 			}
 			return nil
 		})
@@ -1436,9 +1574,10 @@ func FuzzWebhookHandler(f *testing.F) {
 
 		age, digits := secondsFromNow(timestamp)
 		tooLarge := len(body) > hookBodyLimit || length > hookBodyLimit
-		verified := index >= 0 && digits && age <= 300 && body != "" && !tooLarge && !broken && method == http.MethodPost
+		verified := index >= 0 && digits && age <= 300 &&
+			body != "" && !tooLarge && !broken && method == http.MethodPost
 		if handled != nil {
-			require.True(t, verified, "handled, and nobody signed it")
+			require.True(t, verified, "handled without a signature")
 			require.Equal(t, body, string(handled.Raw))
 			require.Equal(t, index, handled.SecretIndex)
 		}
@@ -1455,9 +1594,9 @@ func FuzzWebhookHandler(f *testing.F) {
 		case handled != nil:
 			allowed = []int{http.StatusOK}
 		case verified:
-			allowed = []int{http.StatusBadRequest} // signed, and no notification
+			allowed = []int{http.StatusBadRequest} // signed, but not a notification
 		case body == "":
-			allowed = []int{http.StatusBadRequest, http.StatusUnauthorized} // whichever is seen first
+			allowed = []int{http.StatusBadRequest, http.StatusUnauthorized} // depends on the first check
 		default:
 			allowed = []int{http.StatusUnauthorized}
 		}

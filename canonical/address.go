@@ -10,9 +10,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Path is the path of the address as it is sent: escaped, and with the path of the base address. Like every part that
-// needs the address, it returns an error for a notification that came through Webhook.Verify or Webhook.Parse, which do
-// not know it.
+// Path appends the path of the address as sent: escaped, and with the path of the base address. Webhook.Verify and
+// Webhook.Parse do not know the address, so every part of the address returns an error for their notifications.
 func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Path")
@@ -20,9 +19,9 @@ func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, sentPath(m.URL)...), nil
 }
 
-// PathBelow is [Path] without prefix, for a service that signs the path below its base address, such as
-// "/init_payment/card". PathBelow("/") is Path without its first slash. It returns an error if the path does not start
-// with prefix.
+// PathBelow returns a part that appends [Path] without prefix, for a service that signs the path below its base
+// address, such as "/init_payment/card". PathBelow("/") omits the first slash. The part returns an error if the path
+// does not start with prefix.
 func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if m.URL == nil {
@@ -36,7 +35,7 @@ func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// PathLast is the last segment of [Path], with the same error, such as "get_balance".
+// PathLast appends the last segment of [Path], such as "get_balance".
 func PathLast(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("PathLast")
@@ -45,7 +44,7 @@ func PathLast(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, path[strings.LastIndexByte(path, '/')+1:]...), nil
 }
 
-// DecodedPath is [Path], with the same error, with its escapes decoded.
+// DecodedPath appends [Path] with decoded escapes.
 func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("DecodedPath")
@@ -56,8 +55,7 @@ func DecodedPath(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Path...), nil
 }
 
-// RequestURI is [Path], with the same error, followed by a question mark and the query if there is one: the target of
-// an HTTP/1.1 request.
+// RequestURI appends the target of an HTTP/1.1 request: [Path], then a question mark and the query if there is a query.
 func RequestURI(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("RequestURI")
@@ -69,32 +67,32 @@ func RequestURI(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return dst, nil
 }
 
-// URL is the whole address: scheme, host, path and query. It returns an error for a message without scheme or host. A
-// notification that a server received has no scheme: compose Literal("https://"), [Host] and [RequestURI].
+// URL appends the whole address: scheme, host, path and query. It returns an error for a message without scheme or
+// host. A notification received by a server has no scheme, so join Literal("https://"), [Host] and [RequestURI]
+// instead.
 func URL(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("URL")
 	}
 	if m.URL.Scheme == "" || m.URL.Host == "" {
-		return nil, errors.New("canonical: URL needs the scheme and the host, which this message's address has not")
+		return nil, errors.New("canonical: URL needs scheme and host, but this message lacks one of them")
 	}
 	dst = append(append(append(dst, m.URL.Scheme...), "://"...), m.URL.Host...)
 	return RequestURI(dst, m)
 }
 
-// Host is the host of the address, with its port if it has one. It returns an error for a message without it.
+// Host appends the host of the address, with the port if present. It returns an error for a message without a host.
 func Host(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Host")
 	}
 	if m.URL.Host == "" {
-		return nil, errors.New("canonical: Host needs the host, which this message's address has not")
+		return nil, errors.New("canonical: Host needs the host, but the address of this message has no host")
 	}
 	return append(dst, m.URL.Host...), nil
 }
 
-// Query is the query of the address as it is sent, without the question mark; it may be empty. It returns an error
-// for a message without an address, like [Path].
+// Query appends the query of the address as sent, without the question mark. The query may be empty.
 func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Query")
@@ -102,8 +100,7 @@ func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.RawQuery...), nil
 }
 
-// SortedQuery is [Query], with the same error, with its key=value pairs sorted by their bytes. Escapes stay as they
-// are.
+// SortedQuery appends [Query] with its key=value pairs sorted by their bytes. It keeps the escapes.
 func SortedQuery(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("SortedQuery")
@@ -116,7 +113,7 @@ func SortedQuery(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, strings.Join(pairs, "&")...), nil
 }
 
-// sentPath returns the path that net/http sends, which is never empty.
+// sentPath returns the path that net/http sends. It is never empty.
 func sentPath(u *url.URL) string {
 	if path := u.EscapedPath(); path != "" {
 		return path
@@ -125,5 +122,5 @@ func sentPath(u *url.URL) string {
 }
 
 func noAddress(part string) error {
-	return fmt.Errorf("canonical: %s needs the address, which this message came without", part)
+	return fmt.Errorf("canonical: %s needs the address, but this message has no address", part)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// BodyCompact is the JSON of the body without the white space between its tokens; texts and numbers stay as written. It
+// BodyCompact appends the JSON of the body without white space between tokens. Texts and numbers keep their bytes. It
 // returns an error if the body is not JSON.
 func BodyCompact(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if !json.Valid(m.Body) {
@@ -38,38 +38,38 @@ func appendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// BodySorted is [BodyCompact] with the fields of every object sorted by the bytes of their names. It returns an error
-// for a duplicate field, and for a body nested more than 64 deep.
+// BodySorted appends [BodyCompact] with the fields of each object sorted by the bytes of their names. It returns an
+// error for a duplicate field, and for a body nested more than 64 deep.
 func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return jsonWriter{sort: true, keepText: true}.body(dst, m)
 }
 
-// JSONForm says how [BodyJSON] writes a body anew. Its zero value is what most programs write: no white space, fields
-// in their order, and only quotes, backslashes and control characters escaped.
+// JSONForm configures [BodyJSON]. The zero value encodes like most programs: no white space, fields in their order, and
+// escapes only for quotes, backslashes and control characters.
 type JSONForm struct {
-	// Sort sorts the fields of every object by the bytes of their names.
+	// Sort sorts the fields of each object by the bytes of their names.
 	Sort bool
-	// Spaces puts a space after every comma and colon, as Python does by default.
+	// Spaces adds a space after each comma and colon, like Python by default.
 	Spaces bool
-	// EscapeSlash writes "\/" for a slash, as PHP does by default.
+	// EscapeSlash writes "\/" for a slash, like PHP by default.
 	EscapeSlash bool
-	// EscapeUnicode writes "\u00e9" for what is not ASCII, as PHP and Python do by default.
+	// EscapeUnicode writes characters beyond ASCII as escapes such as "\u00e9", like PHP and Python by default.
 	EscapeUnicode bool
-	// EscapeHTML writes "\u003c" for "<", and so for ">" and "&", as Go does by default.
+	// EscapeHTML writes "<", ">" and "&" as escapes such as "\u003c", like Go by default.
 	EscapeHTML bool
-	// EscapeGson is EscapeHTML that escapes "=" and "'" too, as Java's Gson does by default.
+	// EscapeGson is EscapeHTML with escapes for "=" and "'", like Java's Gson by default.
 	EscapeGson bool
-	// Indent is what each level is indented by, for JSON with a line for each field, such as PHP's JSON_PRETTY_PRINT with
-	// four spaces; "" is one line.
+	// Indent is the indentation of each level, for JSON with one field per line. PHP's JSON_PRETTY_PRINT uses four
+	// spaces. "" writes one line.
 	Indent string
-	// Numbers says how numbers are written; ShortNumbers is the same as NumbersShort.
+	// Numbers is the form of numbers. ShortNumbers equals NumbersShort.
 	Numbers NumberForm
-	// ShortNumbers writes numbers as a program does that reads them as float64: 100.50 becomes 100.5.
+	// ShortNumbers writes numbers like a program with float64 values, so 100.50 becomes 100.5.
 	ShortNumbers bool
 }
 
-// BodyJSON is the JSON of the body as a program writes it that has parsed it. It returns an error if the body is not
-// JSON, has a duplicate field, or is nested more than 64 deep.
+// BodyJSON returns a part that parses the JSON of the body and encodes it again. The part returns an error if the body
+// is not JSON, has a duplicate field, or is nested more than 64 deep.
 func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 	return jsonWriter{
 		sort:          form.Sort,
@@ -99,7 +99,7 @@ func (w jsonWriter) body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return w.value(dst, bytes.TrimSpace(m.Body), 0, "")
 }
 
-// value writes the value of a field inside depth objects and arrays.
+// value writes a value at the given depth. field is the name of its field, if any.
 func (w jsonWriter) value(dst, value []byte, depth int, field string) ([]byte, error) {
 	if depth > maxNesting {
 		return nil, errTooDeep
@@ -112,7 +112,8 @@ func (w jsonWriter) value(dst, value []byte, depth int, field string) ([]byte, e
 		list := elements(nil, value)
 		for i, element := range list {
 			var err error
-			if dst, err = w.value(w.next(dst, i, depth+1), element, depth+1, ""); err != nil {
+			dst, err = w.value(w.next(dst, i, depth+1), element, depth+1, "")
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -132,7 +133,7 @@ func (w jsonWriter) value(dst, value []byte, depth int, field string) ([]byte, e
 	}
 }
 
-// otherNumber writes a number in another form.
+// otherNumber writes a number in the form w.numbers.
 func (w jsonWriter) otherNumber(dst, value []byte, isAmount bool) ([]byte, error) {
 	if w.numbers == NumbersQuoted {
 		return append(append(append(dst, '"'), value...), '"'), nil
@@ -161,14 +162,15 @@ func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
 		if w.spaces || w.indent != "" {
 			dst = append(dst, ' ')
 		}
-		if dst, err = w.value(dst, f.value, depth+1, string(f.name)); err != nil {
+		dst, err = w.value(dst, f.value, depth+1, string(f.name))
+		if err != nil {
 			return nil, err
 		}
 	}
 	return append(w.last(dst, len(list), depth), '}'), nil
 }
 
-// next writes what is before the element of an index.
+// next writes the separator and the white space before an element.
 func (w jsonWriter) next(dst []byte, index, depth int) []byte {
 	if index > 0 {
 		dst = append(dst, ',')
@@ -182,7 +184,7 @@ func (w jsonWriter) next(dst []byte, index, depth int) []byte {
 	return dst
 }
 
-// last writes what is after the last of n elements.
+// last writes the white space after the last of n elements.
 func (w jsonWriter) last(dst []byte, n, depth int) []byte {
 	if n > 0 && w.indent != "" {
 		return w.line(dst, depth)
@@ -198,7 +200,7 @@ func (w jsonWriter) line(dst []byte, depth int) []byte {
 	return dst
 }
 
-// text writes s, which holds no escapes, as a JSON string.
+// text writes s, a text without escapes, as a JSON string.
 func (w jsonWriter) text(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	for len(s) > 0 {
@@ -238,7 +240,7 @@ func appendHex4(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// number writes a number as it is, or as encoding/json and JavaScript write a float64.
+// number writes a number unchanged, or as encoding/json writes a float64, which is JavaScript's form too.
 func (w jsonWriter) number(dst, value []byte) []byte {
 	if !w.shortNumbers {
 		return append(dst, value...)

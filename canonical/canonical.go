@@ -1,17 +1,17 @@
-// Package canonical has parts to compose a canonical string from: the text that is signed, whose composition the
-// interface document does not show (section 5). The service has to tell you which parts it is made of, their order
-// and the text between them:
+// Package canonical has the parts of canonical strings. A canonical string is the text that a signature covers. The
+// interface document does not specify its composition (section 5), so ask the service for the parts, their order and
+// their separators:
 //
 //	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
 //
-// A scheme is also one line of text, for a settings file: see [ParseScheme].
+// A scheme also has a text form for settings files; see [ParseScheme]:
 //
 //	hex(timestamp '\n' body)
 //
-// If nobody can tell you, package discover finds the composition of one message that carries a correct signature.
+// If the service cannot tell you, package discover finds the composition of one correctly signed message.
 //
-// Parts append to dst. Parts of the message, its address and its JSON fields allocate nothing; those that write a
-// digest or an encoding of another part borrow a buffer.
+// A part appends to dst. Parts of the message, its address and its JSON fields do not allocate. A part that digests or
+// encodes another part borrows a buffer from a pool.
 package canonical
 
 import (
@@ -26,19 +26,19 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/buffer"
 )
 
-// Timestamp is the text of the timestamp header: Unix time in seconds. Its error is always nil.
+// Timestamp appends the timestamp header: Unix time in seconds. The error is always nil.
 func Timestamp(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Timestamp...), nil
 }
 
-// TimestampMillis is [Timestamp] in milliseconds: three more digits, all 0, since the header has seconds. Its error is
-// always nil.
+// TimestampMillis appends [Timestamp] in milliseconds. The last three digits are 0, because the header has seconds. The
+// error is always nil.
 func TimestampMillis(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(append(dst, m.Timestamp...), "000"...), nil
 }
 
-// Date is the timestamp as a date in UTC, in a layout of package time such as [time.RFC3339]. It returns an error if the
-// timestamp is not Unix time in seconds.
+// Date returns a part that appends the timestamp as a date in UTC. layout is a layout of package time, such as
+// [time.RFC3339]. The part returns an error if the timestamp is not Unix time in seconds.
 func Date(layout string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		seconds, err := strconv.ParseInt(m.Timestamp, 10, 64)
@@ -49,31 +49,30 @@ func Date(layout string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Method is the HTTP method in upper case, such as POST; for lower case use Lower(Method), see [Lower]. Its error is
-// always nil.
+// Method appends the HTTP method in upper case, such as POST. For lower case use [Lower]. The error is always nil.
 func Method(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Method...), nil
 }
 
-// Body is the body, byte for byte. Its error is always nil.
+// Body appends the exact bytes of the body. The error is always nil.
 func Body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Body...), nil
 }
 
-// Literal is the text s.
+// Literal returns a part that appends s.
 func Literal(s string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, _ *paymentsvc.Message) ([]byte, error) {
 		return append(dst, s...), nil
 	}
 }
 
-// Labelled is a label followed by a part, such as Labelled("t=", Timestamp). It returns the error of the part.
+// Labelled returns a part that appends label and then part, for example Labelled("t=", Timestamp).
 func Labelled(label string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return Join("", Literal(label), part)
 }
 
-// Header is the value of a header. It returns an error unless the message has the header exactly once. Requests are
-// signed before net/http adds its own headers, such as Content-Length.
+// Header returns a part that appends the value of a header. The part returns an error unless the message has exactly
+// one value. A request is signed before net/http adds its own headers, such as Content-Length.
 func Header(name string) paymentsvc.CanonicalFunc {
 	key := http.CanonicalHeaderKey(name)
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -85,8 +84,8 @@ func Header(name string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Secret is the text of the secret, for services that sign a text with the key in it. It returns an error if s is
-// empty.
+// Secret returns a part that appends the secret, for services that sign a text containing the key. The part returns an
+// error if s is empty.
 func Secret(s paymentsvc.Secret) paymentsvc.CanonicalFunc {
 	return func(dst []byte, _ *paymentsvc.Message) ([]byte, error) {
 		if s == "" {
@@ -96,9 +95,9 @@ func Secret(s paymentsvc.Secret) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Join is the parts in their order, with sep between them. It returns the first error of a part. Literal("") as the
-// last part puts sep at the end too. Choose sep as the service does: with "", or a sep that values can contain, two
-// messages can have the same text, see SECURITY.md. A timestamp and the body need none.
+// Join returns a part that appends parts in order, separated by sep. The part returns the first error of parts. Add
+// Literal("") as the last part if the text ends with sep. Use the service's separator. If sep is empty or can appear in
+// a value, two messages can have the same text; see SECURITY.md. A timestamp next to a JSON body needs no separator.
 func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		for i, part := range parts {
@@ -109,7 +108,8 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 				return nil, fmt.Errorf("canonical: part %d of Join is nil", i+1)
 			}
 			var err error
-			if dst, err = appendPart(dst, part, m); err != nil {
+			dst, err = appendPart(dst, part, m)
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -117,7 +117,7 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 	}
 }
 
-// appendPart appends a part in memory that it may write to, whatever memory the part returns.
+// appendPart appends part to dst. It copies the result if part returned other memory.
 func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, error) {
 	made, err := part(dst, m)
 	if err != nil {
@@ -126,8 +126,8 @@ func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message
 	return buffer.Own(dst, made), nil
 }
 
-// ByKind is request for requests to the service and notification for notifications from it, for a service that
-// composes the two differently.
+// ByKind returns a part that appends request to a request and notification to a notification, for a service with two
+// compositions.
 func ByKind(request, notification paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		part := request
@@ -141,17 +141,17 @@ func ByKind(request, notification paymentsvc.CanonicalFunc) paymentsvc.Canonical
 	}
 }
 
-// Lower is part with the letters A to Z in lower case.
+// Lower returns part with the letters A to Z in lower case.
 func Lower(part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return inPlace("Lower", part, 'A', 'Z')
 }
 
-// Upper is part with the letters a to z in upper case.
+// Upper returns part with the letters a to z in upper case.
 func Upper(part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return inPlace("Upper", part, 'a', 'z')
 }
 
-// inPlace changes the case of the letters from first to last. Text that is not ASCII keeps its bytes.
+// inPlace changes the case of the letters from first to last. Other bytes stay unchanged.
 func inPlace(name string, part paymentsvc.CanonicalFunc, first, last byte) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if part == nil {

@@ -1,7 +1,7 @@
 package canonical
 
 import (
-	"crypto/md5"  //nolint:gosec // some services sign a body's MD5; it is HMAC-SHA256 that guards the message
+	"crypto/md5"  //nolint:gosec // some services sign the MD5 of a body; HMAC-SHA256 protects the message
 	"crypto/sha1" //nolint:gosec // as above
 	"crypto/sha256"
 	"crypto/sha512"
@@ -13,18 +13,18 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// BodySHA256 is the SHA-256 of the body in lower-case hexadecimal. Its error is always nil.
+// BodySHA256 appends the SHA-256 of the body in lower-case hexadecimal. The error is always nil.
 func BodySHA256(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	sum := sha256.Sum256(m.Body)
 	return hex.AppendEncode(dst, sum[:]), nil
 }
 
-// Encode is part in an encoding, such as Encode(base64.StdEncoding, Body). Both are required.
+// Encode returns part in an encoding, for example Encode(base64.StdEncoding, Body). Both arguments are required.
 func Encode(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("Encode", enc, part, func(dst, src []byte) []byte { return append(dst, src...) })
 }
 
-// SHA256 is the SHA-256 of part in an encoding. Both are required.
+// SHA256 returns the SHA-256 of part in an encoding. Both arguments are required.
 func SHA256(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("SHA256", enc, part, func(dst, src []byte) []byte {
 		sum := sha256.Sum256(src)
@@ -32,7 +32,7 @@ func SHA256(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.C
 	})
 }
 
-// SHA512 is the SHA-512 of part in an encoding. Both are required.
+// SHA512 returns the SHA-512 of part in an encoding. Both arguments are required.
 func SHA512(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("SHA512", enc, part, func(dst, src []byte) []byte {
 		sum := sha512.Sum512(src)
@@ -40,7 +40,7 @@ func SHA512(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.C
 	})
 }
 
-// SHA1 is the SHA-1 of part in an encoding. Both are required.
+// SHA1 returns the SHA-1 of part in an encoding. Both arguments are required.
 func SHA1(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("SHA1", enc, part, func(dst, src []byte) []byte {
 		sum := sha1.Sum(src) //nolint:gosec // see the imports
@@ -48,7 +48,7 @@ func SHA1(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.Can
 	})
 }
 
-// MD5 is the MD5 of part in an encoding. Both are required.
+// MD5 returns the MD5 of part in an encoding. Both arguments are required.
 func MD5(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transform("MD5", enc, part, func(dst, src []byte) []byte {
 		sum := md5.Sum(src) //nolint:gosec // see the imports
@@ -56,8 +56,10 @@ func MD5(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.Cano
 	})
 }
 
-// transform encodes what digest returns for part. It borrows its two buffers, so that parts allocate nothing.
-func transform(name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc, digest func(dst, src []byte) []byte) paymentsvc.CanonicalFunc {
+// transform returns a part that encodes the digest of part. It reuses two buffers, so a call does not allocate.
+func transform(
+	name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc, digest func(dst, src []byte) []byte,
+) paymentsvc.CanonicalFunc {
 	type buffer struct{ src, sum []byte }
 	buffers := sync.Pool{New: func() any { return new(buffer) }}
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -76,7 +78,7 @@ func transform(name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFu
 	}
 }
 
-// Raw is the encoding that changes nothing, for a digest whose bytes are signed as they are.
+// Raw is the encoding that keeps the bytes unchanged, for services that sign the bytes of a digest.
 var Raw paymentsvc.Encoding = rawEncoding{}
 
 type rawEncoding struct{}
@@ -84,7 +86,7 @@ type rawEncoding struct{}
 // AppendEncode appends src.
 func (rawEncoding) AppendEncode(dst, src []byte) []byte { return append(dst, src...) }
 
-// Prefixed is an encoding with a fixed text before it, for signatures such as "sha256=…".
+// Prefixed returns an encoding with a fixed text at the start, for signatures such as "sha256=…".
 func Prefixed(prefix string, enc paymentsvc.Encoding) paymentsvc.Encoding {
 	return prefixedEncoding{prefix, enc}
 }
@@ -94,20 +96,20 @@ type prefixedEncoding struct {
 	inner  paymentsvc.Encoding
 }
 
-// AppendEncode appends the prefix, and src in the inner encoding.
+// AppendEncode appends the prefix, then src in the inner encoding.
 func (e prefixedEncoding) AppendEncode(dst, src []byte) []byte {
 	return e.inner.AppendEncode(append(dst, e.prefix...), src)
 }
 
-// Chain encodes with the first encoding, the result with the second, and so on. Chain(paymentsvc.Hex,
-// base64.StdEncoding) is the base64 of the hexadecimal text.
+// Chain returns an encoding that applies each encoding to the output of the previous one. For example,
+// Chain(paymentsvc.Hex, base64.StdEncoding) is the base64 of the hexadecimal text.
 func Chain(encodings ...paymentsvc.Encoding) paymentsvc.Encoding {
 	return chainEncoding(slices.Clone(encodings))
 }
 
 type chainEncoding []paymentsvc.Encoding
 
-// AppendEncode appends src in all encodings, one over the other.
+// AppendEncode appends src after all encodings.
 func (e chainEncoding) AppendEncode(dst, src []byte) []byte {
 	for i, encoding := range e {
 		if i == len(e)-1 {

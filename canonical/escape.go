@@ -6,34 +6,38 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Escaping says how a text is escaped for a form or an address.
+// Escaping is a way to escape text for a form or an address.
 type Escaping int
 
 const (
-	// EscapingNone escapes nothing. It is the zero value.
+	// EscapingNone does not escape. It is the zero value.
 	EscapingNone Escaping = iota
-	// EscapingForm writes a plus for a space, and keeps letters, digits and -_.~ as Go and Python's quote_plus do.
+	// EscapingForm escapes everything except letters, digits and -_.~ and writes a space as a plus, like Go and
+	// Python's quote_plus.
 	EscapingForm
-	// EscapingPercent is EscapingForm with %20 for a space, as PHP's rawurlencode does.
+	// EscapingPercent is EscapingForm with %20 for a space, like PHP's rawurlencode.
 	EscapingPercent
-	// EscapingPHP is EscapingForm that escapes ~ too, as PHP's urlencode and http_build_query do.
+	// EscapingPHP is EscapingForm with an escaped ~, like PHP's urlencode and http_build_query.
 	EscapingPHP
-	// EscapingJS is EscapingPercent that keeps !*'() too, as JavaScript's encodeURIComponent does.
+	// EscapingJS is EscapingPercent without escapes for !*'() like JavaScript's encodeURIComponent.
 	EscapingJS
-	// EscapingJava is EscapingForm that keeps * and escapes ~, as Java's URLEncoder does.
+	// EscapingJava is EscapingForm with an escaped ~ and an unescaped *, like Java's URLEncoder.
 	EscapingJava
 )
 
-// Escaped is part, escaped. It returns the error of the part.
+// keptMarks are the characters without escapes, in addition to letters and digits.
+var keptMarks = map[Escaping]string{
+	EscapingForm: "-_.~", EscapingPercent: "-_.~", EscapingPHP: "-_.", EscapingJS: "-_.~!*'()", EscapingJava: "-_.*",
+}
+
+// Escaped returns part with escapes.
 func Escaped(e Escaping, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transformed("Escaped", part, func(dst, text []byte) ([]byte, error) { return e.write(dst, text), nil })
 }
 
 func (e Escaping) write(dst, text []byte) []byte {
 	const digits = "0123456789ABCDEF"
-	kept := map[Escaping]string{
-		EscapingForm: "-_.~", EscapingPercent: "-_.~", EscapingPHP: "-_.", EscapingJS: "-_.~!*'()", EscapingJava: "-_.*",
-	}[e]
+	kept := keptMarks[e]
 	for _, c := range text {
 		switch {
 		case '0' <= c && c <= '9', 'a' <= c|0x20 && c|0x20 <= 'z', e == EscapingNone, strings.IndexByte(kept, c) >= 0:

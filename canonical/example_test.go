@@ -16,7 +16,9 @@ func ExampleByKind() {
 		),
 		Encoding: paymentsvc.Hex,
 	}
-	text, err := scheme.Canonical(nil, &paymentsvc.Message{Kind: paymentsvc.KindNotification, Timestamp: "1700000000", Body: []byte("{}")})
+	text, err := scheme.Canonical(nil, &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Timestamp: "1700000000", Body: []byte("{}"),
+	})
 	fmt.Printf("%s %v\n", text, err)
 	// Output: 1700000000.{} <nil>
 }

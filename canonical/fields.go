@@ -11,9 +11,10 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Field is the value of a field of the body: text without quotes and escapes, numbers, true, false and null as they are
-// written, objects and arrays as JSON without white space. So null and the text "null" look alike. Further names lead into nested objects: Field("payer",
-// "email"). It returns an error if the field is absent, or if the body is not a JSON object without duplicate fields.
+// Field returns a part that appends the value of a body's field. It writes text without quotes and escapes, and objects
+// and arrays as JSON without white space. Numbers, true, false and null keep their bytes, so null and the text "null"
+// are equal. Further names select a field of a nested object, as in Field("payer", "email"). The part returns an error
+// if the field is absent, or if the body is not a JSON object or has duplicate fields.
 func Field(names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -27,7 +28,7 @@ func Field(names ...string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// FieldOr is [Field], and the text absent if the field is absent or null.
+// FieldOr is [Field], but appends the text absent if the field is absent or null.
 func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -41,74 +42,81 @@ func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Nested says what [Fields] does with a field that holds an object or an array.
+// Nested is the treatment of objects and arrays in [Fields].
 type Nested int
 
 const (
-	// NestedJSON takes it as one value: its JSON without white space. It is the zero value.
+	// NestedJSON writes JSON without white space as one value. It is the zero value.
 	NestedJSON Nested = iota
-	// NestedOmitted leaves it out.
+	// NestedOmitted omits the field.
 	NestedOmitted
-	// NestedFlat takes its fields instead, level by level; the elements of an array are named 0, 1 and so on.
+	// NestedFlat writes the fields of the object at every level. The elements of an array have the names 0, 1 and so
+	// on.
 	NestedFlat
 )
 
-// FieldList says how [Fields] writes the fields of a body. Its zero value is an error: values with nothing between them
-// can be cut in two ways, so a recorded signature of order "1" with status 2 would fit order "12". Only a list with
-// Names, Equals, Between and Escape can be cut in one way; package discover warns of the others.
+// FieldList configures [Fields]. The zero value is an error, because values without separators are ambiguous: a
+// recorded signature of order "1" with status 2 would also fit order "12". Only a list with Names, Equals, Between and
+// Escape is unambiguous. Package discover reports the other lists with a warning.
 type FieldList struct {
-	// AsSent keeps the order of the body. By default the names are sorted by their bytes, on each level.
+	// AsSent keeps the order of the body. By default, the names of each level are sorted by their bytes.
 	AsSent bool
-	// Names writes name, Equals and value instead of the value alone.
+	// Names writes name, Equals and value instead of only the value.
 	Names  bool
 	Equals string
-	// Between is the text between two fields. It is required without Names, unless Unseparated is set.
+	// Between is the separator of fields. It is required without Names, unless Unseparated is set.
 	Between string
-	// Unseparated accepts an empty Between without Names: the values run into one another, see SECURITY.md. It is for
-	// a service that really signs them so.
+	// Unseparated accepts an empty Between without Names, for a service with such a scheme. The text is then ambiguous;
+	// see SECURITY.md.
 	Unseparated bool
-	// Nested says what to do with objects and arrays.
+	// Nested is the treatment of objects and arrays.
 	Nested Nested
-	// Path is the text between the names of a nested field: "." for payer.email; "[]" means payer[email]. It is used
+	// Path is the separator in the name of a nested field: "." writes payer.email, and "[]" writes payer[email]. Use it
 	// with Names and NestedFlat.
 	Path string
-	// OmitEmpty leaves out fields that are null or the empty text.
+	// OmitEmpty omits fields with null or empty text.
 	OmitEmpty bool
-	// Omit leaves out the top-level fields with these names.
+	// Omit lists the names of top-level fields to omit.
 	Omit []string
-	// Escape escapes names and values as HTML forms do: %2F for a slash, a plus for a space. It is the same as EscapingForm.
+	// Escape escapes names and values like an HTML form: %2F for a slash, a plus for a space. It equals EscapingForm.
 	Escape bool
-	// Escaping says how names and values are escaped.
+	// Escaping is the escaping of names and values.
 	Escaping Escaping
-	// Numbers says how numbers are written.
+	// Numbers is the form of numbers.
 	Numbers NumberForm
-	// Constants says how true, false and null are written.
+	// Constants is the form of true, false and null.
 	Constants Constants
-	// OmitNull leaves out fields that are null, as PHP's http_build_query does.
+	// OmitNull omits fields with null, like PHP's http_build_query.
 	OmitNull bool
 }
 
-// Constants says how [Fields] writes true, false and null.
+// Constants is the form of true, false and null in [Fields].
 type Constants int
 
 const (
 	// ConstantsAsSent writes true, false and null. It is the zero value.
 	ConstantsAsSent Constants = iota
-	// ConstantsPHP writes 1 for true and nothing for false and null, as PHP's text of them is.
+	// ConstantsPHP writes 1 for true, and an empty text for false and null, like PHP's conversion to text.
 	ConstantsPHP
-	// ConstantsDigits writes 1 and 0, and nothing for null, as PHP's http_build_query does.
+	// ConstantsDigits writes 1 and 0, and an empty text for null, like PHP's http_build_query.
 	ConstantsDigits
 	// ConstantsPython writes True, False and None.
 	ConstantsPython
-	// ConstantsNoNull writes true and false, and nothing for null, as Java and JavaScript programs often do.
+	// ConstantsNoNull writes true and false, and an empty text for null, like many Java and JavaScript programs.
 	ConstantsNoNull
 )
 
-// text returns the text of true, false or null, and of any other value itself.
+// constantTexts are the texts of true, false and null.
+var constantTexts = map[Constants][3]string{
+	ConstantsPHP:    {"1", "", ""},
+	ConstantsDigits: {"1", "0", ""},
+	ConstantsPython: {"True", "False", "None"},
+	ConstantsNoNull: {"true", "false", ""},
+}
+
+// text returns the text of true, false or null. It returns other values unchanged.
 func (c Constants) text(value []byte) []byte {
-	texts := map[Constants][3]string{
-		ConstantsPHP: {"1"}, ConstantsDigits: {"1", "0"}, ConstantsPython: {"True", "False", "None"}, ConstantsNoNull: {"true", "false"},
-	}[c]
+	texts := constantTexts[c]
 	switch string(value) {
 	case "true":
 		return []byte(texts[0])
@@ -120,9 +128,10 @@ func (c Constants) text(value []byte) []byte {
 	return value
 }
 
-// Fields is all fields of the body, with values as [Field] writes them. It returns an error if the body is not a JSON
-// object without duplicate fields, and for a list that has neither Names nor Between nor Unseparated. With [NestedFlat]
-// it also does so for a body nested more than 64 deep, or whose names would make a text many times its length.
+// Fields returns a part that appends all fields of the body, with values in the form of [Field]. The part returns an
+// error if the body is not a JSON object or has duplicate fields, and for a list without Names, Between and
+// Unseparated. With [NestedFlat] it also rejects a body nested more than 64 deep, and a body whose names expand to a
+// text many times its length.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if !l.Names && l.Between == "" && !l.Unseparated {
@@ -134,7 +143,7 @@ func Fields(l FieldList) paymentsvc.CanonicalFunc {
 			return nil, err
 		}
 		var path [8][]byte
-		w := listWriter{list: &l, path: path[:0], dst: dst, most: len(dst) + 64<<10 + 64*len(m.Body)}
+		w := listWriter{list: &l, path: path[:0], dst: dst, maxLen: len(dst) + 64<<10 + 64*len(m.Body)}
 		if err := w.members(list); err != nil {
 			return nil, err
 		}
@@ -144,19 +153,19 @@ func Fields(l FieldList) paymentsvc.CanonicalFunc {
 
 type listWriter struct {
 	list    *FieldList
-	path    [][]byte // names that lead to the value
+	path    [][]byte // names from the top-level field to the value
 	dst     []byte
-	most    int  // limits len(dst): nested fields repeat the names above them
+	maxLen  int  // limits len(dst), because nested fields repeat the names of all levels
 	started bool // whether Between is due
 }
 
-// maxNesting limits how deep a body that is written anew may be nested. Each level is read once more than the one
-// around it, and the sender of a notification chooses its depth before its signature is checked.
+// maxNesting limits the depth of encoded bodies and of the text form. Each level is read once more than the level
+// above, and the sender of a notification chooses the depth before the check of the signature.
 const maxNesting = 64
 
 var (
-	errNoBetween = errors.New("canonical: FieldList: Between is empty: the values would run into one another, want Between, Names or Unseparated")
-
+	errNoBetween = errors.New("canonical: FieldList: Between is empty, so values would have no separator: " +
+		"want Between, Names or Unseparated")
 	errTooDeep = errors.New("canonical: objects and arrays of the body are nested too deep")
 	errTooLong = errors.New("canonical: the names of the body's nested fields make too long a text")
 )
@@ -190,7 +199,8 @@ func (w *listWriter) value(value []byte) error {
 		return nil
 	case nested && w.list.Nested == NestedFlat:
 		return w.inside(value)
-	case w.list.OmitEmpty && (string(value) == "null" || string(value) == `""`), w.list.OmitNull && string(value) == "null":
+	case w.list.OmitEmpty && (string(value) == "null" || string(value) == `""`),
+		w.list.OmitNull && string(value) == "null":
 		return nil
 	}
 	if w.started {
@@ -208,7 +218,7 @@ func (w *listWriter) value(value []byte) error {
 		return err
 	}
 	w.escape(start)
-	if len(w.dst) > w.most {
+	if len(w.dst) > w.maxLen {
 		return errTooLong
 	}
 	return nil
@@ -228,7 +238,7 @@ func (w *listWriter) text(value []byte) (err error) {
 	return err
 }
 
-// inside writes the fields of an object or array.
+// inside writes the fields of an object or the elements of an array.
 func (w *listWriter) inside(value []byte) error {
 	if len(w.path) == maxNesting {
 		return errTooDeep
@@ -248,7 +258,7 @@ func (w *listWriter) inside(value []byte) error {
 	return nil
 }
 
-// name writes the names that lead to a value.
+// name writes the names from the top-level field to the value.
 func (w *listWriter) name() {
 	w.dst = append(w.dst, w.path[0]...)
 	for _, name := range w.path[1:] {
@@ -260,7 +270,7 @@ func (w *listWriter) name() {
 	}
 }
 
-// escape escapes what was written from start on, if the list says so.
+// escape escapes the bytes written since start, if the list requires it.
 func (w *listWriter) escape(start int) {
 	switch {
 	case w.list.Escaping != EscapingNone:
@@ -270,7 +280,7 @@ func (w *listWriter) escape(start int) {
 	}
 }
 
-// appendText appends a JSON value as Field writes it.
+// appendText appends a JSON value in the form of Field.
 func appendText(dst, value []byte) []byte {
 	switch value[0] {
 	case '"':

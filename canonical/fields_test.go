@@ -11,9 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// TestFieldListNeedsBetween wants values alone with nothing between them to be an error at the first use, unless
-// Unseparated says that the service really signs them so.
-func TestFieldListNeedsBetween(t *testing.T) {
+// Values without separators must return an error at the first use, unless Unseparated is set.
+func TestFieldListRequiresBetween(t *testing.T) {
 	m := message(t, "", `{"order_id":"1","status":2}`)
 	for _, l := range []canonical.FieldList{
 		{},
@@ -23,7 +22,12 @@ func TestFieldListNeedsBetween(t *testing.T) {
 		{Escape: true, Omit: []string{"status"}},
 	} {
 		got, err := canonical.Fields(l)([]byte("x"), m)
-		require.EqualError(t, err, "canonical: FieldList: Between is empty: the values would run into one another, want Between, Names or Unseparated", "%+v", l)
+		require.EqualError(
+			t, err,
+			"canonical: FieldList: Between is empty, so values would have no separator: want Between, Names or "+
+				"Unseparated",
+			"%+v", l,
+		)
 		require.Nil(t, got)
 
 		l.Unseparated = true
@@ -36,18 +40,25 @@ func TestFieldListNeedsBetween(t *testing.T) {
 	require.Equal(t, "1|2", string(got), "Unseparated allows an empty Between, and changes nothing else")
 }
 
-// TestFieldListErrorIsReported wants the error of the zero value wherever a scheme is first used.
-func TestFieldListErrorIsReported(t *testing.T) {
+// TestFieldListReportsError wants the error of the zero value wherever a scheme is first used.
+func TestFieldListReportsError(t *testing.T) {
 	const want = "FieldList: Between is empty"
-	scheme := paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Fields(canonical.FieldList{})), Encoding: paymentsvc.Hex}
+	scheme := paymentsvc.Scheme{
+		Canonical: canonical.Join(".", canonical.Timestamp, canonical.Fields(canonical.FieldList{})),
+		Encoding:  paymentsvc.Hex,
+	}
 
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: "s3cret"})
 	require.NoError(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example.com/get_balance", strings.NewReader(`{}`))
+	r, err := http.NewRequestWithContext(
+		t.Context(), http.MethodPost, "https://pay.example.com/get_balance", strings.NewReader(`{}`),
+	)
 	require.NoError(t, err)
 	require.ErrorContains(t, signer.Sign(r, []byte(`{}`)), want)
 
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme, Secrets: []paymentsvc.Secret{"s3cret"}, Tolerance: paymentsvc.AnyAge})
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme, Secrets: []paymentsvc.Secret{"s3cret"}, Tolerance: paymentsvc.AnyAge,
+	})
 	require.NoError(t, err)
 	header := http.Header{"Timestamp": {"1700000000"}, "Signature": {strings.Repeat("ab", 32)}}
 	require.ErrorContains(t, webhook.Verify(header, []byte(`{"order_id":"1"}`)), want)

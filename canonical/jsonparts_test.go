@@ -15,10 +15,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-const nestedBody = ` {"user_data": "o\"rder/1 \u00e9\ud83d\ude00", "amount": 10.50, "ok": true, "none": null, "empty": "",` +
+const nestedBody = ` {"user_data": "o\"rder/1 \u00e9\ud83d\ude00", "amount": 10.50, "ok": true, "none": null, ` +
+	`"empty": "",` +
 	` "payer": {"name": "A b", "email": "a@b"}, "items": [{"id": 2}, 3]}` + "\n"
 
-func TestJSONParts(t *testing.T) {
+func TestJSONPartsEncodeBody(t *testing.T) {
 	type list = canonical.FieldList
 	type form = canonical.JSONForm
 	for name, tt := range map[string]struct {
@@ -35,24 +36,39 @@ func TestJSONParts(t *testing.T) {
 		"an array without white space":      {canonical.Field("items"), nestedBody, `[{"id":2},3]`},
 		"a nested field":                    {canonical.Field("payer", "email"), nestedBody, "a@b"},
 		"a name with an escape":             {canonical.Field("aé"), `{"a\u00e9":1}`, "1"},
-		"all kinds of escapes":              {canonical.Field("a"), `{"a":"\"\\\/\b\f\n\r\t\u0041"}`, "\"\\/\b\f\n\r\tA"},
-		"half a surrogate pair":             {canonical.Field("a"), `{"a":"\ud83dx\ude00"}`, "\ufffdx\ufffd"},
-		"a surrogate pair cut short":        {canonical.Field("a"), `{"a":"\ud83d\u0041"}`, "\ufffdA"},
-		"bytes that are no UTF-8":           {canonical.Field("a"), "{\"a\":\"\\n\xff\"}", "\n\xff"},
-		"a field that is there":             {canonical.FieldOr("-", "amount"), nestedBody, "10.50"},
-		"the stand-in for an absent field":  {canonical.FieldOr("-", "no"), nestedBody, "-"},
-		"the stand-in for null":             {canonical.FieldOr("-", "none"), nestedBody, "-"},
-		"the stand-in below a text":         {canonical.FieldOr("-", "user_data", "no"), nestedBody, "-"},
+		"all kinds of escapes": {
+			canonical.Field("a"), `{"a":"\"\\\/\b\f\n\r\t\u0041"}`, "\"\\/\b\f\n\r\tA",
+		},
+		"half a surrogate pair":            {canonical.Field("a"), `{"a":"\ud83dx\ude00"}`, "\ufffdx\ufffd"},
+		"a surrogate pair cut short":       {canonical.Field("a"), `{"a":"\ud83d\u0041"}`, "\ufffdA"},
+		"bytes that are no UTF-8":          {canonical.Field("a"), "{\"a\":\"\\n\xff\"}", "\n\xff"},
+		"a field that is there":            {canonical.FieldOr("-", "amount"), nestedBody, "10.50"},
+		"the stand-in for an absent field": {canonical.FieldOr("-", "no"), nestedBody, "-"},
+		"the stand-in for null":            {canonical.FieldOr("-", "none"), nestedBody, "-"},
+		"the stand-in below a text":        {canonical.FieldOr("-", "user_data", "no"), nestedBody, "-"},
 
-		"values sorted by name":           {canonical.Fields(list{Between: "|"}), `{"b":2,"a":"x","c":[1, 2]}`, "x|2|[1,2]"},
-		"values in the order of the body": {canonical.Fields(list{Between: "|", AsSent: true}), `{"b":2,"a":"x"}`, "2|x"},
-		"pairs":                           {canonical.Fields(list{Names: true, Equals: "=", Between: "&"}), `{"b":2,"a":"x"}`, "a=x&b=2"},
-		"names and values run together":   {canonical.Fields(list{Names: true}), `{"b":2,"a":"x"}`, "axb2"},
-		"no fields":                       {canonical.Fields(list{Names: true, Between: "&"}), `{ }`, ""},
-		"upper case sorts before lower":   {canonical.Fields(list{Unseparated: true}), `{"a":1,"B":2}`, "21"},
-		"empty and null left out":         {canonical.Fields(list{Between: ",", OmitEmpty: true}), `{"a":"","b":null,"c":0,"d":false}`, "0,false"},
-		"a name left out, above only":     {canonical.Fields(list{Between: ",", Omit: []string{"a"}, Nested: canonical.NestedFlat}), `{"a":1,"b":{"a":2}}`, "2"},
-		"nested left out":                 {canonical.Fields(list{Between: ",", Nested: canonical.NestedOmitted}), `{"a":{"x":1},"b":2,"c":[3]}`, "2"},
+		"values sorted by name": {
+			canonical.Fields(list{Between: "|"}), `{"b":2,"a":"x","c":[1, 2]}`, "x|2|[1,2]",
+		},
+		"values in the order of the body": {
+			canonical.Fields(list{Between: "|", AsSent: true}), `{"b":2,"a":"x"}`, "2|x",
+		},
+		"pairs": {
+			canonical.Fields(list{Names: true, Equals: "=", Between: "&"}), `{"b":2,"a":"x"}`, "a=x&b=2",
+		},
+		"names and values run together": {canonical.Fields(list{Names: true}), `{"b":2,"a":"x"}`, "axb2"},
+		"no fields":                     {canonical.Fields(list{Names: true, Between: "&"}), `{ }`, ""},
+		"upper case sorts before lower": {canonical.Fields(list{Unseparated: true}), `{"a":1,"B":2}`, "21"},
+		"empty and null left out": {
+			canonical.Fields(list{Between: ",", OmitEmpty: true}), `{"a":"","b":null,"c":0,"d":false}`, "0,false",
+		},
+		"a name left out, above only": {
+			canonical.Fields(list{Between: ",", Omit: []string{"a"}, Nested: canonical.NestedFlat}),
+			`{"a":1,"b":{"a":2}}`, "2",
+		},
+		"nested left out": {
+			canonical.Fields(list{Between: ",", Nested: canonical.NestedOmitted}), `{"a":{"x":1},"b":2,"c":[3]}`, "2",
+		},
 		"nested with dots": {
 			canonical.Fields(list{Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "."}),
 			`{"b":{"y":1,"x":{"z":2}},"a":[7,{"k":8}],"c":{}}`, "a.0=7&a.1.k=8&b.x.z=2&b.y=1",
@@ -62,23 +78,45 @@ func TestJSONParts(t *testing.T) {
 			`{"b":{"y":1,"x":{"z":2}}}`, "b[x][z]=2&b[y]=1",
 		},
 		"escaped as in a form": {
-			canonical.Fields(list{Names: true, Equals: "=", Between: "&", Escape: true, Nested: canonical.NestedFlat, Path: "[]"}),
+			canonical.Fields(list{
+				Names: true, Equals: "=", Between: "&", Escape: true, Nested: canonical.NestedFlat, Path: "[]",
+			}),
 			`{"a b":"x/y z","c":{"d":"é"}}`, "a+b=x%2Fy+z&c%5Bd%5D=%C3%A9",
 		},
 
 		"white space taken out":            {canonical.BodyCompact, " {\"a\": [1 ,\t\"x y\" ]}\r\n", `{"a":[1,"x y"]}`},
 		"a compact text keeps its escapes": {canonical.BodyCompact, `{"a" : "\u00e9\/ \" "}`, `{"a":"\u00e9\/ \" "}`},
-		"sorted on every level":            {canonical.BodySorted, `{"b": {"d": 1, "c": 2.50}, "a": [{"z": 1, "y": "\/"}]}`, `{"a":[{"y":"\/","z":1}],"b":{"c":2.50,"d":1}}`},
-		"written anew":                     {canonical.BodyJSON(form{}), `{"b": "\/\u00e9\u001f\n", "a": 1.0}`, "{\"b\":\"/é\\u001f\\n\",\"a\":1.0}"},
-		"written anew and sorted":          {canonical.BodyJSON(form{Sort: true}), `{"b": 1, "a": [ ]}`, `{"a":[],"b":1}`},
-		"as Python writes it":              {canonical.BodyJSON(form{Spaces: true, EscapeUnicode: true}), `{"a":[1,"é😀/"],"b":{}}`, `{"a": [1, "\u00e9\ud83d\ude00/"], "b": {}}`},
-		"as PHP writes it":                 {canonical.BodyJSON(form{EscapeSlash: true, EscapeUnicode: true}), `{"a":"é/"}`, `{"a":"\u00e9\/"}`},
-		"as Go writes it":                  {canonical.BodyJSON(form{EscapeHTML: true}), `{"a":"<&>\u2028\u2029"}`, `{"a":"\u003c\u0026\u003e\u2028\u2029"}`},
-		"all escapes written anew":         {canonical.BodyJSON(form{}), `{"a\"\/":"\\\r\t\f\b\"\u2028\ufffd"}`, "{\"a\\\"/\":\"\\\\\\r\\t\\f\\b\\\"\u2028\ufffd\"}"},
-		"a sorted text keeps its escapes":  {canonical.BodySorted, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
-		"numbers read as float64":          {canonical.BodyJSON(form{ShortNumbers: true}), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`},
-		"a body that is no object":         {canonical.BodyJSON(form{}), ` "x" `, `"x"`},
-		"no UTF-8 is kept":                 {canonical.BodyJSON(form{EscapeUnicode: true}), "[\"\xff\"]", "[\"\xff\"]"},
+		"sorted on every level": {
+			canonical.BodySorted, `{"b": {"d": 1, "c": 2.50}, "a": [{"z": 1, "y": "\/"}]}`,
+			`{"a":[{"y":"\/","z":1}],"b":{"c":2.50,"d":1}}`,
+		},
+		"written anew": {
+			canonical.BodyJSON(form{}), `{"b": "\/\u00e9\u001f\n", "a": 1.0}`, "{\"b\":\"/é\\u001f\\n\",\"a\":1.0}",
+		},
+		"written anew and sorted": {
+			canonical.BodyJSON(form{Sort: true}), `{"b": 1, "a": [ ]}`, `{"a":[],"b":1}`,
+		},
+		"as Python writes it": {
+			canonical.BodyJSON(form{Spaces: true, EscapeUnicode: true}), `{"a":[1,"é😀/"],"b":{}}`,
+			`{"a": [1, "\u00e9\ud83d\ude00/"], "b": {}}`,
+		},
+		"as PHP writes it": {
+			canonical.BodyJSON(form{EscapeSlash: true, EscapeUnicode: true}), `{"a":"é/"}`, `{"a":"\u00e9\/"}`,
+		},
+		"as Go writes it": {
+			canonical.BodyJSON(form{EscapeHTML: true}), `{"a":"<&>\u2028\u2029"}`,
+			`{"a":"\u003c\u0026\u003e\u2028\u2029"}`,
+		},
+		"all escapes written anew": {
+			canonical.BodyJSON(form{}), `{"a\"\/":"\\\r\t\f\b\"\u2028\ufffd"}`,
+			"{\"a\\\"/\":\"\\\\\\r\\t\\f\\b\\\"\u2028\ufffd\"}",
+		},
+		"a sorted text keeps its escapes": {canonical.BodySorted, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
+		"numbers read as float64": {
+			canonical.BodyJSON(form{ShortNumbers: true}), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
+		},
+		"a body that is no object": {canonical.BodyJSON(form{}), ` "x" `, `"x"`},
+		"no UTF-8 is kept":         {canonical.BodyJSON(form{EscapeUnicode: true}), "[\"\xff\"]", "[\"\xff\"]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.part([]byte("before "), message(t, "", tt.body))
@@ -88,7 +126,7 @@ func TestJSONParts(t *testing.T) {
 	}
 }
 
-func TestJSONPartsErrors(t *testing.T) {
+func TestJSONPartsRejectInvalidBodies(t *testing.T) {
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprintf(`"f%d":1`, i))
@@ -99,20 +137,31 @@ func TestJSONPartsErrors(t *testing.T) {
 		body string
 		want string
 	}{
-		"a field that is absent":             {canonical.Field("payer", "phone"), nestedBody, "has no field payer.phone"},
-		"a field below a text":               {canonical.Field("user_data", "x"), nestedBody, "has no field user_data.x"},
-		"a field of no name":                 {canonical.Field(), nestedBody, "needs a name"},
-		"a field of a body that is no JSON":  {canonical.Field("a"), `{"a":1`, "not JSON"},
-		"a field of an array":                {canonical.Field("a"), `[1]`, "not a JSON object"},
-		"a stand-in in a body that is none":  {canonical.FieldOr("", "a"), ``, "not JSON"},
-		"a duplicate name":                   {canonical.Field("a"), `{"a":1,"a":2}`, "duplicate field"},
-		"a name twice, once with an escape":  {canonical.Field("a"), `{"a":1,"\u0061":2}`, "duplicate field"},
-		"a name twice among many":            {canonical.Fields(canonical.FieldList{Between: "|"}), repeatedInMany, "duplicate field"},
-		"a name twice, nested":               {canonical.Fields(canonical.FieldList{Between: "|", Nested: canonical.NestedFlat}), `{"b":[{"a":1,"a":2}]}`, "duplicate field"},
-		"a name twice in a sorted body":      {canonical.BodySorted, `[{"a":1,"a":2}]`, "duplicate field"},
-		"fields of a body that is no object": {canonical.Fields(canonical.FieldList{Between: "|"}), `7`, "not a JSON object"},
-		"a compact body that is no JSON":     {canonical.BodyCompact, `{`, "not JSON"},
-		"a sorted body that is no JSON":      {canonical.BodySorted, ``, "not JSON"},
+		"a field that is absent": {
+			canonical.Field("payer", "phone"), nestedBody, "has no field payer.phone",
+		},
+		"a field below a text": {
+			canonical.Field("user_data", "x"), nestedBody, "has no field user_data.x",
+		},
+		"a field of no name":                {canonical.Field(), nestedBody, "needs a name"},
+		"a field of a body that is no JSON": {canonical.Field("a"), `{"a":1`, "not JSON"},
+		"a field of an array":               {canonical.Field("a"), `[1]`, "not a JSON object"},
+		"a stand-in in a body that is none": {canonical.FieldOr("", "a"), ``, "not JSON"},
+		"a duplicate name":                  {canonical.Field("a"), `{"a":1,"a":2}`, "duplicate field"},
+		"a name twice, once with an escape": {canonical.Field("a"), `{"a":1,"\u0061":2}`, "duplicate field"},
+		"a name twice among many": {
+			canonical.Fields(canonical.FieldList{Between: "|"}), repeatedInMany, "duplicate field",
+		},
+		"a name twice, nested": {
+			canonical.Fields(canonical.FieldList{Between: "|", Nested: canonical.NestedFlat}), `{"b":[{"a":1,"a":2}]}`,
+			"duplicate field",
+		},
+		"a name twice in a sorted body": {canonical.BodySorted, `[{"a":1,"a":2}]`, "duplicate field"},
+		"fields of a body that is no object": {
+			canonical.Fields(canonical.FieldList{Between: "|"}), `7`, "not a JSON object",
+		},
+		"a compact body that is no JSON": {canonical.BodyCompact, `{`, "not JSON"},
+		"a sorted body that is no JSON":  {canonical.BodySorted, ``, "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.part([]byte("x"), message(t, "", tt.body))
@@ -153,7 +202,9 @@ func FuzzJSONParts(f *testing.F) {
 		}
 		for _, part := range []paymentsvc.CanonicalFunc{
 			canonical.BodySorted,
-			canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeHTML: true, EscapeUnicode: true, ShortNumbers: true}),
+			canonical.BodyJSON(canonical.JSONForm{
+				Sort: true, Spaces: true, EscapeHTML: true, EscapeUnicode: true, ShortNumbers: true,
+			}),
 		} {
 			if again, err := part(nil, m); err == nil {
 				require.True(t, json.Valid(again), "%q", again)

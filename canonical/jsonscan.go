@@ -12,11 +12,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// member is a field of a JSON object: its name, the name as it is written between its quotes, and the value as written.
+// member is a field of a JSON object: its name, the bytes of its name between the quotes, and the bytes of its value.
 type member struct{ name, written, value []byte }
 
-// membersOfBody appends the fields of a body, which must be one JSON object without duplicate fields: programs differ
-// in which of two they use. Its errors hold nothing of the body.
+// membersOfBody appends the fields of a body. It rejects duplicate fields, because programs disagree about which value
+// counts. Its errors contain no bytes of the body.
 func membersOfBody(dst []member, body []byte) ([]member, error) {
 	if !json.Valid(body) {
 		return nil, errors.New("canonical: the body is not JSON")
@@ -41,7 +41,8 @@ func members(dst []member, object []byte) ([]member, error) {
 			name = appendUnescaped(nil, name)
 		}
 		dst = append(dst, member{name, written, object[start:end]})
-		if i = jsonobject.SkipSpace(object, end); object[i] == ',' {
+		i = jsonobject.SkipSpace(object, end)
+		if object[i] == ',' {
 			i = jsonobject.SkipSpace(object, i+1)
 		}
 	}
@@ -51,9 +52,9 @@ func members(dst []member, object []byte) ([]member, error) {
 	return dst, nil
 }
 
-// repeated reports whether a name appears twice.
+// repeated reports whether a name is duplicated.
 func repeated(list []member) bool {
-	const few = 64 // up to which comparing every name with every other one is cheaper than sorting a copy
+	const few = 64 // for short lists, comparing all pairs is faster than sorting a copy
 	if len(list) > few {
 		list = slices.Clone(list)
 		sortByName(list)
@@ -83,7 +84,8 @@ func elements(dst [][]byte, array []byte) [][]byte {
 	for i := jsonobject.SkipSpace(array, 1); array[i] != ']'; {
 		end := jsonobject.EndOfValue(array, i)
 		dst = append(dst, array[i:end])
-		if i = jsonobject.SkipSpace(array, end); array[i] == ',' {
+		i = jsonobject.SkipSpace(array, end)
+		if array[i] == ',' {
 			i = jsonobject.SkipSpace(array, i+1)
 		}
 	}
@@ -114,8 +116,8 @@ func find(body []byte, path []string) ([]byte, error) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// nextRune reads one character inside a string, escaped or not, and returns the rest. A byte that is not UTF-8 is
-// raw, so that it can be kept.
+// nextRune decodes the first character inside a string and returns the rest. For an invalid UTF-8 byte, raw is true and
+// r is the byte.
 func nextRune(s []byte) (r rune, raw bool, rest []byte) {
 	if s[0] != '\\' {
 		r, size := utf8.DecodeRune(s)
@@ -146,18 +148,18 @@ func nextRune(s []byte) (r rune, raw bool, rest []byte) {
 			return utf8.RuneError, false, rest
 		}
 		return r, false, rest
-	default: // quote, backslash and slash stand for themselves
+	default: // quote, backslash and slash
 		return rune(s[1]), false, s[2:]
 	}
 }
 
-// hex4 reads the four digits of \uXXXX.
+// hex4 decodes the four digits of \uXXXX.
 func hex4(s []byte) rune {
-	n, _ := strconv.ParseUint(string(s[2:6]), 16, 32) // json.Valid has seen the digits
+	n, _ := strconv.ParseUint(string(s[2:6]), 16, 32) // json.Valid checked the digits
 	return rune(n)                                    //nolint:gosec // four digits fit
 }
 
-// appendUnescaped appends the text inside a string without its escapes.
+// appendUnescaped appends the text inside a string without escapes.
 func appendUnescaped(dst, s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return append(dst, s...)
@@ -165,7 +167,7 @@ func appendUnescaped(dst, s []byte) []byte {
 	for len(s) > 0 {
 		r, raw, rest := nextRune(s)
 		if raw {
-			dst = append(dst, byte(r)) //nolint:gosec // raw says that it is one byte
+			dst = append(dst, byte(r)) //nolint:gosec // raw is one byte
 		} else {
 			dst = utf8.AppendRune(dst, r)
 		}

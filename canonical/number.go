@@ -10,29 +10,32 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// NumberForm says how a program writes a number that it has read from JSON.
+// NumberForm is the form in which a program writes a number read from JSON.
 type NumberForm int
 
 const (
 	// NumbersAsSent keeps the digits of the message. It is the zero value.
 	NumbersAsSent NumberForm = iota
-	// NumbersShort is a float64 as JavaScript and Go write it, and PHP from 0.0001 up to 1e15: 100.50 becomes 100.5, and 7.0
-	// becomes 7.
+	// NumbersShort is a float64 in the form of JavaScript and Go, and of PHP from 0.0001 up to 1e15. 100.50 becomes
+	// 100.5, and 7.0 becomes 7.
 	NumbersShort
-	// NumbersPython is a float as Python writes it: 100.50 becomes 100.5, 7.0 stays, and 1e16 becomes 1e+16. Integers stay.
+	// NumbersPython is a float in the form of Python. 100.50 becomes 100.5, 1e16 becomes 1e+16, and 7.0 stays 7.0.
+	// Integers stay unchanged.
 	NumbersPython
-	// NumbersJava is a double as Java writes it: 100.50 becomes 100.5, and 12000000.0 becomes 1.2E7. Integers stay.
+	// NumbersJava is a double in the form of Java. 100.50 becomes 100.5, and 12000000.0 becomes 1.2E7. Integers stay
+	// unchanged.
 	NumbersJava
-	// NumbersTwoPlaces has two decimal places: 100.5 becomes 100.50. Among fields, it changes the field amount and numbers
-	// that are not integers. More decimal places are an error.
+	// NumbersTwoPlaces has two decimal places, so 100.5 becomes 100.50. In [Fields] and [BodyJSON] it applies to the
+	// field amount and to non-integers. More decimal places are an error.
 	NumbersTwoPlaces
-	// NumbersMinor is in the minor unit of two decimal places: 100.5 becomes 10050, of the same fields as NumbersTwoPlaces.
+	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050. It applies to the same fields as
+	// NumbersTwoPlaces.
 	NumbersMinor
-	// NumbersQuoted is a text: in JSON it is in quotes.
+	// NumbersQuoted is text, which is quoted in JSON.
 	NumbersQuoted
 )
 
-// Number is part, which must be one JSON number, in another form. It returns an error if part is not a number.
+// Number returns part in another form. It returns an error if part does not append exactly one JSON number.
 func Number(form NumberForm, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transformed("Number", part, func(dst, text []byte) ([]byte, error) {
 		if _, err := paymentsvc.ParseAmount(string(text)); err != nil {
@@ -42,8 +45,10 @@ func Number(form NumberForm, part paymentsvc.CanonicalFunc) paymentsvc.Canonical
 	})
 }
 
-// transformed changes the text of a part.
-func transformed(name string, part paymentsvc.CanonicalFunc, change func(dst, text []byte) ([]byte, error)) paymentsvc.CanonicalFunc {
+// transformed returns a part with changed text.
+func transformed(
+	name string, part paymentsvc.CanonicalFunc, change func(dst, text []byte) ([]byte, error),
+) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if part == nil {
 			return nil, fmt.Errorf("canonical: the part of %s is nil", name)
@@ -56,7 +61,7 @@ func transformed(name string, part paymentsvc.CanonicalFunc, change func(dst, te
 	}
 }
 
-// write appends a JSON number. isAmount reports whether an integer is an amount too.
+// write appends a JSON number. isAmount is true for the field amount, whose integers are converted too.
 func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	integer := !bytes.ContainsAny(number, ".eE")
 	switch f {
@@ -81,7 +86,7 @@ func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	return append(dst, number...), nil
 }
 
-// appendMinor appends an amount in its minor unit, or with two decimal places.
+// appendMinor appends an amount in hundredths, or with two decimal places.
 func appendMinor(dst, number []byte, places bool) ([]byte, error) {
 	amount, err := paymentsvc.ParseAmount(string(number))
 	if err != nil {
@@ -117,7 +122,7 @@ func appendJava(dst []byte, f float64) []byte {
 	return strconv.AppendInt(append(dst, 'E'), int64(exponent), 10)
 }
 
-// appendFloat appends a float without an exponent, with one decimal place at least.
+// appendFloat appends a float without exponent and with at least one decimal place.
 func appendFloat(dst []byte, f float64) []byte {
 	start := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)

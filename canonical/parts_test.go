@@ -33,7 +33,7 @@ func message(t testing.TB, address, body string) *paymentsvc.Message {
 	return m
 }
 
-func TestParts(t *testing.T) {
+func TestPartsAppendTheirText(t *testing.T) {
 	const address = "https://pay.example.com:8443/base/init_payment/card?b=2&a=1%20x"
 	const body = `{"amount":10.50}`
 	for name, tt := range map[string]struct {
@@ -41,44 +41,68 @@ func TestParts(t *testing.T) {
 		want    string
 		address string // "" means the one above
 	}{
-		"the timestamp":                      {canonical.Timestamp, "1700000000", ""},
-		"the method":                         {canonical.Method, "POST", ""},
-		"the method in lower case":           {canonical.Lower(canonical.Method), "post", ""},
-		"the path with the base":             {canonical.Path, "/base/init_payment/card", ""},
-		"the path below the base":            {canonical.PathBelow("/base"), "/init_payment/card", ""},
-		"the path without its first slash":   {canonical.PathBelow("/"), "base/init_payment/card", ""},
-		"the path decoded":                   {canonical.DecodedPath, "/base/init_payment/card", ""},
-		"the path and query":                 {canonical.RequestURI, "/base/init_payment/card?b=2&a=1%20x", ""},
-		"the whole address":                  {canonical.URL, address, ""},
-		"the host with its port":             {canonical.Host, "pay.example.com:8443", ""},
-		"the query as sent":                  {canonical.Query, "b=2&a=1%20x", ""},
-		"the query sorted":                   {canonical.SortedQuery, "a=1%20x&b=2", ""},
-		"the body":                           {canonical.Body, body, ""},
-		"a literal":                          {canonical.Literal("v1\x00"), "v1\x00", ""},
-		"a header, its name in any case":     {canonical.Header("x-nonce"), "n-1", ""},
-		"the secret's text":                  {canonical.Secret("s3cret"), "s3cret", ""},
-		"a label":                            {canonical.Labelled("t=", canonical.Timestamp), "t=1700000000", ""},
-		"parts joined":                       {canonical.Join("|", canonical.Method, canonical.Timestamp), "POST|1700000000", ""},
-		"nothing joined":                     {canonical.Join("|"), "", ""},
-		"a separator behind the last":        {canonical.Join("|", canonical.Method, canonical.Literal("")), "POST|", ""},
+		"the timestamp":                    {canonical.Timestamp, "1700000000", ""},
+		"the method":                       {canonical.Method, "POST", ""},
+		"the method in lower case":         {canonical.Lower(canonical.Method), "post", ""},
+		"the path with the base":           {canonical.Path, "/base/init_payment/card", ""},
+		"the path below the base":          {canonical.PathBelow("/base"), "/init_payment/card", ""},
+		"the path without its first slash": {canonical.PathBelow("/"), "base/init_payment/card", ""},
+		"the path decoded":                 {canonical.DecodedPath, "/base/init_payment/card", ""},
+		"the path and query":               {canonical.RequestURI, "/base/init_payment/card?b=2&a=1%20x", ""},
+		"the whole address":                {canonical.URL, address, ""},
+		"the host with its port":           {canonical.Host, "pay.example.com:8443", ""},
+		"the query as sent":                {canonical.Query, "b=2&a=1%20x", ""},
+		"the query sorted":                 {canonical.SortedQuery, "a=1%20x&b=2", ""},
+		"the body":                         {canonical.Body, body, ""},
+		"a literal":                        {canonical.Literal("v1\x00"), "v1\x00", ""},
+		"a header, its name in any case":   {canonical.Header("x-nonce"), "n-1", ""},
+		"the secret's text":                {canonical.Secret("s3cret"), "s3cret", ""},
+		"a label":                          {canonical.Labelled("t=", canonical.Timestamp), "t=1700000000", ""},
+		"parts joined": {
+			canonical.Join("|", canonical.Method, canonical.Timestamp), "POST|1700000000", "",
+		},
+		"nothing joined": {canonical.Join("|"), "", ""},
+		"a separator behind the last": {
+			canonical.Join("|", canonical.Method, canonical.Literal("")), "POST|", "",
+		},
 		"upper case leaves what is no ASCII": {canonical.Upper(canonical.Literal("straße é")), "STRAßE é", ""},
-		"base64 of the body":                 {canonical.Encode(base64.StdEncoding, canonical.Literal("a>b?")), "YT5iPw==", ""},
-		"SHA-256 in upper-case hexadecimal":  {canonical.SHA256(paymentsvc.HexUpper, canonical.Literal("abc")), "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD", ""},
-		"SHA-512 in base64":                  {canonical.SHA512(base64.StdEncoding, canonical.Literal("abc")), "3a81oZNherrMQXNJriBBMRLm+k6JqX6iCp7u5ktV05ohkpkqJ0/BqDa6PCOj/uu9RU1EI2Q86A4qmslPpUyknw==", ""},
-		"SHA-1":                              {canonical.SHA1(paymentsvc.Hex, canonical.Literal("abc")), "a9993e364706816aba3e25717850c26c9cd0d89d", ""},
-		"MD5":                                {canonical.MD5(paymentsvc.Hex, canonical.Literal("abc")), "900150983cd24fb0d6963f7d28e17f72", ""},
-		"a digest's bytes":                   {canonical.MD5(canonical.Raw, canonical.Literal("abc")), "\x90\x01\x50\x98\x3c\xd2\x4f\xb0\xd6\x96\x3f\x7d\x28\xe1\x7f\x72", ""},
+		"base64 of the body": {
+			canonical.Encode(base64.StdEncoding, canonical.Literal("a>b?")), "YT5iPw==", "",
+		},
+		"SHA-256 in upper-case hexadecimal": {
+			canonical.SHA256(paymentsvc.HexUpper, canonical.Literal("abc")),
+			"BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD", "",
+		},
+		"SHA-512 in base64": {
+			canonical.SHA512(base64.StdEncoding, canonical.Literal("abc")),
+			"3a81oZNherrMQXNJriBBMRLm+k6JqX6iCp7u5ktV05ohkpkqJ0/BqDa6PCOj/uu9RU1EI2Q86A4qmslPpUyknw==", "",
+		},
+		"SHA-1": {
+			canonical.SHA1(paymentsvc.Hex, canonical.Literal("abc")), "a9993e364706816aba3e25717850c26c9cd0d89d", "",
+		},
+		"MD5": {
+			canonical.MD5(paymentsvc.Hex, canonical.Literal("abc")), "900150983cd24fb0d6963f7d28e17f72", "",
+		},
+		"a digest's bytes": {
+			canonical.MD5(canonical.Raw, canonical.Literal("abc")),
+			"\x90\x01\x50\x98\x3c\xd2\x4f\xb0\xd6\x96\x3f\x7d\x28\xe1\x7f\x72", "",
+		},
 		"a transformed part in a whole": {
-			canonical.Join(".", canonical.Method, canonical.Lower(canonical.Literal("ABC")), canonical.SHA1(paymentsvc.Hex, canonical.Literal("abc"))),
+			canonical.Join(
+				".", canonical.Method, canonical.Lower(canonical.Literal("ABC")),
+				canonical.SHA1(paymentsvc.Hex, canonical.Literal("abc")),
+			),
 			"POST.abc.a9993e364706816aba3e25717850c26c9cd0d89d", "",
 		},
 		"the request's part for a request": {canonical.ByKind(canonical.Method, canonical.Timestamp), "POST", ""},
-		"the body's SHA-256":               {canonical.BodySHA256, "0046bb36282b891dc2400d5a0eeb81f35d944894239110ac1868107ef3d78dd2", ""},
-		"no path":                          {canonical.Path, "/", "https://pay.example.com"},
-		"no path, decoded":                 {canonical.DecodedPath, "/", "https://pay.example.com"},
-		"no path nor query":                {canonical.RequestURI, "/", "https://pay.example.com"},
-		"an escaped path":                  {canonical.Path, "/a%2Fb%20c", "https://pay.example.com/a%2Fb%20c"},
-		"an escaped path, decoded":         {canonical.DecodedPath, "/a/b c", "https://pay.example.com/a%2Fb%20c"},
+		"the body's SHA-256": {
+			canonical.BodySHA256, "0046bb36282b891dc2400d5a0eeb81f35d944894239110ac1868107ef3d78dd2", "",
+		},
+		"no path":                  {canonical.Path, "/", "https://pay.example.com"},
+		"no path, decoded":         {canonical.DecodedPath, "/", "https://pay.example.com"},
+		"no path nor query":        {canonical.RequestURI, "/", "https://pay.example.com"},
+		"an escaped path":          {canonical.Path, "/a%2Fb%20c", "https://pay.example.com/a%2Fb%20c"},
+		"an escaped path, decoded": {canonical.DecodedPath, "/a/b c", "https://pay.example.com/a%2Fb%20c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.part([]byte("before "), message(t, cmp.Or(tt.address, address), body))
@@ -88,10 +112,10 @@ func TestParts(t *testing.T) {
 	}
 }
 
-func TestPartsErrors(t *testing.T) {
+func TestPartsReturnErrors(t *testing.T) {
 	notification := message(t, "", `{"a":1}`)
 	notification.Kind = paymentsvc.KindNotification
-	served := message(t, "/hooks?x=1", `{"a":1}`) // as a server sees it: neither scheme nor host
+	served := message(t, "/hooks?x=1", `{"a":1}`) // a request read by a server has no scheme and host
 	for name, tt := range map[string]struct {
 		part paymentsvc.CanonicalFunc
 		m    *paymentsvc.Message
@@ -105,20 +129,38 @@ func TestPartsErrors(t *testing.T) {
 		"the host without an address":         {canonical.Host, notification, "Host needs the address"},
 		"the query without an address":        {canonical.Query, notification, "Query needs the address"},
 		"the sorted query without an address": {canonical.SortedQuery, notification, "SortedQuery needs the address"},
-		"the URL of an address without host":  {canonical.URL, served, "URL needs the scheme and the host"},
+		"the URL of an address without host":  {canonical.URL, served, "URL needs scheme and host"},
 		"the host of an address without one":  {canonical.Host, served, "Host needs the host"},
-		"a path under another base":           {canonical.PathBelow("/api"), served, `does not start with PathBelow's "/api"`},
-		"a header that is missing":            {canonical.Header("X-None"), served, "header X-None: 0 values, want exactly 1"},
-		"a header that stands twice":          {canonical.Header("X-Twice"), served, "header X-Twice: 2 values, want exactly 1"},
-		"an empty secret":                     {canonical.Secret(""), served, "Secret is empty"},
-		"a nil part of Join":                  {canonical.Join("", canonical.Method, nil), served, "part 2 of Join is nil"},
-		"a failing part of Join":              {canonical.Join("", canonical.Method, canonical.Host), served, "Host needs the host"},
-		"a nil part of Lower":                 {canonical.Lower(nil), served, "the part of Lower is nil"},
-		"a failing part of Lower":             {canonical.Lower(canonical.Host), served, "Host needs the host"},
-		"a nil part of SHA256":                {canonical.SHA256(paymentsvc.Hex, nil), served, "SHA256 needs an encoding and a part"},
-		"a nil encoding of Encode":            {canonical.Encode(nil, canonical.Body), served, "Encode needs an encoding and a part"},
-		"a failing part of MD5":               {canonical.MD5(paymentsvc.Hex, canonical.Host), served, "Host needs the host"},
-		"no part for the kind":                {canonical.ByKind(canonical.Method, nil), notification, "ByKind has no part"},
+		"a path under another base": {
+			canonical.PathBelow("/api"), served, `does not start with PathBelow's "/api"`,
+		},
+		"a header that is missing": {
+			canonical.Header("X-None"), served, "header X-None: 0 values, want exactly 1",
+		},
+		"a header that stands twice": {
+			canonical.Header("X-Twice"), served, "header X-Twice: 2 values, want exactly 1",
+		},
+		"an empty secret": {canonical.Secret(""), served, "Secret is empty"},
+		"a nil part of Join": {
+			canonical.Join("", canonical.Method, nil), served, "part 2 of Join is nil",
+		},
+		"a failing part of Join": {
+			canonical.Join("", canonical.Method, canonical.Host), served, "Host needs the host",
+		},
+		"a nil part of Lower":     {canonical.Lower(nil), served, "the part of Lower is nil"},
+		"a failing part of Lower": {canonical.Lower(canonical.Host), served, "Host needs the host"},
+		"a nil part of SHA256": {
+			canonical.SHA256(paymentsvc.Hex, nil), served, "SHA256 needs an encoding and a part",
+		},
+		"a nil encoding of Encode": {
+			canonical.Encode(nil, canonical.Body), served, "Encode needs an encoding and a part",
+		},
+		"a failing part of MD5": {
+			canonical.MD5(paymentsvc.Hex, canonical.Host), served, "Host needs the host",
+		},
+		"no part for the kind": {
+			canonical.ByKind(canonical.Method, nil), notification, "ByKind has no part",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.part([]byte("x"), tt.m)
@@ -128,7 +170,7 @@ func TestPartsErrors(t *testing.T) {
 	}
 }
 
-func TestEncodings(t *testing.T) {
+func TestEncodingsAppendTheirText(t *testing.T) {
 	sum := []byte{0xfb, 0xef, 0xff}
 	for name, tt := range map[string]struct {
 		encoding paymentsvc.Encoding
@@ -155,7 +197,9 @@ func TestPartsAllocateNothing(t *testing.T) {
 	if raceDetector() {
 		t.Skip("the race detector makes sync.Pool, which encoding/json uses, forget what it was given")
 	}
-	m := message(t, "https://pay.example.com/base/init_payment/card?a=1", `{"amount":10.50,"payer":{"email":"a@example.com"}}`)
+	m := message(
+		t, "https://pay.example.com/base/init_payment/card?a=1", `{"amount":10.50,"payer":{"email":"a@example.com"}}`,
+	)
 	dst := make([]byte, 0, 4096)
 	for name, part := range map[string]paymentsvc.CanonicalFunc{
 		"Timestamp":   canonical.Timestamp,
@@ -186,7 +230,7 @@ func TestPartsAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestSHA256Concurrency(t *testing.T) {
+func TestSHA256IsSafeForConcurrentUse(t *testing.T) {
 	part := canonical.SHA256(paymentsvc.Hex, canonical.Body)
 	done := make(chan error)
 	for i := range 8 {
@@ -208,7 +252,7 @@ func TestSHA256Concurrency(t *testing.T) {
 	}
 }
 
-func TestSecretFormRead(t *testing.T) {
+func TestSecretFormReadsKeys(t *testing.T) {
 	for name, tt := range map[string]struct {
 		form   canonical.SecretForm
 		secret paymentsvc.Secret
@@ -220,15 +264,26 @@ func TestSecretFormRead(t *testing.T) {
 		"as base64 of the URL alphabet":  {canonical.SecretBase64, "-_8=", "\xfb\xff"},
 		"as base64 without padding":      {canonical.SecretBase64, "+/8", "\xfb\xff"},
 		"as base64 behind an underscore": {canonical.SecretBase64Tail, "wh_sec_+/8=", "\xfb\xff"},
-		"as its SHA-256":                 {canonical.SecretSHA256, "abc", "\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad"},
-		"as its SHA-256 in hexadecimal":  {canonical.SecretSHA256Hex, "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-		"as text behind an underscore":   {canonical.SecretTail, "sk_live_abc", "abc"},
-		"as hexadecimal behind one":      {canonical.SecretHexTail, "sk_00ff", "\x00\xff"},
-		"as its MD5":                     {canonical.SecretMD5Hex, "abc", "900150983cd24fb0d6963f7d28e17f72"},
-		"as its SHA-1":                   {canonical.SecretSHA1Hex, "abc", "a9993e364706816aba3e25717850c26c9cd0d89d"},
-		"without white space":            {canonical.SecretTrimmed, " abc\n", "abc"},
-		"as a UUID without dashes":       {canonical.SecretUUID, "0b1d7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b", "0b1d7c5e9d3f4a558c1e5f0c7a1e1f6b"},
-		"as the bytes of a UUID":         {canonical.SecretUUIDBytes, "00ff7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b", "\x00\xff\x7c\x5e\x9d\x3f\x4a\x55\x8c\x1e\x5f\x0c\x7a\x1e\x1f\x6b"},
+		"as its SHA-256": {
+			canonical.SecretSHA256, "abc",
+			"\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10" +
+				"\xff\x61\xf2\x00\x15\xad",
+		},
+		"as its SHA-256 in hexadecimal": {
+			canonical.SecretSHA256Hex, "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+		},
+		"as text behind an underscore": {canonical.SecretTail, "sk_live_abc", "abc"},
+		"as hexadecimal behind one":    {canonical.SecretHexTail, "sk_00ff", "\x00\xff"},
+		"as its MD5":                   {canonical.SecretMD5Hex, "abc", "900150983cd24fb0d6963f7d28e17f72"},
+		"as its SHA-1":                 {canonical.SecretSHA1Hex, "abc", "a9993e364706816aba3e25717850c26c9cd0d89d"},
+		"without white space":          {canonical.SecretTrimmed, " abc\n", "abc"},
+		"as a UUID without dashes": {
+			canonical.SecretUUID, "0b1d7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b", "0b1d7c5e9d3f4a558c1e5f0c7a1e1f6b",
+		},
+		"as the bytes of a UUID": {
+			canonical.SecretUUIDBytes, "00ff7c5e-9d3f-4a55-8c1e-5f0c7a1e1f6b",
+			"\x00\xff\x7c\x5e\x9d\x3f\x4a\x55\x8c\x1e\x5f\x0c\x7a\x1e\x1f\x6b",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.form.Read(tt.secret)
@@ -238,9 +293,9 @@ func TestSecretFormRead(t *testing.T) {
 	}
 }
 
-func TestSecretFormReadErrors(t *testing.T) {
+func TestSecretFormRejectsOtherText(t *testing.T) {
 	const secret = "not-hex!_%%%"
-	// The texts are whole, since what encoding/hex and encoding/base64 say repeats parts of the secret.
+	// Compare whole texts, because errors of encoding/hex and encoding/base64 contain parts of the secret.
 	for want, form := range map[string]canonical.SecretForm{
 		"canonical: the secret is not hexadecimal": canonical.SecretHex,
 		"canonical: the secret is not base64":      canonical.SecretBase64,
@@ -263,7 +318,7 @@ func TestSecretFormReadErrors(t *testing.T) {
 	require.Equal(t, "unknown form", canonical.SecretForm(99).String())
 }
 
-func TestPartsDoNotChangeABodyThatAPartReturns(t *testing.T) {
+func TestPartsDoNotOverwriteReturnedBody(t *testing.T) {
 	lazy := func(_ []byte, m *paymentsvc.Message) ([]byte, error) { return m.Body, nil }
 	for name, part := range map[string]paymentsvc.CanonicalFunc{
 		"Lower":  canonical.Lower(lazy),

@@ -1,21 +1,62 @@
 package canonical
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// ParseScheme reads the text form of a scheme, which fits into a settings file or a flag:
+// ParseScheme parses the text form of a scheme, which fits into a settings file or a flag:
 //
 //	hex(timestamp "." body)
 //	base64(method '\n' path '\n' timestamp '\n' hex(sha256(body)))
 //	request hex(timestamp body), notification hex(body)
 //
-// docs/signing.md lists the names. An error names the column of the mistake. A text that signs neither the body nor a
-// field of it is an error, unless it ends in ", body unsigned". So is one that needs the secret, because it has secret as
-// a part or a key form other than text: use [ParseSchemeWith].
+// The text begins with the encoding of the signature. Its brackets contain the parts of the canonical string in order.
+// White space between names is ignored. Parts have no separator except quoted texts, so write each separator as a text.
+// The names are:
+//
+//	"..." '...'                  text, with the escapes \n \r \t \\ \" \' \x00 \u00e9
+//	timestamp timestamp-ms       Timestamp, TimestampMillis
+//	date("2006-01-02")           Date, with a layout of package time
+//	method body header("X-Name") Method, Body, Header
+//	body-compact body-sorted     BodyCompact, BodySorted
+//	json json(...)               BodyJSON, with options
+//	path path-below("/v1")       Path, PathBelow
+//	path-last decoded-path uri   PathLast, DecodedPath, RequestURI
+//	url host query sorted-query  URL, Host, Query, SortedQuery
+//	field("payer", "email")      Field
+//	field-or("-", "payer")       FieldOr
+//	fields(...)                  Fields, with texts and options
+//	with("t", timestamp, ...)    With; with-number is WithNumber
+//	within("data", ...)          Within
+//	number(short, ...)           Number; or python, java, two-place, minor, quoted
+//	escaped(form, ...)           Escaped; or percent, php, js, java
+//	lower(...) upper(...)        Lower, Upper
+//	md5(...) sha1(...)           bytes of a digest; hex(sha256(body)) is BodySHA256
+//	sha256(...) sha512(...)
+//	secret                       Secret
+//	hex HEX base64 base64url     encodings, of the signature or of parts
+//	base64-raw base64url-raw     encodings without padding
+//	prefixed("sha256=", hex)     Prefixed
+//	chain(hex, base64)           Chain
+//
+// The options of fields are sorted (the default) or as-sent; omit-nested, flat or flat("."); omit-empty, omit-null and
+// omit("a", "b"); escape, escape-form, escape-percent, escape-php, escape-js or escape-java; php-constants,
+// digit-constants, python-constants or no-null; and one form of numbers. A single text separates values. Two texts
+// separate name from value and field from field. Without texts, unseparated is required.
+//
+// The options of json are sorted; spaces or indent(" "); escape-slash, escape-unicode, escape-html and escape-gson; and
+// one form of numbers. The forms are short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers and
+// quoted-numbers.
+//
+// A scheme for both kinds of messages begins with "request" and continues with ", notification"; see [ByKind]. Both
+// must have the same encoding. At the end, ", key base64" selects a [SecretForm]: text (the default), hex, base64,
+// base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid or uuid-bytes.
+//
+// A text that signs neither the body nor a field is an error, unless it ends in ", body unsigned". A text with the part
+// secret or a key form other than text is an error too, because it needs [ParseSchemeWith]. Errors contain the column
+// of the mistake, counted in characters.
 func ParseScheme(text string) (paymentsvc.Scheme, error) {
 	s, err := parse(text, "")
 	switch {
@@ -27,36 +68,41 @@ func ParseScheme(text string) (paymentsvc.Scheme, error) {
 	return s.scheme(), nil
 }
 
-// ParseSchemeWith is [ParseScheme] for a text that may need the secret:
+// ParseSchemeWith is [ParseScheme] for texts that need the secret:
 //
 //	hex(fields(sorted, '=', '&') '&key=' secret), key base64
 //
-// The key is the secret read in the form that the text says, see [SecretForm.Read], for HMACConfig.Secret and
-// WebhookConfig.Secrets. Without a form it is the secret itself. It returns an error if the secret is empty or not of
-// this form. No error holds the secret.
-func ParseSchemeWith(text string, secret paymentsvc.Secret) (scheme paymentsvc.Scheme, key paymentsvc.Secret, err error) {
+// It also returns the key for HMACConfig.Secret and WebhookConfig.Secrets. Without a key form, the key is the secret.
+// It returns an error if the secret is empty or does not have the form; see [SecretForm.Read]. Errors never contain the
+// secret.
+func ParseSchemeWith(
+	text string, secret paymentsvc.Secret,
+) (scheme paymentsvc.Scheme, key paymentsvc.Secret, err error) {
 	s, err := parse(text, secret)
 	if err != nil {
 		return paymentsvc.Scheme{}, "", err
 	}
-	if key, err = s.form.form.Read(secret); err != nil {
-		return paymentsvc.Scheme{}, "", at(max(1, s.formAt), "key %s: %s", s.form.text, strings.TrimPrefix(err.Error(), "canonical: "))
+	key, err = s.form.form.Read(secret)
+	if err != nil {
+		return paymentsvc.Scheme{}, "", at(
+			max(1, s.formAt), "key %s: %s", s.form.text, strings.TrimPrefix(err.Error(), "canonical: "),
+		)
 	}
 	return s.scheme(), key, nil
 }
 
-// Code is a scheme as Go code. In it, the secret is a variable named secret, of type paymentsvc.Secret.
+// Code is the Go code of a scheme. The code uses a variable secret of type paymentsvc.Secret.
 type Code struct {
-	// Canonical and Encoding are the expressions of the fields of the Scheme.
+	// Canonical and Encoding are expressions for the fields of the Scheme.
 	Canonical, Encoding string
-	// Key is the expression of the key. It also returns an error, unless it is the secret itself.
+	// Key is an expression for the key. It returns a key and an error, unless it is the variable secret.
 	Key string
-	// Imports are the packages that a Scheme of these expressions needs, sorted.
+	// Imports are the sorted packages of these expressions and of the Scheme.
 	Imports []string
 }
 
-// GoCode returns the Go code of a scheme in its text form. It returns an error for a text that [ParseSchemeWith] would
-// not read.
+// GoCode returns the Go code of a scheme in its text form. It returns an error for a text that [ParseSchemeWith]
+// rejects.
 func GoCode(text string) (Code, error) {
 	s, err := parse(text, "")
 	if err != nil {
@@ -73,297 +119,4 @@ func GoCode(text string) (Code, error) {
 		c.Imports = append([]string{"encoding/base64"}, c.Imports...)
 	}
 	return c, nil
-}
-
-// made is a part and its Go code.
-type made struct {
-	part    paymentsvc.CanonicalFunc
-	code    string
-	signs   bool                // the body or a field of it
-	literal string              // a fixed text
-	isText  bool                // which literal is
-	in      func(encoding) made // a digest in an encoding; nil for other parts
-}
-
-type encoding struct {
-	paymentsvc.Encoding
-	code string
-}
-
-// parsed is a scheme that was read, and where it needs the secret.
-type parsed struct {
-	whole            made
-	enc              encoding
-	form             keyForm
-	formAt, secretAt int // columns, 0 for nowhere
-	base64           bool
-}
-
-func (s parsed) scheme() paymentsvc.Scheme {
-	return paymentsvc.Scheme{Canonical: s.whole.part, Encoding: s.enc.Encoding}
-}
-
-func at(column int, format string, args ...any) error {
-	return fmt.Errorf("scheme: column %d: %s", column, fmt.Sprintf(format, args...))
-}
-
-func parse(text string, secret paymentsvc.Secret) (parsed, error) {
-	p := &parser{lexer: lexer{rest: text, column: 1, hidden: string(secret)}, secret: secret, words: words(), parsed: parsed{form: keyForms()[0]}}
-	p.advance()
-	p.schemes()
-	for p.err == nil && p.token.kind != atEnd {
-		p.mark(",", `"," or the end`)
-		p.clause()
-	}
-	switch {
-	case p.err == nil && p.emptyAt > 0 && p.allowedAt == 0:
-		p.fail(p.emptyAt, "signs neither body nor fields")
-	case p.err == nil && p.emptyAt == 0 && p.allowedAt > 0:
-		p.fail(p.allowedAt, `"body unsigned" is for a text that signs neither body nor fields`)
-	}
-	return p.parsed, p.err
-}
-
-// parser reads a text token by token. After a mistake it is at the end of the text, and keeps the first error.
-type parser struct {
-	parsed
-	lexer
-	secret    paymentsvc.Secret
-	words     []word
-	depth     int
-	emptyAt   int // column of what signs neither body nor fields, 0 for none
-	allowedAt int // column of "body unsigned"
-}
-
-// schemes reads one scheme, or that of requests and that of notifications.
-func (p *parser) schemes() {
-	if !p.take("request") {
-		p.whole, p.enc = p.signed()
-		return
-	}
-	request, enc := p.signed()
-	p.mark(",", `", notification"`)
-	p.name("notification")
-	column := p.token.column
-	notification, other := p.signed()
-	if enc.code != other.code {
-		p.fail(column, "want the encoding of the requests, since a scheme has one for both")
-	}
-	p.enc = enc
-	p.whole = made{
-		part: ByKind(request.part, notification.part),
-		code: fmt.Sprintf("canonical.ByKind(%s, %s)", request.code, notification.code),
-	}
-}
-
-// signed reads an encoding and what is signed.
-func (p *parser) signed() (made, encoding) {
-	enc := p.encoding()
-	p.mark("(", `"(" after the encoding`)
-	column := p.token.column
-	whole := p.joined()
-	if !whole.signs && p.emptyAt == 0 {
-		p.emptyAt = column
-	}
-	return whole, enc
-}
-
-// clause reads what may follow a scheme.
-func (p *parser) clause() {
-	column := p.token.column
-	switch {
-	case p.take("key"):
-		if p.formAt > 0 {
-			p.fail(column, "a second key")
-		}
-		p.formAt = p.token.column
-		var names []string
-		for _, f := range keyForms() {
-			if p.take(f.text) {
-				p.form = f
-				if f.form != SecretText && p.secretAt == 0 {
-					p.secretAt = p.formAt
-				}
-				return
-			}
-			names = append(names, f.text)
-		}
-		p.unknown("key form", "want one of "+strings.Join(names, ", "), names)
-	case p.take("body"):
-		if p.allowedAt > 0 {
-			p.fail(column, `a second "body unsigned"`)
-		}
-		p.allowedAt = column
-		p.name("unsigned")
-	default:
-		p.fail(column, `want "key" or "body unsigned", not %s`, p.shown())
-	}
-}
-
-// encoding reads the name of an encoding, or one made of others.
-func (p *parser) encoding() (e encoding) {
-	w := p.find("encoding", "want an encoding such as hex", word.isEncoding)
-	switch {
-	case w.combine != nil:
-		p.mark("(", `"("`)
-		p.enter()
-		e = w.combine(p)
-		p.depth--
-		p.mark(")", `")"`)
-	case w.encoding != nil:
-		e = encoding{w.encoding, w.code}
-		p.base64 = p.base64 || strings.HasPrefix(w.code, "base64.")
-	}
-	return e
-}
-
-// enter bounds the brackets inside each other.
-func (p *parser) enter() {
-	if p.depth++; p.depth > maxNesting {
-		p.fail(p.token.column, "more than %d brackets inside each other", maxNesting)
-	}
-}
-
-func (p *parser) prefixed() encoding {
-	prefix := p.literal("the text before the signature")
-	p.mark(",", `","`)
-	inner := p.encoding()
-	return encoding{Prefixed(prefix, inner.Encoding), fmt.Sprintf("canonical.Prefixed(%q, %s)", prefix, inner.code)}
-}
-
-func (p *parser) chain() encoding {
-	var list []paymentsvc.Encoding
-	var codes []string
-	for more := true; more; more = p.takeMark(",") {
-		e := p.encoding()
-		list, codes = append(list, e.Encoding), append(codes, e.code)
-	}
-	return encoding{Chain(list...), fmt.Sprintf("canonical.Chain(%s)", strings.Join(codes, ", "))}
-}
-
-// joined reads parts up to the closing bracket.
-func (p *parser) joined() made {
-	p.enter()
-	var list []made
-	for p.err == nil && !p.takeMark(")") {
-		list = append(list, p.part())
-	}
-	p.depth--
-	if len(list) == 0 && p.err == nil {
-		p.fail(p.ended, `want a part before ")", such as body`)
-	}
-	return join(list)
-}
-
-// part reads one part.
-func (p *parser) part() made {
-	if p.token.kind == aText {
-		text := p.literal("a text")
-		return made{part: Literal(text), code: fmt.Sprintf("canonical.Literal(%q)", text), literal: text, isText: true}
-	}
-	if w, known := p.lookup(); known && w.isEncoding() {
-		enc := p.encoding()
-		p.mark("(", `"(" after the encoding`)
-		return encoded(enc, p.joined())
-	}
-	w := p.find("part", `want a part such as body, or ")"`, func(word) bool { return true })
-	switch {
-	case w.read != nil:
-		return w.read(p)
-	case w.texts != nil:
-		texts, codes := p.texts(w.least, w.many)
-		return made{part: w.texts(texts), code: fmt.Sprintf("canonical.%s(%s)", w.code, codes), signs: w.signs}
-	case w.around != nil, w.digest != nil:
-		p.mark("(", `"(" after `+w.text)
-		return around(w, p.joined())
-	}
-	return made{part: w.part, code: "canonical." + w.code, signs: w.signs}
-}
-
-func (p *parser) secretPart() made {
-	if p.secretAt == 0 {
-		p.secretAt = p.ended
-	}
-	return made{part: Secret(p.secret), code: "canonical.Secret(secret)"}
-}
-
-// around returns parts in a digest or a letter case.
-func around(w word, of made) made {
-	if w.around != nil {
-		return made{part: w.around(of.part), code: fmt.Sprintf("canonical.%s(%s)", w.code, of.code), signs: of.signs}
-	}
-	in := func(e encoding) made {
-		code := fmt.Sprintf("canonical.%s(%s, %s)", w.code, e.code, of.code)
-		if code == "canonical.SHA256(paymentsvc.Hex, canonical.Body)" {
-			return made{part: BodySHA256, code: "canonical.BodySHA256", signs: true}
-		}
-		return made{part: w.digest(e.Encoding, of.part), code: code, signs: of.signs}
-	}
-	raw := in(encoding{Raw, "canonical.Raw"})
-	raw.in = in
-	return raw
-}
-
-func encoded(e encoding, of made) made {
-	if of.in != nil {
-		return of.in(e)
-	}
-	return made{part: Encode(e.Encoding, of.part), code: fmt.Sprintf("canonical.Encode(%s, %s)", e.code, of.code), signs: of.signs}
-}
-
-// texts reads texts in brackets. It also returns them as Go code.
-func (p *parser) texts(least int, many bool) (list []string, code string) {
-	var codes []string
-	p.mark("(", `"(" with a text`)
-	for more := true; more; more = p.takeMark(",") {
-		if len(list) == least && !many {
-			p.fail(p.token.column, `want ")" after %d texts`, least)
-		}
-		list = append(list, p.literal("a text"))
-		codes = append(codes, fmt.Sprintf("%q", list[len(list)-1]))
-	}
-	if len(list) < least {
-		p.fail(p.token.column, `want "," and a text`)
-		return list, ""
-	}
-	p.mark(")", `")"`)
-	return list, strings.Join(codes, ", ")
-}
-
-// lookup finds the word that the token is.
-func (p *parser) lookup() (word, bool) {
-	for _, w := range p.words {
-		if p.token.kind == aName && w.text == p.token.text {
-			return w, true
-		}
-	}
-	return word{}, false
-}
-
-// find reads a word that fits, or fails.
-func (p *parser) find(what, wanted string, fits func(word) bool) word {
-	if w, known := p.lookup(); known && fits(w) {
-		p.advance()
-		return w
-	}
-	var names []string
-	for _, w := range p.words {
-		if fits(w) {
-			names = append(names, w.text)
-		}
-	}
-	p.unknown(what, wanted, names)
-	return word{}
-}
-
-// unknown fails at a token that is none of the names.
-func (p *parser) unknown(what, wanted string, names []string) {
-	if p.token.kind != aName {
-		p.fail(p.token.column, "%s, not %s", wanted, p.shown())
-		return
-	}
-	if meant := nearest(p.token.text, names); meant != "" {
-		wanted = "did you mean " + meant + "?"
-	}
-	p.fail(p.token.column, "unknown %s %s, %s", what, p.shown(), wanted)
 }

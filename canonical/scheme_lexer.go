@@ -22,15 +22,15 @@ type token struct {
 	column int
 }
 
-// lexer cuts the text form of a scheme into tokens. Columns count characters from 1.
+// lexer splits the text form of a scheme into tokens. Columns count characters from 1.
 type lexer struct {
 	rest   string
-	column int // of rest
+	column int // of the start of rest
 	token  token
-	ended  int    // column of the token before
-	before string // its text
+	ended  int    // column of the previous token
+	before string // text of the previous token
 	err    error
-	hidden string // no error holds it
+	hidden string // errors must not contain it
 }
 
 func (l *lexer) fail(column int, format string, args ...any) {
@@ -77,7 +77,7 @@ func isNameByte(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// quoted reads a text in quotes of either kind.
+// quoted reads a text in single or double quotes.
 func (l *lexer) quoted() string {
 	quote, start := l.rest[0], l.column
 	l.skip(1)
@@ -106,16 +106,16 @@ func (l *lexer) quoted() string {
 		case multibyte:
 			text = utf8.AppendRune(text, r)
 		default:
-			text = append(text, byte(r)) //nolint:gosec // UnquoteChar returns a byte where it is not multibyte
+			text = append(text, byte(r)) //nolint:gosec // UnquoteChar returned a byte
 		}
 		l.skip(len(l.rest) - len(tail))
 	}
 }
 
-// longestShown limits the length of a name in an error.
-const longestShown = 40
+// maxShown limits the length of a name in an error.
+const maxShown = 40
 
-// shown describes the token for an error. It repeats neither texts, which may hold anything, nor the secret.
+// shown describes the token for an error. It omits quoted texts and the secret.
 func (l *lexer) shown() string {
 	switch {
 	case l.token.kind == atEnd:
@@ -124,8 +124,8 @@ func (l *lexer) shown() string {
 		return "a text"
 	case l.hidden != "" && strings.Contains(l.token.text, l.hidden):
 		return "this"
-	case len(l.token.text) > longestShown:
-		return fmt.Sprintf("%q", l.token.text[:longestShown]+"…")
+	case len(l.token.text) > maxShown:
+		return fmt.Sprintf("%q", l.token.text[:maxShown]+"…")
 	default:
 		return fmt.Sprintf("%q", l.token.text)
 	}
@@ -151,14 +151,14 @@ func (l *lexer) name(name string) {
 	}
 }
 
-// mark reads a mark, or fails with what was wanted.
+// mark reads a mark, or fails. wanted describes the expected token.
 func (l *lexer) mark(mark, wanted string) {
 	if !l.takeMark(mark) {
 		l.fail(l.token.column, "want %s, not %s", wanted, l.shown())
 	}
 }
 
-// literal reads a text in quotes, or fails with what was wanted.
+// literal reads a quoted text, or fails. wanted describes the expected text.
 func (l *lexer) literal(wanted string) string {
 	t := l.token
 	if t.kind != aText {

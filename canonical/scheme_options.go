@@ -9,7 +9,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// choose reads the name of an option. It fails if the option, or one that excludes it, was read before.
+// choose reads the name of an option. It fails for a duplicate option and for an option of the same group.
 func choose[T any](p *parser, what string, options []option[T], seen map[string]string) option[T] {
 	column := p.token.column
 	for _, o := range options {
@@ -34,14 +34,13 @@ func choose[T any](p *parser, what string, options []option[T], seen map[string]
 	return option[T]{set: func(*T) {}}
 }
 
-// json reads the options of BodyJSON, if there are any.
+// json reads the options of BodyJSON, if any.
 func (p *parser) json() made {
 	var form JSONForm
 	var fields []string
 	seen := map[string]string{}
-	options := jsonOptions()
 	for more := p.takeMark("("); more; {
-		o := choose(p, "json", options, seen)
+		o := choose(p, "json", jsonOptions, seen)
 		o.set(&form)
 		value := "true"
 		switch o.code {
@@ -49,14 +48,18 @@ func (p *parser) json() made {
 			text, code := p.texts(1, false)
 			form.Indent, value = strings.Join(text, ""), code
 		case "Numbers":
-			value = codeOf(numberNames(), form.Numbers)
+			value = codeOf(numberNames, form.Numbers)
 		}
 		fields = append(fields, o.code+": "+value)
-		if more = p.takeMark(","); !more {
+		more = p.takeMark(",")
+		if !more {
 			p.mark(")", `"," or ")"`)
 		}
 	}
-	return made{part: BodyJSON(form), code: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")), signs: true}
+	return made{
+		part: BodyJSON(form),
+		code: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")), signs: true,
+	}
 }
 
 // with reads the name, the value and the parts of With or WithNumber.
@@ -73,7 +76,10 @@ func (p *parser) with() made {
 	p.depth--
 	p.mark(",", `","`)
 	of := p.joined()
-	return made{part: function(name, value.part, of.part), code: fmt.Sprintf("canonical.%s(%q, %s, %s)", code, name, value.code, of.code), signs: of.signs}
+	return made{
+		part: function(name, value.part, of.part),
+		code: fmt.Sprintf("canonical.%s(%q, %s, %s)", code, name, value.code, of.code), signs: of.signs,
+	}
 }
 
 func (p *parser) within() made {
@@ -81,15 +87,20 @@ func (p *parser) within() made {
 	name := p.literal("the name of the field")
 	p.mark(",", `","`)
 	of := p.joined()
-	return made{part: Within(name, of.part), code: fmt.Sprintf("canonical.Within(%q, %s)", name, of.code), signs: of.signs}
+	return made{
+		part: Within(name, of.part), code: fmt.Sprintf("canonical.Within(%q, %s)", name, of.code), signs: of.signs,
+	}
 }
 
-func (p *parser) number() made { return formed(p, "Number", numberNames(), Number) }
+func (p *parser) number() made { return formed(p, "Number", numberNames, Number) }
 
-func (p *parser) escaped() made { return formed(p, "Escaped", escapingNames(), Escaped) }
+func (p *parser) escaped() made { return formed(p, "Escaped", escapingNames, Escaped) }
 
-// formed reads a form and the parts that it is of.
-func formed[T comparable](p *parser, function string, names []named[T], part func(T, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) made {
+// formed reads a form and its parts.
+func formed[T comparable](
+	p *parser, function string, names []named[T],
+	part func(T, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc,
+) made {
 	p.mark("(", `"(" with a form`)
 	list := make([]string, len(names))
 	var form named[T]
@@ -104,17 +115,19 @@ func formed[T comparable](p *parser, function string, names []named[T], part fun
 	}
 	p.mark(",", `","`)
 	of := p.joined()
-	return made{part: part(form.value, of.part), code: fmt.Sprintf("canonical.%s(canonical.%s, %s)", function, form.code, of.code), signs: of.signs}
+	return made{
+		part: part(form.value, of.part),
+		code: fmt.Sprintf("canonical.%s(canonical.%s, %s)", function, form.code, of.code), signs: of.signs,
+	}
 }
 
-// fields reads the options of Fields. One text is between the values, two are between name and value and between pairs.
+// fields reads the options of Fields. One text separates values. Two texts separate name from value and pair from pair.
 func (p *parser) fields() made {
 	column := p.ended
 	var l FieldList
 	var texts []string
 	seen := map[string]string{}
 	p.mark("(", `"(" after fields`)
-	options := fieldOptions()
 	for more := true; more; more = p.takeMark(",") {
 		if p.token.kind == aText {
 			if len(texts) == 2 {
@@ -123,7 +136,7 @@ func (p *parser) fields() made {
 			texts = append(texts, p.literal("a text"))
 			continue
 		}
-		o := choose(p, "fields", options, seen)
+		o := choose(p, "fields", fieldOptions, seen)
 		o.set(&l)
 		switch {
 		case o.text == "omit":
@@ -134,7 +147,8 @@ func (p *parser) fields() made {
 		}
 	}
 	p.mark(")", `"," or ")"`)
-	if l.Names = len(texts) == 2; l.Names {
+	l.Names = len(texts) == 2
+	if l.Names {
 		l.Equals = texts[0]
 	}
 	if len(texts) > 0 {
@@ -148,7 +162,9 @@ func (p *parser) fields() made {
 	case l.Path != "" && !l.Names:
 		p.fail(column, "flat(%q) is for fields with names", l.Path)
 	}
-	return made{part: Fields(l), code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", listCode(l)), signs: true}
+	return made{
+		part: Fields(l), code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", listCode(l)), signs: true,
+	}
 }
 
 // listCode returns the fields of l as Go code.
@@ -171,14 +187,14 @@ func listCode(l FieldList) string {
 	add(l.Escape, "Escape: true")
 	add(len(l.Omit) > 0, "Omit: %#v", l.Omit)
 	add(l.OmitNull, "OmitNull: true")
-	add(l.Escaping != EscapingNone, "Escaping: %s", codeOf(escapingNames(), l.Escaping))
-	add(l.Numbers != NumbersAsSent, "Numbers: %s", codeOf(numberNames(), l.Numbers))
-	add(l.Constants != ConstantsAsSent, "Constants: %s", codeOf(constantNames(), l.Constants))
+	add(l.Escaping != EscapingNone, "Escaping: %s", codeOf(escapingNames, l.Escaping))
+	add(l.Numbers != NumbersAsSent, "Numbers: %s", codeOf(numberNames, l.Numbers))
+	add(l.Constants != ConstantsAsSent, "Constants: %s", codeOf(constantNames, l.Constants))
 	return strings.Join(fields, ", ")
 }
 
-// join returns parts in their order. Its code has Join's separator where one text without letters and digits is between
-// all of them.
+// join returns parts in order. Its code is a Join with a separator, if the same text without letters and digits
+// separates all parts.
 func join(list []made) made {
 	if len(list) == 1 {
 		return list[0]
@@ -196,7 +212,9 @@ func join(list []made) made {
 
 func joinCode(list []made) string {
 	wordless := func(m made) bool {
-		return m.isText && m.literal != "" && !strings.ContainsFunc(m.literal, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+		return m.isText && m.literal != "" && !strings.ContainsFunc(m.literal, func(r rune) bool {
+			return unicode.IsLetter(r) || unicode.IsDigit(r)
+		})
 	}
 	for _, m := range list {
 		if !wordless(m) {
@@ -216,8 +234,8 @@ func joinCode(list []made) string {
 	return fmt.Sprintf("canonical.Join(\"\", %s)", strings.Join(codes, ", "))
 }
 
-// separated returns the code of what is between separators, or nil if there are not two parts or more with nothing but
-// the separator between them.
+// separated returns the code of the parts between separators. It returns nil if fewer than two parts remain, or if
+// other texts separate some of them.
 func separated(list []made, separator string) (codes []string) {
 	filled := 0
 	for rest := list; ; {
@@ -253,7 +271,7 @@ func separated(list []made, separator string) (codes []string) {
 	return codes
 }
 
-// labelled returns the code of a part with a label before it, such as "key=" and the secret.
+// labelled returns the code of a part after a label, such as "key=" and the secret.
 func labelled(list []made) (string, bool) {
 	if len(list) != 2 || !list[0].isText || list[1].isText {
 		return "", false

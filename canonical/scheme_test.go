@@ -15,7 +15,7 @@ import (
 
 const schemeSecret paymentsvc.Secret = "a2V5_b2YgdGhlIHRlc3Q="
 
-// schemeMessages are what every scheme of these tests can sign: a request and a notification.
+// schemeMessages returns a request and a notification for every scheme of these tests.
 func schemeMessages(t testing.TB) [2]*paymentsvc.Message {
 	t.Helper()
 	request := message(t, "https://Pay.example:8443/v1/Init%2Fpayment?b=2&a=1", nestedBody)
@@ -35,104 +35,231 @@ func schemeCases() map[string]struct {
 	}
 	list, sep := canonical.Fields, canonical.Join
 	return map[string]c{
-		`body`:                    {canonical.Body, "canonical.Body"},
-		"\t( body\n)":             {canonical.Body, "canonical.Body"},
-		`timestamp "." body`:      {sep(".", canonical.Timestamp, canonical.Body), `canonical.Join(".", canonical.Timestamp, canonical.Body)`},
-		`timestamp'.'body'.'`:     {sep(".", canonical.Timestamp, canonical.Body, canonical.Literal("")), `canonical.Join(".", canonical.Timestamp, canonical.Body, canonical.Literal(""))`},
-		`method path body`:        {sep("", canonical.Method, canonical.Path, canonical.Body), `canonical.Join("", canonical.Method, canonical.Path, canonical.Body)`},
-		`timestamp "." path body`: {sep("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Body), `canonical.Join(".", canonical.Timestamp, canonical.Join("", canonical.Path, canonical.Body))`},
+		`body`:        {canonical.Body, "canonical.Body"},
+		"\t( body\n)": {canonical.Body, "canonical.Body"},
+		`timestamp "." body`: {
+			sep(".", canonical.Timestamp, canonical.Body), `canonical.Join(".", canonical.Timestamp, canonical.Body)`,
+		},
+		`timestamp'.'body'.'`: {
+			sep(".", canonical.Timestamp, canonical.Body, canonical.Literal("")),
+			`canonical.Join(".", canonical.Timestamp, canonical.Body, canonical.Literal(""))`,
+		},
+		`method path body`: {
+			sep("", canonical.Method, canonical.Path, canonical.Body),
+			`canonical.Join("", canonical.Method, canonical.Path, canonical.Body)`,
+		},
+		`timestamp "." path body`: {
+			sep("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Body),
+			`canonical.Join(".", canonical.Timestamp, canonical.Join("", canonical.Path, canonical.Body))`,
+		},
 		`timestamp "." path "\n" body`: {
-			sep("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Literal("\n"), canonical.Body),
-			`canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Literal("\n"), canonical.Body)`,
+			sep(
+				"", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Literal("\n"),
+				canonical.Body,
+			),
+			`canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Path, ` +
+				`canonical.Literal("\n"), canonical.Body)`,
 		},
 		`"t=" timestamp "&" "v1" "&" body`: {
 			sep("&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), canonical.Body),
-			`canonical.Join("&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), canonical.Body)`,
+			`canonical.Join("&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), ` +
+				`canonical.Body)`,
 		},
-		`"https://" host uri body`: {sep("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body), `canonical.Join("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body)`},
-		`"-" "_" body`:             {canonical.Labelled("-_", canonical.Body), `canonical.Join("_", canonical.Literal("-"), canonical.Body)`},
-		`"k=" body`:                {canonical.Labelled("k=", canonical.Body), `canonical.Labelled("k=", canonical.Body)`},
+		`"https://" host uri body`: {
+			sep("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body),
+			`canonical.Join("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body)`,
+		},
+		`"-" "_" body`: {
+			canonical.Labelled("-_", canonical.Body), `canonical.Join("_", canonical.Literal("-"), canonical.Body)`,
+		},
+		`"k=" body`: {
+			canonical.Labelled("k=", canonical.Body), `canonical.Labelled("k=", canonical.Body)`,
+		},
 		`"\x00\xff\n\t\\\"\'\u00e9é" '"\'' body`: {
 			sep("", canonical.Literal("\x00\xff\n\t\\\"'éé\"'"), canonical.Body), "",
 		},
 		`body-compact decoded-path url query sorted-query host`: {
-			sep("", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, canonical.SortedQuery, canonical.Host),
-			`canonical.Join("", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, canonical.SortedQuery, canonical.Host)`,
+			sep(
+				"", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, canonical.SortedQuery,
+				canonical.Host,
+			),
+			`canonical.Join("", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, ` +
+				`canonical.SortedQuery, canonical.Host)`,
 		},
-		`path-below("/v1") body-sorted`:         {sep("", canonical.PathBelow("/v1"), canonical.BodySorted), `canonical.Join("", canonical.PathBelow("/v1"), canonical.BodySorted)`},
-		`header("x-nonce") field("amount")`:     {sep("", canonical.Header("X-Nonce"), canonical.Field("amount")), `canonical.Join("", canonical.Header("x-nonce"), canonical.Field("amount"))`},
-		`field("payer", 'email')`:               {canonical.Field("payer", "email"), `canonical.Field("payer", "email")`},
-		`field-or("-", "payer", "phone")`:       {canonical.FieldOr("-", "payer", "phone"), `canonical.FieldOr("-", "payer", "phone")`},
-		`hex(sha256(body))`:                     {canonical.BodySHA256, "canonical.BodySHA256"},
-		`hex(sha256(timestamp body))`:           {canonical.SHA256(paymentsvc.Hex, sep("", canonical.Timestamp, canonical.Body)), `canonical.SHA256(paymentsvc.Hex, canonical.Join("", canonical.Timestamp, canonical.Body))`},
-		`sha256(body)`:                          {canonical.SHA256(canonical.Raw, canonical.Body), "canonical.SHA256(canonical.Raw, canonical.Body)"},
-		`base64(hex(sha1(body)))`:               {canonical.SHA1(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body), "canonical.Encode(base64.StdEncoding, canonical.SHA1(paymentsvc.Hex, canonical.Body))"},
-		`chain(hex, base64)(md5(body))`:         {canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body), "canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body)"},
-		`prefixed("x", HEX)(sha512(body) path)`: {canonical.Encode(canonical.Prefixed("x", paymentsvc.HexUpper), sep("", canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path)), `canonical.Encode(canonical.Prefixed("x", paymentsvc.HexUpper), canonical.Join("", canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path))`},
-		`lower(method) upper(body)`:             {sep("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body)), `canonical.Join("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body))`},
+		`path-below("/v1") body-sorted`: {
+			sep("", canonical.PathBelow("/v1"), canonical.BodySorted),
+			`canonical.Join("", canonical.PathBelow("/v1"), canonical.BodySorted)`,
+		},
+		`header("x-nonce") field("amount")`: {
+			sep("", canonical.Header("X-Nonce"), canonical.Field("amount")),
+			`canonical.Join("", canonical.Header("x-nonce"), canonical.Field("amount"))`,
+		},
+		`field("payer", 'email')`: {
+			canonical.Field("payer", "email"), `canonical.Field("payer", "email")`,
+		},
+		`field-or("-", "payer", "phone")`: {
+			canonical.FieldOr("-", "payer", "phone"), `canonical.FieldOr("-", "payer", "phone")`,
+		},
+		`hex(sha256(body))`: {canonical.BodySHA256, "canonical.BodySHA256"},
+		`hex(sha256(timestamp body))`: {
+			canonical.SHA256(paymentsvc.Hex, sep("", canonical.Timestamp, canonical.Body)),
+			`canonical.SHA256(paymentsvc.Hex, canonical.Join("", canonical.Timestamp, canonical.Body))`,
+		},
+		`sha256(body)`: {
+			canonical.SHA256(canonical.Raw, canonical.Body), "canonical.SHA256(canonical.Raw, canonical.Body)",
+		},
+		`base64(hex(sha1(body)))`: {
+			canonical.SHA1(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body),
+			"canonical.Encode(base64.StdEncoding, canonical.SHA1(paymentsvc.Hex, canonical.Body))",
+		},
+		`chain(hex, base64)(md5(body))`: {
+			canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body),
+			"canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body)",
+		},
+		`prefixed("x", HEX)(sha512(body) path)`: {
+			canonical.Encode(
+				canonical.Prefixed("x", paymentsvc.HexUpper),
+				sep("", canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path),
+			),
+			`canonical.Encode(canonical.Prefixed("x", paymentsvc.HexUpper), canonical.Join("", ` +
+				`canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path))`,
+		},
+		`lower(method) upper(body)`: {
+			sep("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body)),
+			`canonical.Join("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body))`,
+		},
 		`base64url(body) base64-raw(body) base64url-raw(body)`: {
-			sep("", canonical.Encode(base64.URLEncoding, canonical.Body), canonical.Encode(base64.RawStdEncoding, canonical.Body), canonical.Encode(base64.RawURLEncoding, canonical.Body)), "",
+			sep(
+				"", canonical.Encode(base64.URLEncoding, canonical.Body),
+				canonical.Encode(base64.RawStdEncoding, canonical.Body),
+				canonical.Encode(base64.RawURLEncoding, canonical.Body),
+			),
+			"",
 		},
-		`json`:                   {canonical.BodyJSON(canonical.JSONForm{}), "canonical.BodyJSON(canonical.JSONForm{})"},
-		`body "\n" "" "\n" path`: {sep("\n", canonical.Body, canonical.Literal(""), canonical.Path), `canonical.Join("\n", canonical.Body, canonical.Literal(""), canonical.Path)`},
+		`json`: {
+			canonical.BodyJSON(canonical.JSONForm{}), "canonical.BodyJSON(canonical.JSONForm{})",
+		},
+		`body "\n" "" "\n" path`: {
+			sep("\n", canonical.Body, canonical.Literal(""), canonical.Path),
+			`canonical.Join("\n", canonical.Body, canonical.Literal(""), canonical.Path)`,
+		},
 		`json(sorted, spaces, escape-slash, escape-unicode, escape-html, short-numbers)`: {
-			canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true, ShortNumbers: true}),
-			"canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true, ShortNumbers: true})",
+			canonical.BodyJSON(canonical.JSONForm{
+				Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true, ShortNumbers: true,
+			}),
+			"canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, " +
+				"EscapeHTML: true, ShortNumbers: true})",
 		},
-		`fields('|')`:                      {list(canonical.FieldList{Between: "|"}), `canonical.Fields(canonical.FieldList{Between: "|"})`},
-		`fields(unseparated)`:              {list(canonical.FieldList{Unseparated: true}), `canonical.Fields(canonical.FieldList{Unseparated: true})`},
-		`fields("", "")`:                   {list(canonical.FieldList{Names: true}), `canonical.Fields(canonical.FieldList{Names: true})`},
-		`fields(sorted, '=', '&')`:         {list(canonical.FieldList{Names: true, Equals: "=", Between: "&"}), `canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"})`},
-		`fields(as-sent, ",", omit-empty)`: {list(canonical.FieldList{AsSent: true, Between: ",", OmitEmpty: true}), `canonical.Fields(canonical.FieldList{Between: ",", AsSent: true, OmitEmpty: true})`},
+		`fields('|')`: {
+			list(canonical.FieldList{Between: "|"}), `canonical.Fields(canonical.FieldList{Between: "|"})`,
+		},
+		`fields(unseparated)`: {
+			list(canonical.FieldList{Unseparated: true}), `canonical.Fields(canonical.FieldList{Unseparated: true})`,
+		},
+		`fields("", "")`: {
+			list(canonical.FieldList{Names: true}), `canonical.Fields(canonical.FieldList{Names: true})`,
+		},
+		`fields(sorted, '=', '&')`: {
+			list(canonical.FieldList{Names: true, Equals: "=", Between: "&"}),
+			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"})`,
+		},
+		`fields(as-sent, ",", omit-empty)`: {
+			list(canonical.FieldList{AsSent: true, Between: ",", OmitEmpty: true}),
+			`canonical.Fields(canonical.FieldList{Between: ",", AsSent: true, OmitEmpty: true})`,
+		},
 		`fields("=", "&", flat("[]"), escape, omit("amount", "ok"))`: {
-			list(canonical.FieldList{Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]", Escape: true, Omit: []string{"amount", "ok"}}),
-			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]", Escape: true, Omit: []string{"amount", "ok"}})`,
+			list(canonical.FieldList{
+				Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]", Escape: true,
+				Omit: []string{"amount", "ok"},
+			}),
+			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Nested: ` +
+				`canonical.NestedFlat, Path: "[]", Escape: true, Omit: []string{"amount", "ok"}})`,
 		},
-		`fields(flat, ";")`:        {list(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat}), `canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat})`},
-		`fields(omit-nested, ";")`: {list(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted}), `canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted})`},
+		`fields(flat, ";")`: {
+			list(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat}),
+			`canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat})`,
+		},
+		`fields(omit-nested, ";")`: {
+			list(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted}),
+			`canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted})`,
+		},
 		`timestamp-ms path-last date("2006-01-02T15:04:05Z") body`: {
-			sep("", canonical.TimestampMillis, canonical.PathLast, canonical.Date("2006-01-02T15:04:05Z"), canonical.Body),
-			`canonical.Join("", canonical.TimestampMillis, canonical.PathLast, canonical.Date("2006-01-02T15:04:05Z"), canonical.Body)`,
+			sep(
+				"", canonical.TimestampMillis, canonical.PathLast, canonical.Date("2006-01-02T15:04:05Z"),
+				canonical.Body,
+			),
+			`canonical.Join("", canonical.TimestampMillis, canonical.PathLast, ` +
+				`canonical.Date("2006-01-02T15:04:05Z"), canonical.Body)`,
 		},
 		`with("ts", timestamp, body-sorted)`: {
-			canonical.With("ts", canonical.Timestamp, canonical.BodySorted), `canonical.With("ts", canonical.Timestamp, canonical.BodySorted)`,
+			canonical.With("ts", canonical.Timestamp, canonical.BodySorted),
+			`canonical.With("ts", canonical.Timestamp, canonical.BodySorted)`,
 		},
 		`with-number("ts", timestamp-ms, fields("|"))`: {
 			canonical.WithNumber("ts", canonical.TimestampMillis, list(canonical.FieldList{Between: "|"})),
-			`canonical.WithNumber("ts", canonical.TimestampMillis, canonical.Fields(canonical.FieldList{Between: "|"}))`,
+			`canonical.WithNumber("ts", canonical.TimestampMillis, canonical.Fields(canonical.FieldList{Between: ` +
+				`"|"}))`,
 		},
-		`within("payer", body)`: {canonical.Within("payer", canonical.Body), `canonical.Within("payer", canonical.Body)`},
+		`within("payer", body)`: {
+			canonical.Within("payer", canonical.Body), `canonical.Within("payer", canonical.Body)`,
+		},
 		`number(two-place, field("amount")) number(minor, field("amount")) number(quoted, field("amount"))`: {
-			sep("", canonical.Number(canonical.NumbersTwoPlaces, canonical.Field("amount")), canonical.Number(canonical.NumbersMinor, canonical.Field("amount")), canonical.Field("amount")), "",
+			sep(
+				"", canonical.Number(canonical.NumbersTwoPlaces, canonical.Field("amount")),
+				canonical.Number(canonical.NumbersMinor, canonical.Field("amount")), canonical.Field("amount"),
+			),
+			"",
 		},
 		`number(short, field("amount")) number(python, field("amount")) number(java, field("amount"))`: {
-			sep("", canonical.Number(canonical.NumbersShort, canonical.Field("amount")), canonical.Number(canonical.NumbersPython, canonical.Field("amount")), canonical.Number(canonical.NumbersJava, canonical.Field("amount"))), "",
+			sep(
+				"", canonical.Number(canonical.NumbersShort, canonical.Field("amount")),
+				canonical.Number(canonical.NumbersPython, canonical.Field("amount")),
+				canonical.Number(canonical.NumbersJava, canonical.Field("amount")),
+			),
+			"",
 		},
 		`escaped(form, path) escaped(percent, body) escaped(php, body) escaped(js, body) escaped(java, body)`: {
-			sep("", canonical.Escaped(canonical.EscapingForm, canonical.Path), canonical.Escaped(canonical.EscapingPercent, canonical.Body), canonical.Escaped(canonical.EscapingPHP, canonical.Body),
-				canonical.Escaped(canonical.EscapingJS, canonical.Body), canonical.Escaped(canonical.EscapingJava, canonical.Body)), "",
+			sep(
+				"", canonical.Escaped(canonical.EscapingForm, canonical.Path),
+				canonical.Escaped(canonical.EscapingPercent, canonical.Body),
+				canonical.Escaped(canonical.EscapingPHP, canonical.Body),
+				canonical.Escaped(canonical.EscapingJS, canonical.Body),
+				canonical.Escaped(canonical.EscapingJava, canonical.Body),
+			),
+			"",
 		},
 		`json(indent("  "), escape-gson, two-place-numbers)`: {
 			canonical.BodyJSON(canonical.JSONForm{Indent: "  ", EscapeGson: true, Numbers: canonical.NumbersTwoPlaces}),
-			`canonical.BodyJSON(canonical.JSONForm{Indent: "  ", EscapeGson: true, Numbers: canonical.NumbersTwoPlaces})`,
+			`canonical.BodyJSON(canonical.JSONForm{Indent: "  ", EscapeGson: true, Numbers: ` +
+				`canonical.NumbersTwoPlaces})`,
 		},
 		`fields("=", "&", escape-php, minor-numbers, digit-constants, omit-null)`: {
-			list(canonical.FieldList{Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingPHP, Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits, OmitNull: true}),
-			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", OmitNull: true, Escaping: canonical.EscapingPHP, Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits})`,
+			list(canonical.FieldList{
+				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingPHP,
+				Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits, OmitNull: true,
+			}),
+			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", OmitNull: true, Escaping: ` +
+				`canonical.EscapingPHP, Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits})`,
 		},
-		`body '&key=' secret`: {sep("", canonical.Body, canonical.Literal("&key="), canonical.Secret(schemeSecret)), `canonical.Join("", canonical.Body, canonical.Literal("&key="), canonical.Secret(secret))`},
+		`body '&key=' secret`: {
+			sep("", canonical.Body, canonical.Literal("&key="), canonical.Secret(schemeSecret)),
+			`canonical.Join("", canonical.Body, canonical.Literal("&key="), canonical.Secret(secret))`,
+		},
 	}
 }
 
-// TestSchemeOptions wants every option of an enumeration to be its value in Go.
-func TestSchemeOptions(t *testing.T) {
+// TestSchemeParsesOptions wants every option of an enumeration to be its value in Go.
+func TestSchemeParsesOptions(t *testing.T) {
 	m := schemeMessages(t)[0]
 	m.Body = []byte(`{"amount":12000000.50,"t":true,"f":false,"n":null,"text":"a b~*!/="}`)
 	for text, want := range map[string]canonical.FieldList{
-		"short-numbers": {Numbers: canonical.NumbersShort}, "python-numbers": {Numbers: canonical.NumbersPython}, "java-numbers": {Numbers: canonical.NumbersJava},
-		"two-place-numbers": {Numbers: canonical.NumbersTwoPlaces}, "minor-numbers": {Numbers: canonical.NumbersMinor}, "quoted-numbers": {Numbers: canonical.NumbersQuoted},
-		"escape-form": {Escaping: canonical.EscapingForm}, "escape-percent": {Escaping: canonical.EscapingPercent}, "escape-php": {Escaping: canonical.EscapingPHP},
-		"escape-js": {Escaping: canonical.EscapingJS}, "escape-java": {Escaping: canonical.EscapingJava},
+		"short-numbers": {Numbers: canonical.NumbersShort}, "python-numbers": {Numbers: canonical.NumbersPython},
+		"java-numbers":      {Numbers: canonical.NumbersJava},
+		"two-place-numbers": {Numbers: canonical.NumbersTwoPlaces}, "minor-numbers": {Numbers: canonical.NumbersMinor},
+		"quoted-numbers": {Numbers: canonical.NumbersQuoted},
+		"escape-form":    {Escaping: canonical.EscapingForm}, "escape-percent": {Escaping: canonical.EscapingPercent},
+		"escape-php": {Escaping: canonical.EscapingPHP},
+		"escape-js":  {Escaping: canonical.EscapingJS}, "escape-java": {Escaping: canonical.EscapingJava},
 		"php-constants": {Constants: canonical.ConstantsPHP}, "digit-constants": {Constants: canonical.ConstantsDigits},
 		"python-constants": {Constants: canonical.ConstantsPython}, "no-null": {Constants: canonical.ConstantsNoNull},
 	} {
@@ -147,7 +274,7 @@ func TestSchemeOptions(t *testing.T) {
 	}
 }
 
-func TestSchemeParts(t *testing.T) {
+func TestSchemeParsesParts(t *testing.T) {
 	for text, want := range schemeCases() {
 		t.Run(text, func(t *testing.T) {
 			whole := "hex(" + text + ")"
@@ -174,26 +301,35 @@ func TestSchemeParts(t *testing.T) {
 	}
 }
 
-func TestSchemeEncodings(t *testing.T) {
+func TestSchemeParsesEncodings(t *testing.T) {
 	for text, want := range map[string]struct {
 		encoding paymentsvc.Encoding
 		code     string
 	}{
-		"hex":                           {paymentsvc.Hex, "paymentsvc.Hex"},
-		"HEX":                           {paymentsvc.HexUpper, "paymentsvc.HexUpper"},
-		"base64":                        {base64.StdEncoding, "base64.StdEncoding"},
-		"base64-raw":                    {base64.RawStdEncoding, "base64.RawStdEncoding"},
-		"base64url":                     {base64.URLEncoding, "base64.URLEncoding"},
-		"base64url-raw":                 {base64.RawURLEncoding, "base64.RawURLEncoding"},
-		`prefixed("sha256=", hex)`:      {canonical.Prefixed("sha256=", paymentsvc.Hex), `canonical.Prefixed("sha256=", paymentsvc.Hex)`},
-		`chain(HEX, base64, base64url)`: {canonical.Chain(paymentsvc.HexUpper, base64.StdEncoding, base64.URLEncoding), "canonical.Chain(paymentsvc.HexUpper, base64.StdEncoding, base64.URLEncoding)"},
+		"hex":           {paymentsvc.Hex, "paymentsvc.Hex"},
+		"HEX":           {paymentsvc.HexUpper, "paymentsvc.HexUpper"},
+		"base64":        {base64.StdEncoding, "base64.StdEncoding"},
+		"base64-raw":    {base64.RawStdEncoding, "base64.RawStdEncoding"},
+		"base64url":     {base64.URLEncoding, "base64.URLEncoding"},
+		"base64url-raw": {base64.RawURLEncoding, "base64.RawURLEncoding"},
+		`prefixed("sha256=", hex)`: {
+			canonical.Prefixed("sha256=", paymentsvc.Hex), `canonical.Prefixed("sha256=", paymentsvc.Hex)`,
+		},
+		`chain(HEX, base64, base64url)`: {
+			canonical.Chain(paymentsvc.HexUpper, base64.StdEncoding, base64.URLEncoding),
+			"canonical.Chain(paymentsvc.HexUpper, base64.StdEncoding, base64.URLEncoding)",
+		},
 		`prefixed('v1,', chain(hex, base64))`: {
-			canonical.Prefixed("v1,", canonical.Chain(paymentsvc.Hex, base64.StdEncoding)), `canonical.Prefixed("v1,", canonical.Chain(paymentsvc.Hex, base64.StdEncoding))`,
+			canonical.Prefixed("v1,", canonical.Chain(paymentsvc.Hex, base64.StdEncoding)),
+			`canonical.Prefixed("v1,", canonical.Chain(paymentsvc.Hex, base64.StdEncoding))`,
 		},
 	} {
 		scheme, err := canonical.ParseScheme(text + "(body)")
 		require.NoError(t, err, text)
-		require.Equal(t, want.encoding.AppendEncode(nil, []byte{0xfb, 0xff}), scheme.Encoding.AppendEncode(nil, []byte{0xfb, 0xff}), text)
+		require.Equal(
+			t, want.encoding.AppendEncode(nil, []byte{0xfb, 0xff}),
+			scheme.Encoding.AppendEncode(nil, []byte{0xfb, 0xff}), text,
+		)
 		code, err := canonical.GoCode(text + "(body)")
 		require.NoError(t, err)
 		require.Equal(t, want.code, code.Encoding)
@@ -201,7 +337,7 @@ func TestSchemeEncodings(t *testing.T) {
 	}
 }
 
-func TestSchemeKeys(t *testing.T) {
+func TestSchemeParsesKeys(t *testing.T) {
 	for form := canonical.SecretText; form.Name() != ""; form++ {
 		secret := schemeSecret
 		switch form {
@@ -237,8 +373,10 @@ func TestSchemeKeys(t *testing.T) {
 	require.ErrorContains(t, err, "the secret is empty")
 }
 
-func TestSchemeByKind(t *testing.T) {
-	scheme, key, err := canonical.ParseSchemeWith(`request base64(timestamp body), notification base64(body secret), key sha256-hex`, schemeSecret)
+func TestSchemeParsesBothKinds(t *testing.T) {
+	scheme, key, err := canonical.ParseSchemeWith(
+		`request base64(timestamp body), notification base64(body secret), key sha256-hex`, schemeSecret,
+	)
 	require.NoError(t, err)
 	want, err := canonical.SecretSHA256Hex.Read(schemeSecret)
 	require.NoError(t, err)
@@ -252,85 +390,104 @@ func TestSchemeByKind(t *testing.T) {
 	}
 	code, err := canonical.GoCode(`request hex(timestamp body), notification hex(body)`)
 	require.NoError(t, err)
-	require.Equal(t, `canonical.ByKind(canonical.Join("", canonical.Timestamp, canonical.Body), canonical.Body)`, code.Canonical)
+	require.Equal(
+		t, `canonical.ByKind(canonical.Join("", canonical.Timestamp, canonical.Body), canonical.Body)`, code.Canonical,
+	)
 }
 
-func TestSchemeWithoutBody(t *testing.T) {
-	for _, text := range []string{"hex(timestamp '|' path), body unsigned", "request hex(path), notification hex(body), body unsigned, key text"} {
+func TestSchemeRejectsUnsignedBody(t *testing.T) {
+	for _, text := range []string{
+		"hex(timestamp '|' path), body unsigned", "request hex(path), notification hex(body), body unsigned, key text",
+	} {
 		_, err := canonical.ParseScheme(text)
 		require.NoError(t, err, text)
 	}
 }
 
-func TestSchemeErrors(t *testing.T) {
+func TestSchemeReportsErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`hex(timestamp "." bdy)`:      `column 19: unknown part "bdy", did you mean body?`,
-		`hex("é" bdoy)`:               `column 9: unknown part "bdoy", did you mean body?`,
-		`hex(Body)`:                   `column 5: unknown part "Body", did you mean body?`,
-		`hex(nonce body)`:             `column 5: unknown part "nonce", want a part such as body, or ")"`,
-		`hex(canonical.Join(body))`:   `column 5: unknown part "canonical", want a part such as body, or ")"`,
-		`hexx(body)`:                  `column 1: unknown encoding "hexx", did you mean hex?`,
-		`sha256(body)`:                `column 1: unknown encoding "sha256", want an encoding such as hex`,
-		``:                            `column 1: want an encoding such as hex, not the end`,
-		`{timestamp}.{body}`:          `column 1: want an encoding such as hex, not "{"`,
-		`hex`:                         `column 4: want "(" after the encoding, not the end`,
-		`hex()`:                       `column 5: want a part before ")", such as body`,
-		`hex(sha256())`:               `column 12: want a part before ")", such as body`,
-		`hex(body`:                    `column 9: want a part such as body, or ")", not the end`,
-		`hex(timestamp, body)`:        `column 14: want a part such as body, or ")", not ","`,
-		`hex(timestamp + body)`:       `column 15: want a part such as body, or ")", not "+"`,
-		`hex(body) base64(body)`:      `column 11: want "," or the end, not "base64"`,
-		`hex(body),`:                  `column 11: want "key" or "body unsigned", not the end`,
-		`hex(body), keys base64`:      `column 12: want "key" or "body unsigned", not "keys"`,
-		`hex(body), key`:              `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, tail, hex-tail, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes, not the end`,
-		`hex(body), key base65`:       `column 16: unknown key form "base65", did you mean base64?`,
-		`hex(body), key hex, key hex`: `column 21: a second key`,
-		`hex(timestamp)`:              `column 5: signs neither body nor fields`,
-		`hex( "a constant" )`:         `column 6: signs neither body nor fields`,
-		`hex(hex(sha256("x" path)))`:  `column 5: signs neither body nor fields`,
+		`hex(timestamp "." bdy)`:    `column 19: unknown part "bdy", did you mean body?`,
+		`hex("é" bdoy)`:             `column 9: unknown part "bdoy", did you mean body?`,
+		`hex(Body)`:                 `column 5: unknown part "Body", did you mean body?`,
+		`hex(nonce body)`:           `column 5: unknown part "nonce", want a part such as body, or ")"`,
+		`hex(canonical.Join(body))`: `column 5: unknown part "canonical", want a part such as body, or ")"`,
+		`hexx(body)`:                `column 1: unknown encoding "hexx", did you mean hex?`,
+		`sha256(body)`:              `column 1: unknown encoding "sha256", want an encoding such as hex`,
+		``:                          `column 1: want an encoding such as hex, not the end`,
+		`{timestamp}.{body}`:        `column 1: want an encoding such as hex, not "{"`,
+		`hex`:                       `column 4: want "(" after the encoding, not the end`,
+		`hex()`:                     `column 5: want a part before ")", such as body`,
+		`hex(sha256())`:             `column 12: want a part before ")", such as body`,
+		`hex(body`:                  `column 9: want a part such as body, or ")", not the end`,
+		`hex(timestamp, body)`:      `column 14: want a part such as body, or ")", not ","`,
+		`hex(timestamp + body)`:     `column 15: want a part such as body, or ")", not "+"`,
+		`hex(body) base64(body)`:    `column 11: want "," or the end, not "base64"`,
+		`hex(body),`:                `column 11: want "key" or "body unsigned", not the end`,
+		`hex(body), keys base64`:    `column 12: want "key" or "body unsigned", not "keys"`,
+		`hex(body), key`: `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, ` +
+			`tail, hex-tail, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes, not the end`,
+		`hex(body), key base65`:                          `column 16: unknown key form "base65", did you mean base64?`,
+		`hex(body), key hex, key hex`:                    `column 21: a second key`,
+		`hex(timestamp)`:                                 `column 5: signs neither body nor fields`,
+		`hex( "a constant" )`:                            `column 6: signs neither body nor fields`,
+		`hex(hex(sha256("x" path)))`:                     `column 5: signs neither body nor fields`,
 		`request hex(body), notification hex(timestamp)`: `column 37: signs neither body nor fields`,
-		`hex(body), body unsigned`:                       `column 12: "body unsigned" is for a text that signs neither body nor fields`,
-		`hex(path), body unsigned, body unsigned`:        `column 27: a second "body unsigned"`,
-		`hex(path), body`:                                `column 16: want "unsigned", not the end`,
-		`request hex(body)`:                              `column 18: want ", notification", not the end`,
-		`request hex(body), hex(body)`:                   `column 20: want "notification", not "hex"`,
-		`request hex(body), notification base64(body)`:   `column 33: want the encoding of the requests, since a scheme has one for both`,
-		`hex(header(X))`:                                 `column 12: want a text in quotes, not "X"`,
-		`hex(header "X")`:                                `column 12: want "(" with a text, not a text`,
-		`hex(header("X", "Y"))`:                          `column 17: want ")" after 1 texts`,
-		`hex(header("X" "Y"))`:                           `column 16: want ")", not a text`,
-		`hex(field())`:                                   `column 11: want a text in quotes, not ")"`,
-		`hex(field-or(""))`:                              `column 16: want "," and a text`,
-		`hex(lower body)`:                                `column 11: want "(" after lower, not "body"`,
-		`hex(base64 body)`:                               `column 12: want "(" after the encoding, not "body"`,
-		`hex("x)`:                                        `column 5: the text does not end, want "`,
-		"hex('x\n')":                                     `column 5: the text does not end, want '`,
-		`hex("a\q" body)`:                                `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
-		`hex("a\ud800" body)`:                            `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
-		"hex(\"a\xff\" body)":                            `column 7: not UTF-8`,
-		`prefixed(hex)(body)`:                            `column 10: want the text before the signature in quotes, not "hex"`,
-		`prefixed("a" hex)(body)`:                        `column 14: want ",", not "hex"`,
-		`prefixed("a", hex(body))`:                       `column 18: want ")", not "("`,
-		`chain()(body)`:                                  `column 7: want an encoding such as hex, not ")"`,
-		`chain(hex body)`:                                `column 11: want ")", not "body"`,
-		`hex(json(sortd))`:                               `column 10: unknown option of json "sortd", did you mean sorted?`,
-		`hex(json(sorted, spaces, sorted))`:              `column 26: "sorted" appears twice`,
-		`hex(json(sorted spaces))`:                       `column 17: want "," or ")", not "spaces"`,
-		`hex(json())`:                                    `column 10: want one of sorted, spaces, escape-slash, escape-unicode, escape-html, escape-gson, indent, short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers, quoted-numbers, not ")"`,
-		`hex(fields)`:                                    `column 11: want "(" after fields, not ")"`,
-		`hex(fields())`:                                  `column 12: want one of sorted, as-sent, unseparated, omit-nested, flat, omit-empty, escape, omit, omit-null, php-constants, digit-constants, python-constants, no-null, short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers, quoted-numbers, escape-form, escape-percent, escape-php, escape-js, escape-java, not ")"`,
-		`hex(fields(sorted))`:                            `column 5: want a text between the fields, or "unseparated"`,
-		`hex(fields(''))`:                                `column 5: want a text between the fields, or "unseparated"`,
-		`hex(fields(unseparated, '|'))`:                  `column 5: "unseparated" is for values with no text between them`,
-		`hex(fields('', '', ''))`:                        `column 20: a third text: want at most one between name and value and one between fields`,
-		`hex(fields(sorted, as-sent, '|'))`:              `column 20: "as-sent" excludes "sorted"`,
-		`hex(fields(omit-nested, flat("."), "=", "&"))`:  `column 25: "flat" excludes "omit-nested"`,
-		`hex(fields(escape, '|', escape))`:               `column 25: "escape" appears twice`,
-		`hex(fields(flat("."), '|'))`:                    `column 5: flat(".") is for fields with names`,
-		`hex(fields(omit, '|'))`:                         `column 16: want "(" with a text, not ","`,
-		`hex(` + strings.Repeat("hex(", 70) + `body`:     `column 261: more than 64 brackets inside each other`,
-		strings.Repeat("chain(", 70) + `hex`:             `column 391: more than 64 brackets inside each other`,
-		`hex(` + strings.Repeat("a", 1<<20) + `)`:        `column 5: unknown part "` + strings.Repeat("a", 40) + `…", want a part such as body, or ")"`,
+		`hex(body), body unsigned`: `column 12: "body unsigned" is for a text that signs ` +
+			`neither body nor fields`,
+		`hex(path), body unsigned, body unsigned`: `column 27: a second "body unsigned"`,
+		`hex(path), body`:                         `column 16: want "unsigned", not the end`,
+		`request hex(body)`:                       `column 18: want ", notification", not the end`,
+		`request hex(body), hex(body)`:            `column 20: want "notification", not "hex"`,
+		`request hex(body), notification base64(body)`: `column 33: want the encoding of the requests, since a ` +
+			`scheme has one for both`,
+		`hex(header(X))`:        `column 12: want a text in quotes, not "X"`,
+		`hex(header "X")`:       `column 12: want "(" with a text, not a text`,
+		`hex(header("X", "Y"))`: `column 17: want ")" after 1 texts`,
+		`hex(header("X" "Y"))`:  `column 16: want ")", not a text`,
+		`hex(field())`:          `column 11: want a text in quotes, not ")"`,
+		`hex(field-or(""))`:     `column 16: want "," and a text`,
+		`hex(lower body)`:       `column 11: want "(" after lower, not "body"`,
+		`hex(base64 body)`:      `column 12: want "(" after the encoding, not "body"`,
+		`hex("x)`:               `column 5: the text does not end, want "`,
+		"hex('x\n')":            `column 5: the text does not end, want '`,
+		`hex("a\q" body)`: `column 7: want an escape such as \n, \t, \\, \", \', \x00 ` +
+			`or \u00e9`,
+		`hex("a\ud800" body)`: `column 7: want an escape such as \n, \t, \\, \", \', \x00 ` +
+			`or \u00e9`,
+		"hex(\"a\xff\" body)": `column 7: not UTF-8`,
+		`prefixed(hex)(body)`: `column 10: want the text before the signature in quotes, ` +
+			`not "hex"`,
+		`prefixed("a" hex)(body)`:  `column 14: want ",", not "hex"`,
+		`prefixed("a", hex(body))`: `column 18: want ")", not "("`,
+		`chain()(body)`:            `column 7: want an encoding such as hex, not ")"`,
+		`chain(hex body)`:          `column 11: want ")", not "body"`,
+		`hex(json(sortd))`: `column 10: unknown option of json "sortd", did you mean ` +
+			`sorted?`,
+		`hex(json(sorted, spaces, sorted))`: `column 26: "sorted" appears twice`,
+		`hex(json(sorted spaces))`:          `column 17: want "," or ")", not "spaces"`,
+		`hex(json())`: `column 10: want one of sorted, spaces, escape-slash, ` +
+			`escape-unicode, escape-html, escape-gson, indent, short-numbers, python-numbers, java-numbers, ` +
+			`two-place-numbers, minor-numbers, quoted-numbers, not ")"`,
+		`hex(fields)`: `column 11: want "(" after fields, not ")"`,
+		`hex(fields())`: `column 12: want one of sorted, as-sent, unseparated, ` +
+			`omit-nested, flat, omit-empty, escape, omit, omit-null, php-constants, digit-constants, ` +
+			`python-constants, no-null, short-numbers, python-numbers, java-numbers, two-place-numbers, ` +
+			`minor-numbers, quoted-numbers, escape-form, escape-percent, escape-php, escape-js, escape-java, not ")"`,
+		`hex(fields(sorted))`: `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(''))`:     `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values with no text ` +
+			`between them`,
+		`hex(fields('', '', ''))`: `column 20: a third text: want at most one between name ` +
+			`and value and one between fields`,
+		`hex(fields(sorted, as-sent, '|'))`:             `column 20: "as-sent" excludes "sorted"`,
+		`hex(fields(omit-nested, flat("."), "=", "&"))`: `column 25: "flat" excludes "omit-nested"`,
+		`hex(fields(escape, '|', escape))`:              `column 25: "escape" appears twice`,
+		`hex(fields(flat("."), '|'))`:                   `column 5: flat(".") is for fields with names`,
+		`hex(fields(omit, '|'))`:                        `column 16: want "(" with a text, not ","`,
+		`hex(` + strings.Repeat("hex(", 70) + `body`:    `column 261: brackets nested more than 64 deep`,
+		strings.Repeat("chain(", 70) + `hex`:            `column 391: brackets nested more than 64 deep`,
+		`hex(` + strings.Repeat("a", 1<<20) + `)`: `column 5: unknown part ` +
+			`"` + strings.Repeat("a", 40) + `…", want a part such as body, or ")"`,
 	} {
 		name := text[:min(len(text), 60)]
 		_, err := canonical.ParseScheme(text)
@@ -342,10 +499,11 @@ func TestSchemeErrors(t *testing.T) {
 	}
 }
 
-func TestSchemeErrorsHoldNoSecret(t *testing.T) {
+func TestSchemeErrorsOmitSecret(t *testing.T) {
 	const secret = "sk-live-77f0"
 	for _, text := range []string{
-		"hex(body " + secret + ")", secret, "hex(body), key " + secret, "hex('" + secret + "' timestamp)", "hex(fields(" + secret + "))", "hex(body), key hex",
+		"hex(body " + secret + ")", secret, "hex(body), key " + secret, "hex('" + secret + "' timestamp)",
+		"hex(fields(" + secret + "))", "hex(body), key hex",
 		"hex(body), " + secret, "hex(field('" + secret + "' '" + secret + "'))",
 	} {
 		_, _, err := canonical.ParseSchemeWith(text, secret)
@@ -370,7 +528,8 @@ func ExampleParseScheme() {
 	// scheme: column 19: unknown part "bdy", did you mean body?
 }
 
-// FuzzParseScheme wants no panic, errors of one line with a column of the text, and parts that a message can pass through.
+// FuzzParseScheme checks that ParseScheme does not panic, that errors have one line and a column of the text, and that
+// the parts handle a message.
 func FuzzParseScheme(f *testing.F) {
 	for text := range schemeCases() {
 		f.Add("hex(" + text + ")")

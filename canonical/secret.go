@@ -1,7 +1,7 @@
 package canonical
 
 import (
-	"crypto/md5"  //nolint:gosec // some services key the HMAC with the MD5 of their secret
+	"crypto/md5"  //nolint:gosec // some services use the MD5 of the secret as key
 	"crypto/sha1" //nolint:gosec // as above
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,85 +12,63 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// SecretForm says how to read the text of a secret as the key of the HMAC.
+// SecretForm is the encoding of an HMAC key in the text of a secret.
 type SecretForm int
 
 const (
-	// SecretText is the text itself, as paymentsvc uses a Secret. It is the zero value.
+	// SecretText uses the text as the key, like paymentsvc by default. It is the zero value.
 	SecretText SecretForm = iota
-	// SecretHex is hexadecimal, in either case.
+	// SecretHex is hexadecimal in upper or lower case.
 	SecretHex
-	// SecretBase64 is a text in base64, in the standard or the URL alphabet, with or without padding.
+	// SecretBase64 is base64 in the standard or URL alphabet, with or without padding.
 	SecretBase64
-	// SecretBase64Tail is SecretBase64 for the text after the last underscore, as in "whsec_…".
+	// SecretBase64Tail is SecretBase64 of the text after the last underscore, as in "whsec_…".
 	SecretBase64Tail
-	// SecretSHA256 is the SHA-256 of the text, its 32 bytes.
+	// SecretSHA256 uses the 32 bytes of the text's SHA-256.
 	SecretSHA256
-	// SecretSHA256Hex is the SHA-256 of the text as hexadecimal in lower case.
+	// SecretSHA256Hex uses the text's SHA-256 in lower-case hexadecimal.
 	SecretSHA256Hex
-	// SecretTail is the text after the last underscore, as in "sk_…".
+	// SecretTail uses the text after the last underscore, as in "sk_…".
 	SecretTail
-	// SecretHexTail is SecretHex for the text after the last underscore.
+	// SecretHexTail is SecretHex of the text after the last underscore.
 	SecretHexTail
-	// SecretMD5Hex is the MD5 of the text as hexadecimal in lower case.
+	// SecretMD5Hex uses the text's MD5 in lower-case hexadecimal.
 	SecretMD5Hex
-	// SecretSHA1Hex is the SHA-1 of the text as hexadecimal in lower case.
+	// SecretSHA1Hex uses the text's SHA-1 in lower-case hexadecimal.
 	SecretSHA1Hex
-	// SecretTrimmed is the text without the white space around it.
+	// SecretTrimmed uses the text without surrounding white space.
 	SecretTrimmed
-	// SecretUUID is a UUID without its dashes, as text.
+	// SecretUUID uses the text of a UUID without dashes.
 	SecretUUID
-	// SecretUUIDBytes is the 16 bytes of a UUID.
+	// SecretUUIDBytes uses the 16 bytes of a UUID.
 	SecretUUIDBytes
 )
 
-// keyForm is a form of the secret: its name in the text form, after the word key, its name in Go and in words, and how
-// it is read.
+// keyForm is a row of the table of forms: the name after the word key in the text form, the name in Go, a description,
+// and the function that reads the key.
 type keyForm struct {
 	text, code, words string
 	form              SecretForm
 	read              func(string) (string, error)
 }
 
-func keyForms() []keyForm {
-	return []keyForm{
-		{"text", "SecretText", "text", SecretText, func(s string) (string, error) { return s, nil }},
-		{"hex", "SecretHex", "hexadecimal", SecretHex, fromHex},
-		{"base64", "SecretBase64", "base64", SecretBase64, fromBase64},
-		{"base64-tail", "SecretBase64Tail", "base64 behind the last underscore", SecretBase64Tail, tail(fromBase64)},
-		{"sha256", "SecretSHA256", "the SHA-256 of the text", SecretSHA256, func(s string) (string, error) {
-			sum := sha256.Sum256([]byte(s))
-			return string(sum[:]), nil
-		}},
-		{"sha256-hex", "SecretSHA256Hex", "the SHA-256 of the text in hexadecimal", SecretSHA256Hex, func(s string) (string, error) {
-			sum := sha256.Sum256([]byte(s))
-			return hex.EncodeToString(sum[:]), nil
-		}},
-		{"tail", "SecretTail", "the text behind the last underscore", SecretTail, tail(func(s string) (string, error) { return s, nil })},
-		{"hex-tail", "SecretHexTail", "hexadecimal behind the last underscore", SecretHexTail, tail(fromHex)},
-		{"md5-hex", "SecretMD5Hex", "the MD5 of the text in hexadecimal", SecretMD5Hex, func(s string) (string, error) {
-			sum := md5.Sum([]byte(s)) //nolint:gosec // see the imports
-			return hex.EncodeToString(sum[:]), nil
-		}},
-		{"sha1-hex", "SecretSHA1Hex", "the SHA-1 of the text in hexadecimal", SecretSHA1Hex, func(s string) (string, error) {
-			sum := sha1.Sum([]byte(s)) //nolint:gosec // see the imports
-			return hex.EncodeToString(sum[:]), nil
-		}},
-		{"trimmed", "SecretTrimmed", "the text without the white space around it", SecretTrimmed, func(s string) (string, error) {
-			return strings.TrimSpace(s), nil
-		}},
-		{"uuid", "SecretUUID", "a UUID without its dashes", SecretUUID, withoutDashes},
-		{"uuid-bytes", "SecretUUIDBytes", "the bytes of a UUID", SecretUUIDBytes, func(s string) (string, error) {
-			text, err := withoutDashes(s)
-			if err != nil {
-				return "", err
-			}
-			return fromHex(text)
-		}},
-	}
+var keyForms = []keyForm{
+	{"text", "SecretText", "text", SecretText, unchanged},
+	{"hex", "SecretHex", "hexadecimal", SecretHex, fromHex},
+	{"base64", "SecretBase64", "base64", SecretBase64, fromBase64},
+	{"base64-tail", "SecretBase64Tail", "base64 after the last underscore", SecretBase64Tail, tail(fromBase64)},
+	{"sha256", "SecretSHA256", "the SHA-256 of the text", SecretSHA256, sha256Of},
+	{"sha256-hex", "SecretSHA256Hex", "the SHA-256 of the text in hexadecimal", SecretSHA256Hex, inHex(sha256Of)},
+	{"tail", "SecretTail", "the text after the last underscore", SecretTail, tail(unchanged)},
+	{"hex-tail", "SecretHexTail", "hexadecimal after the last underscore", SecretHexTail, tail(fromHex)},
+	{"md5-hex", "SecretMD5Hex", "the MD5 of the text in hexadecimal", SecretMD5Hex, inHex(md5Of)},
+	{"sha1-hex", "SecretSHA1Hex", "the SHA-1 of the text in hexadecimal", SecretSHA1Hex, inHex(sha1Of)},
+	{"trimmed", "SecretTrimmed", "the text without surrounding white space", SecretTrimmed, trimmed},
+	{"uuid", "SecretUUID", "a UUID without its dashes", SecretUUID, withoutDashes},
+	{"uuid-bytes", "SecretUUIDBytes", "the bytes of a UUID", SecretUUIDBytes, uuidBytes},
 }
 
-// String describes the form in a few words, such as "text".
+// String returns a short description, such as "base64".
 func (f SecretForm) String() string {
 	if form, known := f.find(); known {
 		return form.words
@@ -98,14 +76,14 @@ func (f SecretForm) String() string {
 	return "unknown form"
 }
 
-// Name is the name of the form in the text form of a scheme, such as "base64-tail"; "" if there is no such form.
+// Name returns the name in the text form of a scheme, such as "base64-tail", or "" for an unknown form.
 func (f SecretForm) Name() string {
 	form, _ := f.find()
 	return form.text
 }
 
 func (f SecretForm) find() (form keyForm, known bool) {
-	for _, known := range keyForms() {
+	for _, known := range keyForms {
 		if known.form == f {
 			return known, true
 		}
@@ -113,8 +91,8 @@ func (f SecretForm) find() (form keyForm, known bool) {
 	return keyForm{}, false
 }
 
-// Read returns the key for HMACConfig.Secret and WebhookConfig.Secrets. It returns an error if s is empty or not of
-// this form. Its errors hold nothing of s.
+// Read returns the key in s, for HMACConfig.Secret and WebhookConfig.Secrets. It returns an error if s is empty or does
+// not have this form. Errors contain no bytes of s.
 func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {
 	form, known := f.find()
 	switch {
@@ -128,9 +106,36 @@ func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {
 	case err != nil:
 		return "", err
 	case key == "":
-		return "", errors.New("canonical: the secret holds no key")
+		return "", errors.New("canonical: the secret contains no key")
 	}
 	return paymentsvc.Secret(key), nil
+}
+
+func unchanged(text string) (string, error) { return text, nil }
+
+func trimmed(text string) (string, error) { return strings.TrimSpace(text), nil }
+
+func sha256Of(text string) (string, error) {
+	sum := sha256.Sum256([]byte(text))
+	return string(sum[:]), nil
+}
+
+func sha1Of(text string) (string, error) {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the imports
+	return string(sum[:]), nil
+}
+
+func md5Of(text string) (string, error) {
+	sum := md5.Sum([]byte(text)) //nolint:gosec // see the imports
+	return string(sum[:]), nil
+}
+
+// inHex encodes the result of read in hexadecimal.
+func inHex(read func(string) (string, error)) func(string) (string, error) {
+	return func(text string) (string, error) {
+		key, err := read(text)
+		return hex.EncodeToString([]byte(key)), err
+	}
 }
 
 // tail reads the text after the last underscore.
@@ -147,7 +152,7 @@ func tail(read func(string) (string, error)) func(string) (string, error) {
 func fromHex(text string) (string, error) {
 	key, err := hex.DecodeString(text)
 	if err != nil {
-		return "", errors.New("canonical: the secret is not hexadecimal") // err repeats a character of it
+		return "", errors.New("canonical: the secret is not hexadecimal") // err contains a character of the text
 	}
 	return string(key), nil
 }
@@ -158,6 +163,14 @@ func withoutDashes(text string) (string, error) {
 		return "", errors.New("canonical: the secret is not a UUID")
 	}
 	return plain, nil
+}
+
+func uuidBytes(text string) (string, error) {
+	digits, err := withoutDashes(text)
+	if err != nil {
+		return "", err
+	}
+	return fromHex(digits)
 }
 
 func fromBase64(text string) (string, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// The table has what PHP, Python, Node and Java make of bodies. tools/vectors writes it.
-func TestVectorsOfOtherLanguages(t *testing.T) {
+// The table has the encodings of bodies by PHP, Python, Node and Java.
+func TestVectorsOfOtherLanguagesMatch(t *testing.T) {
 	file, err := os.Open("testdata/vectors.tsv")
 	require.NoError(t, err)
 	defer file.Close()

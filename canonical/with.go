@@ -9,19 +9,21 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// With is part of the message with one more field at the end of its body, a text: With("timestamp", Timestamp,
-// BodySorted) for a service that puts the timestamp among the fields before it signs them. It returns an error if the
-// body is not a JSON object, and those of value and part.
+// With returns part for a copy of the message. The body of the copy has one more field at its end, a text with value.
+// For example, With("timestamp", Timestamp, BodySorted) is for a service that signs the timestamp as one of the fields.
+// It returns an error if the body is not a JSON object, and the errors of value and part.
 func With(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return with("With", name, value, part, func(dst, text []byte) []byte { return jsonWriter{}.text(dst, text) })
 }
 
-// WithNumber is [With] for a field that holds a JSON number, or any other JSON value. It returns an error if it is none.
+// WithNumber is [With] for a field with a JSON number or another JSON value. It returns an error for invalid JSON.
 func WithNumber(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return with("WithNumber", name, value, part, func(dst, text []byte) []byte { return append(dst, text...) })
 }
 
-func with(function, name string, value, part paymentsvc.CanonicalFunc, write func(dst, text []byte) []byte) paymentsvc.CanonicalFunc {
+func with(
+	function, name string, value, part paymentsvc.CanonicalFunc, write func(dst, text []byte) []byte,
+) paymentsvc.CanonicalFunc {
 	label := append(jsonWriter{}.text(nil, []byte(name)), ':')
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if value == nil || part == nil {
@@ -49,8 +51,9 @@ func with(function, name string, value, part paymentsvc.CanonicalFunc, write fun
 	}
 }
 
-// Within is part of the message with the object in one of its body's fields for a body: Within("data", BodySorted). It
-// returns an error if the body is not a JSON object, or the field is absent or holds something else, and that of part.
+// Within returns part for a copy of the message. The body of the copy is the object in the field name, for example
+// Within("data", BodySorted). It returns an error if the body or the field is not a JSON object, and the errors of
+// part.
 func Within(name string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if part == nil {

@@ -95,5 +95,5 @@ func TestSignUsageErrors(t *testing.T) {
 	}
 	d.stdin = "{}"
 	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
-	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address, which this message came without: give -url\n")
+	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address, but this message has no address: give -url\n")
 }

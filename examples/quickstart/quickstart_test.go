@@ -208,7 +208,8 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 	}{
 		{
 			name:   "a mock that keeps nothing settles nothing, which is no failure",
-			server: unlessSigned(answer(422, "{}")),
+			server: unlessSigned(answer(422, `{"error_code":"7"}`)),
+			more:   []string{"-error-fields", demoErrorFields},
 			stdout: `resolves nothing: the answer is for user_data "string"`,
 		},
 		{
@@ -230,6 +231,12 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 			stderr: "name the fields of the server's errors with -error-fields",
 		},
 		{
+			name:   "a status of an error in fields that are not named",
+			server: unlessSigned(answer(401, `{"fault":{"id":"7"}}`)),
+			code:   1,
+			stderr: "name the fields of the server's errors with -error-fields",
+		},
+		{
 			name:   "an error in fields that are named",
 			server: unlessSigned(answer(200, `{"fault":{"id":"7"}}`)),
 			more:   []string{"-error-fields", "fault.id,fault.text"},
@@ -237,7 +244,8 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 		},
 		{
 			name:   "a call that is rejected",
-			server: answer(400, "{}"),
+			server: answer(400, `{"error_code":"7"}`),
+			more:   []string{"-error-fields", demoErrorFields},
 			code:   1,
 			stderr: "outcome: rejected; the service rejected it",
 		},
@@ -245,8 +253,9 @@ func TestRunEndsOnAnUnexpectedFailure(t *testing.T) {
 			name: "a clock that is off",
 			server: func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
-				answer(401, "{}")(w, r)
+				answer(401, `{"error_code":"7"}`)(w, r)
 			},
+			more:   []string{"-error-fields", demoErrorFields},
 			code:   1,
 			stderr: "to do:   set the clock: it is ",
 		},

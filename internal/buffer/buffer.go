@@ -1,9 +1,8 @@
-// Package buffer keeps memory that is used again apart from memory that belongs to somebody else.
+// Package buffer separates reusable memory from the memory of other packages.
 package buffer
 
-// Own returns made, the result of appending to own, in memory that may be written to and kept: own's, or new
-// memory that grew out of it. A function that does not append may return a slice of its caller's, such as a body that
-// is still to be sent, and the next use must not be written over that.
+// Own returns made in reusable memory. made is the result of a function that appends to own. If the function returned
+// other memory, such as a request body, Own copies it into own, because the next use would overwrite it.
 func Own(own, made []byte) []byte {
 	if len(made) > 0 && cap(own) > 0 && &made[0] == &own[:1][0] {
 		return made

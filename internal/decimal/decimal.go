@@ -15,13 +15,13 @@ import (
 const MaxDigits = 64
 
 var (
-	// ErrSyntax is returned when a text is not a number in JSON's grammar.
+	// ErrSyntax is a text that is not a number in JSON's grammar.
 	ErrSyntax = errors.New("not a decimal number")
-	// ErrTooLong is returned when a number has more than MaxDigits digits.
+	// ErrTooLong is a number of more than MaxDigits digits.
 	ErrTooLong = errors.New("more than 64 digits")
-	// ErrInexact is returned when a number has digits below the scale asked for.
+	// ErrInexact is a number with digits below the requested scale.
 	ErrInexact = errors.New("more decimals than the scale holds")
-	// ErrOverflow is returned when a number does not fit in an int64 at the scale asked for.
+	// ErrOverflow is a number that does not fit in an int64 at the requested scale.
 	ErrOverflow = errors.New("too large for an int64")
 )
 
@@ -33,16 +33,16 @@ func Parse[T string | []byte](s T) (string, error) {
 		return "", ErrSyntax
 	}
 	if len(s) == n.mantissa && !n.zero && n.significant <= MaxDigits && n.mantissa <= MaxDigits {
-		return string(s), nil // no exponent, no zero to unsign: the text is already as it is kept
+		return string(s), nil // already in the stored form
 	}
 	return n.expand(string(s[:n.mantissa]))
 }
 
-// number is what split finds in a text: where the mantissa ends and what the exponent says.
+// number describes the mantissa and the exponent of a text.
 type number struct {
 	mantissa    int   // bytes of sign, integer digits, point and decimals
 	decimals    int   // digits behind the point
-	significant int   // digits from the first that is not zero
+	significant int   // digits from the first nonzero digit
 	exponent    int64 // saturated far beyond MaxDigits plus any mantissa that memory holds
 	negative    bool
 	zero        bool
@@ -110,9 +110,9 @@ func exponent[T string | []byte](s T) (value int64, ok bool) {
 	return sign * value, true
 }
 
-// expand writes the number out; it makes no digit before it knows that there will not be too many.
+// expand returns the number without an exponent. It checks the length first.
 func (n number) expand(mantissa string) (string, error) {
-	decimals := int64(n.decimals) - n.exponent // below zero: as many zeros before the point
+	decimals := int64(n.decimals) - n.exponent // a negative number adds zeros before the point
 	if decimals > MaxDigits {
 		return "", ErrTooLong
 	}
@@ -135,7 +135,7 @@ func (n number) expand(mantissa string) (string, error) {
 	return FromDigits(n.negative, digits, scale), nil
 }
 
-// FromDigits writes digits, without leading zeros, with a point before the last scale of them.
+// FromDigits removes leading zeros from digits and adds a point before the last scale digits.
 func FromDigits(negative bool, digits string, scale int) string {
 	if missing := scale + 1 - len(digits); missing > 0 {
 		digits = strings.Repeat("0", missing) + digits
@@ -187,7 +187,7 @@ func Round(text string, scale uint8) (string, error) {
 		digits = increment(digits)
 	}
 	digits = append(digits, strings.Repeat("0", int(scale)-kept)...)
-	return Parse(FromDigits(negative, string(digits), int(scale))) // which bounds it and takes the sign off zero
+	return Parse(FromDigits(negative, string(digits), int(scale))) // Parse checks the length and removes the sign of zero
 }
 
 // increment adds 1 to a number of decimal digits, in place where no digit is added.
@@ -221,7 +221,7 @@ func Cmp(a, b string) int {
 	}
 	_, ai, ad := parts(a)
 	_, bi, bd := parts(b)
-	// Integers carry no leading zeros, so the longer one is the larger one.
+	// Integers have no leading zeros, so the longer integer is larger.
 	magnitude := cmp.Or(
 		cmp.Compare(len(ai), len(bi)),
 		strings.Compare(ai, bi),

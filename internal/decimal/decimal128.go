@@ -6,7 +6,7 @@ import (
 )
 
 // From128 returns the value of an IEEE 754 decimal128 in binary encoding, as BSON has it, given as its high and low 64
-// bits. Infinities and what is not a number are ErrSyntax; the scale is kept.
+// bits. It keeps the scale, and returns ErrSyntax for infinities and NaN.
 func From128(high, low uint64) (string, error) {
 	const bias = 6176
 	sign := ""

@@ -1,5 +1,5 @@
-// Package jsonobject reads and writes the JSON objects of an interface whose fields are known: stricter than
-// encoding/json where a wrong guess would cost money, and without its silent changes to text.
+// Package jsonobject reads and writes JSON objects with known fields. It is stricter than encoding/json, because a
+// wrong guess would cost money, and it never changes text silently.
 package jsonobject
 
 import (
@@ -8,61 +8,54 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Need says what a field must be for the object to be understood.
+// Need is the requirement for a field.
 type Need uint8
 
 const (
 	// Optional allows a field to be absent or null.
 	Optional Need = iota
-	// Either is Optional, but one of the fields that are marked so must be there and readable.
+	// Either is Optional, but one of the fields with Either must be present and readable.
 	Either
-	// Required wants a field that is there and not null.
+	// Required rejects an absent or null field.
 	Required
-	// Filled is Required, and text must not be empty.
+	// Filled is Required, and rejects empty text.
 	Filled
 )
 
 func (n Need) optional() bool { return n == Optional || n == Either }
 
-// Field is one known field: its exact name and where its value goes.
+// Field is one known field.
 type Field struct {
 	Name string
 	Into any // *string, *int64 or a json.Unmarshaler
 	Need Need
 }
 
-// Decode reads data, which must be one JSON object and nothing else, into fields, at most 64 of them. Names match
-// exactly; a duplicate of a known field, a known name in another letter case and a value that cannot be read are
-// errors, which name the field and hold no bytes of data. Unknown fields are ignored. Data that ends inside the object
-// is io.ErrUnexpectedEOF.
-func Decode(data []byte, fields []Field) error {
-	r := reader{strict: true}
-	return r.read(data, fields)
+// Decode reads data into at most 64 fields. data must be exactly one JSON object. Names match exactly, and a known name
+// in another letter case makes its field malformed. Unknown fields are ignored. A malformed or duplicate optional field
+// keeps its zero value and is listed in malformed. A malformed or duplicate required field returns an error with its
+// name and without bytes of data. Data that ends inside the object returns io.ErrUnexpectedEOF.
+func Decode(data []byte, fields []Field) (malformed []string, err error) {
+	r := reader{foldNames: true}
+	err = r.read(data, fields)
+	return r.names(fields), err
 }
 
-// DecodeLenient is Decode for an object whose optional fields must not cost the required ones: an optional field that
-// is a duplicate or cannot be read stays at its zero value and is named in malformed. A name in another letter case is
-// an unknown field, and a byte order mark before the object is skipped.
+// DecodeLenient is [Decode] for senders with small faults. It ignores a name in another letter case and skips a byte
+// order mark before the object.
 func DecodeLenient(data []byte, fields []Field) (malformed []string, err error) {
 	var r reader
 	err = r.read(TrimMark(data), fields)
-	for at := range fields {
-		if r.malformed&(1<<at) != 0 {
-			malformed = append(malformed, fields[at].Name)
-		}
-	}
-	return malformed, err
+	return r.names(fields), err
 }
 
-// Value returns the first non-empty value of the member called name, as JSON, or nil. It looks at the object that data
-// begins with, as far as it goes: data may be cut off, and its later part may be no JSON. Null, false, zero, "", "0",
-// {} and [] are empty.
+// Value returns the first non-empty value of the member called name, as JSON, or nil. Null, false, zero, "", "0", {}
+// and [] are empty. data begins with an object, which may be incomplete.
 func Value(data []byte, name string) json.RawMessage {
 	data = TrimMark(data)
 	start := SkipSpace(data, 0)
@@ -81,39 +74,7 @@ func Value(data []byte, name string) json.RawMessage {
 	return found
 }
 
-// Mentions reports whether data has a member called name, in any letter case and however deep, that is not empty. Of what
-// is not one JSON value it reports whether the name is in it at all.
-func Mentions(data []byte, name string) bool {
-	if Value(data, name) != nil {
-		return true
-	}
-	var value any
-	if json.Unmarshal(TrimMark(data), &value) != nil {
-		return bytes.Contains(bytes.ToLower(data), []byte(name))
-	}
-	return mentions(value, name)
-}
-
-func mentions(value any, name string) bool {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, member := range value {
-			if strings.EqualFold(key, name) { // which ends the walk where it is not empty, so nothing is encoded twice
-				if raw, err := json.Marshal(member); err == nil && !empty(raw) {
-					return true
-				}
-			}
-			if mentions(member, name) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(value, func(element any) bool { return mentions(element, name) })
-	}
-	return false
-}
-
-// Text reads a JSON string, with an error for what encoding/json would silently replace and for any other value.
+// Text reads a JSON string. It rejects other values, invalid UTF-8 and half a surrogate pair.
 func Text(value json.RawMessage) (string, error) {
 	if len(value) == 0 {
 		return "", errText
@@ -121,12 +82,12 @@ func Text(value json.RawMessage) (string, error) {
 	return unquote(value)
 }
 
-// TrimMark returns data without the byte order mark that some encoders write before it.
+// TrimMark returns data without a byte order mark at its start.
 func TrimMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte(byteOrderMark)) }
 
 const byteOrderMark = "\ufeff"
 
-// empty reports whether a value is one that services send where there is nothing to say.
+// empty reports whether services send value for an absent field.
 func empty(value []byte) bool {
 	switch value[0] {
 	case 'n', 'f':
@@ -142,11 +103,12 @@ func empty(value []byte) bool {
 	return len(bytes.Trim(mantissa, "-0.")) == 0
 }
 
-// reader reads one object. Its sets have a bit for each field. The fields stay out of it, and so on the caller's stack.
+// reader reads one object. Its sets have a bit for each field. It does not contain the fields, so they stay on the
+// caller's stack.
 type reader struct {
-	strict    bool
-	seen      uint64 // fields that were there
-	filled    uint64 // of these, those with a value that was read
+	foldNames bool   // a known name in another letter case is an error
+	seen      uint64 // present fields
+	filled    uint64 // present fields with a readable value
 	malformed uint64
 	failure   error
 }
@@ -161,7 +123,7 @@ func (r *reader) read(data []byte, fields []Field) error {
 	}
 	end := endOfObject(data, start, 0, func(name, value []byte) { r.member(fields, name, value) })
 	if end < 0 || SkipSpace(data, end) != len(data) {
-		return invalid(data) // whatever its fields were: a text that is cut off may go on differently
+		return invalid(data) // without the errors of its fields, because the rest of the text is unknown
 	}
 	if r.failure != nil {
 		return r.failure
@@ -174,7 +136,7 @@ func (r *reader) member(fields []Field, name, value []byte) {
 	if r.failure != nil {
 		return
 	}
-	at, err := find(fields, name, r.strict)
+	at, err := find(fields, name, r.foldNames)
 	if at < 0 {
 		return
 	}
@@ -191,7 +153,7 @@ func (r *reader) member(fields []Field, name, value []byte) {
 	case err == nil && string(value) != "null":
 		r.filled |= bit
 	case err == nil:
-	case r.strict || !field.Need.optional():
+	case !field.Need.optional():
 		r.failure = fmt.Errorf("%s: %w", field.Name, err)
 	default:
 		r.malformed |= bit
@@ -200,7 +162,17 @@ func (r *reader) member(fields []Field, name, value []byte) {
 	}
 }
 
-// missing returns an error if a field that is needed was not there.
+// names lists the malformed fields.
+func (r *reader) names(fields []Field) (names []string) {
+	for at := range fields {
+		if r.malformed&(1<<at) != 0 {
+			names = append(names, fields[at].Name)
+		}
+	}
+	return names
+}
+
+// missing returns an error if a required field was absent.
 func (r *reader) missing(fields []Field) error {
 	var either []string
 	var alternatives uint64
@@ -249,7 +221,7 @@ func (f *Field) read(value []byte) error {
 		}
 		*into = text
 	case *int64:
-		n, err := integer(string(value))
+		n, err := integer(value)
 		if err != nil {
 			return err
 		}
@@ -257,7 +229,7 @@ func (f *Field) read(value []byte) error {
 	case json.Unmarshaler:
 		err := into.UnmarshalJSON(value)
 		if reason := errors.Unwrap(err); reason != nil {
-			return reason // without the name of the type, since the field is named
+			return reason // without the name of the type, because the caller adds the name of the field
 		}
 		return err
 	default:
@@ -266,7 +238,7 @@ func (f *Field) read(value []byte) error {
 	return nil
 }
 
-// reset takes back a value that turned out to be ambiguous.
+// reset restores the zero value of an ambiguous field.
 func (f *Field) reset() {
 	switch into := f.Into.(type) {
 	case *string:
@@ -274,13 +246,17 @@ func (f *Field) reset() {
 	case *int64:
 		*into = 0
 	case json.Unmarshaler:
-		_ = into.UnmarshalJSON([]byte("null")) // which is the zero value of what the SDK reads
+		_ = into.UnmarshalJSON([]byte("null")) // the zero value of the SDK's types
 	}
 }
 
-// integer reads a JSON number whose value is an integer of 64 bits, such as 1, 1.0 and 1e0: encoders that keep numbers
-// as floats write these.
-func integer(number string) (int64, error) {
+// integer reads an integer of 64 bits. Encoders of floats write 1.0 and 1e0, and encoders of untyped values write text
+// of digits.
+func integer(value []byte) (int64, error) {
+	number := string(value)
+	if value[0] == '"' {
+		return digits(value)
+	}
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		return n, nil
 	}
@@ -312,14 +288,27 @@ func integer(number string) (int64, error) {
 	return n, nil
 }
 
-// find returns the index of the field with this quoted name, or -1. Where strictness matters, a known name in another
-// letter case is an error: some readers would take it for the known one, so it is not clear what was meant.
+// digits reads a JSON string of decimal digits, with an optional minus sign.
+func digits(value []byte) (int64, error) {
+	text, err := unquote(value)
+	if err != nil || strings.HasPrefix(text, "+") {
+		return 0, errInteger
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, errInteger // because the error of strconv quotes the text
+	}
+	return n, nil
+}
+
+// find returns the index of the field with this quoted name, or -1. If strict is set, a known name in another letter
+// case is an error, because other readers accept it for the known field.
 func find(fields []Field, quoted []byte, strict bool) (int, error) {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		text, err := unquote(quoted)
 		if err != nil {
-			return -1, nil //nolint:nilerr // a name that is no text is no known name
+			return -1, nil //nolint:nilerr // an invalid name is not a known name
 		}
 		name = []byte(text)
 	}
@@ -336,7 +325,7 @@ func find(fields []Field, quoted []byte, strict bool) (int, error) {
 	return -1, nil
 }
 
-// unquote reads a JSON string, and rejects what encoding/json would silently replace.
+// unquote reads a JSON string. It rejects invalid UTF-8 and half a surrogate pair, because encoding/json replaces them.
 func unquote(value []byte) (string, error) {
 	if value[0] != '"' {
 		return "", errText
@@ -357,14 +346,14 @@ func unquote(value []byte) (string, error) {
 	return text, nil
 }
 
-// writtenFFFD counts the U+FFFD that a JSON string itself writes, as characters and as escapes. The others in its
-// text stand where encoding/json found half a surrogate pair.
+// writtenFFFD counts the U+FFFD in JSON, as characters and as escapes. Any further U+FFFD in the decoded text replaces
+// half a surrogate pair.
 func writtenFFFD(value []byte) int {
 	escapes := bytes.ToLower(bytes.ReplaceAll(value, []byte(`\\`), nil)) // an escaped backslash begins no escape
 	return bytes.Count(value, []byte("\uFFFD")) + bytes.Count(escapes, []byte(`\ufffd`))
 }
 
-// invalid says what is wrong with data that is not valid JSON, without quoting it.
+// invalid returns the error of invalid JSON, without bytes of data.
 func invalid(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var first json.RawMessage

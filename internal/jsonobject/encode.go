@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// ErrNotObject is returned when a value encodes as something other than a JSON object.
+	// ErrNotObject rejects a value that does not encode as a JSON object.
 	ErrNotObject = errors.New("does not encode as a JSON object")
-	// ErrInvalidText is returned when a value holds text which is not valid UTF-8, and which JSON would change.
+	// ErrInvalidText rejects a value with invalid UTF-8, because JSON would change it.
 	ErrInvalidText = errors.New("holds text that is not valid UTF-8")
 )
 
@@ -27,8 +27,8 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// EncodeOpen writes v, whose members are not known, as a JSON object. What encodes as null returns nil.
-// Otherwise the error is ErrNotObject, ErrInvalidText or what the encoder said, which may quote v.
+// EncodeOpen writes v as a JSON object with unknown members. It returns nil for a value that encodes as null. The error
+// is ErrNotObject, ErrInvalidText or an error of the encoder. The latter may quote v.
 func EncodeOpen(v any) (json.RawMessage, error) {
 	if IsNil(v) {
 		return nil, nil
@@ -49,8 +49,8 @@ func EncodeOpen(v any) (json.RawMessage, error) {
 	return data, nil
 }
 
-// DecodeOpen reads an object whose members are not known into a map, where that map encodes to the very same
-// bytes again; otherwise (long numbers, say, or another order of members) it keeps the bytes.
+// DecodeOpen reads an object with unknown members into a map if the map encodes to the same bytes. Otherwise it keeps
+// the bytes, for example with long numbers or another order of members.
 func DecodeOpen(data json.RawMessage) any {
 	if len(data) == 0 || string(data) == "null" {
 		return nil
@@ -80,15 +80,15 @@ func IsNil(v any) bool {
 	}
 }
 
-// changed reports whether the encoder may have replaced invalid text: it writes U+FFFD for it, as a character
-// or escaped. Text may also hold that character rightfully, so only then is the value itself looked at.
+// changed reports whether the encoder may have replaced invalid text by U+FFFD. Valid text may also contain U+FFFD, so
+// the caller then checks the value itself.
 func changed(data []byte) bool {
 	return bytes.Contains(data, []byte("\uFFFD")) || bytes.Contains(data, []byte(`\ufffd`))
 }
 
-// invalidText walks a value that encoding/json has just encoded, and reports whether any text that was encoded is not
-// valid UTF-8. What a json.Marshaler writes arrives as it is and needs no walk. Types that embed each other can lead
-// in a circle that encoding/json does not walk; beyond any depth that JSON has, the answer is the safe one.
+// invalidText walks an encoded value and reports whether its text has invalid UTF-8. It skips a json.Marshaler, because
+// its output appears unchanged in the encoded value. Types that embed each other may form a circle, so beyond the
+// maximum depth of JSON invalidText returns true.
 func invalidText(v reflect.Value, depth int) bool {
 	if depth > maxDepth {
 		return true
@@ -130,8 +130,8 @@ func invalidText(v reflect.Value, depth int) bool {
 	return false
 }
 
-// invalidKey reports whether a map's key is encoded from text that is not valid UTF-8. Unlike a value, a key that
-// is a string is taken as it is whatever methods it has, and no key is asked for MarshalJSON.
+// invalidKey reports whether a map's key has invalid UTF-8. encoding/json writes a string key without calling its
+// methods, and never calls MarshalJSON of a key.
 func invalidKey(k reflect.Value) bool {
 	if k.Kind() == reflect.String {
 		return !utf8.ValidString(k.String())
@@ -145,8 +145,8 @@ func marshalsInvalid(m encoding.TextMarshaler) bool {
 	return err == nil && !utf8.Valid(text)
 }
 
-// withMethods returns v with the methods that encoding/json finds: those of its pointer too where v has an
-// address. It is nil for an interface, whose value is what counts.
+// withMethods returns v with the methods that encoding/json calls, including the methods of its pointer if v has an
+// address. It returns nil for an interface, because its element is checked later.
 func withMethods(v reflect.Value) any {
 	switch {
 	case v.Kind() == reflect.Interface:

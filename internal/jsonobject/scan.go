@@ -6,15 +6,14 @@ import (
 	"math/bits"
 )
 
-// maxDepth is how deep objects and arrays may be nested, as in encoding/json.
+// maxDepth limits the nesting of objects and arrays, as in encoding/json.
 const maxDepth = 10_000
 
-// The functions below know the grammar of JSON (RFC 8259) and accept what json.Valid accepts, in one pass and
-// with the ends of the members on the way. They take the index where something starts and return the index after
-// it, or -1 where it is not JSON.
+// The functions below implement the grammar of JSON (RFC 8259) in one pass and accept the same texts as json.Valid.
+// They take the index of the start and return the index after the end, or -1 for invalid JSON.
 
-// endOfObject walks the object at i, which is nested depth deep, and calls member, if it is not nil, with
-// the quoted name and the value of each member.
+// endOfObject walks the object at i at the given depth. For each member it calls member with the quoted name and the
+// value. member may be nil.
 func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int {
 	if depth == maxDepth {
 		return -1
@@ -81,7 +80,7 @@ func endOfArray(data []byte, i, depth int) int {
 	}
 }
 
-// EndOfValue takes the index where a value starts and returns the index after it, or -1 where it is not JSON.
+// EndOfValue takes the index of a value's start and returns the index after it, or -1 for invalid JSON.
 func EndOfValue(data []byte, i int) int { return endOfValue(data, i, 0) }
 
 func endOfValue(data []byte, i, depth int) int {
@@ -113,7 +112,7 @@ func endOfWord(data []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// EndOfString takes the index where a string starts and returns the index after it, or -1 where it is not JSON.
+// EndOfString takes the index of a string's start and returns the index after it, or -1 for invalid JSON.
 func EndOfString(data []byte, i int) int {
 	for i = skipPlain(data, i+1); i < len(data); i = skipPlain(data, i+1) {
 		switch c := data[i]; {
@@ -130,9 +129,9 @@ func EndOfString(data []byte, i int) int {
 	return -1
 }
 
-// skipPlain passes over the bytes of a string that mean nothing but themselves, eight at a time, as far as there are
-// eight. The subtractions set the highest bit of a byte that is a quote, a backslash or below the space; a borrow can
-// set it behind such a byte only, so the first one set is right.
+// skipPlain skips the plain bytes of a string, eight at a time. The subtractions set the highest bit of each quote,
+// backslash and control character. A borrow may set further bits, but only after such a byte, so the first bit is
+// right.
 func skipPlain(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // pieces are what JSON texts are made of, right and nearly right.
@@ -19,7 +17,7 @@ var pieces = []string{
 }
 
 // accepts says whether Decode, asked for nothing, takes text for an object.
-func accepts(text string) bool { return jsonobject.Decode([]byte(text), nil) == nil }
+func accepts(text string) bool { return decode([]byte(text), nil) == nil }
 
 func TestDecodeHasTheGrammarOfEncodingJSON(t *testing.T) {
 	check := func(text string) {

@@ -11,38 +11,45 @@ import (
 	"net/http"
 	"net/textproto"
 	"reflect"
+	"regexp"
 	"strings"
 	"unicode"
 )
 
-// failure is a transport's error with a text that is safe to log. net/http quotes what it did not understand of an
-// answer, and repeats what a proxy says of its own, and either may echo the request; crypto/x509 repeats the names of a
-// certificate, which may be anybody's and contain line breaks. So only the texts of known errors are shown. Unwrap
-// returns all of it.
+// failure is a transport's error with a text for logs. Errors of net/http quote the response, and a response may repeat
+// the request. Errors of crypto/x509 contain the names of the certificate, line breaks included. So failure shows only
+// the texts of known errors. Unwrap returns the original error.
 type failure struct{ err error }
 
 func (f *failure) Unwrap() error { return f.err }
 
 func (f *failure) Error() string { return strings.Map(printable, shown(f.err)) }
 
-// shown returns what of err's text is known to repeat nothing.
+// shown returns the parts of err's text that cannot contain the request.
 func shown(err error) string {
-	switch e := err.(type) { //nolint:errorlint // this function walks the tree
+	switch e := err.(type) { //nolint:errorlint // shown walks the tree of errors
 	case *net.OpError:
 		without := *e
 		without.Err = errors.New(shown(e.Err))
+		if _, ok := e.Source.(*net.TCPAddr); ok {
+			without.Source = nil // a new local port for each connection
+		}
 		return without.Error()
 	case *tls.CertificateVerificationError:
 		return "tls: failed to verify certificate: " + shown(e.Err)
 	case x509.HostnameError:
-		return "the certificate is not valid for " + e.Host // its own text lists the names of the certificate
+		return "the certificate is not valid for " + e.Host // the original text lists the names of the certificate
 	case textproto.ProtocolError:
-		return "malformed header in the answer" // its text is the header itself, without quotes
-	case *net.DNSError, tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError,
+		return "malformed header in the answer" // the original text is the header, without quotes
+	case *net.DNSError:
+		without := *e
+		without.Err = localUDP.ReplaceAllString(e.Err, "")
+		return unquoted(without.Error())
+	case tls.AlertError, tls.RecordHeaderError, x509.UnknownAuthorityError,
 		x509.CertificateInvalidError, *http.MaxBytesError, proxyError:
 		return unquoted(e.Error())
 	case interface{ Unwrap() error }:
-		if packageOf(err) == "os" { // a failed system call, which names itself
+		if packageOf(err) == "os" { // the name of a system call
 			return unquoted(err.Error())
 		}
 		return shown(e.Unwrap())
@@ -55,6 +62,9 @@ func shown(err error) string {
 	return fmt.Sprintf("%T (text hidden: it may repeat the request)", err)
 }
 
+// localUDP is the local address in the text of a query to a DNS server.
+var localUDP = regexp.MustCompile(`\S+:\d+->`)
+
 func shownAll(errs []error) string {
 	texts := make([]string, 0, len(errs))
 	for _, err := range errs {
@@ -63,14 +73,13 @@ func shownAll(errs []error) string {
 	return strings.Join(texts, ": ")
 }
 
-// isKnown reports whether err is one of the errors whose text is a constant, or of a type of net/http or one of the
-// packages below it, which quote whatever they repeat.
+// isKnown reports whether err has a constant text, or a type of net/http or its packages. They quote foreign text.
 func isKnown(err error) bool {
 	for _, known := range []error{
 		ErrTooLarge, ErrRepeated, errMalformedStatus, context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
 		net.ErrClosed, http.ErrSchemeMismatch,
 	} {
-		if err == known { //nolint:errorlint // its own text, not that of one below
+		if err == known { //nolint:errorlint // the text of err alone counts
 			return true
 		}
 	}
@@ -82,17 +91,17 @@ func isKnown(err error) bool {
 	return false
 }
 
-// packageOf returns the path of the package that declares err's type.
-func packageOf(err error) string {
-	kind := reflect.TypeOf(err)
+// packageOf returns the path of the package of v's type.
+func packageOf(v any) string {
+	kind := reflect.TypeOf(v)
 	if kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}
 	return kind.PkgPath()
 }
 
-// knownText reports whether a text without its quoted parts is one of net/http's, which makes most of its errors from a
-// text alone. A proxy's words of the same text say no more.
+// knownText reports whether a text without its quoted parts is an error of net/http. Most of these errors have no type.
+// A proxy that sends the same text reveals no more.
 func knownText(text string) bool {
 	switch text {
 	case "http: server closed idle connection", "http: HTTP/1.x transport connection broken",
@@ -112,7 +121,7 @@ func knownText(text string) bool {
 	return false
 }
 
-// printable returns r, or a question mark where a terminal or a log would do something other than show it.
+// printable returns r, or a question mark for control characters.
 func printable(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r
@@ -120,7 +129,7 @@ func printable(r rune) rune {
 	return '?'
 }
 
-// unquoted replaces every quoted piece of text by an ellipsis.
+// unquoted replaces quoted text by an ellipsis.
 func unquoted(text string) string {
 	var out strings.Builder
 	for {
@@ -134,7 +143,7 @@ func unquoted(text string) string {
 	}
 }
 
-// afterQuote returns what follows the closing quote, or nothing where there is none.
+// afterQuote returns the text after the closing quote, or "" without a closing quote.
 func afterQuote(s string) string {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

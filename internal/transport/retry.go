@@ -14,11 +14,12 @@ import (
 type Retry struct {
 	MaxAttempts int
 	BaseDelay   time.Duration // before the second attempt; doubled before each further one
-	MaxDelay    time.Duration // of one wait, whoever asked for it
+	MaxDelay    time.Duration // limits each wait, Retry-After included
 }
 
-// Next returns how long to wait before the retry after attempt number n, whose result is last and whose judgement is err;
-// false if there must be none. The wait is positive and ends before the deadline of ctx.
+// Next returns the wait before the next attempt. n counts the attempts so far, last is the latest result, and err is the
+// error of the call. Next returns false if the call must not be retried. The wait is positive and ends before the
+// deadline of ctx.
 func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err error) (time.Duration, bool) {
 	if err == nil || n >= p.MaxAttempts || ctx.Err() != nil {
 		return 0, false
@@ -37,8 +38,7 @@ func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err err
 	return delay, true
 }
 
-// transient reports whether a retry may succeed: no answer came, half of one, or the server's word that it is busy or
-// broken.
+// transient reports whether a retry may succeed, because the response is missing, truncated, 429 or 5xx.
 func transient(last Result, err error) bool {
 	if errors.Is(err, ErrTooLarge) {
 		return false
@@ -49,19 +49,18 @@ func transient(last Result, err error) bool {
 		last.Status/100 == 5
 }
 
-// backOff returns the wait after attempt n: half of it fixed, half of it jitter, so that callers who failed together do
-// not come back together.
+// backOff returns the wait after attempt n. Half of it is random, so that concurrent callers do not retry together.
 func (p Retry) backOff(n int) time.Duration {
 	delay := p.BaseDelay
 	for ; n > 1 && delay < p.MaxDelay; n-- {
-		delay += min(delay, p.MaxDelay-delay) // doubled, but never beyond MaxDelay
+		delay += min(delay, p.MaxDelay-delay) // doubled, at most MaxDelay
 	}
 	delay = min(delay, p.MaxDelay)
-	return max(delay/2+rand.N(delay/2+1), 1) //nolint:gosec // jitter is no secret
+	return max(delay/2+rand.N(delay/2+1), 1) //nolint:gosec // jitter is not secret
 }
 
-// RetryAfter reads the wait that the service asked for, as seconds or as a date. A date is the service's clock, so it is
-// measured against the answer's own Date where there is one, else against at, when the answer came.
+// RetryAfter returns the wait of a Retry-After header in seconds or as a date. It compares a date with the Date header,
+// which has the same clock, or without one with at, the local time of the response.
 func RetryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
@@ -78,7 +77,7 @@ func RetryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 	return delay, delay > 0 && !at.IsZero()
 }
 
-// Wait waits for d, or until ctx is done and returns why.
+// Wait waits for d. If ctx is done first, it returns the error of ctx.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,100 +1,97 @@
-// Package transport sends a signed POST in one or more attempts. It knows nothing of payments: it reports the result of
-// each attempt, whether the request can have left this process, and when a retry may follow.
+// Package transport sends a signed POST in one or more attempts. It reports the result of each attempt, proves that a
+// request was not sent, and computes the wait before a retry. Payments and outcomes are the caller's.
 package transport
 
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-const (
-	// Idle connections kept for one host, so that as many callers at once do not dial anew for every call.
-	idleConnections = 100
-	// Apache and Node end an idle connection after 5 seconds, most others later. A start that is written to a connection
-	// as its server ends it has an unknown outcome, so this side ends it first.
-	idleTimeout = 4 * time.Second
-)
-
 var (
-	// ErrTooLarge is returned when an answer has more bytes than it may have.
+	// ErrTooLarge is a response above Config.MaxResponseBytes.
 	ErrTooLarge = errors.New("response too large")
-	// ErrRepeated is returned when the transport was stopped as it was about to send a request again.
+	// ErrRepeated is an attempt that was stopped before a second delivery.
 	ErrRepeated = errors.New("the transport tried to send the request again")
 
 	errMalformedStatus = errors.New("malformed HTTP status")
 )
 
-// Config is what a Client works with; every field must be set, but for HTTP and Trust.
+// Config configures a Client. HTTP and Trust are optional.
 type Config struct {
-	HTTP             *http.Client  // nil: a client of its own
-	Timeout          time.Duration // of one attempt, its answer included
-	MaxResponseBytes int64         // of one answer, decompressed
+	HTTP             *http.Client  // nil means a new client on Default
+	Timeout          time.Duration // of one attempt, the response included
+	MaxResponseBytes int64         // of one response, decompressed
 	UserAgent        string
 	Trust            bool // a foreign RoundTripper passes the context on and sends a request at most once
 }
 
-// Client makes attempts. It is safe for concurrent use.
+// Client makes attempts at requests. It is safe for concurrent use.
 type Client struct {
 	http      http.Client
 	config    Config
 	userAgent []string
+	plain     atomic.Pointer[http.Transport] // the transport that deliversOnce has examined
 }
 
-// New returns a Client on a copy of c.HTTP that follows no redirect: net/http would pass the signature to another host.
+// New returns a Client on a copy of c.HTTP. The copy does not follow redirects, because net/http would send the signature
+// to another host.
 func New(c Config) *Client {
 	client := http.Client{Transport: Default()}
 	if c.HTTP != nil {
 		client = *c.HTTP
 	}
+	if client.Timeout > 0 { // one timer suffices
+		c.Timeout = min(c.Timeout, client.Timeout)
+		client.Timeout = 0
+	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{http: client, config: c, userAgent: []string{c.UserAgent}}
 }
 
-// Request is one call: what every attempt at it has in common.
+// Request is the common part of all attempts at a call.
 type Request struct {
 	URL  string
 	Body []byte
-	// Sign signs an attempt; the client owns the request's body whatever Sign does with it.
+	// Sign signs an attempt. Its changes to the body of r have no effect.
 	Sign func(r *http.Request, body []byte) error
-	// Repeatable says that the request may be sent again even though it may have arrived before.
+	// Repeatable allows a retry of a request that may have arrived.
 	Repeatable bool
 }
 
-// Result is what became of one attempt.
+// Result is the result of one attempt.
 type Result struct {
-	// Tried says that the attempt reached the http.Client; otherwise Err says why not.
+	// Tried reports whether the attempt reached the http.Client. If not, Err is the reason.
 	Tried bool
-	// NotSent says that provably no byte of the request left.
+	// NotSent is the proof that no byte of the request left.
 	NotSent bool
-	// Repeated says that the transport tried to send the request again, and was stopped.
+	// Repeated reports that the transport began a second delivery and was stopped.
 	Repeated bool
-	// SignedAt is when the attempt was about to be signed.
+	// SignedAt is the time before the signature.
 	SignedAt time.Time
-	// Status, Header and At (when the header was there) are the answer's; Status 0 is no answer.
+	// Status, Header and At (the time of the header) describe the response. Status is 0 without a response.
 	Status int
 	Header http.Header
 	At     time.Time
-	// Body is what arrived of the answer's body, all of it when Err is nil.
+	// Body is the body so far, complete if Err is nil.
 	Body []byte
-	// Err is why there is no whole answer.
+	// Err is the reason for an incomplete response.
 	Err      error
 	Duration time.Duration
 }
 
-// CloseIdleConnections closes the connections that wait for a next call.
+// CloseIdleConnections closes the idle connections.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// Send makes one attempt, signed afresh. What is sent is r.Body.
+// Send signs and makes one attempt. The body on the wire is r.Body.
 func (c *Client) Send(ctx context.Context, r *Request) Result {
 	if ctx.Err() != nil {
 		return Result{NotSent: true, Err: contextError(ctx, nil)}
@@ -102,77 +99,71 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	start, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	seen := evidence{end: cancel}
-	req, err := c.request(ctx, r, &seen)
+	trace := attemptTrace{end: cancel}
+	req, err := c.request(ctx, r, &trace.body)
 	if err != nil {
 		return Result{NotSent: true, Err: err}
 	}
-	if ctx.Err() != nil { // signing may have taken its time
+	if ctx.Err() != nil { // the signer may have taken time
 		return Result{NotSent: true, Err: contextError(ctx, nil)}
 	}
-
-	// The trace comes after signing, so that a signer's own requests cannot be taken for this one.
-	resp, err := c.http.Do(req.WithContext(seen.watch(ctx))) //nolint:bodyclose // readBody closes it
+	if !c.deliversOnce() {
+		trace.guard = newGuard(req)
+	}
 	result := Result{Tried: true, SignedAt: start}
+	defer func() { trace.finish(result.Status >= 200 && result.Err == nil) }()
+
+	// The trace begins after signing, because a signer may send requests of its own.
+	resp, err := c.http.Do(req.WithContext(trace.watch(ctx))) //nolint:bodyclose // readBody closes it
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
-			err = outer.Err // the rest repeats the method and the address
+			err = outer.Err // without the method and the address
 		}
 	} else {
 		result.At = time.Now()
-		result.Body, err = c.readBody(resp)
-		if resp.StatusCode < 100 || resp.StatusCode > 999 { // which only HTTP/2 lets through: it may be any number
-			result.Body, err = nil, errMalformedStatus
-		} else {
-			result.Status, result.Header = resp.StatusCode, resp.Header
-		}
+		err = c.readResponse(resp, &result)
 	}
-	result.Repeated = seen.repeated.Load()
+	result.Repeated = trace.repeated.Load()
 	switch {
 	case err == nil:
 	case result.Repeated:
 		result.Err = &failure{repeatedError(caller, err)}
 	default:
 		result.Err = &failure{contextError(ctx, err)}
-		result.NotSent = result.At.IsZero() && seen.notSent() && (c.config.Trust || plain(c.http.Transport))
+		result.NotSent = result.At.IsZero() && trace.notSent() && (c.config.Trust || isPlain(c.http.Transport))
 	}
 	result.Duration = time.Since(start)
 	return result
 }
 
 // request builds and signs the request of one attempt.
-func (c *Client) request(ctx context.Context, r *Request, seen *evidence) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header["Content-Type"] = []string{"application/json"}
+	req.Header["Content-Type"] = contentType
 	req.Header["User-Agent"] = c.userAgent
 	if err := r.Sign(req, r.Body); err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
 	}
-	// The signer may have read or replaced the body. With GetBody set, net/http would send a request again on its
-	// own after some failures of a connection. A reader of a type that net/http does not know would cost a write
-	// of its own for the header.
+	// The signer may have read or replaced the body. With GetBody, net/http repeats a request after some failures.
 	_, own := c.http.Transport.(*http.Transport)
-	req.Body, seen.seal = sealable(r.Body, !own && c.http.Transport != nil)
-	req.ContentLength = int64(len(r.Body))
-	req.GetBody = nil
-	// What frames the request is not a signer's to choose: a trailer or another encoding would let the service read
-	// another body than the one that was signed.
+	req.Body = b.open(r.Body, !own && c.http.Transport != nil)
+	req.GetBody, req.ContentLength = nil, int64(len(r.Body))
+	// A signer must not choose the framing. With a trailer or another encoding the service could read another body.
 	req.Trailer, req.TransferEncoding = nil, nil
 	if req.Method != http.MethodPost {
 		return nil, errors.New("signing: the Signer changed the method")
 	}
-	if err := cleanHeader(req.Header); err != nil {
-		return nil, err
-	}
-	seen.remember(req)
-	return req, nil
+	return req, cleanHeader(req.Header)
 }
 
-// cleanHeader removes the headers that are unwanted, and rejects what no header can carry: net/http would too, but then
-// it would not be known that nothing left.
+// contentType is the value of a header.
+var contentType = []string{"application/json"}
+
+// cleanHeader removes unwanted headers and rejects invalid ones. net/http would reject them as well, but without a proof
+// that no byte left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
 		if unwanted(name) {
@@ -180,7 +171,7 @@ func cleanHeader(h http.Header) error {
 			continue
 		}
 		if !validHeaderName(name) {
-			return errors.New("signing: a header has a name that none can have")
+			return errors.New("signing: a header has an invalid name")
 		}
 		for _, value := range values {
 			if !ValidHeaderValue(value) {
@@ -191,18 +182,17 @@ func cleanHeader(h http.Header) error {
 	return nil
 }
 
-// unwanted reports whether a header must not be sent. The first two make net/http send a POST again on its own. The others
-// say where a request ends and for whom it is, which net/http says itself: it leaves them out of a header, but only
-// under their usual spelling.
-func unwanted(name string) bool {
-	switch strings.ToLower(name) {
-	case "idempotency-key", "x-idempotency-key", "content-length", "transfer-encoding", "trailer", "host":
-		return true
-	}
-	return false
+// unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The others frame or
+// address the request. net/http writes them itself, but removes a signer's only in their usual spelling.
+var unwantedHeaders = []string{
+	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
 }
 
-// validHeaderName reports whether name is a token (RFC 9110, section 5.6.2).
+func unwanted(name string) bool {
+	return slices.ContainsFunc(unwantedHeaders, func(other string) bool { return strings.EqualFold(name, other) })
+}
+
+// validHeaderName reports whether name is a token of RFC 9110, section 5.6.2.
 func validHeaderName(name string) bool {
 	const others = "!#$%&'*+-.^_`|~"
 	for i := range len(name) {
@@ -225,27 +215,42 @@ func ValidHeaderValue(s string) bool {
 	return true
 }
 
-// readBody reads a body to its end, at most MaxResponseBytes of it.
-func (c *Client) readBody(resp *http.Response) ([]byte, error) {
-	defer func() { _ = resp.Body.Close() }() // what was read stays true whatever closing says
-	if resp.StatusCode < 200 {
-		return nil, nil // the body of 101 is the connection itself and may never end
+// readResponse reads a response into result.
+func (c *Client) readResponse(resp *http.Response, result *Result) (err error) {
+	result.Body, err = c.readBody(resp)
+	if resp.StatusCode < 100 || resp.StatusCode > 999 { // HTTP/2 accepts any number
+		result.Body = nil
+		return errMalformedStatus
 	}
-	limit := c.config.MaxResponseBytes
-	var buf bytes.Buffer
-	if resp.ContentLength > 0 {
-		// A declared length is only a hint: a lie may cost one reallocation or a little memory.
-		buf.Grow(int(min(resp.ContentLength, limit, 64<<10)) + bytes.MinRead)
-	}
-	_, err := buf.ReadFrom(io.LimitReader(resp.Body, min(limit, math.MaxInt64-1)+1))
-	if body := buf.Bytes(); int64(len(body)) > limit {
-		return body[:limit], ErrTooLarge
-	}
-	return buf.Bytes(), err
+	result.Status, result.Header = resp.StatusCode, resp.Header
+	return err
 }
 
-// contextError makes errors.Is hold for ctx.Err() when ctx is done: net/http reports only the cause of a
-// cancellation, which may hide it.
+// readBody reads a body to its end, at most MaxResponseBytes of it.
+func (c *Client) readBody(resp *http.Response) ([]byte, error) {
+	defer func() { _ = resp.Body.Close() }() // its error does not change the bytes
+	if resp.StatusCode < 200 {
+		return nil, nil // the body of 101 is the connection, and may never end
+	}
+	limit := c.config.MaxResponseBytes
+	// A declared length is only a hint. A wrong one costs a reallocation or a little memory.
+	body := make([]byte, 0, 1+max(511, min(resp.ContentLength, limit, 64<<10)))
+	for {
+		n, err := resp.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
+			return body[:limit], ErrTooLarge
+		case err == io.EOF: //nolint:errorlint // an error around it is a failure
+			return body, nil
+		case err != nil:
+			return body, err
+		}
+		body = slices.Grow(body, 1)
+	}
+}
+
+// contextError wraps ctx.Err() if ctx is done, because net/http reports only the cause of a cancellation.
 func contextError(ctx context.Context, err error) error {
 	done := ctx.Err()
 	if done == nil {
@@ -260,46 +265,11 @@ func contextError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", done, err)
 }
 
-// repeatedError is ErrRepeated with what the transport made of it. The cancellation that stopped the transport is not
-// the caller's, so errors.Is must not find it.
+// repeatedError returns ErrRepeated with the transport's error. errors.Is must not find the cancellation that stopped the
+// transport, because the caller did not cancel.
 func repeatedError(caller context.Context, err error) error {
 	if caller.Err() == nil && errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %v", ErrRepeated, err) //nolint:errorlint // see above
 	}
 	return contextError(caller, fmt.Errorf("%w: %w", ErrRepeated, err))
-}
-
-// Default returns a transport over HTTP/1.1 alone, where a connection that its server ends costs the one request on it
-// and not those beside it.
-func Default() *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Protocols:              protocols,
-		Proxy:                  http.ProxyFromEnvironment,
-		OnProxyConnectResponse: refusedByProxy,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConns:           idleConnections,
-		MaxIdleConnsPerHost:    idleConnections,
-		IdleConnTimeout:        idleTimeout,
-		ExpectContinueTimeout:  time.Second,
-	}
-}
-
-// refusedByProxy returns the status of a proxy that makes no tunnel: net/http would return the proxy's own words, which
-// may repeat what it was sent.
-func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-	if answer.StatusCode == http.StatusOK {
-		return nil
-	}
-	return proxyError(answer.StatusCode)
-}
-
-// proxyError is the status of a proxy that makes no tunnel.
-type proxyError int
-
-func (e proxyError) Error() string {
-	return fmt.Sprintf("the proxy answered CONNECT with HTTP %d", int(e))
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/netip"
 	"net/textproto"
 	"net/url"
 	"os"
@@ -25,13 +26,13 @@ import (
 )
 
 func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
-	var seen evidence
-	_, seen.seal = sealable([]byte("{}"), false)
-	hooks := httptrace.ContextClientTrace(seen.watch(t.Context()))
+	var trace attemptTrace
+	trace.body.open([]byte("{}"), false)
+	hooks := httptrace.ContextClientTrace(trace.watch(t.Context()))
 	hooks.GetConn("service")
 	// A connection that comes at the last moment, as the attempt ends, must count.
-	seen.end = func() { hooks.GotConn(httptrace.GotConnInfo{}) }
-	assert.False(t, seen.notSent())
+	trace.end = func() { hooks.GotConn(httptrace.GotConnInfo{}) }
+	assert.False(t, trace.notSent())
 }
 
 func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
@@ -70,6 +71,12 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		want string
 	}{
 		{refused, "dial tcp: connect: connection refused"},
+		{&net.OpError{Op: "read", Net: "tcp", Source: address("10.0.0.1:53412"), Addr: address("10.0.0.2:443"), Err: io.EOF},
+			"read tcp 10.0.0.2:443: EOF"},
+		{&net.DNSError{Err: "read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout", Name: "pay.example.com", Server: "10.0.0.2:53"},
+			"lookup pay.example.com on 10.0.0.2:53: read udp 10.0.0.2:53: i/o timeout"},
+		{&net.DNSError{Err: "read udp [::1]:41234->[::1]:53: i/o timeout", Name: "pay.example.com"},
+			"lookup pay.example.com: read udp [::1]:53: i/o timeout"},
 		{fmt.Errorf("%w: %w", context.DeadlineExceeded, refused), "context deadline exceeded: dial tcp: connect: connection refused"},
 		{fmt.Errorf("4111111111111111: %w", io.EOF), "EOF"},
 		{errors.New(`malformed HTTP response "4111"`), `malformed HTTP response "…"`},
@@ -80,7 +87,7 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		{errors.Join(io.EOF, secret), "EOF: " + unknown},
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "a"}},
 			"tls: failed to verify certificate: the certificate is not valid for a"},
-		{own("4111111111111111"), "transport.own (text hidden: it may repeat the request)"},
+		{ownError("4111111111111111"), "transport.ownError (text hidden: it may repeat the request)"},
 	} {
 		f := &failure{test.err}
 		assert.Equal(t, test.want, f.Error())
@@ -88,10 +95,35 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 	}
 }
 
-// own is an error type of a RoundTripper.
-type own string
+func address(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
 
-func (e own) Error() string { return string(e) }
+// Equal failures have equal texts, so a log groups them.
+func TestFailureHasNoLocalPort(t *testing.T) {
+	texts := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		assert.NoError(t, err)
+		assert.NoError(t, conn.(*net.TCPConn).SetLinger(0))
+		assert.NoError(t, conn.Close())
+	}))
+	defer server.Close()
+	c := New(Config{Timeout: time.Hour, MaxResponseBytes: 1})
+	for range 5 {
+		result := c.Send(t.Context(), &Request{URL: server.URL, Body: []byte("{}"), Sign: unsigned})
+		require.Error(t, result.Err)
+		texts[result.Err.Error()] = true
+	}
+	assert.Len(t, texts, 1)
+	for text := range texts {
+		assert.NotContains(t, text, "->")
+		assert.Contains(t, text, server.Listener.Addr().String())
+	}
+}
+
+// ownError is an error type of a RoundTripper.
+type ownError string
+
+func (e ownError) Error() string { return string(e) }
 
 func TestAProxysWordsAreNotShown(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,7 +26,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// answer is what the service answers the client of who, of one length for all.
+// answer returns the response for the client of who. All responses have the same length.
 func answer(who string) []byte {
 	const size = 220
 	switch who {
@@ -39,17 +39,17 @@ func answer(who string) []byte {
 	}
 }
 
-// client is a way to make one call.
+// client is a library for calls.
 type client struct {
 	name, who string
-	// connect makes a client of the service at base. Without h it is the client that the peer makes itself.
+	// connect returns a call to the service at base. Without h, the library uses its own http.Client.
 	connect func(base string, h *http.Client) call
 }
 
-// call makes a call and returns the id in its answer.
+// call returns the id in the response.
 type call func(ctx context.Context) (id string, err error)
 
-// clients all start something with a POST and read the answer into a struct.
+// clients send a POST and read the response into a struct.
 func clients() []client {
 	return []client{
 		{"by hand: `net/http`, `encoding/json`", byHand, connectByHand},
@@ -91,8 +91,8 @@ type payment struct {
 	RedirectURL string `json:"redirect_url"`
 }
 
-// connectByHand is the client that a program has without the SDK: the same bytes, once, with a timeout and a bounded
-// answer, but nothing of outcomes, retries or strict reading.
+// connectByHand is a client without the SDK. It sends the same bytes with a timeout and a bounded response, but without
+// outcomes, retries and strict reading.
 func connectByHand(base string, h *http.Client) call {
 	if h == nil {
 		h = &http.Client{Timeout: 30 * time.Second}
@@ -143,7 +143,7 @@ func connectResty(base string, h *http.Client) call {
 	}
 	c.SetTimeout(30 * time.Second)
 	return func(ctx context.Context) (string, error) {
-		body, err := json.Marshal(paymentRequest{1, 2, "10.50", "order-1"}) // the bytes signed must be the bytes sent
+		body, err := json.Marshal(paymentRequest{1, 2, "10.50", "order-1"}) // signed and sent bytes must be equal
 		if err != nil {
 			return "", err
 		}
@@ -199,8 +199,7 @@ func connectPaddle(base string, h *http.Client) call {
 	}
 }
 
-// calling are the clients as candidates, over connections of the same settings, with the function that ends what they
-// began.
+// calling returns the clients as candidates, with equal settings for connections, and a function that closes them.
 func calling(ctx context.Context) (made []candidate, end func()) {
 	transport := &http.Transport{MaxIdleConns: 1000, MaxIdleConnsPerHost: 100}
 	services := make([]*bareService, 0, 5)
@@ -218,8 +217,7 @@ func calling(ctx context.Context) (made []candidate, end func()) {
 	}
 }
 
-// countConnections counts, as a table, the connections that the clients open as they come, for so many callers and calls
-// of each. Every round begins anew.
+// countConnections returns a table of the connections that each client opens by default. Each round has new clients.
 func countConnections(ctx context.Context, rounds, callers, calls int) (string, error) {
 	type count struct {
 		*candidate
@@ -249,8 +247,7 @@ func countConnections(ctx context.Context, rounds, callers, calls int) (string, 
 	return text, nil
 }
 
-// bareService answers every request with the same bytes and allocates nothing for it, so that what is counted is the
-// caller's.
+// bareService sends the same response to every request. It does not allocate, so the table counts the client only.
 type bareService struct {
 	base     string
 	opened   atomic.Int64
@@ -289,7 +286,7 @@ func newBareService(body []byte) *bareService {
 	return s
 }
 
-// close ends the connections too: not every client says how to end its own.
+// close ends the connections too, because some clients cannot.
 func (s *bareService) close() {
 	_ = s.listener.Close()
 	s.mu.Lock()
@@ -319,7 +316,7 @@ func skipRequest(r *bufio.Reader) error {
 			if line, err = r.ReadSlice('\n'); err != nil {
 				return err
 			}
-			chunked = !bytes.Equal(line, []byte("0\r\n")) // the last one; no body here has such a line
+			chunked = !bytes.Equal(line, []byte("0\r\n")) // the last chunk
 			length = len("\r\n")
 		}
 		_, err = r.Discard(length)

@@ -1,8 +1,8 @@
-// Command benchmarks sets the SDK beside its peers and beside the same work by hand, in one run and on bodies of the
-// same size. It is a module of its own, so that the peers stay out of the SDK's requirements.
+// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. It is a
+// module, because the SDK must not require its peers.
 //
-//	go run .               print the tables as Markdown: about three minutes
-//	go run . -o ../../docs and put them into performance.md there
+//	go run .               print the tables as Markdown, in three minutes on a quiet machine
+//	go run . -o ../../docs write them into performance.md as well
 package main
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "", "the directory of performance.md, which is changed")
-	rounds := flag.Int("rounds", 201, "how often each candidate has its turn")
+	out := flag.String("o", "", "write the tables into performance.md in this directory")
+	rounds := flag.Int("rounds", 201, "the minimum number of turns of each candidate")
 	flag.Parse()
 	text, err := compare(context.Background(), max(1, *rounds))
 	if err == nil {
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// sizes are a notification as it comes, and one that some field has blown up to what Handler reads.
+// sizes are the bytes of a usual, a large and the largest notification of Handler.
 func sizes() []int { return []int{220, 4 << 10, 64 << 10} }
 
 func sizeName(bytes int) string {
@@ -46,8 +46,9 @@ func sizeName(bytes int) string {
 }
 
 func compare(ctx context.Context, rounds int) (string, error) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns guards nothing
-	text := machine() + fmt.Sprintf("\nTurns of each candidate: %d.\n\n", rounds)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns is not a secret
+	text := machine() + fmt.Sprintf("\nEach candidate has %d turns, and up to %d until the range of the SDK is within %.0f %%.\n\n",
+		rounds, max(rounds, maxRounds), 100*narrow)
 	add := func(title, reference string, candidates []candidate, callers int) error {
 		fmt.Fprintln(os.Stderr, title)
 		rows, err := measure(candidates, reference, rounds, callers, random)
@@ -73,10 +74,10 @@ func compare(ctx context.Context, rounds int) (string, error) {
 	return text + connections, err
 }
 
-// machine says where and when the run is made, and lists the peers as they were built into this program.
+// machine describes the machine and lists the versions of the peers.
 func machine() string {
 	read := func(file, pattern string) string {
-		content, _ := os.ReadFile(file) //nolint:gosec // a constant path; other systems have none
+		content, _ := os.ReadFile(file) //nolint:gosec // a constant path, missing on other systems
 		return string(regexp.MustCompile(pattern).Find(content))
 	}
 	text := fmt.Sprintf("Run on %s with %s, on %d processors (%s) under %s/%s. The load average at its start was %s, "+
@@ -99,7 +100,7 @@ func publish(dir, text string) error {
 		return nil
 	}
 	file := filepath.Join(dir, "performance.md")
-	content, err := os.ReadFile(file) //nolint:gosec // the user's own choice
+	content, err := os.ReadFile(file) //nolint:gosec // the user chose it
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func publish(dir, text string) error {
 	return os.WriteFile(file, content, 0o644) //nolint:gosec // a document, where the user wants it
 }
 
-// must is for what fails only where this program is wrong.
+// must panics on errors that only a mistake in this program can cause.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -12,19 +13,19 @@ import (
 	"time"
 )
 
-// Two that the tables compare with.
+// Owners of candidates that the tables compare.
 const (
 	ours   = "paymentsvc"
 	byHand = "by hand"
 )
 
-// candidate is one way to do the work of a table.
+// candidate is a program for the work of a table.
 type candidate struct {
 	name string
-	who  string // whose it is
-	// bound does less than the work. It shows what no candidate can undercut.
+	who  string // owner
+	// bound marks a lower bound, which does only a part of the work.
 	bound bool
-	// run does the work once and returns the id that it read, "" where it reads none.
+	// run does the work once and returns the id from the input, or "" if the work reads no id.
 	run func() (id string, err error)
 }
 
@@ -33,15 +34,16 @@ type row struct {
 	candidate
 	time                float64 // the median of the nanoseconds per operation
 	toBest, toReference float64 // medians of the ratios within a round
+	low, high           float64 // 95 % confidence interval of toReference
 	allocs, bytes       float64 // per operation
 }
 
-// batchTime is how long one turn of a candidate takes: long beside the clock, short beside what else a machine does.
+// batchTime is the length of one turn. It is long for the clock and short for other work on the machine.
 const batchTime = 2 * time.Millisecond
 
-// measure lets the candidates take turns, rounds times, in an order that is drawn anew each round, and returns medians.
-// The ratios are made within a round and only then brought to a median, so that they stand on a noisy machine too.
-// The garbage collector runs before each turn, so that none pays for another's garbage.
+// measure runs the candidates in turns, in a random order each round, and returns medians. It computes each ratio within
+// a round before the median, because the load of the machine changes between rounds. The garbage collector runs before
+// each turn, so that no candidate pays for another's garbage.
 func measure(candidates []candidate, reference string, rounds, callers int, random *rand.Rand) ([]row, error) {
 	batches := make([]int, len(candidates))
 	for i, c := range candidates {
@@ -54,7 +56,7 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 		batches[i] = max(int(batchTime/max(perOperation, 1)), 4*callers)
 	}
 	times, allocs, bytes := make([][]float64, len(candidates)), make([][]float64, len(candidates)), make([][]float64, len(candidates))
-	for range rounds {
+	for round := 0; round < rounds || round < maxRounds && wide(candidates, times, reference); round++ {
 		for _, i := range random.Perm(len(candidates)) {
 			t, err := takeTurn(candidates[i], callers, batches[i])
 			if err != nil {
@@ -70,12 +72,25 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 	return rows, nil
 }
 
-// turn is what an operation takes: nanoseconds, and what it allocates.
+// A ratio of the SDK is published once its confidence interval is this narrow, or after maxRounds.
+const (
+	narrow    = 0.02
+	maxRounds = 2001
+)
+
+// wide reports whether the SDK needs more rounds.
+func wide(candidates []candidate, times [][]float64, reference string) bool {
+	return slices.ContainsFunc(summarise(candidates, times, reference), func(r row) bool {
+		return r.who == ours && r.high-r.low > narrow*r.toReference
+	})
+}
+
+// turn has the nanoseconds, allocations and bytes of an operation.
 type turn struct{ time, allocs, bytes float64 }
 
 func takeTurn(c candidate, callers, batch int) (turn, error) {
 	runtime.GC()
-	if err := spread(callers, callers, c.run); err != nil { // brings back what the collector took from pools
+	if err := spread(callers, callers, c.run); err != nil { // fills the pools again
 		return turn{}, err
 	}
 	var before, after runtime.MemStats
@@ -89,7 +104,7 @@ func takeTurn(c candidate, callers, batch int) (turn, error) {
 	return t, err
 }
 
-// spread runs f n times in all in callers goroutines; a caller that alone needs none of its own.
+// spread runs f n times in total, in callers goroutines. A single caller uses the current goroutine.
 func spread(callers, n int, f func() (string, error)) error {
 	if callers == 1 {
 		return repeat(n, f)
@@ -112,13 +127,16 @@ func repeat(n int, f func() (string, error)) error {
 	return nil
 }
 
-// summarise makes rows of the times of each candidate in each round. reference names a candidate, or whose it is.
+// summarise computes rows from the times of each candidate in each round. reference is the name or the owner of a
+// candidate.
 func summarise(candidates []candidate, times [][]float64, reference string) []row {
 	rows := make([]row, len(candidates))
 	referred := slices.IndexFunc(candidates, func(c candidate) bool { return c.name == reference || c.who == reference })
 	best := slices.IndexFunc(candidates, func(c candidate) bool { return !c.bound })
 	for i, c := range candidates {
-		rows[i] = row{candidate: c, time: median(times[i]), toReference: median(ratios(times[i], times[referred]))}
+		compared := ratios(times[i], times[referred])
+		rows[i] = row{candidate: c, time: median(times[i]), toReference: median(compared)}
+		rows[i].low, rows[i].high = interval(compared)
 		if !c.bound && rows[i].toReference < rows[best].toReference {
 			best = i
 		}
@@ -142,7 +160,15 @@ func median[T cmp.Ordered](values []T) T {
 	return sorted[len(sorted)/2]
 }
 
-// markdown returns a table, bounds first and then the best first.
+// interval returns the 95 % confidence interval of the median, from the order of the values alone.
+func interval(values []float64) (low, high float64) {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	half := int(math.Ceil(0.98 * math.Sqrt(float64(n))))
+	return sorted[max(n/2-half, 0)], sorted[min(n/2+half, n-1)]
+}
+
+// markdown returns a table. Bounds are first, then the fastest.
 func markdown(title, reference string, rows []row) string {
 	slices.SortStableFunc(rows, func(x, y row) int {
 		if x.bound != y.bound {
@@ -151,9 +177,11 @@ func markdown(title, reference string, rows []row) string {
 		return cmp.Compare(x.toBest, y.toBest)
 	})
 	reference, _, _ = strings.Cut(reference, " and ")
-	text := fmt.Sprintf("### %s\n\n| | time | × best | × %s | allocations | bytes |\n|---|--:|--:|--:|--:|--:|\n", title, reference)
+	text := fmt.Sprintf("### %s\n\n| | time | × best | × %s | range | allocations | bytes |\n"+
+		"|---|--:|--:|--:|--:|--:|--:|\n", title, reference)
 	for _, r := range rows {
-		text += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.0f | %.0f |\n", r.title(), duration(r.time), r.toBest, r.toReference, r.allocs, r.bytes)
+		text += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f–%.2f | %.0f | %.0f |\n",
+			r.title(), duration(r.time), r.toBest, r.toReference, r.low, r.high, r.allocs, r.bytes)
 	}
 	return text + "\n"
 }
@@ -168,7 +196,7 @@ func (c *candidate) title() string {
 	return c.name
 }
 
-// duration returns nanoseconds with three digits that count.
+// duration returns nanoseconds with three significant digits.
 func duration(nanoseconds float64) string {
 	d, unit := time.Duration(nanoseconds), time.Duration(1)
 	for d/unit >= 1000 {

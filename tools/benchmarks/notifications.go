@@ -34,8 +34,7 @@ const (
 	orderID   = "6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11"
 )
 
-// What the three services send, each in its own form, with room for padding. The first is the notification of the
-// interface document, section 6.
+// Notifications of three services, with room for padding. The first is section 6 of the interface document.
 const (
 	notificationForm = `{"event":"payment.status_changed","order_id":"` + orderID + `","status":1,` +
 		`"status_description":"SUCCESS","status_code":2,"amount":10.50,"user_data":"order-1%s"}`
@@ -50,14 +49,14 @@ func padded(form string, size int) []byte {
 	return fmt.Appendf(nil, form, strings.Repeat("-", size-len(fmt.Sprintf(form, ""))))
 }
 
-// delivery changes a body on its way from the service that signed it. Benchmarks deliver it as it is.
+// delivery changes a signed body in transit. Benchmarks use untouched.
 type delivery func(body []byte) []byte
 
 func untouched(body []byte) []byte { return body }
 
-// webhooks are the ways to check the signature and age of a notification of size bytes, which comes with the other
-// headers that a server sees, and to do the same and read the body, by the titles of the tables. All but the bounds read
-// the clock. stripe-go and paddle get an event of their own format. Where a peer only verifies, encoding/json reads.
+// webhooks returns the candidates by the titles of the tables. They check the signature and age of a notification of size
+// bytes with usual headers, and in the second table also read the body. The bounds do not read the clock. stripe-go and
+// paddle get an event in their own format. For peers that only verify, encoding/json reads the body.
 func webhooks(size int, deliver delivery) map[string][]candidate {
 	now := time.Now()
 	body, stripeBody, paddleBody := padded(notificationForm, size), padded(stripeForm, size), padded(paddleForm, size)
@@ -135,7 +134,7 @@ func parsePaddle(r *http.Request, err error) (string, error) {
 	return event.Data.ID, err
 }
 
-// scheme is these benchmarks' choice; the interface document shows none.
+// scheme is the choice of these benchmarks. The interface document does not specify a scheme.
 func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
@@ -143,7 +142,7 @@ func scheme() paymentsvc.Scheme {
 	}
 }
 
-// usualHeader is what a server sees around any notification.
+// usualHeader returns the other headers of a notification.
 func usualHeader(body []byte) http.Header {
 	return http.Header{
 		"Accept-Encoding": {"gzip"},
@@ -162,7 +161,7 @@ func ownHeader(at time.Time, body []byte) http.Header {
 	return h
 }
 
-// idHeader is the form that standard-webhooks and svix share.
+// idHeader returns the headers of standard-webhooks and svix.
 func idHeader(prefix string, at time.Time, body []byte) http.Header {
 	h := usualHeader(body)
 	h.Set(prefix+"Id", "msg_1")
@@ -171,8 +170,8 @@ func idHeader(prefix string, at time.Time, body []byte) http.Header {
 	return h
 }
 
-// newPaddle returns a verification of a request whose body can be read again each time, since Verify reads and replaces
-// it. Nothing is allocated for that here, so what is counted is Verify's.
+// newPaddle returns a function that rewinds a request, because Verify reads and replaces its body. The function does not
+// allocate.
 func newPaddle(at time.Time, body, arrived []byte) func() (*http.Request, error) {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "%d:%s", at.Unix(), body)
@@ -197,7 +196,7 @@ func (*rereadable) Close() error { return nil }
 
 const pooledHMACName = "pooled HMAC and comparison"
 
-// pooledHMAC is a program's own check of a signature: an HMAC state that is kept, compared in constant time.
+// pooledHMAC checks signatures by hand, with pooled HMAC states and a comparison in constant time.
 type pooledHMAC struct{ pool *sync.Pool }
 
 type hmacState struct {
@@ -218,7 +217,7 @@ var (
 	errAge      = errors.New("too old or too new")
 )
 
-// check looks at the signature only.
+// check compares the signature only.
 func (p pooledHMAC) check(h http.Header, body []byte) error {
 	s := p.pool.Get().(*hmacState)
 	defer p.pool.Put(s)
@@ -233,7 +232,7 @@ func (p pooledHMAC) check(h http.Header, body []byte) error {
 	return nil
 }
 
-// verify looks at the age too.
+// verify compares the signature and the age.
 func (p pooledHMAC) verify(h http.Header, body []byte) error {
 	if err := p.check(h, body); err != nil {
 		return err
@@ -259,7 +258,7 @@ type notification struct {
 	UserData          string      `json:"user_data"`
 }
 
-// parseByHand reads body, unless it did not verify.
+// parseByHand reads a verified body.
 func parseByHand(verified error, body []byte) (string, error) {
 	if verified != nil {
 		return "", verified

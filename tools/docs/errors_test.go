@@ -330,15 +330,19 @@ func oddAnswers(t *testing.T) []error {
 	const reported, page = `{"error_code":"E17","error_message":"limit"}`, "<h1>denied</h1>"
 	var behind error
 	synctest.Test(t, func(t *testing.T) {
-		behind = calling(t, startPayment, over(roundTrip(func(*http.Request) (*http.Response, error) {
-			date := time.Now().Add(7 * time.Minute).UTC().Format(http.TimeFormat)
-			return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Date": {date}}, Body: http.NoBody}, nil
-		})))
+		behind = calling(t, startPayment, func(c *paymentsvc.Config) {
+			withDecoder(c)
+			over(roundTrip(func(*http.Request) (*http.Response, error) {
+				date := time.Now().Add(7 * time.Minute).UTC().Format(http.TimeFormat)
+				body := io.NopCloser(strings.NewReader(reported))
+				return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Date": {date}}, Body: body}, nil
+			}))(c)
+		})
 	})
 	return []error{
 		behind,
 		answered(t, startPayment, 0, asItIs, 401, ""),
-		answered(t, startPayment, 20*time.Second, asItIs, 401, ""),
+		answered(t, startPayment, 20*time.Second, withDecoder, 401, reported),
 		answered(t, startPayment, 0, withDecoder, 401, reported),
 		answered(t, startPayout, 0, asItIs, 403, page),
 		answered(t, startPayout, 0, withDecoder, 403, page),
@@ -390,6 +394,8 @@ func notificationErrors(t *testing.T) (list []error) {
 	} {
 		parse(sent, scheme.Canonical, body, body, change)
 	}
+	parse(sent, scheme.Canonical, "compressed", body, func(h http.Header) { h.Set("Content-Encoding", "gzip") })
+	parse(sent, scheme.Canonical, "\x1f\x8b", "\x1f\x8b", func(h http.Header) { h.Set("Content-Encoding", "gzip") })
 	none := func(http.Header) {}
 	parse(sent, scheme.Canonical, body, strings.ReplaceAll(body, ",", ", "), none)
 	parse(sent.Add(10*time.Minute), scheme.Canonical, body, body, none)

@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -8,6 +10,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +63,7 @@ func (o ordersTable) Apply(ctx context.Context, n *paymentsvc.Notification) erro
 
 	inserted, err := tx.ExecContext(ctx, `
 		INSERT INTO notifications (key, event, order_id, body) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
-		n.Key(), string(n.Event), n.OrderID, string(n.Raw))
+		n.Key(), string(n.Event), n.OrderID, []byte(n.Raw))
 	if err != nil {
 		return err
 	}
@@ -166,6 +171,25 @@ func receive(mux *http.ServeMux) error {
 	return nil
 }
 
+func decompressed(limit int64, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.EqualFold(r.Header.Get("Content-Encoding"), "gzip") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		plain, err := gzip.NewReader(http.MaxBytesReader(w, r.Body, limit))
+		if err != nil {
+			http.Error(w, "not gzip", http.StatusBadRequest)
+			return
+		}
+		r = r.Clone(r.Context())
+		r.Body = http.MaxBytesReader(w, plain, limit) // a small body can become gigabytes
+		r.ContentLength = -1
+		r.Header.Del("Content-Encoding")
+		next.ServeHTTP(w, r)
+	})
+}
+
 type queued struct {
 	Header http.Header
 	Body   []byte // base64 in JSON, so that every byte survives
@@ -181,6 +205,53 @@ func work(ctx context.Context, unhurried *paymentsvc.Webhook, message []byte) er
 		return err
 	}
 	return orders.Apply(ctx, n)
+}
+
+func TestDecompressedNotificationsPass(t *testing.T) {
+	const body = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
+		`"status_code":20,"amount":10.50}`
+	zipped := func(text string) string {
+		var buf bytes.Buffer
+		w := gzip.NewWriter(&buf)
+		_, err := io.WriteString(w, text)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		return buf.String()
+	}
+	now := time.Now()
+	var rejected error
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: 5 * time.Minute,
+		OnError: func(_ *http.Request, err error) { rejected = err },
+	})
+	require.NoError(t, err)
+	handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+		assert.Equal(t, body, string(n.Raw))
+		return nil
+	})
+	bomb, large := zipped(strings.Repeat(" ", 1<<20)), zipped(body)+strings.Repeat(zipped(""), 5000)
+	for name, test := range map[string]struct {
+		encoding, sent string
+		status         int
+	}{
+		"plain":                      {"", body, http.StatusOK},
+		"gzip":                       {"gzip", zipped(body), http.StatusOK},
+		"gzip in other case":         {"GZIP", zipped(body), http.StatusOK},
+		"not gzip":                   {"gzip", body, http.StatusBadRequest},
+		"gzip cut off":               {"gzip", zipped(body)[:40], http.StatusBadRequest},
+		"a bomb":                     {"gzip", bomb, http.StatusRequestEntityTooLarge},
+		"large before decompression": {"gzip", large, http.StatusRequestEntityTooLarge},
+		"another encoding":           {"br", "not really", http.StatusUnauthorized},
+	} {
+		timestamp := strconv.FormatInt(now.Unix(), 10)
+		signature, err := scheme.Signature(secret, &paymentsvc.Message{Timestamp: timestamp, Body: []byte(body)})
+		require.NoError(t, err)
+		r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(test.sent))
+		r.Header = http.Header{"Timestamp": {timestamp}, "Signature": {signature}, "Content-Encoding": {test.encoding}}
+		w := httptest.NewRecorder()
+		decompressed(64<<10, handler).ServeHTTP(w, r)
+		assert.Equal(t, test.status, w.Code, "%s: %v", name, rejected)
+	}
 }
 
 // TestOrdersShipOnceInEveryOrderOfArrival applies the same notifications in different orders.

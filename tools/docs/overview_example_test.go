@@ -26,27 +26,38 @@ func firstPayment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	userData := paymentsvc.NewUserData() // store it before the call: it identifies the payment afterwards
+	userData := paymentsvc.NewUserData() // store it before the call, because it identifies the payment
 	payment, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
 	})
 	switch {
 	case err == nil:
-		return sendPayerTo(payment.RedirectURL, payment.OrderID)
-	case paymentsvc.SafeToRetry(err): // 401, 403: alert, fix the key or the clock, then retry
+		return redirectPayer(payment.RedirectURL, payment.OrderID)
+	case paymentsvc.SafeToRetry(err): // for 401 and 403 alert an operator, who fixes the key or the clock
 		return retryLater(userData) // with the same user_data, after a back-off
-	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
-		return reconcile(ctx, client, userData) // money may have moved: StatusPayment by user_data
-	default:
-		return showRejection(userData) // rejected for good, or never valid
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown: // money may have moved
+		return reconcileLater(userData)
+	default: // permanently rejected, or invalid
+		return showRejection(userData)
 	}
+}
+
+func unknownPayment(ctx context.Context, client *paymentsvc.Client, userData string) error {
+	status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
+	switch {
+	case err != nil:
+		return reconcileLater(userData) // still unknown
+	case status.UserData != userData:
+		return alertOperator(userData) // not the response for this payment
+	}
+	return recordStarted(userData, status.OrderID)
 }
 
 func firstNotifications(mux *http.ServeMux) error {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    scheme,
 		Secrets:   []paymentsvc.Secret{secret}, // two during a key rotation
-		Tolerance: 5 * time.Minute,             // your choice, the document shows none
+		Tolerance: 5 * time.Minute,             // your choice, because the document specifies none
 		OnError: func(_ *http.Request, err error) {
 			slog.Error("notification rejected or not handled", "error", err)
 		},
@@ -58,7 +69,13 @@ func firstNotifications(mux *http.ServeMux) error {
 	return nil
 }
 
-func sendPayerTo(string, string) error { return nil }
+func redirectPayer(string, string) error { return nil }
+
+func reconcileLater(string) error { return nil }
+
+func alertOperator(string) error { return nil }
+
+func recordStarted(string, string) error { return nil }
 
 func retryLater(string) error { return nil }
 

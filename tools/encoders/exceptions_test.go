@@ -37,14 +37,14 @@ const (
 
 func exceptions() []exception {
 	const (
-		noMethod  = "calls no method of what is in an unexported field"
+		noMethod  = "calls no method of a value in an unexported field"
 		pointer   = "`%s` and `%d` of a pointer in an unexported field"
 		wraps     = "`%d` of an error that wraps or joins another"
 		misuse    = "`%w` outside `fmt.Errorf`"
-		noPointer = "`%p` of what is no pointer"
-		compares  = "go-cmp compares field by field, and prints the fields that differ"
-		noMethods = "Printers that call no method, testify's differences for instance"
-		key       = "keys of a map in `encoding/json` take it as it is"
+		noPointer = "`%p` of a value other than a pointer"
+		compares  = "go-cmp compares field by field and prints the differing fields"
+		noMethods = "Printers that call no methods, such as testify's differences"
+		key       = "keys of a map in `encoding/json` use it directly"
 	)
 	return []exception{
 		{noMethod, "slog text|logrus text|messages|fmt %v|fmt %s %q|fmt %x|fmt %d|fmt unknown verb|fmt arguments", open, unread},

@@ -141,7 +141,7 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, spans, _ := o.text(t)
-	assert.Equal(t, 2, strings.Count(spans, "no whole answer: see the span of the call"))
+	assert.Equal(t, 2, strings.Count(spans, "no complete response: see the span of the call"))
 	assert.NotContains(t, spans, "4111")
 }
 

@@ -1,5 +1,3 @@
-// Package wrappers tests the SDK under the RoundTrippers that partners wrap around a transport: one that retries, and
-// one that traces.
-//
-// It is a module of its own, so that they stay out of the SDK's requirements.
+// Package wrappers tests the SDK under the RoundTrippers of other libraries, for example for retries, traces and
+// recorded responses. It is a module, because the SDK must not require these libraries.
 package wrappers

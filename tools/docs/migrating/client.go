@@ -38,7 +38,7 @@ func (c *Client) post(ctx context.Context, endpoint string, in map[string]any) (
 	if err != nil {
 		return nil, err
 	}
-	for range 3 { // a lost answer is paid up to three times
+	for range 3 { // after lost responses it pays up to three times
 		timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address+"/"+endpoint, bytes.NewReader(body))
 		if err != nil {
@@ -47,18 +47,18 @@ func (c *Client) post(ctx context.Context, endpoint string, in map[string]any) (
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Timestamp", timestamp)
 		req.Header.Set("Signature", c.sign(timestamp, body))
-		resp, err := http.DefaultClient.Do(req) // no timeout, and a redirect takes the signature along
+		resp, err := http.DefaultClient.Do(req) // no timeout, and a redirect forwards the signature
 		if err != nil {
 			continue
 		}
 		answer, err := io.ReadAll(resp.Body) // without a limit
 		_ = resp.Body.Close()
-		if err == nil && resp.StatusCode < 300 { // the document shows an error in the same shape
+		if err == nil && resp.StatusCode < 300 { // an error has the same shape in the document
 			err = json.Unmarshal(answer, &out)
 			return out, err
 		}
 	}
-	return nil, errors.New("the call failed") // or not
+	return nil, errors.New("the call failed") // the payment may have succeeded
 }
 
 // Balance returns what can be paid out.
@@ -80,7 +80,7 @@ func (c *Client) Notifications(paid func(ctx context.Context, userData string) e
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body) // without a limit
 		if err != nil || r.Header.Get("Signature") != c.sign(r.Header.Get("Timestamp"), body) {
-			http.Error(w, "wrong signature", http.StatusUnauthorized) // any age passes, also a replay
+			http.Error(w, "wrong signature", http.StatusUnauthorized) // accepts any age, also a replay
 			return
 		}
 		var n struct {
@@ -90,7 +90,7 @@ func (c *Client) Notifications(paid func(ctx context.Context, userData string) e
 		if err := json.Unmarshal(body, &n); err != nil || n.Status != "SUCCESS" {
 			return
 		}
-		if err := paid(r.Context(), n.UserData); err != nil { // for a refund too
+		if err := paid(r.Context(), n.UserData); err != nil { // also called for a refund
 			http.Error(w, "not handled", http.StatusInternalServerError)
 		}
 	})

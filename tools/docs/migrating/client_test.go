@@ -20,7 +20,9 @@ func TestTheClientWorks(t *testing.T) {
 	const key = "the-key-of-the-migration"
 	srv := paymentsvctest.Start(t, paymentsvctest.Config{
 		PartnerID: 7, Projects: []paymentsvctest.Project{{ID: 42, Secret: key}}, Repeated: paymentsvctest.NewOrder,
-		Scheme: paymentsvc.Scheme{Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex},
+		Scheme: paymentsvc.Scheme{
+			Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+		},
 	})
 	client, err := New(srv.URL, key)
 	require.NoError(t, err)
@@ -32,7 +34,9 @@ func TestTheClientWorks(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotEmpty(t, address)
 	assert.True(t, srv.Orders()[0].Amount.Equal(paymentsvc.MustParseAmount("10.50")))
-	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	lost := srv.Fault(
+		paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit),
+	)
 	_, err = client.Pay(t.Context(), "order-2", 1050)
 	assert.Equal(t, *starts == 1, err != nil)
 	srv.AssertStarted(t, "order-2", *starts)

@@ -15,7 +15,8 @@ import (
 // Routes receives notifications at /api/notifications.
 func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc.Notification) error) http.Handler {
 	router := echo.New()
-	router.Use(middleware.BodyLimit(64<<10), middleware.BodyDump(func(c *echo.Context, request, _ []byte, _ error) { // it puts the body back
+	// BodyDump restores the body.
+	router.Use(middleware.BodyLimit(64<<10), middleware.BodyDump(func(c *echo.Context, request, _ []byte, _ error) {
 		slog.DebugContext(c.Request().Context(), "request", "bytes", len(request)) // never the bytes
 	}))
 	router.Group("/api").POST("/notifications", echo.WrapHandler(webhook.Handler(apply)))

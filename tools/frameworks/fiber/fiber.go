@@ -22,8 +22,9 @@ func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc
 	app := fiber.New(fiber.Config{BodyLimit: 64 << 10})
 	app.Group("/api").Post("/notifications", func(c fiber.Ctx) (failure error) {
 		defer func() {
-			if p := recover(); p != nil { // which would end the process
-				slog.ErrorContext(c, "notification not handled", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			if p := recover(); p != nil { // otherwise the panic ends the process
+				slog.ErrorContext(c, "notification not handled",
+					"panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 				failure = c.SendStatus(http.StatusInternalServerError)
 			}
 		}()
@@ -45,11 +46,11 @@ func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc
 	return app
 }
 
-// Received returns c's request for net/http. Everything in it is a copy, since fasthttp reuses its buffers.
+// Received returns c's request for net/http. It copies all values, because fasthttp reuses its buffers.
 func Received(c fiber.Ctx) *http.Request {
 	header := http.Header{}
 	for name, value := range c.Request().Header.All() {
-		header.Add(string(name), string(value)) // Add, so that a second signature is seen
+		header.Add(string(name), string(value)) // Add keeps a second signature
 	}
 	return &http.Request{
 		Method:     strings.Clone(c.Method()),

@@ -23,8 +23,10 @@ type Function struct {
 
 // REST handles an event of a REST API. RequestContext.Path includes the stage, and Path does not.
 func (f Function) REST(ctx context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-	header := http.Header(e.MultiValueHeaders) // Headers has only the last value of each
-	r := &http.Request{Method: e.HTTPMethod, Host: e.RequestContext.DomainName, RequestURI: e.RequestContext.Path, Header: header}
+	header := http.Header(e.MultiValueHeaders) // Headers has only the last value of each name
+	r := &http.Request{
+		Method: e.HTTPMethod, Host: e.RequestContext.DomainName, RequestURI: e.RequestContext.Path, Header: header,
+	}
 	status := f.handle(ctx, r, e.Body, e.IsBase64Encoded)
 	return events.APIGatewayProxyResponse{StatusCode: status}, nil
 }
@@ -32,7 +34,7 @@ func (f Function) REST(ctx context.Context, e events.APIGatewayProxyRequest) (ev
 // HTTP handles an event of an HTTP API, in format 2.0.
 func (f Function) HTTP(ctx context.Context, e events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	header := http.Header{}
-	for name, value := range e.Headers { // several values are joined by a comma, which no signature has
+	for name, value := range e.Headers { // a comma joins several values; a signature has no comma
 		header.Add(name, value)
 	}
 	uri := e.RawPath
@@ -50,7 +52,7 @@ func (f Function) handle(ctx context.Context, r *http.Request, body string, enco
 		return http.StatusMethodNotAllowed
 	}
 	raw := []byte(body)
-	if encoded { // a gateway encodes what it takes for binary
+	if encoded { // a gateway encodes binary bodies
 		var err error
 		if raw, err = base64.StdEncoding.DecodeString(body); err != nil {
 			return http.StatusBadRequest
@@ -68,7 +70,7 @@ func (f Function) handle(ctx context.Context, r *http.Request, body string, enco
 	}
 	if err := f.Apply(ctx, n); err != nil {
 		slog.ErrorContext(ctx, "notification not handled", "error", err)
-		return http.StatusInternalServerError // with 200 it would count as handled, and be lost
+		return http.StatusInternalServerError // after 200 the notification would be lost
 	}
 	return http.StatusOK
 }

@@ -21,16 +21,18 @@ func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc
 	return router
 }
 
-// bindFirst is a middleware that binds the body and puts back the same bytes, which gin keeps under BodyBytesKey.
+// bindFirst is a middleware that binds the body and restores it from the copy under BodyBytesKey.
 func bindFirst(c *gin.Context) {
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, 64<<10) // gin sets no limit
 	var seen struct{ Event string }
 	if err := c.ShouldBindBodyWithJSON(&seen); err != nil {
-		slog.WarnContext(c, "request rejected: not JSON, or too large", "from", c.Request.RemoteAddr) // never err, which may quote the body
+		// Do not log err, which may contain the body.
+		slog.WarnContext(c, "request rejected: not JSON, or too large", "from", c.Request.RemoteAddr)
 		c.AbortWithStatus(http.StatusBadRequest)
 		return
 	}
-	slog.DebugContext(c, "request", "known_event", paymentsvc.EventType(seen.Event).Known()) // never the text: anybody may have sent it
+	// Do not log the text of an unverified event.
+	slog.DebugContext(c, "request", "known_event", paymentsvc.EventType(seen.Event).Known())
 	if body, ok := c.Get(gin.BodyBytesKey); ok {
 		c.Request.Body = io.NopCloser(bytes.NewReader(body.([]byte)))
 	}

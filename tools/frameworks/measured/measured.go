@@ -12,21 +12,21 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Attempts are the metrics of all attempts at calls. Create it with NewAttempts.
+// Attempts has the metrics of all attempts. Create it with NewAttempts.
 type Attempts struct {
 	count   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 	log     *slog.Logger
 }
 
-// NewAttempts registers the metrics. It returns an error if the names are registered already.
+// NewAttempts registers the metrics. It returns an error if a name is already registered.
 func NewAttempts(registry prometheus.Registerer, log *slog.Logger) (*Attempts, error) {
 	a := &Attempts{
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payment_attempts_total", Help: "Attempts at calls to the payment service.",
 		}, []string{"endpoint", "outcome", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "payment_attempt_duration_seconds", Help: "Duration of an attempt, with reading the answer.",
+			Name: "payment_attempt_duration_seconds", Help: "Duration of an attempt, including the response.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30}, // 30 s is the default of Config.Timeout
 		}, []string{"endpoint", "outcome"}),
 		log: log,

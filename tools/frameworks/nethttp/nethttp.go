@@ -20,7 +20,7 @@ func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc
 	return readFirst(mux)
 }
 
-// readFirst is a middleware that reads the body and puts back the same bytes.
+// readFirst is a middleware that reads and restores the body.
 func readFirst(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))

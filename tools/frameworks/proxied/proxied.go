@@ -3,8 +3,8 @@ package proxied
 
 import "net/http"
 
-// AsCalled restores the address that the service called, before a proxy cut off prefix and set another Host. Take both
-// from your settings and not from a header: anybody can send X-Forwarded-Prefix.
+// AsCalled restores the requested address after a proxy removed prefix and set another Host. Take both values from your
+// settings, because any sender can set X-Forwarded-Prefix.
 func AsCalled(prefix, host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		called := r.WithContext(r.Context()) // a copy

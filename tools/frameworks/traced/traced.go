@@ -15,13 +15,13 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// NewClient returns a client for cfg whose requests are spans. base is paymentsvc.NewTransport(), or one of yours.
+// NewClient returns a client for cfg with a span per request. base is paymentsvc.NewTransport() or your own transport.
 func NewClient(cfg paymentsvc.Config, base *http.Transport, traces trace.TracerProvider) (*paymentsvc.Client, error) {
 	cfg.HTTPClient = &http.Client{Transport: otelhttp.NewTransport(quiet{base},
 		otelhttp.WithTracerProvider(traces),
 		otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()), // sends no traceparent
 	)}
-	cfg.TrustTransport = true // otelhttp passes the context on, and sends each request at most once
+	cfg.TrustTransport = true // otelhttp passes the context on and sends each request at most once
 	next := cfg.OnAttempt
 	cfg.OnAttempt = func(ctx context.Context, a paymentsvc.Attempt) {
 		trace.SpanFromContext(ctx).AddEvent("attempt", trace.WithAttributes(
@@ -35,8 +35,8 @@ func NewClient(cfg paymentsvc.Config, base *http.Transport, traces trace.TracerP
 	return paymentsvc.NewClient(cfg)
 }
 
-// quiet hides the texts of errors from otelhttp, which writes them to spans: one may quote an answer that repeats the
-// request, also while its body is read. The client's own errors do not.
+// quiet hides the texts of errors from otelhttp, which writes them to spans. An error of net/http may quote a response
+// that repeats the request. Errors of the client do not.
 type quiet struct{ next *http.Transport }
 
 func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -60,21 +60,21 @@ func (b quietBody) Read(p []byte) (int, error) {
 
 type quietError struct{ err error }
 
-func (quietError) Error() string   { return "no whole answer: see the span of the call" }
+func (quietError) Error() string   { return "no complete response: see the span of the call" }
 func (e quietError) Unwrap() error { return e.err }
 
-// Call makes a call of a client in a span that has its outcome, an event for each attempt, and the requests' spans.
+// Call makes a call in a span with its outcome, an event per attempt, and the spans of the requests.
 func Call[R any](
 	ctx context.Context, traces trace.TracerProvider, name string, call func(context.Context) (R, error),
 ) (R, error) {
 	ctx, span := traces.Tracer("payments").Start(ctx, name)
 	defer span.End()
-	answer, err := call(ctx)
+	response, err := call(ctx)
 	if err == nil {
 		span.SetAttributes(attribute.String("outcome", "success"))
-		return answer, nil
+		return response, nil
 	}
 	span.SetAttributes(attribute.String("outcome", paymentsvc.OutcomeOf(err).String()))
 	span.SetStatus(codes.Error, err.Error()) // contains nothing of a body
-	return answer, err
+	return response, err
 }

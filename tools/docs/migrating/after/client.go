@@ -55,8 +55,8 @@ func (c *Client) Balance(ctx context.Context) (string, error) {
 	return balance.PayoutBalance.String(), nil
 }
 
-// Pay starts a payment and returns the address to send the payer to. It does not retry what may have been paid:
-// the caller asks paymentsvc.SafeToRetry and paymentsvc.OutcomeOf.
+// Pay starts a payment and returns the address for the payer. It does not retry a payment that may have been made:
+// the caller checks paymentsvc.SafeToRetry and paymentsvc.OutcomeOf.
 func (c *Client) Pay(ctx context.Context, userData string, cents int64) (string, error) {
 	payment, err := c.sdk.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.AmountFromMinor(cents, 2), UserData: userData,

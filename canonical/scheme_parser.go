@@ -1,0 +1,314 @@
+package canonical
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// made is a parsed part and its Go code.
+type made struct {
+	part    paymentsvc.CanonicalFunc
+	code    string
+	signs   bool                // whether it covers the body or a field
+	literal string              // the text of a literal
+	isText  bool                // whether the part is a literal
+	in      func(encoding) made // a digest in an encoding; nil for other parts
+}
+
+type encoding struct {
+	paymentsvc.Encoding
+	code string
+}
+
+// parsed is a parsed scheme, and the columns where it needs the secret.
+type parsed struct {
+	whole            made
+	enc              encoding
+	form             keyForm
+	formAt, secretAt int // columns, or 0
+	base64           bool
+}
+
+func (s parsed) scheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{Canonical: s.whole.part, Encoding: s.enc.Encoding}
+}
+
+func at(column int, format string, args ...any) error {
+	return fmt.Errorf("scheme: column %d: %s", column, fmt.Sprintf(format, args...))
+}
+
+func parse(text string, secret paymentsvc.Secret) (parsed, error) {
+	p := &parser{
+		parsed: parsed{form: keyForms[0]},
+		lexer:  lexer{rest: text, column: 1, hidden: string(secret)},
+		secret: secret,
+		words:  words,
+	}
+	p.advance()
+	p.schemes()
+	for p.err == nil && p.token.kind != atEnd {
+		p.mark(",", `"," or the end`)
+		p.clause()
+	}
+	switch {
+	case p.err == nil && p.emptyAt > 0 && p.allowedAt == 0:
+		p.fail(p.emptyAt, "signs neither body nor fields")
+	case p.err == nil && p.emptyAt == 0 && p.allowedAt > 0:
+		p.fail(p.allowedAt, `"body unsigned" is for a text that signs neither body nor fields`)
+	}
+	return p.parsed, p.err
+}
+
+// parser reads a text token by token. After an error it skips to the end of the text and keeps the first error.
+type parser struct {
+	parsed
+	lexer
+	secret    paymentsvc.Secret
+	words     []word
+	depth     int
+	emptyAt   int // column of a scheme without body and fields, or 0
+	allowedAt int // column of "body unsigned", or 0
+}
+
+// schemes reads one scheme, or the scheme of requests and the scheme of notifications.
+func (p *parser) schemes() {
+	if !p.take("request") {
+		p.whole, p.enc = p.signed()
+		return
+	}
+	request, enc := p.signed()
+	p.mark(",", `", notification"`)
+	p.name("notification")
+	column := p.token.column
+	notification, other := p.signed()
+	if enc.code != other.code {
+		p.fail(column, "want the encoding of the requests, since a scheme has one for both")
+	}
+	p.enc = enc
+	p.whole = made{
+		part: ByKind(request.part, notification.part),
+		code: fmt.Sprintf("canonical.ByKind(%s, %s)", request.code, notification.code),
+	}
+}
+
+// signed reads an encoding and its parts.
+func (p *parser) signed() (made, encoding) {
+	enc := p.encoding()
+	p.mark("(", `"(" after the encoding`)
+	column := p.token.column
+	whole := p.joined()
+	if !whole.signs && p.emptyAt == 0 {
+		p.emptyAt = column
+	}
+	return whole, enc
+}
+
+// clause reads a clause after a scheme.
+func (p *parser) clause() {
+	column := p.token.column
+	switch {
+	case p.take("key"):
+		if p.formAt > 0 {
+			p.fail(column, "a second key")
+		}
+		p.formAt = p.token.column
+		var names []string
+		for _, f := range keyForms {
+			if p.take(f.text) {
+				p.form = f
+				if f.form != SecretText && p.secretAt == 0 {
+					p.secretAt = p.formAt
+				}
+				return
+			}
+			names = append(names, f.text)
+		}
+		p.unknown("key form", "want one of "+strings.Join(names, ", "), names)
+	case p.take("body"):
+		if p.allowedAt > 0 {
+			p.fail(column, `a second "body unsigned"`)
+		}
+		p.allowedAt = column
+		p.name("unsigned")
+	default:
+		p.fail(column, `want "key" or "body unsigned", not %s`, p.shown())
+	}
+}
+
+// encoding reads the name of an encoding, or a combination of encodings.
+func (p *parser) encoding() (e encoding) {
+	w := p.find("encoding", "want an encoding such as hex", word.isEncoding)
+	switch {
+	case w.combine != nil:
+		p.mark("(", `"("`)
+		p.enter()
+		e = w.combine(p)
+		p.depth--
+		p.mark(")", `")"`)
+	case w.encoding != nil:
+		e = encoding{w.encoding, w.code}
+		p.base64 = p.base64 || strings.HasPrefix(w.code, "base64.")
+	}
+	return e
+}
+
+// enter limits the nesting of brackets.
+func (p *parser) enter() {
+	if p.depth++; p.depth > maxNesting {
+		p.fail(p.token.column, "brackets nested more than %d deep", maxNesting)
+	}
+}
+
+func (p *parser) prefixed() encoding {
+	prefix := p.literal("the text before the signature")
+	p.mark(",", `","`)
+	inner := p.encoding()
+	return encoding{Prefixed(prefix, inner.Encoding), fmt.Sprintf("canonical.Prefixed(%q, %s)", prefix, inner.code)}
+}
+
+func (p *parser) chain() encoding {
+	var list []paymentsvc.Encoding
+	var codes []string
+	for more := true; more; more = p.takeMark(",") {
+		e := p.encoding()
+		list, codes = append(list, e.Encoding), append(codes, e.code)
+	}
+	return encoding{Chain(list...), fmt.Sprintf("canonical.Chain(%s)", strings.Join(codes, ", "))}
+}
+
+// joined reads parts until the closing bracket.
+func (p *parser) joined() made {
+	p.enter()
+	var list []made
+	for p.err == nil && !p.takeMark(")") {
+		list = append(list, p.part())
+	}
+	p.depth--
+	if len(list) == 0 && p.err == nil {
+		p.fail(p.ended, `want a part before ")", such as body`)
+	}
+	return join(list)
+}
+
+// part reads one part.
+func (p *parser) part() made {
+	if p.token.kind == aText {
+		text := p.literal("a text")
+		return made{part: Literal(text), code: fmt.Sprintf("canonical.Literal(%q)", text), literal: text, isText: true}
+	}
+	if w, known := p.lookup(); known && w.isEncoding() {
+		enc := p.encoding()
+		p.mark("(", `"(" after the encoding`)
+		return encoded(enc, p.joined())
+	}
+	w := p.find("part", `want a part such as body, or ")"`, func(word) bool { return true })
+	switch {
+	case w.read != nil:
+		return w.read(p)
+	case w.texts != nil:
+		texts, codes := p.texts(w.least, w.many)
+		return made{part: w.texts(texts), code: fmt.Sprintf("canonical.%s(%s)", w.code, codes), signs: w.signs}
+	case w.around != nil, w.digest != nil:
+		p.mark("(", `"(" after `+w.text)
+		return around(w, p.joined())
+	}
+	return made{part: w.part, code: "canonical." + w.code, signs: w.signs}
+}
+
+func (p *parser) secretPart() made {
+	if p.secretAt == 0 {
+		p.secretAt = p.ended
+	}
+	return made{part: Secret(p.secret), code: "canonical.Secret(secret)"}
+}
+
+// around returns a digest of parts, or parts in another letter case.
+func around(w word, of made) made {
+	if w.around != nil {
+		return made{
+			part:  w.around(of.part),
+			code:  fmt.Sprintf("canonical.%s(%s)", w.code, of.code),
+			signs: of.signs,
+		}
+	}
+	in := func(e encoding) made {
+		code := fmt.Sprintf("canonical.%s(%s, %s)", w.code, e.code, of.code)
+		if code == "canonical.SHA256(paymentsvc.Hex, canonical.Body)" {
+			return made{part: BodySHA256, code: "canonical.BodySHA256", signs: true}
+		}
+		return made{part: w.digest(e.Encoding, of.part), code: code, signs: of.signs}
+	}
+	raw := in(encoding{Raw, "canonical.Raw"})
+	raw.in = in
+	return raw
+}
+
+func encoded(e encoding, of made) made {
+	if of.in != nil {
+		return of.in(e)
+	}
+	return made{
+		part:  Encode(e.Encoding, of.part),
+		code:  fmt.Sprintf("canonical.Encode(%s, %s)", e.code, of.code),
+		signs: of.signs,
+	}
+}
+
+// texts reads texts in brackets and returns them, also as Go code.
+func (p *parser) texts(least int, many bool) (list []string, code string) {
+	var codes []string
+	p.mark("(", `"(" with a text`)
+	for more := true; more; more = p.takeMark(",") {
+		if len(list) == least && !many {
+			p.fail(p.token.column, `want ")" after %d texts`, least)
+		}
+		list = append(list, p.literal("a text"))
+		codes = append(codes, fmt.Sprintf("%q", list[len(list)-1]))
+	}
+	if len(list) < least {
+		p.fail(p.token.column, `want "," and a text`)
+		return list, ""
+	}
+	p.mark(")", `")"`)
+	return list, strings.Join(codes, ", ")
+}
+
+// lookup returns the word of the current token.
+func (p *parser) lookup() (word, bool) {
+	for _, w := range p.words {
+		if p.token.kind == aName && w.text == p.token.text {
+			return w, true
+		}
+	}
+	return word{}, false
+}
+
+// find reads a word accepted by fits, or fails.
+func (p *parser) find(what, wanted string, fits func(word) bool) word {
+	if w, known := p.lookup(); known && fits(w) {
+		p.advance()
+		return w
+	}
+	var names []string
+	for _, w := range p.words {
+		if fits(w) {
+			names = append(names, w.text)
+		}
+	}
+	p.unknown(what, wanted, names)
+	return word{}
+}
+
+// unknown fails at the current token, because it matches no name.
+func (p *parser) unknown(what, wanted string, names []string) {
+	if p.token.kind != aName {
+		p.fail(p.token.column, "%s, not %s", wanted, p.shown())
+		return
+	}
+	if meant := nearest(p.token.text, names); meant != "" {
+		wanted = "did you mean " + meant + "?"
+	}
+	p.fail(p.token.column, "unknown %s %s, %s", what, p.shown(), wanted)
+}

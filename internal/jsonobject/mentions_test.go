@@ -1,0 +1,210 @@
+package jsonobject_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+)
+
+func TestMentions(t *testing.T) {
+	quoted := func(text string) string {
+		data, err := json.Marshal(text)
+		require.NoError(t, err)
+		return string(data)
+	}
+	deep := strings.Repeat(`{"a":`, 9_000) + `{"id":"x"}` + strings.Repeat("}", 9_000)
+	inStrings := `{"id":"a"}`
+	for range 6 {
+		inStrings = `{"data":[` + quoted(inStrings) + `]}`
+	}
+	const surrogates = `"\ud83d\ude00 \ud83d "`
+	for data, want := range map[string]bool{
+		`{"id":"a"}`:                              true,
+		`{"id" :` + "\n\t" + ` "a"}`:              true,
+		`{"id":17}`:                               true,
+		`{"id":-0.5e3}`:                           true,
+		`{"id":true}`:                             true,
+		`{"id":[0]}`:                              true,
+		`{"id":{"a":null}}`:                       true,
+		`{"id":null,"id":"a"}`:                    true,
+		`{"id":"\u0000"}`:                         true,
+		`{"id":"\"\""}`:                           true,
+		`{"ID":"a"}`:                              true,
+		`{"\u0069\u0044":"a"}`:                    true,
+		`{"\u0049D":"a"}`:                         true,
+		`{"data":[{"x":{"Id":17}}]}`:              true,
+		`["\\",{"id":"a"}]`:                       true,
+		`["\\\"",{"id":"a"}]`:                     true,
+		`[` + surrogates + `,{"id":"a"}]`:         true,
+		"\ufeff" + `{"data":{"id":"a"}}`:          true,
+		`{"code":1}` + "\n" + `{"Id":"a"}`:        true, // two values are text
+		`<id>a</id>`:                              true,
+		`id is required`:                          true, // text
+		`<a>\u0069d</a>`:                          true,
+		deep:                                      true,
+		`{"x":` + quoted(`{"id":"a"}`) + `}`:      true,
+		quoted(`{"id":"a"}`):                      true,
+		`{"x":"{\u0022\u0049d\u0022:\"a\"}"}`:     true,
+		`{"x":` + quoted(`{"\u0069d":"a"}`) + `}`: true,
+		`{"x":` + quoted("text before {\n\"id\":\"a") + `}`: true, // cut off
+		`{"x":` + quoted(`5" wide: {"ID" : 7}`) + `}`:       true,
+		`{"x":` + quoted(`["\\", {"id":"\"a\""}]`) + `}`:    true,
+		inStrings:                                         true,
+		`{"x":` + quoted(`"id": 007`) + `}`:               true,
+		strings.ReplaceAll(inStrings, "a", ""):            false, // the innermost is empty
+		`{"x":` + quoted(`{"id":""}`) + `}`:               false,
+		`{"x":` + quoted(`{"id":null}`) + `}`:             false,
+		`{"x":` + quoted(`{"id":`) + `}`:                  true, // cut off before a value
+		`{"x":` + quoted(`{"id":"`) + `}`:                 false,
+		`{"x":` + quoted(`{"id":-`) + `}`:                 false,
+		`{"x":` + quoted(`the "id" is needed: "a"`) + `}`: false,
+		`{"x":` + quoted(`"id": required`) + `}`:          false,
+		`{"x":"id","y":"a"}`:                              false,
+		`{"x":"id is required"}`:                          false,
+		`{"x":"id: a"}`:                                   false,
+		`{"id":null,"data":{"id":""}}`:                    false,
+		`{"id":{ },"data":{"id":0}}`:                      false,
+		`{"id":[` + "\n" + `],"data":{"id":-0.0e7}}`:      false,
+		`{"id":false,"data":{"id":"0"}}`:                  false,
+		`{"identity":"a","x":["id"]}`:                     false,
+		`{"i":"a","xid":"a","id ":"a"}`:                   false,
+		`{"\\u0069d":"a"}`:                                true, // escaped twice
+		`{}`:                                              false,
+		``:                                                false,
+	} {
+		require.Equal(t, want, jsonobject.Mentions([]byte(data), "id"), "%.200s", data)
+	}
+}
+
+// Strings in strings, however deep, take time in proportion to their length: with quadratic time, these inputs of a few
+// megabytes would take hours.
+func TestMentionsTakesLinearTime(t *testing.T) {
+	const size = 1 << 20
+	spaces := strings.Repeat(" ", 1000)
+	for _, test := range []struct {
+		name, data string
+		want       bool
+	}{
+		{"escapes of escapes", `{"a":"` + strings.Repeat(`\u005cu005c`, size/10) + `"}`, true},
+		{"no JSON", strings.Repeat(`\u005cu005c"`, size/11), false},
+		{"an order at the end", `{"a":"` + strings.Repeat(`\"`, size) + `","id":1}`, true},
+		{"open brackets", `{"a":"` + strings.Repeat(`\"id\":[`, size/9) + `"}`, true},
+		{"backslashes", `{"a":"` + strings.Repeat(`\\`, size) + `"}`, true},
+		{"quotes", `{"a":"` + strings.Repeat(`\"`, size) + `"}`, false},
+		{"names without a value", `{"a":"` + strings.Repeat(`\"id\":,`, size/8) + `"}`, false},
+		{"names before spaces", `{"a":"` + strings.Repeat(`\"id\"`+spaces, size/1000) + `"}`, false},
+		{"brackets before spaces", `{"a":"` + strings.Repeat(`\"id\":[`+spaces+"]", size/1000) + `"}`, false},
+		{"minus signs", `{"a":"` + strings.Repeat(`\"id\":-----`, size/12) + `"}`, false},
+	} {
+		require.Equal(t, test.want, jsonobject.Mentions([]byte(test.data), "id"), test.name)
+	}
+}
+
+// A second implementation, by encoding/json, decides about random documents.
+func TestMentionsAgreesWithAParser(t *testing.T) {
+	random := rand.New(rand.NewPCG(24, 2))
+	var seen [2]int
+	for range 8_000 {
+		data, err := json.Marshal(randomValue(t, random, 4))
+		require.NoError(t, err)
+		want := parserMentions(data)
+		require.Equal(t, want, jsonobject.Mentions(respelled(random, data), "id"), "%s", data)
+		if want {
+			seen[1]++
+		} else {
+			seen[0]++
+		}
+	}
+	require.Greater(t, min(seen[0], seen[1]), 800)
+}
+
+func randomValue(t *testing.T, random *rand.Rand, depth int) any {
+	leaves := []any{
+		nil, true, false, 0, 17, "", "0", "a", "id", "id is required", "\\", "\"", " \n", "é😀", map[string]any{}, []any{},
+	}
+	kind := random.IntN(6)
+	if depth == 0 || kind < 2 {
+		return leaves[random.IntN(len(leaves))]
+	}
+	switch kind {
+	case 2:
+		return []any{randomValue(t, random, depth-1), randomValue(t, random, depth-1)}
+	case 3: // JSON in a string
+		data, err := json.Marshal(randomValue(t, random, depth-1))
+		require.NoError(t, err)
+		return string(data)
+	}
+	object := map[string]any{}
+	for range 1 + random.IntN(2) {
+		name := []string{"id", "ID", "Id", "idx", "x", "\\id"}[random.IntN(6)]
+		object[name] = randomValue(t, random, depth-1)
+	}
+	return object
+}
+
+// respelled writes some of the plain letters in data as escapes, at the outermost level.
+func respelled(random *rand.Rand, data []byte) []byte {
+	var out []byte
+	inString, escaped := false, false
+	for _, c := range data {
+		letter := inString && !escaped && ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+		if letter && random.IntN(4) == 0 {
+			out = fmt.Appendf(out, `\u%04x`, c)
+			continue
+		}
+		out = append(out, c)
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\':
+			escaped = true
+		case c == '"':
+			inString = !inString
+		}
+	}
+	return out
+}
+
+func parserMentions(data []byte) bool {
+	var value any
+	if json.Unmarshal(data, &value) != nil {
+		return false
+	}
+	return valueMentions(value)
+}
+
+func valueMentions(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return parserMentions([]byte(value))
+	case []any:
+		for _, element := range value {
+			if valueMentions(element) {
+				return true
+			}
+		}
+	case map[string]any:
+		for name, member := range value {
+			if strings.EqualFold(name, "id") && !isEmpty(member) || valueMentions(member) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	}
+	return value == nil || value == false || value == 0.0 || value == "" || value == "0"
+}

@@ -1,0 +1,147 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+const (
+	// idleConnections is the limit per host, so that as many concurrent callers reuse their connections.
+	idleConnections = 100
+	// idleTimeout is below the 5 seconds of Apache and Node. A start is unknown if the server closes the connection first.
+	idleTimeout = 4 * time.Second
+)
+
+// Default returns a transport over HTTP/1.1 only, so that the end of a connection affects one request.
+func Default() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		Protocols:              protocols,
+		Proxy:                  http.ProxyFromEnvironment,
+		OnProxyConnectResponse: refusedByProxy,
+		DialContext:            dial,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConns:           idleConnections,
+		MaxIdleConnsPerHost:    idleConnections,
+		IdleConnTimeout:        idleTimeout,
+		ExpectContinueTimeout:  time.Second,
+	}
+}
+
+var dialer = net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+
+// dial returns a [*conn] for TCP.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialed, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := dialed.(*net.TCPConn)
+	if !ok {
+		return dialed, nil
+	}
+	_ = tcp.SetLinger(0) // on a system without it, a close is graceful
+	return &conn{TCPConn: tcp}, nil
+}
+
+// conn is a TCP connection that discards unsent bytes when it closes, so that an abandoned request does not arrive later.
+// The kernel does the same when the process dies. The close is graceful if all responses were complete.
+type conn struct {
+	*net.TCPConn
+
+	mu       sync.Mutex
+	attempts int  // in progress
+	complete bool // an attempt got a complete response
+	broken   bool // an attempt ended without one
+	closing  bool // Close was called during an attempt
+}
+
+// Close ends reads and writes. The socket closes after the attempts in progress, because net/http closes connections after
+// complete and after incomplete responses.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.attempts == 0 {
+		return c.closeNow()
+	}
+	c.closing = true
+	return c.SetDeadline(time.Unix(1, 0))
+}
+
+// closeNow closes the connection gracefully if every attempt on it got a complete response.
+func (c *conn) closeNow() error {
+	if c.complete && !c.broken {
+		_ = c.SetLinger(-1)
+	}
+	return c.TCPConn.Close()
+}
+
+// hold begins an attempt.
+func (c *conn) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempts++
+}
+
+// release ends an attempt.
+func (c *conn) release(complete bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempts--
+	c.complete = c.complete || complete
+	c.broken = c.broken || !complete
+	if c.closing && c.attempts == 0 {
+		_ = c.closeNow()
+	}
+}
+
+// abandon makes the close a reset.
+func (c *conn) abandon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = true
+}
+
+// abort resets the connection immediately.
+func (c *conn) abort() {
+	c.abandon()
+	_ = c.TCPConn.Close()
+}
+
+// ownConn returns the connection of [Default] below TLS, or nil.
+func ownConn(c net.Conn) *conn {
+	for {
+		switch layer := c.(type) {
+		case *conn:
+			return layer
+		case *tls.Conn:
+			c = layer.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// refusedByProxy returns the status of a proxy that opens no tunnel. net/http would return the text of the proxy, and that
+// may repeat the request.
+func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	return proxyError(response.StatusCode)
+}
+
+// proxyError is the status of a proxy that opens no tunnel.
+type proxyError int
+
+func (e proxyError) Error() string {
+	return fmt.Sprintf("the proxy answered CONNECT with HTTP %d", int(e))
+}

@@ -1,0 +1,345 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// stalledProxy is a TCP proxy that accepts one connection and forwards no byte of it before resume.
+type stalledProxy struct {
+	net.Listener
+	connects bool // it first opens a tunnel for CONNECT
+	tls      bool // it first forwards a handshake
+	stalled  chan struct{}
+	resume   chan struct{}
+	done     chan struct{}
+}
+
+// newStalledProxy returns a proxy to the address of a server.
+func newStalledProxy(t *testing.T, server string, connects, tls bool) *stalledProxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &stalledProxy{
+		listener, connects, tls, make(chan struct{}), make(chan struct{}), make(chan struct{}),
+	}
+	go p.forward(t, server)
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-p.done
+	})
+	return p
+}
+
+func (p *stalledProxy) forward(t *testing.T, server string) {
+	defer close(p.done)
+	client, err := p.Accept()
+	if err != nil {
+		return
+	}
+	defer func() { _ = client.Close() }()
+	service, err := net.Dial("tcp", server)
+	if !assert.NoError(t, err) {
+		return
+	}
+	defer func() { _ = service.Close() }()
+	if p.connects {
+		one := bufio.NewReaderSize(oneByte{client}, 16) // leaves the next bytes to the kernel
+		_, err := http.ReadRequest(one)
+		assert.NoError(t, err)
+		_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
+	}
+	var back sync.WaitGroup
+	back.Go(func() { _, _ = io.Copy(client, service) })
+	if p.tls {
+		forwardHandshake(t, client, service)
+	}
+	close(p.stalled)
+	<-p.resume
+	if _, err := io.Copy(service, client); err != nil {
+		_ = service.Close()
+	}
+	_ = service.(*net.TCPConn).CloseWrite()
+	back.Wait()
+}
+
+// oneByte reads one byte at a time.
+type oneByte struct{ io.Reader }
+
+func (r oneByte) Read(p []byte) (int, error) { return r.Reader.Read(p[:1]) }
+
+// forwardHandshake forwards the records of a TLS 1.3 client up to its Finished message: ClientHello, the change of the
+// cipher, Finished.
+func forwardHandshake(t *testing.T, client io.Reader, service io.Writer) {
+	t.Helper()
+	for range 3 {
+		var record [5]byte
+		_, err := io.ReadFull(client, record[:])
+		assert.NoError(t, err)
+		_, err = service.Write(record[:])
+		assert.NoError(t, err)
+		_, err = io.CopyN(service, client, int64(record[3])<<8|int64(record[4]))
+		assert.NoError(t, err)
+	}
+}
+
+// arrivals counts the whole requests of a server.
+type arrivals struct {
+	*httptest.Server
+	whole int
+	mu    sync.Mutex
+}
+
+func newArrivals(t *testing.T, secure bool) *arrivals {
+	t.Helper()
+	s := new(arrivals)
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && int64(len(body)) == r.ContentLength {
+			s.mu.Lock()
+			s.whole++
+			s.mu.Unlock()
+		}
+	}))
+	if secure {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	return s
+}
+
+// On Linux, a request of this size fits into the buffer of the client's kernel, and not into that of the proxy.
+const stalledBytes = 300 << 10
+
+// wrapped returns Default with connections inside another type, as programs count bytes.
+func wrapped() *http.Transport {
+	made := Default()
+	inner := made.DialContext
+	made.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := inner(ctx, network, address)
+		return struct{ net.Conn }{conn}, err
+	}
+	return made
+}
+
+func TestAbandonedRequestDoesNotArriveLater(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the buffers of other systems have other sizes")
+	}
+	netHTTP := func() *http.Transport { return new(http.Transport) }
+	for name, test := range map[string]struct {
+		transport     func() *http.Transport
+		proxy, secure bool
+		arrive        int
+	}{
+		"net/http":                 {netHTTP, false, false, 1}, // the check can fail
+		"net/http, TLS":            {netHTTP, false, true, 1},
+		"net/http, proxy":          {netHTTP, true, true, 1},
+		"default":                  {Default, false, false, 0},
+		"default, TLS":             {Default, false, true, 0},
+		"default, proxy":           {Default, true, true, 0},
+		"clone":                    {func() *http.Transport { return Default().Clone() }, false, false, 0},
+		"wrapped connections":      {wrapped, false, false, 0},
+		"wrapped connections, TLS": {wrapped, false, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newArrivals(t, test.secure)
+			defer server.Close()
+			proxy := newStalledProxy(t, server.Listener.Addr().String(), test.proxy, test.secure)
+			made := test.transport()
+			address := strings.Replace(server.URL, server.Listener.Addr().String(), proxy.Addr().String(), 1)
+			if test.secure {
+				made.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+			}
+			if test.proxy {
+				address = server.URL
+				made.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy.Addr().String()})
+			}
+			c := New(Config{HTTP: &http.Client{Transport: made}, Timeout: time.Hour, MaxResponseBytes: 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+				WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }, // the kernel has all of it
+			})
+			result := c.Send(traced, &Request{URL: address, Body: bytes.Repeat([]byte("x"), stalledBytes), Sign: unsigned})
+			require.ErrorIs(t, result.Err, context.Canceled)
+			require.False(t, result.NotSent)
+			<-proxy.stalled
+			close(proxy.resume)
+			<-proxy.done
+			server.Close() // waits for the handler
+			assert.Equal(t, test.arrive, server.whole)
+		})
+	}
+}
+
+func unsigned(*http.Request, []byte) error { return nil }
+
+// closings is a server that answers with a text and reports how each connection ended: io.EOF for a graceful close.
+func closings(t *testing.T, text string, requests int) (address string, ends chan error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ends = make(chan error, 1)
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			in := bufio.NewReader(conn)
+			for range requests {
+				r, err := http.ReadRequest(in)
+				assert.NoError(t, err)
+				_, err = io.Copy(io.Discard, r.Body)
+				assert.NoError(t, err)
+				if text != "" { // a write to a connection that was reset takes the error from the read
+					_, _ = io.WriteString(conn, text)
+				}
+			}
+			_, err = in.ReadByte()
+			_ = conn.Close()
+			ends <- err
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		served.Wait()
+	})
+	return "http://" + listener.Addr().String(), ends
+}
+
+func TestConnectionCloseDependsOnTheResponse(t *testing.T) {
+	for text, graceful := range map[string]bool{
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}":                                       true,
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}":                  true,
+		"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}":                                       true,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n":            true,
+		"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n":             true,
+		"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n":                                 true,
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}":                                       false,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n":                     false,
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n12345":                                    false, // above the limit
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n12345":               false,
+		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n":        false,
+		"HTTP/1.1 100 Continue\r\n\r\n":                                                        false,
+		"HTTP/1.1 2000 OK\r\n\r\n":                                                             false,
+		"garbage\r\n\r\n":                                                                      false,
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 2\r": true, // and more
+		"": false,
+	} {
+		address, ends := closings(t, text, 1)
+		c := New(Config{Timeout: time.Hour, MaxResponseBytes: 4})
+		ctx, cancel := context.WithCancel(t.Context())
+		trace := new(httptrace.ClientTrace)
+		switch { // some incomplete responses never end
+		case text == "":
+			trace.WroteRequest = func(httptrace.WroteRequestInfo) { cancel() }
+		case !graceful:
+			trace.GotFirstResponseByte = cancel
+		}
+		_ = c.Send(httptrace.WithClientTrace(ctx, trace), &Request{URL: address, Body: []byte("{}"), Sign: unsigned})
+		c.CloseIdleConnections()
+		err := <-ends
+		cancel()
+		assert.Equal(t, graceful, errors.Is(err, io.EOF), "%q: %v", text, err)
+	}
+}
+
+func TestConnectionClosesGracefullyAfterManyResponses(t *testing.T) {
+	address, ends := closings(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", 3)
+	c := New(Config{Timeout: time.Hour, MaxResponseBytes: 4})
+	for range 3 {
+		require.NoError(t, c.Send(t.Context(), &Request{URL: address, Body: []byte("{}"), Sign: unsigned}).Err)
+	}
+	c.CloseIdleConnections()
+	require.ErrorIs(t, <-ends, io.EOF)
+}
+
+// own returns a connection of Default and its other end.
+func own(t *testing.T) (c *conn, far *net.TCPConn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	dialed, err := dial(t.Context(), "tcp", listener.Addr().String())
+	require.NoError(t, err)
+	accepted, err := listener.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = accepted.Close() })
+	return dialed.(*conn), accepted.(*net.TCPConn)
+}
+
+func TestConnectionCloses(t *testing.T) {
+	for name, test := range map[string]struct {
+		use      func(c *conn)
+		graceful bool
+	}{
+		"unused":                            {func(c *conn) { _ = c.Close() }, false},
+		"after a complete response":         {func(c *conn) { c.hold(); c.release(true); _ = c.Close() }, true},
+		"before its attempt ends":           {func(c *conn) { c.hold(); _ = c.Close(); c.release(true) }, true},
+		"after an incomplete response":      {func(c *conn) { c.hold(); c.release(false); _ = c.Close() }, false},
+		"before its attempt fails":          {func(c *conn) { c.hold(); _ = c.Close(); c.release(false) }, false},
+		"twice":                             {func(c *conn) { c.hold(); _ = c.Close(); _ = c.Close(); c.release(true) }, true},
+		"after a failure and a success":     {func(c *conn) { c.hold(); c.hold(); c.release(false); c.release(true); _ = c.Close() }, false},
+		"during two attempts":               {func(c *conn) { c.hold(); c.hold(); _ = c.Close(); c.release(true); c.release(true) }, true},
+		"of an attempt that has ended":      {func(c *conn) { c.hold(); c.release(true); c.abandon(); _ = c.Close() }, false},
+		"at the second delivery":            {func(c *conn) { c.hold(); c.abort(); _ = c.Close(); c.release(true) }, false},
+		"of a wrapper without the context":  {func(c *conn) { _, _ = c.Write([]byte("x")); _ = c.Close() }, false},
+		"at the second delivery, over TLS":  {func(c *conn) { c.hold(); closeConn(tls.Client(c, new(tls.Config))); c.release(true) }, false},
+		"after a complete one, beneath TLS": {func(c *conn) { c.hold(); c.release(true); _ = tls.Client(c, new(tls.Config)).Close() }, true},
+	} {
+		c, far := own(t)
+		test.use(c)
+		_, err := io.Copy(io.Discard, far)
+		assert.Equal(t, test.graceful, err == nil, "%s: %v", name, err)
+	}
+}
+
+func TestConnectionThatClosesCarriesNoByte(t *testing.T) {
+	c, far := own(t)
+	c.hold()
+	read := make(chan error)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		read <- err
+	}()
+	require.NoError(t, c.Close())
+	require.Error(t, <-read, "a blocked read ends")
+	_, err := c.Write([]byte("x"))
+	require.Error(t, err)
+	c.release(true)
+	sent, err := io.ReadAll(far)
+	require.NoError(t, err)
+	assert.Empty(t, sent)
+}
+
+// net/http uses methods of *net.TCPConn beyond net.Conn.
+func TestConnectionKeepsTheMethodsOfTCP(t *testing.T) {
+	c, _ := own(t)
+	defer func() { _ = c.Close() }()
+	var plain net.Conn = c
+	assert.Implements(t, (*io.ReaderFrom)(nil), plain)
+	assert.Implements(t, (*io.WriterTo)(nil), plain)
+	assert.Same(t, c, ownConn(tls.Client(tls.Client(c, new(tls.Config)), new(tls.Config))))
+	assert.Nil(t, ownConn(nil))
+}

@@ -1,0 +1,140 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+)
+
+// attemptTrace records the connections of one attempt. It proves that no byte left, stops a second delivery, and closes the
+// connections of [Default] correctly. net/http may try several times within one attempt, and hooks run on any goroutine.
+type attemptTrace struct {
+	end      context.CancelFunc // of the attempt
+	hooks    httptrace.ClientTrace
+	body     body
+	asked    atomic.Bool // for a connection, for any request
+	repeated atomic.Bool // the guard stopped a second delivery
+
+	mu      sync.Mutex
+	got     bool // a connection, for any request
+	revoked bool
+	ended   bool
+	guard   *guard // nil for a transport that cannot deliver twice
+	conns   []net.Conn
+	first   [1]net.Conn // initial memory of conns
+}
+
+// watch returns a context with the hooks of the attempt. Hooks that ctx already has still run.
+func (a *attemptTrace) watch(ctx context.Context) context.Context {
+	a.conns = a.first[:0]
+	a.hooks.GetConn = a.getConn
+	a.hooks.GotConn = a.gotConn
+	if a.guard != nil { // these two make net/http allocate for each header field
+		a.hooks.WroteHeaderField = a.wroteHeaderField
+		a.hooks.WroteHeaders = a.wroteHeaders
+	}
+	return httptrace.WithClientTrace(ctx, &a.hooks)
+}
+
+func (a *attemptTrace) getConn(hostPort string) {
+	a.asked.Store(true)
+	if a.guard == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.guard.getConn(hostPort)
+}
+
+// gotConn keeps the connection until the attempt ends. It closes a connection for a second delivery, and every connection
+// after the attempt was reported as not sent.
+func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.got = true
+	own := ownConn(info.Conn)
+	switch {
+	case a.revoked:
+		closeConn(info.Conn)
+		return
+	case own != nil && a.ended:
+		own.abandon()
+	case own != nil:
+		own.hold()
+	}
+	if a.ended {
+		return
+	}
+	a.conns = append(a.conns, info.Conn)
+	if a.guard != nil && a.guard.gotConn(info.Conn) {
+		a.stop()
+		if !multiplexed(info.Conn) {
+			closeConn(info.Conn)
+		}
+	}
+}
+
+// wroteHeaderField runs before the body is written. At the second delivery it closes the connections, because a
+// transport may ignore the end of the context.
+func (a *attemptTrace) wroteHeaderField(name string, values []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.guard.wroteHeaderField(name, values) {
+		return
+	}
+	a.stop()
+	for _, conn := range a.conns {
+		closeConn(conn)
+	}
+}
+
+func (a *attemptTrace) wroteHeaders() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.guard.wroteHeaders()
+}
+
+func (a *attemptTrace) stop() {
+	a.repeated.Store(true)
+	a.end()
+}
+
+// notSent ends the attempt and proves that no byte left or will leave. The transport requested a connection and did not get
+// one, and the body is unread. Missing header events are not proof, because over HTTP/2 a whole request can arrive without
+// them. The body matters for foreign transports and registered protocols, because they can send without a traced connection.
+func (a *attemptTrace) notSent() bool {
+	a.end() // before the check, so that a later connection is not used
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.revoked = a.asked.Load() && !a.got && a.body.revoke()
+	return a.revoked
+}
+
+// finish ends the attempt for its connections. The connections of [Default] reset unless the response was complete.
+func (a *attemptTrace) finish(complete bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	if !complete && a.body.foreign != nil {
+		a.body.revoke() // a foreign transport may still hold it
+	}
+	for _, conn := range a.conns {
+		if own := ownConn(conn); own != nil {
+			own.release(complete)
+		}
+	}
+}
+
+// isPlain reports whether rt is an [http.Transport] without foreign code for a negotiated protocol, so that its trace
+// shows every connection. Clone completes the settings of rt, as its first use does.
+func isPlain(rt http.RoundTripper) bool {
+	if rt == nil {
+		rt = http.DefaultTransport
+	}
+	t, ok := rt.(*http.Transport)
+	// net/http adds its own HTTP/2 to TLSNextProto, but Clone copies only the entries of other packages.
+	return ok && len(t.Clone().TLSNextProto) == 0
+}
