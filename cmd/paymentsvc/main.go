@@ -49,6 +49,7 @@ func stopOnSignal(cancel context.CancelCauseFunc) {
 func program() cli.Program {
 	return cli.Program{Name: "paymentsvc", Commands: []cli.Command{
 		discoverCommand(),
+		checkCommand(),
 		signCommand(),
 		verifyCommand(),
 		listenCommand(),

@@ -42,6 +42,7 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with"},
 			cli.Flag{Name: "projects", Kind: cli.JSON},
 			cli.Flag{Name: "error-fields", Value: "NAMES", Default: "error_code,error_message", Usage: "fields of an error's code and message"},
+			cli.Flag{Name: "error-format", Value: "FORMAT", Default: "fields", Usage: "fields, list, shared, status or html"},
 			cli.Flag{Name: "repeated", Value: "WHAT", Default: "reject", Usage: "what a duplicate user_data does: reject, same or new"},
 			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
 			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
@@ -174,7 +175,8 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
 	}
 	for _, name := range []string{
-		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "repeated", "base-path", "show-bodies",
+		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "error-format",
+		"repeated", "base-path", "show-bodies",
 	} {
 		if c.Set(name) {
 			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = c.Value(name).Origin
@@ -199,9 +201,8 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 			return opt, err
 		}
 	}
-	var both bool
-	if opt.ErrorCode, opt.ErrorMessage, both = strings.Cut(c.Text("error-fields"), ","); !both {
-		return opt, c.Fail("error-fields", "want two names with a comma between them")
+	if err := mockErrors(c, &opt); err != nil {
+		return opt, err
 	}
 	var err error
 	if opt.Repeated, err = mock.ParseRepeated(c.Text("repeated")); err != nil {
@@ -222,6 +223,18 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		return opt, err
 	}
 	return opt, mockProjects(c, &opt)
+}
+
+// mockErrors reads the format of errors.
+func mockErrors(c *cli.Call, opt *mock.Options) error {
+	var both bool
+	if opt.ErrorCode, opt.ErrorMessage, both = strings.Cut(c.Text("error-fields"), ","); !both {
+		return c.Fail("error-fields", "want two names with a comma between them")
+	}
+	if opt.ErrorFormat = c.Text("error-format"); mock.CheckErrorFormat(opt.ErrorFormat) != nil {
+		return c.Fail("error-format", "%w", mock.CheckErrorFormat(opt.ErrorFormat))
+	}
+	return nil
 }
 
 // mockProjects reads the scheme, the project of the shared settings, and those of the settings file.

@@ -31,6 +31,8 @@ type Options struct {
 	Tolerance               time.Duration
 	Repeated                paymentsvctest.Repeated
 	ErrorCode, ErrorMessage string
+	// ErrorFormat is one of [ErrorFormats]; "" means "fields".
+	ErrorFormat string
 	// SchemeText is the text form of Scheme, for people.
 	SchemeText string
 	// Notify is the address of notifications, "" for nowhere.

@@ -50,6 +50,7 @@ func (s *session) all() []setting {
 		{"partner", fmt.Sprint(s.opt.PartnerID), ""},
 		{"scheme", s.opt.SchemeText, ""},
 		{"error_fields", s.opt.ErrorCode + "," + s.opt.ErrorMessage, ""},
+		{"error_format", cmp.Or(s.opt.ErrorFormat, "fields"), ""},
 		{"tolerance", anyOr(s.opt.Tolerance), ""},
 		{"repeated", map[paymentsvctest.Repeated]string{
 			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",

@@ -61,7 +61,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, fieldsOf(body) })
 	r = r.WithContext(context.WithValue(r.Context(), messageKey{}, m))
 	r.Body = io.NopCloser(broke(body, err))
-	e.fake.ServeHTTP(kept, r)
+	e.fake.ServeHTTP(&formatter{ResponseWriter: kept, opt: &s.opt}, r)
 	whole = true
 }
 

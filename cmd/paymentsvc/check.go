@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/check"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+func checkCommand() cli.Command {
+	return cli.Command{
+		Name:    "check",
+		Summary: "Check the connection to the service, and learn what the document does not specify",
+		Flags: append(cli.Shared("base-url", "scheme", "scheme-file", "secret-file", "partner", "project", "timeout"),
+			cli.Flag{Name: "probe", Kind: cli.Bool, LineOnly: true, Usage: "send the probes, and derive settings"},
+			cli.Flag{Name: "dry-run", Kind: cli.Bool, LineOnly: true, Usage: "print the list of requests and send none"},
+			cli.Flag{Name: "interval", Kind: cli.Duration, Value: "DURATION", Default: "1s", Usage: "pause between requests"},
+			cli.Flag{Name: "order-id", Value: "ID", LineOnly: true, Usage: "your test payment, for the fields of its status"},
+			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "save all exchanges there, mode 0700"},
+		),
+		Notes: `Without -probe it sends one correctly signed get_balance request. -probe sends at most 20 requests, one per
+second, only get_balance, status_payment and status_payout. It never starts a payment or a payout. One probe has a
+wrong signature, and others have old and future timestamps. HTTP 429, Retry-After, a lost connection or a rejected
+correct request ends the run, because each can mean a lockout. The findings are evidence, not a specification.
+
+Output has no secret, no signature, no order data and no full response. The files of -save have signatures and full
+responses. Exit code 1 means that the service rejected the request, the run ended early, or the error format is open.`,
+		Examples: []string{
+			"paymentsvc check -base-url https://pay.example.com -partner 1 -project 2",
+			"paymentsvc check -probe -dry-run",
+			"paymentsvc check -probe -save exchanges -json",
+		},
+		Run: runCheck,
+	}
+}
+
+func runCheck(ctx context.Context, c *cli.Call) error {
+	plan := check.Plan(c.Set("order-id"))
+	if !c.Bool("probe") {
+		plan = plan[:1]
+	}
+	if c.Bool("dry-run") {
+		for i, p := range plan {
+			c.Print("probe", p, fmt.Sprintf("%2d  %s", i+1, p))
+		}
+		return nil
+	}
+	session, key, err := newCheckSession(c)
+	if err != nil {
+		return err
+	}
+	seen, stopped, err := session.Run(ctx, plan)
+	switch {
+	case errors.Is(err, paymentsvc.ErrInvalidRequest),
+		ctx.Err() == nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+		return cli.Usagef("the request cannot be sent: %s", key.Mask(err.Error()))
+	case err != nil:
+		return err
+	}
+	facts := check.Connection(seen[0])
+	if len(plan) == 1 || !seen[0].Accepted {
+		c.Print("checked", map[string]any{"accepted": seen[0].Accepted, "facts": facts}, factLines(key, facts)...)
+		switch {
+		case seen[0].Err != nil:
+			return &cli.ExitError{Code: cli.ExitMachine}
+		case !seen[0].Accepted:
+			return cli.No()
+		}
+		return nil
+	}
+	found := check.Derive(seen, stopped)
+	found.Facts = append(facts, found.Facts...)
+	lines := factLines(key, found.Facts)
+	if found.Go != "" {
+		lines = append(lines, fmt.Sprintf("%-21s%s", "settings", cmp.Or(found.Settings, "none for the mock server")), "")
+		lines = append(lines, strings.Split(strings.TrimSpace(found.Go), "\n")...)
+	}
+	c.Print("findings", found, lines...)
+	if stopped != "" || found.Go == "" {
+		return cli.No()
+	}
+	return nil
+}
+
+// factLines returns the lines of the text output.
+func factLines(key cli.Key, facts []check.Fact) (lines []string) {
+	for _, f := range facts {
+		line := fmt.Sprintf("%-21s%s", f.Name, f.Text)
+		if f.Observations > 1 {
+			line += fmt.Sprintf(" (%d observations)", f.Observations)
+		}
+		lines = append(lines, key.Mask(line))
+	}
+	return lines
+}
+
+func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
+	for _, name := range []string{"base-url", "partner", "project"} {
+		if !c.Set(name) {
+			return nil, cli.Key{}, cli.Usagef("-%s: not set", name)
+		}
+	}
+	key, err := c.Key()
+	if err != nil {
+		return nil, key, err
+	}
+	if c.Set("save") {
+		if info, err := os.Stat(c.Text("save")); err == nil && os.PathSeparator == '/' && info.Mode().Perm()&0o077 != 0 {
+			return nil, key, c.Fail("save", "other users can open the directory; want mode 0700")
+		}
+	}
+	return &check.Session{
+		BaseURL: c.Text("base-url"), Partner: c.Int("partner"), Project: c.Int("project"), OrderID: c.Text("order-id"),
+		Scheme: key.Scheme, Secret: key.Secret, Transport: paymentsvc.NewTransport(), Now: c.Now,
+		Wait: func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(c.Duration("interval")):
+				return nil
+			}
+		},
+		Done: func(n int, x *check.Exchange) error {
+			if c.Bool("probe") {
+				c.Note("request %d: %s", n, x.Probe)
+			}
+			return saveExchange(c, n, x)
+		},
+	}, key, nil
+}
+
+// saveExchange writes a request as NNNN.http and its response beside it as NNNN.http.response.
+func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
+	if !c.Set("save") || x.Response == nil {
+		return nil
+	}
+	m := capture.Message{Method: x.Request.Method, URL: x.Request.URL, Header: x.Request.Header, Body: x.Sent}
+	name, err := saveCapture(c, "save", int64(n), m)
+	if err == nil {
+		var text bytes.Buffer
+		x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
+		_ = x.Write(&text) // a Buffer takes everything
+		err = createFile(filepath.Join(c.Text("save"), filepath.Base(name)+".response"), text.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("-save: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+var (
+	codeName    = regexp.MustCompile(`(?i)(code|errno)[^.]*$|^error$`)
+	messageName = regexp.MustCompile(`(?i)message|msg|text|detail|descr|title|hint`)
+	successName = regexp.MustCompile(`(?i)(code|errno|state|result|message|msg)[^.]*$`)
+	traceName   = regexp.MustCompile(`(?i)(^|_|-)(id|uuid|trace|request|time|timestamp|date|path|instance)(_|-|$)|Id$|At$`)
+	shortCode   = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+)
+
+// documented returns the fields of all responses in the interface document, those of status calls first.
+func documented() []string {
+	return []string{
+		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
+		"redirect_url", "invoice_url", "payout_balance", "expected_balance", "currency",
+	}
+}
+
+// Format has the names of an error's code and message. With a List, they are fields of its first element. Success is
+// the code of a success, "" for an empty code.
+type Format struct {
+	List    string `json:"list"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Success string `json:"success_code"`
+}
+
+// decode is the decoder that the Go code of the format describes.
+func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
+	if f.List != "" {
+		var elements []json.RawMessage
+		if list := paymentsvc.ErrorFields(f.List, "")(httpStatus, body); list != nil {
+			_ = json.Unmarshal([]byte(list.Code), &elements) // empty for anything else
+		}
+		if len(elements) == 0 {
+			return nil
+		}
+		body = elements[0]
+	}
+	found := paymentsvc.ErrorFields(f.Code, f.Message)(httpStatus, body)
+	if found != nil && f.Success != "" && found.Code == f.Success {
+		return nil
+	}
+	return found
+}
+
+// valueAt returns a text or number of a body, "" for an empty or missing one. A name before "[]." leads to a list.
+func valueAt(body []byte, name string) string {
+	f := Format{Code: name}
+	if list, code, inList := strings.Cut(name, "[]."); inList {
+		f = Format{List: list, Code: code}
+	}
+	if e := f.decode(0, body); e != nil {
+		return e.Code
+	}
+	return ""
+}
+
+// addFields adds the names of the texts, numbers and booleans in a JSON value. ErrorFields cannot name some others.
+func addFields(v any, at string, names map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if name != "" && len(name) < 60 && !strings.ContainsAny(name, ".[]") && cli.Mask(name) == name {
+				addFields(member, strings.TrimPrefix(at+"."+name, "."), names)
+			}
+		}
+	case []any:
+		if len(v) > 0 && at != "" && !strings.Contains(at, "[]") {
+			addFields(v[0], at+"[]", names)
+		}
+	case string, float64, bool:
+		names[at] = true
+	}
+}
+
+// fieldsOf returns the sorted names of the fields in the bodies.
+func fieldsOf(exchanges ...*Exchange) []string {
+	names := map[string]bool{}
+	for _, x := range exchanges {
+		var decoded any
+		if json.Unmarshal(x.Body, &decoded) == nil {
+			addFields(decoded, "", names)
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// form returns "html", "json", "text" or "empty".
+func (x *Exchange) form() string {
+	body := bytes.TrimSpace(x.Body)
+	switch {
+	case strings.Contains(x.Header.Get("Content-Type"), "html"), bytes.HasPrefix(body, []byte("<")):
+		return "html"
+	case len(body) == 0:
+		return "empty"
+	case json.Valid(body) && (body[0] == '{' || body[0] == '['):
+		return "json"
+	}
+	return "text"
+}
+
+// evidence describes a field of the errors.
+type evidence struct {
+	success             string // its value in all successes, "" for an empty or missing one
+	covered, distinct   int    // errors with the field, and its distinct values
+	code, prose, stable bool   // short texts; with spaces; equal for equal probes
+}
+
+// evidenceOf returns false for a field with different values in successes, or with one that cannot mean success.
+func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bool) {
+	e = evidence{code: true, stable: true}
+	for i, x := range successes {
+		value := valueAt(x.Body, name)
+		if i > 0 && value != e.success {
+			return e, false
+		}
+		e.success = value
+	}
+	anyRejected := slices.ContainsFunc(failures, func(x *Exchange) bool { return !x.Accepted })
+	byKind, values := map[string]string{}, map[string]bool{}
+	for _, x := range failures {
+		value := valueAt(x.Body, name)
+		if value == "" || value == e.success {
+			continue
+		}
+		if !x.Accepted || !anyRejected { // a 2xx for an unknown order need not be an error
+			e.covered++
+		}
+		e.prose = e.prose || strings.Contains(value, " ")
+		e.stable = e.stable && (byKind[x.Kind] == "" || byKind[x.Kind] == value)
+		values[value], byKind[x.Kind] = true, value
+		e.code = e.code && shortCode.MatchString(value) && cli.Mask(value) == value &&
+			!strings.Contains(value, x.Request.Header.Get("Signature"))
+	}
+	e.distinct = len(values)
+	possible := len(successes) > 1 && !strings.Contains(name, "[]") && successName.MatchString(name)
+	return e, e.covered > 0 && (e.success == "" || possible)
+}
+
+// chooseFormat returns the best pair of fields. Its Code is "" without a field for the code.
+func chooseFormat(successes, failures []*Exchange) (f Format) {
+	best, messages := 0, []string{}
+	for _, name := range fieldsOf(failures...) {
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		e, ok := evidenceOf(name, successes, failures)
+		switch {
+		case !ok || strings.HasSuffix(name, "[]") || traceName.MatchString(last):
+		case messageName.MatchString(last) || e.prose:
+			messages = append(messages, name)
+		case e.code && e.stable && !slices.Contains(documented(), name):
+			score := e.covered<<20 | yes(codeName.MatchString(last))<<18 | e.distinct<<10 | (1023 - len(name))
+			if score > best {
+				best, f.Code, f.Success = score, name, e.success
+			}
+		}
+	}
+	best = 0
+	for _, name := range messages { // a message of a list belongs to the code of the same list
+		beside := strings.HasPrefix(name, f.Code[:strings.LastIndexByte(f.Code, '.')+1])
+		score := 1 + yes(beside)<<2 | yes(messageName.MatchString(name))<<1
+		if (beside || !strings.Contains(name+f.Code, "[]")) && score > best {
+			best, f.Message = score, name
+		}
+	}
+	if list, code, inList := strings.Cut(f.Code, "[]."); inList {
+		f.List, f.Code, f.Message = list, code, strings.TrimPrefix(f.Message, list+"[].")
+	}
+	return f
+}
+
+func yes(condition bool) int {
+	if condition {
+		return 1
+	}
+	return 0
+}
