@@ -20,6 +20,8 @@ type guard struct {
 	url                     url.URL
 	host, length, signature string
 
+	abandoned bool // the attempt ended without a complete response, so a first delivery is too late as well
+
 	again    int               // requests for a connection to the service after a delivery
 	pending  [kinds]int        // connections without a header so far
 	writing  int               // headers begun and not ended
@@ -77,7 +79,7 @@ func (g *guard) gotConn(conn net.Conn) bool {
 	return kind != recording && g.deliveries(kind) > 0
 }
 
-// wroteHeaderField reports whether the field begins a second delivery.
+// wroteHeaderField reports whether the field begins a second delivery, or a delivery of an abandoned request.
 func (g *guard) wroteHeaderField(name string, values []string) (second bool) {
 	isHost := strings.EqualFold(name, "host") || name == ":authority" // in HTTP/2
 	if isHost {
@@ -98,7 +100,7 @@ func (g *guard) wroteHeaderField(name string, values []string) (second bool) {
 			count.signed++
 		}
 		now := g.deliveries(kind)
-		second = second || now > before && now > 1
+		second = second || now > before && (now > 1 || g.abandoned)
 	}
 	return second
 }
