@@ -1112,6 +1112,24 @@ func TestTransportThatSendsLaterHasNothingToSend(t *testing.T) {
 	}
 }
 
+// A foreign protocol of an http.Transport is a wrapper, too: what it keeps after its failure has no body.
+func TestTransportThatKeepsARequestHasNothingToSend(t *testing.T) {
+	var kept *http.Request
+	keeps := roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		kept = r
+		return nil, errors.New("later")
+	})
+	registered := new(http.Transport)
+	registered.RegisterProtocol("http", keeps)
+	for name, transport := range map[string]http.RoundTripper{"a wrapper": keeps, "a protocol": registered} {
+		c := newClient(t, "http://127.0.0.1", over(transport))
+		response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
+		failed(t, response, err, paymentsvc.OutcomeUnknown)
+		body, _ := io.ReadAll(kept.Body)
+		assert.Empty(t, body, name)
+	}
+}
+
 // A wrapper may use the request's context for requests of its own: for a token before it, and for a report after it.
 func TestTransportMayAskAnotherHost(t *testing.T) {
 	var tokens, reports atomic.Int64
