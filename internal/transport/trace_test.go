@@ -123,6 +123,25 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 	}
 }
 
+// A wrapper signs a second delivery again, while it sends a request to another host in parallel.
+func TestGuardStopsADeliveryWhoseHeaderAlternatesWithAnother(t *testing.T) {
+	for _, hosts := range [][]string{
+		{"pay.example.com", "tokens.example.com"},
+		{"tokens.example.com", "pay.example.com"},
+	} {
+		_, hooks, ctx := attempt(t, "https://pay.example.com/v1", func(r *http.Request) { r.ContentLength = 7 })
+		hooks.WroteHeaderField("Host", []string{"pay.example.com"})
+		hooks.WroteHeaderField("Content-Length", []string{"7"})
+		hooks.WroteHeaders()
+		for _, host := range hosts {
+			hooks.WroteHeaderField("Host", []string{host})
+		}
+		require.NoError(t, ctx.Err())
+		hooks.WroteHeaderField("Content-Length", []string{"7"})
+		assert.Error(t, ctx.Err(), hosts)
+	}
+}
+
 // Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one without
 // a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A header
 // that has not ended when the next one begins is a plus sign.
