@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"syscall"
 	"testing"
 	"time"
 
@@ -91,12 +92,13 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 		field  string
 		value  string
 	}{
-		"signature":            {nil, "Signature", "abc"},
-		"signature of HTTP/2":  {nil, "signature", "abc"},
-		"signature in capital": {func(r *http.Request) { r.Header = http.Header{"SIGNATURE": {"abc"}} }, "SIGNATURE", "abc"},
-		"host":                 {unsigned, "Host", "pay.example.com"},
-		"host of HTTP/2":       {unsigned, ":authority", "pay.example.com"},
-		"host of the signer":   {func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com"},
+		"signature":              {nil, "Signature", "abc"},
+		"signature of HTTP/2":    {nil, "signature", "abc"},
+		"signature in capital":   {func(r *http.Request) { r.Header = http.Header{"SIGNATURE": {"abc"}} }, "SIGNATURE", "abc"},
+		"signature with a space": {func(r *http.Request) { r.Header.Set("Signature", " abc ") }, "Signature", "abc"},
+		"host":                   {unsigned, "Host", "pay.example.com"},
+		"host of HTTP/2":         {unsigned, ":authority", "pay.example.com"},
+		"host of the signer":     {func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trace, hooks, ctx := attempt(t, "https://pay.example.com/v1", test.change)
@@ -121,6 +123,39 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 			assert.True(t, trace.repeated.Load())
 		})
 	}
+}
+
+// A connection that arrives after the proof of "not sent" carries nothing.
+func TestAConnectionAfterTheProofIsClosed(t *testing.T) {
+	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
+	conn, closed := pipe(t)
+	hooks.GetConn("pay.example.com:443")
+	require.True(t, trace.notSent())
+	require.False(t, closed())
+	hooks.GotConn(httptrace.GotConnInfo{Conn: conn})
+	assert.True(t, closed())
+}
+
+// A connection that arrives after the attempt resets, although its earlier responses were complete.
+func TestAConnectionAfterTheAttemptResets(t *testing.T) {
+	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
+	conn, far := own(t)
+	conn.hold()
+	conn.release(true)
+	trace.finish(true)
+	hooks.GotConn(httptrace.GotConnInfo{Conn: conn})
+	require.NoError(t, conn.Close())
+	_, err := far.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestRepeatedErrorIsCanceledOnlyByTheCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NotErrorIs(t, repeatedError(ctx, context.Canceled), context.Canceled)
+	cancel()
+	err := repeatedError(ctx, context.Canceled)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, err, ErrRepeated)
 }
 
 // A wrapper signs a second delivery again, while it sends a request to another host in parallel.
