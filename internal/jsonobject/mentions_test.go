@@ -67,6 +67,7 @@ func TestMentions(t *testing.T) {
 		`{"x":` + quoted(`"id": required`) + `}`:          false,
 		`{"x":"id","y":"a"}`:                              false,
 		`{"x":"id is required"}`:                          false,
+		"\ufeff" + `{"x":"id is required"}`:               false,
 		`{"x":"id: a"}`:                                   false,
 		`{"id":null,"data":{"id":""}}`:                    false,
 		`{"id":{ },"data":{"id":0}}`:                      false,

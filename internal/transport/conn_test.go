@@ -302,6 +302,7 @@ func TestConnectionCloses(t *testing.T) {
 		"twice":                             {func(c *conn) { c.hold(); _ = c.Close(); _ = c.Close(); c.release(true) }, true},
 		"after a failure and a success":     {func(c *conn) { c.hold(); c.hold(); c.release(false); c.release(true); _ = c.Close() }, false},
 		"during two attempts":               {func(c *conn) { c.hold(); c.hold(); _ = c.Close(); c.release(true); c.release(true) }, true},
+		"before the second attempt fails":   {func(c *conn) { c.hold(); c.hold(); _ = c.Close(); c.release(true); c.release(false) }, false},
 		"of an attempt that has ended":      {func(c *conn) { c.hold(); c.release(true); c.abandon(); _ = c.Close() }, false},
 		"at the second delivery":            {func(c *conn) { c.hold(); c.abort(); _ = c.Close(); c.release(true) }, false},
 		"of a wrapper without the context":  {func(c *conn) { _, _ = c.Write([]byte("x")); _ = c.Close() }, false},

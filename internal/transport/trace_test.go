@@ -92,13 +92,13 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 		field  string
 		value  string
 	}{
-		"signature":              {nil, "Signature", "abc"},
-		"signature of HTTP/2":    {nil, "signature", "abc"},
-		"signature in capital":   {func(r *http.Request) { r.Header = http.Header{"SIGNATURE": {"abc"}} }, "SIGNATURE", "abc"},
-		"signature with a space": {func(r *http.Request) { r.Header.Set("Signature", " abc ") }, "Signature", "abc"},
-		"host":                   {unsigned, "Host", "pay.example.com"},
-		"host of HTTP/2":         {unsigned, ":authority", "pay.example.com"},
-		"host of the signer":     {func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com"},
+		"signature":            {nil, "Signature", "abc"},
+		"signature of HTTP/2":  {nil, "signature", "abc"},
+		"signature in capital": {func(r *http.Request) { r.Header = http.Header{"SIGNATURE": {"abc"}} }, "SIGNATURE", "abc"},
+		"signature with space": {func(r *http.Request) { r.Header.Set("Signature", " abc ") }, "Signature", "abc"},
+		"host":                 {unsigned, "Host", "pay.example.com"},
+		"host of HTTP/2":       {unsigned, ":authority", "pay.example.com"},
+		"host of the signer":   {func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trace, hooks, ctx := attempt(t, "https://pay.example.com/v1", test.change)
@@ -134,6 +134,20 @@ func TestAConnectionAfterTheProofIsClosed(t *testing.T) {
 	require.False(t, closed())
 	hooks.GotConn(httptrace.GotConnInfo{Conn: conn})
 	assert.True(t, closed())
+}
+
+func TestARevokedBodyIsEmpty(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		for _, read := range []int64{0, 1} {
+			var b body
+			reader := b.open([]byte("{}"), foreign)
+			_, err := io.CopyN(io.Discard, reader, read)
+			require.NoError(t, err)
+			assert.Equal(t, read == 0, b.revoke())
+			rest, _ := io.ReadAll(reader) // an error, or nothing
+			assert.Empty(t, rest)
+		}
+	}
 }
 
 // A connection that arrives after the attempt resets, although its earlier responses were complete.
