@@ -84,9 +84,9 @@ func (n *Notification) Final() bool {
 //
 // The document gives a refund no id. So the Key of a refund, and of an event that the document does not list, includes
 // a digest of the members of Raw. Two refunds of one order have different keys if any member differs. White space, the
-// order of members, empty members, and quotes around numbers do not count, because a [Scheme] that signs the text of
-// fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate pair, or two members of one
-// name in an object, the digest covers its bytes instead, without white space.
+// order of members, empty members, and quotes around numbers, true and false do not count, because a [Scheme] that
+// signs the text of fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate pair, or two
+// members of one name in an object, the digest covers its bytes instead, without white space.
 func (n *Notification) Key() string {
 	amount := n.Amount.String()
 	if strings.Contains(amount, ".") {

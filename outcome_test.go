@@ -1028,10 +1028,65 @@ func TestTransportThatRepeatsProvesNoRejection(t *testing.T) {
 		if _, err := wrap.RoundTrip(r); err == nil {
 			t.Error("the server answers nothing")
 		}
-		return canned(http.StatusBadRequest, nil, ""), nil
-	})))
+		return canned(http.StatusBadRequest, nil, `{"error_code":"E17"}`), nil
+	})), decoding(paymentsvc.ErrorFields("error_code", "")))
 	response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 	failed(t, response, err, paymentsvc.OutcomeUnknown)
+}
+
+// A transport may keep a copy of the body and deliver after the call, for example a slow hedge. A second delivery is
+// stopped, and after an incomplete response the first one as well.
+func TestTransportThatDeliversLaterIsStopped(t *testing.T) {
+	for name, test := range map[string]struct {
+		before   int // deliveries before the transport returns
+		response string
+		arrive   int
+	}{
+		"after a response":           {1, payoutAnswer, 1},
+		"after a failure":            {1, "", 1},
+		"only later, with response":  {0, payoutAnswer, 1},
+		"only later, with a failure": {0, "", 0},
+	} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, HTTP/2 %t", name, http2), func(t *testing.T) {
+				s := newBreakingServer(t, http2)
+				base := s.Client().Transport.(*http.Transport)
+				var deliver func(rt http.RoundTripper)
+				c := newClient(t, s.URL, over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+					body, err := io.ReadAll(r.Body)
+					deliver = func(rt http.RoundTripper) {
+						again := r.Clone(context.WithoutCancel(r.Context()))
+						again.Body = io.NopCloser(bytes.NewReader(body))
+						if resp, err := rt.RoundTrip(again); err == nil {
+							_ = resp.Body.Close()
+						}
+					}
+					for range test.before {
+						deliver(base)
+					}
+					if test.response == "" {
+						return nil, errors.Join(errors.New("later"), err)
+					}
+					return canned(http.StatusOK, nil, test.response), err
+				})))
+				_, err := c.InitPayout(t.Context(), payoutRequest())
+				assert.Equal(t, test.response == "", err != nil, err)
+				for _, rt := range []*http.Transport{base, base.Clone()} { // a kept connection and a new one
+					deliver(rt)
+					deliver(rt)
+					rt.CloseIdleConnections()
+				}
+				s.Close()
+				s.mu.Lock() // a handler of HTTP/2 may outlive its connection
+				defer s.mu.Unlock()
+				arrived := 0
+				for _, times := range s.taken {
+					arrived += times
+				}
+				assert.Equal(t, test.arrive, arrived)
+			})
+		}
+	}
 }
 
 // Once a request was called not sent, nobody can send it any more.
@@ -1054,6 +1109,24 @@ func TestTransportThatSendsLaterHasNothingToSend(t *testing.T) {
 		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
 		body, _ := io.ReadAll(kept.Body) // an error, or nothing
 		assert.Empty(t, body)
+	}
+}
+
+// A foreign protocol of an http.Transport is a wrapper, too: what it keeps after its failure has no body.
+func TestTransportThatKeepsARequestHasNothingToSend(t *testing.T) {
+	var kept *http.Request
+	keeps := roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		kept = r
+		return nil, errors.New("later")
+	})
+	registered := new(http.Transport)
+	registered.RegisterProtocol("http", keeps)
+	for name, transport := range map[string]http.RoundTripper{"a wrapper": keeps, "a protocol": registered} {
+		c := newClient(t, "http://127.0.0.1", over(transport))
+		response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
+		failed(t, response, err, paymentsvc.OutcomeUnknown)
+		body, _ := io.ReadAll(kept.Body)
+		assert.Empty(t, body, name)
 	}
 }
 

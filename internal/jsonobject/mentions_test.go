@@ -50,6 +50,7 @@ func TestMentions(t *testing.T) {
 		deep:                                      true,
 		`{"x":` + quoted(`{"id":"a"}`) + `}`:      true,
 		quoted(`{"id":"a"}`):                      true,
+		quoted("{\"id\"\n:\t\"a\"}"):              true,
 		`{"x":"{\u0022\u0049d\u0022:\"a\"}"}`:     true,
 		`{"x":` + quoted(`{"\u0069d":"a"}`) + `}`: true,
 		`{"x":` + quoted("text before {\n\"id\":\"a") + `}`: true, // cut off
@@ -67,6 +68,7 @@ func TestMentions(t *testing.T) {
 		`{"x":` + quoted(`"id": required`) + `}`:          false,
 		`{"x":"id","y":"a"}`:                              false,
 		`{"x":"id is required"}`:                          false,
+		"\ufeff" + `{"x":"id is required"}`:               false,
 		`{"x":"id: a"}`:                                   false,
 		`{"id":null,"data":{"id":""}}`:                    false,
 		`{"id":{ },"data":{"id":0}}`:                      false,

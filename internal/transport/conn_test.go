@@ -321,6 +321,7 @@ func TestConnectionCloses(t *testing.T) {
 		"hccs":   true,
 		"hhfsc":  false,
 		"hhcss":  true,
+		"hhcsf":  false,
 		"hsac":   false,
 		"hkcs":   false, // a second delivery
 		"hswhsc": true,

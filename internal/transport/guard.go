@@ -20,11 +20,13 @@ type guard struct {
 	url                     url.URL
 	host, length, signature string
 
+	abandoned bool // the attempt ended without a complete response, so a first delivery is too late as well
+
 	again    int               // requests for a connection to the service after a delivery
 	pending  [kinds]int        // connections without a header so far
 	writing  int               // headers begun and not ended
 	possible [kinds]bool       // kinds of connection that the current header may be on
-	toHost   bool              // the current header has the host of the service
+	toHost   bool              // the current header may have the host of the service
 	written  [recording]counts // by kind of connection
 }
 
@@ -77,12 +79,13 @@ func (g *guard) gotConn(conn net.Conn) bool {
 	return kind != recording && g.deliveries(kind) > 0
 }
 
-// wroteHeaderField reports whether the field begins a second delivery.
+// wroteHeaderField reports whether the field begins a second delivery, or a delivery of an abandoned request.
 func (g *guard) wroteHeaderField(name string, values []string) (second bool) {
 	isHost := strings.EqualFold(name, "host") || name == ":authority" // in HTTP/2
+	isOurs := isHost && slices.Contains(values, g.host)
 	if isHost {
 		g.beginHeader()
-		g.toHost = slices.Contains(values, g.host)
+		g.toHost = isOurs || g.toHost && g.writing > 1 // the fields of two headers may alternate
 	}
 	for kind := range recording {
 		if !g.possible[kind] {
@@ -90,7 +93,7 @@ func (g *guard) wroteHeaderField(name string, values []string) (second bool) {
 		}
 		before, count := g.deliveries(kind), &g.written[kind]
 		switch {
-		case isHost && g.toHost:
+		case isOurs:
 			count.hosted++
 		case strings.EqualFold(name, "content-length") && g.toHost && slices.Contains(values, g.length):
 			count.sized++
@@ -98,7 +101,7 @@ func (g *guard) wroteHeaderField(name string, values []string) (second bool) {
 			count.signed++
 		}
 		now := g.deliveries(kind)
-		second = second || now > before && now > 1
+		second = second || now > before && (now > 1 || g.abandoned)
 	}
 	return second
 }

@@ -50,8 +50,8 @@ func (a *attemptTrace) getConn(hostPort string) {
 	a.guard.getConn(hostPort)
 }
 
-// gotConn keeps the connection until the attempt ends. It closes a connection for a second delivery, and every
-// connection after the attempt was reported as not sent.
+// gotConn keeps the connection until the attempt ends, or for as long as a foreign transport may deliver. It closes a
+// connection for a second delivery, and every connection after the attempt was reported as not sent.
 func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +66,7 @@ func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
 	case own != nil:
 		own.hold()
 	}
-	if a.ended {
+	if a.ended && a.guard == nil {
 		return
 	}
 	a.conns = append(a.conns, info.Conn)
@@ -120,8 +120,11 @@ func (a *attemptTrace) finish(complete bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
-	if !complete && a.body.foreign != nil {
-		a.body.revoke() // a foreign transport may still hold it
+	if !complete && a.guard != nil { // a foreign transport may still hold the body, or a copy of it
+		a.guard.abandoned = true
+		if a.body.foreign != nil {
+			a.body.revoke()
+		}
 	}
 	for _, conn := range a.conns {
 		if own := ownConn(conn); own != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"syscall"
 	"testing"
 	"time"
 
@@ -94,6 +95,7 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 		"signature":            {nil, "Signature", "abc"},
 		"signature of HTTP/2":  {nil, "signature", "abc"},
 		"signature in capital": {func(r *http.Request) { r.Header = http.Header{"SIGNATURE": {"abc"}} }, "SIGNATURE", "abc"},
+		"signature with space": {func(r *http.Request) { r.Header.Set("Signature", " abc ") }, "Signature", "abc"},
 		"host":                 {unsigned, "Host", "pay.example.com"},
 		"host of HTTP/2":       {unsigned, ":authority", "pay.example.com"},
 		"host of the signer":   {func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com"},
@@ -123,9 +125,75 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 	}
 }
 
-// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one
-// without a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark.
-// A header that has not ended when the next one begins is a plus sign.
+// A connection that arrives after the proof of "not sent" carries nothing.
+func TestAConnectionAfterTheProofIsClosed(t *testing.T) {
+	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
+	conn, closed := pipe(t)
+	hooks.GetConn("pay.example.com:443")
+	require.True(t, trace.notSent())
+	require.False(t, closed())
+	hooks.GotConn(httptrace.GotConnInfo{Conn: conn})
+	assert.True(t, closed())
+}
+
+func TestARevokedBodyIsEmpty(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		for _, read := range []int64{0, 1} {
+			var b body
+			reader := b.open([]byte("{}"), foreign)
+			_, err := io.CopyN(io.Discard, reader, read)
+			require.NoError(t, err)
+			assert.Equal(t, read == 0, b.revoke())
+			rest, _ := io.ReadAll(reader) // an error, or nothing
+			assert.Empty(t, rest)
+		}
+	}
+}
+
+// A connection that arrives after the attempt resets, although its earlier responses were complete.
+func TestAConnectionAfterTheAttemptResets(t *testing.T) {
+	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
+	conn, far := own(t)
+	conn.hold()
+	conn.release(true)
+	trace.finish(true)
+	hooks.GotConn(httptrace.GotConnInfo{Conn: conn})
+	require.NoError(t, conn.Close())
+	_, err := far.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestRepeatedErrorIsCanceledOnlyByTheCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NotErrorIs(t, repeatedError(ctx, context.Canceled), context.Canceled)
+	cancel()
+	err := repeatedError(ctx, context.Canceled)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, err, ErrRepeated)
+}
+
+// A wrapper signs a second delivery again, while it sends a request to another host in parallel.
+func TestGuardStopsADeliveryWhoseHeaderAlternatesWithAnother(t *testing.T) {
+	for _, hosts := range [][]string{
+		{"pay.example.com", "tokens.example.com"},
+		{"tokens.example.com", "pay.example.com"},
+	} {
+		_, hooks, ctx := attempt(t, "https://pay.example.com/v1", func(r *http.Request) { r.ContentLength = 7 })
+		hooks.WroteHeaderField("Host", []string{"pay.example.com"})
+		hooks.WroteHeaderField("Content-Length", []string{"7"})
+		hooks.WroteHeaders()
+		for _, host := range hosts {
+			hooks.WroteHeaderField("Host", []string{host})
+		}
+		require.NoError(t, ctx.Err())
+		hooks.WroteHeaderField("Content-Length", []string{"7"})
+		assert.Error(t, ctx.Err(), hosts)
+	}
+}
+
+// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one without
+// a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A header
+// that has not ended when the next one begins is a plus sign.
 func TestGuardAttributesHeadersToConnections(t *testing.T) {
 	for steps, stopped := range map[string]bool{
 		"r!":         false,

@@ -100,14 +100,15 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	trace := attemptTrace{end: cancel}
-	req, err := c.request(ctx, r, &trace.body)
+	once := c.deliversOnce()
+	req, err := c.request(ctx, r, &trace.body, !once)
 	if err != nil {
 		return Result{NotSent: true, Err: err}
 	}
 	if ctx.Err() != nil { // the signer may have taken time
 		return Result{NotSent: true, Err: contextError(ctx, nil)}
 	}
-	if !c.deliversOnce() {
+	if !once {
 		trace.guard = newGuard(req)
 	}
 	result := Result{Tried: true, SignedAt: start}
@@ -136,8 +137,8 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	return result
 }
 
-// request builds and signs the request of one attempt.
-func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Request, error) {
+// request builds and signs the request of one attempt, perhaps for foreign code.
+func (c *Client) request(ctx context.Context, r *Request, b *body, foreign bool) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
@@ -148,8 +149,7 @@ func (c *Client) request(ctx context.Context, r *Request, b *body) (*http.Reques
 		return nil, fmt.Errorf("signing: %w", err)
 	}
 	// The signer may have read or replaced the body. With GetBody, net/http repeats a request after some failures.
-	_, own := c.http.Transport.(*http.Transport)
-	req.Body = b.open(r.Body, !own && c.http.Transport != nil)
+	req.Body = b.open(r.Body, foreign)
 	req.GetBody, req.ContentLength = nil, int64(len(r.Body))
 	// A signer must not choose the framing. With a trailer or another encoding the service could read another body.
 	req.Trailer, req.TransferEncoding = nil, nil
