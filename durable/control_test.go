@@ -413,7 +413,7 @@ func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.ExecContext(t.Context(), `INSERT INTO durable_claims
 		(user_data, kind, token, claims, claimed_at, ends_at, created_at)
-		SELECT user_data, kind, 'T', 1, due_at, due_at, created_at FROM durable_rows`)
+		SELECT user_data, kind, 'T', 1, due_at, due_at + 1, created_at FROM durable_rows`)
 	require.NoError(t, err)
 	require.NoError(t, s.Pause(t.Context(), "person", "audit"))
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

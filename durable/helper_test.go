@@ -331,7 +331,7 @@ func set(t require.TestingT, db database, userData, columns string) {
 	}
 	exec(t, db,
 		`INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
-			SELECT user_data, kind, 'T', claims + 1, due_at, due_at, created_at
+			SELECT user_data, kind, 'T', claims + 1, due_at, due_at + 1, created_at
 			FROM durable_rows`+where+` AND state = 'starting'`,
 		`DELETE FROM durable_claims WHERE user_data IN (SELECT user_data FROM durable_rows`+where+` AND state <> 'starting')`,
 		`UPDATE durable_rows SET state = 'created'`+where+` AND state = 'starting'`,

@@ -68,6 +68,9 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 	}
 	s := &Store{c: c, now: now, ledger: ledger.New(db, db, ledger.Dialect(dialect), clock)}
 	s.configureLedger()
+	if err := s.ledger.Prepare(ctx); err != nil {
+		return nil, fmt.Errorf("durable: open: %w", err)
+	}
 	if err := s.checkProject(ctx); err != nil {
 		return nil, err
 	}

@@ -118,7 +118,8 @@ func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (
 	if l.Dialect == PostgreSQL {
 		n, err := l.write(ctx, `WITH added AS (INSERT INTO durable_rows
 				(kind, user_data, reference, type, amount, state, due_at, created_at, updated_at)
-				SELECT 'payment', $1, $4, $5, $6, 'created', now, now, now FROM (SELECT {now} AS now OFFSET 0) AS clock
+				SELECT 'payment', $1, $4, $5, $6, 'created', now, now AS created_at, now AS updated_at
+				FROM (SELECT {now} AS now OFFSET 0) AS clock
 				ON CONFLICT DO NOTHING RETURNING user_data, kind, created_at) `+claim+`added`,
 			r.UserData, token, lease, r.Reference, r.Type, r.Amount)
 		return n == 1, err

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,12 +60,11 @@ type Ledger struct {
 	Moved func(ctx context.Context, k row.Kind, from, to row.State)
 	Log   *slog.Logger
 
-	preparing sync.Mutex
-	prepared  map[string]*sql.Stmt // of rounds on SQLite, by text
-
 	text  *strings.Replacer
 	round string                 // the statement of a round on PostgreSQL
 	sizes atomic.Pointer[string] // its end, see measure
+
+	prepared map[string]*sql.Stmt // see Prepare
 }
 
 // New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.

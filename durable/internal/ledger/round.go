@@ -176,7 +176,9 @@ func (l *Ledger) Identify(expression string) {
 }
 
 func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error {
-	var users, tokens, orders, urls, slots []string
+	n := len(r.Completions)
+	users, tokens, orders := make([]string, 0, n), make([]string, 0, n), make([]string, 0, n)
+	urls, slots := make([]string, 0, n), make([]string, 0, n)
 	early := r.OrderIDs
 	for _, c := range r.Completions {
 		users, tokens, orders = append(users, c.UserData), append(tokens, c.Token), append(orders, c.OrderID)

@@ -15,18 +15,65 @@ var recordSQLite string
 //go:embed claim_sqlite.sql
 var claimSQLite string
 
+// controlSQLite reads whether a round may claim rows.
+const controlSQLite = `SELECT CASE
+	WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = $1 AND token = $2)
+		AND NOT EXISTS (SELECT 1 FROM durable_rows
+			WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at = $4)) THEN 'lost'
+	WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
+	WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`
+
+// Prepare compiles the statements of a round on SQLite. Otherwise each round would spend half of its time on that.
+func (l *Ledger) Prepare(ctx context.Context) error {
+	if l.Dialect != SQLite {
+		return nil
+	}
+	l.prepared = map[string]*sql.Stmt{}
+	for _, query := range append([]string{controlSQLite}, strings.Split(recordSQLite+claimSQLite, ";\n")...) {
+		query = l.text.Replace(query)
+		if strings.TrimSpace(query) == "" {
+			continue
+		}
+		statement, err := l.DB.PrepareContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		l.prepared[query] = statement
+	}
+	return nil
+}
+
+// compiled is a transaction that uses the prepared statements.
+type compiled struct {
+	*sql.Tx
+	statements map[string]*sql.Stmt
+}
+
+// ExecContext implements execer.
+func (c compiled) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if s := c.statements[query]; s != nil {
+		return c.StmtContext(ctx, s).ExecContext(ctx, args...)
+	}
+	return c.Tx.ExecContext(ctx, query, args...)
+}
+
+// QueryContext implements rowser.
+func (c compiled) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if s := c.statements[query]; s != nil {
+		return c.StmtContext(ctx, s).QueryContext(ctx, args...)
+	}
+	return c.Tx.QueryContext(ctx, query, args...)
+}
+
 // roundSQLite is a round in one transaction.
 func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
-	statements, err := l.prepare(ctx)
-	if err != nil {
-		return err
-	}
-	return l.Tx(ctx, func(ctx context.Context, plain *sql.Tx) error {
-		tx := prepared{plain, statements}
+	return l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {
+		tx := compiled{inner, l.prepared}
 		var generation int64
-		if err := l.query(ctx, tx, func(rows *sql.Rows) error {
+		err := l.query(ctx, tx, func(rows *sql.Rows) error {
 			return rows.Scan(&got.Status, &generation, &got.runLength)
-		}, statusSQLite, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt); err != nil {
+		}, controlSQLite, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt)
+		if err != nil {
 			return err
 		}
 		if err := l.recordSQLite(ctx, tx, r, got); err != nil || got.Status != Open {
@@ -39,69 +86,15 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 		if err := l.claimSQLite(ctx, tx, r, row.Payout, generation, limit-len(got.Claims), r.AfterPayouts, got); err != nil {
 			return err
 		}
-		var err error
-		got.Mark, err = l.mark(ctx, plain)
+		got.Mark, err = l.mark(ctx, inner)
 		return err
 	})
-}
-
-// statusSQLite reads what a round may claim.
-const statusSQLite = `SELECT CASE
-	WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = $1 AND token = $2)
-		AND NOT EXISTS (SELECT 1 FROM durable_rows
-			WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at = $4)) THEN 'lost'
-	WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
-	WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`
-
-// prepared runs statements in a transaction. Their preparation would take a third of a round's time, so a Ledger prepares
-// them once for SQLite's one connection.
-type prepared struct {
-	*sql.Tx
-
-	statements map[string]*sql.Stmt
-}
-
-func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if s := p.statements[query]; s != nil {
-		return p.StmtContext(ctx, s).QueryContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
-	}
-	return p.Tx.QueryContext(ctx, query, args...)
-}
-
-func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if s := p.statements[query]; s != nil {
-		return p.StmtContext(ctx, s).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
-	}
-	return p.Tx.ExecContext(ctx, query, args...)
-}
-
-// prepare prepares the statements of rounds before the first round.
-func (l *Ledger) prepare(ctx context.Context) (map[string]*sql.Stmt, error) {
-	l.preparing.Lock()
-	defer l.preparing.Unlock()
-	if l.prepared != nil {
-		return l.prepared, nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
-	defer cancel()
-	statements := map[string]*sql.Stmt{}
-	texts := append(strings.Split(recordSQLite, ";\n"), strings.Split(claimSQLite, ";\n")...)
-	for _, text := range append(texts, statusSQLite) {
-		text = l.text.Replace(text)
-		statement, err := l.DB.PrepareContext(ctx, text) //nolint:sqlclosecheck // all rounds use it
-		if err != nil {
-			return nil, err
-		}
-		statements[text] = statement
-	}
-	l.prepared = statements
-	return statements, nil
 }
 
 // part returns statement n of a file.
 func part(file string, n int) string { return strings.Split(file, ";\n")[n] }
 
-func (l *Ledger) recordSQLite(ctx context.Context, tx prepared, r Request, got *Round) error {
+func (l *Ledger) recordSQLite(ctx context.Context, tx compiled, r Request, got *Round) error {
 	if len(r.Completions) == 0 {
 		return nil
 	}
@@ -125,7 +118,7 @@ func (l *Ledger) recordSQLite(ctx context.Context, tx prepared, r Request, got *
 }
 
 func (l *Ledger) claimSQLite(
-	ctx context.Context, tx prepared, r Request, k row.Kind, generation int64, limit int, after Position, got *Round,
+	ctx context.Context, tx compiled, r Request, k row.Kind, generation int64, limit int, after Position, got *Round,
 ) error {
 	if limit <= 0 {
 		return nil

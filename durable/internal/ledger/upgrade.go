@@ -82,11 +82,7 @@ var tableName = regexp.MustCompile(`(?:CREATE TABLE|INSERT INTO|CREATE INDEX \w+
 
 // generatedColumns returns the changes of a table that add the generated columns of its definition.
 func generatedColumns(table string) string {
-	var columns []string
-	for _, column := range generatedColumn.FindAllString(table, -1) {
-		columns = append(columns, "ADD COLUMN "+column)
-	}
-	return strings.Join(columns, ", ")
+	return "ADD COLUMN " + strings.Join(generatedColumn.FindAllString(table, -1), ", ADD COLUMN ")
 }
 
 var generatedColumn = regexp.MustCompile(`(?s)\w+ +\w+ GENERATED ALWAYS AS .*? (?:STORED|VIRTUAL)`)

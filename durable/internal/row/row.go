@@ -1,5 +1,5 @@
 // Package row is the state machine of payments and payouts. A method of [Row] changes the row by a new fact, and
-// returns [ErrChanged] if the fact no longer applies to it. The package reads neither a database nor a clock.
+// returns [ErrChanged] if the fact no longer applies to it. The package is pure.
 package row
 
 import (
@@ -64,7 +64,7 @@ type Row struct {
 	// MayHaveStarted reports that an earlier call may have started the row. It never becomes false.
 	MayHaveStarted bool
 	ErrorCode      string
-	// ReviewReason is the reason for an operator to look, "" without one.
+	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
 	Version      int64
 	// Unix milliseconds of the database's clock.
@@ -96,14 +96,14 @@ const (
 	notReached    = "not reached"
 )
 
-// FlagForReview adds a reason for an operator to look.
+// FlagForReview adds a reason for a review by an operator.
 func (r *Row) FlagForReview(reason string) {
 	if !strings.Contains(r.ReviewReason, reason) && len(r.ReviewReason) < 1000 {
 		r.ReviewReason = strings.TrimSpace(r.ReviewReason + " " + reason)
 	}
 }
 
-// ClearReason removes one reason for an operator to look.
+// ClearReason removes one review reason.
 func (r *Row) ClearReason(reason string) {
 	r.ReviewReason = strings.TrimSpace(strings.ReplaceAll(r.ReviewReason, reason, ""))
 }

@@ -95,7 +95,7 @@ func (r *Row) uncertain(orderID string, taken bool) {
 	}
 }
 
-// EndLease ends the claim token, whose lease has ended.
+// EndLease ends the claim token after its lease.
 func (r *Row) EndLease(token string) error {
 	if r.State != Starting || r.Token != token {
 		return ErrChanged
@@ -121,7 +121,7 @@ func (r *Row) Absent(claims int64, late bool) error {
 	return nil
 }
 
-// GiveUp ends the attempts to start a payment whose payer has left.
+// GiveUp ends the attempts to start a payment after its payer has left.
 func (r *Row) GiveUp() error {
 	if r.Kind != Payment || r.State != Created {
 		return ErrChanged
@@ -157,7 +157,7 @@ func (r *Row) Found(orderID string, taken bool) {
 	}
 }
 
-// FoundWith applies the response of a poll. An unset amount proves nothing.
+// FoundWith applies the response of a poll. An unset amount is ignored.
 func (r *Row) FoundWith(orderID string, amount paymentsvc.Amount, taken bool) {
 	if amount.IsSet() && !amount.Equal(r.Amount) {
 		r.mismatch(orderID, fmt.Sprintf("The service has it with %s instead of %s.", amount, r.Amount), taken)
@@ -166,7 +166,7 @@ func (r *Row) FoundWith(orderID string, amount paymentsvc.Amount, taken bool) {
 	r.Found(orderID, taken)
 }
 
-// Contradict applies a fact that does not fit r. Until an operator has looked, r is not sent.
+// Contradict applies a fact that does not fit r. r is not sent before a review.
 func (r *Row) Contradict(reason string) {
 	if !r.State.Settled() {
 		r.State, r.MayHaveStarted = Unknown, true
@@ -186,7 +186,7 @@ func (r *Row) mismatch(orderID, reason string, taken bool) {
 func (r *Row) Notify(orderID string, status paymentsvc.StatusName, amount paymentsvc.Amount, taken bool) {
 	unmoved := r.State == Rejected || r.State == Failed && r.OrderID == ""
 	if unmoved && status == paymentsvc.StatusFailure && !taken {
-		// No money has moved, whoever reports it. A later notification may have no user_data.
+		// No money has moved. A later notification may have no user_data.
 		r.OrderID = cmp.Or(r.OrderID, orderID)
 		return
 	}
