@@ -75,7 +75,7 @@ func (s *Store) currentRows(ctx context.Context, f Filter) iter.Seq2[Row, error]
 func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		selected := s.selected(f)
-		ok := true
+		var ok bool
 		if selected.After, ok = place(f.After); !ok {
 			return
 		}
@@ -245,7 +245,7 @@ func (s *Store) Notices(ctx context.Context, r Row) ([]Notice, error) {
 }
 
 func publicNotices(notices []ledger.Notice) []Notice {
-	var public []Notice
+	public := make([]Notice, 0, len(notices))
 	for _, n := range notices {
 		public = append(public, publicNotice(n))
 	}
@@ -255,7 +255,7 @@ func publicNotices(notices []ledger.Notice) []Notice {
 // Decisions returns the decisions about a row, the newest first. It reads from the database of [Open].
 func (s *Store) Decisions(ctx context.Context, userData string) ([]Decision, error) {
 	stored, err := s.ledger.Decisions(ctx, userData)
-	var decisions []Decision
+	decisions := make([]Decision, 0, len(stored))
 	for _, d := range stored {
 		decisions = append(decisions, Decision{
 			Kind: DecisionKind(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: State(d.State),

@@ -34,7 +34,7 @@ func (l *Ledger) Prepare(ctx context.Context) error {
 		if strings.TrimSpace(query) == "" {
 			continue
 		}
-		statement, err := l.DB.PrepareContext(ctx, query)
+		statement, err := l.DB.PrepareContext(ctx, query) //nolint:sqlclosecheck // it lives as long as the database
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ type compiled struct {
 // ExecContext implements execer.
 func (c compiled) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if s := c.statements[query]; s != nil {
-		return c.StmtContext(ctx, s).ExecContext(ctx, args...)
+		return c.StmtContext(ctx, s).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
 	}
 	return c.Tx.ExecContext(ctx, query, args...)
 }
@@ -60,7 +60,7 @@ func (c compiled) ExecContext(ctx context.Context, query string, args ...any) (s
 // QueryContext implements rowser.
 func (c compiled) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if s := c.statements[query]; s != nil {
-		return c.StmtContext(ctx, s).QueryContext(ctx, args...)
+		return c.StmtContext(ctx, s).QueryContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
 	}
 	return c.Tx.QueryContext(ctx, query, args...)
 }
