@@ -175,7 +175,7 @@ func (s *Server) replacement(e *effects, when When) (a answer, slot string) {
 }
 
 // perform does what a checked request asks for.
-func (s *Server) perform(c *call) (answer, *refusal) {
+func (s *Server) perform(c *call) (answer, *rejection) {
 	if kind := c.kind(); kind != "" {
 		return s.start(c, kind)
 	}
@@ -185,7 +185,7 @@ func (s *Server) perform(c *call) (answer, *refusal) {
 		account := s.books.accounts[c.project]
 		payout, expected, err := account.balances()
 		if err != nil {
-			return answer{}, refuse(ProblemRefused, "the balance has more digits than an amount may have")
+			return answer{}, reject(ProblemRefused, "the balance has more digits than an amount may have")
 		}
 		return jsonAnswer(http.StatusOK, struct {
 			PayoutBalance   paymentsvc.Amount `json:"payout_balance"`
@@ -195,7 +195,7 @@ func (s *Server) perform(c *call) (answer, *refusal) {
 	}
 	o := s.books.find(c.project, c.endpoint == StatusPayout, c.fields.text("order_id"), c.fields.text("user_data"))
 	if o == nil {
-		return answer{}, refuse(ProblemNotFound, "no such order")
+		return answer{}, reject(ProblemNotFound, "no such order")
 	}
 	return jsonAnswer(http.StatusOK, struct {
 		PartnerID   int64             `json:"partner_id"`
@@ -208,7 +208,7 @@ func (s *Server) perform(c *call) (answer, *refusal) {
 }
 
 // start commits an order.
-func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
+func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
 	draft := order{Order: Order{
 		Kind:        kind,
 		ProjectID:   c.project,
@@ -228,7 +228,7 @@ func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
 	// The configuration's functions are called without the lock, so that they may ask the server.
 	if s.cfg.Check != nil {
 		if err := s.cfg.Check(draft.Order); err != nil {
-			return answer{}, refuse(ProblemRefused, err.Error())
+			return answer{}, reject(ProblemRefused, err.Error())
 		}
 	}
 	if s.cfg.Script != nil {
@@ -237,7 +237,7 @@ func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
 	s.mu.Lock()
 	if s.closed() {
 		s.mu.Unlock()
-		return answer{}, refuse(ProblemRefused, "the server is closed")
+		return answer{}, reject(ProblemRefused, "the server is closed")
 	}
 	before := len(s.books.orders)
 	o, why := s.books.start(draft, s.cfg.Repeated, s.cfg.RefuseOverdraft)

@@ -28,20 +28,20 @@ func (r Rejection) String() string {
 }
 
 // reject keeps why a request was refused.
-func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *refusal) Verdict {
+func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *rejection) Verdict {
 	if endpoint == "" {
 		endpoint = r.URL.Path
 	}
 	fields, _ := parseObject(body) // as far as it goes
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rejection := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
-	s.rejections = append(s.rejections, rejection)
+	recorded := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
+	s.rejections = append(s.rejections, recorded)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n
 		s.signatures = append(s.signatures, *why.fault)
 	}
-	return Verdict{&rejection, why.fault}
+	return Verdict{&recorded, why.fault}
 }
 
 // Rejected returns the requests that the server itself rejected, in their order.

@@ -106,19 +106,19 @@ func newBooks(c *Config) *books {
 	return b
 }
 
-// refusal is a problem with a request, how to put it, and what is wrong with the signature if that is it.
-type refusal struct {
+// rejection is a problem with a request, how to put it, and what is wrong with the signature if that is it.
+type rejection struct {
 	problem Problem
 	message string
 	fault   *SignatureFault
 }
 
-func refuse(problem Problem, message string) *refusal {
-	return &refusal{problem: problem, message: message}
+func reject(problem Problem, message string) *rejection {
+	return &rejection{problem: problem, message: message}
 }
 
 // start enters a new order, or returns the existing one.
-func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *refusal) {
+func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *rejection) {
 	key := userKey{o.ProjectID, o.payout(), o.UserData}
 	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
 		first := known[0]
@@ -126,9 +126,9 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 			(first.restored || first.Destination == o.Destination)
 		switch {
 		case repeated == RejectRepeated:
-			return nil, refuse(ProblemRepeated, "user_data was used before")
+			return nil, reject(ProblemRepeated, "user_data was used before")
 		case !same:
-			return nil, refuse(ProblemRepeated, "user_data was used before, for an order that differs")
+			return nil, reject(ProblemRepeated, "user_data was used before, for an order that differs")
 		}
 		return first, nil
 	}
@@ -139,9 +139,9 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
 	switch {
 	case err != nil:
-		return nil, refuse(ProblemRefused, "the balance would have more digits than an amount may have")
+		return nil, reject(ProblemRefused, "the balance would have more digits than an amount may have")
 	case refuseOverdraft && o.payout() && moved.balance.sum.sign() < 0:
-		return nil, refuse(ProblemBalance, "the payout balance does not cover it")
+		return nil, reject(ProblemBalance, "the payout balance does not cover it")
 	}
 	b.accounts[o.ProjectID] = moved
 	return b.enter(o), nil

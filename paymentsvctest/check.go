@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/timestamp"
 )
 
 // maxBody bounds a request's body. The bound is this package's: the document shows none (section 8).
@@ -99,35 +100,35 @@ func fieldsOf(endpoint string) []field {
 }
 
 // check returns what a request asks for, or why it is rejected.
-func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *refusal) {
+func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *rejection) {
 	fields := fieldsOf(endpoint)
 	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case fields == nil:
-		return nil, refuse(ProblemEndpoint, "no such endpoint")
+		return nil, reject(ProblemEndpoint, "no such endpoint")
 	case r.Method != http.MethodPost:
-		return nil, refuse(ProblemMethod, "the method is not POST")
+		return nil, reject(ProblemMethod, "the method is not POST")
 	case contentType != "application/json":
-		return nil, refuse(ProblemContentType, "the Content-Type is not application/json")
+		return nil, reject(ProblemContentType, "the Content-Type is not application/json")
 	case len(body) > maxBody:
-		return nil, refuse(ProblemTooLarge, "the body has more than 1 MiB")
+		return nil, reject(ProblemTooLarge, "the body has more than 1 MiB")
 	}
 	parsed, bodyErr := parseObject(body)
 	if why := s.checkSignature(r, body, parsed); why != nil {
 		return nil, why
 	}
 	if bodyErr != nil {
-		return nil, refuse(ProblemBody, bodyErr.Error())
+		return nil, reject(ProblemBody, bodyErr.Error())
 	}
 	if err := parsed.check(fields); err != nil {
-		return nil, refuse(ProblemField, err.Error())
+		return nil, reject(ProblemField, err.Error())
 	}
 	if endpoint == StatusPayment && parsed.text("order_id") == "" && parsed.text("user_data") == "" {
-		return nil, refuse(ProblemField, "order_id: missing, and so is user_data")
+		return nil, reject(ProblemField, "order_id: missing, and so is user_data")
 	}
 	c := &call{endpoint: endpoint, project: parsed.integer("project_id"), fields: parsed}
 	if parsed.integer("partner_id") != s.cfg.PartnerID || s.project(c.project) == nil {
-		return nil, refuse(ProblemIDs, "no such partner, or no such project of the partner")
+		return nil, reject(ProblemIDs, "no such partner, or no such project of the partner")
 	}
 	return c, nil
 }
@@ -142,9 +143,9 @@ func (s *Server) project(id int64) *Project {
 }
 
 // checkSignature checks the two headers of section 5.
-func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *refusal {
-	fail := func(problem Problem, message string) *refusal {
-		return &refusal{problem, message, &SignatureFault{Reason: message}}
+func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *rejection {
+	fail := func(problem Problem, message string) *rejection {
+		return &rejection{problem, message, &SignatureFault{Reason: message}}
 	}
 	for _, name := range []string{"timestamp", "signature"} {
 		switch values := r.Header.Values(name); {
@@ -156,17 +157,16 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 			return fail(ProblemHeader, "the "+name+" header is empty")
 		}
 	}
-	timestamp := r.Header.Get("Timestamp")
-	seconds, err := strconv.ParseUint(timestamp, 10, 62)
+	at, err := timestamp.Parse(r.Header.Get("Timestamp"))
 	if err != nil {
-		return fail(ProblemHeader, "the timestamp header is not Unix time in seconds")
+		return fail(ProblemHeader, "timestamp: "+err.Error())
 	}
 	m := &paymentsvc.Message{
 		Kind:      paymentsvc.KindRequest,
 		Method:    r.Method,
 		URL:       addressOf(r),
 		Header:    r.Header,
-		Timestamp: timestamp,
+		Timestamp: r.Header.Get("Timestamp"),
 		Body:      body,
 	}
 	signers := s.cfg.Projects // whichever it may be, when the body does not say
@@ -174,17 +174,26 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 		signers = []Project{*p}
 	}
 	if !s.signedByOneOf(signers, m, r.Header.Get("Signature")) {
-		return &refusal{
+		return &rejection{
 			problem: ProblemSignature,
 			message: "the signature is not that of this request",
 			fault:   s.diagnose(signers[0], m, r.Header.Get("Signature")),
 		}
 	}
-	age := s.cfg.Now().Sub(time.Unix(int64(seconds), 0)).Abs()
-	if s.cfg.Tolerance > 0 && age.Truncate(time.Second) > s.cfg.Tolerance {
-		return fail(ProblemTimestamp, fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", age.Truncate(time.Second), s.cfg.Tolerance))
+	return s.checkAge(at)
+}
+
+// checkAge rejects a timestamp outside Config.Tolerance.
+func (s *Server) checkAge(at time.Time) *rejection {
+	earlier, later := at, time.Unix(s.cfg.Now().Unix(), 0)
+	if later.Before(earlier) {
+		earlier, later = later, earlier
 	}
-	return nil
+	if s.cfg.Tolerance == 0 || later.Sub(earlier) <= s.cfg.Tolerance {
+		return nil
+	}
+	message := fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", timestamp.Distance(earlier, later), s.cfg.Tolerance)
+	return &rejection{ProblemTimestamp, message, &SignatureFault{Reason: message}}
 }
 
 func (s *Server) signedByOneOf(projects []Project, m *paymentsvc.Message, signature string) bool {

@@ -25,7 +25,7 @@ func (s *Server) checked(r *http.Request, v Verdict) {
 }
 
 // explanation is the message of an answer that rejects.
-func (s *Server) explanation(why *refusal) string {
+func (s *Server) explanation(why *rejection) string {
 	if !s.cfg.ExplainSignatures || why.fault == nil || why.fault.Reason == why.message {
 		return why.message
 	}
