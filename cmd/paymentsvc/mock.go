@@ -283,7 +283,6 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 	if _, err := c.JSON("projects", &list); err != nil {
 		return err
 	}
-	implied := !c.Set("project")
 	for _, given := range list {
 		p := paymentsvctest.Project{ID: given.ID, Currency: given.Currency}
 		if given.SecretFile == "" {
@@ -301,10 +300,6 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 		}
 		if p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0")); err != nil {
 			return c.Fail("projects", "balance: not a decimal number as text")
-		}
-		if implied { // nobody has asked for the mock's own project
-			opt.Projects, implied = nil, false
-			opt.Chosen["secret"] = c.Value("projects").Place()
 		}
 		opt.Projects = append(opt.Projects, p)
 	}

@@ -194,3 +194,19 @@ func TestMockCommandExitCodes(t *testing.T) {
 		}
 	}
 }
+
+func TestMockKeepsItsMainProjectBesideOthers(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.key": "secret-a\n", "b.key": "secret-b",
+		"paymentsvc.json": `{"secret_file":"a.key","mock":{"projects":[{"id":7,"secret_file":"b.key"}]}}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	r, done := startMock(ctx, t, dir)
+	require.EqualValues(t, 2002, r.ProjectID)
+	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
+	interrupt(cli.Interrupted())
+	require.NotContains(t, (<-done).stderr, "the mock's own")
+}

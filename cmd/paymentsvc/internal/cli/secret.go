@@ -87,9 +87,9 @@ func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
 	return c.ReadSecret(c.Value(flag).Place(), path)
 }
 
-// ReadSecret reads a key from a file, or from standard input for "-". A byte order mark and one line end after the key
-// are not part of it, which a note says. UTF-16 and an empty file are errors. what names the setting in errors; the name
-// of the file is in none, since it may be the key itself, by mistake.
+// ReadSecret reads a key from a file, or from standard input for "-". It removes a byte order mark and one line end, with a
+// note. It rejects UTF-16, the line of a settings file, quotes, and every key that [paymentsvc.NewHMACSigner] rejects. what
+// names the setting in errors. No error contains the file's name, because a user may pass the key itself by mistake.
 func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	data, err := c.ReadInput(what, path)
 	if err != nil {
@@ -106,10 +106,32 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 		key = bytes.TrimSuffix(rest, []byte("\r"))
 		c.Note("%s: the line end is not part of the secret", what)
 	}
-	if len(key) == 0 {
-		return "", Usagef("%s: the file is empty", what)
+	if err := checkKey(paymentsvc.Secret(key)); err != nil {
+		return "", Usagef("%s: %w", what, err)
 	}
 	return paymentsvc.Secret(key), nil
+}
+
+var (
+	assignment = regexp.MustCompile(`(?i)^(export +)?[a-z0-9_]*(key|secret) *= *[^=\s]`)
+	quoted     = regexp.MustCompile("^(\".*\"|'.*'|`.*`)$")
+)
+
+// checkKey rejects text around a key, and every key that the SDK rejects, with the SDK's text.
+func checkKey(key paymentsvc.Secret) error {
+	switch {
+	case assignment.MatchString(string(key)):
+		return errors.New("a line of a settings file, KEY=...; want the key alone")
+	case quoted.MatchString(string(key)):
+		return errors.New("quotes around the key; want the key alone")
+	}
+	scheme := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex}
+	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: key})
+	if err == nil {
+		return nil
+	}
+	_, reason, _ := strings.Cut(err.Error(), "Secret: ")
+	return errors.New(reason)
 }
 
 // withoutMark returns text in UTF-8 without its byte order mark, and an error for UTF-16.
