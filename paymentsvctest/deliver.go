@@ -17,7 +17,7 @@ type Delivery struct {
 	Notification Notification
 	// Faults are the faults that were injected into it.
 	Faults []string
-	// Forged reports whether it was a forgery.
+	// Forged reports whether a receiver must reject it: a forgery, or an unsigned or altered notification.
 	Forged bool
 	// HTTPStatus is the answer of the receiver, 0 without one.
 	HTTPStatus int
@@ -32,7 +32,7 @@ func (d Delivery) Accepted() bool { return d.HTTPStatus/100 == 2 }
 // String shows all of it on one line.
 func (d Delivery) String() string {
 	text := d.Notification.String()
-	if d.Forged {
+	if d.Forged && slices.Contains(d.Faults, Forged().text) {
 		text = "forged " + text
 	}
 	if len(d.Faults) > 0 {
@@ -176,6 +176,7 @@ var (
 	errNoReceiver  = errors.New("there is no receiver, see SetReceiver")
 	errNoProject   = errors.New("no such project")
 	errCut         = errors.New("cut on purpose")
+	errNotSigned   = errors.New("the scheme does not sign the last digit of the body, which the fault altered changes")
 )
 
 // send applies the faults to one notification, and records what happened.
@@ -185,7 +186,7 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 		return s.record(Delivery{Notification: n, Faults: faults, Err: errNoProject})
 	}
 	one := func(n Notification, secret paymentsvc.Secret, e *deliveryEffects) Delivery {
-		d := Delivery{Notification: n, Faults: faults}
+		d := Delivery{Notification: n, Faults: faults, Forged: e.unsigned || e.altered}
 		switch {
 		case to.nowhere():
 			d.Err = errNoReceiver
@@ -223,7 +224,10 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 func (d Delivery) arrived() bool { return d.Err == nil || errors.Is(d.Err, errCut) }
 
 // cuts reports whether a part of n is not sent.
-func (e *deliveryEffects) cuts(n Notification) bool { return e.cut != nil && *e.cut < len(encode(n)) }
+func (e *deliveryEffects) cuts(n Notification) bool {
+	size := len(encode(n))
+	return e.cut != nil && e.cut(size) < size
+}
 
 // count counts the faults that took effect on a notification, of which d is the last delivery.
 func (s *Server) count(d Delivery, e *deliveryEffects) {
@@ -236,6 +240,8 @@ func (s *Server) count(d Delivery, e *deliveryEffects) {
 	for kind, effective := range map[string]bool{
 		"repeated":   e.repeat > 0,
 		"old-secret": e.oldSecret,
+		"unsigned":   e.unsigned,
+		"altered":    e.altered,
 		"skewed":     e.skew.Abs() >= time.Second,
 		"cut":        e.cuts(d.Notification),
 	} {

@@ -351,6 +351,16 @@ func (p *parser) duration() time.Duration {
 	return d
 }
 
+func (p *parser) positive() time.Duration {
+	d := p.duration()
+	if d < 0 {
+		p.fail("a duration such as 2s is missing")
+	}
+	return d
+}
+
+func (p *parser) ended() bool { return strings.TrimSpace(p.left) == "" }
+
 func (p *parser) address() string {
 	address := p.word()
 	if u, err := url.Parse(address); err != nil || !u.IsAbs() {
@@ -366,7 +376,7 @@ func (p *parser) fail(problem string) {
 }
 
 func (p *parser) end(text string) error {
-	if strings.TrimSpace(p.left) != "" {
+	if !p.ended() {
 		p.fail("something follows")
 	}
 	if p.err != nil {

@@ -23,8 +23,10 @@ type deliveryEffects struct {
 	reorder   bool
 	forge     bool
 	oldSecret bool
+	unsigned  bool
+	altered   bool
 	skew      time.Duration
-	cut       *int
+	cut       func(size int) int // nil for whole notifications
 	repeat    int
 }
 
@@ -35,6 +37,9 @@ func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
 			f.apply(e)
 		}
 		kind, _, _ = strings.Cut(f.text, " ")
+		if kind == "late" || kind == "early" {
+			kind = "skewed" // the two exclude each other
+		}
 		return kind, f.text
 	})
 }
@@ -70,35 +75,75 @@ func SignedWithOldSecret() NotificationFault {
 	return NotificationFault{"old-secret", func(e *deliveryEffects) { e.oldSecret = true }}
 }
 
-// Skewed shifts its timestamp by skew, and signs the shifted timestamp.
-func Skewed(skew time.Duration) NotificationFault {
-	return NotificationFault{"skewed " + skew.String(), func(e *deliveryEffects) { e.skew = skew }}
+// Unsigned sends it without a signature header.
+func Unsigned() NotificationFault {
+	return NotificationFault{"unsigned", func(e *deliveryEffects) { e.unsigned = true }}
+}
+
+// Altered changes the last digit of its body after the signature. If the scheme does not sign that digit, the fake sends
+// nothing, and [Delivery].Err reports it.
+func Altered() NotificationFault {
+	return NotificationFault{"altered", func(e *deliveryEffects) { e.altered = true }}
+}
+
+// Late signs it with a timestamp in the past.
+func Late(by time.Duration) NotificationFault {
+	return NotificationFault{"late " + by.String(), func(e *deliveryEffects) { e.skew = -by }}
+}
+
+// Early signs it with a timestamp in the future.
+func Early(by time.Duration) NotificationFault {
+	return NotificationFault{"early " + by.String(), func(e *deliveryEffects) { e.skew = by }}
 }
 
 // CutAt closes the connection after n bytes of the body.
 func CutAt(n int) NotificationFault {
-	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) { at := max(n, 0); e.cut = &at }}
+	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) {
+		e.cut = func(int) int { return max(n, 0) }
+	}}
+}
+
+// cutInHalf is the fault "cut" without a number.
+func cutInHalf() NotificationFault {
+	return NotificationFault{"cut", func(e *deliveryEffects) { e.cut = func(size int) int { return size / 2 } }}
 }
 
 // AllNotificationFaults returns one of each with moderate values, except SignedWithOldSecret, which needs an OldSecret.
 func AllNotificationFaults() []NotificationFault {
 	return []NotificationFault{
-		Lost(), RepeatedBy(2), Reordered(), Delayed(1), Forged(), Skewed(-time.Hour), Skewed(time.Hour), CutAt(20),
+		Lost(), RepeatedBy(2), Reordered(), Delayed(1), Forged(), Unsigned(), Altered(), Late(time.Hour), Early(time.Hour),
+		CutAt(20),
 	}
 }
 
-// ParseNotificationFault reads the text of [NotificationFault.String], such as "repeated 2" or "skewed -1h". Anything
-// else is an error.
+// ParseNotificationFault parses the text of [NotificationFault.String], such as "repeated 2" or "late 5m". The value may be
+// missing: "late" and "early" are an hour, "repeated" sends one duplicate, and "cut" sends half of the body.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
 	return parse(&p, map[string]func() NotificationFault{
 		"lost":       Lost,
-		"repeated":   func() NotificationFault { return RepeatedBy(p.number()) },
+		"repeated":   func() NotificationFault { return RepeatedBy(optional(&p, 1, p.number)) },
 		"reordered":  Reordered,
 		"delayed":    func() NotificationFault { return Delayed(p.number()) },
 		"forged":     Forged,
+		"unsigned":   Unsigned,
+		"altered":    Altered,
 		"old-secret": SignedWithOldSecret,
-		"skewed":     func() NotificationFault { return Skewed(p.duration()) },
-		"cut":        func() NotificationFault { return CutAt(p.number()) },
+		"late":       func() NotificationFault { return Late(optional(&p, time.Hour, p.positive)) },
+		"early":      func() NotificationFault { return Early(optional(&p, time.Hour, p.positive)) },
+		"cut": func() NotificationFault {
+			if p.ended() {
+				return cutInHalf()
+			}
+			return CutAt(p.number())
+		},
 	})
+}
+
+// optional returns the value that read parses, or absent at the end of the text.
+func optional[V any](p *parser, absent V, read func() V) V {
+	if p.ended() {
+		return absent
+	}
+	return read()
 }

@@ -40,7 +40,7 @@ func triggerCommand() cli.Command {
 			line("body", "FILE", "send these bytes instead of an EVENT, - for standard input"),
 			line("replay", "FILE", "send a captured message again, with a new timestamp and signature"),
 			asSent,
-			line("fault", "NAME", strings.Join(faultNames(), ", ")),
+			line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'"),
 			cli.Shared("timeout")[0].With("30s"),
 		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
@@ -64,7 +64,9 @@ type delivery struct {
 	signed  bool      // as it is, with -as-sent
 	fault   fault
 	times   int
-	cut     bool
+	cut     int // where the body ends, -1 for whole bodies
+
+	faultValue string // "5m" of "late 5m"
 }
 
 func runTrigger(ctx context.Context, c *cli.Call) error {
@@ -92,13 +94,11 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 
 // newDelivery returns the message that the flags describe, unsigned but for -as-sent.
 func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
-	d := &delivery{times: 1, signed: c.Bool("as-sent")}
-	if name := c.Text("fault"); name != "" {
-		i := slices.Index(faultNames(), name)
-		if i < 0 {
-			return nil, cli.Usagef("-fault: no fault %q%s", name, cli.NearestOf(name, faultNames()))
+	d := &delivery{times: 1, cut: -1, signed: c.Bool("as-sent")}
+	if text := c.Text("fault"); text != "" {
+		if err := d.setFault(text); err != nil {
+			return nil, err
 		}
-		d.fault = faults()[i]
 	}
 	fields := []string{"status", "amount", "order-id", "user-data", "set"}
 	extra := slices.IndexFunc(fields, c.Set)
@@ -151,7 +151,7 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 // prepare applies the fault and signs.
 func (d *delivery) prepare(c *cli.Call) error {
 	if d.fault.shape != nil {
-		d.fault.shape(d)
+		d.fault.shape(d, d.faultValue)
 	}
 	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
 	if d.signed && !hasKeys {
@@ -191,8 +191,8 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
 // send sends the message once, prints what came of it, and returns the exit code.
 func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	body := io.Reader(bytes.NewReader(d.message.Body))
-	if d.cut {
-		body = io.MultiReader(bytes.NewReader(d.message.Body[:len(d.message.Body)/2]), brokenReader{})
+	if d.cut >= 0 {
+		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), brokenReader{})
 	}
 	var dialled dials
 	req, err := http.NewRequestWithContext(dialled.trace(ctx), http.MethodPost, d.message.URL.String(), io.NopCloser(body))

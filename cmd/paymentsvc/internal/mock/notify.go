@@ -133,7 +133,7 @@ func postNotification(c *call) (int, any, error) {
 		return c.postRaw(to, in.ProjectID, cmp.Or(in.Timestamp, new(c.clock.stamp())), []byte(*in.Body), nil)
 	}
 	if in.To != "" || in.Timestamp != nil {
-		return 0, nil, invalid("to", "to, timestamp: only for a raw body; the fault skewed shifts a timestamp")
+		return 0, nil, invalid("to", "to, timestamp: only for a raw body; the faults late and early shift a timestamp")
 	}
 	n, faults, err := c.composed(in.OrderID, in.Status, in.Event, in.Faults)
 	if err != nil {

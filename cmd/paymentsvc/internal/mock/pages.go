@@ -164,7 +164,7 @@ func notifyForm(r *http.Request, e *epoch) (string, error) {
 	case "forged":
 		faults = []string{"forged"}
 	case "old":
-		faults = []string{"skewed -1h"}
+		faults = []string{"late"}
 	default:
 		return "", errors.New("there is no such notification")
 	}

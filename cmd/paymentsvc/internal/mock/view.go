@@ -262,6 +262,6 @@ func usualFaults() []string {
 		"drop after", "drop before", "hang after", "hang before", "hold after", "reset",
 		"bad-gateway before", "bad-gateway after",
 		"too-many-requests before 1s", "reject 402 E17 no money", "cut 10", "cut-unframed 10", "slow 50ms", "wrong-shape",
-		"repeated 2", "delayed 1", "reordered", "lost", "forged", "skewed -1h0m0s", "cut 20",
+		"repeated 2", "delayed 1", "reordered", "lost", "forged", "unsigned", "altered", "late 1h", "early 1h", "cut 20",
 	}
 }
