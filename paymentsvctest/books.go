@@ -86,16 +86,17 @@ type books struct {
 	last       int // the highest number of an order
 	byID       map[string]*order
 	byUserData map[userKey][]*order
-	started    map[string]int // orders by user_data
+	started    map[string][]*order // by user_data
 	accounts   map[int64]*account
 }
 
 func newBooks(c *Config) *books {
 	b := &books{
 		numbers:    c.Numbers,
+		last:       c.LastOrder,
 		byID:       map[string]*order{},
 		byUserData: map[userKey][]*order{},
-		started:    map[string]int{},
+		started:    map[string][]*order{},
 		accounts:   map[int64]*account{},
 	}
 	for _, p := range c.Projects {
@@ -153,7 +154,7 @@ func (b *books) enter(o order) *order {
 	b.orders = append(b.orders, entry)
 	b.byID[o.OrderID] = entry
 	b.byUserData[key] = append(b.byUserData[key], entry)
-	b.started[o.UserData]++
+	b.started[o.UserData] = append(b.started[o.UserData], entry)
 	b.last = max(b.last, o.Number)
 	return entry
 }
@@ -277,9 +278,9 @@ func (o *order) weight() (balance, pending money) {
 	return balance, pending
 }
 
-func (b *books) list() []Order {
-	orders := make([]Order, 0, len(b.orders))
-	for _, o := range b.orders {
+func copies(list []*order) []Order {
+	orders := make([]Order, 0, len(list))
+	for _, o := range list {
 		orders = append(orders, o.Order)
 	}
 	return orders

@@ -54,6 +54,8 @@ type Config struct {
 	// Script, if not nil, returns the statuses that a new order goes through, one with each call of [Server.Step]; the
 	// order has no OrderID yet. By default orders stay in PENDING until [Server.Settle].
 	Script func(Order) []paymentsvc.StatusName
+	// LastOrder is the number before the first order's, for ids that continue those of another server.
+	LastOrder int
 	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
 	// invoice/{order_id}. "" means "https://pay.example/", which is nobody's.
 	Pages string
@@ -162,6 +164,8 @@ func (c *Config) complete() error {
 		return invalid("BasePath", "not a path that begins with a slash")
 	case c.Tolerance < 0:
 		return invalid("Tolerance", "negative")
+	case c.LastOrder < 0:
+		return invalid("LastOrder", "negative")
 	case c.NotifyAttempts < 0:
 		return invalid("NotifyAttempts", "negative")
 	case c.Repeated < RejectRepeated || c.Repeated > NewOrder:

@@ -58,51 +58,9 @@ func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 	return nil
 }
 
-// State is the books of a server, without destinations and the four open objects.
-type State struct {
-	// LastOrder is the highest number of an order so far; ids continue from there.
-	LastOrder int
-	// Orders are all orders, and Outbox what waits for [Server.Deliver].
-	Orders []Order
-	Outbox []Notification
-}
-
-// State returns the books.
-func (s *Server) State() State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	state := State{LastOrder: s.books.last, Orders: s.books.list()}
-	for i := range state.Orders {
-		o := &state.Orders[i]
-		o.Destination, o.CardData, o.Browser, o.Payer, o.Payee = "", nil, nil, nil, nil
-	}
-	for _, l := range s.outbox {
-		state.Outbox = append(state.Outbox, l.Notification)
-	}
-	return state
-}
-
-// Restore replaces the books and the outbox. It returns an error, and changes nothing, if an order is not complete, has
-// an unknown project or a duplicate OrderID, or if the books cannot hold the sum.
-func (s *Server) Restore(state State) error {
-	fresh := newBooks(s.cfg)
-	for _, o := range state.Orders {
-		if _, err := fresh.seed(o); err != nil {
-			return fmt.Errorf("paymentsvctest: Restore: %w", err)
-		}
-	}
-	fresh.last = max(fresh.last, state.LastOrder)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.books, s.outbox = fresh, nil
-	for _, n := range state.Outbox {
-		s.post(n)
-	}
-	return nil
-}
-
-// Seed enters an order in any status. Number and OrderID continue the others if they are not set; Numbers are those of
-// Config. It sends nothing, calls neither Config.Check nor Config.OnStart, and returns an error as [Server.Restore] does.
+// Seed enters an order in any status. It assigns Number and Numbers, and OrderID if that is "". It sends nothing, and does
+// not call Config.Check or Config.OnStart. It returns an error if the order has no amount, an unknown kind or project, a
+// duplicate OrderID, or if the books cannot hold the sum.
 func (s *Server) Seed(o Order) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,9 +75,7 @@ func (s *Server) Seed(o Order) (Order, error) {
 var ErrOrderExists = errors.New("the order_id exists")
 
 func (b *books) seed(o Order) (*order, error) {
-	if o.Number == 0 {
-		o.Number = b.last + 1
-	}
+	o.Number = b.last + 1
 	if o.OrderID == "" {
 		o.OrderID = orderID(o.Number)
 	}
@@ -154,3 +110,26 @@ func (b *books) seed(o Order) (*order, error) {
 }
 
 func orderID(number int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", number) }
+
+// LastOrder returns the highest number of an order, or Config.LastOrder without orders.
+func (s *Server) LastOrder() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.last
+}
+
+// OrdersAfter returns up to limit orders with a number above number, in their order.
+func (s *Server) OrdersAfter(number, limit int) []Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.books.orders
+	at, _ := slices.BinarySearchFunc(list, number+1, func(o *order, n int) int { return o.Number - n })
+	return copies(list[at:min(at+limit, len(list))])
+}
+
+// OrdersOf returns the orders with this user_data, of all kinds and projects, in their order.
+func (s *Server) OrdersOf(userData string) []Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return copies(s.books.started[userData])
+}

@@ -277,7 +277,7 @@ func (s *Server) Requests(endpoint string) int {
 func (s *Server) Orders() []Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.books.list()
+	return copies(s.books.orders)
 }
 
 // Order returns one order, and reports whether it exists.
@@ -294,7 +294,7 @@ func (s *Server) Order(orderID string) (Order, bool) {
 func (s *Server) Started(userData string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.books.started[userData]
+	return len(s.books.started[userData])
 }
 
 // Balance returns what get_balance would answer for a project, without Raw. It returns an error if there is no such

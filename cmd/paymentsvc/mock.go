@@ -46,11 +46,9 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
 			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
 			cli.Flag{Name: "hosts", Value: "NAMES", Usage: "names of the mock besides localhost, with commas between them"},
-			cli.Flag{Name: "cors", Kind: cli.List, Value: "ORIGIN", Usage: "origin whose scripts may use the control API"},
 			cli.Flag{Name: "show-bodies", Kind: cli.Bool, Usage: "show card data and destinations in messages"},
 			cli.Flag{Name: "journal", Kind: cli.Int, Value: "MIB", Default: "64", Usage: "how much of the messages is kept"},
 			cli.Flag{Name: "max-sessions", Kind: cli.Int, Value: "N", Default: "100", Usage: "how many sessions there may be"},
-			cli.Flag{Name: "state", Kind: cli.File, Value: "FILE", Usage: "file to load the orders from, and save them to"},
 			cli.Flag{Name: "ready-file", Kind: cli.File, Value: "FILE", Usage: "file to write the addresses to, once the mock listens"},
 			cli.Flag{Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s", Usage: "how long requests may take after SIGTERM"},
 			cli.Flag{Name: "wait", Value: "URL", Usage: "start nothing, and wait until the mock at URL answers", LineOnly: true},
@@ -88,26 +86,11 @@ func runMock(ctx context.Context, c *cli.Call) error {
 		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
 	}
 	defer m.Close()
-	if err := loadState(c, m); err != nil {
-		closeAll(listeners)
-		return err
-	}
 	if err := sayReady(c, opt, cli.BaseURL(listeners)); err != nil {
 		closeAll(listeners)
 		return err
 	}
 	return serveMock(ctx, stopped, c, m, listeners)
-}
-
-// loadState loads the file of -state, and checks that it can be written at the end.
-func loadState(c *cli.Call, m *mock.Mock) error {
-	if !c.Set("state") {
-		return nil
-	}
-	if err := m.LoadState(); err != nil {
-		return c.Fail("state", "%s: %s", cli.Mask(given(c, "state")), strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
-	}
-	return notWritable(c, "state", mock.CheckWritable(c.Text("state")))
 }
 
 // notWritable returns err with the flag and the file as it was given, nil for nil.
@@ -127,7 +110,7 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// serveMock serves until stopped ends. What is answered by then is in the saved state.
+// serveMock serves until stopped ends.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
 	drained := make(chan error, 1)
@@ -147,11 +130,6 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	if err == nil {
 		err = <-drained
 	}
-	if c.Set("state") {
-		if failed := m.SaveState(); failed != nil {
-			return notWritable(c, "state", failed)
-		}
-	}
 	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal, on the other hand, is a wish
 		return cli.Ended(ctx)
 	}
@@ -162,8 +140,8 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"), Notify: c.Text("notify"),
-		Script: c.List("script"), CORS: c.List("cors"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
-		MaxSessions: int(c.Int("max-sessions")), StateFile: c.Text("state"), Chosen: map[string]string{},
+		Script: c.List("script"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
+		MaxSessions: int(c.Int("max-sessions")), Chosen: map[string]string{},
 	}
 	for _, name := range []string{"journal", "max-sessions"} {
 		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
@@ -209,9 +187,6 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	}
 	if err := mock.CheckScript(opt.Script); err != nil {
 		return opt, c.Fail("script", "%w", err)
-	}
-	if err := mock.CheckOrigins(opt.CORS); err != nil {
-		return opt, c.Fail("cors", "%w", err)
 	}
 	if public := c.Text("public"); public != "" {
 		if u, err := url.Parse(public); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {

@@ -2,7 +2,6 @@ package mock
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -202,7 +201,6 @@ func (e *epoch) clearFaults() {
 	for _, f := range e.listFaults() {
 		e.removeFault(f)
 	}
-	e.setChaos(nil)
 }
 
 func getFaults(c *call) (int, any, error) {
@@ -211,12 +209,9 @@ func getFaults(c *call) (int, any, error) {
 	for _, f := range faults {
 		list = append(list, c.faultOut(f))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return http.StatusOK, struct {
 		Faults []faultOut `json:"faults"`
-		Chaos  *chaosView `json:"chaos"`
-	}{list, c.chaos}, nil
+	}{list}, nil
 }
 
 func postFault(c *call) (int, any, error) {
@@ -260,42 +255,4 @@ func postRelease(c *call) (int, any, error) {
 	}
 	c.release(f)
 	return http.StatusOK, c.faultOut(f), nil
-}
-
-// chaosView is the chaos at work.
-type chaosView struct {
-	Seed  uint64 `json:"seed"`
-	OneIn int    `json:"one_in"`
-}
-
-// setChaos starts chaos, or ends it for nil.
-func (e *epoch) setChaos(given *chaosView) *chaosView {
-	c := paymentsvctest.Chaos{Faults: []paymentsvctest.Fault{}, NotificationFaults: []paymentsvctest.NotificationFault{}}
-	if given != nil {
-		const exact = 1 << 53                                                                         // in every JSON parser
-		c = paymentsvctest.Chaos{Seed: cmp.Or(given.Seed, rand.Uint64N(exact)+1), OneIn: given.OneIn} //nolint:gosec // no secret
-	}
-	seed := e.fake.Chaos(c)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.chaos = nil; given != nil {
-		e.chaos = &chaosView{seed, given.OneIn}
-	}
-	return e.chaos
-}
-
-func putChaos(c *call) (int, any, error) {
-	given := chaosView{OneIn: 4}
-	if err := c.decode(&given); err != nil {
-		return 0, nil, err
-	}
-	if given.OneIn < 1 {
-		return 0, nil, invalid("one_in", "one_in: not a number from 1 on")
-	}
-	return http.StatusOK, c.setChaos(&given), nil
-}
-
-func deleteChaos(c *call) (int, any, error) {
-	c.setChaos(nil)
-	return http.StatusNoContent, nil, nil
 }

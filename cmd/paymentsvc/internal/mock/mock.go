@@ -41,16 +41,12 @@ type Options struct {
 	Origin string
 	// Hosts are the names, besides localhost and IP addresses, by which control API and pages may be addressed.
 	Hosts []string
-	// CORS are the origins whose scripts may use the control API.
-	CORS []string
 	// ShowBodies shows card data and destinations in messages.
 	ShowBodies bool
 	// JournalBytes bounds the messages that are kept; 0 means 64 MiB.
 	JournalBytes int
 	// MaxSessions bounds the sessions; 0 means 100.
 	MaxSessions int
-	// StateFile, if not "", is where [Mock.SaveState] writes.
-	StateFile string
 	// Chosen says who chose a setting, by its name: a flag, a variable or a place in the file. What is missing is the
 	// mock's choice.
 	Chosen map[string]string
@@ -134,7 +130,7 @@ func (m *Mock) list() []*session {
 	return slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return strings.Compare(a.name, b.name) })
 }
 
-// Stopping makes /_mock/health answer 503, and leaves what is scheduled to the saved state.
+// Stopping makes /_mock/health respond with 503, and stops the clocks.
 func (m *Mock) Stopping() {
 	for _, s := range append(m.list(), m.main) {
 		s.current().clock.close()
@@ -180,7 +176,6 @@ type epoch struct {
 	mu         sync.Mutex
 	faults     []*fault
 	faultCount int
-	chaos      *chaosView
 }
 
 func (m *Mock) newSession(name string, opt Options) (*session, error) {
@@ -195,19 +190,19 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	if err := checkReceiver(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
 	}
-	s.epoch, err = s.newEpoch(paymentsvctest.State{})
+	s.epoch, err = s.newEpoch(0)
 	return s, err
 }
 
-// newEpoch starts an epoch with the books of a state.
-func (s *session) newEpoch(state paymentsvctest.State) (*epoch, error) {
+// newEpoch starts an epoch without orders. Their numbers continue after lastOrder.
+func (s *session) newEpoch(lastOrder int) (*epoch, error) {
 	s.number++
 	e := &epoch{session: s, number: s.number}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	e.journal = &journal{bound: s.opt.JournalBytes, log: s.opt.Logf}
 	e.clock = newClock(e.fallDue)
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
-		PartnerID: s.opt.PartnerID, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
+		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
 		BasePath: s.prefix + s.opt.BasePath, Pages: s.opt.Origin + s.prefix + "/pay/", Now: e.clock.stamp,
 		Tolerance: s.opt.Tolerance, Repeated: s.opt.Repeated, ErrorCode: s.opt.ErrorCode, ErrorMessage: s.opt.ErrorMessage,
 		ExplainSignatures: true, Check: e.declined, OnStart: e.started, OnChecked: e.checked,
@@ -217,7 +212,7 @@ func (s *session) newEpoch(state paymentsvctest.State) (*epoch, error) {
 	}
 	e.fake = fake
 	e.receive(s.notify)
-	return e, fake.Restore(state)
+	return e, nil
 }
 
 func (s *session) current() *epoch {
@@ -226,28 +221,16 @@ func (s *session) current() *epoch {
 	return s.epoch
 }
 
-// reset replaces the epoch by one with the books of state, which fill, if it is not nil, completes. It returns how many
-// messages it cut off. After an error nothing has changed.
-func (s *session) reset(state paymentsvctest.State, fill func(*epoch) error) (number, cutOff int, err error) {
+// reset replaces the epoch by an empty one. It returns the new epoch's number and the number of messages that it cut off.
+// After an error the session is closed.
+func (s *session) reset() (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh, err := s.newEpoch(state)
-	if err == nil && fill != nil {
-		err = fill(fresh)
-	}
-	if err != nil {
-		s.number--
-		if fresh != nil {
-			fresh.close()
-		}
-		return 0, 0, err
-	}
 	old := s.epoch
 	cutOff = old.journal.inFlight()
-	old.close() // before its last id is read: no order may start behind that
-	books := fresh.fake.State()
-	books.LastOrder = max(books.LastOrder, old.fake.State().LastOrder)
-	if err := fresh.fake.Restore(books); err != nil {
+	old.close() // no order starts after the last number is read
+	fresh, err := s.newEpoch(old.fake.LastOrder())
+	if err != nil {
 		return 0, 0, err
 	}
 	fresh.journal.startAt(old.journal.last())

@@ -41,7 +41,6 @@ type view struct {
 	MessageCount     int
 	Evicted          int
 	Faults           []faultOut
-	Chaos            *chaosView
 	Balances         []balanceRow
 	Settings         []setting
 	Endpoints        []string
@@ -94,9 +93,6 @@ func newView(r *http.Request, said note) *view {
 	for _, f := range e.listFaults() {
 		v.Faults = append(v.Faults, e.faultOut(f))
 	}
-	e.mu.Lock()
-	v.Chaos = e.chaos
-	e.mu.Unlock()
 	for _, p := range e.opt.Projects {
 		row := balanceRow{Project: p.ID}
 		if b, err := e.fake.Balance(p.ID); err == nil {
