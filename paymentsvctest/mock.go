@@ -118,13 +118,32 @@ func (s *Server) LastOrder() int {
 	return s.books.last
 }
 
-// OrdersAfter returns up to limit orders with a number above number, in their order.
-func (s *Server) OrdersAfter(number, limit int) []Order {
+// EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit must
+// not call the server.
+func (s *Server) EachOrder(number int, visit func(Order) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.books.orders
 	at, _ := slices.BinarySearchFunc(list, number+1, func(o *order, n int) int { return o.Number - n })
-	return copies(list[at:min(at+limit, len(list))])
+	for _, o := range list[at:] {
+		if !visit(o.Order) {
+			return
+		}
+	}
+}
+
+// DeliveriesAfter returns the deliveries without the first n.
+func (s *Server) DeliveriesAfter(n int) []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.deliveries[min(n, len(s.deliveries)):])
+}
+
+// Delivered returns the number of deliveries.
+func (s *Server) Delivered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.deliveries)
 }
 
 // OrdersOf returns the orders with this user_data, of all kinds and projects, in their order.

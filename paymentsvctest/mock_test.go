@@ -128,7 +128,14 @@ func TestOrdersAreFoundByNumberAndUserData(t *testing.T) {
 	}
 	require.Equal(t, []int{4, 6}, numbers(srv.OrdersOf("a")))
 	require.Empty(t, srv.OrdersOf("c"))
-	require.Equal(t, []int{4, 5}, numbers(srv.OrdersAfter(0, 2)))
-	require.Equal(t, []int{6}, numbers(srv.OrdersAfter(5, 2)))
-	require.Empty(t, srv.OrdersAfter(6, 2))
+	after := func(number, limit int) (list []paymentsvctest.Order) {
+		srv.EachOrder(number, func(o paymentsvctest.Order) bool {
+			list = append(list, o)
+			return len(list) < limit
+		})
+		return list
+	}
+	require.Equal(t, []int{4, 5}, numbers(after(0, 2)))
+	require.Equal(t, []int{6}, numbers(after(5, 2)))
+	require.Empty(t, after(6, 2))
 }

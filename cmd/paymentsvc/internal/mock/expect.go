@@ -73,36 +73,17 @@ func (x *expectation) bounds() (least, most int, err error) {
 // finding is what there is of a claim.
 type finding struct {
 	n          int
-	duplicates int      // starts that were rejected
-	hole       bool     // a message that was evicted could matter
-	untested   bool     // there is nothing that the claim is about
-	near       []string // of what was not counted
-	counted    []string
+	duplicates int  // starts that were rejected
+	hole       bool // a message that was evicted could matter
+	untested   bool // there is nothing that the claim is about
 }
 
-// add keeps the line of what was counted, or was not.
-func (found *finding) add(counts bool, line string) {
-	if counts {
-		found.counted = append(found.counted, line)
-	} else {
-		found.near = append(found.near, line)
-	}
-}
-
-// actual counts what the claim is about.
-func (e *epoch) actual(x *expectation) (found finding, err error) {
-	f := &x.filter
-	about := func(*message) bool { return true }
-	var counts func(m *message) bool
+// messages returns the messages that a claim is about, and those that it counts. Both are nil for other claims.
+func (x *expectation) messages() (about, counts func(*message) bool, err error) {
+	about = func(*message) bool { return true }
 	switch x.That {
-	case thatStarted:
-		return e.starts(f), nil
-	case thatFaultHits:
-		rule, err := e.faultByID(x.FaultID)
-		if err != nil {
-			return found, invalid("fault_id", "fault_id: there is no such fault")
-		}
-		return finding{n: rule.rule.Hits()}, nil
+	case thatStarted, thatFaultHits:
+		return nil, nil, nil
 	case thatMessages:
 		counts = about
 	case thatDelivered:
@@ -115,42 +96,68 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 		counts = func(m *message) bool { return about(m) && !m.Signature.Valid }
 	case thatNone:
 		about = func(m *message) bool { return m.Direction == in }
-		counts = func(m *message) bool { // a status call by user_data is how a client learns that nothing was started
+		counts = func(m *message) bool { // a status call by user_data lets a client learn that it started no order
 			return m.Rejection != nil && !m.Declined &&
 				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
 		}
 	default:
-		return found, invalid("that",
+		return nil, nil, invalid("that",
 			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
 	}
+	return about, counts, nil
+}
+
+// actual counts the orders, messages or hits of a claim.
+func (e *epoch) actual(x *expectation) (found finding, err error) {
+	switch x.That {
+	case thatStarted:
+		return e.starts(&x.filter), nil
+	case thatFaultHits:
+		rule, err := e.faultByID(x.FaultID)
+		if err != nil {
+			return found, invalid("fault_id", "fault_id: there is no such fault")
+		}
+		return finding{n: rule.rule.Hits()}, nil
+	}
+	about, counts, err := x.messages()
+	if err != nil {
+		return found, err
+	}
 	found.untested = slices.Contains([]string{thatNoForgery, thatAllSigned, thatNone}, x.That)
-	list, _, evicted := e.journal.list(func(m *message) bool {
-		fits := f.fitsMessage(m) && counts(m)
-		found.untested = found.untested && (!f.fitsMessage(m) || !about(m))
-		found.add(fits, m.line())
-		return fits
+	_, hole := e.journal.each(&x.filter, func(m *message) bool {
+		if counts(m) {
+			found.n++
+		}
+		found.untested = found.untested && !about(m)
+		return true
 	})
-	found.n, found.hole = len(list), evicted > f.After
+	found.hole = hole > x.After
 	return found, nil
 }
 
-// starts counts orders, and the starts that were rejected as duplicates, of which only user_data and kind are known.
+// starts counts orders, and the starts that were rejected as duplicates.
 func (e *epoch) starts(f *filter) (found finding) {
-	for _, o := range e.fake.Orders() {
-		if f.fitsOrder(o) {
-			found.n++
-		}
-		found.add(f.fitsOrder(o), fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
+	e.eachOrder(f, func(paymentsvctest.Order) bool {
+		found.n++
+		return true
+	})
+	found.duplicates = len(e.duplicates(f))
+	return found
+}
+
+// duplicates returns the starts that were rejected as duplicates. Only user_data and kind are known of them.
+func (e *epoch) duplicates(f *filter) (list []paymentsvctest.Rejection) {
+	if f.OrderID != "" || f.After != 0 {
+		return nil
 	}
 	for _, r := range e.fake.Rejected() {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
-		if r.Problem == paymentsvctest.ProblemRepeated && f.OrderID == "" && f.After == 0 && (f.Kind == "" || f.Kind == kind) &&
+		if r.Problem == paymentsvctest.ProblemRepeated && (f.Kind == "" || f.Kind == kind) &&
 			(f.UserData == nil || *f.UserData == r.UserData) && strings.HasPrefix(r.UserData, f.UserDataPrefix) {
-			found.duplicates++
-			found.near = append(found.near, r.String())
+			list = append(list, r)
 		}
 	}
-	return found
+	return list
 }
 
 // met reports whether the claim holds. What was evicted can only add.
@@ -207,13 +214,17 @@ func postExpect(c *call) (int, any, error) {
 	if _, err := c.actual(&x); err != nil {
 		return 0, nil, err
 	}
+	about := &x.filter
+	if x.That == thatFaultHits {
+		about = &filter{}
+	}
 	met := func() bool {
 		found, err := c.actual(&x)
 		return err == nil && found.met(least, most)
 	}
-	ok := c.journal.waitFor(c.r.Context(), within, met)
+	ok := c.journal.waitFor(c.r.Context(), within, about, met)
 	if ok && holds > 0 {
-		ok = !c.journal.waitFor(c.r.Context(), holds, func() bool { return !met() })
+		ok = !c.journal.waitFor(c.r.Context(), holds, about, func() bool { return !met() })
 	}
 	found, _ := c.actual(&x)
 	switch {
@@ -225,11 +236,11 @@ func postExpect(c *call) (int, any, error) {
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
 			"messages that could matter are not in the journal any more: give after, or a larger -journal")
 	}
-	return 0, nil, notMet(&x, found, least, most)
+	return 0, nil, c.notMet(&x, found, least, most)
 }
 
 // notMet says what a person needs to know of an expectation that is not met.
-func notMet(x *expectation, found finding, least, most int) error {
+func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	want := fmt.Sprintf("%d to %d", least, most)
 	switch {
 	case least == most:
@@ -261,12 +272,32 @@ func notMet(x *expectation, found finding, least, most int) error {
 	}
 	f.apiError.Error.Message = cli.Mask(f.apiError.Error.Message)
 	f.Actual = &found.n
-	list := found.near
-	if found.n > most {
-		list = found.counted
-	}
-	for _, near := range list[max(len(list)-3, 0):] {
+	for _, near := range e.nearest(x, found.n > most) {
 		f.Nearest = append(f.Nearest, cli.Mask(near))
 	}
 	return f
+}
+
+// nearest describes the last three orders or messages that the claim counts, or does not count.
+func (e *epoch) nearest(x *expectation, counted bool) (lines []string) {
+	const few = 3
+	if x.That == thatStarted {
+		orders, _ := e.newestOrders(0, few, func(o paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
+		for _, o := range slices.Backward(orders) {
+			lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
+		}
+		for _, r := range e.duplicates(&x.filter) {
+			lines = append(lines, r.String())
+		}
+		return lines[max(len(lines)-few, 0):]
+	}
+	_, counts, err := x.messages()
+	if err != nil || counts == nil {
+		return nil
+	}
+	messages, _, _ := e.journal.newest(0, few, func(m *message) bool { return (x.fitsMessage(m) && counts(m)) == counted })
+	for _, m := range slices.Backward(messages) {
+		lines = append(lines, m.line())
+	}
+	return lines
 }

@@ -128,7 +128,8 @@ func masked(body []byte) []byte {
 
 func getMessages(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit", "wait")
-	if err := cmp.Or(err, f.only(messageFilters()...)); err != nil {
+	limit, limitErr := limitOf(c.r)
+	if err := cmp.Or(err, f.only(messageFilters()...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	wait, err := duration("wait", c.r.URL.Query().Get("wait"))
@@ -140,14 +141,11 @@ func getMessages(c *call) (int, any, error) {
 	}
 	var list []message
 	var evicted int
-	c.journal.waitFor(c.r.Context(), wait, func() bool {
-		list, evicted, _ = c.journal.list(f.fitsMessage)
+	c.journal.waitFor(c.r.Context(), wait, &f, func() bool {
+		list, evicted = c.journal.list(&f, limit+1)
 		return len(list) > 0
 	})
-	list, next, err := page(c.r, list, func(m message) int { return m.Seq })
-	if err != nil {
-		return 0, nil, err
-	}
+	list, next := cut(list, limit, func(m message) int { return m.Seq })
 	messages := []messageOut{}
 	for _, m := range list {
 		messages = append(messages, c.messageOut(m))

@@ -43,7 +43,7 @@ type Options struct {
 	Hosts []string
 	// ShowBodies shows card data and destinations in messages.
 	ShowBodies bool
-	// JournalBytes bounds the messages that are kept; 0 means 64 MiB.
+	// JournalBytes bounds the messages of all sessions together; 0 means 64 MiB.
 	JournalBytes int
 	// MaxSessions bounds the sessions; 0 means 100.
 	MaxSessions int
@@ -65,6 +65,7 @@ type Mock struct {
 	control http.Handler
 	pages   http.Handler
 	client  *http.Transport // of notifications
+	budget  *budget
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -74,7 +75,7 @@ type Mock struct {
 // New returns a Mock. It returns an error for options that are not complete.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
-	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true}, sessions: map[string]*session{}}
+	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true}, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{}}
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
 			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
@@ -190,16 +191,16 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	if err := checkReceiver(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
 	}
-	s.epoch, err = s.newEpoch(0)
+	s.epoch, err = s.newEpoch(0, 0)
 	return s, err
 }
 
-// newEpoch starts an epoch without orders. Their numbers continue after lastOrder.
-func (s *session) newEpoch(lastOrder int) (*epoch, error) {
+// newEpoch starts an epoch without orders. The numbers of orders and messages continue after these.
+func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 	s.number++
 	e := &epoch{session: s, number: s.number}
 	e.ctx, e.end = context.WithCancel(context.Background())
-	e.journal = &journal{bound: s.opt.JournalBytes, log: s.opt.Logf}
+	e.journal = newJournal(s.mock.budget, lastMessage, s.opt.Logf)
 	e.clock = newClock(e.fallDue)
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
@@ -208,6 +209,7 @@ func (s *session) newEpoch(lastOrder int) (*epoch, error) {
 		ExplainSignatures: true, Check: e.declined, OnStart: e.started, OnChecked: e.checked,
 	})
 	if err != nil {
+		e.journal.close()
 		return nil, err
 	}
 	e.fake = fake
@@ -229,11 +231,10 @@ func (s *session) reset() (number, cutOff int, err error) {
 	old := s.epoch
 	cutOff = old.journal.inFlight()
 	old.close() // no order starts after the last number is read
-	fresh, err := s.newEpoch(old.fake.LastOrder())
+	fresh, err := s.newEpoch(old.fake.LastOrder(), old.journal.last())
 	if err != nil {
 		return 0, 0, err
 	}
-	fresh.journal.startAt(old.journal.last())
 	s.epoch = fresh
 	return fresh.number, cutOff, nil
 }

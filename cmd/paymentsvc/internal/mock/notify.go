@@ -57,7 +57,7 @@ func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
 func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
-	e.journal.changed()
+	e.journal.wakeAll()
 	return deliveriesOf(list), sent
 }
 

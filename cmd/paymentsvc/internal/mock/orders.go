@@ -149,44 +149,84 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
 }
 
-func (e *epoch) find(f *filter) (list []paymentsvctest.Order) {
-	for _, o := range e.fake.Orders() {
-		if f.fitsOrder(o) {
-			list = append(list, o)
+// eachOrder calls visit with each order that fits, until it returns false. visit must not use the fake.
+func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
+	fitting := func(o paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
+	switch {
+	case f.UserData != nil:
+		for _, o := range e.fake.OrdersOf(*f.UserData) {
+			if !fitting(o) {
+				return
+			}
 		}
+	case f.OrderID != "":
+		if o, ok := e.fake.Order(f.OrderID); ok {
+			fitting(o)
+		}
+	default:
+		e.fake.EachOrder(f.After, fitting)
 	}
-	return list
 }
 
-// page cuts a list by the query's limit, 100 unless it says otherwise.
-func page[T any](r *http.Request, list []T, number func(T) int) (cut []T, next int, err error) {
-	limit := 100
-	if text := r.URL.Query().Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > 1000 {
-			return nil, 0, failure(http.StatusBadRequest, "type", "limit", "limit: not a number from 1 to 1000")
+// newestOrders returns the last orders that match, the newest first, and the number of all that match. match must not use the
+// fake.
+func (e *epoch) newestOrders(
+	skip, limit int, match func(paymentsvctest.Order) bool,
+) (list []paymentsvctest.Order, matches int) {
+	kept := skip + limit
+	e.fake.EachOrder(0, func(o paymentsvctest.Order) bool {
+		if !match(o) {
+			return true
 		}
+		if len(list) == kept {
+			list[matches%kept] = o
+		} else {
+			list = append(list, o)
+		}
+		matches++
+		return true
+	})
+	if len(list) == kept {
+		list = slices.Concat(list[matches%kept:], list[:matches%kept])
 	}
-	if len(list) > limit {
-		list = list[:limit]
-		next = number(list[limit-1])
+	slices.Reverse(list)
+	return list[min(skip, len(list)):], matches
+}
+
+// limitOf returns the query's limit, 100 by default.
+func limitOf(r *http.Request) (int, error) {
+	text := cmp.Or(r.URL.Query().Get("limit"), "100")
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > 1000 {
+		return 0, failure(http.StatusBadRequest, "type", "limit", "limit: not a number from 1 to 1000")
 	}
-	return append([]T{}, list...), next, nil
+	return limit, nil
+}
+
+// cut returns the first entries, and the number of the last of them if the list has more.
+func cut[T any](list []T, limit int, number func(T) int) (first []T, next int) {
+	if len(list) <= limit {
+		return append([]T{}, list...), 0
+	}
+	return list[:limit], number(list[limit-1])
 }
 
 func getOrders(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit")
-	if err := cmp.Or(err, f.only(orderFilters()...)); err != nil {
+	limit, limitErr := limitOf(c.r)
+	if err := cmp.Or(err, f.only(orderFilters()...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	orders := []order{}
-	for _, o := range c.find(&f) {
+	c.eachOrder(&f, func(o paymentsvctest.Order) bool {
 		orders = append(orders, orderOf(o))
-	}
-	orders, next, err := page(c.r, orders, func(o order) int { return o.Number })
+		return len(orders) <= limit
+	})
+	orders, next := cut(orders, limit, func(o order) int { return o.Number })
 	return http.StatusOK, struct {
 		Orders []order `json:"orders"`
 		Next   int     `json:"next"` // the "after" of the next page, 0 for the end
-	}{orders, next}, err
+	}{orders, next}, nil
 }
 
 var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
@@ -225,7 +265,7 @@ func postOrder(c *call) (int, any, error) {
 	case err != nil:
 		return 0, nil, err
 	}
-	c.journal.changed()
+	c.journal.ordered(o)
 	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
 }
 
@@ -253,7 +293,7 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 		_, why, _ := strings.Cut(trimmed(err), ": ")
 		return orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
-	e.journal.changed()
+	e.journal.ordered(o)
 	return orderAnswer{Order: orderOf(o)}, nil
 }
 
@@ -262,7 +302,7 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 func (e *epoch) told(
 	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
 ) (orderAnswer, error) {
-	before := len(e.fake.Deliveries())
+	before := e.fake.Delivered()
 	n, err := move()
 	answer, err := e.moved(orderID, err)
 	if err != nil {
@@ -271,9 +311,9 @@ func (e *epoch) told(
 	answer.Notification = new(notificationOf(n))
 	_, answer.Messages = e.deliver(ctx)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.Deliveries()[before:], others)) }
+	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.DeliveriesAfter(before), others)) }
 	const longest = 15 * time.Second // a delivery takes 10 at most
-	e.journal.waitFor(ctx, longest, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
+	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
 	answer.Deliveries = own()
 	return answer, nil
 }

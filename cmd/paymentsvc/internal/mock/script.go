@@ -235,5 +235,5 @@ func (e *epoch) started(o paymentsvctest.Order) {
 		after += next.after
 		e.clock.schedule(after, event{OrderID: o.OrderID, Status: next.status, Notify: true})
 	}
-	e.journal.changed()
+	e.journal.ordered(o)
 }

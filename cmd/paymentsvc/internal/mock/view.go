@@ -22,7 +22,10 @@ const (
 )
 
 // fewRows is how many of the newest rows a table shows unless all are asked for.
-const fewRows = 25
+const (
+	fewRows = 25
+	allRows = 100
+)
 
 // view is everything that the page shows. Destinations, card data and secrets are no part of it.
 type view struct {
@@ -104,11 +107,11 @@ func newView(r *http.Request, said note) *view {
 }
 
 func (v *view) orders(e *epoch) {
-	list := slices.DeleteFunc(e.fake.Orders(), func(o paymentsvctest.Order) bool {
-		return !v.finds(o.UserData, o.OrderID, o.Amount.String())
+	list, matches := e.newestOrders(0, v.rows(), func(o paymentsvctest.Order) bool {
+		return v.finds(o.UserData, o.OrderID, o.Amount.String())
 	})
-	v.OrderCount = len(list)
-	for _, o := range newest(list, v.All) {
+	v.OrderCount = matches
+	for _, o := range list {
 		row := orderRow{order: orderOf(o), CanNotify: v.Receiver != ""}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
 		isPayout := o.Kind == paymentsvctest.KindPayout
@@ -129,11 +132,11 @@ func (v *view) orders(e *epoch) {
 }
 
 func (v *view) messages(e *epoch) {
-	list, evicted, _ := e.journal.list(func(m *message) bool {
+	list, matches, evicted := e.journal.newest(0, v.rows(), func(m *message) bool {
 		return v.finds(m.Fields.UserData, m.Fields.OrderID, m.Endpoint, strconv.Itoa(m.Seq))
 	})
-	v.MessageCount, v.Evicted = len(list), evicted
-	for _, m := range newest(list, v.All) {
+	v.MessageCount, v.Evicted = matches, evicted
+	for _, m := range list {
 		shown := e.messageOut(m)
 		row := messageRow{messageOut: shown, Clock: m.At.Format("15:04:05.000")}
 		row.Body, row.Reply = readable(shown.BodyBase64), readable(shown.AnswerBase64)
@@ -181,14 +184,12 @@ func readable(body []byte) string {
 	return string(body)
 }
 
-// newest returns the last entries, or all of them, the last one first.
-func newest[E any](list []E, all bool) []E {
-	if !all && len(list) > fewRows {
-		list = list[len(list)-fewRows:]
+// rows returns the number of rows of a table.
+func (v *view) rows() int {
+	if v.All {
+		return allRows
 	}
-	list = slices.Clone(list)
-	slices.Reverse(list)
-	return list
+	return fewRows
 }
 
 func asQuery(query url.Values) string {
