@@ -112,7 +112,10 @@ func readBody(r *http.Request) ([]byte, error) {
 	if r.Body == nil { // a request that no server has read
 		return nil, nil
 	}
-	return io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead) // the declared length is only a hint
+	_, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	return body.Bytes(), err
 }
 
 // answer is how the service itself answers the nth request at an endpoint. It also reports whether the request was carried

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func (c *call) kind() Kind {
 // endpointOf returns the part of a path below {base_url}, "" where there is no such endpoint.
 func (s *Server) endpointOf(path string) string {
 	name, below := strings.CutPrefix(path, s.cfg.BasePath+"/")
-	if !below || fieldsOf(name) == nil {
+	if !below || requestFields[name] == nil {
 		return ""
 	}
 	return name
@@ -70,38 +71,29 @@ type field struct {
 	required bool
 }
 
-// fieldsOf returns the fields of an endpoint's request (section 4), nil where there is no such endpoint.
-func fieldsOf(endpoint string) []field {
+// requestFields are the fields of each endpoint's request (section 4).
+var requestFields = func() map[string][]field {
 	ids := []field{{"partner_id", integerField, true}, {"project_id", integerField, true}}
-	switch endpoint {
-	case InitPayment + "/card", InitPayment + "/sbp", InitPayment + "/crypto", InitPayment + "/mc", InitForm, InitInvoice:
-		return append(ids,
-			field{"amount", amountField, true},
-			field{"user_data", textField, true},
-			field{"card_data", objectField, false},
-			field{"browser", objectField, false},
-			field{"payer", objectField, false},
-			field{"payee", objectField, false},
-		)
-	case InitPayout:
-		return append(ids,
-			field{"amount", amountField, true},
-			field{"destination", textField, true},
-			field{"user_data", textField, true},
-		)
-	case StatusPayment: // either of the two identifiers, which check sees to
-		return append(ids, field{"order_id", textField, false}, field{"user_data", textField, false})
-	case StatusPayout:
-		return append(ids, field{"order_id", textField, true})
-	case GetBalance:
-		return ids
+	payment := slices.Concat(ids, []field{
+		{"amount", amountField, true}, {"user_data", textField, true}, {"card_data", objectField, false},
+		{"browser", objectField, false}, {"payer", objectField, false}, {"payee", objectField, false},
+	})
+	return map[string][]field{
+		InitPayment + "/card": payment, InitPayment + "/sbp": payment, InitPayment + "/crypto": payment, InitPayment + "/mc": payment,
+		InitForm: payment, InitInvoice: payment,
+		InitPayout: slices.Concat(ids, []field{
+			{"amount", amountField, true}, {"destination", textField, true}, {"user_data", textField, true},
+		}),
+		// check requires one of the two identifiers.
+		StatusPayment: slices.Concat(ids, []field{{"order_id", textField, false}, {"user_data", textField, false}}),
+		StatusPayout:  slices.Concat(ids, []field{{"order_id", textField, true}}),
+		GetBalance:    ids,
 	}
-	return nil
-}
+}()
 
 // check returns what a request asks for, or why it is rejected.
 func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *rejection) {
-	fields := fieldsOf(endpoint)
+	fields := requestFields[endpoint]
 	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case fields == nil:

@@ -54,7 +54,7 @@ func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 // endpointAtEndOf returns the endpoint at the end of a path: a client sees the path before a router has shortened it.
 func endpointAtEndOf(path string) string {
 	for below := true; below; {
-		if _, path, below = strings.Cut(path, "/"); fieldsOf(path) != nil {
+		if _, path, below = strings.Cut(path, "/"); requestFields[path] != nil {
 			return path
 		}
 	}

@@ -25,9 +25,11 @@ func (s *Server) distort(a answer, e *effects) answer {
 	if a.header.Get("Date") != date {
 		s.struck(e.strikes, "wrong-date")
 	}
-	if fields, err := parseObject(a.body); err == nil && e.wrongShape && len(fields) > 0 {
-		s.struck(e.strikes, "wrong-shape")
-		a.body = misshapen(fields)
+	if e.wrongShape {
+		if fields, err := parseObject(a.body); err == nil && len(fields) > 0 {
+			s.struck(e.strikes, "wrong-shape")
+			a.body = misshapen(fields)
+		}
 	}
 	if missing := e.size - len(a.body); missing > 0 {
 		s.struck(e.strikes, "oversized")

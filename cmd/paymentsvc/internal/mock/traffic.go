@@ -52,17 +52,25 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 			if !whole || kept.status == 0 {
 				m.State = broken
 			}
-			if order := fieldsOf(m.Answered).OrderID; m.Fields.OrderID == "" {
-				m.Fields.OrderID = order
+			if m.Fields.OrderID == "" && m.Status == http.StatusOK {
+				m.Fields.OrderID = fieldsOf(m.Answered).OrderID
 			}
 		})
 	}()
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	body, err := readBody(r)
 	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, fieldsOf(body) })
 	r = r.WithContext(context.WithValue(r.Context(), messageKey{}, m))
 	r.Body = io.NopCloser(broke(body, err))
 	e.fake.ServeHTTP(kept, r)
 	whole = true
+}
+
+// readBody reads a body of at most maxBody bytes, and one more byte of a longer body.
+func readBody(r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead) // the declared length is only a hint
+	_, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	return slices.Clip(body.Bytes()), err
 }
 
 // broke returns what was read, and then the error, if any.
