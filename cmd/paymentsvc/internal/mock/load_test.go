@@ -81,6 +81,10 @@ func benchmarkLoad(b *testing.B, orders int, expectation string) {
 	began := processorTime()
 	m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://127.0.0.1/_mock/orders?limit=10", nil))
 	b.ReportMetric(float64(processorTime()-began)/1e6, "list-ms")
+	m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://127.0.0.1/_mock/reset", nil))
+	runtime.GC()
+	runtime.ReadMemStats(&mem)
+	b.ReportMetric(float64(mem.HeapAlloc)/1e6, "MB-after-reset")
 }
 
 func bareHandler(w http.ResponseWriter, r *http.Request) {

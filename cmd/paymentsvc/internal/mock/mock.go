@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -236,10 +237,23 @@ func (s *session) reset() (number, cutOff int, err error) {
 		return 0, 0, err
 	}
 	s.epoch = fresh
+	old.free()
 	return fresh.number, cutOff, nil
 }
 
-func (s *session) close() { s.current().close() }
+func (s *session) close() {
+	e := s.current()
+	e.close()
+	e.free()
+}
+
+// free returns the memory of a large closed epoch to the operating system.
+func (e *epoch) free() {
+	const large = 10_000
+	if e.journal.last() > large || e.fake.LastOrder() > large {
+		go debug.FreeOSMemory()
+	}
+}
 
 func (e *epoch) close() {
 	e.end()
