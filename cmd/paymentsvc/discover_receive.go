@@ -44,7 +44,7 @@ func (d *discovery) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.to = &forwarder{transport: newTransport(), to: target, timeout: proxyTimeout}
+		r.to = &forwarder{transport: newTransport(nil), to: target, timeout: proxyTimeout}
 		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
 		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
 	}

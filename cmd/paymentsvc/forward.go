@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -104,8 +105,10 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 }
 
 // newTransport returns a transport that uses no proxy, follows no redirects and sends a message once.
-func newTransport() *http.Transport {
+// trust is the configuration of [clientTLS].
+func newTransport(trust *tls.Config) *http.Transport {
 	transport := paymentsvc.NewTransport()
+	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = trust, true
 	transport.Proxy = nil
 	transport.DisableCompression = true
 	transport.DisableKeepAlives = true // a POST on a connection that the receiver is closing would be lost

@@ -34,7 +34,7 @@ func mockCommand() cli.Command {
 	return cli.Command{
 		Name:    "mock",
 		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
-		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "partner", "project",
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "partner", "project",
 			"tolerance", "timeout", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Usage: "where to listen; port 0 takes a free one"},
 			cli.Flag{Name: "notify", Value: "URL", Usage: "where notifications go"},
@@ -49,6 +49,7 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "show-bodies", Kind: cli.Bool, Usage: "show card data and destinations in messages"},
 			cli.Flag{Name: "journal", Kind: cli.Int, Value: "MIB", Default: "64", Usage: "how much of the messages is kept"},
 			cli.Flag{Name: "max-sessions", Kind: cli.Int, Value: "N", Default: "100", Usage: "how many sessions there may be"},
+			cli.Flag{Name: "tls-cert", Kind: cli.File, Value: "FILE", Usage: "serve https with a new certificate, and write it to FILE"},
 			cli.Flag{Name: "ready-file", Kind: cli.File, Value: "FILE", Usage: "file to write the addresses to, once the mock listens"},
 			cli.Flag{Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s", Usage: "how long requests may take after SIGTERM"},
 			cli.Flag{Name: "wait", Value: "URL", Usage: "start nothing, and wait until the mock at URL answers", LineOnly: true},
@@ -79,14 +80,23 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	}
 	stopped, stop := context.WithCancel(ctx)
 	defer stop()
-	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), cli.BaseURL(listeners)), stop
+	base := cli.BaseURL(listeners)
+	if c.Set("tls-cert") {
+		base = strings.Replace(base, "http://", "https://", 1)
+	}
+	plain := listeners
+	if listeners, err = listenTLS(c, plain, opt.Hosts); err != nil {
+		closeAll(plain)
+		return err
+	}
+	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), base), stop
 	m, err := mock.New(opt)
 	if err != nil {
 		closeAll(listeners)
 		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
 	}
 	defer m.Close()
-	if err := sayReady(c, opt, cli.BaseURL(listeners)); err != nil {
+	if err := sayReady(c, opt, base); err != nil {
 		closeAll(listeners)
 		return err
 	}
@@ -177,11 +187,14 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 			return opt, err
 		}
 	}
+	var err error
+	if opt.Trust, err = clientTLS(c); err != nil {
+		return opt, err
+	}
 	var both bool
 	if opt.ErrorCode, opt.ErrorMessage, both = strings.Cut(c.Text("error-fields"), ","); !both {
 		return opt, c.Fail("error-fields", "want two names with a comma between them")
 	}
-	var err error
 	if opt.Repeated, err = mock.ParseRepeated(c.Text("repeated")); err != nil {
 		return opt, c.Fail("repeated", "%w", err)
 	}
@@ -325,7 +338,11 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 		return c.Fail("wait", "want the address of a mock, such as http://127.0.0.1:8080")
 	}
 	health := base.JoinPath("_mock", "health").String()
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	trust, err := clientTLS(c)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 5 * time.Second, Transport: newTransport(trust)}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, health, nil)
 		if err != nil {

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
@@ -197,4 +200,38 @@ func TestMockKeepsItsMainProjectBesideOthers(t *testing.T) {
 	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
 	interrupt(cli.Interrupted())
 	require.NotContains(t, (<-done).stderr, "the mock's own")
+}
+
+func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
+	dir := t.TempDir()
+	notified := make(chan string, 1)
+	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { notified <- r.Proto }))
+	shop.EnableHTTP2 = true
+	shop.StartTLS()
+	defer shop.Close()
+	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shop.Certificate().Raw})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "shop.pem"), trusted, 0o600))
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	r, done := startMock(ctx, t, dir, "-tls-cert", "mock.pem", "-cacert", "shop.pem", "-notify", shop.URL)
+	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, r.BaseURL)
+	text, err := os.ReadFile(filepath.Join(dir, "mock.pem"))
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(text))
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	resp, err := client.Post(r.ControlURL+"/notifications", "", strings.NewReader(`{"body":"{}"}`))
+	require.NoError(t, err)
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), `"accepted":true`)
+	require.Equal(t, "HTTP/2.0", <-notified)
+	code, stderr := mockIn(t.Context(), dir, io.Discard, "-wait", r.BaseURL, "-timeout", "20s", "-cacert", "mock.pem")
+	require.Zero(t, code, stderr)
+	client.CloseIdleConnections()
+	interrupt(cli.Interrupted())
+	require.Zero(t, (<-done).code)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "none.pem"), []byte("none"), 0o600))
+	code, stderr = mockIn(t.Context(), dir, io.Discard, "-cacert", "none.pem")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "-cacert: no certificate in PEM")
 }

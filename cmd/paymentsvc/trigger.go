@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ func triggerCommand() cli.Command {
 			asSent,
 			line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'"),
 			cli.Shared("timeout")[0].With("30s"),
-		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "v")...),
+		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
 			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
@@ -66,6 +67,7 @@ type delivery struct {
 	times   int
 	cut     int // where the body ends, -1 for whole bodies
 
+	trust      *tls.Config
 	faultValue string // "5m" of "late 5m"
 }
 
@@ -79,6 +81,9 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	}
 	d, err := newDelivery(c, to)
 	if err != nil {
+		return err
+	}
+	if d.trust, err = clientTLS(c); err != nil {
 		return err
 	}
 	if err := d.prepare(c); err != nil {
@@ -202,7 +207,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	req.ContentLength = int64(len(d.message.Body))
 	req.Header = d.message.Header
 	began := time.Now()
-	resp, err := newTransport().RoundTrip(req)
+	resp, err := newTransport(d.trust).RoundTrip(req)
 	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
 	var shown []byte
 	switch {

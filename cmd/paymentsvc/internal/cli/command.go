@@ -117,6 +117,7 @@ func sharedFlags() []Flag {
 		{Name: "scheme-file", Kind: File, Value: "FILE", Usage: "file with the text of -scheme"},
 		{Name: "secret-file", Kind: File, Value: "FILE", Usage: "file with the project secret key, - for standard input"},
 		{Name: "old-secret-file", Kind: File, Value: "FILE", Usage: "file with the key before a rotation"},
+		{Name: "cacert", Kind: File, Value: "FILE", Usage: "PEM file with further CA certificates for https"},
 		{Name: "partner", Kind: Int, Value: "ID", Usage: "partner id"},
 		{Name: "project", Kind: Int, Value: "ID", Usage: "project id"},
 		{Name: "tolerance", Value: "DURATION", Usage: `how far a timestamp may be from the clock, or "any"`},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -132,6 +133,26 @@ func checkKey(key paymentsvc.Secret) error {
 	}
 	_, reason, _ := strings.Cut(err.Error(), "Secret: ")
 	return errors.New(reason)
+}
+
+// RootCAs returns the system's CA certificates and those of -cacert, or nil without -cacert.
+func (c *Call) RootCAs() (*x509.CertPool, error) {
+	if !c.Set("cacert") {
+		return nil, nil
+	}
+	what := c.Value("cacert").Place()
+	text, err := c.ReadInput(what, c.Text("cacert"))
+	if err != nil {
+		return nil, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, Usagef("%s: no certificate in PEM", what)
+	}
+	return roots, nil
 }
 
 // withoutMark returns text in UTF-8 without its byte order mark, and an error for UTF-16.

@@ -8,6 +8,7 @@ package mock
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net/http"
@@ -36,6 +37,8 @@ type Options struct {
 	SchemeText string
 	// Notify is the address of notifications, "" for nowhere.
 	Notify string
+	// Trust is the configuration of HTTPS for notifications; nil trusts the system's CA certificates.
+	Trust *tls.Config
 	// Script are scripted outcomes, see [CheckScript].
 	Script []string
 	// Origin is the address that the mock is reached at, such as "http://127.0.0.1:8080".
@@ -76,7 +79,7 @@ type Mock struct {
 // New returns a Mock. It returns an error for options that are not complete.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
-	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true}, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{}}
+	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true, TLSClientConfig: opt.Trust, ForceAttemptHTTP2: true}, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{}}
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
 			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
