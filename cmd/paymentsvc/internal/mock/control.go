@@ -26,10 +26,10 @@ var openAPI []byte
 // maxControl bounds a body of the control API.
 const maxControl = 1 << 20
 
-// route is an operation of the control API. handle returns the HTTP status and what is encoded as JSON.
+// route is an operation of the control API. handle returns the HTTP status and the value to encode as JSON.
 type route struct {
 	method, pattern string
-	main            bool // not of sessions
+	main            bool // only in the main session
 	handle          func(*call) (int, any, error)
 }
 
@@ -75,7 +75,7 @@ func routes() []route {
 type call struct {
 	*epoch
 	r    *http.Request
-	args map[string]string // from the path
+	args map[string]string // the path has them
 }
 
 // apiError is an error of the control API.
@@ -130,10 +130,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // a client that left is not told
+	_, _ = w.Write(append(text, '\n')) // the client may have left
 }
 
-// controlHandler checks where a request to the control API comes from, and answers it.
+// controlHandler checks the host and the origin of a request to the control API, and handles it.
 func (m *Mock) controlHandler() http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -152,8 +152,8 @@ func (m *Mock) controlHandler() http.Handler {
 	})
 }
 
-// checkHost accepts localhost, IP addresses and Options.Hosts: any other name that leads here would let a foreign site
-// send same-origin requests.
+// checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could belong to a foreign site, whose
+// scripts would have the same origin.
 func (m *Mock) checkHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -191,7 +191,7 @@ func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
 			writeError(w, err)
 		case isText:
 			w.Header().Set("Content-Type", "application/octet-stream")
-			_, _ = w.Write(raw) // a client that left is not told
+			_, _ = w.Write(raw) // the client may have left
 		case status == http.StatusNoContent:
 			w.WriteHeader(status)
 		default:
@@ -207,7 +207,7 @@ func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
 	writeError(w, failure(http.StatusNotFound, "not_found", "", "there is no such path: see /_mock/openapi.json"))
 }
 
-// rawText is an answer that is not JSON.
+// rawText is a response in another format than JSON.
 type rawText []byte
 
 // match compares a path with a pattern such as "/orders/{id}".
@@ -227,7 +227,7 @@ func match(pattern, path string) (args map[string]string, ok bool) {
 	return args, true
 }
 
-// decode parses the body, which may be empty. It rejects unknown names, and accepts every Content-Type, because the origin of
+// decode parses the body. An empty body changes nothing. It rejects unknown names, and accepts every Content-Type, because the origin of
 // the request is checked.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)

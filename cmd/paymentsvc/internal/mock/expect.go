@@ -23,7 +23,7 @@ const (
 	longestHolding = 5 * time.Minute
 )
 
-// expectation is a claim and how long it may take.
+// expectation is a claim and its time limits.
 type expectation struct {
 	That string `json:"that"`
 	filter
@@ -35,10 +35,10 @@ type expectation struct {
 	HoldsFor string `json:"holds_for"`
 }
 
-// unbounded is the most that there may be where nothing says otherwise.
+// unbounded is the upper limit of a claim without one.
 const unbounded = 1 << 30
 
-// bounds returns how many there may be.
+// bounds returns the lower and the upper limit.
 func (x *expectation) bounds() (least, most int, err error) {
 	given := 0
 	least, most = 1, unbounded
@@ -70,15 +70,16 @@ func (x *expectation) bounds() (least, most int, err error) {
 	return least, most, nil
 }
 
-// finding is what there is of a claim.
+// finding is the result of a count.
 type finding struct {
 	n          int
-	duplicates int  // starts that were rejected
-	hole       bool // a message that was evicted could matter
-	untested   bool // there is nothing that the claim is about
+	duplicates int  // rejected starts
+	hole       bool // an evicted message could change the result
+	untested   bool // the journal has no message for the claim
 }
 
-// messages returns the messages that a claim is about, and those that it counts. Both are nil for other claims.
+// messages returns two conditions: whether a claim concerns a message, and whether it counts the message. Both are
+// nil for claims about orders and hits.
 func (x *expectation) messages() (about, counts func(*message) bool, err error) {
 	about = func(*message) bool { return true }
 	switch x.That {
@@ -135,7 +136,7 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 	return found, nil
 }
 
-// starts counts orders, and the starts that were rejected as duplicates.
+// starts counts orders and rejected duplicates.
 func (e *epoch) starts(f *filter) (found finding) {
 	e.eachOrder(f, func(paymentsvctest.Order) bool {
 		found.n++
@@ -145,7 +146,7 @@ func (e *epoch) starts(f *filter) (found finding) {
 	return found
 }
 
-// duplicates returns the starts that were rejected as duplicates. Only user_data and kind are known of them.
+// duplicates returns the starts rejected as duplicates. A rejection has only user_data and kind.
 func (e *epoch) duplicates(f *filter) (list []paymentsvctest.Rejection) {
 	if f.OrderID != "" || f.After != 0 {
 		return nil
@@ -160,13 +161,13 @@ func (e *epoch) duplicates(f *filter) (list []paymentsvctest.Rejection) {
 	return list
 }
 
-// met reports whether the claim holds. What was evicted can only add.
+// met reports whether the claim holds. Evicted messages can only increase the count.
 func (found finding) met(least, most int) bool {
 	certain := most == unbounded || !found.hole && found.duplicates == 0
 	return found.n >= least && found.n <= most && !found.untested && certain
 }
 
-// line describes a message, with what was wrong with it.
+// line describes a message and its errors.
 func (m *message) line() string {
 	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State)
 	if m.Rejection != nil {
@@ -178,7 +179,7 @@ func (m *message) line() string {
 	return line
 }
 
-// expectAnswer is the answer of an expectation that is met.
+// expectAnswer is the response to a met expectation.
 type expectAnswer struct {
 	Actual int `json:"actual"`
 }
@@ -239,7 +240,7 @@ func postExpect(c *call) (int, any, error) {
 	return 0, nil, c.notMet(&x, found, least, most)
 }
 
-// notMet says what a person needs to know of an expectation that is not met.
+// notMet returns the error for an expectation: expected and actual number, and the nearest messages.
 func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	want := fmt.Sprintf("%d to %d", least, most)
 	switch {
@@ -278,7 +279,7 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	return f
 }
 
-// nearest describes the last three orders or messages that the claim counts, or does not count.
+// nearest describes the last three orders or messages, either counted or not counted by the claim.
 func (e *epoch) nearest(x *expectation, counted bool) (lines []string) {
 	const few = 3
 	if x.That == thatStarted {

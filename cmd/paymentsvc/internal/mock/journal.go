@@ -2,7 +2,6 @@ package mock
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"slices"
 	"sync"
@@ -34,7 +33,7 @@ type message struct {
 	Seq            int
 	At             time.Time
 	Direction      string
-	Method, Target string // of the request line
+	Method, Target string // parts of the request line
 	Endpoint       string
 	Header, Answer http.Header
 	Body, Answered []byte
@@ -67,7 +66,7 @@ func (m *message) size() int64 {
 }
 
 func headerSize(h http.Header) (size int) {
-	const entry = 64 // of a map, its slice and two strings
+	const entry = 64 // a map entry, a slice and two strings
 	for name, values := range h {
 		size += entry + len(name)
 		for _, value := range values {
@@ -121,21 +120,21 @@ func (b *budget) trim() {
 type journal struct {
 	budget *budget
 	log    func(format string, args ...any)
-	bytes  atomic.Int64 // of finished messages; changed under the lock
+	bytes  atomic.Int64 // size of the finished messages, changed under the lock
 	done   chan struct{}
 
 	mu         sync.Mutex
-	base       int        // the number before that of messages[0]
+	base       int        // messages[0] has the next number
 	messages   []*message // nil if evicted
 	oldest     int        // the index of the first message to evict
 	byUserData map[string][]*message
 	byOrderID  map[string][]*message
-	kept       int // messages that are not evicted
+	kept       int // the number of messages in memory
 	evicted    int
 	hole       int // the number of the last evicted message
 	flight     int
 	waiters    map[*waiter]bool
-	nextCheck  time.Time // of a claim by a waiter
+	nextCheck  time.Time // when a waiter may check its claim
 	closed     bool
 }
 
@@ -278,108 +277,8 @@ func (j *journal) close() {
 	j.budget.total.Add(-j.bytes.Swap(0))
 }
 
-// waiter waits for changes of the messages and orders with the identifiers of a filter.
-type waiter struct {
-	about *filter
-	wake  chan struct{}
-}
-
-func (w *waiter) notify() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // it has not yet seen the previous change
-	}
-}
-
-// notice wakes the waiters that a message concerns. The lock is held.
-func (j *journal) notice(m *message) {
-	for w := range j.waiters {
-		if w.about.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID) {
-			w.notify()
-		}
-	}
-}
-
-// ordered wakes the waiters that an order concerns.
-func (j *journal) ordered(o paymentsvctest.Order) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for w := range j.waiters {
-		if w.about.fits(o.ProjectID, o.UserData, o.OrderID) {
-			w.notify()
-		}
-	}
-}
-
-func (j *journal) wakeAll() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for w := range j.waiters {
-		w.notify()
-	}
-}
-
-// waitFor waits until met returns true, limit has passed, the journal is closed or ctx ends. It returns the last result of
-// met. It calls met again after changes that concern the filter.
-func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
-	w := &waiter{about, make(chan struct{}, 1)}
-	j.mu.Lock()
-	j.waiters[w] = true
-	j.mu.Unlock()
-	defer func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		delete(j.waiters, w)
-	}()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		began := time.Now()
-		if met() {
-			return true
-		}
-		pause := time.NewTimer(j.pause(time.Since(began)))
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			return met() // a busy machine oversleeps
-		case <-j.done:
-			return false
-		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return met()
-		case <-j.done:
-			return false
-		}
-	}
-}
-
-// pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the time.
-func (j *journal) pause(cost time.Duration) time.Duration {
-	const longest = 100 * time.Millisecond
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	now := time.Now()
-	if j.nextCheck.Before(now) {
-		j.nextCheck = now
-	}
-	j.nextCheck = j.nextCheck.Add(min(20*cost, longest))
-	return j.nextCheck.Sub(now)
-}
-
-// idle waits until no message is in flight.
-func (j *journal) idle(ctx context.Context) error {
-	const long = 24 * time.Hour
-	if !j.waitFor(ctx, long, &filter{}, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return nil
-}
-
-// each calls visit with each message that fits, until it returns false. It returns the number of evicted messages and the
-// number of the last of them. visit must not use the journal.
+// each calls visit with each matching message, until visit returns false. It returns the number of evicted messages and the
+// number of the last evicted message. visit must not use the journal.
 func (j *journal) each(f *filter, visit func(*message) bool) (evicted, hole int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -400,7 +299,7 @@ func (j *journal) each(f *filter, visit func(*message) bool) (evicted, hole int)
 
 // list returns the first messages that fit, and the number of evicted messages.
 func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
-	indexed := f.UserData != nil || f.OrderID != "" // in the order in which the identifiers became known
+	indexed := f.UserData != nil || f.OrderID != "" // sorted by the time of indexing
 	evicted, _ = j.each(f, func(m *message) bool {
 		list = append(list, *m)
 		return indexed || len(list) < limit
@@ -409,7 +308,7 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list[:min(limit, len(list))], evicted
 }
 
-// newest returns the last messages that match, the newest first, and the number of all that match.
+// newest returns the last matching messages, the newest first, and the number of all matching messages.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package mock is the mock server of the command line: package paymentsvctest with an address, a control API for tests
-// in any language, a payment page for payers and a page for people.
+// Package mock is the mock server of the command line. It adds an address to package paymentsvctest, a control API
+// for tests in any language, a payment page for payers, and an operators' page.
 //
-// Paths: the interface is below Options.BasePath; /_mock is the control API, which /_mock/openapi.json describes; /pay
-// the payment page; /ui the page for people. Below /s/{name} is a session with the same four: a fake of its own.
+// The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the
+// operators' page below /ui. Each session has the same four below /s/{name}, and its own fake.
 package mock
 
 import (
@@ -25,7 +25,7 @@ import (
 
 // Options configure a [Mock]. PartnerID, Projects, Scheme and Origin are required.
 type Options struct {
-	// PartnerID, Projects, Scheme, BasePath, Tolerance, Repeated and the two error fields are those of paymentsvctest.Config.
+	// PartnerID and the fields until ErrorMessage are those of [paymentsvctest.Config].
 	PartnerID               int64
 	Projects                []paymentsvctest.Project
 	Scheme                  paymentsvc.Scheme
@@ -33,17 +33,17 @@ type Options struct {
 	Tolerance               time.Duration
 	Repeated                paymentsvctest.Repeated
 	ErrorCode, ErrorMessage string
-	// SchemeText is the text form of Scheme, for people.
+	// SchemeText is the text form of Scheme, for the settings.
 	SchemeText string
-	// Notify is the address of notifications, "" for nowhere.
+	// Notify is the address of the receiver. The default, "", sends no notifications.
 	Notify string
 	// Trust is the configuration of HTTPS for notifications; nil trusts the system's CA certificates.
 	Trust *tls.Config
-	// Script are scripted outcomes, see [CheckScript].
+	// Script has scripted outcomes, see [CheckScript].
 	Script []string
-	// Origin is the address that the mock is reached at, such as "http://127.0.0.1:8080".
+	// Origin is the public address, such as "http://127.0.0.1:8080".
 	Origin string
-	// Hosts are the names, besides localhost and IP addresses, by which control API and pages may be addressed.
+	// Hosts are further accepted host names of the control API and the pages, besides localhost and IP addresses.
 	Hosts []string
 	// ShowBodies shows card data and destinations in messages.
 	ShowBodies bool
@@ -51,10 +51,10 @@ type Options struct {
 	JournalBytes int
 	// MaxSessions bounds the sessions; 0 means 100.
 	MaxSessions int
-	// Chosen says who chose a setting, by its name: a flag, a variable or a place in the file. What is missing is the
-	// mock's choice.
+	// Chosen has the origin of each setting by its name: a flag, a variable or a place in the file. Other settings
+	// are defaults of the mock server.
 	Chosen map[string]string
-	// Version is the program's.
+	// Version is the version of the program.
 	Version string
 	// Stop, if not nil, is called by POST /_mock/stop.
 	Stop func()
@@ -62,7 +62,8 @@ type Options struct {
 	Logf func(format string, args ...any)
 }
 
-// Mock is the mock server, an http.Handler. Make it with [New] and close it at the end. It is safe for concurrent use.
+// Mock is the mock server, an [http.Handler]. Create it with [New] and close it at the end. It is safe for concurrent
+// use.
 type Mock struct {
 	opt     Options
 	main    *session
@@ -76,7 +77,7 @@ type Mock struct {
 	stopping bool
 }
 
-// New returns a Mock. It returns an error for options that are not complete.
+// New returns a Mock. It returns an error for incomplete options.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
 	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true, TLSClientConfig: opt.Trust, ForceAttemptHTTP2: true}, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{}}
@@ -93,7 +94,7 @@ func New(opt Options) (*Mock, error) {
 	return m, nil
 }
 
-// Close ends everything that is in flight.
+// Close ends all sessions and their requests.
 func (m *Mock) Close() {
 	m.main.close()
 	for _, s := range m.list() {
@@ -102,7 +103,7 @@ func (m *Mock) Close() {
 	m.client.CloseIdleConnections()
 }
 
-// ServeHTTP answers a request to the interface, the control API or a page.
+// ServeHTTP handles a request to the interface, the control API or a page.
 func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, path := m.find(r.URL.Path)
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); {
@@ -117,7 +118,7 @@ func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find returns the session of a path, nil for an unknown one, and the path in it.
+// find returns the session of a path and the path within it. The session is nil for an unknown name.
 func (m *Mock) find(path string) (*session, string) {
 	rest, named := strings.CutPrefix(path, "/s/")
 	if !named {
@@ -145,7 +146,7 @@ func (m *Mock) Stopping() {
 	m.stopping = true
 }
 
-// Drain waits until no request and no notification of any session is in flight. It returns an error if ctx ends first.
+// Drain waits until all requests and notifications are complete. It returns an error if ctx ends first.
 func (m *Mock) Drain(ctx context.Context) error {
 	for _, s := range append(m.list(), m.main) {
 		if err := s.current().journal.idle(ctx); err != nil {
@@ -155,20 +156,20 @@ func (m *Mock) Drain(ctx context.Context) error {
 	return nil
 }
 
-// session is a fake with a journal, below an address of its own.
+// session is a fake with a journal and its own address.
 type session struct {
 	name, prefix string
 	mock         *Mock
 	opt          Options
 
 	mu     sync.Mutex
-	number int // of the epoch
+	number int // the epoch has this number
 	epoch  *epoch
 	notify string
 	script []scripted
 }
 
-// epoch is a session between two resets. What belongs to an earlier epoch cannot reach a later one.
+// epoch is a session between two resets. Requests of an earlier epoch cannot change a later one.
 type epoch struct {
 	*session
 	number  int
@@ -274,14 +275,14 @@ func (e *epoch) receive(address string) {
 	e.fake.SetReceiver(paymentsvctest.ToURL(address).Via(&outgoing{e}))
 }
 
-// settings returns what can change while the mock runs.
+// settings returns the variable settings.
 func (s *session) settings() (notify string, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.notify, s.script
 }
 
-// change sets what is not nil.
+// change sets the settings that are not nil.
 func (s *session) change(notify *string, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

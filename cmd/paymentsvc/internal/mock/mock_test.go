@@ -234,7 +234,7 @@ func TestControlAnswersAfterTheNotification(t *testing.T) {
 	r := start(t, func(o *Options) { o.Notify = slow.URL })
 	r.pay("order-1")
 	e := r.mock.main.current()
-	answer, err := e.told(t.Context(), first, func() (paymentsvctest.Notification, error) {
+	answer, err := e.notified(t.Context(), first, func() (paymentsvctest.Notification, error) {
 		n, err := e.fake.Settle(first, paymentsvc.StatusSuccess)
 		go e.deliver(context.Background()) // another call takes it out of the outbox
 		<-arrived

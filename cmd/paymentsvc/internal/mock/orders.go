@@ -14,7 +14,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// order is an order in JSON: amounts as text, and neither the destination nor the four open objects.
+// order is an order in JSON. Its amounts are text. It has neither the destination nor the four open objects.
 type order struct {
 	Number    int    `json:"number"`
 	Kind      string `json:"kind"`
@@ -34,7 +34,7 @@ func orderOf(o paymentsvctest.Order) order {
 	}
 }
 
-// inBooks is the reverse of orderOf.
+// inBooks is the inverse of orderOf.
 func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	a, err := amount("amount", o.Amount)
 	if err != nil {
@@ -54,7 +54,7 @@ func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	return out, err
 }
 
-// filter chooses orders, messages, and what faults are about; what is not set fits everything.
+// filter selects orders, messages and the targets of faults. An unset condition matches all.
 type filter struct {
 	UserData       *string `json:"user_data"`
 	UserDataPrefix string  `json:"user_data_prefix"`
@@ -69,7 +69,7 @@ type filter struct {
 	After          int     `json:"after"` // the number of an order or a message
 }
 
-// filterOf reads a filter from a query, in which limit and wait may also be.
+// filterOf parses the filter of a query. more has the names of other parameters.
 func filterOf(r *http.Request, more ...string) (filter, error) {
 	var f filter
 	var err error
@@ -109,7 +109,7 @@ func filterOf(r *http.Request, more ...string) (filter, error) {
 	return f, nil
 }
 
-// only returns an error if something else is set than the named filters: what has no effect is not accepted in silence.
+// only returns an error for a condition without effect.
 func (f *filter) only(names ...string) error {
 	set := map[string]bool{
 		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0,
@@ -149,7 +149,7 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
 }
 
-// eachOrder calls visit with each order that fits, until it returns false. visit must not use the fake.
+// eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
 func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
 	fitting := func(o paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
 	switch {
@@ -168,8 +168,8 @@ func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
 	}
 }
 
-// newestOrders returns the last orders that match, the newest first, and the number of all that match. match must not use the
-// fake.
+// newestOrders returns the last matching orders, the newest first, and the number of all matching orders. match must
+// not use the fake.
 func (e *epoch) newestOrders(
 	skip, limit int, match func(paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
@@ -269,21 +269,21 @@ func postOrder(c *call) (int, any, error) {
 	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// settled moves an order, and sends the notification if asked.
+// settled moves an order to a status, and optionally sends the notification.
 func (e *epoch) settled(ctx context.Context, orderID string, to paymentsvc.StatusName, notify bool) (orderAnswer, error) {
 	if !notify {
 		return e.moved(orderID, e.fake.Move(orderID, to))
 	}
-	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
+	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
 }
 
 func (e *epoch) refunded(
 	ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName,
 ) (orderAnswer, error) {
-	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
+	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
 }
 
-// moved answers with an order that was moved, unless the books forbid it.
+// moved returns the order after a move, or the error of the books.
 func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 	o, ok := e.fake.Order(orderID)
 	if !ok {
@@ -297,9 +297,9 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 	return orderAnswer{Order: orderOf(o)}, nil
 }
 
-// told moves an order and sends its notification. When it returns, the notification was sent, if only by another call, or
-// waits in the outbox.
-func (e *epoch) told(
+// notified moves an order and sends its notification. When it returns, this call or another one has sent the
+// notification, or the outbox has it.
+func (e *epoch) notified(
 	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
 ) (orderAnswer, error) {
 	before := e.fake.Delivered()
@@ -312,13 +312,13 @@ func (e *epoch) told(
 	_, answer.Messages = e.deliver(ctx)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
 	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.DeliveriesAfter(before), others)) }
-	const longest = 15 * time.Second // a delivery takes 10 at most
+	const longest = 15 * time.Second // a delivery takes at most 10
 	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
 	answer.Deliveries = own()
 	return answer, nil
 }
 
-// fallDue carries out what was scheduled. What the books forbid by now is left out.
+// fallDue applies a scheduled settlement, unless the books reject it.
 func (e *epoch) fallDue(due event) {
 	_, _ = e.settled(e.ctx, due.OrderID, due.Status, due.Notify)
 }
@@ -376,7 +376,7 @@ func postRefund(c *call) (int, any, error) {
 	return http.StatusOK, answer, err
 }
 
-// sending goes on when the client leaves: a notification that is half sent is nobody's wish.
+// sending returns a context that survives the client, because a notification must not stop half-way.
 func sending(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }
 
 func getClock(c *call) (int, any, error) {
@@ -424,7 +424,7 @@ func postAdvance(c *call) (int, any, error) {
 	return clockAfter(c)
 }
 
-// clockAfter carries out what is due, and answers with it.
+// clockAfter applies the due settlements, and returns them.
 func clockAfter(c *call) (int, any, error) {
 	due := c.clock.run()
 	now, frozen, timestamps, events := c.clock.state()

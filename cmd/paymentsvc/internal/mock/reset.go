@@ -36,8 +36,8 @@ func postReset(c *call) (int, any, error) {
 	return http.StatusOK, answer{c.epoch.number, 0}, nil
 }
 
-// WriteFile writes a file beside its name and renames it into place, so that nobody reads a part of it. Its error names
-// no file.
+// WriteFile writes a temporary file and renames it, so readers see the whole file. Its error does not contain the
+// name.
 func WriteFile(name string, data []byte) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return errors.New("is a directory")
@@ -46,7 +46,7 @@ func WriteFile(name string, data []byte) error {
 	if err != nil {
 		return withoutNames(err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it is gone if all went well
+	defer func() { _ = os.Remove(file.Name()) }() // after the rename it does not exist
 	_, err = file.Write(data)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return withoutNames(err)
@@ -54,7 +54,7 @@ func WriteFile(name string, data []byte) error {
 	return withoutNames(os.Rename(file.Name(), name))
 }
 
-// withoutNames returns the reason of an error about a temporary file, whose name says nothing to the user.
+// withoutNames returns the reason of an error without the name of the temporary file.
 func withoutNames(err error) error {
 	if reason, ok := errors.AsType[syscall.Errno](err); ok {
 		return reason

@@ -14,28 +14,28 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// The sections of the page, by their ids in it.
+// The ids of the page's sections.
 const (
 	inOrders   = "orders"
 	inMessages = "messages"
 	inFaults   = "faults"
 )
 
-// fewRows is how many of the newest rows a table shows unless all are asked for.
+// fewRows and allRows are the numbers of rows of a table.
 const (
 	fewRows = 25
 	allRows = 100
 )
 
-// view is everything that the page shows. Destinations, card data and secrets are no part of it.
+// view is the data of the page, without destinations, card data and secrets.
 type view struct {
 	Prefix, Session  string
 	Search           string
 	Auto, All        bool
-	Query            string // what stays of the address when a button is pressed
+	Query            string // the parameters that remain after an action
 	AutoURL, AllURL  string
 	said             note
-	form             url.Values // as it was sent, when it was refused
+	form             url.Values // a rejected form
 	Receiver         string
 	Orders           []orderRow
 	OrderCount       int
@@ -55,7 +55,7 @@ type view struct {
 type orderRow struct {
 	order
 	What      string
-	Settle    []paymentsvc.StatusName // what it can be settled to
+	Settle    []paymentsvc.StatusName // possible next statuses
 	CanRefund bool
 	CanNotify bool
 	PayURL    string
@@ -75,7 +75,7 @@ type balanceRow struct {
 	Payout, Expected, Currency string
 }
 
-// newView reads the mock. Between two of its reads the mock may go on.
+// newView reads the mock server. The data may change between two of its reads.
 func newView(r *http.Request, said note) *view {
 	e, query := epochOf(r), kept(r.URL.Query())
 	notify, _ := e.settings()
@@ -154,12 +154,12 @@ func (v *view) messages(e *epoch) {
 	}
 }
 
-// finds reports whether one of the texts has what is searched for.
+// finds reports whether one of the texts contains the search term.
 func (v *view) finds(texts ...string) bool {
 	return v.Search == "" || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, v.Search) })
 }
 
-// Answer says how a message ended.
+// Answer describes the end of a message.
 func (m messageRow) Answer() string {
 	switch {
 	case m.HTTPStatus > 0:
@@ -199,7 +199,7 @@ func asQuery(query url.Values) string {
 	return "?" + query.Encode()
 }
 
-// toggled returns the page's address with a query in which name is set, or not any more.
+// toggled returns the page's address with a parameter set, or removed if it was set.
 func toggled(query url.Values, name string) string {
 	other := kept(query)
 	if other.Has(name) {
@@ -210,15 +210,15 @@ func toggled(query url.Values, name string) string {
 	return "?" + other.Encode()
 }
 
-// note is what the page has to say about the last button that was pressed.
+// note is the message about the last action.
 type note struct {
-	Section string // where it is, unless Order says more
-	Order   int    // the number of the order in whose row it is
+	Section string // its place, unless Order is set
+	Order   int    // the order of its row
 	Text    string
 	Bad     bool
 }
 
-// doneNote puts a word in the page's address into words. Any other text in the address is not shown.
+// doneNote returns the message for a key in the page's address. It ignores unknown keys.
 func doneNote(query url.Values) note {
 	sections := map[string]note{
 		"settled":        {Section: inOrders, Text: "Settled."},
@@ -236,7 +236,7 @@ func doneNote(query url.Values) note {
 	return n
 }
 
-// Said returns what there is to say at the head of a section, nil for nothing.
+// Said returns the message for the head of a section, or nil.
 func (v *view) Said(section string) *note {
 	inRow := func(o orderRow) bool { return o.Said != nil }
 	if v.said.Text == "" || v.said.Section != section || slices.ContainsFunc(v.Orders, inRow) {
@@ -245,7 +245,7 @@ func (v *view) Said(section string) *note {
 	return &v.said
 }
 
-// Value returns what was entered into a field of the form that was refused.
+// Value returns the input of a field of the rejected form.
 func (v *view) Value(field, absent string) string {
 	if v.form.Has(field) {
 		return v.form.Get(field)
@@ -253,7 +253,8 @@ func (v *view) Value(field, absent string) string {
 	return absent
 }
 
-// usualFaults are suggestions for the form, in the texts of paymentsvctest.ParseFault and ParseNotificationFault.
+// usualFaults returns suggestions for the form, see [paymentsvctest.ParseFault] and
+// [paymentsvctest.ParseNotificationFault].
 func usualFaults() []string {
 	return []string{
 		"drop after", "drop before", "hang after", "hang before", "hold after", "reset",
