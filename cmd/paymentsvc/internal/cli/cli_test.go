@@ -70,6 +70,7 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                             "prog: no command",
+		"--hepl":                       `prog: no command: "--hepl"; did you mean "help"?`,
 		"tri":                          `prog: no command "tri"; did you mean "try"?`,
 		"try -adr x":                   `prog try: no flag -adr; did you mean "-addr"?`,
 		"try --secret x":               "prog try: no flag -secret: a secret is read from a file, -secret-file",
