@@ -32,7 +32,7 @@ func notificationBody(c *cli.Call, event string) ([]byte, error) {
 	if !paymentsvc.EventType(event).Known() {
 		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
 	}
-	// The numbers are this command's choice, and the fake's too: the document shows none (section 3).
+	// The numbers are defaults of this command and of the fake, because the document specifies none (section 3).
 	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
 	status := c.Text("status")
 	values := map[string]string{
@@ -94,7 +94,7 @@ func fieldText(name, value string) (string, error) {
 // fault is a deliberate fault of a delivery, in the words of [paymentsvctest.ParseNotificationFault].
 type fault struct {
 	name string
-	// accepted describes a bad message, for the output about a receiver that accepts it. "" is for a genuine message.
+	// accepted describes the bad message in the output. "" is for a genuine message.
 	accepted string
 	shape    func(d *delivery, value string)
 	sign     func(*delivery) error
@@ -180,7 +180,7 @@ func (d *delivery) signAndAlter() error {
 	return nil
 }
 
-// altered changes the last digit of a body: not its white space, which some schemes do not sign.
+// altered changes the last digit of a body, because some schemes do not sign white space.
 func altered(body []byte) []byte {
 	changed := bytes.Clone(body)
 	at := bytes.LastIndexAny(changed, "0123456789")

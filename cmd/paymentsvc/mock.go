@@ -23,11 +23,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// What holds where no setting says otherwise. The interface document shows none of it.
+// Defaults without a setting. The interface document does not specify them.
 const (
 	mockSecret = "secret-of-the-mock"
 	mockScheme = `hex(timestamp "." body)`
-	byMock     = "mock" // who chose, in /_mock/settings and in what says that the mock listens
+	byMock     = "mock" // the origin of a default, in /_mock/settings and the ready file
 )
 
 func mockCommand() cli.Command {
@@ -103,7 +103,7 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// notWritable returns err with the flag and the file as it was given, nil for nil.
+// notWritable adds the flag and the given file name to err. It returns nil for nil.
 func notWritable(c *cli.Call, flag string, err error) error {
 	if err == nil {
 		return nil
@@ -111,12 +111,12 @@ func notWritable(c *cli.Call, flag string, err error) error {
 	return fmt.Errorf("%s: %s cannot be written: %w", c.Value(flag).Place(), cli.Mask(given(c, flag)), err)
 }
 
-// given returns the name of a file as it was given.
+// given returns a file's name as given.
 func given(c *cli.Call, flag string) string { return c.Value(flag).Texts[0] }
 
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
-		_ = l.Close() // nobody has connected
+		_ = l.Close() // no client has connected
 	}
 }
 
@@ -132,7 +132,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 		err := m.Drain(limit)
 		if err != nil {
 			err = fmt.Errorf("cut off what was in flight after %s, such as requests that hang on purpose", grace)
-			m.Close() // ends what hangs, so that the server can end
+			m.Close() // ends hanging requests
 		}
 		drained <- err
 	}()
@@ -140,7 +140,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	if err == nil {
 		err = <-drained
 	}
-	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal, on the other hand, is a wish
+	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal is not an error
 		return cli.Ended(ctx)
 	}
 	return err
@@ -212,7 +212,7 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	return opt, mockProjects(c, &opt)
 }
 
-// mockProjects reads the scheme, the project of the shared settings, and those of the settings file.
+// mockProjects reads the scheme, the project of the shared settings, and further projects of the settings file.
 func mockProjects(c *cli.Call, opt *mock.Options) error {
 	var err error
 	opt.SchemeText = mockScheme
@@ -294,7 +294,7 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 	return nil
 }
 
-// ready is what a program must know of a mock that listens.
+// ready has the addresses and ids of a listening mock server, for programs.
 type ready struct {
 	BaseURL    string `json:"base_url"`
 	ControlURL string `json:"control_url"`
@@ -331,7 +331,7 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	return nil
 }
 
-// waitForMock asks a mock for its health until it answers.
+// waitForMock polls the health of a mock server until it responds.
 func waitForMock(ctx context.Context, c *cli.Call) error {
 	base, err := url.Parse(c.Text("wait"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -352,7 +352,7 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 		if err == nil {
 			var answer struct{ Sessions *int }
 			wrong := json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&answer)
-			_ = resp.Body.Close() // it is read
+			_ = resp.Body.Close() // the body is read
 			if resp.StatusCode == http.StatusOK && wrong == nil && answer.Sessions != nil {
 				c.Print("ready", struct {
 					BaseURL string `json:"base_url"`

@@ -23,8 +23,8 @@ func settingsCommand() cli.Command {
 	}
 }
 
-// commitOf returns the commit that build was made from, with "-modified" if files had changed, or "unknown". A build from
-// a downloaded module has no commit, but its version identifies the source.
+// commitOf returns the commit of a build, with "-modified" after changes, or "unknown". A build of a downloaded
+// module has no commit, but its version identifies the source.
 func commitOf(build *debug.BuildInfo) string {
 	commit, modified := "unknown", ""
 	for _, s := range build.Settings {

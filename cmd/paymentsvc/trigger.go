@@ -56,16 +56,16 @@ func triggerCommand() cli.Command {
 	}
 }
 
-// delivery is what trigger sends.
+// delivery is a message to send.
 type delivery struct {
 	message *paymentsvc.Message
 	key     cli.Key
-	keys    []cli.Key // that no output may hold
+	keys    []cli.Key // hidden in all output
 	what    string    // a few words for the output
-	signed  bool      // as it is, with -as-sent
+	signed  bool      // unchanged, with -as-sent
 	fault   fault
 	times   int
-	cut     int // where the body ends, -1 for whole bodies
+	cut     int // the length of a cut body, or -1
 
 	trust      *tls.Config
 	faultValue string // "5m" of "late 5m"
@@ -97,7 +97,7 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	return nil
 }
 
-// newDelivery returns the message that the flags describe, unsigned but for -as-sent.
+// newDelivery returns the message of the flags. Only -as-sent keeps a signature.
 func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 	d := &delivery{times: 1, cut: -1, signed: c.Bool("as-sent")}
 	if text := c.Text("fault"); text != "" {
@@ -131,7 +131,7 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 	return d, nil
 }
 
-// source returns the body, and the header of a message that is replayed.
+// source returns the body, and the header of a replayed message.
 func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	switch file := c.Text("replay"); {
 	case file != "":
@@ -141,7 +141,7 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 		}
 		m, err = readCapture(c, file, capture.Options{})
 		for _, name := range []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
-			m.Header.Del(name) // they were about another connection
+			m.Header.Del(name) // headers of another connection
 		}
 	case c.Set("body"):
 		m.Body, err = c.ReadInput(c.Text("body"), c.Text("body"))
@@ -160,7 +160,7 @@ func (d *delivery) prepare(c *cli.Call) error {
 	}
 	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
 	if d.signed && !hasKeys {
-		return nil // there is no key that an answer could hold
+		return nil // without a key, the response needs no masking
 	}
 	keys, err := c.Keys()
 	if err != nil {
@@ -193,7 +193,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
 
-// send sends the message once, prints what came of it, and returns the exit code.
+// send sends the message once, prints the result, and returns the exit code.
 func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	body := io.Reader(bytes.NewReader(d.message.Body))
 	if d.cut >= 0 {
@@ -213,7 +213,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	switch {
 	case err == nil:
 		result.Status = resp.StatusCode
-		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // what arrived of it
+		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // possibly incomplete
 		_ = resp.Body.Close()
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
@@ -250,7 +250,7 @@ type sent struct {
 	Response string `json:"response"`
 }
 
-// judge says whether the receiver did what it should.
+// judge decides whether the receiver behaved as expected.
 func (d *delivery) judge(s *sent) {
 	answer := fmt.Sprintf("HTTP %d", s.Status)
 	switch {
@@ -267,8 +267,8 @@ func (d *delivery) judge(s *sent) {
 	}
 }
 
-// rejects reports whether a status can be a receiver's own word on a message. A wrong path, a redirect, a rate limit or a
-// crash is none.
+// rejects reports whether a status can be the receiver's rejection. A wrong path, a redirect, a rate limit or a crash
+// is not a rejection.
 func rejects(status int) bool {
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:
