@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Kind says what an order was started as.
+// Kind is the kind of an order.
 type Kind string
 
 // The kinds of orders.
@@ -24,7 +24,7 @@ const (
 type Order struct {
 	// Number counts the orders from 1.
 	Number int
-	// Kind says what it was started as.
+	// Kind is the kind of the order.
 	Kind Kind
 	// Type is the payment's, "" for other kinds.
 	Type paymentsvc.PaymentType
@@ -50,7 +50,7 @@ type Order struct {
 	Payee    json.RawMessage `json:"-"`
 }
 
-// Format shows what a test's message wants, under every verb.
+// Format writes a line for messages of tests, under every verb.
 func (o Order) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "%s %s of %s for user_data %q, %s", o.Kind, o.OrderID, o.Amount, o.UserData, o.Status)
 }
@@ -65,7 +65,7 @@ type order struct {
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
 
-// userKey is what user_data is unique in.
+// userKey is the scope of a unique user_data.
 type userKey struct {
 	project  int64
 	payout   bool
@@ -107,7 +107,7 @@ func newBooks(c *Config) *books {
 	return b
 }
 
-// rejection is a problem with a request, how to put it, and what is wrong with the signature if that is it.
+// rejection is a problem with a request, its text, and the fault of the signature, if any.
 type rejection struct {
 	problem Problem
 	message string
@@ -159,7 +159,7 @@ func (b *books) enter(o order) *order {
 	return entry
 }
 
-// find returns the order that a status request means; both identifiers, if given, must lead to it.
+// find returns the order of a status request. If the request has both identifiers, both must match.
 func (b *books) find(project int64, payout bool, orderID, userData string) *order {
 	o := b.byID[orderID]
 	if orderID == "" {
@@ -238,7 +238,7 @@ func (b *books) change(o, after *order) error {
 	return nil
 }
 
-// balances returns what get_balance answers.
+// balances returns the two balances of get_balance.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
 	if payout, err = a.balance.sum.amount(); err != nil {
 		return payout, expected, err
@@ -263,7 +263,7 @@ func (a *account) move(before, after *order) (*account, error) {
 	return &moved, err
 }
 
-// weight is what an order adds to payout_balance, and what it may still add.
+// weight returns the order's amounts in payout_balance and in the pending balance.
 func (o *order) weight() (balance, pending money) {
 	amount := moneyOf(o.Amount)
 	switch {

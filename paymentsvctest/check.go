@@ -20,7 +20,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/timestamp"
 )
 
-// maxBody bounds a request's body. The bound is this package's: the document shows none (section 8).
+// maxBody limits a request's body, because the document specifies no limit (section 8).
 const maxBody = 1 << 20
 
 // call is a request that has passed all checks.
@@ -30,7 +30,7 @@ type call struct {
 	fields   object
 }
 
-// kind is what the call starts, "" for none.
+// kind returns the kind of a starting call, or "".
 func (c *call) kind() Kind {
 	switch {
 	case covers(InitPayment, c.endpoint):
@@ -91,7 +91,7 @@ var requestFields = func() map[string][]field {
 	}
 }()
 
-// check returns what a request asks for, or why it is rejected.
+// check returns a valid call, or a rejection.
 func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *rejection) {
 	fields := requestFields[endpoint]
 	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -161,7 +161,7 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 		Timestamp: r.Header.Get("Timestamp"),
 		Body:      body,
 	}
-	signers := s.cfg.Projects // whichever it may be, when the body does not say
+	signers := s.cfg.Projects // any project, if the body has no valid project_id
 	if p := s.project(parsed.integer("project_id")); p != nil {
 		signers = []Project{*p}
 	}
@@ -215,11 +215,11 @@ func addressOf(r *http.Request) *url.URL {
 	return u
 }
 
-// object is a JSON object: its values by name, each as it is in the text.
+// object is a JSON object with the text of each value by its name.
 type object map[string]json.RawMessage
 
-// parseObject reads one JSON object with nothing behind it and no name twice. What it could read is given with
-// the error. Its errors hold no bytes of data.
+// parseObject parses exactly one JSON object without duplicate names. With an error it returns the fields before the
+// mistake.
 func parseObject(data []byte) (object, error) {
 	o := object{}
 	if !utf8.Valid(data) {
@@ -254,7 +254,7 @@ func parseObject(data []byte) (object, error) {
 	return o, nil
 }
 
-// check says what is wrong with a field. Its errors hold no value and no name that the document does not have.
+// check returns an error for a wrong field. Its errors contain no value and no unknown name.
 func (o object) check(fields []field) error {
 	known := 0
 	for _, f := range fields {

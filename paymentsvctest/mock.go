@@ -10,11 +10,12 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Verdict is what the server itself made of a request, see Config.OnChecked.
+// Verdict is the server's own decision on a request, see Config.OnChecked.
 type Verdict struct {
-	// Rejection is why it was rejected, nil if it was accepted.
+	// Rejection is the reason of a rejection, or nil.
 	Rejection *Rejection
-	// Signature is what is wrong with its timestamp or signature, nil if nothing is, or if it was rejected before.
+	// Signature is the error of the timestamp or signature. It is nil for a correct signature and for an earlier
+	// rejection.
 	Signature *SignatureFault
 }
 
@@ -33,22 +34,22 @@ func (s *Server) explanation(why *rejection) string {
 	return why.message + ": " + reason
 }
 
-// FaultWhere is [Server.Fault] for those requests for which match returns true. The body of the request has not been
-// read, unless what mounts the server has put it into the context. match is called once for each request to the
-// endpoint, and must not call the server.
+// FaultWhere is [Server.Fault] for requests accepted by match. The body has not been read, so a handler in front must
+// put it into the context. The server calls match once for each request to the endpoint. match must not call the
+// server.
 func (s *Server) FaultWhere(endpoint string, match func(*http.Request) bool, which Which, faults ...Fault) *Rule {
 	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), requests: match, which: which, faults: faults})
 }
 
-// FaultNotificationsWhere is [Server.FaultNotifications] for those notifications for which match returns true. match
-// must not call the server.
+// FaultNotificationsWhere is [Server.FaultNotifications] for notifications accepted by match. match must not call the
+// server.
 func (s *Server) FaultNotificationsWhere(
 	event paymentsvc.EventType, match func(Notification) bool, which Which, faults ...NotificationFault,
 ) *Rule {
-	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), letters: match, which: which, notified: faults})
+	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), entries: match, which: which, notified: faults})
 }
 
-// Move is [Server.Settle] without a notification: the order changes, and nobody is told.
+// Move is [Server.Settle] without a notification.
 func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,9 +59,9 @@ func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 	return nil
 }
 
-// Seed enters an order in any status. It assigns Number and Numbers, and OrderID if that is "". It sends nothing, and does
-// not call Config.Check or Config.OnStart. It returns an error if the order has no amount, an unknown kind or project, a
-// duplicate OrderID, or if the books cannot hold the sum.
+// Seed enters an order in any status. It assigns Number and Numbers, and OrderID if that is "". It does not send a
+// notification or call Config.Check and Config.OnStart. It returns an error for an order without amount, an unknown
+// kind or project, a duplicate OrderID, or a too long balance.
 func (s *Server) Seed(o Order) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

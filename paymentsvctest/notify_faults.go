@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// NotificationFault is a fault of a notification. Its zero value is none.
+// NotificationFault is a fault of a notification. The zero value has no effect.
 type NotificationFault struct {
 	text  string
 	apply func(*deliveryEffects)
@@ -17,7 +17,7 @@ func (f NotificationFault) String() string { return f.text }
 
 // deliveryEffects is the combination of the faults of one notification.
 type deliveryEffects struct {
-	strikes
+	pendingFaults
 	lost      bool
 	delay     int
 	reorder   bool
@@ -30,9 +30,9 @@ type deliveryEffects struct {
 	repeat    int
 }
 
-// add adds the faults of a rule, nil for those of Chaos and of Send; of two of one kind the later one counts.
+// add adds the faults of a rule. r is nil for Chaos and Send. The last fault of a kind applies.
 func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
-	addAll(e.strikes, r, faults, func(f NotificationFault) (kind, text string) {
+	addAll(e.pendingFaults, r, faults, func(f NotificationFault) (kind, text string) {
 		if f.apply != nil {
 			f.apply(e)
 		}
@@ -44,17 +44,17 @@ func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
 	})
 }
 
-// Lost does not send the notification, although a forgery of it. It counts as a failed attempt.
+// Lost does not send the notification. It counts as a failed attempt. A forgery is sent nevertheless.
 func Lost() NotificationFault {
 	return NotificationFault{"lost", func(e *deliveryEffects) { e.lost = true }}
 }
 
-// RepeatedBy sends n duplicates of it, with the same body.
+// RepeatedBy sends the notification and n duplicates with the same body.
 func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered sends it after the next one; the last one waits for the next Deliver, for one that comes by then.
+// Reordered sends it after the next notification. The last notification waits for the next Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
@@ -64,13 +64,13 @@ func Delayed(n int) NotificationFault {
 	return NotificationFault{"delayed " + strconv.Itoa(n), func(e *deliveryEffects) { e.delay = n }}
 }
 
-// Forged first sends a forgery, which claims SUCCESS, or FAILURE instead of SUCCESS, and is signed with an unknown key.
-// Nothing else goes wrong with the forgery.
+// Forged first sends a forgery, and then the genuine notification. The forgery claims SUCCESS, or FAILURE instead of
+// SUCCESS. Its key is unknown. Other faults do not affect it.
 func Forged() NotificationFault {
 	return NotificationFault{"forged", func(e *deliveryEffects) { e.forge = true }}
 }
 
-// SignedWithOldSecret signs it with Project.OldSecret. Without one nothing is sent, and the [Delivery] says so.
+// SignedWithOldSecret signs it with Project.OldSecret. Without an OldSecret, the [Delivery] has an error.
 func SignedWithOldSecret() NotificationFault {
 	return NotificationFault{"old-secret", func(e *deliveryEffects) { e.oldSecret = true }}
 }
@@ -80,8 +80,8 @@ func Unsigned() NotificationFault {
 	return NotificationFault{"unsigned", func(e *deliveryEffects) { e.unsigned = true }}
 }
 
-// Altered changes the last digit of its body after the signature. If the scheme does not sign that digit, the fake sends
-// nothing, and [Delivery].Err reports it.
+// Altered changes the last digit of its body after signing. If the scheme does not sign that digit, the [Delivery]
+// has an error instead.
 func Altered() NotificationFault {
 	return NotificationFault{"altered", func(e *deliveryEffects) { e.altered = true }}
 }
@@ -108,7 +108,8 @@ func cutInHalf() NotificationFault {
 	return NotificationFault{"cut", func(e *deliveryEffects) { e.cut = func(size int) int { return size / 2 } }}
 }
 
-// AllNotificationFaults returns one of each with moderate values, except SignedWithOldSecret, which needs an OldSecret.
+// AllNotificationFaults returns every fault with moderate values, except SignedWithOldSecret, because it needs an
+// OldSecret.
 func AllNotificationFaults() []NotificationFault {
 	return []NotificationFault{
 		Lost(), RepeatedBy(2), Reordered(), Delayed(1), Forged(), Unsigned(), Altered(), Late(time.Hour), Early(time.Hour),
