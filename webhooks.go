@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+	"github.com/paymentsvc/paymentsvc/internal/timestamp"
 )
 
 // AnyAge is a [WebhookConfig].Tolerance that accepts notifications of any age. Recorded notifications can then be
@@ -221,13 +222,13 @@ func (w *Webhook) authenticate(
 	if w == nil || w.authenticator == nil {
 		return fail(errNoWebhook)
 	}
-	timestamp, signature, err := onlyValues(h)
+	text, signature, err := onlyValues(h)
 	if err != nil {
 		return fail(err)
 	}
-	at, err = parseTimestamp(timestamp)
+	at, err = timestamp.Parse(text)
 	if err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("%w: timestamp: %w", ErrMalformedHeader, err))
 	}
 	if len(body) == 0 {
 		return fail(ErrEmptyBody)
@@ -240,7 +241,7 @@ func (w *Webhook) authenticate(
 		Method:    method,
 		URL:       u,
 		Header:    h,
-		Timestamp: timestamp,
+		Timestamp: text,
 		Body:      body,
 	}
 	secretIndex, err = a.verify(work, signature)
@@ -261,9 +262,9 @@ func (w *Webhook) checkAge(at time.Time) error {
 	tolerated := int64(w.tolerance / time.Second)
 	switch age := now - at.Unix(); {
 	case age > tolerated:
-		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, time.Unix(now, 0).Sub(at), w.tolerance)
+		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, timestamp.Distance(at, time.Unix(now, 0)), w.tolerance)
 	case -age > tolerated:
-		return fmt.Errorf("%w: %s ahead, tolerance %s", ErrTimestampTooNew, at.Sub(time.Unix(now, 0)), w.tolerance)
+		return fmt.Errorf("%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance)
 	}
 	return nil
 }
@@ -330,26 +331,6 @@ func (f *found) check(name string) error {
 	default:
 		return fmt.Errorf("%w: %s: %d values, want exactly 1", ErrMalformedHeader, name, f.count)
 	}
-}
-
-// maxTimestamp is the last second of the year 9999. A larger number has another unit.
-const maxTimestamp = 253402300799
-
-// parseTimestamp parses Unix seconds in ASCII digits.
-func parseTimestamp(text string) (time.Time, error) {
-	var seconds int64
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return time.Time{}, fmt.Errorf("%w: timestamp: not digits", ErrMalformedHeader)
-		}
-		if seconds <= maxTimestamp { // otherwise it is too large already
-			seconds = seconds*10 + int64(text[i]-'0')
-		}
-	}
-	if seconds > maxTimestamp {
-		return time.Time{}, fmt.Errorf("%w: timestamp: too large for Unix seconds", ErrMalformedHeader)
-	}
-	return time.Unix(seconds, 0), nil
 }
 
 // readBody reads a body of at most limit bytes. It restores r.Body: first the bytes that it read, then the rest.

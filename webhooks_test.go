@@ -250,9 +250,11 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 	isOnly(t, newHook(t).Verify(nil, []byte(hookBody)), paymentsvc.ErrMissingHeader)
 }
 
-func TestWebhookRejectsTimestampsOtherThanDigits(t *testing.T) {
+func TestWebhookRejectsTimestampsOtherThanUnixSeconds(t *testing.T) {
 	for name, timestamp := range map[string]string{
 		"empty":                          "",
+		"zero":                           "0",
+		"leading zeros":                  "007",
 		"a plus":                         "+5",
 		"a minus":                        "-1",
 		"minus zero":                     "-0",
@@ -275,11 +277,18 @@ func TestWebhookRejectsTimestampsOtherThanDigits(t *testing.T) {
 			assert.Contains(t, err.Error(), "timestamp")
 		})
 	}
-	for _, timestamp := range []string{"0", "1", "1699999999", "253402300799"} {
+	for _, timestamp := range []string{"1", "1699999999", "253402300799"} {
 		n, err := newHook(t, anyAge).Parse(hookHeader(timestamp, hookBody), []byte(hookBody))
 		require.NoError(t, err, timestamp)
 		assert.Equal(t, timestamp, strconv.FormatInt(n.Timestamp.Unix(), 10))
 	}
+}
+
+func TestWebhookIdentifiesTheTimestampsUnit(t *testing.T) {
+	err := newHook(t, anyAge).Verify(hookHeader("1795908604000", hookBody), []byte(hookBody))
+	require.EqualError(t, err, "paymentsvc: notification: malformed header: timestamp: in milliseconds, want Unix time in seconds")
+	err = newHook(t).Verify(hookHeader("253402300799", hookBody), []byte(hookBody))
+	require.EqualError(t, err, "paymentsvc: notification: timestamp too new: more than 292 years ahead, tolerance 5m0s")
 }
 
 func TestWebhookRejectsHugeOrMalformedHeaders(t *testing.T) {
@@ -365,7 +374,7 @@ func TestWebhookToleranceIsExactToSecond(t *testing.T) {
 			"a tolerance of one second, missed", time.Second, time.Unix(hookNow, 0), hookNow - 2,
 			paymentsvc.ErrTimestampTooOld,
 		},
-		{"the year 1970", hookTolerance, time.Unix(hookNow, 0), 0, paymentsvc.ErrTimestampTooOld},
+		{"the year 1970", hookTolerance, time.Unix(hookNow, 0), 1, paymentsvc.ErrTimestampTooOld},
 		{
 			"300 years ahead, more than a Duration holds", hookTolerance, time.Unix(hookNow, 0),
 			hookNow + 300*366*86400, paymentsvc.ErrTimestampTooNew,
@@ -379,7 +388,7 @@ func TestWebhookToleranceIsExactToSecond(t *testing.T) {
 			"a clock that went on 300 years", hookTolerance, time.Unix(hookNow+300*366*86400, 0), hookNow,
 			paymentsvc.ErrTimestampTooOld,
 		},
-		{"any age, long ago", paymentsvc.AnyAge, time.Unix(hookNow, 0), 0, nil},
+		{"any age, long ago", paymentsvc.AnyAge, time.Unix(hookNow, 0), 1, nil},
 		{"any age, the year 9999", paymentsvc.AnyAge, time.Unix(hookNow, 0), 253402300799, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -404,7 +413,7 @@ func TestWebhookUsesCurrentTimeByDefault(t *testing.T) {
 }
 
 func TestWebhookChecksSignatureBeforeAge(t *testing.T) {
-	for _, timestamp := range []string{"0", "1800000000"} {
+	for _, timestamp := range []string{"1", "1800000000"} {
 		header := hookHeader(timestamp, hookBody)
 		header.Set("Signature", plainSignature(hookOther, timestamp, hookBody))
 		isOnly(t, newHook(t).Verify(header, []byte(hookBody)), paymentsvc.ErrSignatureMismatch)
@@ -418,7 +427,7 @@ func TestWebhookChecksSignatureBeforeBody(t *testing.T) {
 		}
 		_, err := newHook(t).Parse(header, []byte(body))
 		isOnly(t, err, paymentsvc.ErrSignatureMismatch)
-		_, err = newHook(t).Parse(hookHeader("0", body), []byte(body))
+		_, err = newHook(t).Parse(hookHeader("1", body), []byte(body))
 		isOnly(t, err, paymentsvc.ErrTimestampTooOld)
 	}
 }

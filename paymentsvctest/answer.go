@@ -46,7 +46,7 @@ func (c *Config) errorAnswer(status int, code json.RawMessage, message string) a
 	return jsonAnswer(status, body)
 }
 
-// nested is a JSON object whose values are nested or json.RawMessage.
+// nested is a JSON object. Each value is nested or json.RawMessage.
 type nested map[string]any
 
 // set follows a dotted name, making objects on the way.
@@ -74,8 +74,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint := s.endpointOf(r.URL.Path)
 	n, e := s.arriving(endpoint, r)
 	if e.reset {
-		s.struck(e.strikes, "reset")
-		s.struck(e.strikes, "refuse")
+		s.markApplied(e.pendingFaults, "reset")
+		s.markApplied(e.pendingFaults, "refuse")
 		s.abandon(w, true)
 		return
 	}
@@ -93,8 +93,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if slot == "" {
 		a, carriedOut = s.answer(r, endpoint, n, body)
 	}
-	if !carriedOut { // so nothing happens after a commitment
-		maps.DeleteFunc(e.strikes, func(slot string, _ []strike) bool { return strings.Contains(slot, AfterCommit.String()) })
+	if !carriedOut { // faults after the commitment have no effect
+		maps.DeleteFunc(e.pendingFaults, func(slot string, _ []pendingFault) bool { return strings.Contains(slot, AfterCommit.String()) })
 	}
 	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // a closed server's books may have been read already
 		s.abandon(w, false)
@@ -103,20 +103,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if other, replaced := s.replacement(e, AfterCommit); replaced != "" {
 		a, slot = other, replaced
 	}
-	s.struck(e.strikes, slot)
+	s.markApplied(e.pendingFaults, slot)
 	s.write(w, r, s.distort(a, e), e)
 }
 
-// readBody reads a body, or enough of it to see that it is too long.
+// readBody reads a body, but at most one byte more than allowed.
 func readBody(r *http.Request) ([]byte, error) {
 	if r.Body == nil { // a request that no server has read
 		return nil, nil
 	}
-	return io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead) // the declared length is only a hint
+	_, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	return body.Bytes(), err
 }
 
-// answer is how the service itself answers the nth request at an endpoint. It also reports whether the request was carried
-// out. One for an order that does not exist was: it is answered, and not refused.
+// answer returns the service's own response to the nth request at an endpoint. It also reports whether the server
+// processed the request. A status call for an unknown order was processed.
 func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) (a answer, carriedOut bool) {
 	call, why := s.check(r, endpoint, body)
 	if why == nil {
@@ -136,21 +139,21 @@ func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 	st := e.at(when)
 	for _, h := range st.holds {
 		select {
-		case <-h.release: // open, so it delays nothing
+		case <-h.release: // already open
 			continue
 		default:
 		}
-		s.struck(e.strikes, h.slot)
+		s.markApplied(e.pendingFaults, h.slot)
 		if !s.released(ctx, h.release) {
 			return true
 		}
 	}
 	if st.hang {
-		s.struck(e.strikes, "hang "+when.String())
+		s.markApplied(e.pendingFaults, "hang "+when.String())
 		return !s.released(ctx, nil)
 	}
 	if st.drop {
-		s.struck(e.strikes, "drop "+when.String())
+		s.markApplied(e.pendingFaults, "drop "+when.String())
 	}
 	return st.drop
 }
@@ -166,7 +169,8 @@ func (s *Server) released(ctx context.Context, release <-chan struct{}) bool {
 	return false
 }
 
-// replacement returns the answer that replaces the service's own, and its slot, "" for none.
+// replacement returns the response that replaces the service's own, and its slot. The slot is "" without a
+// replacement.
 func (s *Server) replacement(e *effects, when When) (a answer, slot string) {
 	if produce := e.at(when).answer; produce != nil {
 		return produce(s.cfg), "answer " + when.String()
@@ -174,8 +178,8 @@ func (s *Server) replacement(e *effects, when When) (a answer, slot string) {
 	return answer{}, ""
 }
 
-// perform does what a checked request asks for.
-func (s *Server) perform(c *call) (answer, *refusal) {
+// perform executes a valid request.
+func (s *Server) perform(c *call) (answer, *rejection) {
 	if kind := c.kind(); kind != "" {
 		return s.start(c, kind)
 	}
@@ -185,7 +189,7 @@ func (s *Server) perform(c *call) (answer, *refusal) {
 		account := s.books.accounts[c.project]
 		payout, expected, err := account.balances()
 		if err != nil {
-			return answer{}, refuse(ProblemRefused, "the balance has more digits than an amount may have")
+			return answer{}, reject(ProblemRefused, "the balance has more digits than an amount may have")
 		}
 		return jsonAnswer(http.StatusOK, struct {
 			PayoutBalance   paymentsvc.Amount `json:"payout_balance"`
@@ -195,7 +199,7 @@ func (s *Server) perform(c *call) (answer, *refusal) {
 	}
 	o := s.books.find(c.project, c.endpoint == StatusPayout, c.fields.text("order_id"), c.fields.text("user_data"))
 	if o == nil {
-		return answer{}, refuse(ProblemNotFound, "no such order")
+		return answer{}, reject(ProblemNotFound, "no such order")
 	}
 	return jsonAnswer(http.StatusOK, struct {
 		PartnerID   int64             `json:"partner_id"`
@@ -208,7 +212,7 @@ func (s *Server) perform(c *call) (answer, *refusal) {
 }
 
 // start commits an order.
-func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
+func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
 	draft := order{Order: Order{
 		Kind:        kind,
 		ProjectID:   c.project,
@@ -228,7 +232,7 @@ func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
 	// The configuration's functions are called without the lock, so that they may ask the server.
 	if s.cfg.Check != nil {
 		if err := s.cfg.Check(draft.Order); err != nil {
-			return answer{}, refuse(ProblemRefused, err.Error())
+			return answer{}, reject(ProblemRefused, err.Error())
 		}
 	}
 	if s.cfg.Script != nil {
@@ -237,7 +241,7 @@ func (s *Server) start(c *call, kind Kind) (answer, *refusal) {
 	s.mu.Lock()
 	if s.closed() {
 		s.mu.Unlock()
-		return answer{}, refuse(ProblemRefused, "the server is closed")
+		return answer{}, reject(ProblemRefused, "the server is closed")
 	}
 	before := len(s.books.orders)
 	o, why := s.books.start(draft, s.cfg.Repeated, s.cfg.RefuseOverdraft)

@@ -16,32 +16,32 @@ type Rejection struct {
 	Number   int
 	// Problem is the reason.
 	Problem Problem
-	// Message says what was wrong, and holds no value that was sent.
+	// Message describes the error, without values of the request.
 	Message string
-	// UserData is the request's, "" where there was none to be read.
+	// UserData is the user_data of the request, or "" for an unreadable body.
 	UserData string
 }
 
-// String shows all of it on one line.
+// String returns the rejection on one line.
 func (r Rejection) String() string {
 	return fmt.Sprintf("%s, request %d, user_data %q: %s: %s", r.Endpoint, r.Number, r.UserData, r.Problem, r.Message)
 }
 
 // reject keeps why a request was refused.
-func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *refusal) Verdict {
+func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *rejection) Verdict {
 	if endpoint == "" {
 		endpoint = r.URL.Path
 	}
-	fields, _ := parseObject(body) // as far as it goes
+	fields, _ := parseObject(body) // possibly incomplete
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rejection := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
-	s.rejections = append(s.rejections, rejection)
+	recorded := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
+	s.rejections = append(s.rejections, recorded)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n
 		s.signatures = append(s.signatures, *why.fault)
 	}
-	return Verdict{&rejection, why.fault}
+	return Verdict{&recorded, why.fault}
 }
 
 // Rejected returns the requests that the server itself rejected, in their order.
@@ -51,9 +51,8 @@ func (s *Server) Rejected() []Rejection {
 	return slices.Clone(s.rejections)
 }
 
-// AssertStarted fails the test unless exactly times orders were started for a user_data, and no further start of it was
-// rejected as a duplicate: a valid start that the server does not repeat is the code's mistake all the same. A server
-// made by [Start] then prints the books, once, at the end of the test. See also [Server.AssertOrders].
+// AssertStarted fails the test unless exactly times orders with a user_data were started. It also fails if a further
+// start was rejected as a duplicate, because the code must not send one.
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
@@ -67,8 +66,8 @@ func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	}
 }
 
-// AssertOrders fails the test unless exactly want orders exist, whatever their user_data: it sees a payment that was
-// started again under a new one. A duplicate that was rejected is no order: [Server.AssertStarted] sees it. A server made by [Start] then prints the books, once, at the end of the test.
+// AssertOrders fails the test unless exactly want orders exist, with any user_data. It detects a payment started
+// again with a new user_data. [Server.AssertStarted] detects rejected duplicates.
 func (s *Server) AssertOrders(t testing.TB, want int) {
 	t.Helper()
 	if got := len(s.Orders()); got != want {
@@ -84,8 +83,8 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 	}
 }
 
-// AssertNoneRejected fails the test if the server itself rejected a request, and prints why. A status call by user_data
-// that finds no order does not count: it is how code learns that nothing was started.
+// AssertNoneRejected fails the test if the server rejected a request, and prints the reasons. It ignores status calls
+// by an unknown user_data, because code uses them to detect a missing start.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
 	rejected := slices.DeleteFunc(s.Rejected(), func(r Rejection) bool {
@@ -96,13 +95,13 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 	}
 }
 
-// AssertDelivered fails the test unless the receiver has answered each notification of [Server.Settle], [Server.Step]
-// and [Server.Refund] with a 2xx, a retry included. An answer to a part of one, by [CutAt], does not count. It fails too
-// if there was none: then nothing was tested.
+// AssertDelivered fails the test unless the receiver has accepted each notification of [Server.Settle], [Server.Step]
+// and [Server.Refund] with a 2xx, at the latest in a retry. The response to a notification cut by [CutAt] does not
+// count. It also fails without notifications.
 func (s *Server) AssertDelivered(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
-	missing, all := slices.DeleteFunc(slices.Clone(s.posted), func(l *letter) bool { return l.taken }), len(s.posted)
+	missing, all := slices.DeleteFunc(slices.Clone(s.posted), func(l *outboxEntry) bool { return l.taken }), len(s.posted)
 	s.mu.Unlock()
 	switch {
 	case all == 0:
@@ -112,8 +111,8 @@ func (s *Server) AssertDelivered(t testing.TB) {
 	}
 }
 
-// AssertForgeriesRefused fails the test if the receiver answered a forged notification with a 2xx. It fails too if it
-// answered none, see [Forged]: then nothing was tested.
+// AssertForgeriesRefused fails the test if the receiver accepted a forged, unsigned or altered notification with a
+// 2xx. It also fails without such a notification, see [Forged].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
 	forgeries := slices.DeleteFunc(s.Deliveries(), func(d Delivery) bool { return !d.Forged || d.HTTPStatus == 0 })
@@ -127,7 +126,7 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	}
 }
 
-// summary is the books, which Start prints if the test fails: what was started and what was rejected.
+// summary returns the orders and rejections, for the output of a failed test.
 func (s *Server) summary() string {
 	orders, rejected, faults := s.Orders(), s.Rejected(), s.SignatureFaults()
 	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests rejected%s\n%d wrong signatures%s",

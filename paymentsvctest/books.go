@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Kind says what an order was started as.
+// Kind is the kind of an order.
 type Kind string
 
 // The kinds of orders.
@@ -24,7 +24,7 @@ const (
 type Order struct {
 	// Number counts the orders from 1.
 	Number int
-	// Kind says what it was started as.
+	// Kind is the kind of the order.
 	Kind Kind
 	// Type is the payment's, "" for other kinds.
 	Type paymentsvc.PaymentType
@@ -50,7 +50,7 @@ type Order struct {
 	Payee    json.RawMessage `json:"-"`
 }
 
-// Format shows what a test's message wants, under every verb.
+// Format writes a line for messages of tests, under every verb.
 func (o Order) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "%s %s of %s for user_data %q, %s", o.Kind, o.OrderID, o.Amount, o.UserData, o.Status)
 }
@@ -65,7 +65,7 @@ type order struct {
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
 
-// userKey is what user_data is unique in.
+// userKey is the scope of a unique user_data.
 type userKey struct {
 	project  int64
 	payout   bool
@@ -86,16 +86,17 @@ type books struct {
 	last       int // the highest number of an order
 	byID       map[string]*order
 	byUserData map[userKey][]*order
-	started    map[string]int // orders by user_data
+	started    map[string][]*order // by user_data
 	accounts   map[int64]*account
 }
 
 func newBooks(c *Config) *books {
 	b := &books{
 		numbers:    c.Numbers,
+		last:       c.LastOrder,
 		byID:       map[string]*order{},
 		byUserData: map[userKey][]*order{},
-		started:    map[string]int{},
+		started:    map[string][]*order{},
 		accounts:   map[int64]*account{},
 	}
 	for _, p := range c.Projects {
@@ -106,19 +107,19 @@ func newBooks(c *Config) *books {
 	return b
 }
 
-// refusal is a problem with a request, how to put it, and what is wrong with the signature if that is it.
-type refusal struct {
+// rejection is a problem with a request, its text, and the fault of the signature, if any.
+type rejection struct {
 	problem Problem
 	message string
 	fault   *SignatureFault
 }
 
-func refuse(problem Problem, message string) *refusal {
-	return &refusal{problem: problem, message: message}
+func reject(problem Problem, message string) *rejection {
+	return &rejection{problem: problem, message: message}
 }
 
 // start enters a new order, or returns the existing one.
-func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *refusal) {
+func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *rejection) {
 	key := userKey{o.ProjectID, o.payout(), o.UserData}
 	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
 		first := known[0]
@@ -126,9 +127,9 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 			(first.restored || first.Destination == o.Destination)
 		switch {
 		case repeated == RejectRepeated:
-			return nil, refuse(ProblemRepeated, "user_data was used before")
+			return nil, reject(ProblemRepeated, "user_data was used before")
 		case !same:
-			return nil, refuse(ProblemRepeated, "user_data was used before, for an order that differs")
+			return nil, reject(ProblemRepeated, "user_data was used before, for an order that differs")
 		}
 		return first, nil
 	}
@@ -139,9 +140,9 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
 	switch {
 	case err != nil:
-		return nil, refuse(ProblemRefused, "the balance would have more digits than an amount may have")
+		return nil, reject(ProblemRefused, "the balance would have more digits than an amount may have")
 	case refuseOverdraft && o.payout() && moved.balance.sum.sign() < 0:
-		return nil, refuse(ProblemBalance, "the payout balance does not cover it")
+		return nil, reject(ProblemBalance, "the payout balance does not cover it")
 	}
 	b.accounts[o.ProjectID] = moved
 	return b.enter(o), nil
@@ -153,12 +154,12 @@ func (b *books) enter(o order) *order {
 	b.orders = append(b.orders, entry)
 	b.byID[o.OrderID] = entry
 	b.byUserData[key] = append(b.byUserData[key], entry)
-	b.started[o.UserData]++
+	b.started[o.UserData] = append(b.started[o.UserData], entry)
 	b.last = max(b.last, o.Number)
 	return entry
 }
 
-// find returns the order that a status request means; both identifiers, if given, must lead to it.
+// find returns the order of a status request. If the request has both identifiers, both must match.
 func (b *books) find(project int64, payout bool, orderID, userData string) *order {
 	o := b.byID[orderID]
 	if orderID == "" {
@@ -237,7 +238,7 @@ func (b *books) change(o, after *order) error {
 	return nil
 }
 
-// balances returns what get_balance answers.
+// balances returns the two balances of get_balance.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
 	if payout, err = a.balance.sum.amount(); err != nil {
 		return payout, expected, err
@@ -262,7 +263,7 @@ func (a *account) move(before, after *order) (*account, error) {
 	return &moved, err
 }
 
-// weight is what an order adds to payout_balance, and what it may still add.
+// weight returns the order's amounts in payout_balance and in the pending balance.
 func (o *order) weight() (balance, pending money) {
 	amount := moneyOf(o.Amount)
 	switch {
@@ -277,9 +278,9 @@ func (o *order) weight() (balance, pending money) {
 	return balance, pending
 }
 
-func (b *books) list() []Order {
-	orders := make([]Order, 0, len(b.orders))
-	for _, o := range b.orders {
+func copies(list []*order) []Order {
+	orders := make([]Order, 0, len(list))
+	for _, o := range list {
 		orders = append(orders, o.Order)
 	}
 	return orders

@@ -10,15 +10,17 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/timestamp"
 )
 
-// maxBody bounds a request's body. The bound is this package's: the document shows none (section 8).
+// maxBody limits a request's body, because the document specifies no limit (section 8).
 const maxBody = 1 << 20
 
 // call is a request that has passed all checks.
@@ -28,7 +30,7 @@ type call struct {
 	fields   object
 }
 
-// kind is what the call starts, "" for none.
+// kind returns the kind of a starting call, or "".
 func (c *call) kind() Kind {
 	switch {
 	case covers(InitPayment, c.endpoint):
@@ -46,7 +48,7 @@ func (c *call) kind() Kind {
 // endpointOf returns the part of a path below {base_url}, "" where there is no such endpoint.
 func (s *Server) endpointOf(path string) string {
 	name, below := strings.CutPrefix(path, s.cfg.BasePath+"/")
-	if !below || fieldsOf(name) == nil {
+	if !below || requestFields[name] == nil {
 		return ""
 	}
 	return name
@@ -69,65 +71,56 @@ type field struct {
 	required bool
 }
 
-// fieldsOf returns the fields of an endpoint's request (section 4), nil where there is no such endpoint.
-func fieldsOf(endpoint string) []field {
+// requestFields are the fields of each endpoint's request (section 4).
+var requestFields = func() map[string][]field {
 	ids := []field{{"partner_id", integerField, true}, {"project_id", integerField, true}}
-	switch endpoint {
-	case InitPayment + "/card", InitPayment + "/sbp", InitPayment + "/crypto", InitPayment + "/mc", InitForm, InitInvoice:
-		return append(ids,
-			field{"amount", amountField, true},
-			field{"user_data", textField, true},
-			field{"card_data", objectField, false},
-			field{"browser", objectField, false},
-			field{"payer", objectField, false},
-			field{"payee", objectField, false},
-		)
-	case InitPayout:
-		return append(ids,
-			field{"amount", amountField, true},
-			field{"destination", textField, true},
-			field{"user_data", textField, true},
-		)
-	case StatusPayment: // either of the two identifiers, which check sees to
-		return append(ids, field{"order_id", textField, false}, field{"user_data", textField, false})
-	case StatusPayout:
-		return append(ids, field{"order_id", textField, true})
-	case GetBalance:
-		return ids
+	payment := slices.Concat(ids, []field{
+		{"amount", amountField, true}, {"user_data", textField, true}, {"card_data", objectField, false},
+		{"browser", objectField, false}, {"payer", objectField, false}, {"payee", objectField, false},
+	})
+	return map[string][]field{
+		InitPayment + "/card": payment, InitPayment + "/sbp": payment, InitPayment + "/crypto": payment, InitPayment + "/mc": payment,
+		InitForm: payment, InitInvoice: payment,
+		InitPayout: slices.Concat(ids, []field{
+			{"amount", amountField, true}, {"destination", textField, true}, {"user_data", textField, true},
+		}),
+		// check requires one of the two identifiers.
+		StatusPayment: slices.Concat(ids, []field{{"order_id", textField, false}, {"user_data", textField, false}}),
+		StatusPayout:  slices.Concat(ids, []field{{"order_id", textField, true}}),
+		GetBalance:    ids,
 	}
-	return nil
-}
+}()
 
-// check returns what a request asks for, or why it is rejected.
-func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *refusal) {
-	fields := fieldsOf(endpoint)
+// check returns a valid call, or a rejection.
+func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *rejection) {
+	fields := requestFields[endpoint]
 	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case fields == nil:
-		return nil, refuse(ProblemEndpoint, "no such endpoint")
+		return nil, reject(ProblemEndpoint, "no such endpoint")
 	case r.Method != http.MethodPost:
-		return nil, refuse(ProblemMethod, "the method is not POST")
+		return nil, reject(ProblemMethod, "the method is not POST")
 	case contentType != "application/json":
-		return nil, refuse(ProblemContentType, "the Content-Type is not application/json")
+		return nil, reject(ProblemContentType, "the Content-Type is not application/json")
 	case len(body) > maxBody:
-		return nil, refuse(ProblemTooLarge, "the body has more than 1 MiB")
+		return nil, reject(ProblemTooLarge, "the body has more than 1 MiB")
 	}
 	parsed, bodyErr := parseObject(body)
 	if why := s.checkSignature(r, body, parsed); why != nil {
 		return nil, why
 	}
 	if bodyErr != nil {
-		return nil, refuse(ProblemBody, bodyErr.Error())
+		return nil, reject(ProblemBody, bodyErr.Error())
 	}
 	if err := parsed.check(fields); err != nil {
-		return nil, refuse(ProblemField, err.Error())
+		return nil, reject(ProblemField, err.Error())
 	}
 	if endpoint == StatusPayment && parsed.text("order_id") == "" && parsed.text("user_data") == "" {
-		return nil, refuse(ProblemField, "order_id: missing, and so is user_data")
+		return nil, reject(ProblemField, "order_id: missing, and so is user_data")
 	}
 	c := &call{endpoint: endpoint, project: parsed.integer("project_id"), fields: parsed}
 	if parsed.integer("partner_id") != s.cfg.PartnerID || s.project(c.project) == nil {
-		return nil, refuse(ProblemIDs, "no such partner, or no such project of the partner")
+		return nil, reject(ProblemIDs, "no such partner, or no such project of the partner")
 	}
 	return c, nil
 }
@@ -142,9 +135,9 @@ func (s *Server) project(id int64) *Project {
 }
 
 // checkSignature checks the two headers of section 5.
-func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *refusal {
-	fail := func(problem Problem, message string) *refusal {
-		return &refusal{problem, message, &SignatureFault{Reason: message}}
+func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *rejection {
+	fail := func(problem Problem, message string) *rejection {
+		return &rejection{problem, message, &SignatureFault{Reason: message}}
 	}
 	for _, name := range []string{"timestamp", "signature"} {
 		switch values := r.Header.Values(name); {
@@ -156,35 +149,43 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 			return fail(ProblemHeader, "the "+name+" header is empty")
 		}
 	}
-	timestamp := r.Header.Get("Timestamp")
-	seconds, err := strconv.ParseUint(timestamp, 10, 62)
+	at, err := timestamp.Parse(r.Header.Get("Timestamp"))
 	if err != nil {
-		return fail(ProblemHeader, "the timestamp header is not Unix time in seconds")
+		return fail(ProblemHeader, "timestamp: "+err.Error())
 	}
 	m := &paymentsvc.Message{
 		Kind:      paymentsvc.KindRequest,
 		Method:    r.Method,
 		URL:       addressOf(r),
 		Header:    r.Header,
-		Timestamp: timestamp,
+		Timestamp: r.Header.Get("Timestamp"),
 		Body:      body,
 	}
-	signers := s.cfg.Projects // whichever it may be, when the body does not say
+	signers := s.cfg.Projects // any project, if the body has no valid project_id
 	if p := s.project(parsed.integer("project_id")); p != nil {
 		signers = []Project{*p}
 	}
 	if !s.signedByOneOf(signers, m, r.Header.Get("Signature")) {
-		return &refusal{
+		return &rejection{
 			problem: ProblemSignature,
 			message: "the signature is not that of this request",
 			fault:   s.diagnose(signers[0], m, r.Header.Get("Signature")),
 		}
 	}
-	age := s.cfg.Now().Sub(time.Unix(int64(seconds), 0)).Abs()
-	if s.cfg.Tolerance > 0 && age.Truncate(time.Second) > s.cfg.Tolerance {
-		return fail(ProblemTimestamp, fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", age.Truncate(time.Second), s.cfg.Tolerance))
+	return s.checkAge(at)
+}
+
+// checkAge rejects a timestamp outside Config.Tolerance.
+func (s *Server) checkAge(at time.Time) *rejection {
+	earlier, later := at, time.Unix(s.cfg.Now().Unix(), 0)
+	if later.Before(earlier) {
+		earlier, later = later, earlier
 	}
-	return nil
+	if s.cfg.Tolerance == 0 || later.Sub(earlier) <= s.cfg.Tolerance {
+		return nil
+	}
+	message := fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", timestamp.Distance(earlier, later), s.cfg.Tolerance)
+	return &rejection{ProblemTimestamp, message, &SignatureFault{Reason: message}}
 }
 
 func (s *Server) signedByOneOf(projects []Project, m *paymentsvc.Message, signature string) bool {
@@ -214,11 +215,11 @@ func addressOf(r *http.Request) *url.URL {
 	return u
 }
 
-// object is a JSON object: its values by name, each as it is in the text.
+// object is a JSON object with the text of each value by its name.
 type object map[string]json.RawMessage
 
-// parseObject reads one JSON object with nothing behind it and no name twice. What it could read is given with
-// the error. Its errors hold no bytes of data.
+// parseObject parses exactly one JSON object without duplicate names. With an error it returns the fields before the
+// mistake.
 func parseObject(data []byte) (object, error) {
 	o := object{}
 	if !utf8.Valid(data) {
@@ -253,7 +254,7 @@ func parseObject(data []byte) (object, error) {
 	return o, nil
 }
 
-// check says what is wrong with a field. Its errors hold no value and no name that the document does not have.
+// check returns an error for a wrong field. Its errors contain no value and no unknown name.
 func (o object) check(fields []field) error {
 	known := 0
 	for _, f := range fields {

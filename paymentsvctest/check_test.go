@@ -80,7 +80,10 @@ func TestServerRejectsWhatTheDocumentForbids(t *testing.T) {
 		{"an empty signature", initPayment, paymentBody, set("Signature", ""), 401, paymentsvctest.ProblemHeader, "the signature header is empty"},
 		{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"), 401, paymentsvctest.ProblemHeader, "the signature header appears more than once"},
 		{"two timestamps", initPayment, paymentBody, set("Timestamp", "1764310000", "1764310000"), 401, paymentsvctest.ProblemHeader, ""},
-		{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"), 401, paymentsvctest.ProblemHeader, "the timestamp header is not Unix time in seconds"},
+		{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"), 401, paymentsvctest.ProblemHeader, "timestamp: not digits, want Unix time in seconds"},
+		{"milliseconds as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000000"), 401, paymentsvctest.ProblemHeader, "timestamp: in milliseconds, want Unix time in seconds"},
+		{"zero as timestamp", initPayment, paymentBody, set("Timestamp", "0"), 401, paymentsvctest.ProblemHeader, "timestamp: 0, want Unix time in seconds"},
+		{"leading zeros in a timestamp", initPayment, paymentBody, set("Timestamp", "007"), 401, paymentsvctest.ProblemHeader, "timestamp: leading zeros, want Unix time in seconds"},
 		{"a fraction as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000.5"), 401, paymentsvctest.ProblemHeader, ""},
 		{"a date as timestamp", initPayment, paymentBody, set("Timestamp", "2025-11-28"), 401, paymentsvctest.ProblemHeader, ""},
 		{"another timestamp than the signed one", initPayment, paymentBody, set("Timestamp", "1764310001"), 401, paymentsvctest.ProblemSignature, ""},
@@ -211,13 +214,13 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 	for _, test := range []struct {
 		tolerance time.Duration
 		off       time.Duration
-		refused   bool
+		distance  string // in the error, "" for none
 	}{
-		{0, 100 * 365 * 24 * time.Hour, false},
-		{5 * time.Minute, 5 * time.Minute, false},
-		{5 * time.Minute, -5 * time.Minute, false},
-		{5 * time.Minute, 301 * time.Second, true},
-		{5 * time.Minute, -301 * time.Second, true},
+		{0, 100 * 365 * 24 * time.Hour, ""},
+		{5 * time.Minute, 5 * time.Minute, ""},
+		{5 * time.Minute, -5 * time.Minute, ""},
+		{5 * time.Minute, 301 * time.Second, "5m1s"},
+		{5 * time.Minute, -301 * time.Second, "5m1s"},
 	} {
 		t.Run(fmt.Sprint(test.tolerance, test.off), func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
@@ -225,15 +228,25 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 				c.Now = func() time.Time { return now().Add(test.off) }
 			}))
 			status, _ := send(t, srv, "/get_balance", balanceBody, nil)
-			if !test.refused {
+			if test.distance == "" {
 				assert.Equal(t, 200, status)
 				return
 			}
 			assert.Equal(t, 401, status)
 			require.Len(t, srv.SignatureFaults(), 1)
-			assert.Equal(t, "get_balance, request 1: the timestamp is 5m1s from the clock, tolerance 5m0s", srv.SignatureFaults()[0].String())
+			assert.Equal(t, "get_balance, request 1: the timestamp is "+test.distance+" from the clock, tolerance 5m0s", srv.SignatureFaults()[0].String())
 		})
 	}
+}
+
+func TestToleranceOfCenturiesIsNotADuration(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Tolerance = 5 * time.Minute
+		c.Now = func() time.Time { return now().AddDate(1000, 0, 0) }
+	}))
+	status, answer := send(t, srv, "/get_balance", balanceBody, nil)
+	assert.Equal(t, 401, status)
+	assert.Contains(t, answer, "the timestamp is more than 292 years from the clock, tolerance 5m0s")
 }
 
 func TestRepeatedUserData(t *testing.T) {

@@ -51,10 +51,11 @@ func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
 }
 
-// endpointAtEndOf returns the endpoint at the end of a path: a client sees the path before a router has shortened it.
+// endpointAtEndOf returns the endpoint at the end of a path, because a client sees the path before a router shortens
+// it.
 func endpointAtEndOf(path string) string {
 	for below := true; below; {
-		if _, path, below = strings.Cut(path, "/"); fieldsOf(path) != nil {
+		if _, path, below = strings.Cut(path, "/"); requestFields[path] != nil {
 			return path
 		}
 	}

@@ -39,21 +39,23 @@ type Config struct {
 	// package's own choice.
 	ErrorCode    string
 	ErrorMessage string
-	// Errors says how a problem is answered, which the document does not show. By default, this package's own choice,
-	// the code is the text of the [Problem] and the HTTP status is the one that its constant names.
+	// Errors sets the response to a problem, because the document specifies none. By default the code is the text of
+	// the [Problem], with the HTTP status in the comment of its constant.
 	Errors map[Problem]ErrorAnswer
-	// Repeated says what a start with a duplicate user_data does, which the document does not show. The default,
-	// RejectRepeated, is this package's own choice.
+	// Repeated selects the behaviour for a duplicate user_data, because the document does not specify it. The default
+	// is RejectRepeated.
 	Repeated Repeated
-	// Check, if not nil, returns why to reject an order, or nil; the order has no OrderID yet. The document shows
-	// neither bounds of amounts nor the form of destinations, so all are accepted without it.
+	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Without Check the server
+	// accepts any amount and destination, because the document specifies no limits.
 	Check func(Order) error
-	// RefuseOverdraft rejects payouts that exceed the payout balance; by default it becomes negative. The document
-	// does not show what the service does.
+	// RefuseOverdraft rejects payouts above the payout balance. By default the balance becomes negative. The document
+	// does not specify the behaviour.
 	RefuseOverdraft bool
-	// Script, if not nil, returns the statuses that a new order goes through, one with each call of [Server.Step]; the
-	// order has no OrderID yet. By default orders stay in PENDING until [Server.Settle].
+	// Script, if not nil, returns the statuses of a new order, one for each call of [Server.Step]. The order has no
+	// OrderID yet. By default orders stay in PENDING until [Server.Settle].
 	Script func(Order) []paymentsvc.StatusName
+	// LastOrder is the number before the first order. Set it to continue the ids of another server.
+	LastOrder int
 	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
 	// invoice/{order_id}. "" means "https://pay.example/", which is nobody's.
 	Pages string
@@ -65,8 +67,8 @@ type Config struct {
 	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the answer is
 	// sent. Requests that a fault ends or answers before the commitment are not checked.
 	OnChecked func(*http.Request, Verdict)
-	// NotifyAttempts is how often [Server.Deliver] tries a notification that is not answered with a 2xx. 0 means 3,
-	// this package's own choice: the document does not show retries.
+	// NotifyAttempts is the number of attempts of [Server.Deliver] without a 2xx response. 0 means 3, because the
+	// document does not specify retries.
 	NotifyAttempts int
 }
 
@@ -76,12 +78,12 @@ type Project struct {
 	ID int64
 	// Secret is the project secret key, which signs requests and notifications. It is required.
 	Secret paymentsvc.Secret
-	// OldSecret is the key before a rotation, or "". It signs the notifications of [SignedWithOldSecret]. Requests
-	// signed with it are rejected, and [Server.SignatureFaults] says so.
+	// OldSecret is the key before a rotation, or "". It signs the notifications of [SignedWithOldSecret]. The server
+	// rejects requests signed with it, and [Server.SignatureFaults] reports them.
 	OldSecret paymentsvc.Secret
 	// Balance is the opening payout balance; not set means 0.
 	Balance paymentsvc.Amount
-	// Currency is what get_balance answers; "" means "XTS".
+	// Currency is the currency of get_balance. "" means "XTS".
 	Currency string
 }
 
@@ -113,10 +115,10 @@ const (
 	ProblemTimestamp   Problem = "timestamp"            // further from the clock than Config.Tolerance: 401
 	ProblemBody        Problem = "body"                 // not one JSON object with each name once: 400
 	ProblemField       Problem = "field"                // missing, foreign or of the wrong type: 400
-	ProblemIDs         Problem = "ids"                  // not the partner, or none of its projects: 403
+	ProblemIDs         Problem = "ids"                  // another partner, or an unknown project: 403
 	ProblemNotFound    Problem = "order_not_found"      // no such order in the project: 404
 	ProblemRepeated    Problem = "repeated_user_data"   // see Repeated: 409
-	ProblemRefused     Problem = "refused"              // by Config.Check, or beyond what the books can hold: 422
+	ProblemRefused     Problem = "refused"              // by Config.Check, or because of a too long balance: 422
 	ProblemBalance     Problem = "insufficient_balance" // see Config.RefuseOverdraft: 422
 )
 
@@ -139,19 +141,20 @@ func defaultStatuses() map[Problem]int {
 	}
 }
 
-// Repeated says what a start with a duplicate user_data does, which the document does not show.
+// Repeated is the behaviour for a duplicate user_data. The document does not specify it.
 type Repeated int
 
 const (
 	// RejectRepeated rejects it with ProblemRepeated. It is the zero value.
 	RejectRepeated Repeated = iota
-	// SameOrder answers with the existing order, and rejects what differs from it in more than the four open objects.
+	// SameOrder responds with the existing order. It rejects requests with other differences than the four open
+	// objects.
 	SameOrder
 	// NewOrder starts another order.
 	NewOrder
 )
 
-// complete checks c and fills in what is not given.
+// complete validates c and sets defaults.
 func (c *Config) complete() error {
 	switch {
 	case c.PartnerID == 0:
@@ -162,6 +165,8 @@ func (c *Config) complete() error {
 		return invalid("BasePath", "not a path that begins with a slash")
 	case c.Tolerance < 0:
 		return invalid("Tolerance", "negative")
+	case c.LastOrder < 0:
+		return invalid("LastOrder", "negative")
 	case c.NotifyAttempts < 0:
 		return invalid("NotifyAttempts", "negative")
 	case c.Repeated < RejectRepeated || c.Repeated > NewOrder:
@@ -229,7 +234,7 @@ func (p *Project) complete(scheme paymentsvc.Scheme, known map[int64]bool) error
 		return invalid("OldSecret", "the same as Secret")
 	}
 	known[p.ID] = true
-	// The root package knows best what it takes to sign.
+	// The root package has the rules for schemes and secrets.
 	if _, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: p.Secret}); err != nil {
 		return err
 	}

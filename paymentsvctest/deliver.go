@@ -13,11 +13,11 @@ import (
 
 // Delivery is an attempt to send a notification.
 type Delivery struct {
-	// Notification is what was sent, or was to be.
+	// Notification is the notification of the attempt.
 	Notification Notification
 	// Faults are the faults that were injected into it.
 	Faults []string
-	// Forged reports whether it was a forgery.
+	// Forged reports whether a receiver must reject it: a forgery, or an unsigned or altered notification.
 	Forged bool
 	// HTTPStatus is the answer of the receiver, 0 without one.
 	HTTPStatus int
@@ -25,14 +25,14 @@ type Delivery struct {
 	Err error
 }
 
-// Accepted reports whether the receiver answered with a 2xx. That this means accepted is this package's choice: the
-// document does not show the response that the partner must return (section 6).
+// Accepted reports whether the receiver responded with a 2xx. This rule is the choice of this package, because the
+// document does not specify the response of the partner (section 6).
 func (d Delivery) Accepted() bool { return d.HTTPStatus/100 == 2 }
 
-// String shows all of it on one line.
+// String returns the delivery on one line.
 func (d Delivery) String() string {
 	text := d.Notification.String()
-	if d.Forged {
+	if d.Forged && slices.Contains(d.Faults, Forged().text) {
 		text = "forged " + text
 	}
 	if len(d.Faults) > 0 {
@@ -44,16 +44,16 @@ func (d Delivery) String() string {
 	return fmt.Sprintf("%s: HTTP %d", text, d.HTTPStatus)
 }
 
-// Deliveries returns all that Deliver and Send did, in its order.
+// Deliveries returns all attempts of Deliver and Send, in their order.
 func (s *Server) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.deliveries)
 }
 
-// Deliver sends what is in the outbox, one after the other, with the faults of the rules and Chaos, and returns what
-// it did. A notification that is not answered with a 2xx stays in the outbox until it was tried Config.NotifyAttempts
-// times; the document does not show retries, so the next Deliver is the retry. Without a receiver it does nothing.
+// Deliver sends the notifications of the outbox in sequence, with the faults of the rules and Chaos, and returns the
+// attempts. A notification without a 2xx response stays in the outbox, at most Config.NotifyAttempts times. The
+// document specifies no retries, so the next Deliver is the retry. Without a receiver Deliver has no effect.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
 	due, receiver := s.due()
 	var done []Delivery
@@ -91,19 +91,19 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 	s.mu.Lock()
 	receiver := s.receiver
 	s.mu.Unlock()
-	e := &deliveryEffects{strikes: strikes{}}
+	e := &deliveryEffects{pendingFaults: pendingFaults{}}
 	e.add(nil, faults)
 	return s.send(ctx, receiver, n, e, texts(faults))
 }
 
-func (s *Server) putBack(letters []*letter) {
+func (s *Server) putBack(entries []*outboxEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outbox = append(s.outbox, letters...)
+	s.outbox = append(s.outbox, entries...)
 }
 
 // tried keeps a letter for the next Deliver, unless it was taken or tried often enough.
-func (s *Server) tried(l *letter, taken bool) {
+func (s *Server) tried(l *outboxEntry, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.taken = taken
@@ -113,19 +113,19 @@ func (s *Server) tried(l *letter, taken bool) {
 	}
 }
 
-// due takes what is to be sent now out of the outbox.
-func (s *Server) due() ([]*letter, Receiver) {
+// due removes the next notifications from the outbox.
+func (s *Server) due() ([]*outboxEntry, Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.receiver.nowhere() {
 		return nil, Receiver{}
 	}
-	var due, later []*letter
+	var due, later []*outboxEntry
 	for i, l := range s.outbox {
 		if l.effects == nil {
 			s.decide(l)
 			if l.wait = l.effects.delay; l.wait > 0 {
-				l.effects.struck("delayed")
+				l.effects.markApplied("delayed")
 			}
 			if l.effects.reorder && i == len(s.outbox)-1 {
 				l.wait = max(l.wait, 1)
@@ -140,7 +140,7 @@ func (s *Server) due() ([]*letter, Receiver) {
 	}
 	for i := 0; i+1 < len(due); i++ {
 		if due[i].effects.reorder {
-			due[i].effects.struck("reordered")
+			due[i].effects.markApplied("reordered")
 			due[i], due[i+1] = due[i+1], due[i]
 			i++
 		}
@@ -150,18 +150,18 @@ func (s *Server) due() ([]*letter, Receiver) {
 }
 
 // decide chooses the faults of a notification.
-func (s *Server) decide(l *letter) {
-	l.effects, l.faults = &deliveryEffects{strikes: strikes{}}, nil
+func (s *Server) decide(l *outboxEntry) {
+	l.effects, l.faults = &deliveryEffects{pendingFaults: pendingFaults{}}, nil
 	add := func(r *Rule, faults []NotificationFault) {
 		l.effects.add(r, faults)
 		l.faults = append(l.faults, texts(faults)...)
 	}
 	for _, r := range s.notifyRules {
-		if r.On != "" && r.On != string(l.Event) || r.letters != nil && !r.letters(l.Notification) {
+		if r.On != "" && r.On != string(l.Event) || r.entries != nil && !r.entries(l.Notification) {
 			continue
 		}
 		r.arrivals++
-		if r.which.strikes(r.arrivals) {
+		if r.which.selects(r.arrivals) {
 			add(r, r.notified)
 		}
 	}
@@ -176,16 +176,17 @@ var (
 	errNoReceiver  = errors.New("there is no receiver, see SetReceiver")
 	errNoProject   = errors.New("no such project")
 	errCut         = errors.New("cut on purpose")
+	errNotSigned   = errors.New("the scheme does not sign the last digit of the body, which the fault altered changes")
 )
 
-// send applies the faults to one notification, and records what happened.
+// send sends one notification with its faults, and records the attempts.
 func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
 	p := s.project(n.ProjectID)
 	if p == nil {
 		return s.record(Delivery{Notification: n, Faults: faults, Err: errNoProject})
 	}
 	one := func(n Notification, secret paymentsvc.Secret, e *deliveryEffects) Delivery {
-		d := Delivery{Notification: n, Faults: faults}
+		d := Delivery{Notification: n, Faults: faults, Forged: e.unsigned || e.altered}
 		switch {
 		case to.nowhere():
 			d.Err = errNoReceiver
@@ -203,7 +204,7 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 		forged := one(s.forgery(n), "not "+p.Secret, &deliveryEffects{}) // whole, in time, and not lost
 		forged.Forged, forged.Faults = true, []string{Forged().text}
 		if forged.arrived() {
-			s.struck(e.strikes, "forged")
+			s.markApplied(e.pendingFaults, "forged")
 		}
 		done = append(done, forged)
 		faults = slices.DeleteFunc(slices.Clone(faults), func(text string) bool { return text == Forged().text })
@@ -223,12 +224,15 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 func (d Delivery) arrived() bool { return d.Err == nil || errors.Is(d.Err, errCut) }
 
 // cuts reports whether a part of n is not sent.
-func (e *deliveryEffects) cuts(n Notification) bool { return e.cut != nil && *e.cut < len(encode(n)) }
+func (e *deliveryEffects) cuts(n Notification) bool {
+	size := len(encode(n))
+	return e.cut != nil && e.cut(size) < size
+}
 
-// count counts the faults that took effect on a notification, of which d is the last delivery.
+// count counts the faults that took effect. d is the notification's last delivery.
 func (s *Server) count(d Delivery, e *deliveryEffects) {
 	if errors.Is(d.Err, errLost) {
-		s.struck(e.strikes, "lost")
+		s.markApplied(e.pendingFaults, "lost")
 	}
 	if !d.arrived() {
 		return
@@ -236,11 +240,13 @@ func (s *Server) count(d Delivery, e *deliveryEffects) {
 	for kind, effective := range map[string]bool{
 		"repeated":   e.repeat > 0,
 		"old-secret": e.oldSecret,
+		"unsigned":   e.unsigned,
+		"altered":    e.altered,
 		"skewed":     e.skew.Abs() >= time.Second,
 		"cut":        e.cuts(d.Notification),
 	} {
 		if effective {
-			s.struck(e.strikes, kind)
+			s.markApplied(e.pendingFaults, kind)
 		}
 	}
 }

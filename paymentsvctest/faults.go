@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// When says on which side of the commitment of an order a fault happens. It makes no difference to calls that start
-// nothing.
+// When is the side of an order's commitment. It has an effect only on calls that start an order.
 type When int
 
 const (
-	// BeforeCommit leaves nothing started. It is the zero value.
+	// BeforeCommit prevents the start. It is the zero value.
 	BeforeCommit When = iota
 	// AfterCommit leaves the order started, although the partner does not learn it.
 	AfterCommit
@@ -31,9 +30,10 @@ func (w When) String() string {
 	return "before"
 }
 
-// Fault is a fault of one request. Its zero value is none. The faults of one request combine in this order: Refuse,
-// Reset; then, before the commitment, Hold, Hang, Drop and the answers that replace the service's own; the same after
-// it; then what changes the answer, whichever it is: WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts.
+// Fault is a fault of one request. The zero value has no effect. The faults of one request combine in a fixed order.
+// Refuse and Reset come first. Before the commitment, Hold, Hang, Drop and other responses follow, and the same
+// faults again after it. At the end WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts change the
+// response.
 type Fault struct {
 	text  string
 	slot  string // different faults in one slot exclude each other
@@ -45,7 +45,7 @@ func (f Fault) String() string { return f.text }
 
 // effects is the combination of the faults of one request.
 type effects struct {
-	strikes
+	pendingFaults
 	refuse, reset bool
 	before, after stage
 	wrongShape    bool
@@ -92,11 +92,11 @@ const (
 	inHeader
 )
 
-func newEffects() *effects { return &effects{strikes: strikes{}} }
+func newEffects() *effects { return &effects{pendingFaults: pendingFaults{}} }
 
 // add adds the faults of a rule, nil for Chaos; of two that exclude each other the later one counts.
 func (e *effects) add(r *Rule, faults []Fault) {
-	addAll(e.strikes, r, faults, func(f Fault) (slot, text string) {
+	addAll(e.pendingFaults, r, faults, func(f Fault) (slot, text string) {
 		if f.apply != nil {
 			f.apply(e)
 		}
@@ -109,9 +109,9 @@ func refuses(faults []Fault) bool {
 	return slices.ContainsFunc(faults, func(f Fault) bool { return f.slot == "refuse" })
 }
 
-// Refuse refuses the connection, so that nothing is sent. A server cannot do that for one endpoint, so it needs the
-// client of [Server.HTTPClient], which consults the rules before it connects; the rule then counts connection attempts.
-// Requests of other clients are reset instead, see [Reset].
+// Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
+// fault needs the client of [Server.HTTPClient]. That client consults the rules before it connects, and the rule
+// counts connection attempts. For other clients the fault is [Reset].
 func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refuse = true }} }
 
 // Reset resets the connection before the body is read.
@@ -167,9 +167,9 @@ func BadGateway(when When) Fault {
 	})
 }
 
-// TooManyRequests answers HTTP 429 with a Retry-After header in whole seconds, rounded up: [BeforeCommit] in the fields of
-// Config.ErrorCode and Config.ErrorMessage, as a service with a rate limit of its own does, and [AfterCommit] with the
-// page of a gateway that has passed the request on.
+// TooManyRequests responds with HTTP 429 and a Retry-After header in whole seconds, rounded up. [BeforeCommit] has
+// the body of a service with a rate limit, in the fields of Config.ErrorCode and Config.ErrorMessage. [AfterCommit]
+// has the page of a gateway behind the service.
 func TooManyRequests(when When, retryAfter time.Duration) Fault {
 	return replaced(fmt.Sprintf("too-many-requests %s %s", when, retryAfter), when, func(c *Config) answer {
 		a := newAnswer(http.StatusTooManyRequests, "text/plain; charset=utf-8", []byte("too many requests\n"))
@@ -209,8 +209,8 @@ func Oversized(bytes int) Fault {
 	return Fault{fmt.Sprintf("oversized %d", bytes), "oversized", func(e *effects) { e.size = bytes }}
 }
 
-// GzipBomb pads the answer with spaces to a number of bytes and compresses it to almost nothing, whether or not the
-// client accepts compression.
+// GzipBomb pads the response with spaces to a number of bytes and compresses it, even for clients without
+// compression.
 func GzipBomb(bytes int) Fault {
 	return Fault{fmt.Sprintf("gzip-bomb %d", bytes), "gzip-bomb", func(e *effects) { e.bomb = bytes }}
 }
@@ -220,14 +220,14 @@ func Slow(pause time.Duration) Fault {
 	return Fault{"slow " + pause.String(), "slow", func(e *effects) { e.slow = pause }}
 }
 
-// Cut closes the connection after n bytes of a body with a Content-Length: the client can tell.
+// Cut closes the connection after n bytes of a body with a Content-Length. The client detects it.
 func Cut(n int) Fault { return cutting("cut", withLength, n) }
 
-// CutChunked closes the connection after n bytes of a chunked body: the client can tell.
+// CutChunked closes the connection after n bytes of a chunked body. The client detects it.
 func CutChunked(n int) Fault { return cutting("cut-chunked", chunked, n) }
 
-// CutUnframed closes the connection after n bytes of a body that ends with the connection: only the JSON shows it. It
-// needs HTTP/1.1; over HTTP/2 it is [Cut].
+// CutUnframed closes the connection after n bytes of a body without a length. Only the JSON is incomplete. It needs
+// HTTP/1.1; over HTTP/2 it is [Cut].
 func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n) }
 
 // CutHeader closes the connection after n bytes of the status line and the header. It needs HTTP/1.1; over HTTP/2 it is
@@ -238,10 +238,10 @@ func cutting(name string, f framing, n int) Fault {
 	return Fault{name + " " + strconv.Itoa(n), "cut", func(e *effects) { e.cut = cut{f, max(n, 0)} }}
 }
 
-// AllFaults returns one of each fault with moderate values, except Hold, Answer and Reject. Redirects lead to an
-// address that does not exist.
+// AllFaults returns every fault with moderate values, except Hold, Answer and Reject. Redirects lead to a nonexistent
+// address.
 func AllFaults() []Fault {
-	const size = 2 << 20 // twice what a paymentsvc.Client reads by default
+	const size = 2 << 20 // twice the default limit of a paymentsvc.Client
 	faults := []Fault{
 		Refuse(), Reset(),
 		WrongShape(), WrongDate(-time.Hour), Oversized(size), GzipBomb(16 * size), Slow(time.Millisecond),
@@ -281,7 +281,7 @@ func ParseFault(text string) (Fault, error) {
 	})
 }
 
-// parse reads a fault whose first word names its maker.
+// parse parses a fault. Its first word is the key in makers.
 func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 	text := p.left
 	name := p.word()
@@ -308,7 +308,7 @@ func (p *parser) word() string {
 	return word
 }
 
-// rest returns all that follows.
+// rest returns the remaining text.
 func (p *parser) rest() string {
 	rest := p.left
 	p.left = ""
@@ -351,6 +351,16 @@ func (p *parser) duration() time.Duration {
 	return d
 }
 
+func (p *parser) positive() time.Duration {
+	d := p.duration()
+	if d < 0 {
+		p.fail("a duration such as 2s is missing")
+	}
+	return d
+}
+
+func (p *parser) ended() bool { return strings.TrimSpace(p.left) == "" }
+
 func (p *parser) address() string {
 	address := p.word()
 	if u, err := url.Parse(address); err != nil || !u.IsAbs() {
@@ -366,7 +376,7 @@ func (p *parser) fail(problem string) {
 }
 
 func (p *parser) end(text string) error {
-	if strings.TrimSpace(p.left) != "" {
+	if !p.ended() {
 		p.fail("something follows")
 	}
 	if p.err != nil {

@@ -142,9 +142,16 @@ func TestParseFault(t *testing.T) {
 		_, err := paymentsvctest.ParseFault(text)
 		require.Error(t, err, text)
 	}
-	for _, text := range []string{"", "explode", "lost 1", "repeated", "delayed x", "skewed", "cut"} {
+	for _, text := range []string{
+		"", "explode", "lost 1", "repeated x", "delayed", "delayed x", "skewed 1h", "late -1h", "early x", "cut x", "altered 1",
+	} {
 		_, err := paymentsvctest.ParseNotificationFault(text)
 		require.Error(t, err, text)
+	}
+	for text, want := range map[string]string{"late": "late 1h0m0s", "early": "early 1h0m0s", "repeated": "repeated 1", "cut": "cut"} {
+		fault, err := paymentsvctest.ParseNotificationFault(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, fault.String())
 	}
 	assert.Panics(t, func() { paymentsvctest.Answer(paymentsvctest.BeforeCommit, 100, "text/plain", "") })
 	assert.Panics(t, func() { paymentsvctest.Reject(600, "", "") })

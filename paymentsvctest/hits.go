@@ -2,19 +2,19 @@ package paymentsvctest
 
 import "slices"
 
-// strikes are the faults of one request or notification that have not taken effect yet, by their slot.
-type strikes map[string][]strike
+// pendingFaults are the faults of one request or notification before they take effect, by their slot.
+type pendingFaults map[string][]pendingFault
 
-// strike is a fault of a rule.
-type strike struct {
+// pendingFault is a fault of a rule.
+type pendingFault struct {
 	text string
 	rule *Rule
 	left *int // faults of the rule that have not taken effect yet
 }
 
-// addAll adds the faults of a rule, nil for none. apply applies one, and returns its slot, "" for no fault. A fault replaces
-// those that exclude it: others in its slot that are not the same.
-func addAll[F any](s strikes, r *Rule, faults []F, apply func(F) (slot, text string)) {
+// addAll adds the faults of a rule. r may be nil. apply applies one fault and returns its slot, or "" for the zero
+// value. A fault replaces different faults in its slot.
+func addAll[F any](s pendingFaults, r *Rule, faults []F, apply func(F) (slot, text string)) {
 	left := 0
 	for _, f := range faults {
 		slot, text := apply(f)
@@ -22,23 +22,23 @@ func addAll[F any](s strikes, r *Rule, faults []F, apply func(F) (slot, text str
 			continue
 		}
 		left++
-		same := slices.DeleteFunc(s[slot], func(other strike) bool { return other.text != text })
-		s[slot] = append(same, strike{text, r, &left})
+		same := slices.DeleteFunc(s[slot], func(other pendingFault) bool { return other.text != text })
+		s[slot] = append(same, pendingFault{text, r, &left})
 	}
 	if left == 0 && r != nil {
-		r.hits++ // a rule without faults counts what it is about
+		r.hits++ // a rule without faults counts its requests
 	}
 }
 
-// struck counts that what is in a slot takes effect. A rule hits when all of its faults do. Call it before the client
-// can see the effect and ask for Rule.Hits.
-func (s *Server) struck(faults strikes, slot string) {
+// markApplied counts the faults in a slot. A rule hits when all of its faults took effect. Call markApplied before
+// the client can see the effect and call [Rule.Hits].
+func (s *Server) markApplied(faults pendingFaults, slot string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	faults.struck(slot)
+	faults.markApplied(slot)
 }
 
-func (s strikes) struck(slot string) {
+func (s pendingFaults) markApplied(slot string) {
 	for _, f := range s[slot] {
 		if *f.left--; *f.left == 0 && f.rule != nil {
 			f.rule.hits++

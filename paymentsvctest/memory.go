@@ -12,21 +12,21 @@ import (
 	"testing"
 )
 
-// StartInMemory is [Start] without a socket. HTTPClient and the client of ClientConfig reach the server through memory,
-// whatever host their address names; no other client reaches it. Everything else is the same: the SDK's real transport,
-// the proof that nothing was sent, and every fault. It works in a bubble of testing/synctest, where a wait of 30 seconds
-// takes no time; send notifications by [ToHandler] there. Start hangs in such a bubble.
+// StartInMemory is [Start] without a socket. Only HTTPClient and the client of ClientConfig reach the server, through
+// memory and with any host. The SDK's transport, the detection of unsent requests and all faults work as with a
+// socket. It works in a bubble of testing/synctest, and a wait of 30 seconds takes no time there. Send notifications
+// by [ToHandler] in a bubble. Start hangs in a bubble.
 func StartInMemory(t testing.TB, c Config) *Server {
 	t.Helper()
 	return start(t, c, (*Server).ListenInMemory)
 }
 
-// ListenInMemory is [Server.Listen] without a socket, see [StartInMemory]. URL has a port at which nothing listens.
+// ListenInMemory is [Server.Listen] without a socket, see [StartInMemory]. The port in URL is closed.
 func (s *Server) ListenInMemory() error {
 	return s.serve(&memory{conns: make(chan net.Conn), closed: make(chan struct{})}, "127.0.0.1:0")
 }
 
-// memory is a listener whose connections are pipes.
+// memory is a listener for pipes.
 type memory struct {
 	conns  chan net.Conn
 	dialed atomic.Int64
@@ -78,7 +78,7 @@ type memoryConn struct {
 func (c *memoryConn) LocalAddr() net.Addr  { return c.local }
 func (c *memoryConn) RemoteAddr() net.Addr { return c.remote }
 
-// Read returns what a socket returns after a reset.
+// Read behaves like a socket after a reset.
 func (c *memoryConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == io.EOF && c.reset.Load() { //nolint:errorlint // a pipe returns it as it is

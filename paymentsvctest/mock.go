@@ -10,11 +10,12 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Verdict is what the server itself made of a request, see Config.OnChecked.
+// Verdict is the server's own decision on a request, see Config.OnChecked.
 type Verdict struct {
-	// Rejection is why it was rejected, nil if it was accepted.
+	// Rejection is the reason of a rejection, or nil.
 	Rejection *Rejection
-	// Signature is what is wrong with its timestamp or signature, nil if nothing is, or if it was rejected before.
+	// Signature is the error of the timestamp or signature. It is nil for a correct signature and for an earlier
+	// rejection.
 	Signature *SignatureFault
 }
 
@@ -25,7 +26,7 @@ func (s *Server) checked(r *http.Request, v Verdict) {
 }
 
 // explanation is the message of an answer that rejects.
-func (s *Server) explanation(why *refusal) string {
+func (s *Server) explanation(why *rejection) string {
 	if !s.cfg.ExplainSignatures || why.fault == nil || why.fault.Reason == why.message {
 		return why.message
 	}
@@ -33,22 +34,22 @@ func (s *Server) explanation(why *refusal) string {
 	return why.message + ": " + reason
 }
 
-// FaultWhere is [Server.Fault] for those requests for which match returns true. The body of the request has not been
-// read, unless what mounts the server has put it into the context. match is called once for each request to the
-// endpoint, and must not call the server.
+// FaultWhere is [Server.Fault] for requests accepted by match. The body has not been read, so a handler in front must
+// put it into the context. The server calls match once for each request to the endpoint. match must not call the
+// server.
 func (s *Server) FaultWhere(endpoint string, match func(*http.Request) bool, which Which, faults ...Fault) *Rule {
 	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), requests: match, which: which, faults: faults})
 }
 
-// FaultNotificationsWhere is [Server.FaultNotifications] for those notifications for which match returns true. match
-// must not call the server.
+// FaultNotificationsWhere is [Server.FaultNotifications] for notifications accepted by match. match must not call the
+// server.
 func (s *Server) FaultNotificationsWhere(
 	event paymentsvc.EventType, match func(Notification) bool, which Which, faults ...NotificationFault,
 ) *Rule {
-	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), letters: match, which: which, notified: faults})
+	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), entries: match, which: which, notified: faults})
 }
 
-// Move is [Server.Settle] without a notification: the order changes, and nobody is told.
+// Move is [Server.Settle] without a notification.
 func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,51 +59,9 @@ func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 	return nil
 }
 
-// State is the books of a server, without destinations and the four open objects.
-type State struct {
-	// LastOrder is the highest number of an order so far; ids continue from there.
-	LastOrder int
-	// Orders are all orders, and Outbox what waits for [Server.Deliver].
-	Orders []Order
-	Outbox []Notification
-}
-
-// State returns the books.
-func (s *Server) State() State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	state := State{LastOrder: s.books.last, Orders: s.books.list()}
-	for i := range state.Orders {
-		o := &state.Orders[i]
-		o.Destination, o.CardData, o.Browser, o.Payer, o.Payee = "", nil, nil, nil, nil
-	}
-	for _, l := range s.outbox {
-		state.Outbox = append(state.Outbox, l.Notification)
-	}
-	return state
-}
-
-// Restore replaces the books and the outbox. It returns an error, and changes nothing, if an order is not complete, has
-// an unknown project or a duplicate OrderID, or if the books cannot hold the sum.
-func (s *Server) Restore(state State) error {
-	fresh := newBooks(s.cfg)
-	for _, o := range state.Orders {
-		if _, err := fresh.seed(o); err != nil {
-			return fmt.Errorf("paymentsvctest: Restore: %w", err)
-		}
-	}
-	fresh.last = max(fresh.last, state.LastOrder)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.books, s.outbox = fresh, nil
-	for _, n := range state.Outbox {
-		s.post(n)
-	}
-	return nil
-}
-
-// Seed enters an order in any status. Number and OrderID continue the others if they are not set; Numbers are those of
-// Config. It sends nothing, calls neither Config.Check nor Config.OnStart, and returns an error as [Server.Restore] does.
+// Seed enters an order in any status. It assigns Number and Numbers, and OrderID if that is "". It does not send a
+// notification or call Config.Check and Config.OnStart. It returns an error for an order without amount, an unknown
+// kind or project, a duplicate OrderID, or a too long balance.
 func (s *Server) Seed(o Order) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,9 +76,7 @@ func (s *Server) Seed(o Order) (Order, error) {
 var ErrOrderExists = errors.New("the order_id exists")
 
 func (b *books) seed(o Order) (*order, error) {
-	if o.Number == 0 {
-		o.Number = b.last + 1
-	}
+	o.Number = b.last + 1
 	if o.OrderID == "" {
 		o.OrderID = orderID(o.Number)
 	}
@@ -154,3 +111,45 @@ func (b *books) seed(o Order) (*order, error) {
 }
 
 func orderID(number int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", number) }
+
+// LastOrder returns the highest number of an order, or Config.LastOrder without orders.
+func (s *Server) LastOrder() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.last
+}
+
+// EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit must
+// not call the server.
+func (s *Server) EachOrder(number int, visit func(Order) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.books.orders
+	at, _ := slices.BinarySearchFunc(list, number+1, func(o *order, n int) int { return o.Number - n })
+	for _, o := range list[at:] {
+		if !visit(o.Order) {
+			return
+		}
+	}
+}
+
+// DeliveriesAfter returns the deliveries without the first n.
+func (s *Server) DeliveriesAfter(n int) []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.deliveries[min(n, len(s.deliveries)):])
+}
+
+// Delivered returns the number of deliveries.
+func (s *Server) Delivered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.deliveries)
+}
+
+// OrdersOf returns the orders with this user_data, of all kinds and projects, in their order.
+func (s *Server) OrdersOf(userData string) []Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return copies(s.books.started[userData])
+}

@@ -75,38 +75,67 @@ func TestMockFaultsAreFiltered(t *testing.T) {
 // nth is the order_id of the nth order.
 func nth(n int) string { return "00000000-0000-4000-8000-00000000000" + string(rune('0'+n)) }
 
-func TestMockStateIsRestored(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
+func TestSeededOrdersCountAndContinueTheNumbers(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Repeated, c.LastOrder = paymentsvctest.SameOrder, 7
+	}))
 	client := newClient(t, srv)
-	paid, err := client.InitPayout(t.Context(), payout("payout-1"))
-	require.NoError(t, err)
-	_, err = srv.Settle(paid.OrderID, paymentsvc.StatusSuccess)
-	require.NoError(t, err)
-	_, err = srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: project, Amount: amount("5.00"), Status: paymentsvc.StatusSuccess})
-	require.NoError(t, err)
+	require.Equal(t, 7, srv.LastOrder())
+	seeded := paymentsvctest.Order{
+		Kind: paymentsvctest.KindPayment, ProjectID: project, UserData: "a", Amount: amount("5.00"), Status: paymentsvc.StatusSuccess,
+	}
 	before, err := srv.Balance(project)
 	require.NoError(t, err)
-	state := srv.State()
-	require.Empty(t, state.Orders[0].Destination)
-
-	require.NoError(t, srv.Restore(paymentsvctest.State{LastOrder: 7}))
-	require.Empty(t, srv.Orders())
-	for problem, change := range map[string]func(*paymentsvctest.Order){
-		"exists": func(o *paymentsvctest.Order) { o.OrderID = state.Orders[0].OrderID }, "no such project": func(o *paymentsvctest.Order) { o.ProjectID = 1 },
-		"no such kind": func(o *paymentsvctest.Order) { o.Kind = "loan" }, "no amount": func(o *paymentsvctest.Order) { o.Amount = paymentsvc.Amount{} },
-		"Numbers": func(o *paymentsvctest.Order) { o.Status = "DONE" },
-	} {
-		broken := srv.State()
-		broken.Orders = append([]paymentsvctest.Order{}, state.Orders...)
-		change(&broken.Orders[1])
-		require.ErrorContains(t, srv.Restore(broken), problem)
-	}
-	require.NoError(t, srv.Restore(state))
+	o, err := srv.Seed(seeded)
+	require.NoError(t, err)
+	require.Equal(t, []any{8, nth(8)}, []any{o.Number, o.OrderID})
 	after, err := srv.Balance(project)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
-	require.Len(t, srv.Outbox(), 1)
+	require.Equal(t, []string{"1000.00", "1005.00"}, []string{before.PayoutBalance.String(), after.PayoutBalance.String()})
+	for problem, change := range map[string]func(*paymentsvctest.Order){
+		"exists":          func(o *paymentsvctest.Order) { o.OrderID = nth(8) },
+		"no such project": func(o *paymentsvctest.Order) { o.ProjectID = 1 },
+		"no such kind":    func(o *paymentsvctest.Order) { o.Kind = "loan" },
+		"no amount":       func(o *paymentsvctest.Order) { o.Amount = paymentsvc.Amount{} },
+		"Numbers":         func(o *paymentsvctest.Order) { o.Status = "DONE" },
+	} {
+		broken := seeded
+		change(&broken)
+		_, err := srv.Seed(broken)
+		require.ErrorContains(t, err, problem)
+	}
+	seeded.Kind, seeded.UserData, seeded.Amount = paymentsvctest.KindPayout, "payout-1", payout("payout-1").Amount
+	o, err = srv.Seed(seeded)
+	require.NoError(t, err)
 	again, err := client.InitPayout(t.Context(), payout("payout-1"))
 	require.NoError(t, err)
-	require.Equal(t, paid.OrderID, again.OrderID, "a restored order has no destination to compare")
+	require.Equal(t, o.OrderID, again.OrderID, "a seeded order has no destination to compare")
+}
+
+func TestOrdersAreFoundByNumberAndUserData(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.LastOrder = 3 }))
+	numbers := func(orders []paymentsvctest.Order) (list []int) {
+		for _, o := range orders {
+			list = append(list, o.Number)
+		}
+		return list
+	}
+	for _, userData := range []string{"a", "b", "a"} {
+		_, err := srv.Seed(paymentsvctest.Order{
+			Kind: paymentsvctest.KindForm, ProjectID: project, UserData: userData, Amount: amount("1"),
+		})
+		require.NoError(t, err)
+	}
+	require.Equal(t, []int{4, 6}, numbers(srv.OrdersOf("a")))
+	require.Empty(t, srv.OrdersOf("c"))
+	after := func(number, limit int) (list []paymentsvctest.Order) {
+		srv.EachOrder(number, func(o paymentsvctest.Order) bool {
+			list = append(list, o)
+			return len(list) < limit
+		})
+		return list
+	}
+	require.Equal(t, []int{4, 5}, numbers(after(0, 2)))
+	require.Equal(t, []int{6}, numbers(after(5, 2)))
+	require.Empty(t, after(6, 2))
 }

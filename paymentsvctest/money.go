@@ -13,7 +13,7 @@ type money struct {
 	scale int      // decimals
 }
 
-// moneyOf returns an amount as money, with one that is not set as 0.
+// moneyOf returns an amount as money. An unset amount is 0.
 func moneyOf(a paymentsvc.Amount) money {
 	if !a.IsSet() {
 		return money{}
@@ -51,7 +51,7 @@ func (m money) amount() (paymentsvc.Amount, error) {
 	return a, err
 }
 
-// total is a sum of money that can be taken out again, with the scale of the finest that is in it. Assigning it copies it.
+// total is a sum of money with removable parts. Its scale is the finest scale of its parts.
 type total struct {
 	sum    money
 	scales [maxScale + 1]int // how many have this scale

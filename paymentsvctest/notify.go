@@ -8,10 +8,10 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Notification is the body of a notification, its fields in the document's order (section 6). Change what you like
-// before [Server.Send], which sends it as it is.
+// Notification is the body of a notification, with its fields in the document's order (section 6). [Server.Send]
+// sends it unchanged, so you can modify any field before.
 type Notification struct {
-	// ProjectID says whose secret signs it. It is not sent.
+	// ProjectID is the project of the signing secret. It is not sent.
 	ProjectID int64 `json:"-"`
 
 	// Event, OrderID, Status, StatusDescription, StatusCode, Amount and UserData are the document's fields; "" for
@@ -30,7 +30,7 @@ func (n Notification) String() string {
 	return fmt.Sprintf("%s %s %s for user_data %q, %s", n.Event, n.OrderID, n.Amount, n.UserData, n.StatusDescription)
 }
 
-// Receiver is where notifications go. The zero value is nowhere.
+// Receiver is the destination of notifications. The zero value receives none.
 type Receiver struct {
 	address   string
 	handler   http.Handler
@@ -40,7 +40,7 @@ type Receiver struct {
 // ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for an answer.
 func ToURL(address string) Receiver { return Receiver{address: address} }
 
-// Via returns the receiver with a transport, such as one that records: Deliver and Send pass their context and signed
+// Via returns the receiver with a transport, for example a recorder. Deliver and Send pass their context and signed
 // requests to it. It has no effect on [ToHandler].
 func (r Receiver) Via(transport http.RoundTripper) Receiver {
 	r.transport = transport
@@ -62,13 +62,13 @@ func (s *Server) SetReceiver(r Receiver) {
 	s.receiver = r
 }
 
-// letter is a notification in the outbox.
-type letter struct {
+// outboxEntry is a notification in the outbox.
+type outboxEntry struct {
 	Notification
 	attempts int
 	taken    bool             // answered with a 2xx
 	wait     int              // calls of Deliver to pass by
-	effects  *deliveryEffects // nil until it has been decided what goes wrong
+	effects  *deliveryEffects // nil before the choice of the faults
 	faults   []string
 }
 
@@ -86,8 +86,8 @@ func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notificat
 	return s.post(o.notification(o.Status, o.Numbers)), nil
 }
 
-// Step moves every order to the next status of Config.Script, as [Server.Settle] does, in the order in which they were
-// started. It returns the number of orders that it moved, and stops at the first error.
+// Step moves every order to the next status of Config.Script, as [Server.Settle] does, in the order of their numbers.
+// It returns the number of moved orders, and stops at the first error.
 func (s *Server) Step() (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +123,8 @@ func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status payment
 	return s.post(n), nil
 }
 
-// Compose returns the notification of an order's change to status, and changes nothing: for [Server.Send], such as a
-// late PENDING. It returns an error if there is no such order.
+// Compose returns the notification of an order's change to status, without the change. Send it with [Server.Send],
+// for example as a late PENDING. It returns an error for an unknown order.
 func (s *Server) Compose(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (o *order) notification(status paymentsvc.StatusName, numbers Numbers) Noti
 
 // post puts a notification into the outbox. The lock is held.
 func (s *Server) post(n Notification) Notification {
-	l := &letter{Notification: n}
+	l := &outboxEntry{Notification: n}
 	s.outbox, s.posted = append(s.outbox, l), append(s.posted, l)
 	return n
 }

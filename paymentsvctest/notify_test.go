@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -139,10 +140,13 @@ func TestNotificationFaults(t *testing.T) {
 		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
 		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery whole
 		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
-		{"skewed 1ms", []string{one}, 1, 0, nil}, // which no timestamp shows
-		{"skewed -1m0s", []string{one}, 1, 1, nil},
-		{"skewed -1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
-		{"skewed 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
+		{"late 1ms", []string{one}, 1, 0, nil}, // which no timestamp shows
+		{"late 1m0s", []string{one}, 1, 1, nil},
+		{"late 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
+		{"early 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
+		{"unsigned", []string{}, 1, 1, paymentsvc.ErrMissingHeader},
+		{"altered", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
+		{"cut", []string{}, 1, 1, nil},
 		{"cut 20", []string{}, 1, 1, nil},
 		{"cut 0", []string{}, 1, 1, nil},
 		{"cut 9999", []string{one}, 1, 0, nil},
@@ -162,7 +166,7 @@ func TestNotificationFaults(t *testing.T) {
 				require.Len(t, deliveries, test.sent)
 				for _, d := range deliveries {
 					want := strings.TrimPrefix(strings.TrimPrefix(test.faults, "forged"), " + ")
-					if d.Forged {
+					if d.Forged && strings.HasPrefix(test.faults, "forged") {
 						want = "forged"
 					}
 					assert.Equal(t, want, strings.Join(d.Faults, " + "), "a notification behind a forgery is none")
@@ -462,4 +466,20 @@ func TestBalanceRejectsWhatNoAmountCanHold(t *testing.T) {
 	got, err := client.GetBalance(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "-"+strings.Repeat("9", 58)+"8999.00", got.PayoutBalance.String())
+}
+
+func TestAlteredNeedsASignedBody(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Scheme = paymentsvc.Scheme{Canonical: canonical.Timestamp, Encoding: paymentsvc.Hex}
+	}))
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("sent")
+	}), "/"))
+	o, err := srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: 42, UserData: "a", Amount: amount("1")})
+	require.NoError(t, err)
+	n, err := srv.Compose(o.OrderID, paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	deliveries := srv.Send(t.Context(), n, paymentsvctest.Altered())
+	require.Len(t, deliveries, 1)
+	require.ErrorContains(t, deliveries[0].Err, "the scheme does not sign the last digit of the body")
 }

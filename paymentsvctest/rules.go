@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// The endpoints, for Server.Fault and Server.Requests. InitPayment matches all four types; a path such as
-// "init_payment/sbp" for one of them.
+// The endpoints, for [Server.Fault] and [Server.Requests]. InitPayment matches all four types, and a path such as
+// "init_payment/sbp" matches one.
 const (
 	InitPayment   = "init_payment"
 	StatusPayment = "status_payment"
@@ -21,7 +21,7 @@ const (
 	InitForm      = "init_form"
 	InitInvoice   = "init_invoice"
 	GetBalance    = "get_balance"
-	// AnyEndpoint matches all of them.
+	// AnyEndpoint matches every endpoint.
 	AnyEndpoint = ""
 )
 
@@ -30,8 +30,8 @@ func covers(pattern, endpoint string) bool {
 	return pattern == AnyEndpoint || endpoint == pattern || strings.HasPrefix(endpoint, pattern+"/")
 }
 
-// Which selects requests, or notifications, among those that a rule is about. They are counted from 1, from the moment
-// the rule is made. The zero value is [Every].
+// Which selects requests or notifications of a rule. It counts them from 1 after the creation of the rule. The zero
+// value is [Every].
 type Which struct {
 	text  string
 	match func(n int) bool
@@ -50,7 +50,7 @@ func First(n int) Which {
 	return Which{fmt.Sprintf("first %d", n), func(i int) bool { return i <= n }}
 }
 
-// Where selects those for whose number match returns true; text names it. match must be a pure function.
+// Where selects the numbers accepted by match. text is its name. match must be a pure function.
 func Where(text string, match func(n int) bool) Which { return Which{text, match} }
 
 // String says which.
@@ -61,22 +61,22 @@ func (w Which) String() string {
 	return w.text
 }
 
-func (w Which) strikes(n int) bool { return w.match == nil || w.match(n) }
+func (w Which) selects(n int) bool { return w.match == nil || w.match(n) }
 
 // Rule is a rule of [Server.Fault] or [Server.FaultNotifications].
 type Rule struct {
 	// ID counts the server's rules from 1.
 	ID int
-	// On is the endpoint or the event, "" for all, Which is which of them, and Faults what goes wrong with
-	// those, in the text of ParseFault or ParseNotificationFault.
+	// On is the endpoint or the event, "" for all. Which is the selection. Faults are the faults as text for
+	// ParseFault or ParseNotificationFault.
 	On     string
 	Which  string
 	Faults []string
 
 	server   *Server
 	which    Which
-	requests func(*http.Request) bool // which of them, nil for all
-	letters  func(Notification) bool
+	requests func(*http.Request) bool // a further condition, or nil
+	entries  func(Notification) bool
 	faults   []Fault             // of requests
 	notified []NotificationFault // of notifications
 	// The server's lock guards these.
@@ -85,9 +85,10 @@ type Rule struct {
 	hits     int
 }
 
-// Hits returns how often all of the rule's faults took effect on one request or notification. Check it: a test of a fault
-// that had no effect passes too easily. A cut behind the end of an answer has none, nor has a fault [AfterCommit] of a
-// request that the server rejected, a forgery that nobody received, or a fault that another one forestalled.
+// Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it,
+// because a test of a fault without effect passes too easily. Examples without effect are a cut behind the end, a
+// fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault after another fault that ended
+// the request.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -112,14 +113,14 @@ func (r *Rule) String() string {
 	return fmt.Sprintf("%s, %s: %s", on, r.Which, strings.Join(r.Faults, " + "))
 }
 
-// Fault makes a rule: the requests to endpoint that which selects get all of the faults. Faults of several rules
-// combine, in the order in which the rules were made.
+// Fault creates a rule. Its faults affect the selected requests to endpoint. Faults of several rules combine, in the
+// order of the rules.
 func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), which: which, faults: faults})
 }
 
-// FaultNotifications makes a rule for the notifications of an event, or "" for all. It counts each time that
-// [Server.Deliver] is about to send one; [Server.Send] takes its faults as arguments instead.
+// FaultNotifications creates a rule for the notifications of an event, or "" for all. It counts each attempt of
+// [Server.Deliver]. [Server.Send] takes its faults as arguments instead.
 func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, faults ...NotificationFault) *Rule {
 	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), which: which, notified: faults})
 }
@@ -135,7 +136,7 @@ func (s *Server) fault(list *[]*Rule, r *Rule) *Rule {
 	return r
 }
 
-// Rules returns the rules for requests, then those for notifications, each in the order in which they were made.
+// Rules returns the rules for requests, then the rules for notifications, each in the order of their creation.
 func (s *Server) Rules() []*Rule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,9 +165,10 @@ type Chaos struct {
 	Seed uint64
 	// OneIn is N where one request, or notification, in N has a fault on average; 0 means 4.
 	OneIn int
-	// Faults are the faults of requests; nil means AllFaults, and an empty list none.
+	// Faults are the faults of requests. nil means AllFaults, and an empty list disables them.
 	Faults []Fault
-	// NotificationFaults are the faults of notifications; nil means AllNotificationFaults, and an empty list none.
+	// NotificationFaults are the faults of notifications. nil means AllNotificationFaults, and an empty list disables
+	// them.
 	NotificationFaults []NotificationFault
 }
 
@@ -176,8 +178,8 @@ type chaos struct {
 	counts map[string]int
 }
 
-// Chaos adds random faults to those of the rules, until [Server.ClearFaults] or another Chaos. It returns the seed, and
-// prints it with Config.Logf.
+// Chaos adds random faults to the rules, until [Server.ClearFaults] or another Chaos. It returns the seed, and prints
+// it with Config.Logf.
 func (s *Server) Chaos(c Chaos) (seed uint64) {
 	for c.Seed == 0 {
 		c.Seed = rand.Uint64() //nolint:gosec // a schedule of faults is no secret
@@ -228,7 +230,7 @@ func (s *Server) connecting(endpoint string) bool {
 			continue
 		}
 		r.connects++
-		if r.which.strikes(r.connects) {
+		if r.which.selects(r.connects) {
 			r.hits++
 			refused = true
 		}
@@ -251,7 +253,7 @@ func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects
 			continue
 		}
 		r.arrivals++
-		if r.which.strikes(r.arrivals) {
+		if r.which.selects(r.arrivals) {
 			e.add(r, r.faults)
 		}
 	}

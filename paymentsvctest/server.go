@@ -19,11 +19,11 @@ import (
 
 // Server is a mock server of the payment service. Make it with [New] or [Start]. It is safe for concurrent use.
 type Server struct {
-	// URL is the address for paymentsvc.Config.BaseURL, with Config.BasePath. [Server.Listen] sets it; a server that
-	// is only mounted as a handler has none.
+	// URL is the address for paymentsvc.Config.BaseURL, with Config.BasePath. [Server.Listen] sets it. It is "" for a
+	// mounted handler.
 	URL string
 
-	// Pointers, so that fmt shows nothing of them in a struct of somebody else's.
+	// Pointers hide the values from fmt, also inside another struct.
 	cfg       *Config
 	watched   *recorder
 	transport *http.Transport // of HTTPClient
@@ -44,15 +44,15 @@ type Server struct {
 
 	notifyRules []*Rule
 	receiver    Receiver
-	outbox      []*letter
-	posted      []*letter // all that were ever in the outbox
+	outbox      []*outboxEntry
+	posted      []*outboxEntry // all entries, also delivered ones
 	deliveries  []Delivery
 
 	http     *http.Server
 	listener net.Listener
 	conns    map[net.Conn]http.ConnState // accepted, not yet closed
 	underWay int                         // requests
-	changed  chan struct{}               // closed when one of the two above has changed
+	changed  chan struct{}               // closed after a change of conns or underWay
 }
 
 // New checks c and returns a Server, which is an http.Handler. Its errors wrap paymentsvc.ErrInvalidRequest and name
@@ -77,8 +77,8 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Start returns a Server that listens on a loopback address until the test ends. If the test fails, it prints what was
-// started and what was rejected. It fails the test if New returns an error. See [StartInMemory] for fake time.
+// Start returns a Server that listens on a loopback address until the test ends. If the test fails, it prints the
+// orders and the rejections. It fails the test if New returns an error. See [StartInMemory] for fake time.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	return start(t, c, func(s *Server) error { return s.Listen("127.0.0.1:0") })
@@ -121,7 +121,7 @@ func (s *Server) serve(l net.Listener, host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed() || s.http != nil {
-		_ = l.Close() // nobody has it yet
+		_ = l.Close() // no client has connected
 		return errors.New("paymentsvctest: Listen was called before, or Close")
 	}
 	s.URL = "http://" + host + s.cfg.BasePath
@@ -136,8 +136,7 @@ func (s *Server) serve(l net.Listener, host string) error {
 	return nil
 }
 
-// Close ends the server, its connections and everything that hangs. It waits for nothing, and can be called more than
-// once.
+// Close ends the server, its connections and all hanging requests, without waiting. You can call it more than once.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed() {
@@ -152,7 +151,7 @@ func (s *Server) Close() {
 		_ = server.Close() // nobody needs its listener any more
 	}
 	for _, conn := range conns {
-		_ = conn.Close() // also those that were hijacked, of which http.Server does not know
+		_ = conn.Close() // http.Server does not close hijacked connections
 	}
 	s.transport.CloseIdleConnections()
 	s.notifier.CloseIdleConnections()
@@ -182,9 +181,9 @@ func (s *Server) notice() {
 	s.changed = make(chan struct{})
 }
 
-// Drain waits until every request that was sent before has been handled, including those whose client has left: call
-// it before counting orders after a timeout. First close the idle connections of your client, since one that was
-// never used looks like one whose request is still to come. It returns an error only if ctx ends.
+// Drain waits until all earlier requests are complete, even if their clients have left. Call it before you count
+// orders after a timeout. Close the idle connections of your client first, because an unused connection looks like a
+// pending request. Drain returns an error only if ctx ends.
 func (s *Server) Drain(ctx context.Context) error {
 	s.transport.CloseIdleConnections()
 	if err := s.acceptedAll(ctx); err != nil {
@@ -200,7 +199,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	})
 }
 
-// acceptedAll waits until all earlier connections are accepted. They are accepted in order, so it makes one of its own.
+// acceptedAll waits until all earlier connections are accepted. It makes one connection, because the listener accepts
+// them in order.
 func (s *Server) acceptedAll(ctx context.Context) error {
 	s.mu.Lock()
 	listener := s.listener
@@ -277,7 +277,7 @@ func (s *Server) Requests(endpoint string) int {
 func (s *Server) Orders() []Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.books.list()
+	return copies(s.books.orders)
 }
 
 // Order returns one order, and reports whether it exists.
@@ -294,7 +294,7 @@ func (s *Server) Order(orderID string) (Order, bool) {
 func (s *Server) Started(userData string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.books.started[userData]
+	return len(s.books.started[userData])
 }
 
 // Balance returns what get_balance would answer for a project, without Raw. It returns an error if there is no such

@@ -18,27 +18,16 @@ func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secr
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
-	body := encode(n)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.address, io.NopCloser(cutReader(body, e.cut)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.address, nil)
 	if err != nil {
 		return 0, err
 	}
-	req.ContentLength = int64(len(body))
-	timestamp := strconv.FormatInt(s.cfg.Now().Add(e.skew).Unix(), 10)
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Timestamp", timestamp)
-	signature, err := s.cfg.Scheme.Signature(secret, &paymentsvc.Message{
-		Kind:      paymentsvc.KindNotification,
-		Method:    req.Method,
-		URL:       req.URL,
-		Header:    req.Header,
-		Timestamp: timestamp,
-		Body:      body,
-	})
-	if err != nil {
+	body := encode(n)
+	if body, err = s.sign(req, body, secret, e); err != nil {
 		return 0, err
 	}
-	req.Header.Set("Signature", signature)
+	req.ContentLength, req.Body = int64(len(body)), io.NopCloser(cutReader(body, e.cut))
 	if to.handler != nil {
 		return handle(to.handler, req)
 	}
@@ -55,12 +44,43 @@ func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secr
 	return resp.StatusCode, nil
 }
 
+// sign sets the timestamp and signature headers, and returns the body to send.
+func (s *Server) sign(req *http.Request, body []byte, secret paymentsvc.Secret, e *deliveryEffects) ([]byte, error) {
+	timestamp := strconv.FormatInt(s.cfg.Now().Add(e.skew).Unix(), 10)
+	req.Header.Set("Timestamp", timestamp)
+	m := &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Method: req.Method, URL: req.URL, Header: req.Header, Timestamp: timestamp, Body: body,
+	}
+	signature, err := s.cfg.Scheme.Signature(secret, m)
+	if err != nil {
+		return nil, err
+	}
+	if e.altered {
+		m.Body = altered(body)
+		if unchanged, err := s.cfg.Scheme.Signature(secret, m); err == nil && unchanged == signature {
+			return nil, errNotSigned
+		}
+	}
+	if !e.unsigned {
+		req.Header.Set("Signature", signature)
+	}
+	return m.Body, nil
+}
+
+// altered changes the last digit of a body. Every notification has a digit, and some schemes do not sign white space.
+func altered(body []byte) []byte {
+	changed := bytes.Clone(body)
+	at := bytes.LastIndexAny(changed, "0123456789")
+	changed[at] = '0' + (changed[at]-'0'+1)%10
+	return changed
+}
+
 // cutReader reads body, or only its first bytes and then an error.
-func cutReader(body []byte, at *int) io.Reader {
-	if at == nil || *at >= len(body) {
+func cutReader(body []byte, cut func(size int) int) io.Reader {
+	if cut == nil || cut(len(body)) >= len(body) {
 		return bytes.NewReader(body)
 	}
-	return io.MultiReader(bytes.NewReader(body[:*at]), brokenReader{})
+	return io.MultiReader(bytes.NewReader(body[:cut(len(body))]), brokenReader{})
 }
 
 type brokenReader struct{}

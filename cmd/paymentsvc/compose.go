@@ -16,6 +16,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // events returns the events of section 6.
@@ -31,7 +32,7 @@ func notificationBody(c *cli.Call, event string) ([]byte, error) {
 	if !paymentsvc.EventType(event).Known() {
 		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
 	}
-	// The numbers are this command's choice, and the fake's too: the document shows none (section 3).
+	// The numbers are defaults of this command and of the fake, because the document specifies none (section 3).
 	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
 	status := c.Text("status")
 	values := map[string]string{
@@ -90,61 +91,96 @@ func fieldText(name, value string) (string, error) {
 	return strings.TrimSuffix(text.String(), "\n"), err
 }
 
-// fault is something wrong with a delivery, on purpose.
+// fault is a deliberate fault of a delivery, in the words of [paymentsvctest.ParseNotificationFault].
 type fault struct {
 	name string
-	// accepted says what a receiver has accepted that answers with a 2xx; "" if it should.
+	// accepted describes the bad message in the output. "" is for a genuine message.
 	accepted string
-	shape    func(*delivery)
+	shape    func(d *delivery, value string)
 	sign     func(*delivery) error
 	old      bool // signed with the old secret
 }
 
-func faults() []fault {
-	shifted := func(by time.Duration) func(*delivery) error {
-		return func(d *delivery) error {
-			seconds, _ := strconv.ParseInt(d.message.Timestamp, 10, 64) // newMessage wrote it
-			d.message.Timestamp = strconv.FormatInt(seconds+int64(by/time.Second), 10)
-			d.message.Header.Set("Timestamp", d.message.Timestamp)
-			return d.sign()
+var faults = []fault{
+	{name: "forged", accepted: "a forgery", shape: words("forged on purpose"), sign: func(d *delivery) error {
+		d.key.Secret = paymentsvc.Secret(rand.Text())
+		return d.sign()
+	}},
+	{name: "unsigned", accepted: "a message without a signature", shape: words("unsigned on purpose"), sign: func(d *delivery) error {
+		d.message.Header.Del("Signature")
+		return nil
+	}},
+	{
+		name: "altered", accepted: "a message changed after the signature", shape: words("altered on purpose"),
+		sign: (*delivery).signAndAlter,
+	},
+	{name: "late", accepted: "a timestamp in the past", shape: shifted(-1), sign: (*delivery).sign},
+	{name: "early", accepted: "a timestamp in the future", shape: shifted(1), sign: (*delivery).sign},
+	{name: "cut", accepted: "a part of a body", shape: func(d *delivery, value string) {
+		d.what, d.cut = "cut on purpose", len(d.message.Body)/2
+		if n, err := strconv.Atoi(value); err == nil {
+			d.cut = min(n, len(d.message.Body)-1)
 		}
-	}
-	words := func(text string) func(*delivery) { return func(d *delivery) { d.what = text } }
-	return []fault{
-		{name: "forged", accepted: "a forgery", shape: words("forged on purpose"), sign: func(d *delivery) error {
-			d.key.Secret = paymentsvc.Secret(rand.Text())
-			return d.sign()
-		}},
-		{name: "unsigned", accepted: "a message without a signature", shape: words("unsigned on purpose"), sign: func(d *delivery) error {
-			d.message.Header.Del("Signature")
-			return nil
-		}},
-		{name: "altered", accepted: "a message that was changed after it was signed", shape: words("altered on purpose"), sign: func(d *delivery) error {
-			if err := d.sign(); err != nil {
-				return err
-			}
-			d.message.Body = altered(d.message.Body)
-			if made, err := d.key.Scheme.Signature(d.key.Secret, d.message); err == nil && made == d.message.Header.Get("Signature") {
-				return cli.Usagef("-fault altered: the scheme does not sign what was altered, the last digit of the body")
-			}
-			return nil
-		}},
-		{name: "late", accepted: "a timestamp of an hour ago", shape: words("an hour late on purpose"), sign: shifted(-time.Hour)},
-		{name: "early", accepted: "a timestamp an hour ahead", shape: words("an hour early on purpose"), sign: shifted(time.Hour)},
-		{name: "cut", accepted: "half of a body", shape: func(d *delivery) { d.what, d.cut = "cut on purpose", true }},
-		{name: "repeated", shape: func(d *delivery) { d.times = 2 }},
-		{name: "old-secret", old: true, sign: (*delivery).sign},
-	}
+	}},
+	{name: "repeated", shape: func(d *delivery, value string) {
+		d.times = 2
+		if n, err := strconv.Atoi(value); err == nil {
+			d.times = n + 1
+		}
+	}},
+	{name: "old-secret", old: true, sign: (*delivery).sign},
 }
 
 func faultNames() (names []string) {
-	for _, f := range faults() {
+	for _, f := range faults {
 		names = append(names, f.name)
 	}
 	return names
 }
 
-// altered changes the last digit of a body: not its white space, which some schemes do not sign.
+// setFault parses the text of -fault, such as "late" or "late 5m".
+func (d *delivery) setFault(text string) error {
+	name, value, _ := strings.Cut(text, " ")
+	i := slices.Index(faultNames(), name)
+	if i < 0 {
+		return cli.Usagef("-fault: no fault %q%s", cli.Printable(name), cli.NearestOf(name, faultNames()))
+	}
+	if _, err := paymentsvctest.ParseNotificationFault(text); err != nil {
+		return cli.Usagef("-fault: %s", strings.TrimPrefix(err.Error(), "paymentsvctest: "))
+	}
+	d.fault, d.faultValue = faults[i], value
+	return nil
+}
+
+func words(text string) func(*delivery, string) { return func(d *delivery, _ string) { d.what = text } }
+
+// shifted returns a function that shifts the timestamp by a duration, an hour by default.
+func shifted(sign int64) func(*delivery, string) {
+	return func(d *delivery, value string) {
+		by, err := time.ParseDuration(value)
+		if err != nil {
+			by = time.Hour
+		}
+		d.what = fmt.Sprintf("%s %s on purpose", by, d.fault.name)
+		seconds, _ := strconv.ParseInt(d.message.Timestamp, 10, 64) // newMessage wrote it
+		d.message.Timestamp = strconv.FormatInt(seconds+sign*int64(by/time.Second), 10)
+		d.message.Header.Set("Timestamp", d.message.Timestamp)
+	}
+}
+
+// signAndAlter signs the message and then changes its body.
+func (d *delivery) signAndAlter() error {
+	if err := d.sign(); err != nil {
+		return err
+	}
+	d.message.Body = altered(d.message.Body)
+	if made, err := d.key.Scheme.Signature(d.key.Secret, d.message); err == nil && made == d.message.Header.Get("Signature") {
+		return cli.Usagef("-fault altered: the scheme does not sign the last digit of the body")
+	}
+	return nil
+}
+
+// altered changes the last digit of a body, because some schemes do not sign white space.
 func altered(body []byte) []byte {
 	changed := bytes.Clone(body)
 	at := bytes.LastIndexAny(changed, "0123456789")

@@ -90,7 +90,7 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 	return d.report(ctx, results)
 }
 
-// checks reports whether the command line names a scheme to check. One in the settings is what was found before.
+// checks reports whether the command line has a scheme to check. A scheme in the settings is an earlier result.
 func (d *discovery) checks() bool {
 	return d.Value("scheme").Origin == "-scheme" || d.Value("scheme-file").Origin == "-scheme-file"
 }
@@ -127,7 +127,7 @@ func (d *discovery) checkFlags() error {
 	return d.checkOut()
 }
 
-// checkOut finds out before the search that a file of -out exists.
+// checkOut rejects an existing file of -out before the search.
 func (d *discovery) checkOut() error {
 	if !d.Set("out") {
 		return nil
@@ -155,7 +155,7 @@ func (d *discovery) readFiles() error {
 		if o.Body, err = d.ReadInput("-body", d.Text("body")); err != nil {
 			return err
 		}
-		o.Body = append([]byte{}, o.Body...) // not nil
+		o.Body = append([]byte{}, o.Body...) // never nil
 		o.BodyName = d.Value("body").Texts[0]
 	}
 	entries := d.List("entry")
@@ -199,7 +199,7 @@ type found struct {
 
 func (f found) fits() bool { return f.err == nil }
 
-// search searches each kind of message separately, and then, if both have a match, for a scheme of both.
+// search searches each kind of message separately. If both have a match, it also searches for a common scheme.
 func (d *discovery) search(ctx context.Context, samples []sample) (all []found, err error) {
 	byKind := [][]sample{nil, nil}
 	for _, s := range samples {

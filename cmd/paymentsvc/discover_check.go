@@ -8,16 +8,16 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
-// checked is what a scheme makes of a sample.
+// checked is the result of a scheme for a sample.
 type checked struct {
 	Sample string   `json:"sample"`
-	Lines  []string `json:"canonical_string"` // quoted, so that invisible characters show
+	Lines  []string `json:"canonical_string"` // quoted, because of invisible characters
 	Bytes  int      `json:"bytes"`
 	Fits   bool     `json:"fits"`
 	Error  string   `json:"error"`
 }
 
-// check prints what the scheme makes of each sample, and whether that fits its signature.
+// check prints the canonical string of each sample, and whether the signature matches.
 func (d *discovery) check() error {
 	key, err := d.Key()
 	if err != nil {
@@ -26,14 +26,14 @@ func (d *discovery) check() error {
 	all := true
 	for _, s := range d.samples {
 		c := checked{Sample: s.Name, Lines: []string{}}
-		// The secret is not shown, so hashes of it differ in what is. Whether it fits is decided with the secret itself.
+		// The output has a placeholder for the secret, so hashes of it differ. The comparison uses the real secret.
 		text, err := key.Shown.Canonical(nil, &s.Message)
 		if err != nil {
 			c.Error = err.Error()
 		} else {
 			signature, err := key.Scheme.Signature(key.Secret, &s.Message)
 			c.Bytes = len(text)
-			shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, &s.Message)) // which differs in values only
+			shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, &s.Message)) // with other values only
 			c.Lines = visible(key.Mask(string(shown)))
 			c.Fits = err == nil && signature == s.Signature
 		}
@@ -61,7 +61,7 @@ func (c checked) lines() []string {
 	return lines
 }
 
-// visible quotes a text line by line, so that white space at an end and control characters show.
+// visible quotes a text line by line, because of control characters and white space at an end.
 func visible(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strconv.Quote(line))

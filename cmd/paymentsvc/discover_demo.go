@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 )
 
-// compositions returns the schemes that the demo chooses from.
+// compositions returns the schemes of the demo.
 func compositions() []string {
 	return []string{
 		`hex(timestamp "." body)`,
@@ -25,15 +25,15 @@ func compositions() []string {
 	}
 }
 
-// drawn returns one of the compositions by chance.
+// drawn returns a random composition.
 func drawn() string {
 	dice := make([]byte, 1)
 	_, _ = rand.Read(dice) // never fails
 	return compositions()[int(dice[0])%len(compositions())]
 }
 
-// demo signs samples with a hidden composition, and finds it. All of it is made up: the interface document shows
-// neither the canonical string nor the encoding.
+// demo signs samples with a hidden composition, and finds it. The compositions are invented, because the interface
+// document specifies neither the canonical string nor the encoding.
 func (d *discovery) demo(ctx context.Context, hidden string) error {
 	d.options.Secret = paymentsvc.Secret("demo-" + rand.Text())
 	d.Note("a demo: its secret, its samples and the way they are signed are made up; the service's own way is not shown")

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	mostSamples  = 8                // of a search: more of them tell little more, and cost time
+	mostSamples  = 8                // of a search; more samples cost time and add little
 	proxyTimeout = 2 * time.Minute  // for the service's answer
-	serveGrace   = 30 * time.Second // for what is in flight at the end
+	serveGrace   = 30 * time.Second // for requests in flight at the end
 )
 
-// catcher saves messages and hands them to the search.
+// catcher saves messages and passes them to the search.
 type catcher struct {
 	*discovery
-	to *forwarder // of -proxy, otherwise nil
+	to *forwarder // nil without -proxy
 
 	mu      sync.Mutex
 	number  int64
 	waiting []capture.Message
-	failed  error         // a message could not be saved
-	arrived chan struct{} // holds one element while something is waiting or has failed
+	failed  error         // the error of saving a message
+	arrived chan struct{} // has one element while messages or an error wait
 }
 
-// receive serves -listen or -proxy and searches what arrives, until a scheme is found or ctx ends.
+// receive serves -listen or -proxy and searches the messages, until it finds a scheme or ctx ends.
 func (d *discovery) receive(ctx context.Context) error {
 	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
 	addr, to := d.Text("listen"), ""
@@ -44,7 +44,7 @@ func (d *discovery) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.to = &forwarder{transport: newTransport(), to: target, timeout: proxyTimeout}
+		r.to = &forwarder{transport: newTransport(nil), to: target, timeout: proxyTimeout}
 		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
 		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
 	}
@@ -81,10 +81,10 @@ func (d *discovery) target() (*url.URL, error) {
 	return to, nil
 }
 
-// search searches all samples again whenever something has arrived, so that a later one confirms a scheme or refutes it.
+// search repeats the search after each new message, because a later message confirms or refutes a scheme.
 func (r *catcher) search(ctx context.Context, served chan error) error {
 	var samples []sample
-	var results []found // of a search that was not cut short
+	var results []found // of a complete search
 	count := int(r.Int("count"))
 	for {
 		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
@@ -93,7 +93,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 		}
 		select {
 		case err := <-served:
-			served <- err // receive reads it too
+			served <- err // also for receive
 			return r.ended(ctx, results)
 		case <-ctx.Done():
 			return r.ended(ctx, results)
@@ -118,7 +118,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			continue
 		case ctx.Err() != nil && !allFit(now):
 			return r.ended(ctx, results)
-		case len(searched) == len(samples): // nothing of it counts
+		case len(searched) == len(samples): // an incomplete search
 			continue
 		}
 		r.verdict(results, now)
@@ -126,12 +126,11 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 	}
 }
 
-// newest returns as many samples as one search takes.
+// newest returns the samples for one search.
 func newest(samples []sample) []sample { return samples[max(len(samples)-mostSamples, 0):] }
 
-// doubt searches each new message alone when all together do not fit: anybody can send one, so some may be forged. A
-// message that a scheme explains is genuine, since only the service has the secret, and what that scheme does not explain
-// is dropped.
+// doubt searches each new message alone if no scheme matches all, because some messages may be forged. A message with
+// a matching scheme is genuine, because only the service has the secret. doubt drops the other messages.
 func (r *catcher) doubt(ctx context.Context, all found, now, before []found, more []sample) ([]found, []sample, error) {
 	for _, s := range slices.Backward(newest(more)) {
 		alone, err := r.discovery.search(ctx, []sample{s})
@@ -144,7 +143,7 @@ func (r *catcher) doubt(ctx context.Context, all found, now, before []found, mor
 		scheme := alone[0]
 		if allFit(before) {
 			known := slices.IndexFunc(before, func(f found) bool { return r.explains(f, s) })
-			if known < 0 { // two genuine messages, and no scheme for both
+			if known < 0 { // two genuine messages without a common scheme
 				return now, all.samples, all.err
 			}
 			scheme = before[known]
@@ -165,7 +164,7 @@ func (r *catcher) doubt(ctx context.Context, all found, now, before []found, mor
 	return now, all.samples, all.err
 }
 
-// explains reports whether the best scheme that was found makes the signature of s.
+// explains reports whether the best scheme produces the signature of s.
 func (r *catcher) explains(f found, s sample) bool {
 	scheme, key, err := canonical.ParseSchemeWith(f.result.Matches[0].Text, r.options.Secret)
 	if err != nil {
@@ -175,7 +174,7 @@ func (r *catcher) explains(f found, s sample) bool {
 	return err == nil && signature == s.Signature
 }
 
-// verdict prints what the samples say now, and what that means for the scheme that was found before.
+// verdict prints the current results, and their effect on the previous scheme.
 func (r *catcher) verdict(before, now []found) {
 	text := schemes(now)
 	switch old := schemes(before); old {
@@ -193,7 +192,7 @@ func (r *catcher) verdict(before, now []found) {
 	}
 }
 
-// schemes returns the schemes that were found, "" unless all were.
+// schemes returns the schemes of all results, or "" if one is missing.
 func schemes(results []found) (text string) {
 	if !allFit(results) {
 		return ""
@@ -204,7 +203,7 @@ func schemes(results []found) (text string) {
 	return text
 }
 
-// conclude returns the exit code for results that were printed.
+// conclude returns the exit code for the printed results.
 func (r *catcher) conclude(results []found) error {
 	if allFit(results) {
 		return r.next(results)
@@ -212,14 +211,14 @@ func (r *catcher) conclude(results []found) error {
 	return cli.No()
 }
 
-// ended returns the error of a search that -timeout or a signal has ended.
+// ended returns the error of a search after -timeout or a signal.
 func (r *catcher) ended(ctx context.Context, results []found) error {
 	err := cli.Ended(ctx)
 	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case len(results) == 0:
 		return err
-	case allFit(results) && timedOut: // before -count messages came
+	case allFit(results) && timedOut: // before -count messages
 		return errors.Join(r.next(results), err)
 	case allFit(results) || timedOut:
 		return r.conclude(results)
@@ -227,11 +226,10 @@ func (r *catcher) ended(ctx context.Context, results []found) error {
 	return err
 }
 
-// samplesOf returns the messages that can be searched and are not among the known ones: what is delivered again confirms
-// nothing.
+// samplesOf returns the new messages that can be searched. Duplicates confirm no scheme.
 func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples []sample) {
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // a search that ends at once only looks whether a message can be searched
+	cancel() // a cancelled search only validates the message
 	for _, m := range messages {
 		s, err := r.sample(m)
 		if err != nil {
@@ -247,7 +245,7 @@ func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples
 			s.file = m.Source
 		}
 		if _, err := r.discovery.search(ended, []sample{s}); err != nil {
-			r.Note("not searched: %v", err) // or it would keep back those that came with it
+			r.Note("not searched: %v", err) // it must not block other messages
 			continue
 		}
 		samples = append(samples, s)
@@ -263,7 +261,7 @@ func (r *catcher) take() ([]capture.Message, error) {
 	return messages, r.failed
 }
 
-// keep saves a message, byte for byte, and then hands it to the search. An error ends the command.
+// keep saves a message unchanged, and then passes it to the search. An error ends the command.
 func (r *catcher) keep(m capture.Message) error {
 	r.mu.Lock()
 	r.number++
@@ -310,7 +308,7 @@ func (r *catcher) printReceived(m capture.Message, saved string) {
 	}{m.Source, saved, r.Now().UTC(), m.Method, m.URL.Path, len(m.Body)}, line)
 }
 
-// ServeHTTP takes a message for -listen or passes it on for -proxy.
+// ServeHTTP receives a message for -listen or forwards it for -proxy.
 func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	if err != nil {
@@ -334,8 +332,8 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(int(r.Int("answer")))
 }
 
-// pass passes a request on, and keeps it if it is accepted. The client gets its answer whether it can be saved or not,
-// since its payment was started.
+// pass forwards a request, and keeps it if the service accepts it. The client receives the response even if saving
+// fails, because the payment has started.
 func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
 	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // as the service sees it
 	a := r.to.forward(w, req, m.Body)
@@ -343,7 +341,7 @@ func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Messa
 	case a.Error != "":
 		r.Note("%s: %s", r.to.to.Host, a.Error)
 	case accepted(a.Status):
-		_ = r.keep(m) // search reports its error
+		_ = r.keep(m) // search reports the error
 	default:
 		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, a.Status)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// The objects that -json prints.
+// The objects of -json.
 type (
 	resultJSON struct {
 		About            string          `json:"about"`
@@ -51,14 +51,14 @@ type (
 	}
 	undecidedJSON struct {
 		Chosen string            `json:"chosen"`
-		Others map[string]string `json:"others"` // expression to what would decide
+		Others map[string]string `json:"others"` // alternative expressions, and the deciding sample for each
 	}
 	textJSON struct {
 		Text string `json:"text"`
 	}
 )
 
-// report prints results and what to do with them. Its error is the exit code.
+// report prints results and the next steps. Its error is the exit code.
 func (d *discovery) report(ctx context.Context, results []found) error {
 	for _, f := range results {
 		d.printResult(f)
@@ -169,18 +169,18 @@ func notFoundLines(f found) []string {
 	return lines
 }
 
-// inFlags replaces the names of options by those of flags.
+// inFlags replaces names of options by names of flags.
 func inFlags(hint string) string {
 	return strings.NewReplacer("Options.Words", "-word", "Options.Effort", "-effort").Replace(hint)
 }
 
-// code returns a match as Go code to paste.
+// code returns a match as Go code.
 func code(m discover.Match) string {
 	var b strings.Builder
 	b.WriteString("import (\n")
 	for i, path := range m.Imports {
 		if i > 0 && strings.Contains(path, ".") && !strings.Contains(m.Imports[i-1], ".") {
-			b.WriteString("\n") // the standard library is a group of its own
+			b.WriteString("\n") // the standard library is a separate group
 		}
 		fmt.Fprintf(&b, "\t%q\n", path)
 	}
@@ -194,7 +194,7 @@ func code(m discover.Match) string {
 
 func outFiles() []string { return []string{"scheme.txt", "scheme.go.txt"} }
 
-// next writes the files of -out, and prints what to do with the scheme.
+// next writes the files of -out, and prints the next steps.
 func (d *discovery) next(results []found) error {
 	if d.Bool("demo") {
 		return nil
@@ -244,7 +244,7 @@ func (d *discovery) next(results []found) error {
 	return nil
 }
 
-// write writes the scheme and its Go code, over no other file.
+// write writes the scheme and its Go code to new files.
 func (d *discovery) write(text, code string) error {
 	dir := d.Text("out")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -258,7 +258,7 @@ func (d *discovery) write(text, code string) error {
 	return nil
 }
 
-// createFile writes and closes a new file, which nobody else can read.
+// createFile writes a new file, readable only for its owner.
 func createFile(name string, content []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the directory is the user's to name
 	if err != nil {
@@ -268,8 +268,8 @@ func createFile(name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// pair returns the scheme of requests and notifications and its code, or "" if there is none because their encodings or
-// keys differ.
+// pair returns the common scheme of requests and notifications and its code. It returns "" if their encodings or keys
+// differ.
 func pair(request, notification string) (string, canonical.Code) {
 	scheme, clauses := cutClauses(request)
 	other, otherClauses := cutClauses(notification)
@@ -281,13 +281,13 @@ func pair(request, notification string) (string, canonical.Code) {
 	return text, parts
 }
 
-// cutClauses cuts a scheme behind its last bracket. What follows has no quotes.
+// cutClauses removes the clauses after a scheme's last bracket. The clauses have no quotes.
 func cutClauses(text string) (scheme, clauses string) {
 	end := strings.LastIndexByte(text, ')') + 1
 	return text[:end], text[end:]
 }
 
-// progress returns a function that prints how far a search is, as a note every few seconds.
+// progress returns a function that prints the progress of a search every few seconds, as a note.
 func (d *discovery) progress() func(discover.Progress) {
 	const seldom = 5 * time.Second
 	var last time.Duration

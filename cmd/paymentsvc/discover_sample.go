@@ -12,18 +12,18 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// headerNames are the names of the two headers of section 5. One that was not set is only the first guess.
+// headerNames are the names of the two headers of section 5. An unset name is only a first guess.
 type headerNames struct {
 	timestamp, signature       string
 	timestampSet, signatureSet bool
 }
 
-// sample is a message with its signature, and where its headers are.
+// sample is a message with its signature and the names of its headers.
 type sample struct {
 	discover.Sample
 	captured capture.Message
-	file     string      // as verify takes it; "" if there is none
-	names    headerNames // as they are in this message
+	file     string      // for verify; "" without a file
+	names    headerNames // in this message
 }
 
 func (s sample) line(header string) int {
@@ -33,7 +33,7 @@ func (s sample) line(header string) int {
 	return s.captured.Line(s.names.signature)
 }
 
-// sample finds the timestamp and the signature of a message. Errors name the file and the line, and no value.
+// sample finds the timestamp and the signature of a message. Errors contain the file and the line, but no value.
 func (d *discovery) sample(m capture.Message) (sample, error) {
 	s := sample{captured: m, names: d.names}
 	fail := func(header string, err error) (sample, error) {
@@ -65,13 +65,13 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 		},
 	}
 	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
-		s.Message.URL = nil // it is unknown, and not empty
+		s.Message.URL = nil // unknown, not empty
 	}
 	return s, nil
 }
 
-// headerOf returns the name of the header with a part of the signature: the one that is set, the usual one, or the only
-// one that looks like it, which a note says.
+// headerOf returns the name of the header with a part of the signature: the configured name, the usual one, or the
+// only similar one. A note reports the last case.
 func (d *discovery) headerOf(m capture.Message, what, name string, set bool, looks func(lowerName, value string) bool) (string, error) {
 	values := m.Header.Values(name)
 	if len(values) > 1 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -23,11 +24,11 @@ import (
 )
 
 const (
-	maxShown  = 4 << 10  // of an answer, with -v
-	maxAnswer = 10 << 20 // of an answer that is read before it is passed on
+	maxShown  = 4 << 10  // of a printed response
+	maxAnswer = 10 << 20 // of a buffered response
 )
 
-// forwarder passes messages on, byte for byte.
+// forwarder forwards messages unchanged.
 type forwarder struct {
 	transport http.RoundTripper
 	to        *url.URL
@@ -35,7 +36,7 @@ type forwarder struct {
 	timeout   time.Duration
 }
 
-// answer is what a message is answered with.
+// answer is the response to a message.
 type answer struct {
 	Status    int    `json:"status"`
 	Forwarded bool   `json:"forwarded"`
@@ -44,12 +45,12 @@ type answer struct {
 	Saved     string `json:"saved"`
 	Response  string `json:"response"`
 
-	head    []byte // what is shown of the body
-	aborted any    // the panic that ends the connection of a client that did not take all of the answer
+	head    []byte // the printed part of the body
+	aborted any    // the panic of an incomplete response, which ends the connection
 }
 
-// forward forwards a message and writes the receiver's answer. It goes on when the client has gone: the message may be
-// half delivered. The caller panics with aborted, if it is not nil, once it has recorded the answer.
+// forward forwards a message and writes the receiver's response. It continues after the client has left, because the
+// message may be half delivered. The caller records the response, and then panics with aborted unless it is nil.
 func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byte) (a answer) {
 	ctx := context.WithoutCancel(req.Context())
 	if f.timeout > 0 {
@@ -88,7 +89,7 @@ func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byt
 	return a
 }
 
-// rewrite sets the address to that of -forward, with the path and query of the message where it has none.
+// rewrite sets the address of -forward. A missing path or query comes from the message.
 func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	to := *f.to
 	if strings.Trim(to.Path, "/") == "" {
@@ -97,22 +98,24 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	to.RawQuery = cmp.Or(to.RawQuery, p.In.URL.RawQuery)
 	p.Out.URL, p.Out.Host = &to, cmp.Or(f.host, to.Host)
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values := p.In.Header[name]; values != nil { // which ReverseProxy has dropped
+		if values := p.In.Header[name]; values != nil { // ReverseProxy has dropped them
 			p.Out.Header[name] = values
 		}
 	}
 }
 
-// newTransport returns a transport that uses no proxy, follows no redirects and sends a message once.
-func newTransport() *http.Transport {
+// newTransport returns a transport without proxy, redirects and repeated sending. trust is the configuration of
+// [clientTLS].
+func newTransport(trust *tls.Config) *http.Transport {
 	transport := paymentsvc.NewTransport()
+	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = trust, true
 	transport.Proxy = nil
 	transport.DisableCompression = true
-	transport.DisableKeepAlives = true // a POST on a connection that the receiver is closing would be lost
+	transport.DisableKeepAlives = true // a POST on a closing connection would be lost
 	return transport
 }
 
-// dials records the addresses that a request dials.
+// dials records the dialled addresses of a request.
 type dials struct {
 	mu        sync.Mutex
 	addresses []string
@@ -126,8 +129,8 @@ func (d *dials) trace(ctx context.Context) context.Context {
 	}})
 }
 
-// explain says why there was no answer. It names the addresses that were dialled, since localhost is two of them, and
-// holds nothing of the URL's path and query.
+// explain returns the reason of a missing response. It contains the dialled addresses, because localhost is two, but
+// neither path nor query.
 func (d *dials) explain(err error) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +144,7 @@ func (d *dials) explain(err error) string {
 	return err.Error()
 }
 
-// loopback reports whether this machine itself was dialled.
+// loopback reports whether the request dialled this machine.
 func (d *dials) loopback() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,6 +162,6 @@ func indented(text string) (lines []string) {
 	return lines
 }
 
-// accepted reports whether a status means that the receiver took the message. That it is any 2xx is this command's
-// choice: the document does not show it (section 6).
+// accepted reports whether a status means acceptance. Accepting any 2xx is this command's choice, because the
+// document does not specify the response (section 6).
 func accepted(status int) bool { return status/100 == 2 }

@@ -25,7 +25,7 @@ func listenCommand() cli.Command {
 	return cli.Command{
 		Name:    "listen",
 		Summary: "Receive notifications, verify them and forward them to your program",
-		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance",
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Usage: "address; localhost is both loopbacks, port 0 a free port"},
 			cli.Flag{Name: "forward", Value: "URL", Usage: "where to forward; without a path, to the path that was requested"},
@@ -47,7 +47,7 @@ func listenCommand() cli.Command {
 	}
 }
 
-// inbox is a running listen.
+// inbox is the state of a listen command.
 type inbox struct {
 	c         *cli.Call
 	verifier  *verifier
@@ -92,7 +92,11 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	answer := int(c.Int("answer"))
 	to, does := "", fmt.Sprintf(", answers %d: nothing is forwarded", answer)
 	if target != nil {
-		r.forwarder = &forwarder{newTransport(), target, c.Text("host"), c.Duration("forward-timeout")}
+		trust, err := clientTLS(c)
+		if err != nil {
+			return err
+		}
+		r.forwarder = &forwarder{newTransport(trust), target, c.Text("host"), c.Duration("forward-timeout")}
 		to = cli.WithoutQuery(target.String())
 		answer, does = 0, " -> "+to
 	}
@@ -138,7 +142,7 @@ func (r *inbox) end(ctx context.Context, err error) error {
 	return nil
 }
 
-// arrive returns the number of a message, 0 once there are enough.
+// arrive returns the number of a message, or 0 after -count messages.
 func (r *inbox) arrive() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +155,7 @@ func (r *inbox) arrive() int64 {
 
 // ServeHTTP receives one message.
 func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodPost { // such as a browser's or a health check's GET
+	if req.Method != http.MethodPost { // a GET of a browser or health check
 		r.c.Note("%s is not counted: a notification is a POST", req.Method)
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
@@ -166,7 +170,7 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	v := r.verdict(req, body, err)
 	r.printReceived(n, v)
-	genuine := v.Valid || v.Reason == "malformed_notification" // the service has signed it, and recently
+	genuine := v.Valid || v.Reason == "malformed_notification" // signed by the service, within the tolerance
 	a := answer{Status: statusOf(v, int(r.c.Int("answer")))}
 	if r.forwarder != nil && err == nil && (genuine || r.c.Bool("forward-all")) {
 		a = r.forwarder.forward(w, req, body)
@@ -184,7 +188,7 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// verdict verifies a message, unless its body could not be read.
+// verdict verifies a message with a readable body.
 func (r *inbox) verdict(req *http.Request, body []byte, err error) verdict {
 	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch s := (summary{Bytes: len(body)}); {
@@ -204,7 +208,8 @@ func checkAnswer(c *cli.Call) error {
 	return nil
 }
 
-// statusOf returns the answer to a message that is not forwarded: valid, or that of the SDK's Handler.
+// statusOf returns the response to a message without -forward: the status for valid messages, or the status of the
+// SDK's Handler.
 func statusOf(v verdict, valid int) int {
 	switch v.Reason {
 	case "":
@@ -271,7 +276,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	}{n, a}, lines...)
 }
 
-// save writes a message to a new file and returns the file's name, "" after an error.
+// save writes a message to a new file and returns the file's name, or "" after an error.
 func (r *inbox) save(n int64, req *http.Request, body []byte) string {
 	name, err := saveCapture(r.c, "save", n, captureOf(req, body))
 	if err != nil {
@@ -283,7 +288,7 @@ func (r *inbox) save(n int64, req *http.Request, body []byte) string {
 	return name
 }
 
-// captureOf returns a request that arrived. What ends TLS before a program usually says so in X-Forwarded-Proto.
+// captureOf returns a received request. A proxy that terminates TLS usually sets X-Forwarded-Proto.
 func captureOf(req *http.Request, body []byte) capture.Message {
 	address := *req.URL
 	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
@@ -296,7 +301,7 @@ func captureOf(req *http.Request, body []byte) capture.Message {
 	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
 }
 
-// saveCapture writes a message to a new file in the directory that a flag names, and returns the file's name.
+// saveCapture writes a message to a new file in a flag's directory, and returns the file's name.
 func saveCapture(c *cli.Call, flag string, n int64, m capture.Message) (string, error) {
 	if err := os.MkdirAll(c.Text(flag), 0o700); err != nil {
 		return "", err
@@ -308,7 +313,7 @@ func saveCapture(c *cli.Call, flag string, n int64, m capture.Message) (string, 
 		if err = createFile(filepath.Join(c.Text(flag), name), text.Bytes()); err == nil {
 			return path.Join(filepath.ToSlash(c.Value(flag).Texts[0]), name), nil
 		}
-		if errors.Is(err, fs.ErrExist) { // of an earlier run
+		if errors.Is(err, fs.ErrExist) { // a file of an earlier run
 			name, err = fmt.Sprintf("%04d-%d.http", n, again), nil
 		}
 	}

@@ -262,7 +262,7 @@ func TestListenEnds(t *testing.T) {
 	assert.JSONEq(t, `{"type":"summary","v":1,"received":1,"valid":1,"forwarded":1,"failed":0}`, string(summary))
 
 	gone := httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx)
-	a := (&forwarder{transport: newTransport(), to: to}).forward(httptest.NewRecorder(), gone, []byte(testBody))
+	a := (&forwarder{transport: newTransport(nil), to: to}).forward(httptest.NewRecorder(), gone, []byte(testBody))
 	assert.Equal(t, http.StatusNoContent, a.Status, "it goes on when the client has gone")
 
 	_, wait = d.serve(ctx, "listen", "-addr", "127.0.0.1:0", "-count", "1")

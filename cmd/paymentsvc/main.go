@@ -1,11 +1,11 @@
-// Command paymentsvc finds out how a service signs, signs and verifies messages, receives and sends notifications, and
-// runs a mock of the service. It serves the tests of a partner's backend in any language.
+// Command paymentsvc finds a service's signature scheme, signs and verifies messages, receives and sends
+// notifications, and runs a mock server. Partners use it to test backends in any language.
 //
 //	go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest
 //	paymentsvc help
 //
-// docs/cli.md describes each command, the settings and the exit codes. Each command is a file of this package; package
-// cli has what they share.
+// docs/cli.md describes each command, the settings and the exit codes. Each command is a file of this package.
+// Package cli has their common parts.
 package main
 
 import (

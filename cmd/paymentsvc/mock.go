@@ -23,18 +23,18 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// What holds where no setting says otherwise. The interface document shows none of it.
+// Defaults without a setting. The interface document does not specify them.
 const (
 	mockSecret = "secret-of-the-mock"
 	mockScheme = `hex(timestamp "." body)`
-	byMock     = "mock" // who chose, in /_mock/settings and in what says that the mock listens
+	byMock     = "mock" // the origin of a default, in /_mock/settings and the ready file
 )
 
 func mockCommand() cli.Command {
 	return cli.Command{
 		Name:    "mock",
 		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
-		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "partner", "project",
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "partner", "project",
 			"tolerance", "timeout", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Usage: "where to listen; port 0 takes a free one"},
 			cli.Flag{Name: "notify", Value: "URL", Usage: "where notifications go"},
@@ -47,11 +47,10 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
 			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
 			cli.Flag{Name: "hosts", Value: "NAMES", Usage: "names of the mock besides localhost, with commas between them"},
-			cli.Flag{Name: "cors", Kind: cli.List, Value: "ORIGIN", Usage: "origin whose scripts may use the control API"},
 			cli.Flag{Name: "show-bodies", Kind: cli.Bool, Usage: "show card data and destinations in messages"},
 			cli.Flag{Name: "journal", Kind: cli.Int, Value: "MIB", Default: "64", Usage: "how much of the messages is kept"},
 			cli.Flag{Name: "max-sessions", Kind: cli.Int, Value: "N", Default: "100", Usage: "how many sessions there may be"},
-			cli.Flag{Name: "state", Kind: cli.File, Value: "FILE", Usage: "file to load the orders from, and save them to"},
+			cli.Flag{Name: "tls-cert", Kind: cli.File, Value: "FILE", Usage: "serve https with a new certificate, and write it to FILE"},
 			cli.Flag{Name: "ready-file", Kind: cli.File, Value: "FILE", Usage: "file to write the addresses to, once the mock listens"},
 			cli.Flag{Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s", Usage: "how long requests may take after SIGTERM"},
 			cli.Flag{Name: "wait", Value: "URL", Usage: "start nothing, and wait until the mock at URL answers", LineOnly: true},
@@ -82,36 +81,30 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	}
 	stopped, stop := context.WithCancel(ctx)
 	defer stop()
-	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), cli.BaseURL(listeners)), stop
+	base := cli.BaseURL(listeners)
+	if c.Set("tls-cert") {
+		base = strings.Replace(base, "http://", "https://", 1)
+	}
+	plain := listeners
+	if listeners, err = listenTLS(c, plain, opt.Hosts); err != nil {
+		closeAll(plain)
+		return err
+	}
+	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), base), stop
 	m, err := mock.New(opt)
 	if err != nil {
 		closeAll(listeners)
 		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
 	}
 	defer m.Close()
-	if err := loadState(c, m); err != nil {
-		closeAll(listeners)
-		return err
-	}
-	if err := sayReady(c, opt, cli.BaseURL(listeners)); err != nil {
+	if err := sayReady(c, opt, base); err != nil {
 		closeAll(listeners)
 		return err
 	}
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// loadState loads the file of -state, and checks that it can be written at the end.
-func loadState(c *cli.Call, m *mock.Mock) error {
-	if !c.Set("state") {
-		return nil
-	}
-	if err := m.LoadState(); err != nil {
-		return c.Fail("state", "%s: %s", cli.Mask(given(c, "state")), strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
-	}
-	return notWritable(c, "state", mock.CheckWritable(c.Text("state")))
-}
-
-// notWritable returns err with the flag and the file as it was given, nil for nil.
+// notWritable adds the flag and the given file name to err. It returns nil for nil.
 func notWritable(c *cli.Call, flag string, err error) error {
 	if err == nil {
 		return nil
@@ -119,16 +112,16 @@ func notWritable(c *cli.Call, flag string, err error) error {
 	return fmt.Errorf("%s: %s cannot be written: %w", c.Value(flag).Place(), cli.Mask(given(c, flag)), err)
 }
 
-// given returns the name of a file as it was given.
+// given returns a file's name as given.
 func given(c *cli.Call, flag string) string { return c.Value(flag).Texts[0] }
 
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
-		_ = l.Close() // nobody has connected
+		_ = l.Close() // no client has connected
 	}
 }
 
-// serveMock serves until stopped ends. What is answered by then is in the saved state.
+// serveMock serves until stopped ends.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
 	drained := make(chan error, 1)
@@ -140,7 +133,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 		err := m.Drain(limit)
 		if err != nil {
 			err = fmt.Errorf("cut off what was in flight after %s, such as requests that hang on purpose", grace)
-			m.Close() // ends what hangs, so that the server can end
+			m.Close() // ends hanging requests
 		}
 		drained <- err
 	}()
@@ -148,12 +141,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	if err == nil {
 		err = <-drained
 	}
-	if c.Set("state") {
-		if failed := m.SaveState(); failed != nil {
-			return notWritable(c, "state", failed)
-		}
-	}
-	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal, on the other hand, is a wish
+	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a signal is not an error
 		return cli.Ended(ctx)
 	}
 	return err
@@ -163,8 +151,8 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"), Notify: c.Text("notify"),
-		Script: c.List("script"), CORS: c.List("cors"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
-		MaxSessions: int(c.Int("max-sessions")), StateFile: c.Text("state"), Chosen: map[string]string{},
+		Script: c.List("script"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
+		MaxSessions: int(c.Int("max-sessions")), Chosen: map[string]string{},
 	}
 	for _, name := range []string{"journal", "max-sessions"} {
 		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
@@ -201,18 +189,18 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 			return opt, err
 		}
 	}
+	var err error
+	if opt.Trust, err = clientTLS(c); err != nil {
+		return opt, err
+	}
 	if err := mockErrors(c, &opt); err != nil {
 		return opt, err
 	}
-	var err error
 	if opt.Repeated, err = mock.ParseRepeated(c.Text("repeated")); err != nil {
 		return opt, c.Fail("repeated", "%w", err)
 	}
 	if err := mock.CheckScript(opt.Script); err != nil {
 		return opt, c.Fail("script", "%w", err)
-	}
-	if err := mock.CheckOrigins(opt.CORS); err != nil {
-		return opt, c.Fail("cors", "%w", err)
 	}
 	if public := c.Text("public"); public != "" {
 		if u, err := url.Parse(public); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
@@ -237,7 +225,7 @@ func mockErrors(c *cli.Call, opt *mock.Options) error {
 	return nil
 }
 
-// mockProjects reads the scheme, the project of the shared settings, and those of the settings file.
+// mockProjects reads the scheme, the project of the shared settings, and further projects of the settings file.
 func mockProjects(c *cli.Call, opt *mock.Options) error {
 	var err error
 	opt.SchemeText = mockScheme
@@ -296,7 +284,6 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 	if _, err := c.JSON("projects", &list); err != nil {
 		return err
 	}
-	implied := !c.Set("project")
 	for _, given := range list {
 		p := paymentsvctest.Project{ID: given.ID, Currency: given.Currency}
 		if given.SecretFile == "" {
@@ -315,16 +302,12 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 		if p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0")); err != nil {
 			return c.Fail("projects", "balance: not a decimal number as text")
 		}
-		if implied { // nobody has asked for the mock's own project
-			opt.Projects, implied = nil, false
-			opt.Chosen["secret"] = c.Value("projects").Place()
-		}
 		opt.Projects = append(opt.Projects, p)
 	}
 	return nil
 }
 
-// ready is what a program must know of a mock that listens.
+// ready has the addresses and ids of a listening mock server, for programs.
 type ready struct {
 	BaseURL    string `json:"base_url"`
 	ControlURL string `json:"control_url"`
@@ -361,14 +344,18 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	return nil
 }
 
-// waitForMock asks a mock for its health until it answers.
+// waitForMock polls the health of a mock server until it responds.
 func waitForMock(ctx context.Context, c *cli.Call) error {
 	base, err := url.Parse(c.Text("wait"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return c.Fail("wait", "want the address of a mock, such as http://127.0.0.1:8080")
 	}
 	health := base.JoinPath("_mock", "health").String()
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	trust, err := clientTLS(c)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 5 * time.Second, Transport: newTransport(trust)}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, health, nil)
 		if err != nil {
@@ -378,7 +365,7 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 		if err == nil {
 			var answer struct{ Sessions *int }
 			wrong := json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&answer)
-			_ = resp.Body.Close() // it is read
+			_ = resp.Body.Close() // the body is read
 			if resp.StatusCode == http.StatusOK && wrong == nil && answer.Sessions != nil {
 				c.Print("ready", struct {
 					BaseURL string `json:"base_url"`

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
@@ -59,7 +62,7 @@ func startMock(ctx context.Context, t *testing.T, dir string, args ...string) (r
 	return r, done
 }
 
-func TestMockCommandServesSavesAndStops(t *testing.T) {
+func TestMockCommandServesAndStops(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.key": "secret-a\n", "b.key": "secret-b",
@@ -69,7 +72,7 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	args := []string{"-ready-file", "ready.json", "-state", "state.json", "-v", "-grace", "20s"}
+	args := []string{"-ready-file", "ready.json", "-v", "-grace", "20s"}
 	r, done := startMock(ctx, t, dir, args...)
 	written, err := os.ReadFile(filepath.Join(dir, "ready.json"))
 	require.NoError(t, err)
@@ -105,15 +108,9 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 	end := <-done
 	require.Zero(t, end.code, end.stderr)
 	require.NotContains(t, end.stderr, "secret-a")
-	private("state.json")
 
 	r, done = startMock(t.Context(), t, dir, args...)
-	resp, err := http.Get(r.ControlURL + "/orders?project_id=7")
-	require.NoError(t, err)
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(text), `"project_id":7,"order_id":"00000000-0000-4000-8000-00000000000`, "nothing that was answered is lost")
-	resp, err = http.Post(r.ControlURL+"/stop", "", nil)
+	resp, err := http.Post(r.ControlURL+"/stop", "", nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusAccepted, resp.StatusCode)
 	require.Zero(t, (<-done).code)
@@ -122,7 +119,7 @@ func TestMockCommandServesSavesAndStops(t *testing.T) {
 
 func TestMockCommandEndsWhatHangs(t *testing.T) {
 	dir := t.TempDir()
-	r, done := startMock(t.Context(), t, dir, "-grace", "1ms", "-state", "state.json", "-q")
+	r, done := startMock(t.Context(), t, dir, "-grace", "1ms", "-q")
 	require.Equal(t, byMock, r.SecretFrom)
 	resp, err := http.Post(r.ControlURL+"/faults", "application/json", strings.NewReader(`{"fault":"hang before"}`))
 	require.NoError(t, err)
@@ -141,7 +138,6 @@ func TestMockCommandEndsWhatHangs(t *testing.T) {
 	end := <-done
 	require.Equal(t, 3, end.code, "something was cut off")
 	require.Contains(t, end.stderr, "cut off what was in flight")
-	require.FileExists(t, filepath.Join(dir, "state.json"))
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -159,7 +155,6 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{2, `-script: script 1: column 11: an outcome is`, []string{"-script", "amount=1: DONE"}},
 		{2, "-repeated: not reject, same or new", []string{"-repeated", "twice"}},
 		{2, "-error-fields: want two names", []string{"-error-fields", "code"}},
-		{2, "-cors: not an origin", []string{"-cors", "app"}},
 		{2, "-public: want an origin", []string{"-public", "mock"}},
 		{2, "-balance: not a decimal number", []string{"-balance", "1,5"}},
 		{2, "-notify: want an address that starts with http:// or https://", []string{"-notify", "foo"}},
@@ -167,9 +162,6 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{2, "-secret-file", []string{"-secret-file", "none.key"}},
 		{2, "-wait: want the address", []string{"-wait", "mock"}},
 		{2, "-addr: want a port", []string{"-addr", "127.0.0.1:99999"}},
-		{2, `-state: state.json: line 2, column 12: orders: not of the right type`, []string{"-addr", "127.0.0.1:0", "-state", "state.json"}},
-		{2, "-state: broken.json: line 1, column 5: not a JSON object", []string{"-addr", "127.0.0.1:0", "-state", "broken.json"}},
-		{3, "-state: none/state.json cannot be written: no such file or directory", []string{"-addr", "127.0.0.1:0", "-state", "none/state.json"}},
 		{3, "-ready-file: none/ready.json cannot be written: no such file or directory", []string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
 		{2, "one.json:1:21: mock.projects: project 3003: secret_file: not set", []string{"-config", "one.json"}},
 		{2, `two.json:1:21: mock.projects: balance: want text, such as \"100.00\"`, []string{"-config", "two.json"}},
@@ -181,7 +173,6 @@ func TestMockCommandExitCodes(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for name, text := range map[string]string{
-			"state.json": "{\"v\": 1,\n \"orders\": 5}", "broken.json": `{"v":`,
 			"one.json": `{"mock":{"projects":[{"id":3003}]}}`, "two.json": `{"mock":{"projects":[{"id":3003,"balance":100}]}}`,
 		} {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -193,4 +184,54 @@ func TestMockCommandExitCodes(t *testing.T) {
 			require.True(t, json.Valid([]byte(line)), line)
 		}
 	}
+}
+
+func TestMockKeepsItsMainProjectBesideOthers(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.key": "secret-a\n", "b.key": "secret-b",
+		"paymentsvc.json": `{"secret_file":"a.key","mock":{"projects":[{"id":7,"secret_file":"b.key"}]}}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	r, done := startMock(ctx, t, dir)
+	require.EqualValues(t, 2002, r.ProjectID)
+	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
+	interrupt(cli.Interrupted())
+	require.NotContains(t, (<-done).stderr, "the mock's own")
+}
+
+func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
+	dir := t.TempDir()
+	notified := make(chan string, 1)
+	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { notified <- r.Proto }))
+	shop.EnableHTTP2 = true
+	shop.StartTLS()
+	defer shop.Close()
+	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shop.Certificate().Raw})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "shop.pem"), trusted, 0o600))
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	r, done := startMock(ctx, t, dir, "-tls-cert", "mock.pem", "-cacert", "shop.pem", "-notify", shop.URL)
+	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, r.BaseURL)
+	text, err := os.ReadFile(filepath.Join(dir, "mock.pem"))
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(text))
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	resp, err := client.Post(r.ControlURL+"/notifications", "", strings.NewReader(`{"body":"{}"}`))
+	require.NoError(t, err)
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), `"accepted":true`)
+	require.Equal(t, "HTTP/2.0", <-notified)
+	code, stderr := mockIn(t.Context(), dir, io.Discard, "-wait", r.BaseURL, "-timeout", "20s", "-cacert", "mock.pem")
+	require.Zero(t, code, stderr)
+	client.CloseIdleConnections()
+	interrupt(cli.Interrupted())
+	require.Zero(t, (<-done).code)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "none.pem"), []byte("none"), 0o600))
+	code, stderr = mockIn(t.Context(), dir, io.Discard, "-cacert", "none.pem")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "-cacert: no certificate in PEM")
 }

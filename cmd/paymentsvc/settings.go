@@ -12,7 +12,8 @@ func settingsCommand() cli.Command {
 	return cli.Command{
 		Name:    "settings",
 		Summary: "Print each setting, its value and where it comes from",
-		Flags: cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "base-url", "partner", "project", "tolerance",
+		Flags: cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "base-url", "cacert", "partner", "project",
+			"tolerance",
 			"timestamp-header", "signature-header", "timeout"),
 		Notes: "A flag wins over its variable, the variable over the settings file, and that over the default. Of a secret\n" +
 			"only the name of its file is printed, and only if there is such a file.",
@@ -23,8 +24,8 @@ func settingsCommand() cli.Command {
 	}
 }
 
-// commitOf returns the commit that build was made from, with "-modified" if files had changed, or "unknown". A build from
-// a downloaded module has no commit, but its version identifies the source.
+// commitOf returns the commit of a build, with "-modified" after changes, or "unknown". A build of a downloaded
+// module has no commit, but its version identifies the source.
 func commitOf(build *debug.BuildInfo) string {
 	commit, modified := "unknown", ""
 	for _, s := range build.Settings {

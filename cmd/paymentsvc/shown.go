@@ -10,10 +10,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
-// shownMessage returns m with placeholders in its body for what holds card data, persons or a destination: in a canonical
-// string these values need not have a name. Hashes of the body become those of the placeholders, which a note says.
+// shownMessage returns m with placeholders for card data, personal data and destinations in its body, because their
+// values may appear in a canonical string without a name. Hashes of the body become hashes of the placeholders. A
+// note reports the placeholders.
 func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
-	if !json.Valid(m.Body) { // which also bounds the nesting
+	if !json.Valid(m.Body) { // valid JSON has limited nesting
 		return m
 	}
 	h := &hiding{dec: json.NewDecoder(bytes.NewReader(m.Body)), body: m.Body}
@@ -27,15 +28,15 @@ func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	return &copied
 }
 
-// hiding is valid JSON that is copied with placeholders.
+// hiding copies valid JSON with placeholders.
 type hiding struct {
 	dec  *json.Decoder
 	body []byte
 	out  []byte
-	kept int // how much of body is in out
+	kept int // the copied length of body
 }
 
-// value copies one value, with a placeholder, if it is not "", for each text and number in it.
+// value copies one value. A placeholder replaces each text and number in it, unless the placeholder is "".
 func (h *hiding) value(placeholder string) {
 	start := int(h.dec.InputOffset())
 	token, _ := h.dec.Token()

@@ -109,7 +109,7 @@ func signMessage(key cli.Key, m *paymentsvc.Message) (string, error) {
 	return signature, nil
 }
 
-// cannotSign returns the error of a scheme, with what to do if nothing but the address is missing.
+// cannotSign returns the error of a scheme. If only the address is missing, it adds advice.
 func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
 	hint, addressed := "", *m
 	if addressed.URL = (&url.URL{Scheme: "https", Host: "pay.example.com", Path: "/"}); m.URL == nil {
@@ -136,7 +136,7 @@ func kindOf(c *cli.Call, body []byte) (paymentsvc.MessageKind, error) {
 	return 0, c.Fail("kind", "want request or notification")
 }
 
-// webAddress returns the address that a flag holds, nil where it is not set.
+// webAddress returns the address in a flag, or nil for an unset flag.
 func webAddress(c *cli.Call, flag string) (*url.URL, error) {
 	text := c.Text(flag)
 	if text == "" {
@@ -199,7 +199,7 @@ func shownText(key cli.Key, m *paymentsvc.Message) (string, error) {
 	return key.Mask(string(text)), nil
 }
 
-// curlCommand returns a command for a POSIX shell. It names the file where its bytes are those that were signed.
+// curlCommand returns a command for a POSIX shell. It names the file if the file has exactly the signed bytes.
 func curlCommand(m *paymentsvc.Message, file string, trimmed bool) (string, error) {
 	// Without these, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
 	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}

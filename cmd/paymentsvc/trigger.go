@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -40,9 +41,9 @@ func triggerCommand() cli.Command {
 			line("body", "FILE", "send these bytes instead of an EVENT, - for standard input"),
 			line("replay", "FILE", "send a captured message again, with a new timestamp and signature"),
 			asSent,
-			line("fault", "NAME", strings.Join(faultNames(), ", ")),
+			line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'"),
 			cli.Shared("timeout")[0].With("30s"),
-		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "v")...),
+		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
 			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
@@ -55,16 +56,19 @@ func triggerCommand() cli.Command {
 	}
 }
 
-// delivery is what trigger sends.
+// delivery is a message to send.
 type delivery struct {
 	message *paymentsvc.Message
 	key     cli.Key
-	keys    []cli.Key // that no output may hold
+	keys    []cli.Key // hidden in all output
 	what    string    // a few words for the output
-	signed  bool      // as it is, with -as-sent
+	signed  bool      // unchanged, with -as-sent
 	fault   fault
 	times   int
-	cut     bool
+	cut     int // the length of a cut body, or -1
+
+	trust      *tls.Config
+	faultValue string // "5m" of "late 5m"
 }
 
 func runTrigger(ctx context.Context, c *cli.Call) error {
@@ -79,6 +83,9 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	if d.trust, err = clientTLS(c); err != nil {
+		return err
+	}
 	if err := d.prepare(c); err != nil {
 		return err
 	}
@@ -90,15 +97,13 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	return nil
 }
 
-// newDelivery returns the message that the flags describe, unsigned but for -as-sent.
+// newDelivery returns the message of the flags. Only -as-sent keeps a signature.
 func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
-	d := &delivery{times: 1, signed: c.Bool("as-sent")}
-	if name := c.Text("fault"); name != "" {
-		i := slices.Index(faultNames(), name)
-		if i < 0 {
-			return nil, cli.Usagef("-fault: no fault %q%s", name, cli.NearestOf(name, faultNames()))
+	d := &delivery{times: 1, cut: -1, signed: c.Bool("as-sent")}
+	if text := c.Text("fault"); text != "" {
+		if err := d.setFault(text); err != nil {
+			return nil, err
 		}
-		d.fault = faults()[i]
 	}
 	fields := []string{"status", "amount", "order-id", "user-data", "set"}
 	extra := slices.IndexFunc(fields, c.Set)
@@ -126,7 +131,7 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 	return d, nil
 }
 
-// source returns the body, and the header of a message that is replayed.
+// source returns the body, and the header of a replayed message.
 func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	switch file := c.Text("replay"); {
 	case file != "":
@@ -136,7 +141,7 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 		}
 		m, err = readCapture(c, file, capture.Options{})
 		for _, name := range []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
-			m.Header.Del(name) // they were about another connection
+			m.Header.Del(name) // headers of another connection
 		}
 	case c.Set("body"):
 		m.Body, err = c.ReadInput(c.Text("body"), c.Text("body"))
@@ -151,11 +156,11 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 // prepare applies the fault and signs.
 func (d *delivery) prepare(c *cli.Call) error {
 	if d.fault.shape != nil {
-		d.fault.shape(d)
+		d.fault.shape(d, d.faultValue)
 	}
 	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
 	if d.signed && !hasKeys {
-		return nil // there is no key that an answer could hold
+		return nil // without a key, the response needs no masking
 	}
 	keys, err := c.Keys()
 	if err != nil {
@@ -188,11 +193,11 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
 
-// send sends the message once, prints what came of it, and returns the exit code.
+// send sends the message once, prints the result, and returns the exit code.
 func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	body := io.Reader(bytes.NewReader(d.message.Body))
-	if d.cut {
-		body = io.MultiReader(bytes.NewReader(d.message.Body[:len(d.message.Body)/2]), brokenReader{})
+	if d.cut >= 0 {
+		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), brokenReader{})
 	}
 	var dialled dials
 	req, err := http.NewRequestWithContext(dialled.trace(ctx), http.MethodPost, d.message.URL.String(), io.NopCloser(body))
@@ -202,13 +207,13 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	req.ContentLength = int64(len(d.message.Body))
 	req.Header = d.message.Header
 	began := time.Now()
-	resp, err := newTransport().RoundTrip(req)
+	resp, err := newTransport(d.trust).RoundTrip(req)
 	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
 	var shown []byte
 	switch {
 	case err == nil:
 		result.Status = resp.StatusCode
-		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // what arrived of it
+		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // possibly incomplete
 		_ = resp.Body.Close()
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
@@ -245,7 +250,7 @@ type sent struct {
 	Response string `json:"response"`
 }
 
-// judge says whether the receiver did what it should.
+// judge decides whether the receiver behaved as expected.
 func (d *delivery) judge(s *sent) {
 	answer := fmt.Sprintf("HTTP %d", s.Status)
 	switch {
@@ -262,8 +267,8 @@ func (d *delivery) judge(s *sent) {
 	}
 }
 
-// rejects reports whether a status can be a receiver's own word on a message. A wrong path, a redirect, a rate limit or a
-// crash is none.
+// rejects reports whether a status can be the receiver's rejection. A wrong path, a redirect, a rate limit or a crash
+// is not a rejection.
 func rejects(status int) bool {
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:

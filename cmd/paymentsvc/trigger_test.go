@@ -45,7 +45,8 @@ func TestTriggerSendsWhatTheFlagsSay(t *testing.T) {
 		"-body raw.json":   testBody + " \n",
 		"-replay old.http": testBody,
 		"-body - -q -v":    testBody + "  ",
-		"payment.status_changed -order-id o-1 -amount 10.50 -fault repeated": testBody + "|" + testBody,
+		"payment.status_changed -order-id o-1 -amount 10.50 -fault repeated":   testBody + "|" + testBody,
+		"payment.status_changed -order-id o-1 -amount 10.50 -fault=repeated+2": strings.Repeat(testBody+"|", 2) + testBody,
 	} {
 		var got []string
 		d := newDesk(t)
@@ -53,6 +54,9 @@ func TestTriggerSendsWhatTheFlagsSay(t *testing.T) {
 		d.write("old.http", signed(t, testBody, "5"))
 		d.stdin = testBody + "  "
 		all := append([]string{"trigger", "-to", careful(t, &got)}, strings.Fields(args)...)
+		for i := range all {
+			all[i] = strings.ReplaceAll(all[i], "+", " ")
+		}
 		assert.Zero(t, d.run(all...), "%s: %s", args, &d.stderr)
 		assert.Equal(t, want, strings.Join(got, "|"), args)
 		assert.Regexp(t, `^(sent   .*, HTTP 200 in \d+ms\n)+$`, d.stdout.String(), args)
@@ -62,7 +66,7 @@ func TestTriggerSendsWhatTheFlagsSay(t *testing.T) {
 func TestTriggerFaults(t *testing.T) {
 	careless := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer careless.Close()
-	for _, f := range faults() {
+	for _, f := range faults {
 		var got []string
 		d := newDesk(t)
 		d.write("old.txt", "the old key")
@@ -115,6 +119,27 @@ func TestTriggerAsSentKeepsTimestampAndSignature(t *testing.T) {
 	assert.Contains(t, d.stdout.String(), "sent   old.http as it was sent, HTTP 200 in ")
 }
 
+func TestTriggerShiftsTimestampsByAnyTime(t *testing.T) {
+	for text, code := range map[string]int{"late 61s": 0, "late 60s": 1, "early 61s": 0, "early 60s": 1} {
+		var got []string
+		d := newDesk(t)
+		assert.Equal(t, code, d.run("trigger", "payment.status_changed", "-to", careful(t, &got), "-fault", text), text)
+		assert.Len(t, got, code, text)
+	}
+}
+
+func TestTriggerRejectsFaultsLikeTheFake(t *testing.T) {
+	for text, want := range map[string]string{
+		"late x":     `-fault: not a fault: "late x": a duration such as 2s is missing`,
+		"forged 1":   `-fault: not a fault: "forged 1": something follows`,
+		"repeated x": `-fault: not a fault: "repeated x": a number from 0 to 1073741824 is missing`,
+	} {
+		d := newDesk(t)
+		assert.Equal(t, 2, d.run("trigger", "payment.status_changed", "-to", "http://a", "-fault", text))
+		assert.Contains(t, d.stderr.String(), want)
+	}
+}
+
 func TestTriggerErrors(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -146,7 +171,7 @@ func TestTriggerErrors(t *testing.T) {
 		"trigger payment.status_changed -to " + gone.URL:                                            {3, "-to: " + strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
 		"trigger payment.status_changed -fault cut -to " + gone.URL:                                 {3, "refused the connection"},
 		"trigger payment.status_changed -timeout 50ms -to " + hangs.URL:                             {cli.ExitTimeout, "-timeout: 50ms have passed"},
-		"trigger payment.status_changed -to http://a -scheme hex(field('order_id')) -fault altered": {2, "the scheme does not sign what was altered"},
+		"trigger payment.status_changed -to http://a -scheme hex(field('order_id')) -fault altered": {2, "the scheme does not sign the last digit"},
 	} {
 		d := newDesk(t)
 		assert.Equal(t, want.code, d.run(strings.Fields(args)...), "%s: %s", args, &d.stdout)

@@ -17,10 +17,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// maxMessage bounds the messages of listen and verify. The bound is theirs: the document shows none.
+// maxMessage limits the messages of listen and verify, because the document specifies no limit.
 const maxMessage = 1 << 20
 
-// verifier verifies messages of one kind with the SDK's own Webhook, one for each accepted secret.
+// verifier verifies messages of one kind with a Webhook of the SDK for each accepted secret.
 type verifier struct {
 	kind      paymentsvc.MessageKind
 	keys      []cli.Key
@@ -43,7 +43,7 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 		scheme := key.Scheme
 		scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 			message := *m
-			message.Kind = kind // a Webhook takes all for notifications
+			message.Kind = kind // a Webhook sets the kind of notifications
 			return key.Scheme.Canonical(dst, &message)
 		}
 		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
@@ -58,7 +58,7 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 	return v, nil
 }
 
-// verdict is what a verifier makes of a message. Its texts hold no secret, no card number and no destination.
+// verdict is the result of a verification. Its texts contain no secret, card number or destination.
 type verdict struct {
 	Valid          bool   `json:"valid"`
 	SignatureValid bool   `json:"signature_valid"`
@@ -76,7 +76,7 @@ type difference struct {
 	Expected string `json:"expected"`
 }
 
-// verify checks a message; r.URL is its address, and r.Body is not used.
+// verify checks a message. r.URL is its address. It ignores r.Body.
 func (v *verifier) verify(r *http.Request, body []byte) verdict {
 	named := v.named(r, body)
 	result := verdict{summary: summaryOf(body)}
@@ -93,7 +93,7 @@ func (v *verifier) verify(r *http.Request, body []byte) verdict {
 		}
 	}
 	if v.kind == paymentsvc.KindRequest && errors.Is(err, paymentsvc.ErrMalformedNotification) {
-		err = nil // it is signed correctly, and a request is no notification
+		err = nil // a request with a correct signature is not a notification
 	}
 	result.decide(err)
 	if errors.Is(err, paymentsvc.ErrSignatureMismatch) {
@@ -102,7 +102,7 @@ func (v *verifier) verify(r *http.Request, body []byte) verdict {
 	return result
 }
 
-// named returns r with the two headers under the names of the interface document.
+// named returns r with the header names of the interface document.
 func (v *verifier) named(r *http.Request, body []byte) *http.Request {
 	named := r.Clone(r.Context())
 	for name, from := range map[string]string{"Timestamp": v.timestamp, "Signature": v.signature} {
@@ -139,10 +139,10 @@ func (d *verdict) decide(err error) {
 			return
 		}
 	}
-	d.Reason = "scheme" // it has no canonical string for this message
+	d.Reason = "scheme" // without a canonical string for this message
 }
 
-// explain says which of the usual mistakes makes the wrong signature.
+// explain identifies the usual mistake behind a wrong signature.
 func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	address := *r.URL
 	address.Host = cmp.Or(address.Host, r.Host)
@@ -151,7 +151,7 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 		Kind: v.kind, Method: r.Method, URL: &address, Header: r.Header,
 		Timestamp: r.Header.Get("Timestamp"), Body: body,
 	}
-	var signed *paymentsvc.Message // the last one that was tried, so the one that fits
+	var signed *paymentsvc.Message // the last attempt matches
 	scheme := key.Scheme
 	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		signed = m
@@ -165,16 +165,16 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	if fault.Difference == nil || key.Shown.Canonical == nil {
 		return
 	}
-	// The canonical string may hold the secret in any form, so the texts are those of the scheme with a placeholder.
+	// The canonical string may contain the secret in any form, so the texts come from the scheme with a placeholder.
 	const placeholder = paymentsvc.Secret("<secret>")
-	again, _ := key.Shown.Signature(placeholder, signed) // without one there is no difference to show
+	again, _ := key.Shown.Signature(placeholder, signed) // "" shows no difference
 	shown := paymentsvctest.ExplainSignature(key.Shown, paymentsvctest.Project{Secret: placeholder}, message, again)
 	if f := shown.Difference; f != nil {
 		d.Difference = &difference{fault.Difference.Offset, cli.MaskAll(v.keys, f.Signed), cli.MaskAll(v.keys, f.Expected)}
 	}
 }
 
-// lines describes the verdict for people.
+// lines returns the verdict as text.
 func (d *verdict) lines() []string {
 	if d.Valid {
 		line := "valid  " + d.String()
@@ -206,7 +206,7 @@ func ageText(seconds int64) string {
 	return (time.Duration(age) * time.Second).String() + direction
 }
 
-// summary is what is printed of a body. It may be a forgery, so nothing in it is taken for granted.
+// summary is the printed part of a body. A body may be a forgery, so every field is optional.
 type summary struct {
 	Event             string `json:"event"`
 	StatusDescription string `json:"status_description"`
@@ -219,7 +219,7 @@ type summary struct {
 
 func summaryOf(body []byte) summary {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(body, &fields) // a body that is no JSON has no fields
+	_ = json.Unmarshal(body, &fields) // other bodies have no fields
 	text := func(name string) string {
 		var text string
 		if json.Unmarshal(fields[name], &text) != nil {

@@ -71,7 +71,7 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	return nil
 }
 
-// readCapture reads the signed message of a file, and notes what the capture may have lost.
+// readCapture reads the signed message of a file, and adds notes about possible losses.
 func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, error) {
 	data, err := c.ReadInput(file, file)
 	if err != nil {

@@ -74,7 +74,7 @@ func send(ctx context.Context, server *paymentsvctest.Server) ([]paymentsvctest.
 	return slices.Concat(
 		server.Send(ctx, paid, paymentsvctest.Forged(), paymentsvctest.RepeatedBy(1)), // the forged one goes first
 		server.Send(ctx, late),
-		server.Send(ctx, old, paymentsvctest.Skewed(-time.Hour)),
+		server.Send(ctx, old, paymentsvctest.Late(time.Hour)),
 		server.Send(ctx, paidOut),
 		server.Send(ctx, refunded),
 	), errors.Join(err1, err2, err3, err4, err5)

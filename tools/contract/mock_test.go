@@ -33,7 +33,7 @@ func TestMockControlAPIIsWhatItDescribes(t *testing.T) {
 	dir := t.TempDir()
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
-	control := startMock(t, dir, "-show-bodies", "-notify", receiver.URL, "-state", filepath.Join(dir, "state.json"))
+	control := startMock(t, dir, "-show-bodies", "-notify", receiver.URL)
 	document, err := http.Get(control + "/openapi.json")
 	require.NoError(t, err)
 	text, err := io.ReadAll(document.Body)
@@ -96,6 +96,7 @@ func TestMockControlAPIIsWhatItDescribes(t *testing.T) {
 func controlCalls() []controlCall {
 	const order = "00000000-0000-4000-8000-000000000001"
 	return []controlCall{
+		{"GET", "/service.yaml", "", 200, false},
 		{"GET", "/health", "", 200, false},
 		{"GET", "/settings", "", 200, false},
 		{"PATCH", "/settings", `{"script":["user_data=slow: SUCCESS after 1h"]}`, 200, false},
@@ -118,8 +119,6 @@ func controlCalls() []controlCall {
 		{"GET", "/faults/1", "", 200, false},
 		{"POST", "/faults/1/release", "", 200, false},
 		{"DELETE", "/faults/1", "", 204, false},
-		{"PUT", "/chaos", `{"one_in":5}`, 200, false},
-		{"DELETE", "/chaos", "", 204, false},
 		{"GET", "/messages?direction=out&wait=1s", "", 200, false},
 		{"GET", "/messages/1", "", 200, false},
 		{"GET", "/messages/1/raw", "", 200, false},
@@ -129,9 +128,6 @@ func controlCalls() []controlCall {
 		{"PUT", "/clock", `{"frozen":true}`, 200, false},
 		{"POST", "/clock/advance", `{"by":"2h"}`, 200, false},
 		{"POST", "/faults", `{"on":"get_balance","fault":"reset"}`, 201, false},
-		{"GET", "/state", "", 200, false},
-		{"PUT", "/state", `{"v":1,"orders":[],"script":["amount=1: SUCCESS"]}`, 200, false},
-		{"POST", "/state/save", "", 200, false},
 		{"POST", "/sessions", `{"name":"t1","projects":[{"id":1,"secret":"a secret"}]}`, 201, false},
 		{"GET", "/sessions", "", 200, false},
 		{"DELETE", "/sessions/t1", "", 204, false},

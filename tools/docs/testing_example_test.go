@@ -171,7 +171,7 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 	}{
 		"a forged SUCCESS": {[]paymentsvc.StatusName{pending}, paymentsvctest.Forged(), true, 0},
 		"a failed payment": {[]paymentsvc.StatusName{pending, failure}, paymentsvctest.RepeatedBy(0), true, 0},
-		"an old timestamp": {[]paymentsvc.StatusName{success}, paymentsvctest.Skewed(-time.Hour), false, 0},
+		"an old timestamp": {[]paymentsvc.StatusName{success}, paymentsvctest.Late(time.Hour), false, 0},
 		"duplicates":       {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), true, 1},
 		"late, then a duplicate": {
 			[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), true, 1,

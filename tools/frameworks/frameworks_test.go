@@ -181,7 +181,7 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 				return list
 			}
 			assert.Equal(t, []int{http.StatusUnauthorized, http.StatusOK}, statuses(success, paymentsvctest.Forged()))
-			assert.Equal(t, []int{http.StatusUnauthorized}, statuses(success, paymentsvctest.Skewed(-time.Hour)))
+			assert.Equal(t, []int{http.StatusUnauthorized}, statuses(success, paymentsvctest.Late(time.Hour)))
 			none := success
 			none.Amount = paymentsvc.Amount{}
 			assert.Equal(t, []int{http.StatusBadRequest}, statuses(none))

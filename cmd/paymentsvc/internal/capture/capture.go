@@ -1,5 +1,5 @@
-// Package capture reads signed messages in the forms in which partners have them: HTTP text, a curl command, the output
-// of curl -v, a HAR file, a gateway's JSON, or headers and a body in files of their own.
+// Package capture reads signed messages from the files that partners have: HTTP text, a curl command, the output of
+// curl -v, a HAR file, a gateway's JSON, or separate files for headers and body.
 package capture
 
 import (
@@ -17,47 +17,46 @@ import (
 
 // Message is a captured request.
 type Message struct {
-	// Method is the HTTP method: POST if the capture does not show it, as everything in the interface document.
+	// Method is the HTTP method. The default is POST, the only method of the interface document.
 	Method string
-	// URL is the address, without a host if the capture has none; nil if the capture shows no address at all.
+	// URL is the address. It has no host if the capture has none. It is nil without an address.
 	URL *url.URL
-	// Header has all headers but Host, which is in URL, and no white space around values. Duplicates are kept.
+	// Header has all headers except Host, without white space around values. Duplicates remain.
 	Header http.Header
-	// Body is the body, byte for byte as far as the capture kept it.
+	// Body is the body, as far as the capture recorded it.
 	Body []byte
-	// Announced is the Content-Length of a request whose body broke off; [Write] ignores it unless it exceeds the body.
+	// Announced is the Content-Length of a truncated body. [Write] ignores smaller values.
 	Announced int64
-	// Source is the name of the file and, of a file with several messages, the entry.
+	// Source is the name of the file, and the entry in a file with several messages.
 	Source string
-	// Notes says, in one sentence each, what was assumed, and which step may have lost bytes that were signed.
+	// Notes lists assumptions and possible losses of signed bytes, in one sentence each.
 	Notes []string
 
 	lines map[string]int // header to line
 }
 
-// Line returns the line of a header in its file, 1 if it is unknown.
+// Line returns the line of a header in its file, or 1 for an unknown header.
 func (m *Message) Line(header string) int { return max(1, m.lines[http.CanonicalHeaderKey(header)]) }
 
-// Options configures [Read]. The zero value reads a file that holds one signed message.
+// Options configures [Read]. The zero value reads a file with one signed message.
 type Options struct {
-	// Entry chooses a message of a HAR file or of a list in JSON, counted from 1. 0 means the only signed one.
+	// Entry selects a message of a HAR file or a JSON list, counted from 1. 0 selects the only signed message.
 	Entry int
-	// URL chooses the messages whose address contains it; "" means any.
+	// URL selects messages by a part of their address. "" selects all.
 	URL string
-	// Signature is the name of the header by which signed messages are recognized; "" means any whose name has "sign"
-	// or "hmac" in it.
+	// Signature is the name of the signature header. "" accepts every header with "sign" or "hmac" in its name.
 	Signature string
-	// Body, if not nil, is the body of a capture that shows none, and BodyName the name of its file.
+	// Body, if not nil, replaces a missing body, and BodyName is the name of its file.
 	Body     []byte
 	BodyName string
-	// Open reads a file that a curl command names with @. If it is nil, such a command is an error.
+	// Open reads a file named with @ in a curl command. If it is nil, such a command is an error.
 	Open func(name string) ([]byte, error)
 }
 
-// Error is a capture that cannot be read. It holds nothing of a body or a header's value.
+// Error describes an unreadable capture. It contains no part of a body or of a header's value.
 type Error struct {
 	Name         string
-	Line, Column int // from 1; columns count characters
+	Line, Column int // counted from 1, columns in characters
 	Problem      string
 }
 
@@ -66,8 +65,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.Name, e.Line, e.Column, e.Problem)
 }
 
-// Read reads the one signed message of a file. It returns an [*Error] if there is none, or if there are several and o
-// does not choose one.
+// Read reads the signed message of a file. It returns an [*Error] without a signed message, and for several without a
+// selection by o.
 func Read(data []byte, name string, o Options) (Message, error) {
 	t, list, err := candidates(data, name, o)
 	if err != nil {
@@ -79,17 +78,17 @@ func Read(data []byte, name string, o Options) (Message, error) {
 	return list[0].read()
 }
 
-// text is a file in UTF-8. Errors name its positions.
+// text is a file in UTF-8, with positions for errors.
 type text struct {
 	name    string
 	data    string
 	notes   []string
-	listing bool // entries are looked through, so that nobody will read an error's place
-	line    int  // of lineAt, less 1
+	listing bool // a search, which needs no positions
+	line    int  // the line of lineAt, less 1
 	lineAt  int
 }
 
-// lineOf returns the line of a place. It counts from the place before, so that all lines of a file take one pass.
+// lineOf returns the line of a position. It counts from the previous position, so all lines of a file need one pass.
 func (t *text) lineOf(at int) int {
 	if at = min(max(at, 0), len(t.data)); at < t.lineAt {
 		t.line, t.lineAt = 0, 0
@@ -112,7 +111,7 @@ func (t *text) fail(at int, problem string, args ...any) error {
 	}
 }
 
-// entry is one message of a file. It is read only if it is chosen.
+// entry is one message of a file. Read parses only the selected entry.
 type entry struct {
 	number int
 	method string
@@ -121,7 +120,7 @@ type entry struct {
 	read   func() (Message, error)
 }
 
-// candidates finds out the form of a file and returns the messages that o leaves to choose from, at least one.
+// candidates detects the format of a file and returns the messages to choose from, at least one.
 func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	t, err := decode(data, name)
 	if err != nil {
@@ -151,7 +150,7 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	return t, list, err
 }
 
-// decode returns the text of a file, whatever Windows has made of it.
+// decode returns the text of a file in UTF-8, also from the encodings of Windows.
 func decode(data []byte, name string) (*text, error) {
 	t := &text{name: name}
 	little := bytes.HasPrefix(data, []byte{0xff, 0xfe}) || len(data) > 3 && data[0] != 0 && data[1] == 0 && data[3] == 0
@@ -181,7 +180,7 @@ func decode(data []byte, name string) (*text, error) {
 	return t, nil
 }
 
-// choose applies the choice of o.
+// choose applies the selection of o.
 func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	if o.Entry < 0 || o.Entry > len(list) {
 		return nil, t.fail(0, "there is no entry %d; the file has %d", o.Entry, len(list))
@@ -205,7 +204,7 @@ func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	return list, nil
 }
 
-// ambiguous lists messages without their queries, which may hold secrets.
+// ambiguous lists messages without their queries, because queries may contain secrets.
 func (t *text) ambiguous(list []entry) error {
 	const most = 10
 	var names []string
@@ -227,7 +226,7 @@ func (t *text) ambiguous(list []entry) error {
 	return t.fail(0, "%d %s: choose one with -entry: %s", len(list), what, strings.Join(names, "; "))
 }
 
-// finish completes a message, and notes what shows that bytes were lost.
+// finish completes a message, and adds notes about lost bytes.
 func (t *text) finish(m Message, err error) (Message, error) {
 	if err != nil {
 		return Message{}, err
@@ -243,7 +242,7 @@ func (t *text) finish(m Message, err error) (Message, error) {
 	}
 	m.Notes = append(slices.Clone(t.notes), m.Notes...)
 	host := m.Header.Get("Host")
-	m.Header.Del("Host") // net/http keeps it apart from the other headers too
+	m.Header.Del("Host") // as net/http does
 	m.Header.Del("Transfer-Encoding")
 	if m.URL != nil {
 		if m.URL.Host == "" && host != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// commandStart returns where a curl command begins, after a prompt, or -1.
+// commandStart returns the start of a curl command after a prompt, or -1.
 func commandStart(data string) int {
 	found := regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`).FindStringIndex(data)
 	if found == nil {
@@ -17,7 +17,7 @@ func commandStart(data string) int {
 	return found[0]
 }
 
-// arguments takes the command apart by the rules of the shell that it looks like.
+// arguments splits the command by the rules of its shell.
 func (t *text) arguments(start int) (words []word, powershell bool, err error) {
 	s := &shell{text: t, pos: start}
 	command := t.data[start:]
@@ -37,7 +37,7 @@ func (t *text) arguments(start int) (words []word, powershell bool, err error) {
 	return s.words, powershell, err
 }
 
-// command is a curl command that is being read.
+// command is the state of a curl command during parsing.
 type command struct {
 	*text
 	o          Options
@@ -45,9 +45,9 @@ type command struct {
 	powershell bool
 	address    *word
 	data       []byte
-	sends      bool // there is a body
+	sends      bool // has a body
 	json       bool
-	given      bool // a Content-Type is, or is left out on purpose
+	given      bool // sets or omits the Content-Type
 }
 
 // curl reads a curl command.
@@ -122,7 +122,7 @@ func longWithValue(name string) bool {
 	return false
 }
 
-// flag reads an option without a value.
+// flag parses an option without a value.
 func (c *command) flag(name string, w word) error {
 	switch name {
 	case "G", "get":
@@ -133,7 +133,7 @@ func (c *command) flag(name string, w word) error {
 	return nil
 }
 
-// option reads an option with a value. Those that change nothing of the message are skipped.
+// option parses an option with a value. It skips options without an effect on the message.
 func (c *command) option(name string, value word) error {
 	switch name {
 	case "X", "request":
@@ -145,7 +145,7 @@ func (c *command) option(name string, value word) error {
 	case "e", "referer":
 		return c.add(&c.m, "Referer", value.text, value.at)
 	case "b", "cookie":
-		if strings.Contains(value.text, "=") { // otherwise it is a file
+		if strings.Contains(value.text, "=") { // otherwise a file name
 			return c.add(&c.m, "Cookie", value.text, value.at)
 		}
 	case "url":
@@ -178,12 +178,12 @@ func (c *command) header(value word) error {
 	}
 	c.given = c.given || strings.EqualFold(name, "Content-Type")
 	if found && strings.TrimSpace(rest) == "" {
-		return nil // curl leaves this header out
+		return nil // curl omits this header
 	}
 	return c.add(&c.m, name, rest, value.at)
 }
 
-// body adds to the body what curl sends.
+// body appends the data of an option to the body.
 func (c *command) body(option string, value word) error {
 	data := []byte(value.text)
 	file, named := strings.CutPrefix(value.text, "@")
@@ -218,7 +218,7 @@ func (c *command) body(option string, value word) error {
 	return nil
 }
 
-// read returns a file that the command names.
+// read returns the contents of a file in the command.
 func (c *command) read(file string, at int) ([]byte, error) {
 	switch {
 	case c.o.Body != nil:
@@ -233,7 +233,7 @@ func (c *command) read(file string, at int) ([]byte, error) {
 	return data, nil
 }
 
-// message returns what curl would send.
+// message returns the request of the command.
 func (c *command) message(at int) (Message, error) {
 	if c.address == nil {
 		return Message{}, c.fail(at, "this command of curl has no address")

@@ -14,13 +14,13 @@ import (
 	"unicode"
 )
 
-// Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] reads back the same address, header and
-// body, byte for byte. It returns an error, and writes nothing, if the message cannot be written as one request.
+// Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] returns the same address, header and
+// body. Write returns an error, and writes no bytes, if the message does not fit into one request.
 func Write(w io.Writer, m Message) error {
 	var b bytes.Buffer
 	if m.URL != nil {
 		target := m.URL.RequestURI()
-		if m.URL.Host != "" && m.URL.Scheme != "https" { // a path with a Host is read as https
+		if m.URL.Host != "" && m.URL.Scheme != "https" { // Read assumes https for a path with a Host
 			target = m.URL.String()
 		}
 		fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", m.Method, target)
@@ -45,7 +45,7 @@ func Write(w io.Writer, m Message) error {
 	return err
 }
 
-// http reads HTTP text, with line ends of either kind, with or without a request line.
+// http parses HTTP text, with line ends of either kind, with or without a request line.
 func (t *text) http(o Options) (Message, error) {
 	lines, body := headLines(t.data)
 	if len(lines) == 0 {
@@ -67,13 +67,13 @@ func (t *text) http(o Options) (Message, error) {
 	return m, err
 }
 
-// line is a line without its end, and where it is.
+// line is a line without its end, and its position.
 type line struct {
 	text string
 	at   int
 }
 
-// headLines returns the lines before the first blank one, and where the body begins: -1 if there is no blank line.
+// headLines returns the lines before the first blank line, and the start of the body, or -1 without a blank line.
 func headLines(data string) (lines []line, body int) {
 	at := 0
 	for l := range strings.Lines(data) {
@@ -89,18 +89,18 @@ func headLines(data string) (lines []line, body int) {
 	return lines, -1
 }
 
-// isHead reports whether a line can be the first of HTTP text.
+// isHead reports whether HTTP text can start with a line.
 func isHead(first string) bool {
 	first = strings.TrimRight(first, "\r")
 	if method, rest, ok := strings.Cut(first, " "); ok && isToken(method) && strings.Contains(rest, " HTTP/") {
 		return true
 	}
 	name, value, ok := strings.Cut(strings.TrimPrefix(first, ":"), ":")
-	drive := len(name) == 1 && strings.HasPrefix(value, `\`) // of a prompt
+	drive := len(name) == 1 && strings.HasPrefix(value, `\`) // a prompt of Windows
 	return ok && isToken(name) && !drive || strings.HasPrefix(first, "HTTP/")
 }
 
-// head reads a request line, if there is one, and headers.
+// head parses an optional request line, and headers.
 func (t *text) head(lines []line) (Message, error) {
 	m := Message{Header: http.Header{}, lines: map[string]int{}}
 	if name, _, found := strings.Cut(strings.TrimPrefix(lines[0].text, ":"), ":"); !found || !isToken(name) {
@@ -109,7 +109,7 @@ func (t *text) head(lines []line) (Message, error) {
 		}
 		lines = lines[1:]
 	}
-	pseudo := map[string]string{} // of HTTP/2, as browsers show them
+	pseudo := map[string]string{} // pseudo-headers of HTTP/2, as browsers show them
 	for _, l := range lines {
 		if l.text[0] == ' ' || l.text[0] == '\t' {
 			return m, t.fail(l.at, "a header that goes on over a second line")
@@ -179,7 +179,8 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	return nil
 }
 
-// cut takes the body from a part of the file: as much as Content-Length says, or all but the line end that editors add.
+// cut returns the body in a part of the file. It uses the Content-Length, or removes the final line end that editors
+// add.
 func (t *text) cut(m *Message, from, to int) error {
 	if m.Header.Get("Transfer-Encoding") != "" {
 		return t.fail(from, "the body is sent in chunks: take them apart, and give a Content-Length")
@@ -213,7 +214,7 @@ func (t *text) cut(m *Message, from, to int) error {
 	return t.fail(from+n, "there is more than the %d bytes of body that Content-Length says", n)
 }
 
-// fits returns the first n bytes if nothing but line ends follows.
+// fits returns the first n bytes if only line ends follow.
 func fits(rest string, n int) (string, bool) {
 	if n > len(rest) || strings.Trim(rest[n:], "\r\n") != "" {
 		return "", false
@@ -221,7 +222,7 @@ func fits(rest string, n int) (string, bool) {
 	return rest[:n], true
 }
 
-// bodyFile takes the body from a file of its own.
+// bodyFile reads the body from a separate file.
 func (t *text) bodyFile(m *Message, o Options) error {
 	m.Body = o.Body
 	trimmed := bytes.TrimSuffix(bytes.TrimSuffix(o.Body, []byte("\n")), []byte("\r"))
@@ -242,7 +243,7 @@ func (t *text) bodyFile(m *Message, o Options) error {
 	return nil
 }
 
-// verboseHead returns where the request line is in the output of curl -v, or -1.
+// verboseHead returns the position of the request line in the output of curl -v, or -1.
 func verboseHead(data string) int {
 	at := 0
 	for l := range strings.Lines(data) {
@@ -254,7 +255,8 @@ func verboseHead(data string) int {
 	return -1
 }
 
-// verbose reads the output of curl -v. It shows no body, so that is in the command before it, or was put behind it.
+// verbose parses the output of curl -v. The output has no body, so the body is in the command before it or in the
+// text after it.
 func (t *text) verbose(o Options) (Message, error) {
 	start := verboseHead(t.data)
 	var lines []line
@@ -292,7 +294,7 @@ func (t *text) verbose(o Options) (Message, error) {
 	return m, err
 }
 
-// between returns the lines after a place that curl -v did not write.
+// between returns the lines after a position that curl -v did not write.
 func between(data string, at int) (from, to int) {
 	from, to = len(data), len(data)
 	for l := range strings.Lines(data[at:]) {
@@ -310,7 +312,7 @@ func between(data string, at int) (from, to int) {
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// isToken reports whether s can be a method or the name of a header.
+// isToken reports whether s is a valid method or header name.
 func isToken(s string) bool {
 	const signs = "!#$%&'*+-.^_`|~"
 	notAllowed := func(r rune) bool {
@@ -319,7 +321,7 @@ func isToken(s string) bool {
 	return s != "" && strings.IndexFunc(s, notAllowed) < 0
 }
 
-// isValue reports whether s can be the value of a header.
+// isValue reports whether s is a valid header value.
 func isValue(s string) bool {
 	return strings.TrimSpace(s) == s && strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }

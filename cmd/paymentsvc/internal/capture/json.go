@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// json returns the messages of a HAR file, or of the JSON that gateways write: one value, a list, or one a line.
+// json returns the messages of a HAR file, or of a gateway's JSON: one value, a list, or one value a line.
 func (t *text) json(o Options) ([]entry, error) {
 	if !utf8.ValidString(t.data) {
 		t.notes = append(t.notes, "the file is not UTF-8, so its other bytes are lost")
@@ -34,7 +34,7 @@ func (t *text) json(o Options) ([]entry, error) {
 	}
 }
 
-// find returns where a value is in the file.
+// find returns the position of a value in the file.
 func (t *text) find(value string) int {
 	if t.listing {
 		return 0
@@ -85,10 +85,10 @@ func (t *text) entries(values []json.RawMessage, o Options) ([]entry, error) {
 	return list, nil
 }
 
-// entry adds a message. What cannot be read is an error only if it is chosen.
+// entry adds a message. An unreadable message is an error only when selected.
 func (t *text) entry(list *[]entry, value json.RawMessage, o Options, read func(json.RawMessage, Options) (Message, error)) {
 	t.listing = true
-	m, _ := read(value, o) // its error is that of the entry's own read
+	m, _ := read(value, o) // the entry's own read returns the error
 	t.listing = false
 	number := len(*list) + 1
 	e := entry{number: number, method: m.Method, url: m.URL, read: func() (Message, error) {
@@ -104,7 +104,7 @@ func (t *text) entry(list *[]entry, value json.RawMessage, o Options, read func(
 	*list = append(*list, e)
 }
 
-// har reads an entry of a HAR file.
+// har parses an entry of a HAR file.
 func (t *text) har(value json.RawMessage, o Options) (Message, error) {
 	var e struct {
 		Request struct {
@@ -164,7 +164,7 @@ func (t *text) setBody(m *Message, body string, encoded bool, at int) error {
 	return nil
 }
 
-// logged is a request as gateways and programs log one.
+// logged is a request in the log of a gateway or program.
 type logged struct {
 	HTTPMethod, Method, Path, RawPath, RawQueryString, URL, URI string
 	Headers, MultiValueHeaders                                  json.RawMessage
@@ -180,7 +180,7 @@ type logged struct {
 	}
 }
 
-// gateway reads the JSON of API Gateway, of ALB, or of a program that logs headers and body.
+// gateway parses the JSON of API Gateway, of ALB, or of a program that logs headers and body.
 func (t *text) gateway(value json.RawMessage, o Options) (Message, error) {
 	return t.wrapped(value, o, 0)
 }
@@ -228,7 +228,7 @@ func (t *text) wrapped(value json.RawMessage, o Options, wrapped int) (Message, 
 	return m, nil
 }
 
-// loggedAddress puts an address together.
+// loggedAddress builds the address of a logged request.
 func (t *text) loggedAddress(m *Message, l *logged, at int) error {
 	target := cmp.Or(l.URL, l.URI, l.RawPath, l.RequestContext.Path, l.Path, l.RequestContext.HTTP.Path)
 	if target == "" {
@@ -264,7 +264,7 @@ func (t *text) loggedAddress(m *Message, l *logged, at int) error {
 	return nil
 }
 
-// pairs adds headers: an object of texts or lists, or a list of pairs, of objects with name and value, or of lines.
+// pairs adds headers from an object of texts or lists, or from a list of pairs, lines or objects with name and value.
 func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
 	if len(headers) == 0 || string(headers) == "null" {
 		return nil
@@ -286,7 +286,7 @@ func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
 		}
 		for _, v := range many {
 			if strings.HasPrefix(name, ":") {
-				continue // HTTP/2's own, which the address has
+				continue // a pseudo-header of HTTP/2, already in the address
 			}
 			if err := t.add(m, name, v, at); err != nil {
 				return err
@@ -327,10 +327,10 @@ func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
 	return nil
 }
 
-// eachMember calls f with each member of an object, duplicates too, which a map would lose.
+// eachMember calls f with each member of an object, including duplicates.
 func eachMember(object json.RawMessage, f func(name string, value json.RawMessage) error) error {
 	decoder := json.NewDecoder(strings.NewReader(string(object)))
-	_, _ = decoder.Token() // the bracket; the object is known to be right
+	_, _ = decoder.Token() // the bracket of a valid object
 	for decoder.More() {
 		name, _ := decoder.Token()
 		var value json.RawMessage

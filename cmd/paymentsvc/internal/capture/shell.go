@@ -9,22 +9,22 @@ import (
 // word is an argument of a command.
 type word struct {
 	text string
-	at   int // where it begins in the file
+	at   int // its start in the file
 }
 
-// shell is a command line that is being taken apart.
+// shell is the state of a command line during parsing.
 type shell struct {
 	*text
 	pos   int
 	words []word
 	cur   strings.Builder
-	in    bool // within a word, which may be empty
+	in    bool // within a word, possibly an empty one
 	start int
 }
 
 func (s *shell) rest() string { return s.data[s.pos:] }
 
-// put adds text to the word and goes on.
+// put adds text to the word and advances.
 func (s *shell) put(text string, width int) {
 	if !s.in {
 		s.in, s.start = true, s.pos
@@ -52,7 +52,7 @@ func lineEnd(text string) int {
 	return 0
 }
 
-// split takes a command apart up to its end: as PowerShell does if the escape is its backtick, otherwise as sh does.
+// split splits a command. A backtick as the escape selects the rules of PowerShell, otherwise those of sh apply.
 func (s *shell) split(escape byte) error {
 	for s.pos < len(s.data) {
 		rest := s.rest()
@@ -90,13 +90,13 @@ const (
 	unclosed = "this quote is not closed"
 )
 
-// replaced reports whether a shell puts something else in the place of text.
+// replaced reports whether a shell would substitute text.
 func replaced(text string) bool {
 	const names = "_{(@*#?!$-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	return text[0] == '`' || text[0] == '$' && len(text) > 1 && strings.IndexByte(names, text[1]) >= 0
 }
 
-// quoted takes a text in quotes.
+// quoted parses text in quotes.
 func (s *shell) quoted(quote, escape byte) error {
 	open, powershell := s.pos, escape == '`'
 	s.put("", 1)
@@ -124,7 +124,7 @@ func (s *shell) quoted(quote, escape byte) error {
 	return s.fail(open, unclosed)
 }
 
-// ansi takes a text in $'...', as browsers write one with line ends or signs.
+// ansi parses text in $'...', as browsers write line ends and signs.
 func (s *shell) ansi() error {
 	open := s.pos
 	s.put("", 2)
@@ -154,8 +154,8 @@ func (s *shell) ansi() error {
 	return s.fail(open, unclosed)
 }
 
-// cmd takes a command apart as cmd.exe does, whose carets come first, and then curl.exe, whose backslashes and quotes
-// follow the rules of Microsoft's C library.
+// cmd splits a command as cmd.exe does. It removes the carets first. Then the rules of Microsoft's C library apply to
+// backslashes and quotes.
 func (s *shell) cmd() error {
 	line := s.carets()
 	start := s.pos

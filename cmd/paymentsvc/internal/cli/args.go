@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// line is a command line that was taken apart.
+// line is a parsed command line.
 type line struct {
-	flags map[string][]string // the texts of each flag that is given
+	flags map[string][]string // the texts of each given flag
 	args  []string
 	help  bool
 }
 
-// parse reads flags anywhere on the line, with one dash or two. "--" ends them.
+// parse parses flags anywhere on the line, with one dash or two. "--" ends them.
 func parse(args []string, flags []Flag) (line, error) {
 	l := line{flags: map[string][]string{}}
 	for len(args) > 0 {
@@ -72,7 +72,7 @@ func nearestFlag(name string, flags []Flag) string {
 	return strings.Replace(Nearest(name, names), `"`, `"-`, 1)
 }
 
-// command takes the name of the command out of the line: its first argument, which flags may precede.
+// command removes the command's name from the line. The name is the first argument after any flags.
 func (p Program) command(args []string) (name string, rest []string) {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		if len(args[i]) < 2 || args[i][0] != '-' {

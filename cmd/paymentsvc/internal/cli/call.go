@@ -19,22 +19,22 @@ import (
 // Call is one call of a command: its values, its input and its output. Its methods are safe for concurrent use.
 type Call struct {
 	*Env
-	// Program is the whole program, for commands about commands.
+	// Program has all commands, for commands about commands.
 	Program Program
-	// Args are the arguments that are not flags.
+	// Args are the arguments without flags.
 	Args []string
 
 	command Command
 	values  map[string]Value // by Flag.Name
 	out     sync.Mutex
-	stdin   string // what has read standard input
+	stdin   string // the setting that has read standard input
 	noted   map[string]bool
-	failed  error // standard output cannot be written
+	failed  error // the error of standard output
 }
 
 // Value is a setting's value and its origin.
 type Value struct {
-	// Texts holds one text, or those of a [List]; it is empty where nothing is set.
+	// Texts has one text, or all texts of a [List]. It is empty for an unset flag.
 	Texts []string
 	// Raw is the JSON of the settings file, for kind [JSON].
 	Raw json.RawMessage
@@ -42,11 +42,11 @@ type Value struct {
 	Origin string
 
 	rank rank
-	dir  string // which a path is relative to
+	dir  string // the base of relative paths
 	key  string // in the settings file
 }
 
-// Place returns the origin with the key that a settings file has there, for errors.
+// Place returns the origin for errors, with the key for a settings file.
 func (v Value) Place() string {
 	if v.rank == byFile {
 		return v.Origin + ": " + v.key
@@ -107,7 +107,7 @@ func (c *Call) value(f Flag, given line, file settingsFile) (Value, error) {
 	return Value{Origin: "default"}, nil
 }
 
-// wrong says what is wrong with the text of a value, "" for nothing.
+// wrong returns the error in the text of a value, or "".
 func (f Flag) wrong(text string) string {
 	switch f.Kind {
 	case Bool:
@@ -130,7 +130,7 @@ func (f Flag) wrong(text string) string {
 	return ""
 }
 
-// Value returns the value of a flag of this command. It panics for a flag that the command does not have.
+// Value returns the value of a flag of this command. It panics for an unknown flag.
 func (c *Call) Value(name string) Value {
 	v, ok := c.values[name]
 	if !ok {
@@ -139,10 +139,10 @@ func (c *Call) Value(name string) Value {
 	return v
 }
 
-// Set reports whether a flag has a value that is not its default.
+// Set reports whether a flag has another value than its default.
 func (c *Call) Set(name string) bool { return c.Value(name).rank > byDefault }
 
-// Text returns the value of a flag, "" where there is none. The path of a [File] is absolute, or "-".
+// Text returns the value of a flag, or "". The path of a [File] is absolute, or "-".
 func (c *Call) Text(name string) string {
 	v := c.Value(name)
 	if len(v.Texts) == 0 {
@@ -155,25 +155,25 @@ func (c *Call) Text(name string) string {
 	return v.Texts[0]
 }
 
-// List returns the values of a flag that may be repeated.
+// List returns the values of a repeatable flag.
 func (c *Call) List(name string) []string { return c.Value(name).Texts }
 
 // Bool returns the value of a flag without a value.
 func (c *Call) Bool(name string) bool { return c.Text(name) == "true" }
 
-// Int returns a number, 0 where there is none.
+// Int returns a number, 0 by default.
 func (c *Call) Int(name string) int64 {
-	n, _ := strconv.ParseInt(c.Text(name), 10, 64) // resolve has checked it
+	n, _ := strconv.ParseInt(c.Text(name), 10, 64) // resolve has validated it
 	return n
 }
 
-// Duration returns a duration, 0 where there is none.
+// Duration returns a duration, 0 by default.
 func (c *Call) Duration(name string) time.Duration {
 	d, _ := time.ParseDuration(c.Text(name)) // resolve has checked it
 	return d
 }
 
-// JSON decodes the value of a setting of kind [JSON] and reports whether there is one. Unknown names in it are errors.
+// JSON decodes the value of a setting of kind [JSON] and reports whether it is set. It rejects unknown names.
 func (c *Call) JSON(name string, into any) (bool, error) {
 	v := c.Value(name)
 	if v.Raw == nil {
@@ -191,10 +191,10 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	return true, nil
 }
 
-// Beside returns a path in the value of a setting, which is relative to the settings file if that has the setting.
+// Beside returns a path from the value of a setting. A path in a settings file is relative to that file.
 func (c *Call) Beside(name, path string) string { return inDir(c.Value(name).dir, path) }
 
-// Fail returns a usage error about a flag's value, with its origin: the flag, the variable, or file, line and column.
+// Fail returns a usage error with the origin of a flag's value: the flag, the variable, or file, line and column.
 func (c *Call) Fail(name, format string, args ...any) error {
 	place := c.Value(name).Place()
 	if !c.Set(name) {
@@ -203,7 +203,7 @@ func (c *Call) Fail(name, format string, args ...any) error {
 	return Usagef("%s: %w", place, fmt.Errorf(format, args...))
 }
 
-// Tolerance returns the value of -tolerance. It has no default: the interface document shows none.
+// Tolerance returns the value of -tolerance. It has no default, because the interface document specifies none.
 func (c *Call) Tolerance() (time.Duration, error) {
 	switch text := c.Text("tolerance"); text {
 	case "":
@@ -219,8 +219,7 @@ func (c *Call) Tolerance() (time.Duration, error) {
 	}
 }
 
-// PrintSettings prints every setting of the program with its value and origin: the shared ones as the command line,
-// environment and file say, and those of each command without its command line.
+// PrintSettings prints every setting with its value and origin. The command line affects only the shared settings.
 func (c *Call) PrintSettings() error {
 	given := line{flags: map[string][]string{}}
 	for name, v := range c.values {
@@ -250,7 +249,7 @@ func (c *Call) PrintSettings() error {
 	return nil
 }
 
-// WithoutQuery returns an address without its query, which may hold a token.
+// WithoutQuery returns an address without its query, because a query may contain a token.
 func WithoutQuery(address string) string {
 	before, _, query := strings.Cut(address, "?")
 	if query {
@@ -259,22 +258,22 @@ func WithoutQuery(address string) string {
 	return before
 }
 
-// withoutSecrets cuts the user and the query out of addresses, which may hold a password or a token.
+// withoutSecrets removes users and queries from addresses, because they may contain a password or a token.
 func withoutSecrets(text string) string {
 	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
 	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
 }
 
-// printSetting prints a setting, its key in a column of the width.
+// printSetting prints a setting, with its key in a column of the given width.
 func (c *Call) printSetting(f Flag, v Value, width int) {
 	text := strings.Join(v.Texts, ", ")
 	switch {
 	case v.Raw != nil:
-		text = "(JSON)" // it may hold the names of files that are secrets by mistake
+		text = "(JSON)" // a file name in it may be a secret by mistake
 	case f.Kind == File && text != "" && text != "-":
 		text = inDir(v.dir, text)
 		if _, err := os.Stat(text); err != nil {
-			text = "(no such file)" // its name may be the secret, by mistake
+			text = "(no such file)" // the name may be the secret by mistake
 		}
 	case f.Kind != Bool:
 		text = Mask(withoutSecrets(text))

@@ -70,6 +70,7 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                             "prog: no command",
+		"--hepl":                       `prog: no command: "--hepl"; did you mean "help"?`,
 		"tri":                          `prog: no command "tri"; did you mean "try"?`,
 		"try -adr x":                   `prog try: no flag -adr; did you mean "-addr"?`,
 		"try --secret x":               "prog try: no flag -secret: a secret is read from a file, -secret-file",
@@ -195,12 +196,23 @@ func TestSecrets(t *testing.T) {
 		"key	":                 {"key	", ""},
 		"key\n":                {"key", "the line end is not part of the secret"},
 		"key\r\n":              {"key", "the line end is not part of the secret"},
-		"key\n\n":              {"key\n", "the line end"},
+		"key\n\n":              {"", "ends in a line break"},
+		"\n\n":                 {"", "only white space or NUL"},
+		"KEY=a\n":              {"", "a line of a settings file, KEY=...; want the key alone"},
+		"export MY_KEY='a'":    {"", "a line of a settings file"},
+		"project_secret = a":   {"", "a line of a settings file"},
+		"xY=9k":                {"xY=9k", ""},
+		"\"key\"\n":            {"", "quotes around the key; want the key alone"},
+		"'key'":                {"", "quotes around the key"},
+		"QUJD\"=":              {"QUJD\"=", ""},
+		"QUI=":                 {"QUI=", ""},
+		"QQ==\n":               {"QQ==", ""},
+		"[redacted]":           {"", "the placeholder of a Secret"},
 		"\xef\xbb\xbfkey":      {"key", "the byte order mark is not part of the secret"},
 		"\xff\xfek\x00e\x00":   {"", "in UTF-16"},
 		"k\x00e\x00y\x00s\x00": {"", "in UTF-16"},
-		"":                     {"", "the file is empty"},
-		"\r\n":                 {"", "the file is empty"},
+		"":                     {"", "empty"},
+		"\r\n":                 {"", "empty"},
 	} {
 		for _, name := range []string{"-", "key"} {
 			p := &process{files: map[string]string{"key": content}, stdin: content}

@@ -1,5 +1,5 @@
-// Package cli is what the commands of paymentsvc share: flags, the settings file, environment variables, secrets, output
-// and exit codes. Everything outside the process is injected through [Env], so tests run commands in their own process.
+// Package cli has the common parts of the commands: flags, the settings file, environment variables, secrets, output
+// and exit codes. It reaches the environment only through [Env], so tests run commands in their own process.
 package cli
 
 import (
@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Env is the world outside. All fields but Environ are required.
+// Env is the environment of the process. All fields except Environ are required.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Getenv returns an environment variable, "" if it is not set.
 	Getenv func(name string) string
-	// Environ returns the environment as os.Environ does, for notes on unknown names; nil notes none.
+	// Environ returns the environment as os.Environ does, for notes on unknown names. nil disables the notes.
 	Environ func() []string
-	// Dir is the working directory, which relative paths of flags and variables start from.
+	// Dir is the working directory, the base of relative paths in flags and variables.
 	Dir string
 	// Now returns the time of signatures and of printed lines.
 	Now func() time.Time
@@ -28,24 +28,24 @@ type Env struct {
 // Command is one command of the program.
 type Command struct {
 	Name string
-	// Summary says in one line what the command does.
+	// Summary describes the command in one line.
 	Summary string
-	// Usage is what follows the flags on the usage line, such as "[FILE|-]".
+	// Usage is the end of the usage line, such as "[FILE|-]".
 	Usage string
 	// MaxArgs is the number of arguments allowed; -1 is any number. The default, 0, allows none.
 	MaxArgs int
-	// Flags are the command's flags. Those of [Shared] have one meaning for all commands; the others are its own. All
-	// commands also have -config, -json, -q and -h.
+	// Flags are the command's flags. A flag of [Shared] has one meaning for all commands. Each command also has
+	// -config, -json, -q and -h.
 	Flags []Flag
 	// Notes is text for the help, after the flags.
 	Notes string
 	// Examples are command lines for the help.
 	Examples []string
-	// Run does the work. Its error decides the exit code, see [ExitError].
+	// Run executes the command. Its error determines the exit code, see [ExitError].
 	Run func(ctx context.Context, c *Call) error
 }
 
-// Kind says how the value of a flag is read.
+// Kind is the type of a flag's value.
 type Kind int
 
 // The kinds of values.
@@ -55,7 +55,7 @@ const (
 	Int           // a number in settings
 	Duration      // text such as 30s, not negative
 	File          // a path; in a settings file, relative to that file
-	List          // a flag that may be repeated; an array of strings in settings
+	List          // a repeatable flag; an array of strings in settings
 	JSON          // any JSON value, only in settings: see [Call.JSON]
 )
 
@@ -69,7 +69,7 @@ type Flag struct {
 	Value string
 	// Default is the text of the default, "" for none.
 	Default string
-	// Usage says in a short line what it does.
+	// Usage describes the flag in a short line.
 	Usage string
 	// LineOnly excludes it from the settings file and the environment.
 	LineOnly bool
@@ -77,7 +77,7 @@ type Flag struct {
 	owner string // the command, "" for shared flags
 }
 
-// Key is the name in the settings file: secret_file, or listen.addr for the addr of the object listen.
+// Key returns the name in the settings file: secret_file, or listen.addr for -addr of the command listen.
 func (f Flag) Key() string {
 	key := strings.ReplaceAll(f.Name, "-", "_")
 	if f.owner != "" {
@@ -86,7 +86,8 @@ func (f Flag) Key() string {
 	return key
 }
 
-// Variable is the environment variable: PAYMENTSVC_SECRET_FILE, or PAYMENTSVC_LISTEN_ADDR for a flag of listen.
+// Variable returns the environment variable: PAYMENTSVC_SECRET_FILE, or PAYMENTSVC_LISTEN_ADDR for -addr of the
+// command listen.
 func (f Flag) Variable() string {
 	return "PAYMENTSVC_" + strings.ToUpper(strings.ReplaceAll(f.Key(), ".", "_"))
 }
@@ -97,7 +98,7 @@ func (f Flag) With(value string) Flag {
 	return f
 }
 
-// Shared returns flags that mean the same in every command. It panics for a name that it does not know.
+// Shared returns flags with the same meaning in every command. It panics for an unknown name.
 func Shared(names ...string) []Flag {
 	flags := make([]Flag, 0, len(names))
 	for _, name := range names {
@@ -118,6 +119,7 @@ func sharedFlags() []Flag {
 		{Name: "secret-file", Kind: File, Value: "FILE", Usage: "file with the project secret key, - for standard input"},
 		{Name: "old-secret-file", Kind: File, Value: "FILE", Usage: "file with the key before a rotation"},
 		{Name: "base-url", Value: "URL", Usage: "address of the service, {base_url}"},
+		{Name: "cacert", Kind: File, Value: "FILE", Usage: "PEM file with further CA certificates for https"},
 		{Name: "partner", Kind: Int, Value: "ID", Usage: "partner id"},
 		{Name: "project", Kind: Int, Value: "ID", Usage: "project id"},
 		{Name: "tolerance", Value: "DURATION", Usage: `how far a timestamp may be from the clock, or "any"`},
@@ -131,7 +133,7 @@ func sharedFlags() []Flag {
 	}
 }
 
-// all returns the command's flags, each with its owner, and the ones that every command has.
+// all returns the command's flags with their owners, and the flags of every command.
 func (cmd Command) all() []Flag {
 	flags := append(slices.Clone(cmd.Flags), Shared("config", "json", "q")...)
 	for i := range flags {
@@ -148,7 +150,7 @@ type Program struct {
 	Commands []Command
 }
 
-// Command returns a command by its name, nil if there is none.
+// Command returns a command by its name, or nil.
 func (p Program) Command(name string) *Command {
 	i := slices.IndexFunc(p.Commands, func(c Command) bool { return c.Name == name })
 	if i < 0 {
@@ -157,7 +159,7 @@ func (p Program) Command(name string) *Command {
 	return &p.Commands[i]
 }
 
-// Settings returns every flag that the settings file and the environment may hold, the shared ones first.
+// Settings returns every flag of the settings file and the environment, shared flags first.
 func (p Program) Settings() []Flag {
 	var list []Flag
 	for _, f := range sharedFlags() {
@@ -175,7 +177,7 @@ func (p Program) Settings() []Flag {
 	return list
 }
 
-// Nearest returns a hint, `; did you mean "x"?`, with the candidate that differs least from word, or "".
+// Nearest returns a hint with the most similar candidate, such as `; did you mean "x"?`, or "".
 func Nearest(word string, candidates []string) string {
 	best, least := "", len(word)/3+2
 	for _, candidate := range candidates {
@@ -189,7 +191,7 @@ func Nearest(word string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// NearestOf is [Nearest] for a few candidates, all of which it lists.
+// NearestOf is [Nearest] with a list of all candidates.
 func NearestOf(word string, candidates []string) string {
 	return Nearest(word, candidates) + "; want one of " + strings.Join(candidates, ", ")
 }

@@ -7,21 +7,21 @@ import (
 	"fmt"
 )
 
-// The exit codes beside 0, which means yes: found, valid, delivered, or stopped on request.
+// The exit codes besides 0. 0 is for success: found, valid, delivered, or stopped on request.
 const (
-	ExitNo         = 1   // no: nothing fits, a wrong signature, a rejected message
-	ExitUsage      = 2   // flags, settings, or input that cannot be read
+	ExitNo         = 1   // no match, a wrong signature, a rejected message
+	ExitUsage      = 2   // invalid flags, settings or input
 	ExitMachine    = 3   // the machine: address in use, no connection, disk full
 	ExitTimeout    = 124 // -timeout passed
 	ExitInterrupt  = 130 // SIGINT before an answer
 	ExitTerminated = 143 // SIGTERM before an answer
 )
 
-// ExitError is an error with an exit code. Other errors exit with [ExitMachine], and those of a context that a signal or
-// -timeout has ended with the code of that.
+// ExitError is an error with an exit code. Other errors exit with [ExitMachine]. After a signal or -timeout, the
+// context's error has its own code.
 type ExitError struct {
 	Code int
-	// Err is printed on standard error; nil prints nothing, for a command that has already printed its answer.
+	// Err is printed on standard error. nil is for a command that has already printed its result.
 	Err error
 }
 
@@ -36,21 +36,21 @@ func (e *ExitError) Error() string {
 // Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usagef returns an error for flags, settings or input that make no sense. Name the flag, or file, line and column.
+// Usagef returns an error for invalid flags, settings or input. Name the flag, or file, line and column.
 func Usagef(format string, args ...any) error {
 	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// No returns the error of a command that has printed that the answer is no.
+// No returns the error of a command after it has printed a negative result.
 func No() error { return &ExitError{Code: ExitNo} }
 
-// Nof returns an error for the answer no, which is printed on standard error.
+// Nof returns the error of a negative result, for standard error.
 func Nof(format string, args ...any) error {
 	return &ExitError{ExitNo, fmt.Errorf(format, args...)}
 }
 
-// Ended returns the error of a context that a signal or -timeout has ended: return it where no answer was possible. It
-// returns nil while ctx goes on.
+// Ended returns the error of a context after a signal or -timeout, and nil before. Return it if the command has no
+// result.
 func Ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -61,13 +61,13 @@ func Ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Interrupted is the cause of a context that SIGINT has ended.
+// Interrupted returns the cause of a context after SIGINT.
 func Interrupted() error { return &ExitError{ExitInterrupt, errors.New("interrupted")} }
 
-// Terminated is the cause of a context that SIGTERM has ended.
+// Terminated returns the cause of a context after SIGTERM.
 func Terminated() error { return &ExitError{ExitTerminated, errors.New("terminated")} }
 
-// asExit returns what err means for the process, nil for nothing.
+// asExit returns the exit of the process after err, or nil.
 func asExit(ctx context.Context, err error) *ExitError {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = cmp.Or(Ended(ctx), err)
@@ -81,10 +81,10 @@ func asExit(ctx context.Context, err error) *ExitError {
 	case exit.Err == nil:
 		return exit
 	}
-	return &ExitError{exit.Code, err} // with the text of what wraps it
+	return &ExitError{exit.Code, err} // with the text of the wrapping error
 }
 
-// name is the code of an error in JSON.
+// name returns the code of an error in JSON.
 func (e *ExitError) name() string {
 	switch e.Code {
 	case ExitNo:

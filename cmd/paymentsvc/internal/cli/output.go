@@ -12,11 +12,11 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Verbose reports whether -v was given, which the command must have.
+// Verbose reports whether -v is set. The command must have the flag.
 func (c *Call) Verbose() bool { return c.Bool("v") }
 
-// Print prints one answer on standard output: with -json the object, as one line with "type" and "v" in front of its
-// fields, otherwise the lines. Control characters in the lines are escaped.
+// Print prints one result on standard output. With -json it prints the object in one line, with "type" and "v" before
+// its fields. Otherwise it prints the lines, with control characters escaped.
 func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -33,7 +33,7 @@ func (c *Call) Print(kind string, object any, lines ...string) {
 	}
 }
 
-// Note prints a line on standard error, once for the same text, and nothing with -q.
+// Note prints a line on standard error, but not with -q, and each text only once.
 func (c *Call) Note(format string, args ...any) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -56,13 +56,13 @@ func (c *Call) Note(format string, args ...any) {
 
 func (c *Call) isJSON() bool { return c.is("json") }
 
-// is reports a flag of every command, which may not have been resolved yet.
+// is reports a flag of every command, also before flags are resolved.
 func (c *Call) is(name string) bool {
 	v := c.values[name]
 	return len(v.Texts) > 0 && v.Texts[0] == "true"
 }
 
-// record returns a line of JSON: kind and version, then the fields of object, which may be nil.
+// record returns a line of JSON: kind, version and the fields of object. object may be nil.
 func record(kind string, object any) []byte {
 	head := fmt.Appendf(nil, `{"type":%q,"v":1`, kind)
 	fields, err := json.Marshal(object)
@@ -70,7 +70,7 @@ func record(kind string, object any) []byte {
 		return append(head, "}\n"...)
 	}
 	line := append(append(append(head, ','), fields[1:]...), '\n')
-	controls := regexp.MustCompile("[\u007f-\u009f]") // which a terminal obeys, and encoding/json does not escape
+	controls := regexp.MustCompile("[\u007f-\u009f]") // control characters that encoding/json does not escape
 	return controls.ReplaceAllFunc(line, func(c []byte) []byte {
 		r, _ := utf8.DecodeRune(c)
 		return fmt.Appendf(nil, `\u%04x`, r)
@@ -96,7 +96,7 @@ func (c *Call) printError(e *ExitError) {
 	_, _ = fmt.Fprintf(c.Stderr, "%s: %s\n", strings.TrimSpace(c.Program.Name+" "+c.command.Name), Printable(e.Error()))
 }
 
-// Printable returns text with control characters, line ends and bytes that are not UTF-8 escaped.
+// Printable returns text with escapes for control characters, line ends and invalid UTF-8.
 func Printable(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {
@@ -115,8 +115,7 @@ func Printable(text string) string {
 	return out.String()
 }
 
-// Mask returns text with secrets, card numbers and the values of destination and of the four open objects replaced by
-// placeholders, in JSON and in forms.
+// Mask replaces secrets, card numbers, destinations and the four open objects by placeholders, in JSON and in forms.
 func Mask(text string, secrets ...paymentsvc.Secret) string {
 	for _, secret := range secrets {
 		if secret != "" {
@@ -126,12 +125,12 @@ func Mask(text string, secrets ...paymentsvc.Secret) string {
 	return maskNumbers(maskFields(text))
 }
 
-// HiddenFields returns the fields that hold card data, persons or a destination.
+// HiddenFields returns the fields with card data, personal data or a destination.
 func HiddenFields() []string {
 	return []string{"destination", "card_data", "browser", "payer", "payee"}
 }
 
-// maskFields replaces the values of the fields that hold card data, persons or a destination.
+// maskFields replaces the values of [HiddenFields].
 func maskFields(text string) string {
 	name := regexp.MustCompile(`(?i)\b(` + strings.Join(HiddenFields(), "|") + `)(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
 	var out strings.Builder
@@ -151,7 +150,7 @@ func maskFields(text string) string {
 	}
 }
 
-// valueEnd returns the length of the value at the start of text: of JSON as far as it goes, or of a field of a form.
+// valueEnd returns the length of the value at the start of text: a JSON value, possibly truncated, or a form field.
 func valueEnd(text string) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -167,7 +166,7 @@ func valueEnd(text string) int {
 			depth++
 		case c == '}' || c == ']':
 			if depth--; depth <= 0 {
-				return i + 1 + depth // the bracket around the field is no part of the value
+				return i + 1 + depth // the bracket around the field is not part of the value
 			}
 		case depth == 0 && strings.IndexByte("&,;|\r\n\t ", c) >= 0:
 			return i
@@ -176,11 +175,11 @@ func valueEnd(text string) int {
 	return len(text)
 }
 
-// maskNumbers replaces each 13 to 19 digits that can be a card number, also within longer numbers.
+// maskNumbers replaces each possible card number of 13 to 19 digits, also within longer numbers.
 func maskNumbers(text string) string {
 	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
 	return numbers.ReplaceAllStringFunc(text, func(run string) string {
-		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' { // a UUID, whose digits may add up by chance
+		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' { // the digits of a UUID may pass the check by chance
 			return run
 		}
 		hidden := make([]bool, len(run))
@@ -202,8 +201,8 @@ func maskNumbers(text string) string {
 	})
 }
 
-// cardEnd returns where the longest card number that begins at start ends, or 0. One with separators is made of whole
-// groups, so that two numbers side by side stay readable.
+// cardEnd returns the end of the longest card number at start, or 0. A number with separators consists of whole
+// groups, so that adjacent numbers stay readable.
 func cardEnd(run string, start int) (end int) {
 	const shortest, longest = 13, 19
 	isDigit := func(i int) bool { return i >= 0 && i < len(run) && '0' <= run[i] && run[i] <= '9' }
@@ -225,7 +224,7 @@ func cardEnd(run string, start int) (end int) {
 	return end
 }
 
-// isCardNumber checks the last digit by Luhn's formula, so that most other long numbers stay readable.
+// isCardNumber checks the last digit by Luhn's formula, because most other long numbers fail it.
 func isCardNumber(number string) bool {
 	sum, double := 0, false
 	for i := len(number) - 1; i >= 0; i-- {
@@ -243,7 +242,7 @@ func isCardNumber(number string) bool {
 	return sum%10 == 0
 }
 
-// PrintRaw is [Call.Print] for a text that is written byte for byte, such as HTTP.
+// PrintRaw is [Call.Print] for unchanged text, such as HTTP.
 func (c *Call) PrintRaw(kind string, object any, text string) error {
 	if c.isJSON() {
 		c.Print(kind, object)

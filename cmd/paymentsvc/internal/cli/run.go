@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Main runs the command that args name and returns the exit code of the process. ctx ends with [Interrupted] or
-// [Terminated] as its cause.
+// Main runs the command in args and returns the exit code of the process. The cause of ctx must be [Interrupted] or
+// [Terminated].
 func Main(ctx context.Context, env *Env, p Program, args []string) int {
 	c := &Call{Env: env, Program: p, values: map[string]Value{}}
 	if wantsJSON(args) {
@@ -23,7 +23,7 @@ func Main(ctx context.Context, env *Env, p Program, args []string) int {
 	return exit.Code
 }
 
-// wantsJSON looks for -json before the line is parsed, so that errors about the line are JSON too.
+// wantsJSON looks for -json before the line is parsed, because errors about the line are JSON too.
 func wantsJSON(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
@@ -46,6 +46,9 @@ func (c *Call) run(ctx context.Context, args []string) error {
 	case name == "":
 		if !c.isJSON() {
 			_, _ = fmt.Fprint(c.Stderr, c.Program.help())
+		}
+		if len(args) > 0 {
+			return Usagef("no command: %q%s", Printable(args[0]), Nearest(strings.TrimLeft(args[0], "-"), c.Program.names()))
 		}
 		return Usagef("no command")
 	}
@@ -73,13 +76,13 @@ func (c *Call) run(ctx context.Context, args []string) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
 		defer cancel()
 	}
-	if exit := asExit(ctx, cmd.Run(ctx, c)); exit != nil { // while ctx tells why it has ended
+	if exit := asExit(ctx, cmd.Run(ctx, c)); exit != nil { // ctx has the cause of a timeout
 		return exit
 	}
 	return c.failed
 }
 
-// asFlag returns the command that a flag without a command stands for, or "", and the other arguments.
+// asFlag returns the command for a flag such as --version, or "", and the other arguments.
 func asFlag(args []string) (name string, rest []string) {
 	for i, arg := range args {
 		switch arg {
@@ -98,7 +101,7 @@ func asFlag(args []string) (name string, rest []string) {
 // prepare finds the value of each flag.
 func (c *Call) prepare(given line) error {
 	c.Args = given.args
-	for _, name := range []string{"json", "q"} { // which say how notes are printed
+	for _, name := range []string{"json", "q"} { // they affect notes
 		c.values[name] = Value{Texts: given.flags[name]}
 	}
 	if c.Getenv("PAYMENTSVC_SECRET") != "" {
@@ -116,7 +119,7 @@ func (c *Call) prepare(given line) error {
 	return err
 }
 
-// noteUnknownVariables notes each variable with the program's prefix that nothing reads.
+// noteUnknownVariables adds a note for each unknown variable with the program's prefix.
 func (c *Call) noteUnknownVariables() {
 	known := []string{"PAYMENTSVC_CONFIG", "PAYMENTSVC_SECRET"}
 	for _, f := range c.Program.Settings() {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 
 const maxInput = 64 << 20
 
-// ReadInput reads a file, or standard input for "-". what names it in errors, such as "-secret-file" or "FILE".
+// ReadInput reads a file, or standard input for "-". In errors its name is what, such as "-secret-file" or "FILE".
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
 		data, err := readFile(inDir(c.Dir, path))
@@ -39,8 +40,7 @@ func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	return data, nil
 }
 
-// named returns what, unless it is an argument that does not look like the name of a file: then it may be JSON, a card
-// number or a secret, by mistake.
+// named returns what, or the argument's position if the argument may be JSON, a card number or a secret by mistake.
 func (c *Call) named(what string) string {
 	at := slices.Index(c.Args, what)
 	if at < 0 || len(what) <= 200 && !strings.ContainsAny(what, "{}\"\n") && Mask(what) == what {
@@ -49,13 +49,13 @@ func (c *Call) named(what string) string {
 	return fmt.Sprintf("argument %d", at+1)
 }
 
-// readFile reads a file, which need not be a regular one.
+// readFile reads a file, also a device or pipe.
 func readFile(path string) ([]byte, error) {
 	file, err := os.Open(path) //nolint:gosec // the file is the user's to name
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // closing a file after reading cannot fail
 	return readAll(file)
 }
 
@@ -67,7 +67,7 @@ func readAll(r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// Secret returns the project secret key of -secret-file. It is an error if there is none.
+// Secret returns the project secret key of -secret-file. It returns an error without the flag.
 func (c *Call) Secret() (paymentsvc.Secret, error) {
 	secret, err := c.secretOf("secret-file")
 	if err == nil && secret == "" {
@@ -76,7 +76,7 @@ func (c *Call) Secret() (paymentsvc.Secret, error) {
 	return secret, err
 }
 
-// OldSecret returns the key of -old-secret-file, "" if that is not set.
+// OldSecret returns the key of -old-secret-file, or "".
 func (c *Call) OldSecret() (paymentsvc.Secret, error) { return c.secretOf("old-secret-file") }
 
 func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
@@ -87,9 +87,10 @@ func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
 	return c.ReadSecret(c.Value(flag).Place(), path)
 }
 
-// ReadSecret reads a key from a file, or from standard input for "-". A byte order mark and one line end after the key
-// are not part of it, which a note says. UTF-16 and an empty file are errors. what names the setting in errors; the name
-// of the file is in none, since it may be the key itself, by mistake.
+// ReadSecret reads a key from a file, or from standard input for "-". It removes a byte order mark and one line end,
+// with a note. It rejects UTF-16, a line of a settings file, quotes, and all keys that [paymentsvc.NewHMACSigner]
+// rejects. In errors its name is what. Errors do not contain the file's name, because a user may pass the key itself
+// by mistake.
 func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	data, err := c.ReadInput(what, path)
 	if err != nil {
@@ -106,13 +107,55 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 		key = bytes.TrimSuffix(rest, []byte("\r"))
 		c.Note("%s: the line end is not part of the secret", what)
 	}
-	if len(key) == 0 {
-		return "", Usagef("%s: the file is empty", what)
+	if err := checkKey(paymentsvc.Secret(key)); err != nil {
+		return "", Usagef("%s: %w", what, err)
 	}
 	return paymentsvc.Secret(key), nil
 }
 
-// withoutMark returns text in UTF-8 without its byte order mark, and an error for UTF-16.
+var (
+	assignment = regexp.MustCompile(`(?i)^(export +)?[a-z0-9_]*(key|secret) *= *[^=\s]`)
+	quoted     = regexp.MustCompile("^(\".*\"|'.*'|`.*`)$")
+)
+
+// checkKey rejects text around a key, and every key that the SDK rejects, with the SDK's text.
+func checkKey(key paymentsvc.Secret) error {
+	switch {
+	case assignment.MatchString(string(key)):
+		return errors.New("a line of a settings file, KEY=...; want the key alone")
+	case quoted.MatchString(string(key)):
+		return errors.New("quotes around the key; want the key alone")
+	}
+	scheme := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex}
+	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: key})
+	if err == nil {
+		return nil
+	}
+	_, reason, _ := strings.Cut(err.Error(), "Secret: ")
+	return errors.New(reason)
+}
+
+// RootCAs returns the system's CA certificates and those of -cacert, or nil without -cacert.
+func (c *Call) RootCAs() (*x509.CertPool, error) {
+	if !c.Set("cacert") {
+		return nil, nil
+	}
+	what := c.Value("cacert").Place()
+	text, err := c.ReadInput(what, c.Text("cacert"))
+	if err != nil {
+		return nil, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, Usagef("%s: no certificate in PEM", what)
+	}
+	return roots, nil
+}
+
+// withoutMark returns UTF-8 text without its byte order mark, and an error for UTF-16.
 func withoutMark(what string, data []byte) ([]byte, error) {
 	if isUTF16(data) {
 		return nil, Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", what)
@@ -120,7 +163,7 @@ func withoutMark(what string, data []byte) ([]byte, error) {
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }
 
-// isUTF16 reports whether data is text in UTF-16, with a byte order mark or without.
+// isUTF16 reports whether data is UTF-16 text, with or without a byte order mark.
 func isUTF16(data []byte) bool {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return true
@@ -135,17 +178,17 @@ func isUTF16(data []byte) bool {
 	return half > 1 && len(data)%2 == 0 && (zeros[0] == half && zeros[1] == 0 || zeros[1] == half && zeros[0] == 0)
 }
 
-// Key is a scheme that is ready to sign and verify with one secret.
+// Key is a scheme with one secret, ready to sign and verify.
 type Key struct {
 	Scheme paymentsvc.Scheme
-	// Secret is the key of the HMAC: the secret in the form that the scheme's text names.
+	// Secret is the key of the HMAC, in the form named by the scheme.
 	Secret paymentsvc.Secret
-	// Shown is the scheme with a placeholder for the secret, for output. Its Canonical is nil if there is none.
+	// Shown is the scheme with a placeholder for the secret, for output. Its Canonical may be nil.
 	Shown paymentsvc.Scheme
-	// Old reports whether it is the key of -old-secret-file.
+	// Old reports whether the key comes from -old-secret-file.
 	Old bool
 
-	secret paymentsvc.Secret // as it is in the file
+	secret paymentsvc.Secret // before conversion
 }
 
 // Mask hides the secret, card numbers and destinations in text.
@@ -160,8 +203,8 @@ func MaskAll(keys []Key, text string) string {
 	return Mask(text, secrets...)
 }
 
-// SchemeText returns the text of -scheme or -scheme-file and its origin. It is an error if neither is set, and if both
-// are set in one place. Otherwise the place with the higher precedence wins.
+// SchemeText returns the text of -scheme or -scheme-file and its origin. It returns an error without a scheme, and
+// for two in one place. Otherwise the place with the higher precedence applies.
 func (c *Call) SchemeText() (text, origin string, err error) {
 	scheme, file := c.Value("scheme"), c.Value("scheme-file")
 	switch {
@@ -189,7 +232,7 @@ func (c *Call) Key() (Key, error) {
 	return c.key(secret)
 }
 
-// Keys returns the scheme with each accepted secret: that of -secret-file, and that of -old-secret-file if it is set.
+// Keys returns the scheme with each accepted secret: first -secret-file, then -old-secret-file.
 func (c *Call) Keys() ([]Key, error) {
 	key, err := c.Key()
 	if err != nil {
@@ -213,7 +256,7 @@ func (c *Call) key(secret paymentsvc.Secret) (Key, error) {
 	if k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret); err != nil {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
-	// The placeholder is in no form but text, and hashes of the secret become those of the placeholder.
+	// The placeholder has the form text. Hashes of the secret become hashes of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
 	form := regexp.MustCompile(`,\s*key\s+[^,]+`)
 	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+form.ReplaceAllString(text[end:], ""), "<secret>")

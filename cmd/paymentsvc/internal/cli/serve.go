@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Listen listens on a TCP address. The host localhost is both loopbacks, 127.0.0.1 and ::1, with one port, since clients
-// differ in which they try; port 0 is a free port. An error exits with [ExitMachine].
+// Listen listens on a TCP address. localhost is both 127.0.0.1 and ::1 with one port, because clients try different
+// ones. Port 0 is a free port. An error exits with [ExitMachine].
 func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -47,7 +47,7 @@ func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// BaseURL returns the address of the first listener as clients on this machine reach it.
+// BaseURL returns the local address of the first listener.
 func BaseURL(listeners []net.Listener) string {
 	tcp, ok := listeners[0].Addr().(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() {
@@ -57,8 +57,7 @@ func BaseURL(listeners []net.Listener) string {
 	return "http://" + listeners[0].Addr().String()
 }
 
-// NewServer returns a server that limits how long a request may take to arrive. Its answers may take any time, and it
-// logs nothing.
+// NewServer returns a server with time limits for requests, but not for responses. It does not log.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -66,12 +65,12 @@ func NewServer(h http.Handler) *http.Server {
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // standard error has notes and errors only
+		ErrorLog:          log.New(io.Discard, "", 0), // standard error is for notes and errors
 	}
 }
 
-// Serve serves until ctx ends, and then until the requests in flight are answered; grace limits that, 0 does not. An
-// error exits with [ExitMachine]: a listener has died, or grace has passed and requests were cut off.
+// Serve serves until ctx ends. Then it completes the requests in flight, within grace unless grace is 0. If a
+// listener fails or requests remain after grace, the error exits with [ExitMachine].
 func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, grace time.Duration) error {
 	ended := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -96,7 +95,7 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	}
 	_ = server.Close()
 	for range running {
-		died = cmp.Or(died, <-ended) // the server is closed, so that it comes soon
+		died = cmp.Or(died, <-ended) // soon, because the server is closed
 	}
 	if died != nil && !errors.Is(died, http.ErrServerClosed) {
 		err = died

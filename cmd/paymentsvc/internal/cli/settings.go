@@ -21,13 +21,13 @@ type setting struct {
 	where string // file, line and column
 }
 
-// settingsFile is a settings file that was read.
+// settingsFile is a parsed settings file.
 type settingsFile struct {
 	name, dir string
 	values    map[string]setting // by Flag.Key
 }
 
-// readSettings reads the settings file. Only a file that was asked for has to exist.
+// readSettings reads the settings file. A missing file is an error only for -config.
 func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	name := asked
 	if name == "" {
@@ -92,7 +92,7 @@ func (r *settingsReader) place(offset int64) string {
 	return fmt.Sprintf("%s:%d:%d", r.name, bytes.Count(before, []byte("\n"))+1, column)
 }
 
-// object reads the members of the file, or of one command with the prefix "command.".
+// object parses the members of the file, or of one command with the prefix "command.".
 func (r *settingsReader) object(prefix string) error {
 	start := r.dec.InputOffset()
 	if token, err := r.dec.Token(); err != nil {
@@ -154,7 +154,7 @@ func (r *settingsReader) syntax(err error) error {
 	return r.fail(int64(len(r.data)), "the JSON ends too early")
 }
 
-// sample shows how the text of a setting looks that is often written as a number.
+// sample returns an example for settings that users often write as a number.
 func sample(name string) string {
 	switch name {
 	case "balance":
@@ -165,7 +165,7 @@ func sample(name string) string {
 	return ""
 }
 
-// texts returns the value as the texts that a flag would have.
+// texts returns the value as the texts of a flag.
 func (s setting) texts(f Flag) (list []string, err error) {
 	var text string
 	var number int64

@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// event is a settlement that is to come.
+// event is a scheduled settlement.
 type event struct {
 	At      time.Time             `json:"at"`
 	OrderID string                `json:"order_id"`
@@ -16,7 +16,7 @@ type event struct {
 	Notify  bool                  `json:"notify"`
 }
 
-// clock is the time of what is scheduled. Only if asked, it is also the time of what the mock signs.
+// clock schedules settlements. With timestamps, signatures and Date headers have its time too.
 type clock struct {
 	due func(event)
 
@@ -25,7 +25,7 @@ type clock struct {
 	frozen     *time.Time
 	timestamps bool
 	events     []event // the earliest first
-	running    []event // of which the books may not have heard yet
+	running    []event // being applied; may not be in the books yet
 	timer      *time.Timer
 	closed     bool
 }
@@ -40,7 +40,7 @@ func (c *clock) now() time.Time {
 	return time.Now().Add(c.offset)
 }
 
-// stamp is the time of timestamps and Date headers.
+// stamp returns the time for timestamps and Date headers.
 func (c *clock) stamp() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *clock) stamp() time.Time {
 	return time.Now()
 }
 
-// schedule adds a settlement after a while, which is in it for those that follow others.
+// schedule adds a settlement after a time from now.
 func (c *clock) schedule(after time.Duration, e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *clock) arm() {
 	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
 }
 
-// run carries out what is due, and returns it.
+// run applies the due settlements, and returns them.
 func (c *clock) run() (done []event) {
 	for {
 		c.mu.Lock()
@@ -98,7 +98,7 @@ func (c *clock) run() (done []event) {
 	}
 }
 
-// set moves the clock, and reports whether that is forward.
+// set moves the clock, and reports false for a time in the past.
 func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 	return true
 }
 
-// state returns the time, and what is to come.
+// state returns the settings of the clock and the scheduled settlements.
 func (c *clock) state() (now time.Time, frozen, timestamps bool, events []event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/testdata"
 )
 
 // openAPI describes the control API.
@@ -23,19 +23,20 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// maxControl bounds a body of the control API, in which a whole state may be.
-const maxControl = 16 << 20
+// maxControl bounds a body of the control API.
+const maxControl = 1 << 20
 
-// route is an operation of the control API. handle returns the HTTP status and what is encoded as JSON.
+// route is an operation of the control API. handle returns the HTTP status and the value to encode as JSON.
 type route struct {
 	method, pattern string
-	main            bool // not of sessions
+	main            bool // only in the main session
 	handle          func(*call) (int, any, error)
 }
 
 func routes() []route {
 	return []route{
 		{"GET", "/openapi.json", false, func(*call) (int, any, error) { return http.StatusOK, json.RawMessage(openAPI), nil }},
+		{"GET", "/service.yaml", false, func(*call) (int, any, error) { return http.StatusOK, rawText(testdata.OpenAPI), nil }},
 		{"GET", "/health", false, getHealth},
 		{"GET", "/settings", false, getSettings},
 		{"PATCH", "/settings", false, patchSettings},
@@ -57,8 +58,6 @@ func routes() []route {
 		{"GET", "/faults/{id}", false, getFault},
 		{"DELETE", "/faults/{id}", false, deleteFault},
 		{"POST", "/faults/{id}/release", false, postRelease},
-		{"PUT", "/chaos", false, putChaos},
-		{"DELETE", "/chaos", false, deleteChaos},
 		{"GET", "/messages", false, getMessages},
 		{"GET", "/messages/{id}", false, getMessage},
 		{"GET", "/messages/{id}/raw", false, getRaw},
@@ -67,9 +66,6 @@ func routes() []route {
 		{"PUT", "/clock", false, putClock},
 		{"POST", "/clock/advance", false, postAdvance},
 		{"POST", "/reset", false, postReset},
-		{"GET", "/state", false, getState},
-		{"PUT", "/state", false, putState},
-		{"POST", "/state/save", true, postSave},
 		{"POST", "/drain", false, postDrain},
 		{"POST", "/stop", true, postStop},
 	}
@@ -79,7 +75,7 @@ func routes() []route {
 type call struct {
 	*epoch
 	r    *http.Request
-	args map[string]string // from the path
+	args map[string]string // the path has them
 }
 
 // apiError is an error of the control API.
@@ -134,18 +130,15 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // a client that left is not told
+	_, _ = w.Write(append(text, '\n')) // the client may have left
 }
 
-// controlHandler checks where a request to the control API comes from, and answers it.
+// controlHandler checks the host and the origin of a request to the control API, and handles it.
 func (m *Mock) controlHandler() http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, failure(http.StatusForbidden, "foreign_origin", "", "the request comes from another origin: see -cors"))
+		writeError(w, failure(http.StatusForbidden, "foreign_origin", "", "the request comes from another origin"))
 	}))
-	for _, trusted := range m.opt.CORS {
-		_ = origin.AddTrustedOrigin(trusted) // CheckOrigins has checked it
-	}
 	inner := origin.Handler(http.HandlerFunc(m.answerControl))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -155,33 +148,12 @@ func (m *Mock) controlHandler() http.Handler {
 			writeError(w, err)
 			return
 		}
-		if from := r.Header.Get("Origin"); slices.Contains(m.opt.CORS, from) {
-			w.Header().Set("Access-Control-Allow-Origin", from)
-			w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
-			w.Header().Add("Vary", "Origin")
-			if r.Method == http.MethodOptions {
-				w.Header().Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-				w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
-				w.WriteHeader(http.StatusNoContent)
-				return
-			}
-		}
 		inner.ServeHTTP(w, r)
 	})
 }
 
-// CheckOrigins returns an error for an origin that Options.CORS cannot have.
-func CheckOrigins(origins []string) error {
-	for _, origin := range origins {
-		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
-			return errors.New("not an origin such as http://localhost:3000")
-		}
-	}
-	return nil
-}
-
-// checkHost accepts localhost, IP addresses and Options.Hosts: any other name that leads here would let a foreign site
-// send same-origin requests.
+// checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could belong to a foreign site, whose
+// scripts would have the same origin.
 func (m *Mock) checkHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -219,7 +191,7 @@ func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
 			writeError(w, err)
 		case isText:
 			w.Header().Set("Content-Type", "application/octet-stream")
-			_, _ = w.Write(raw) // a client that left is not told
+			_, _ = w.Write(raw) // the client may have left
 		case status == http.StatusNoContent:
 			w.WriteHeader(status)
 		default:
@@ -235,7 +207,7 @@ func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
 	writeError(w, failure(http.StatusNotFound, "not_found", "", "there is no such path: see /_mock/openapi.json"))
 }
 
-// rawText is an answer that is not JSON.
+// rawText is a response in another format than JSON.
 type rawText []byte
 
 // match compares a path with a pattern such as "/orders/{id}".
@@ -255,7 +227,8 @@ func match(pattern, path string) (args map[string]string, ok bool) {
 	return args, true
 }
 
-// decode reads the body, which may be empty. An unknown name is an error.
+// decode parses the body. An empty body changes nothing. It rejects unknown names, and accepts every Content-Type, because the origin of
+// the request is checked.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)
 	var tooLarge *http.MaxBytesError
@@ -264,10 +237,6 @@ func (c *call) decode(into any) error {
 		return failure(http.StatusRequestEntityTooLarge, "too_large", "", "the body has more than %d bytes", maxControl)
 	case err != nil:
 		return failure(http.StatusBadRequest, "body", "", "the body cannot be read")
-	}
-	contentType, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-	if contentType != "application/json" && (len(body) > 0 || contentType != "") {
-		return failure(http.StatusUnsupportedMediaType, "content_type", "", "the Content-Type is not application/json")
 	}
 	if len(body) == 0 {
 		return nil

@@ -23,7 +23,7 @@ const (
 	longestHolding = 5 * time.Minute
 )
 
-// expectation is a claim and how long it may take.
+// expectation is a claim and its time limits.
 type expectation struct {
 	That string `json:"that"`
 	filter
@@ -35,10 +35,10 @@ type expectation struct {
 	HoldsFor string `json:"holds_for"`
 }
 
-// unbounded is the most that there may be where nothing says otherwise.
+// unbounded is the upper limit of a claim without one.
 const unbounded = 1 << 30
 
-// bounds returns how many there may be.
+// bounds returns the lower and the upper limit.
 func (x *expectation) bounds() (least, most int, err error) {
 	given := 0
 	least, most = 1, unbounded
@@ -70,39 +70,21 @@ func (x *expectation) bounds() (least, most int, err error) {
 	return least, most, nil
 }
 
-// finding is what there is of a claim.
+// finding is the result of a count.
 type finding struct {
 	n          int
-	duplicates int      // starts that were rejected
-	hole       bool     // a message that was evicted could matter
-	untested   bool     // there is nothing that the claim is about
-	near       []string // of what was not counted
-	counted    []string
+	duplicates int  // rejected starts
+	hole       bool // an evicted message could change the result
+	untested   bool // the journal has no message for the claim
 }
 
-// add keeps the line of what was counted, or was not.
-func (found *finding) add(counts bool, line string) {
-	if counts {
-		found.counted = append(found.counted, line)
-	} else {
-		found.near = append(found.near, line)
-	}
-}
-
-// actual counts what the claim is about.
-func (e *epoch) actual(x *expectation) (found finding, err error) {
-	f := &x.filter
-	about := func(*message) bool { return true }
-	var counts func(m *message) bool
+// messages returns two conditions: whether a claim concerns a message, and whether it counts the message. Both are
+// nil for claims about orders and hits.
+func (x *expectation) messages() (about, counts func(*message) bool, err error) {
+	about = func(*message) bool { return true }
 	switch x.That {
-	case thatStarted:
-		return e.starts(f), nil
-	case thatFaultHits:
-		rule, err := e.faultByID(x.FaultID)
-		if err != nil {
-			return found, invalid("fault_id", "fault_id: there is no such fault")
-		}
-		return finding{n: rule.rule.Hits()}, nil
+	case thatStarted, thatFaultHits:
+		return nil, nil, nil
 	case thatMessages:
 		counts = about
 	case thatDelivered:
@@ -115,51 +97,77 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 		counts = func(m *message) bool { return about(m) && !m.Signature.Valid }
 	case thatNone:
 		about = func(m *message) bool { return m.Direction == in }
-		counts = func(m *message) bool { // a status call by user_data is how a client learns that nothing was started
+		counts = func(m *message) bool { // a status call by user_data lets a client learn that it started no order
 			return m.Rejection != nil && !m.Declined &&
 				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
 		}
 	default:
-		return found, invalid("that",
+		return nil, nil, invalid("that",
 			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
 	}
+	return about, counts, nil
+}
+
+// actual counts the orders, messages or hits of a claim.
+func (e *epoch) actual(x *expectation) (found finding, err error) {
+	switch x.That {
+	case thatStarted:
+		return e.starts(&x.filter), nil
+	case thatFaultHits:
+		rule, err := e.faultByID(x.FaultID)
+		if err != nil {
+			return found, invalid("fault_id", "fault_id: there is no such fault")
+		}
+		return finding{n: rule.rule.Hits()}, nil
+	}
+	about, counts, err := x.messages()
+	if err != nil {
+		return found, err
+	}
 	found.untested = slices.Contains([]string{thatNoForgery, thatAllSigned, thatNone}, x.That)
-	list, _, evicted := e.journal.list(func(m *message) bool {
-		fits := f.fitsMessage(m) && counts(m)
-		found.untested = found.untested && (!f.fitsMessage(m) || !about(m))
-		found.add(fits, m.line())
-		return fits
+	_, hole := e.journal.each(&x.filter, func(m *message) bool {
+		if counts(m) {
+			found.n++
+		}
+		found.untested = found.untested && !about(m)
+		return true
 	})
-	found.n, found.hole = len(list), evicted > f.After
+	found.hole = hole > x.After
 	return found, nil
 }
 
-// starts counts orders, and the starts that were rejected as duplicates, of which only user_data and kind are known.
+// starts counts orders and rejected duplicates.
 func (e *epoch) starts(f *filter) (found finding) {
-	for _, o := range e.fake.Orders() {
-		if f.fitsOrder(o) {
-			found.n++
-		}
-		found.add(f.fitsOrder(o), fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
-	}
-	for _, r := range e.fake.Rejected() {
-		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
-		if r.Problem == paymentsvctest.ProblemRepeated && f.OrderID == "" && f.After == 0 && (f.Kind == "" || f.Kind == kind) &&
-			(f.UserData == nil || *f.UserData == r.UserData) && strings.HasPrefix(r.UserData, f.UserDataPrefix) {
-			found.duplicates++
-			found.near = append(found.near, r.String())
-		}
-	}
+	e.eachOrder(f, func(paymentsvctest.Order) bool {
+		found.n++
+		return true
+	})
+	found.duplicates = len(e.duplicates(f))
 	return found
 }
 
-// met reports whether the claim holds. What was evicted can only add.
+// duplicates returns the starts rejected as duplicates. A rejection has only user_data and kind.
+func (e *epoch) duplicates(f *filter) (list []paymentsvctest.Rejection) {
+	if f.OrderID != "" || f.After != 0 {
+		return nil
+	}
+	for _, r := range e.fake.Rejected() {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
+		if r.Problem == paymentsvctest.ProblemRepeated && (f.Kind == "" || f.Kind == kind) &&
+			(f.UserData == nil || *f.UserData == r.UserData) && strings.HasPrefix(r.UserData, f.UserDataPrefix) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// met reports whether the claim holds. Evicted messages can only increase the count.
 func (found finding) met(least, most int) bool {
 	certain := most == unbounded || !found.hole && found.duplicates == 0
 	return found.n >= least && found.n <= most && !found.untested && certain
 }
 
-// line describes a message, with what was wrong with it.
+// line describes a message and its errors.
 func (m *message) line() string {
 	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State)
 	if m.Rejection != nil {
@@ -171,7 +179,7 @@ func (m *message) line() string {
 	return line
 }
 
-// expectAnswer is the answer of an expectation that is met.
+// expectAnswer is the response to a met expectation.
 type expectAnswer struct {
 	Actual int `json:"actual"`
 }
@@ -207,13 +215,17 @@ func postExpect(c *call) (int, any, error) {
 	if _, err := c.actual(&x); err != nil {
 		return 0, nil, err
 	}
+	about := &x.filter
+	if x.That == thatFaultHits {
+		about = &filter{}
+	}
 	met := func() bool {
 		found, err := c.actual(&x)
 		return err == nil && found.met(least, most)
 	}
-	ok := c.journal.waitFor(c.r.Context(), within, met)
+	ok := c.journal.waitFor(c.r.Context(), within, about, met)
 	if ok && holds > 0 {
-		ok = !c.journal.waitFor(c.r.Context(), holds, func() bool { return !met() })
+		ok = !c.journal.waitFor(c.r.Context(), holds, about, func() bool { return !met() })
 	}
 	found, _ := c.actual(&x)
 	switch {
@@ -225,11 +237,11 @@ func postExpect(c *call) (int, any, error) {
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
 			"messages that could matter are not in the journal any more: give after, or a larger -journal")
 	}
-	return 0, nil, notMet(&x, found, least, most)
+	return 0, nil, c.notMet(&x, found, least, most)
 }
 
-// notMet says what a person needs to know of an expectation that is not met.
-func notMet(x *expectation, found finding, least, most int) error {
+// notMet returns the error for an expectation: expected and actual number, and the nearest messages.
+func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	want := fmt.Sprintf("%d to %d", least, most)
 	switch {
 	case least == most:
@@ -261,12 +273,32 @@ func notMet(x *expectation, found finding, least, most int) error {
 	}
 	f.apiError.Error.Message = cli.Mask(f.apiError.Error.Message)
 	f.Actual = &found.n
-	list := found.near
-	if found.n > most {
-		list = found.counted
-	}
-	for _, near := range list[max(len(list)-3, 0):] {
+	for _, near := range e.nearest(x, found.n > most) {
 		f.Nearest = append(f.Nearest, cli.Mask(near))
 	}
 	return f
+}
+
+// nearest describes the last three orders or messages, either counted or not counted by the claim.
+func (e *epoch) nearest(x *expectation, counted bool) (lines []string) {
+	const few = 3
+	if x.That == thatStarted {
+		orders, _ := e.newestOrders(0, few, func(o paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
+		for _, o := range slices.Backward(orders) {
+			lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
+		}
+		for _, r := range e.duplicates(&x.filter) {
+			lines = append(lines, r.String())
+		}
+		return lines[max(len(lines)-few, 0):]
+	}
+	_, counts, err := x.messages()
+	if err != nil || counts == nil {
+		return nil
+	}
+	messages, _, _ := e.journal.newest(0, few, func(m *message) bool { return (x.fitsMessage(m) && counts(m)) == counted })
+	for _, m := range slices.Backward(messages) {
+		lines = append(lines, m.line())
+	}
+	return lines
 }

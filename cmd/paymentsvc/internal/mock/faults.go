@@ -2,7 +2,6 @@ package mock
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,20 +10,20 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// fault is a rule of the fake, with a filter and what it struck.
+// fault is a rule of the fake, with a filter and the affected messages.
 type fault struct {
 	ID    int
 	In    faultIn
 	rule  *paymentsvctest.Rule
 	which paymentsvctest.Which
 
-	// The fake calls strikes with its own lock held, so nothing may call the fake with e.mu held.
+	// The fake holds its lock while it calls applies, so never call the fake with e.mu held.
 	seen   int
 	struck []int
-	hold   chan struct{} // nil unless the fault holds
+	hold   chan struct{} // nil for other faults
 }
 
-// faultIn is how a fault is set.
+// faultIn is a new fault in JSON.
 type faultIn struct {
 	On    string `json:"on"` // an endpoint, an event, "" for all requests, "notifications" for all events
 	Which string `json:"which"`
@@ -33,14 +32,14 @@ type faultIn struct {
 	Where filter `json:"where"`
 }
 
-// faultOut is how it is shown.
+// faultOut is a fault in JSON.
 type faultOut struct {
 	ID     int    `json:"id"`
 	On     string `json:"on"`
 	Which  string `json:"which"`
 	Fault  string `json:"fault"`
 	Hits   int    `json:"hits"`
-	Struck []int  `json:"struck"` // the messages; of notifications nothing is known
+	Struck []int  `json:"struck"` // the affected requests; empty for notifications
 }
 
 func (e *epoch) faultOut(f *fault) faultOut {
@@ -60,7 +59,7 @@ func endpoints() []string {
 
 func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "paymentsvctest: ", "") }
 
-// addFault checks a fault and sets it.
+// addFault validates a fault and sets it.
 func (e *epoch) addFault(given faultIn) (*fault, error) {
 	f := &fault{In: given}
 	if err := given.Where.only(); err != nil {
@@ -106,8 +105,8 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		strikes := func(r *http.Request) bool { return e.strikes(f, r) }
-		f.rule = e.fake.FaultWhere(given.On, strikes, paymentsvctest.Every(), parsed)
+		applies := func(r *http.Request) bool { return e.applies(f, r) }
+		f.rule = e.fake.FaultWhere(given.On, applies, paymentsvctest.Every(), parsed)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -115,7 +114,7 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 	return f, nil
 }
 
-// parse reads the text of a fault of requests. "hold before" and "hold after" last until they are released.
+// parse parses a fault of requests. "hold before" and "hold after" last until [epoch.release].
 func (f *fault) parse() (paymentsvctest.Fault, error) {
 	when, holds := strings.CutPrefix(f.In.Fault, "hold ")
 	if holds && (when == "before" || when == "after") {
@@ -132,8 +131,8 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 	return parsed, nil
 }
 
-// strikes counts the requests that the filter lets through, and notes which the fault strikes.
-func (e *epoch) strikes(f *fault, r *http.Request) bool {
+// applies counts the requests of the filter, and reports whether the fault applies to this one.
+func (e *epoch) applies(f *fault, r *http.Request) bool {
 	m := messageOf(r.Context())
 	if m == nil {
 		return false
@@ -148,13 +147,13 @@ func (e *epoch) strikes(f *fault, r *http.Request) bool {
 	defer e.mu.Unlock()
 	f.seen++
 	n := max(f.In.N, 1)
-	strikes := f.In.Which == "" || f.In.Which == "every" ||
+	applies := f.In.Which == "" || f.In.Which == "every" ||
 		f.In.Which == "first" && f.seen <= n || f.In.Which == "nth" && f.seen == n
-	if strikes {
+	if applies {
 		f.struck = append(f.struck, m.Seq)
 		e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
 	}
-	return strikes
+	return applies
 }
 
 func (e *epoch) listFaults() []*fault {
@@ -180,7 +179,7 @@ func (e *epoch) faultByID(id int) (*fault, error) {
 	return nil, failure(http.StatusNotFound, "not_found", "id", "there is no such fault")
 }
 
-// removeFault ends a fault, and what it holds.
+// removeFault removes a fault and releases its requests.
 func (e *epoch) removeFault(f *fault) {
 	f.rule.Remove()
 	e.release(f)
@@ -202,7 +201,6 @@ func (e *epoch) clearFaults() {
 	for _, f := range e.listFaults() {
 		e.removeFault(f)
 	}
-	e.setChaos(nil)
 }
 
 func getFaults(c *call) (int, any, error) {
@@ -211,12 +209,9 @@ func getFaults(c *call) (int, any, error) {
 	for _, f := range faults {
 		list = append(list, c.faultOut(f))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return http.StatusOK, struct {
 		Faults []faultOut `json:"faults"`
-		Chaos  *chaosView `json:"chaos"`
-	}{list, c.chaos}, nil
+	}{list}, nil
 }
 
 func postFault(c *call) (int, any, error) {
@@ -260,42 +255,4 @@ func postRelease(c *call) (int, any, error) {
 	}
 	c.release(f)
 	return http.StatusOK, c.faultOut(f), nil
-}
-
-// chaosView is the chaos at work.
-type chaosView struct {
-	Seed  uint64 `json:"seed"`
-	OneIn int    `json:"one_in"`
-}
-
-// setChaos starts chaos, or ends it for nil.
-func (e *epoch) setChaos(given *chaosView) *chaosView {
-	c := paymentsvctest.Chaos{Faults: []paymentsvctest.Fault{}, NotificationFaults: []paymentsvctest.NotificationFault{}}
-	if given != nil {
-		const exact = 1 << 53                                                                         // in every JSON parser
-		c = paymentsvctest.Chaos{Seed: cmp.Or(given.Seed, rand.Uint64N(exact)+1), OneIn: given.OneIn} //nolint:gosec // no secret
-	}
-	seed := e.fake.Chaos(c)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.chaos = nil; given != nil {
-		e.chaos = &chaosView{seed, given.OneIn}
-	}
-	return e.chaos
-}
-
-func putChaos(c *call) (int, any, error) {
-	given := chaosView{OneIn: 4}
-	if err := c.decode(&given); err != nil {
-		return 0, nil, err
-	}
-	if given.OneIn < 1 {
-		return 0, nil, invalid("one_in", "one_in: not a number from 1 on")
-	}
-	return http.StatusOK, c.setChaos(&given), nil
-}
-
-func deleteChaos(c *call) (int, any, error) {
-	c.setChaos(nil)
-	return http.StatusNoContent, nil, nil
 }

@@ -1,11 +1,11 @@
 package mock
 
 import (
-	"context"
+	"cmp"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -22,27 +22,27 @@ const (
 	out = "out" // a notification
 )
 
-// verdict is what was found out about a signature.
+// verdict is the result of a signature check.
 type verdict struct {
 	Valid  bool   `json:"valid"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// message is a request and its answer.
+// message is a request and its response.
 type message struct {
 	Seq            int
 	At             time.Time
 	Direction      string
-	Method, Target string // of the request line
+	Method, Target string // parts of the request line
 	Endpoint       string
 	Header, Answer http.Header
 	Body, Answered []byte
 	Status         int
 	State, Err     string
 	Took           time.Duration
-	Signature      *verdict // nil where nobody checked
+	Signature      *verdict // nil without a check
 	Forged         bool
-	Cut            bool // a part of it was not sent, on purpose
+	Cut            bool // deliberately incomplete
 	Rejection      *paymentsvctest.Rejection
 	Declined       bool // by the script
 	Faults         []int
@@ -50,7 +50,7 @@ type message struct {
 	Fields fields
 }
 
-// fields are what bodies have in common.
+// fields are the members that bodies have in common.
 type fields struct {
 	ProjectID         int64                `json:"project_id"`
 	UserData          string               `json:"user_data"`
@@ -59,45 +59,100 @@ type fields struct {
 	StatusDescription string               `json:"status_description"`
 }
 
-func (m *message) size() int {
-	const overhead = 512
-	return overhead + len(m.Body) + len(m.Answered) + headerSize(m.Header) + headerSize(m.Answer) + len(m.Target)
+// size estimates the memory of a message, including its entries in the journal.
+func (m *message) size() int64 {
+	const overhead = 1024
+	return int64(overhead + len(m.Body) + len(m.Answered) + headerSize(m.Header) + headerSize(m.Answer) + len(m.Target))
 }
 
 func headerSize(h http.Header) (size int) {
+	const entry = 64 // a map entry, a slice and two strings
 	for name, values := range h {
-		size += len(name) + len(strings.Join(values, ""))
+		size += entry + len(name)
+		for _, value := range values {
+			size += len(value)
+		}
 	}
 	return size
 }
 
-// journal keeps messages in the order of their arrival. What is in flight is never evicted.
-type journal struct {
-	bound int
-	log   func(format string, args ...any)
+// budget limits the bytes of all journals together. The largest journal loses its oldest messages first.
+type budget struct {
+	bound int64
+	total atomic.Int64
 
 	mu       sync.Mutex
-	messages []*message
-	seq      int
-	bytes    int
-	evicted  int // how many
-	hole     int // the last that was evicted
-	flight   int
-	wake     chan struct{}
-	closed   bool
+	journals map[*journal]bool
 }
 
-// startAt lets the numbers go on.
-func (j *journal) startAt(seq int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.seq = seq
+func newBudget(bound int) *budget { return &budget{bound: int64(bound), journals: map[*journal]bool{}} }
+
+func (b *budget) add(j *journal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.journals[j] = true
 }
 
+func (b *budget) remove(j *journal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.journals, j)
+}
+
+// trim evicts messages until the budget is met.
+func (b *budget) trim() {
+	for over := b.total.Load() - b.bound; over > 0; over = b.total.Load() - b.bound {
+		b.mu.Lock()
+		var largest *journal
+		for j := range b.journals {
+			if largest == nil || j.bytes.Load() > largest.bytes.Load() {
+				largest = j
+			}
+		}
+		b.mu.Unlock()
+		if largest == nil || !largest.evict(over) {
+			return
+		}
+	}
+}
+
+// journal contains messages in the order of their arrival. It never evicts messages in flight.
+type journal struct {
+	budget *budget
+	log    func(format string, args ...any)
+	bytes  atomic.Int64 // size of the finished messages, changed under the lock
+	done   chan struct{}
+
+	mu         sync.Mutex
+	base       int        // messages[0] has the next number
+	messages   []*message // nil if evicted
+	oldest     int        // the index of the first message to evict
+	byUserData map[string][]*message
+	byOrderID  map[string][]*message
+	kept       int // the number of messages in memory
+	evicted    int
+	hole       int // the number of the last evicted message
+	flight     int
+	waiters    map[*waiter]bool
+	nextCheck  time.Time // when a waiter may check its claim
+	closed     bool
+}
+
+// newJournal returns a journal with numbers after last.
+func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
+	j := &journal{
+		budget: b, log: log, done: make(chan struct{}), base: last,
+		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{}, waiters: map[*waiter]bool{},
+	}
+	b.add(j)
+	return j
+}
+
+// last returns the number of the last message.
 func (j *journal) last() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.seq
+	return j.base + len(j.messages)
 }
 
 func (j *journal) inFlight() int {
@@ -106,15 +161,16 @@ func (j *journal) inFlight() int {
 	return j.flight
 }
 
-// arrive enters a message as soon as its header is there.
+// arrive adds a message as soon as its header is read.
 func (j *journal) arrive(m message) *message {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.seq++
-	m.Seq, m.At, m.State = j.seq, time.Now(), inFlight
-	j.flight++
 	j.messages = append(j.messages, &m)
-	j.notice()
+	m.Seq, m.At, m.State = j.base+len(j.messages), time.Now(), inFlight
+	j.kept++
+	j.flight++
+	j.index(&m, fields{})
+	j.notice(&m)
 	return &m
 }
 
@@ -122,134 +178,158 @@ func (j *journal) arrive(m message) *message {
 func (j *journal) update(m *message, change func(*message)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	before := m.Fields
 	change(m)
-	j.notice()
+	j.index(m, before)
+	j.notice(m)
 }
 
-// finish ends a message, and evicts the oldest ones when there are too many bytes.
+// index enters the message by its identifiers. The lock is held.
+func (j *journal) index(m *message, before fields) {
+	if m.Fields.UserData != before.UserData {
+		j.byUserData[m.Fields.UserData] = append(j.byUserData[m.Fields.UserData], m)
+	}
+	if m.Fields.OrderID != before.OrderID {
+		j.byOrderID[m.Fields.OrderID] = append(j.byOrderID[m.Fields.OrderID], m)
+	}
+}
+
+func unindex(index map[string][]*message, key string, m *message) {
+	list := index[key]
+	switch at := slices.Index(list, m); {
+	case at < 0:
+	case len(list) == 1:
+		delete(index, key)
+	case at == 0:
+		index[key] = list[1:]
+	default:
+		index[key] = slices.Delete(list, at, at+1)
+	}
+}
+
+// finish ends a message, and enforces the budget.
 func (j *journal) finish(m *message, change func(*message)) {
 	j.mu.Lock()
+	before := m.Fields
 	change(m)
+	j.index(m, before)
 	m.Took = time.Since(m.At)
 	j.flight--
-	j.bytes += m.size()
-	for i := 0; j.bytes > j.bound && i < len(j.messages); {
-		oldest := j.messages[i]
-		if oldest.State == inFlight {
-			i++
-			continue
-		}
-		j.bytes -= oldest.size()
-		j.evicted, j.hole = j.evicted+1, max(j.hole, oldest.Seq)
-		j.messages = slices.Delete(j.messages, i, i+1)
+	if !j.closed {
+		size := m.size()
+		j.bytes.Add(size)
+		j.budget.total.Add(size)
+		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
-	j.notice()
+	j.notice(m)
 	line := *m
 	j.mu.Unlock()
+	j.budget.trim()
 	if j.log != nil {
 		j.log("#%d %s %s %s %d %s %s", line.Seq, line.Direction, line.Endpoint, line.State,
 			line.Status, line.Took.Round(time.Millisecond), line.Err)
 	}
 }
 
-// forget evicts all that are not in flight, on request.
-func (j *journal) forget() {
+// evict removes the oldest finished messages with at least this many bytes, and reports whether it removed any.
+func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.messages = slices.DeleteFunc(j.messages, func(m *message) bool {
-		if m.State == inFlight {
-			return false
+	before := j.bytes.Load()
+	for ; j.oldest < len(j.messages) && before-j.bytes.Load() < bytes; j.oldest++ {
+		m := j.messages[j.oldest]
+		if m == nil || m.State == inFlight {
+			continue
 		}
-		j.evicted, j.hole = j.evicted+1, max(j.hole, m.Seq)
-		return true
-	})
-	j.bytes = 0
-	j.notice()
-}
-
-// notice wakes those who wait. The lock is held.
-func (j *journal) notice() {
-	if j.wake != nil {
-		close(j.wake)
-		j.wake = nil
+		size := m.size()
+		j.bytes.Add(-size)
+		j.budget.total.Add(-size)
+		unindex(j.byUserData, m.Fields.UserData, m)
+		unindex(j.byOrderID, m.Fields.OrderID, m)
+		j.messages[j.oldest] = nil
+		j.kept--
+		j.evicted, j.hole, removed = j.evicted+1, max(j.hole, m.Seq), true
 	}
-}
-
-// changed wakes those who wait for something else than a message.
-func (j *journal) changed() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.notice()
-}
-
-// next returns a channel that is closed with the next change.
-func (j *journal) next() <-chan struct{} {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.wake == nil {
-		j.wake = make(chan struct{})
+	if j.oldest > len(j.messages)/2 {
+		if first := slices.IndexFunc(j.messages, func(m *message) bool { return m != nil }); first > 0 {
+			j.messages, j.base, j.oldest = slices.Clone(j.messages[first:]), j.base+first, j.oldest-first
+		}
 	}
-	return j.wake
+	return removed
 }
 
+// forget evicts all finished messages.
+func (j *journal) forget() {
+	j.evict(1 << 62)
+	j.wakeAll()
+}
+
+// close ends all waits, and releases the journal's part of the budget.
 func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.closed {
+		return
+	}
 	j.closed = true
-	j.notice()
+	close(j.done)
+	j.budget.remove(j)
+	j.budget.total.Add(-j.bytes.Swap(0))
 }
 
-// waitFor waits until met is true, limit has passed, the journal is closed or ctx ends, and reports whether met is.
-func (j *journal) waitFor(ctx context.Context, limit time.Duration, met func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		next := j.next()
-		if met() {
-			return true
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return met() // once more: a busy machine oversleeps
-		}
-		j.mu.Lock()
-		closed := j.closed
-		j.mu.Unlock()
-		if closed {
-			return false
-		}
-	}
-}
-
-// idle waits until nothing is in flight.
-func (j *journal) idle(ctx context.Context) error {
-	const long = 24 * time.Hour
-	if !j.waitFor(ctx, long, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return nil
-}
-
-// list returns copies of the messages that fit, and of what was evicted how many and up to which.
-func (j *journal) list(fits func(*message) bool) (list []message, evicted, hole int) {
+// each calls visit with each matching message, until visit returns false. It returns the number of evicted messages and the
+// number of the last evicted message. visit must not use the journal.
+func (j *journal) each(f *filter, visit func(*message) bool) (evicted, hole int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, m := range j.messages {
-		if fits(m) {
+	list := j.messages[min(max(f.After-j.base, 0), len(j.messages)):]
+	switch {
+	case f.UserData != nil && *f.UserData != "":
+		list = j.byUserData[*f.UserData]
+	case f.OrderID != "":
+		list = j.byOrderID[f.OrderID]
+	}
+	for _, m := range list {
+		if m != nil && f.fitsMessage(m) && !visit(m) {
+			break
+		}
+	}
+	return j.evicted, j.hole
+}
+
+// list returns the first messages that fit, and the number of evicted messages.
+func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
+	indexed := f.UserData != nil || f.OrderID != "" // sorted by the time of indexing
+	evicted, _ = j.each(f, func(m *message) bool {
+		list = append(list, *m)
+		return indexed || len(list) < limit
+	})
+	slices.SortFunc(list, func(a, b message) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list[:min(limit, len(list))], evicted
+}
+
+// newest returns the last matching messages, the newest first, and the number of all matching messages.
+func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range slices.Backward(j.messages) {
+		if m == nil || !match(m) {
+			continue
+		}
+		if matches++; matches > skip && len(list) < limit {
 			list = append(list, *m)
 		}
 	}
-	return list, j.evicted, j.hole
+	return list, matches, j.evicted
 }
 
 func (j *journal) get(seq int) (m message, evicted bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, m := range j.messages {
-		if m.Seq == seq {
-			return *m, false
+	if seq > j.base && seq <= j.base+len(j.messages) {
+		if kept := j.messages[seq-1-j.base]; kept != nil {
+			return *kept, false
 		}
 	}
-	return message{}, seq >= 1 && seq <= j.seq
+	return message{}, seq >= 1 && seq <= j.base+len(j.messages)
 }

@@ -41,7 +41,7 @@ type messageOut struct {
 	Faults        []int       `json:"faults"`
 }
 
-// rejected is why the mock itself rejected a request.
+// rejected is the reason of a rejection by the mock server.
 type rejected struct {
 	Problem string `json:"problem"`
 	Message string `json:"message"`
@@ -67,7 +67,7 @@ func (e *epoch) messageOut(m message) messageOut {
 	return o
 }
 
-// pairs returns a header sorted by name. Credentials of a gateway in front are hidden.
+// pairs returns a header sorted by name, with a gateway's credentials hidden.
 func pairs(h http.Header) [][2]string {
 	list := [][2]string{}
 	for _, name := range slices.Sorted(maps.Keys(h)) {
@@ -83,7 +83,7 @@ func pairs(h http.Header) [][2]string {
 
 const hidden = `"***"`
 
-// shown are the fields of the document that hold neither card data nor a destination.
+// shown returns the fields of the document without card data and destinations.
 func shown() []string {
 	return []string{
 		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
@@ -91,8 +91,8 @@ func shown() []string {
 	}
 }
 
-// masked hides every value but simple ones of the fields that are shown and of errors, and what looks like a card number in
-// those. What is not one JSON object is hidden whole.
+// masked hides all values except simple values of shown fields and errors. In those it hides card numbers. It hides
+// the whole body if the body is not one JSON object.
 func masked(body []byte) []byte {
 	if len(body) == 0 {
 		return body
@@ -128,7 +128,8 @@ func masked(body []byte) []byte {
 
 func getMessages(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit", "wait")
-	if err := cmp.Or(err, f.only(messageFilters()...)); err != nil {
+	limit, limitErr := limitOf(c.r)
+	if err := cmp.Or(err, f.only(messageFilters()...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	wait, err := duration("wait", c.r.URL.Query().Get("wait"))
@@ -140,14 +141,11 @@ func getMessages(c *call) (int, any, error) {
 	}
 	var list []message
 	var evicted int
-	c.journal.waitFor(c.r.Context(), wait, func() bool {
-		list, evicted, _ = c.journal.list(f.fitsMessage)
+	c.journal.waitFor(c.r.Context(), wait, &f, func() bool {
+		list, evicted = c.journal.list(&f, limit+1)
 		return len(list) > 0
 	})
-	list, next, err := page(c.r, list, func(m message) int { return m.Seq })
-	if err != nil {
-		return 0, nil, err
-	}
+	list, next := cut(list, limit, func(m message) int { return m.Seq })
 	messages := []messageOut{}
 	for _, m := range list {
 		messages = append(messages, c.messageOut(m))
@@ -184,7 +182,7 @@ func getMessage(c *call) (int, any, error) {
 	}{c.messageOut(m)}, nil
 }
 
-// getRaw returns a message as HTTP text, from which paymentsvc discover and verify can read.
+// getRaw returns a message as HTTP text for paymentsvc discover and verify.
 func getRaw(c *call) (int, any, error) {
 	m, err := c.message()
 	switch {
@@ -196,7 +194,7 @@ func getRaw(c *call) (int, any, error) {
 	}
 	var text bytes.Buffer
 	_, _ = fmt.Fprintf(&text, "%s %s HTTP/1.1\r\n", m.Method, m.Target)
-	_ = m.Header.Write(&text) // a buffer takes everything
+	_ = m.Header.Write(&text) // a buffer never fails
 	_, _ = fmt.Fprintf(&text, "\r\n%s", m.Body)
 	return http.StatusOK, rawText(text.Bytes()), nil
 }

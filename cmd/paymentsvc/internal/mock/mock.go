@@ -1,17 +1,19 @@
-// Package mock is the mock server of the command line: package paymentsvctest with an address, a control API for tests
-// in any language, a payment page for payers and a page for people.
+// Package mock is the mock server of the command line. It adds an address to package paymentsvctest, a control API
+// for tests in any language, a payment page for payers, and an operators' page.
 //
-// Paths: the interface is below Options.BasePath; /_mock is the control API, which /_mock/openapi.json describes; /pay
-// the payment page; /ui the page for people. Below /s/{name} is a session with the same four: a fake of its own.
+// The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the
+// operators' page below /ui. Each session has the same four below /s/{name}, and its own fake.
 package mock
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +25,7 @@ import (
 
 // Options configure a [Mock]. PartnerID, Projects, Scheme and Origin are required.
 type Options struct {
-	// PartnerID, Projects, Scheme, BasePath, Tolerance, Repeated and the two error fields are those of paymentsvctest.Config.
+	// PartnerID and the fields until ErrorMessage are those of [paymentsvctest.Config].
 	PartnerID               int64
 	Projects                []paymentsvctest.Project
 	Scheme                  paymentsvc.Scheme
@@ -33,30 +35,28 @@ type Options struct {
 	ErrorCode, ErrorMessage string
 	// ErrorFormat is one of [ErrorFormats]; "" means "fields".
 	ErrorFormat string
-	// SchemeText is the text form of Scheme, for people.
+	// SchemeText is the text form of Scheme, for the settings.
 	SchemeText string
-	// Notify is the address of notifications, "" for nowhere.
+	// Notify is the address of the receiver. The default, "", sends no notifications.
 	Notify string
-	// Script are scripted outcomes, see [CheckScript].
+	// Trust is the configuration of HTTPS for notifications; nil trusts the system's CA certificates.
+	Trust *tls.Config
+	// Script has scripted outcomes, see [CheckScript].
 	Script []string
-	// Origin is the address that the mock is reached at, such as "http://127.0.0.1:8080".
+	// Origin is the public address, such as "http://127.0.0.1:8080".
 	Origin string
-	// Hosts are the names, besides localhost and IP addresses, by which control API and pages may be addressed.
+	// Hosts are further accepted host names of the control API and the pages, besides localhost and IP addresses.
 	Hosts []string
-	// CORS are the origins whose scripts may use the control API.
-	CORS []string
 	// ShowBodies shows card data and destinations in messages.
 	ShowBodies bool
-	// JournalBytes bounds the messages that are kept; 0 means 64 MiB.
+	// JournalBytes bounds the messages of all sessions together; 0 means 64 MiB.
 	JournalBytes int
 	// MaxSessions bounds the sessions; 0 means 100.
 	MaxSessions int
-	// StateFile, if not "", is where [Mock.SaveState] writes.
-	StateFile string
-	// Chosen says who chose a setting, by its name: a flag, a variable or a place in the file. What is missing is the
-	// mock's choice.
+	// Chosen has the origin of each setting by its name: a flag, a variable or a place in the file. Other settings
+	// are defaults of the mock server.
 	Chosen map[string]string
-	// Version is the program's.
+	// Version is the version of the program.
 	Version string
 	// Stop, if not nil, is called by POST /_mock/stop.
 	Stop func()
@@ -64,23 +64,25 @@ type Options struct {
 	Logf func(format string, args ...any)
 }
 
-// Mock is the mock server, an http.Handler. Make it with [New] and close it at the end. It is safe for concurrent use.
+// Mock is the mock server, an [http.Handler]. Create it with [New] and close it at the end. It is safe for concurrent
+// use.
 type Mock struct {
 	opt     Options
 	main    *session
 	control http.Handler
 	pages   http.Handler
 	client  *http.Transport // of notifications
+	budget  *budget
 
 	mu       sync.Mutex
 	sessions map[string]*session
 	stopping bool
 }
 
-// New returns a Mock. It returns an error for options that are not complete.
+// New returns a Mock. It returns an error for incomplete options.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
-	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true}, sessions: map[string]*session{}}
+	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true, TLSClientConfig: opt.Trust, ForceAttemptHTTP2: true}, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{}}
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
 			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
@@ -94,7 +96,7 @@ func New(opt Options) (*Mock, error) {
 	return m, nil
 }
 
-// Close ends everything that is in flight.
+// Close ends all sessions and their requests.
 func (m *Mock) Close() {
 	m.main.close()
 	for _, s := range m.list() {
@@ -103,7 +105,7 @@ func (m *Mock) Close() {
 	m.client.CloseIdleConnections()
 }
 
-// ServeHTTP answers a request to the interface, the control API or a page.
+// ServeHTTP handles a request to the interface, the control API or a page.
 func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, path := m.find(r.URL.Path)
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); {
@@ -118,7 +120,7 @@ func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find returns the session of a path, nil for an unknown one, and the path in it.
+// find returns the session of a path and the path within it. The session is nil for an unknown name.
 func (m *Mock) find(path string) (*session, string) {
 	rest, named := strings.CutPrefix(path, "/s/")
 	if !named {
@@ -136,7 +138,7 @@ func (m *Mock) list() []*session {
 	return slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return strings.Compare(a.name, b.name) })
 }
 
-// Stopping makes /_mock/health answer 503, and leaves what is scheduled to the saved state.
+// Stopping makes /_mock/health respond with 503, and stops the clocks.
 func (m *Mock) Stopping() {
 	for _, s := range append(m.list(), m.main) {
 		s.current().clock.close()
@@ -146,7 +148,7 @@ func (m *Mock) Stopping() {
 	m.stopping = true
 }
 
-// Drain waits until no request and no notification of any session is in flight. It returns an error if ctx ends first.
+// Drain waits until all requests and notifications are complete. It returns an error if ctx ends first.
 func (m *Mock) Drain(ctx context.Context) error {
 	for _, s := range append(m.list(), m.main) {
 		if err := s.current().journal.idle(ctx); err != nil {
@@ -156,20 +158,20 @@ func (m *Mock) Drain(ctx context.Context) error {
 	return nil
 }
 
-// session is a fake with a journal, below an address of its own.
+// session is a fake with a journal and its own address.
 type session struct {
 	name, prefix string
 	mock         *Mock
 	opt          Options
 
 	mu     sync.Mutex
-	number int // of the epoch
+	number int // the epoch has this number
 	epoch  *epoch
 	notify string
 	script []scripted
 }
 
-// epoch is a session between two resets. What belongs to an earlier epoch cannot reach a later one.
+// epoch is a session between two resets. Requests of an earlier epoch cannot change a later one.
 type epoch struct {
 	*session
 	number  int
@@ -182,7 +184,6 @@ type epoch struct {
 	mu         sync.Mutex
 	faults     []*fault
 	faultCount int
-	chaos      *chaosView
 }
 
 func (m *Mock) newSession(name string, opt Options) (*session, error) {
@@ -197,29 +198,30 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	if err := checkReceiver(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
 	}
-	s.epoch, err = s.newEpoch(paymentsvctest.State{})
+	s.epoch, err = s.newEpoch(0, 0)
 	return s, err
 }
 
-// newEpoch starts an epoch with the books of a state.
-func (s *session) newEpoch(state paymentsvctest.State) (*epoch, error) {
+// newEpoch starts an epoch without orders. The numbers of orders and messages continue after these.
+func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 	s.number++
 	e := &epoch{session: s, number: s.number}
 	e.ctx, e.end = context.WithCancel(context.Background())
-	e.journal = &journal{bound: s.opt.JournalBytes, log: s.opt.Logf}
+	e.journal = newJournal(s.mock.budget, lastMessage, s.opt.Logf)
 	e.clock = newClock(e.fallDue)
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
-		PartnerID: s.opt.PartnerID, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
+		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
 		BasePath: s.prefix + s.opt.BasePath, Pages: s.opt.Origin + s.prefix + "/pay/", Now: e.clock.stamp,
 		Tolerance: s.opt.Tolerance, Repeated: s.opt.Repeated, ErrorCode: s.opt.ErrorCode, ErrorMessage: s.opt.ErrorMessage,
 		ExplainSignatures: true, Check: e.declined, OnStart: e.started, OnChecked: e.checked,
 	})
 	if err != nil {
+		e.journal.close()
 		return nil, err
 	}
 	e.fake = fake
 	e.receive(s.notify)
-	return e, fake.Restore(state)
+	return e, nil
 }
 
 func (s *session) current() *epoch {
@@ -228,36 +230,36 @@ func (s *session) current() *epoch {
 	return s.epoch
 }
 
-// reset replaces the epoch by one with the books of state, which fill, if it is not nil, completes. It returns how many
-// messages it cut off. After an error nothing has changed.
-func (s *session) reset(state paymentsvctest.State, fill func(*epoch) error) (number, cutOff int, err error) {
+// reset replaces the epoch by an empty one. It returns the new epoch's number and the number of messages that it cut off.
+// After an error the session is closed.
+func (s *session) reset() (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh, err := s.newEpoch(state)
-	if err == nil && fill != nil {
-		err = fill(fresh)
-	}
-	if err != nil {
-		s.number--
-		if fresh != nil {
-			fresh.close()
-		}
-		return 0, 0, err
-	}
 	old := s.epoch
 	cutOff = old.journal.inFlight()
-	old.close() // before its last id is read: no order may start behind that
-	books := fresh.fake.State()
-	books.LastOrder = max(books.LastOrder, old.fake.State().LastOrder)
-	if err := fresh.fake.Restore(books); err != nil {
+	old.close() // no order starts after the last number is read
+	fresh, err := s.newEpoch(old.fake.LastOrder(), old.journal.last())
+	if err != nil {
 		return 0, 0, err
 	}
-	fresh.journal.startAt(old.journal.last())
 	s.epoch = fresh
+	old.free()
 	return fresh.number, cutOff, nil
 }
 
-func (s *session) close() { s.current().close() }
+func (s *session) close() {
+	e := s.current()
+	e.close()
+	e.free()
+}
+
+// free returns the memory of a large closed epoch to the operating system.
+func (e *epoch) free() {
+	const large = 10_000
+	if e.journal.last() > large || e.fake.LastOrder() > large {
+		go debug.FreeOSMemory()
+	}
+}
 
 func (e *epoch) close() {
 	e.end()
@@ -275,14 +277,14 @@ func (e *epoch) receive(address string) {
 	e.fake.SetReceiver(paymentsvctest.ToURL(address).Via(&outgoing{e}))
 }
 
-// settings returns what can change while the mock runs.
+// settings returns the variable settings.
 func (s *session) settings() (notify string, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.notify, s.script
 }
 
-// change sets what is not nil.
+// change sets the settings that are not nil.
 func (s *session) change(notify *string, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// notification is a notification in JSON, its amount as text.
+// notification is a notification in JSON, with its amount as text.
 type notification struct {
 	Event    string `json:"event"`
 	OrderID  string `json:"order_id"`
@@ -53,15 +53,15 @@ func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
 	return deliveries
 }
 
-// deliver sends what waits in the outbox.
+// deliver sends the notifications of the outbox.
 func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
-	e.journal.changed()
+	e.journal.wakeAll()
 	return deliveriesOf(list), sent
 }
 
-// send sends one notification past the outbox.
+// send sends one notification directly, without the outbox.
 func (e *epoch) send(
 	ctx context.Context, n paymentsvctest.Notification, faults ...paymentsvctest.NotificationFault,
 ) ([]delivery, []int) {
@@ -107,7 +107,7 @@ func postDeliver(c *call) (int, any, error) {
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
 }
 
-// postNotification composes the notification of an order, or sends a body as it is.
+// postNotification sends the notification of an order, or a given body.
 func postNotification(c *call) (int, any, error) {
 	var in struct {
 		OrderID   string     `json:"order_id"`
@@ -133,7 +133,7 @@ func postNotification(c *call) (int, any, error) {
 		return c.postRaw(to, in.ProjectID, cmp.Or(in.Timestamp, new(c.clock.stamp())), []byte(*in.Body), nil)
 	}
 	if in.To != "" || in.Timestamp != nil {
-		return 0, nil, invalid("to", "to, timestamp: only for a raw body; the fault skewed shifts a timestamp")
+		return 0, nil, invalid("to", "to, timestamp: only for a raw body; the faults late and early shift a timestamp")
 	}
 	n, faults, err := c.composed(in.OrderID, in.Status, in.Event, in.Faults)
 	if err != nil {
@@ -143,7 +143,7 @@ func postNotification(c *call) (int, any, error) {
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
 }
 
-// composed returns the notification of an order, as it is or in another status.
+// composed returns the notification of an order in its current or another status.
 func (e *epoch) composed(orderID, status, event string, texts []string) (
 	n paymentsvctest.Notification, faults []paymentsvctest.NotificationFault, err error,
 ) {
@@ -189,7 +189,7 @@ func (c *call) postRaw(to string, project int64, at *time.Time, body []byte, hea
 	return http.StatusOK, deliveriesAnswer{[]delivery{d}, sent}, nil
 }
 
-// postResend sends a message of the journal once more: with a new timestamp and signature, or with the old ones.
+// postResend sends a message of the journal again, with a new timestamp and signature or with the original ones.
 func postResend(c *call) (int, any, error) {
 	in := struct {
 		Sign string `json:"sign"`

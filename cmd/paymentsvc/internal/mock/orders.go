@@ -14,7 +14,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// order is an order in JSON: amounts as text, and neither the destination nor the four open objects.
+// order is an order in JSON. Its amounts are text. It has neither the destination nor the four open objects.
 type order struct {
 	Number    int    `json:"number"`
 	Kind      string `json:"kind"`
@@ -34,7 +34,7 @@ func orderOf(o paymentsvctest.Order) order {
 	}
 }
 
-// inBooks is the reverse of orderOf.
+// inBooks is the inverse of orderOf.
 func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	a, err := amount("amount", o.Amount)
 	if err != nil {
@@ -54,7 +54,7 @@ func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	return out, err
 }
 
-// filter chooses orders, messages, and what faults are about; what is not set fits everything.
+// filter selects orders, messages and the targets of faults. An unset condition matches all.
 type filter struct {
 	UserData       *string `json:"user_data"`
 	UserDataPrefix string  `json:"user_data_prefix"`
@@ -69,7 +69,7 @@ type filter struct {
 	After          int     `json:"after"` // the number of an order or a message
 }
 
-// filterOf reads a filter from a query, in which limit and wait may also be.
+// filterOf parses the filter of a query. more has the names of other parameters.
 func filterOf(r *http.Request, more ...string) (filter, error) {
 	var f filter
 	var err error
@@ -109,7 +109,7 @@ func filterOf(r *http.Request, more ...string) (filter, error) {
 	return f, nil
 }
 
-// only returns an error if something else is set than the named filters: what has no effect is not accepted in silence.
+// only returns an error for a condition without effect.
 func (f *filter) only(names ...string) error {
 	set := map[string]bool{
 		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0,
@@ -149,44 +149,84 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
 }
 
-func (e *epoch) find(f *filter) (list []paymentsvctest.Order) {
-	for _, o := range e.fake.Orders() {
-		if f.fitsOrder(o) {
-			list = append(list, o)
+// eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
+func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
+	fitting := func(o paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
+	switch {
+	case f.UserData != nil:
+		for _, o := range e.fake.OrdersOf(*f.UserData) {
+			if !fitting(o) {
+				return
+			}
 		}
+	case f.OrderID != "":
+		if o, ok := e.fake.Order(f.OrderID); ok {
+			fitting(o)
+		}
+	default:
+		e.fake.EachOrder(f.After, fitting)
 	}
-	return list
 }
 
-// page cuts a list by the query's limit, 100 unless it says otherwise.
-func page[T any](r *http.Request, list []T, number func(T) int) (cut []T, next int, err error) {
-	limit := 100
-	if text := r.URL.Query().Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > 1000 {
-			return nil, 0, failure(http.StatusBadRequest, "type", "limit", "limit: not a number from 1 to 1000")
+// newestOrders returns the last matching orders, the newest first, and the number of all matching orders. match must
+// not use the fake.
+func (e *epoch) newestOrders(
+	skip, limit int, match func(paymentsvctest.Order) bool,
+) (list []paymentsvctest.Order, matches int) {
+	kept := skip + limit
+	e.fake.EachOrder(0, func(o paymentsvctest.Order) bool {
+		if !match(o) {
+			return true
 		}
+		if len(list) == kept {
+			list[matches%kept] = o
+		} else {
+			list = append(list, o)
+		}
+		matches++
+		return true
+	})
+	if len(list) == kept {
+		list = slices.Concat(list[matches%kept:], list[:matches%kept])
 	}
-	if len(list) > limit {
-		list = list[:limit]
-		next = number(list[limit-1])
+	slices.Reverse(list)
+	return list[min(skip, len(list)):], matches
+}
+
+// limitOf returns the query's limit, 100 by default.
+func limitOf(r *http.Request) (int, error) {
+	text := cmp.Or(r.URL.Query().Get("limit"), "100")
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > 1000 {
+		return 0, failure(http.StatusBadRequest, "type", "limit", "limit: not a number from 1 to 1000")
 	}
-	return append([]T{}, list...), next, nil
+	return limit, nil
+}
+
+// cut returns the first entries, and the number of the last of them if the list has more.
+func cut[T any](list []T, limit int, number func(T) int) (first []T, next int) {
+	if len(list) <= limit {
+		return append([]T{}, list...), 0
+	}
+	return list[:limit], number(list[limit-1])
 }
 
 func getOrders(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit")
-	if err := cmp.Or(err, f.only(orderFilters()...)); err != nil {
+	limit, limitErr := limitOf(c.r)
+	if err := cmp.Or(err, f.only(orderFilters()...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	orders := []order{}
-	for _, o := range c.find(&f) {
+	c.eachOrder(&f, func(o paymentsvctest.Order) bool {
 		orders = append(orders, orderOf(o))
-	}
-	orders, next, err := page(c.r, orders, func(o order) int { return o.Number })
+		return len(orders) <= limit
+	})
+	orders, next := cut(orders, limit, func(o order) int { return o.Number })
 	return http.StatusOK, struct {
 		Orders []order `json:"orders"`
 		Next   int     `json:"next"` // the "after" of the next page, 0 for the end
-	}{orders, next}, err
+	}{orders, next}, nil
 }
 
 var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
@@ -225,25 +265,25 @@ func postOrder(c *call) (int, any, error) {
 	case err != nil:
 		return 0, nil, err
 	}
-	c.journal.changed()
+	c.journal.ordered(o)
 	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// settled moves an order, and sends the notification if asked.
+// settled moves an order to a status, and optionally sends the notification.
 func (e *epoch) settled(ctx context.Context, orderID string, to paymentsvc.StatusName, notify bool) (orderAnswer, error) {
 	if !notify {
 		return e.moved(orderID, e.fake.Move(orderID, to))
 	}
-	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
+	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
 }
 
 func (e *epoch) refunded(
 	ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName,
 ) (orderAnswer, error) {
-	return e.told(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
+	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
 }
 
-// moved answers with an order that was moved, unless the books forbid it.
+// moved returns the order after a move, or the error of the books.
 func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 	o, ok := e.fake.Order(orderID)
 	if !ok {
@@ -253,16 +293,16 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 		_, why, _ := strings.Cut(trimmed(err), ": ")
 		return orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
-	e.journal.changed()
+	e.journal.ordered(o)
 	return orderAnswer{Order: orderOf(o)}, nil
 }
 
-// told moves an order and sends its notification. When it returns, the notification was sent, if only by another call, or
-// waits in the outbox.
-func (e *epoch) told(
+// notified moves an order and sends its notification. When it returns, this call or another one has sent the
+// notification, or the outbox has it.
+func (e *epoch) notified(
 	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
 ) (orderAnswer, error) {
-	before := len(e.fake.Deliveries())
+	before := e.fake.Delivered()
 	n, err := move()
 	answer, err := e.moved(orderID, err)
 	if err != nil {
@@ -271,14 +311,14 @@ func (e *epoch) told(
 	answer.Notification = new(notificationOf(n))
 	_, answer.Messages = e.deliver(ctx)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.Deliveries()[before:], others)) }
-	const longest = 15 * time.Second // a delivery takes 10 at most
-	e.journal.waitFor(ctx, longest, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
+	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.DeliveriesAfter(before), others)) }
+	const longest = 15 * time.Second // a delivery takes at most 10
+	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
 	answer.Deliveries = own()
 	return answer, nil
 }
 
-// fallDue carries out what was scheduled. What the books forbid by now is left out.
+// fallDue applies a scheduled settlement, unless the books reject it.
 func (e *epoch) fallDue(due event) {
 	_, _ = e.settled(e.ctx, due.OrderID, due.Status, due.Notify)
 }
@@ -336,7 +376,7 @@ func postRefund(c *call) (int, any, error) {
 	return http.StatusOK, answer, err
 }
 
-// sending goes on when the client leaves: a notification that is half sent is nobody's wish.
+// sending returns a context that survives the client, because a notification must not stop half-way.
 func sending(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }
 
 func getClock(c *call) (int, any, error) {
@@ -384,7 +424,7 @@ func postAdvance(c *call) (int, any, error) {
 	return clockAfter(c)
 }
 
-// clockAfter carries out what is due, and answers with it.
+// clockAfter applies the due settlements, and returns them.
 func clockAfter(c *call) (int, any, error) {
 	due := c.clock.run()
 	now, frozen, timestamps, events := c.clock.state()

@@ -17,7 +17,7 @@ import (
 )
 
 //go:embed page.html pay.html style.css icon.svg
-var files embed.FS // what go:embed fills must be a variable of the package
+var files embed.FS // go:embed needs a package variable
 
 const (
 	maxForm     = 64 << 10
@@ -26,7 +26,7 @@ const (
 
 type epochKey struct{}
 
-// pagesHandler serves the page for people below /ui/ and the payment page below /pay/: forms that POST and redirect,
+// pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect,
 // without scripts.
 func (m *Mock) pagesHandler() http.Handler {
 	p := &pages{template: template.Must(template.ParseFS(files, "page.html", "pay.html"))}
@@ -53,7 +53,7 @@ func (m *Mock) pagesHandler() http.Handler {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			return
 		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout)) // fails where no server is
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout)) // fails without a server
 		s, path := m.find(r.URL.Path)
 		inSession := r.Clone(context.WithValue(r.Context(), epochKey{}, s.current()))
 		inSession.URL.Path, inSession.URL.RawPath = path, ""
@@ -66,7 +66,7 @@ func epochOf(r *http.Request) *epoch {
 	return e
 }
 
-// secure forbids scripts, frames, and everything from elsewhere.
+// secure forbids scripts, frames and foreign content.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "+
 		"base-uri 'none'; frame-ancestors 'none'")
@@ -99,11 +99,11 @@ func (p *pages) render(w http.ResponseWriter, status int, name string, v any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // a reader that has left is not told
+	_, _ = w.Write(buf.Bytes()) // the reader may have left
 }
 
-// action does what a form asks, and goes back to the page; what cannot be done is shown on the page at once. A form
-// returns a word of doneNote.
+// action processes a form and redirects to the page, or shows the error on the page. A form returns a key of
+// doneNote.
 func (p *pages) action(section string, do func(*http.Request, *epoch) (string, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := epochOf(r)
@@ -131,7 +131,7 @@ func (p *pages) action(section string, do func(*http.Request, *epoch) (string, e
 	})
 }
 
-// kept are the parts of the page's address that stay when a button is pressed.
+// kept returns the parameters that remain after an action.
 func kept(query url.Values) url.Values {
 	keep := url.Values{}
 	for _, name := range []string{"q", "all", "auto"} {
@@ -151,7 +151,7 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 	return "settled", err
 }
 
-// notifyForm sends one notification past the outbox.
+// notifyForm sends one notification directly, without the outbox.
 func notifyForm(r *http.Request, e *epoch) (string, error) {
 	if notify, _ := e.settings(); notify == "" {
 		return "", errors.New("nobody receives notifications: start the mock with -notify")
@@ -164,7 +164,7 @@ func notifyForm(r *http.Request, e *epoch) (string, error) {
 	case "forged":
 		faults = []string{"forged"}
 	case "old":
-		faults = []string{"skewed -1h"}
+		faults = []string{"late"}
 	default:
 		return "", errors.New("there is no such notification")
 	}
@@ -255,7 +255,7 @@ func (p *pages) renderPay(w http.ResponseWriter, status int, v payment) {
 	p.render(w, status, "pay.html", v)
 }
 
-// paid settles the order as the payer's button says, and shows the result.
+// paid settles the order as the payer decided, and shows the result.
 func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 	e, v := epochOf(r), p.payment(r)
 	buttons := map[string]paymentsvc.StatusName{"pay": paymentsvc.StatusSuccess, "decline": paymentsvc.StatusFailure}

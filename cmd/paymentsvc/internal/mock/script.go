@@ -13,11 +13,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// scripted is a scripted outcome: what it is about, and what happens then.
+// scripted is a scripted outcome: conditions and the steps of a matching order.
 type scripted struct {
 	text    string
 	where   []condition
-	decline *string // the message, nil unless the start is declined
+	decline *string // the message of DECLINED
 	steps   []step
 }
 
@@ -28,15 +28,16 @@ type step struct {
 	after  time.Duration
 }
 
-// CheckScript returns an error unless all texts are scripted outcomes, of which the first that fits an order counts:
+// CheckScript returns an error for a text that is not a scripted outcome. The first text that matches an order
+// applies:
 //
 //	user_data=slow-*: SUCCESS after 2s
 //	amount=13.13 kind=payment: DECLINED no money
 //	project_id=7 user_data='two words': PENDING after 1s, FAILURE after 5s
 //
-// Conditions are user_data, amount, kind, type and project_id; all must fit, and * stands for any text but a slash. A
-// status without "after" follows at once; a later one counts from the one before. DECLINED rejects the start. An error
-// names the number of the text and the column. The patterns are those of path.Match.
+// The conditions are user_data, amount, kind, type and project_id. An order must meet all conditions of a text.
+// Patterns are those of [path.Match]. A status without "after" follows immediately, and a later one counts from the
+// previous one. DECLINED rejects the start. An error contains the number of the text and the column.
 func CheckScript(texts []string) error {
 	_, err := parseScript(texts)
 	return err
@@ -54,7 +55,7 @@ func parseScript(texts []string) ([]scripted, error) {
 	return list, nil
 }
 
-// scriptParser takes words off the front of a text.
+// scriptParser parses a text word by word.
 type scriptParser struct {
 	text string
 	at   int
@@ -70,7 +71,7 @@ func (p *scriptParser) blanks() {
 	}
 }
 
-// until returns what is before one of the bytes of ends.
+// until returns the text before a byte in ends.
 func (p *scriptParser) until(ends string) string {
 	rest := p.text[p.at:]
 	if end := strings.IndexAny(rest, ends); end >= 0 {
@@ -192,7 +193,7 @@ func (s scripted) fits(o paymentsvctest.Order) bool {
 			"user_data": o.UserData, "amount": o.Amount.String(), "kind": string(o.Kind), "type": string(o.Type),
 			"project_id": strconv.FormatInt(o.ProjectID, 10),
 		}[c.name]
-		matched, _ := path.Match(c.pattern, value) // the pattern was tried before
+		matched, _ := path.Match(c.pattern, value) // condition has validated the pattern
 		if amount, err := paymentsvc.ParseAmount(c.pattern); c.name == "amount" && err == nil {
 			matched = amount.Equal(o.Amount)
 		}
@@ -221,13 +222,13 @@ func (e *epoch) declined(o paymentsvctest.Order) error {
 	return nil
 }
 
-// declines reports whether a message is that of a scripted DECLINED.
+// declines reports whether a message belongs to a scripted DECLINED.
 func (e *epoch) declines(message string) bool {
 	_, script := e.settings()
 	return slices.ContainsFunc(script, func(s scripted) bool { return s.decline != nil && *s.decline == message })
 }
 
-// started is Config.OnStart: it schedules what the script says. A step that needs no time may come before the answer.
+// started is Config.OnStart. It schedules the steps of the script. A step without a wait may precede the response.
 func (e *epoch) started(o paymentsvctest.Order) {
 	s, _ := e.scriptOf(o)
 	var after time.Duration
@@ -235,5 +236,5 @@ func (e *epoch) started(o paymentsvctest.Order) {
 		after += next.after
 		e.clock.schedule(after, event{OrderID: o.OrderID, Status: next.status, Notify: true})
 	}
-	e.journal.changed()
+	e.journal.ordered(o)
 }

@@ -25,17 +25,17 @@ func getHealth(c *call) (int, any, error) {
 	}{c.opt.Version, len(c.mock.sessions)}, nil
 }
 
-// setting is a value and who chose it.
+// setting is a value and its origin.
 type setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	By    string `json:"by"`
 }
 
-// byMock is who chose what nobody else has.
+// byMock is the origin of a default of the mock server.
 const byMock = "mock"
 
-// anyOr returns a tolerance as -tolerance takes it.
+// anyOr returns a tolerance as text for -tolerance.
 func anyOr(tolerance time.Duration) string {
 	if tolerance == 0 {
 		return "any"
@@ -43,7 +43,7 @@ func anyOr(tolerance time.Duration) string {
 	return tolerance.String()
 }
 
-// all returns what is set. Secrets are not among it.
+// all returns the settings without secrets.
 func (s *session) all() []setting {
 	notify, script := s.settings()
 	list := []setting{
@@ -100,7 +100,7 @@ func patchSettings(c *call) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. What is not given is as in the main session.
+// sessionIn is a new session. The main session's settings replace omitted ones.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`
@@ -119,7 +119,7 @@ type projectIn struct {
 	Currency  string            `json:"currency"`
 }
 
-// ParseRepeated reads what a duplicate user_data does: "reject", "same" or "new".
+// ParseRepeated parses the behaviour for a duplicate user_data: "reject", "same" or "new".
 func ParseRepeated(text string) (paymentsvctest.Repeated, error) {
 	switch text {
 	case "reject":

@@ -19,7 +19,7 @@ import (
 
 const (
 	maxBody   = 1 << 20  // of a request, as in paymentsvctest
-	maxAnswer = 64 << 10 // that is kept of an answer
+	maxAnswer = 64 << 10 // of a recorded response
 )
 
 type messageKey struct{}
@@ -29,14 +29,14 @@ func messageOf(ctx context.Context) *message {
 	return m
 }
 
-// fieldsOf reads what it can of a body.
+// fieldsOf parses the common fields of a body, as far as possible.
 func fieldsOf(body []byte) fields {
 	var f fields
-	_ = json.Unmarshal(body, &f) // the service judges it
+	_ = json.Unmarshal(body, &f) // the fake validates the body
 	return f
 }
 
-// serve passes a request to the fake, and keeps it and its answer in the journal.
+// serve passes a request to the fake, and records the request and the response.
 func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	e := s.current()
 	endpoint := strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/")
@@ -44,29 +44,37 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 		Direction: in, Method: r.Method, Target: r.RequestURI,
 		Endpoint: endpoint[:min(len(endpoint), 100)], Header: r.Header.Clone(),
 	})
-	kept := &keeper{ResponseWriter: w}
+	kept := &recorder{ResponseWriter: w}
 	whole := false
-	defer func() { // also when the fake panics, to end a connection
+	defer func() { // also after a panic of the fake, which ends a connection
 		e.journal.finish(m, func(m *message) {
 			m.State, m.Status, m.Answer, m.Answered = answered, kept.status, kept.header, kept.body.Bytes()
 			if !whole || kept.status == 0 {
 				m.State = broken
 			}
-			if order := fieldsOf(m.Answered).OrderID; m.Fields.OrderID == "" {
-				m.Fields.OrderID = order
+			if m.Fields.OrderID == "" && m.Status == http.StatusOK {
+				m.Fields.OrderID = fieldsOf(m.Answered).OrderID
 			}
 		})
 	}()
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	body, err := readBody(r)
 	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, fieldsOf(body) })
 	r = r.WithContext(context.WithValue(r.Context(), messageKey{}, m))
-	r.Body = io.NopCloser(broke(body, err))
+	r.Body = io.NopCloser(withError(body, err))
 	e.fake.ServeHTTP(&formatter{ResponseWriter: kept, opt: &s.opt}, r)
 	whole = true
 }
 
-// broke returns what was read, and then the error, if any.
-func broke(read []byte, err error) io.Reader {
+// readBody reads a body of at most maxBody bytes, and one more byte of a longer body.
+func readBody(r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead) // the declared length is only a hint
+	_, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	return slices.Clip(body.Bytes()), err
+}
+
+// withError returns the bytes and then the error, if any.
+func withError(read []byte, err error) io.Reader {
 	if err == nil {
 		return bytes.NewReader(read)
 	}
@@ -77,29 +85,29 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// keeper keeps an answer while it is written.
-type keeper struct {
+// recorder records a response during its transmission.
+type recorder struct {
 	http.ResponseWriter
 	status int
 	header http.Header
 	body   bytes.Buffer
 }
 
-// WriteHeader keeps the status, unless it is an interim one.
-func (k *keeper) WriteHeader(status int) {
+// WriteHeader records the final status.
+func (k *recorder) WriteHeader(status int) {
 	if k.status == 0 && status >= http.StatusOK {
 		k.status, k.header = status, k.Header().Clone()
 	}
 	k.ResponseWriter.WriteHeader(status)
 }
 
-func (k *keeper) Write(b []byte) (int, error) {
+func (k *recorder) Write(b []byte) (int, error) {
 	k.body.Write(b[:min(len(b), max(maxAnswer-k.body.Len(), 0))])
 	return k.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController. An answer on a connection that was hijacked is not kept.
-func (k *keeper) Unwrap() http.ResponseWriter { return k.ResponseWriter }
+// Unwrap is for [http.ResponseController]. A recorder does not see responses on hijacked connections.
+func (k *recorder) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
 // checked is Config.OnChecked.
 func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
@@ -120,7 +128,7 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	})
 }
 
-// unsigned are the problems that are found before the signature is checked.
+// unsigned returns the problems found before the signature check.
 func unsigned() []paymentsvctest.Problem {
 	return []paymentsvctest.Problem{
 		paymentsvctest.ProblemEndpoint, paymentsvctest.ProblemMethod,
@@ -128,12 +136,12 @@ func unsigned() []paymentsvctest.Problem {
 	}
 }
 
-// outgoing sends notifications, and keeps them and their answers in the journal.
+// outgoing sends notifications, and records them and their responses.
 type outgoing struct{ e *epoch }
 
 type sentKey struct{}
 
-// RoundTrip sends one.
+// RoundTrip sends and records one notification.
 func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	e := t.e
 	body, err := io.ReadAll(r.Body)
@@ -149,14 +157,14 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 		*sent = append(*sent, kept.Seq)
 	}
 	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(broke(body, err))
+	r.Body = io.NopCloser(withError(body, err))
 	resp, err := e.mock.client.RoundTrip(r)
 	if err != nil {
 		e.journal.finish(kept, func(m *message) { m.State, m.Err = broken, withoutAddress(err) })
 		return nil, err
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	_ = resp.Body.Close() // what follows is not kept
+	_ = resp.Body.Close() // the rest is not recorded
 	e.journal.finish(kept, func(m *message) {
 		m.State, m.Status, m.Answer, m.Answered = answered, resp.StatusCode, resp.Header.Clone(), answer
 		if err != nil {
@@ -167,7 +175,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// judge says how a notification is signed. One that no secret of the partner has signed is a forgery.
+// judge returns the verdict on a notification's signature. A notification without a valid signature is a forgery.
 func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	m := &paymentsvc.Message{
 		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header,
@@ -188,7 +196,7 @@ func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	return &verdict{Reason: "forged on purpose: no secret of the partner has signed it"}, true
 }
 
-// sign signs a notification for a project, 0 for the first.
+// sign signs a notification for a project. 0 is the first project.
 func (e *epoch) sign(r *http.Request, project int64, at time.Time, body []byte) error {
 	p := e.opt.Projects[0]
 	for _, other := range e.opt.Projects {
@@ -206,7 +214,7 @@ func (e *epoch) sign(r *http.Request, project int64, at time.Time, body []byte) 
 	return err
 }
 
-// post sends a body as it is. Without a header it is signed now.
+// post sends a body unchanged. Without a header it signs the body.
 func (e *epoch) post(
 	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
 ) delivery {
@@ -223,7 +231,7 @@ func (e *epoch) post(
 		d.Error = withoutAddress(err)
 		return d
 	}
-	r.GetBody = nil // or else net/http may send it twice
+	r.GetBody = nil // otherwise net/http may send it twice
 	if header != nil {
 		r.Header = header.Clone()
 	}
@@ -236,12 +244,12 @@ func (e *epoch) post(
 		d.Error = withoutAddress(err)
 		return d
 	}
-	_ = resp.Body.Close() // it is read
+	_ = resp.Body.Close() // outgoing has read it
 	d.HTTPStatus, d.Accepted = resp.StatusCode, resp.StatusCode/100 == 2
 	return d
 }
 
-// withoutAddress says what went wrong with a request, and leaves out where it went, which may hold a token.
+// withoutAddress returns the reason of an error without the address, which may contain a token.
 func withoutAddress(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err

@@ -14,25 +14,28 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// The sections of the page, by their ids in it.
+// The ids of the page's sections.
 const (
 	inOrders   = "orders"
 	inMessages = "messages"
 	inFaults   = "faults"
 )
 
-// fewRows is how many of the newest rows a table shows unless all are asked for.
-const fewRows = 25
+// fewRows and allRows are the numbers of rows of a table.
+const (
+	fewRows = 25
+	allRows = 100
+)
 
-// view is everything that the page shows. Destinations, card data and secrets are no part of it.
+// view is the data of the page, without destinations, card data and secrets.
 type view struct {
 	Prefix, Session  string
 	Search           string
 	Auto, All        bool
-	Query            string // what stays of the address when a button is pressed
+	Query            string // the parameters that remain after an action
 	AutoURL, AllURL  string
 	said             note
-	form             url.Values // as it was sent, when it was refused
+	form             url.Values // a rejected form
 	Receiver         string
 	Orders           []orderRow
 	OrderCount       int
@@ -41,7 +44,6 @@ type view struct {
 	MessageCount     int
 	Evicted          int
 	Faults           []faultOut
-	Chaos            *chaosView
 	Balances         []balanceRow
 	Settings         []setting
 	Endpoints        []string
@@ -53,7 +55,7 @@ type view struct {
 type orderRow struct {
 	order
 	What      string
-	Settle    []paymentsvc.StatusName // what it can be settled to
+	Settle    []paymentsvc.StatusName // possible next statuses
 	CanRefund bool
 	CanNotify bool
 	PayURL    string
@@ -73,7 +75,7 @@ type balanceRow struct {
 	Payout, Expected, Currency string
 }
 
-// newView reads the mock. Between two of its reads the mock may go on.
+// newView reads the mock server. The data may change between two of its reads.
 func newView(r *http.Request, said note) *view {
 	e, query := epochOf(r), kept(r.URL.Query())
 	notify, _ := e.settings()
@@ -94,9 +96,6 @@ func newView(r *http.Request, said note) *view {
 	for _, f := range e.listFaults() {
 		v.Faults = append(v.Faults, e.faultOut(f))
 	}
-	e.mu.Lock()
-	v.Chaos = e.chaos
-	e.mu.Unlock()
 	for _, p := range e.opt.Projects {
 		row := balanceRow{Project: p.ID}
 		if b, err := e.fake.Balance(p.ID); err == nil {
@@ -108,11 +107,11 @@ func newView(r *http.Request, said note) *view {
 }
 
 func (v *view) orders(e *epoch) {
-	list := slices.DeleteFunc(e.fake.Orders(), func(o paymentsvctest.Order) bool {
-		return !v.finds(o.UserData, o.OrderID, o.Amount.String())
+	list, matches := e.newestOrders(0, v.rows(), func(o paymentsvctest.Order) bool {
+		return v.finds(o.UserData, o.OrderID, o.Amount.String())
 	})
-	v.OrderCount = len(list)
-	for _, o := range newest(list, v.All) {
+	v.OrderCount = matches
+	for _, o := range list {
 		row := orderRow{order: orderOf(o), CanNotify: v.Receiver != ""}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
 		isPayout := o.Kind == paymentsvctest.KindPayout
@@ -133,11 +132,11 @@ func (v *view) orders(e *epoch) {
 }
 
 func (v *view) messages(e *epoch) {
-	list, evicted, _ := e.journal.list(func(m *message) bool {
+	list, matches, evicted := e.journal.newest(0, v.rows(), func(m *message) bool {
 		return v.finds(m.Fields.UserData, m.Fields.OrderID, m.Endpoint, strconv.Itoa(m.Seq))
 	})
-	v.MessageCount, v.Evicted = len(list), evicted
-	for _, m := range newest(list, v.All) {
+	v.MessageCount, v.Evicted = matches, evicted
+	for _, m := range list {
 		shown := e.messageOut(m)
 		row := messageRow{messageOut: shown, Clock: m.At.Format("15:04:05.000")}
 		row.Body, row.Reply = readable(shown.BodyBase64), readable(shown.AnswerBase64)
@@ -155,12 +154,12 @@ func (v *view) messages(e *epoch) {
 	}
 }
 
-// finds reports whether one of the texts has what is searched for.
+// finds reports whether one of the texts contains the search term.
 func (v *view) finds(texts ...string) bool {
 	return v.Search == "" || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, v.Search) })
 }
 
-// Answer says how a message ended.
+// Answer describes the end of a message.
 func (m messageRow) Answer() string {
 	switch {
 	case m.HTTPStatus > 0:
@@ -185,14 +184,12 @@ func readable(body []byte) string {
 	return string(body)
 }
 
-// newest returns the last entries, or all of them, the last one first.
-func newest[E any](list []E, all bool) []E {
-	if !all && len(list) > fewRows {
-		list = list[len(list)-fewRows:]
+// rows returns the number of rows of a table.
+func (v *view) rows() int {
+	if v.All {
+		return allRows
 	}
-	list = slices.Clone(list)
-	slices.Reverse(list)
-	return list
+	return fewRows
 }
 
 func asQuery(query url.Values) string {
@@ -202,7 +199,7 @@ func asQuery(query url.Values) string {
 	return "?" + query.Encode()
 }
 
-// toggled returns the page's address with a query in which name is set, or not any more.
+// toggled returns the page's address with a parameter set, or removed if it was set.
 func toggled(query url.Values, name string) string {
 	other := kept(query)
 	if other.Has(name) {
@@ -213,15 +210,15 @@ func toggled(query url.Values, name string) string {
 	return "?" + other.Encode()
 }
 
-// note is what the page has to say about the last button that was pressed.
+// note is the message about the last action.
 type note struct {
-	Section string // where it is, unless Order says more
-	Order   int    // the number of the order in whose row it is
+	Section string // its place, unless Order is set
+	Order   int    // the order of its row
 	Text    string
 	Bad     bool
 }
 
-// doneNote puts a word in the page's address into words. Any other text in the address is not shown.
+// doneNote returns the message for a key in the page's address. It ignores unknown keys.
 func doneNote(query url.Values) note {
 	sections := map[string]note{
 		"settled":        {Section: inOrders, Text: "Settled."},
@@ -239,7 +236,7 @@ func doneNote(query url.Values) note {
 	return n
 }
 
-// Said returns what there is to say at the head of a section, nil for nothing.
+// Said returns the message for the head of a section, or nil.
 func (v *view) Said(section string) *note {
 	inRow := func(o orderRow) bool { return o.Said != nil }
 	if v.said.Text == "" || v.said.Section != section || slices.ContainsFunc(v.Orders, inRow) {
@@ -248,7 +245,7 @@ func (v *view) Said(section string) *note {
 	return &v.said
 }
 
-// Value returns what was entered into a field of the form that was refused.
+// Value returns the input of a field of the rejected form.
 func (v *view) Value(field, absent string) string {
 	if v.form.Has(field) {
 		return v.form.Get(field)
@@ -256,12 +253,13 @@ func (v *view) Value(field, absent string) string {
 	return absent
 }
 
-// usualFaults are suggestions for the form, in the texts of paymentsvctest.ParseFault and ParseNotificationFault.
+// usualFaults returns suggestions for the form, see [paymentsvctest.ParseFault] and
+// [paymentsvctest.ParseNotificationFault].
 func usualFaults() []string {
 	return []string{
 		"drop after", "drop before", "hang after", "hang before", "hold after", "reset",
 		"bad-gateway before", "bad-gateway after",
 		"too-many-requests before 1s", "reject 402 E17 no money", "cut 10", "cut-unframed 10", "slow 50ms", "wrong-shape",
-		"repeated 2", "delayed 1", "reordered", "lost", "forged", "skewed -1h0m0s", "cut 20",
+		"repeated 2", "delayed 1", "reordered", "lost", "forged", "unsigned", "altered", "late 1h", "early 1h", "cut 20",
 	}
 }
