@@ -186,6 +186,20 @@ func TestPauseEndsWithItsProbe(t *testing.T) {
 	})
 }
 
+// The server may be replaced between a round and the probe that follows it.
+func TestProbeClaimsNothingOnAnotherServer(t *testing.T) {
+	db := postgres(t)
+	s := openStore(t, db, Config{})
+	queue(t, s, payouts("a", 1)...)
+	exec(t, db, `UPDATE durable_control SET pause_until = 1, fingerprint = 'another'`)
+	jobs, err := rounder{s}.Probe(t.Context(), "T")
+	require.NoError(t, err)
+	assert.Empty(t, jobs)
+	assert.EqualValues(t, 1, count(t, s, KindPayout)[StateCreated])
+	_, err = s.RunBatch(t.Context(), BatchLimit{})
+	require.ErrorIs(t, err, ErrHeld)
+}
+
 func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
 // The database's clock jumps a day ahead and back: times from that day count as due, and claims from it end by the
@@ -108,4 +109,23 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 		WHERE relname = 'durable_rows'`).Scan(&all, &hot))
 	assert.EqualValues(t, 96, all)
 	assert.Greater(t, hot/all, 0.8, "some pages have no space for a second version of all of their rows")
+}
+
+// A notification arrives while the database's clock is a day ahead, and its process dies before it is applied.
+func TestNotificationsFromAWrongClockAreApplied(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		base := time.Now().Add(time.Hour)
+		clock := &clocks{process: base}
+		s := openShimmed(t, db, Config{}, clock)
+		q := queue(t, s, payouts("a", 1)...)
+		n := notice(paymentsvc.EventPayoutStatusChanged, q[0].UserData, "o", success)
+		setClock(t, db, base.Add(24*time.Hour))
+		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
+			Key: n.Key(), Event: n.Event, OrderID: n.OrderID, UserData: n.UserData, StatusDescription: n.StatusDescription,
+			Amount: n.Amount,
+		}))
+		setClock(t, db, base)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, StateSucceeded, get(t, s, q[0].UserData).State)
+	})
 }
