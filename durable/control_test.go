@@ -305,6 +305,35 @@ func TestLostCommitsHoldByThemselves(t *testing.T) {
 	}
 }
 
+// Later claims of other processes prove that the last claim is there. Other claims with its number do not.
+func TestClaimsOfOthersAsEvidence(t *testing.T) {
+	const reset = `UPDATE durable_rows SET state = 'created', order_id = '', claims = 0, claimed_at = 0`
+	for _, tt := range []struct {
+		name   string
+		change []string
+		want   error
+	}{
+		{"later claim", []string{`UPDATE durable_rows SET claims = 2, claimed_at = 1`}, nil},
+		{"other time", []string{`UPDATE durable_rows SET claimed_at = 1`}, ErrHeld},
+		{"other token", []string{reset, `INSERT INTO durable_claims
+			(user_data, kind, token, claims, claimed_at, ends_at, created_at)
+			SELECT user_data, kind, 'other', 1, 1, 1, created_at FROM durable_rows`}, ErrHeld},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				s := openStore(t, db, Config{})
+				queue(t, s, payouts("a", 1)...)
+				_, err := s.RunBatch(t.Context(), BatchLimit{})
+				require.NoError(t, err)
+				exec(t, db, tt.change...)
+				queue(t, s, payouts("b", 1)...)
+				_, err = s.RunBatch(t.Context(), BatchLimit{})
+				require.ErrorIs(t, err, tt.want)
+			})
+		})
+	}
+}
+
 func TestRestoredBackupHolds(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		db := sqlite(t)
