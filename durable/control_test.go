@@ -190,6 +190,20 @@ func TestPauseEndsWithItsProbe(t *testing.T) {
 	})
 }
 
+// The server may be replaced between a round and the probe that follows it.
+func TestProbeClaimsNothingOnAnotherServer(t *testing.T) {
+	db := postgres(t)
+	s := openStore(t, db, Config{})
+	queue(t, s, payouts("a", 1)...)
+	exec(t, db, `UPDATE durable_control SET pause_until = 1, fingerprint = 'another'`)
+	jobs, err := rounder{s}.Probe(t.Context(), "T")
+	require.NoError(t, err)
+	assert.Empty(t, jobs)
+	assert.EqualValues(t, 1, count(t, s, KindPayout)[StateCreated])
+	_, err = s.RunBatch(t.Context(), BatchLimit{})
+	require.ErrorIs(t, err, ErrHeld)
+}
+
 func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
@@ -292,6 +306,35 @@ func TestLostCommitsHoldByThemselves(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, status.Hold)
 				assert.Equal(t, "durable", status.HoldBy)
+			})
+		})
+	}
+}
+
+// Later claims of other processes prove that the last claim is there. Other claims with its number do not.
+func TestClaimsOfOthersAsEvidence(t *testing.T) {
+	const reset = `UPDATE durable_rows SET state = 'created', order_id = '', claims = 0, claimed_at = 0`
+	for _, tt := range []struct {
+		name   string
+		change []string
+		want   error
+	}{
+		{"later claim", []string{`UPDATE durable_rows SET claims = 2, claimed_at = 1`}, nil},
+		{"other time", []string{`UPDATE durable_rows SET claimed_at = 1`}, ErrHeld},
+		{"other token", []string{reset, `INSERT INTO durable_claims
+			(user_data, kind, token, claims, claimed_at, ends_at, created_at)
+			SELECT user_data, kind, 'other', 1, 1, 1, created_at FROM durable_rows`}, ErrHeld},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				s := openStore(t, db, Config{})
+				queue(t, s, payouts("a", 1)...)
+				_, err := s.RunBatch(t.Context(), BatchLimit{})
+				require.NoError(t, err)
+				exec(t, db, tt.change...)
+				queue(t, s, payouts("b", 1)...)
+				_, err = s.RunBatch(t.Context(), BatchLimit{})
+				require.ErrorIs(t, err, tt.want)
 			})
 		})
 	}

@@ -24,7 +24,8 @@ const (
 	DecideUnpaid DecisionKind = "unpaid"
 	// DecideFound is for a row at the service, under Decision.OrderID. A notification will end it.
 	DecideFound DecisionKind = "found"
-	// DecideResend is for a payout missing at the service. It is sent again, with the same user_data.
+	// DecideResend is for a payout missing at the service. It is sent again, with the same user_data. An unknown payout
+	// must wait for Config.Grace after its last call, because a late request may still arrive.
 	DecideResend DecisionKind = "again"
 	// DecidePoll polls the service now.
 	DecidePoll DecisionKind = "ask"
@@ -94,11 +95,26 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 			Kind: string(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: r.State,
 			ReviewReason: r.ReviewReason,
 		}
+		if err := s.checkResend(ctx, tx, r, d.Kind); err != nil {
+			return err
+		}
 		if err := decide(ctx, tx, r, d); err != nil {
 			return err
 		}
 		return tx.KeepDecision(ctx, kept)
 	})
+}
+
+// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive.
+func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k DecisionKind) error {
+	if k != DecideResend || r.State != row.Unknown {
+		return nil
+	}
+	late, err := tx.ClaimedBefore(ctx, r, s.c.Grace.Milliseconds())
+	if err == nil && !late {
+		err = fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
+	}
+	return err
 }
 
 // decide applies d to r if it fits r's state.

@@ -81,6 +81,25 @@ func TestDecisionsFitTheState(t *testing.T) {
 	})
 }
 
+// The service does not have the payout yet, because its request is late.
+func TestResendWaitsForGrace(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		clock := &clocks{process: time.Now().Add(time.Hour)}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		q := queue(t, s, payouts("a", 1)...)
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err)
+		r := get(t, s, q[0].UserData)
+		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "person", Version: r.Version}
+		setClock(t, db, clock.Now().Add(s.c.Grace-time.Millisecond))
+		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		setClock(t, db, clock.Now().Add(s.c.Grace))
+		require.NoError(t, s.Decide(t.Context(), d))
+		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
+	})
+}
+
 func TestClassify(t *testing.T) {
 	s := &Store{c: Config{InsufficientFundsCodes: []string{"DRY"}}.withDefaults()}
 	invalid := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}

@@ -129,7 +129,7 @@ func (s *Store) checkFailover(ctx context.Context, status ledger.Status) error {
 // Probe claims one row after a timed pause.
 func (b rounder) Probe(ctx context.Context, token string) ([]job, error) {
 	begun, server := b.s.now(), b.s.guard.Server()
-	claims, mark, err := b.s.ledger.Probe(ctx, token, b.s.c.Lease.Milliseconds())
+	claims, mark, err := b.s.ledger.Probe(ctx, token, b.s.c.Lease.Milliseconds(), server)
 	if err != nil {
 		return nil, err
 	}

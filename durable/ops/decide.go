@@ -98,7 +98,8 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, done, http.StatusSeeOther)
 	case errors.Is(err, durable.ErrChanged), errors.Is(err, durable.ErrUndecidable):
 		p.showRow(w, r, http.StatusConflict, "",
-			"The row has changed meanwhile, so the decision was not applied. This is its state now.")
+			"The row has changed meanwhile, or its last request may still arrive in the next minutes. "+
+				"So the decision was not applied. This is its state now.")
 	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
 		p.showRow(w, r, http.StatusUnprocessableEntity, "",
 			"The order_id is missing, belongs to another row, or differs from the known order_id.")

@@ -82,6 +82,14 @@ type office struct {
 	handler http.Handler
 }
 
+// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking the
+// claim for lost.
+func (o *office) age(t *testing.T) {
+	t.Helper()
+	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
+	require.NoError(t, err)
+}
+
 func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, durable.Config{}) }
 
 func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
@@ -369,6 +377,8 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	assert.Equal(t, 303, decide(1, url.Values{"decision": {"unpaid"}, "sure": {"yes"}}))
 	assert.Equal(t, 303, decide(2, url.Values{"decision": {"found"}, "order_id": {"o-3"}}))
 	assert.Equal(t, 422, decide(3, url.Values{"decision": {"found"}, "order_id": {"o-3"}}), "another row's order_id")
+	assert.Equal(t, 409, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}), "a late request may arrive")
+	o.age(t)
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
 	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
 	o.send()
@@ -403,6 +413,7 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	assert.Equal(t, 409, bulk(form).Code, "the numbers are others now")
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
 
+	o.age(t)
 	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
 	form = hidden(w.Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")

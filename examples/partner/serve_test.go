@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -311,6 +312,17 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 	})
 }
 
+// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking the
+// claim for lost.
+func age(t *testing.T, database string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
+	require.NoError(t, err)
+}
+
 // TestOperatorsDecideWithAName sends a payout again that never arrived.
 func TestOperatorsDecideWithAName(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "partner.db")
@@ -319,6 +331,7 @@ func TestOperatorsDecideWithAName(t *testing.T) {
 	flags := append(serviceFlags(t, service.URL, database), "-admin-user-header", "X-User")
 	code, out := command(t, append(flags, "payouts", fileWith(t, "reference,amount,destination\none,1.00,"+card+"\n"))...)
 	require.Equal(t, exitReview, code, out)
+	age(t, database)
 	s := startServing(t, from(), flags...)
 	link := regexp.MustCompile(`href="(/row/[^"]+)"`).FindStringSubmatch(read(t, s.Admin+"/"))
 	require.NotNil(t, link)

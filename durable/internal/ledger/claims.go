@@ -53,14 +53,16 @@ func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...
 }
 
 // Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at
-// most. Without a due payout the pause ends.
-func (l *Ledger) Probe(ctx context.Context, token string, lease int64) (claims []Claim, mark int64, err error) {
+// most. Without a due payout the pause ends. On another server than identity, see Identify, Probe claims nothing.
+func (l *Ledger) Probe(
+	ctx context.Context, token string, lease int64, identity string,
+) (claims []Claim, mark int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims = nil
 		n, err := l.exec(ctx, tx, `UPDATE durable_control
 			SET pause_until = {now} + {least}(CAST($1 AS BIGINT), {impossible}), probe = $2
-			WHERE paused = 0 AND pause_until > 0 AND NOT pause_until BETWEEN {now} + 1 AND {now} + {impossible}`,
-			lease, token)
+			WHERE paused = 0 AND pause_until > 0 AND NOT pause_until BETWEEN {now} + 1 AND {now} + {impossible}
+				AND CAST($3 AS TEXT) = `+l.identity, lease, token, identity)
 		if err != nil || n == 0 {
 			return err
 		}

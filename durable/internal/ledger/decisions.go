@@ -22,6 +22,13 @@ func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) 
 	return yes, err
 }
 
+// ClaimedBefore reports whether r's last claim is older than age, in milliseconds.
+func (tx *Tx) ClaimedBefore(ctx context.Context, r *row.Row, age int64) (bool, error) {
+	p := Poll{Row: r}
+	err := tx.l.row(ctx, tx.Tx, []any{&p.Now}, `SELECT {now}`)
+	return p.ClaimedBefore(age), err
+}
+
 // KeepDecision stores a decision.
 func (tx *Tx) KeepDecision(ctx context.Context, d Decision) error {
 	_, err := tx.l.exec(ctx, tx, `INSERT INTO durable_decisions

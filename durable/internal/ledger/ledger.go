@@ -60,9 +60,10 @@ type Ledger struct {
 	Moved func(ctx context.Context, k row.Kind, from, to row.State)
 	Log   *slog.Logger
 
-	text  *strings.Replacer
-	round string                 // the statement of a round on PostgreSQL
-	sizes atomic.Pointer[string] // its end, see measure
+	text     *strings.Replacer
+	identity string                 // SQL expression, see Identify
+	round    string                 // the statement of a round on PostgreSQL
+	sizes    atomic.Pointer[string] // its end, see measure
 
 	prepared map[string]*sql.Stmt // see Prepare
 }

@@ -190,11 +190,13 @@ func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, 
 }
 
 // Late returns order_ids of unmatched notifications whose rows are known: a process died before it applied them, or the
-// rows came later. since is their greatest age in milliseconds.
+// rows came later. since is their greatest age in milliseconds. A
+// notification from the future arrived while the database's clock was wrong.
 func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
 	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
 	return l.texts(ctx, l.DB, `SELECT DISTINCT n.order_id FROM durable_notifications AS n
-		WHERE n.matched = 0 AND n.received_at BETWEEN {now} - $2 AND {now} - 2000
+		WHERE n.matched = 0
+			AND (n.received_at BETWEEN {now} - $2 AND {now} - 2000 OR n.received_at > {now} + {impossible})
 			AND (EXISTS (SELECT 1 FROM durable_orders AS o WHERE o.order_id = n.order_id AND o.kind = `+kind+`)
 				OR EXISTS (SELECT 1 FROM durable_rows AS r WHERE r.user_data = n.user_data AND r.kind = `+kind+`))
 		LIMIT $1`, limit, since)

@@ -172,6 +172,7 @@ func (l *Ledger) measure(ctx context.Context) error {
 // Slots must be set before.
 func (l *Ledger) Identify(expression string) {
 	fill := strings.NewReplacer("{identity}", expression, "{slots}", strconv.Itoa(max(l.Slots, 1)))
+	l.identity = expression
 	l.round = l.text.Replace(fill.Replace(roundPostgres))
 }
 

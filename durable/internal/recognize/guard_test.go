@@ -278,3 +278,28 @@ func TestSQLiteHasAFileBesideIt(t *testing.T) {
 	g = mustOpen(t, database{DB: db.DB, sqlite: true}, nil)
 	assert.False(t, g.Witnessed())
 }
+
+// A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first copy
+// is restored. It lacks the claims of that history.
+func TestSecondRestoreToANewerCopyIsHeld(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		w := &memory{mark: 5}
+		db.exec(t, `UPDATE durable_mark SET mark = 4`) // the copy from before has 9
+		g := mustOpen(t, db, w)
+		require.True(t, db.held(t))
+		require.NoError(t, beforeCalls(t, g, db))
+		db.exec(t, `UPDATE durable_control SET hold = 0`, `UPDATE durable_mark SET mark = 9`)
+		mustOpen(t, db, w)
+		assert.True(t, db.held(t))
+	})
+}
+
+// The witness loses its mark while a process is open that has saved none.
+func TestWitnessThatIsLostAfterOpenIsHeldBeforeCalls(t *testing.T) {
+	db, w := postgres(t), &memory{}
+	require.NoError(t, beforeCalls(t, mustOpen(t, db, w), db))
+	other := mustOpen(t, db, w)
+	w.mark = 0
+	require.ErrorIs(t, beforeCalls(t, other, db), errChanged)
+	assert.True(t, db.held(t))
+}

@@ -112,3 +112,28 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 	change(with(Payout, Unknown), other, Unknown)
 	change(with(Payout, Unknown), func(r *Row) error { r.FoundWith("o", ten, false); return nil }, Pending)
 }
+
+// The notifications that a row in a final state must not take over.
+func TestNotificationsOfRowsWithoutAnOrderID(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		state   State
+		status  paymentsvc.StatusName
+		amount  string
+		taken   bool
+		orderID string
+		review  string
+	}{
+		{"failure of a rejected row", Rejected, paymentsvc.StatusFailure, "9", false, "o", ""},
+		{"failure of a failed row", Failed, paymentsvc.StatusFailure, "9", false, "o", ""},
+		{"failure under another row's order_id", Failed, paymentsvc.StatusFailure, "10.50", true, "", "another row has"},
+		{"other amount under another row's order_id", Unknown, paymentsvc.StatusSuccess, "9", true, "", "instead of 10.50"},
+	} {
+		r := Row{Kind: Payout, State: tt.state, Amount: ten, UserData: "u"}
+		r.Notify("o", tt.status, paymentsvc.MustParseAmount(tt.amount), tt.taken)
+		assert.Equal(t, []any{tt.state, tt.orderID}, []any{r.State, r.OrderID}, tt.name)
+		if assert.Contains(t, r.ReviewReason, tt.review, tt.name); tt.review == "" {
+			assert.Empty(t, r.ReviewReason, tt.name)
+		}
+	}
+}

@@ -52,6 +52,22 @@ func TestOlderRoundDoesNotEndClaims(t *testing.T) {
 	})
 }
 
+// The newer of two rounds finds no row, because the older round has locked the last one. Calls may make rows due again,
+// so a free slot claims at once.
+func TestNewerRoundDoesNotEndClaims(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(t.Context(), 0)
+		older, newer := twoRounds(t)
+		newer.record()
+		older.record("c")
+		r := t.next()
+		assert.Equal(t, 1, r.MaxRows)
+		r.record()
+		require.NoError(t, t.result())
+		assert.Equal(t, 3, t.made)
+	})
+}
+
 // A failed round may have claimed a row for each of its slots, those of its completions included. The slots stay in use
 // until the claims are released, whatever becomes of the completions.
 func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
@@ -515,5 +531,48 @@ func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
 		cancel()
 		r.record()
 		require.NoError(t, t.result())
+	})
+}
+
+// A call may make its row due again after a newer round has found no row. RunBatch then scans once more.
+func TestRowThatIsDueAgainIsClaimedAgain(t *testing.T) {
+	var ends [2]chan Completion[string]
+	bubble(t, func(c *Config[string, string]) {
+		ends = [2]chan Completion[string]{make(chan Completion[string]), make(chan Completion[string])}
+		c.Call = func(_ context.Context, job string) Completion[string] {
+			return <-ends[map[string]int{"a": 0, "b": 1}[job]]
+		}
+	}, func(t *bench) {
+		t.start(t.Context(), 0)
+		t.next().record("a", "b")
+		ends[0] <- success("a")
+		t.next().record() // no row is due while b is called
+		ends[1] <- Completion[string]{UserData: "b", Slot: 1}
+		t.claiming().record("b")
+		ends[1] <- success("b")
+		require.NoError(t, t.result())
+		assert.Equal(t, 3, t.made)
+	})
+}
+
+// A round that may claim no payments proves nothing about payments. With one slot, such a round is every second one.
+func TestRoundWithoutPaymentsDoesNotEndClaims(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
+		for _, want := range []int{1, 0} {
+			t.start(t.Context(), 0)
+			r := t.next()
+			assert.Equal(t, want, r.MaxPayments)
+			r.record()
+			if want == 1 {
+				require.NoError(t, <-t.batch)
+			}
+		}
+		r := t.next()
+		assert.Equal(t, 1, r.MaxPayments)
+		result := recorded(r.Request, "a")
+		result.Payments = 1
+		r.end <- result
+		require.NoError(t, t.result())
+		assert.Equal(t, 1, t.made)
 	})
 }
