@@ -65,6 +65,9 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 		if statements = Upgrade(d, version); len(statements) == 0 {
 			return checkVersion(ctx, tx)
 		}
+		if err := checkReferences(ctx, tx, d); err != nil {
+			return err
+		}
 	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil { //nolint:gosec // a statement of package ledger
@@ -77,6 +80,24 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 		}
 	}
 	return tx.Commit()
+}
+
+// checkReferences rejects foreign keys to durable_rows on SQLite. There an upgrade replaces the table, so SQLite would delete
+// the rows of an ON DELETE CASCADE, and direct the reference to the removed table.
+func checkReferences(ctx context.Context, q querier, d Dialect) error {
+	if d != SQLite {
+		return nil
+	}
+	var table string
+	err := q.QueryRowContext(ctx, `SELECT m.name FROM sqlite_master AS m, pragma_foreign_key_list(m.name) AS k
+		WHERE m.type = 'table' AND k."table" = 'durable_rows' COLLATE NOCASE LIMIT 1`).Scan(&table)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: table %q references durable_rows, want no foreign key to it during an upgrade", ErrSchema, table)
+	}
+	return err
 }
 
 type querier interface {

@@ -53,6 +53,16 @@ func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
 	}
 }
 
+// SQLite would delete the partner's rows with the old table.
+func TestMigrateRejectsAForeignKeyToRows(t *testing.T) {
+	db := sqlite(t)
+	exec(t, db, `UPDATE durable_version SET version = 2`,
+		`CREATE TABLE salaries (user_data TEXT REFERENCES durable_rows (user_data) ON DELETE CASCADE)`)
+	err := Migrate(t.Context(), db.DB)
+	require.ErrorIs(t, err, ErrSchema)
+	assert.ErrorContains(t, err, `table "salaries" references durable_rows`)
+}
+
 func testUpgrade(t *testing.T, db database, version int) {
 	want := shape(t, db)
 	require.Greater(t, len(want), 60)
