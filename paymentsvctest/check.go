@@ -136,22 +136,22 @@ func (s *Server) project(id int64) *Project {
 
 // checkSignature checks the two headers of section 5.
 func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *rejection {
-	fail := func(problem Problem, message string) *rejection {
-		return &rejection{problem, message, &SignatureFault{Reason: message}}
+	fail := func(message string) *rejection {
+		return &rejection{ProblemHeader, message, &SignatureFault{Reason: message}}
 	}
 	for _, name := range []string{"timestamp", "signature"} {
 		switch values := r.Header.Values(name); {
 		case len(values) == 0:
-			return fail(ProblemHeader, "the "+name+" header is missing")
+			return fail("the "+name+" header is missing")
 		case len(values) > 1:
-			return fail(ProblemHeader, "the "+name+" header appears more than once")
+			return fail("the "+name+" header appears more than once")
 		case values[0] == "":
-			return fail(ProblemHeader, "the "+name+" header is empty")
+			return fail("the "+name+" header is empty")
 		}
 	}
 	at, err := timestamp.Parse(r.Header.Get("Timestamp"))
 	if err != nil {
-		return fail(ProblemHeader, "timestamp: "+err.Error())
+		return fail("timestamp: "+err.Error())
 	}
 	m := &paymentsvc.Message{
 		Kind:      paymentsvc.KindRequest,

@@ -138,7 +138,7 @@ func checkKey(key paymentsvc.Secret) error {
 // RootCAs returns the system's CA certificates and those of -cacert, or nil without -cacert.
 func (c *Call) RootCAs() (*x509.CertPool, error) {
 	if !c.Set("cacert") {
-		return nil, nil
+		return nil, nil //nolint:nilnil // crypto/tls then uses the system's certificates
 	}
 	what := c.Value("cacert").Place()
 	text, err := c.ReadInput(what, c.Text("cacert"))

@@ -17,7 +17,7 @@ import (
 )
 
 //go:embed page.html pay.html style.css icon.svg
-var files embed.FS // go:embed needs a package variable
+var files embed.FS // an embedded file needs a package variable
 
 const (
 	maxForm     = 64 << 10
