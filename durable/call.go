@@ -151,7 +151,7 @@ func (s *Store) classify(j job, err error) callResult {
 		r.effect = responded
 	case errors.Is(err, paymentsvc.ErrInvalidRequest):
 	default:
-		r.effect, r.reason = noResponse, "the service does not respond"
+		r.effect, r.reason = noResponse, "calls in a row were not sent or have an unknown outcome"
 	}
 	switch {
 	case outcome == paymentsvc.OutcomeUnknown:

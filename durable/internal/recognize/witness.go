@@ -47,7 +47,8 @@ type file struct {
 func (f *file) Load(context.Context) (highest int64, err error) {
 	content, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		_, err = os.Stat(filepath.Dir(f.path)) // a missing directory is a mistake in the path, not a new witness
+		return 0, err
 	}
 	for line := range strings.Lines(string(content)) {
 		first, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")

@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"os"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -82,4 +83,10 @@ func TestFileRejectsWhatIsNoMark(t *testing.T) {
 	_, err := File(t.TempDir()).Load(t.Context())
 	require.Error(t, err)
 	require.Error(t, File(filepath.Join(t.TempDir(), "missing", "witness")).Save(t.Context(), 1))
+}
+
+// A mistake in the path must not look like a lost witness, which holds all payouts.
+func TestFileInAMissingDirectoryIsAnError(t *testing.T) {
+	_, err := File(filepath.Join(t.TempDir(), "missing", "mark")).Load(t.Context())
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
