@@ -1,8 +1,8 @@
 package recognize
 
 import (
-	"os"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
