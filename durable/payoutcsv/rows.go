@@ -91,8 +91,8 @@ func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive
 // Rows reads a file row by row, and skips empty rows. To find duplicates it keeps about 50 bytes per reference, with
 // hashes and a line number.
 //
-// Rows stops after an error. The error reports a failure of the reader, an invalid header, or a row
-// without an end. Of the file's content, the error contains only column names.
+// Rows stops after an error. The error reports a failure of the reader, an invalid header, or a row without an end. Of
+// the file's content, the error contains only column names.
 func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r, err := newReader(file, o)
