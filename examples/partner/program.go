@@ -119,8 +119,8 @@ func openPostgres(address string) (*sql.DB, error) {
 	return db, nil
 }
 
-// openSQLite creates a file readable only by its owner, because it contains full destinations of payouts. SQLite
-// creates the -wal and -shm files with the same mode.
+// openSQLite opens a file. It creates a missing file readable only by its owner, because the file contains full
+// destinations of payouts. SQLite creates the -wal and -shm files with the same mode.
 func openSQLite(file string) (db, read *sql.DB, err error) {
 	created, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
 	if err != nil {
