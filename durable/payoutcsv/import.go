@@ -73,8 +73,8 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts.
 //
-// Import returns an error of [Check], or one wrapping [ErrDatabase] or [ErrFileChanged]. The Result covers the payouts
-// stored before the error.
+// Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
+// [durable.ErrInvalid]. The Result covers the payouts stored before the error.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
 	i := importer{ImportConfig: c, hash: sha256.New(), added: newCounter(c.Options)}
 	i.result.NewTotal = i.added.report().Total
@@ -115,7 +115,7 @@ type importer struct {
 	hash    hash.Hash
 	checked [][sha256.Size]byte // hashes of the full batches not yet read again
 	batch   durable.Batch
-	line    int64 // number of the last row's line
+	line    int64 // line number of the last row read
 	payouts []durable.NewPayout
 	added   *counter
 	result  Result
@@ -141,7 +141,7 @@ func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) erro
 	if err == nil {
 		err = tx.Commit()
 	}
-	if err == nil || errors.Is(err, durable.ErrInvalid) { // a retry would fail too
+	if err == nil || errors.Is(err, durable.ErrInvalid) { // a retry cannot help ErrInvalid
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrDatabase, err)
