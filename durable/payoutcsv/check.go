@@ -12,36 +12,37 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// ErrUnexpected is wrapped by the error of a file whose payouts are not as many, or their sum not as large, as expected.
+// ErrUnexpected is wrapped by the error of a file with another number or sum of payouts than expected.
 var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 
-// ErrContradiction is wrapped by the error of a file that has one reference with different amounts or destinations:
-// nobody can know which is meant, so nothing is stored.
+// ErrContradiction is wrapped by the error of a file with one reference for different amounts or destinations. [Import]
+// does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 
 // keptRejections bounds Report.Rejections.
 const keptRejections = 100
 
-// Report is what a file contains.
+// Report counts the rows and payouts of a file.
 type Report struct {
-	// Rows is Payouts and Rejected. Empty rows do not count.
+	// Rows is the sum of Payouts and Rejected. Empty rows do not count.
 	Rows int64
-	// Payouts are the rows that can be paid, and Total is the sum of their amounts, "0" without any.
+	// Payouts is the number of valid rows. Total is the sum of their amounts, "0" if the file has no valid row, and unset
+	// if the sum has more than 64 digits.
 	Payouts int64
 	Total   paymentsvc.Amount
-	// Rejected are the other rows, among them Duplicates, whose reference an earlier row has.
+	// Rejected is the number of other rows. It includes Duplicates, the rows that repeat the reference of an earlier row.
 	Rejected   int64
 	Duplicates int64
-	// Contradictions are the Duplicates whose amount or destination is not that of the earlier row.
+	// Contradictions is the number of Duplicates that differ from the earlier row in amount or destination.
 	Contradictions int64
-	// Rejections are the first 100 of the rejected rows.
+	// Rejections has the first 100 rejected rows.
 	Rejections []Row
 }
 
-// Check reads a file to its end and reports what it contains. Nothing is stored and nothing is sent.
+// Check reads a file to its end and reports its rows and payouts. It does not store or send payouts.
 //
-// The error wraps [ErrContradiction], or [ErrUnexpected] if the payouts are not those that o expects; the report is then complete. Any other
-// error is one of [Rows], and the report covers the rows before it.
+// The error wraps [ErrContradiction], or [ErrUnexpected] if the number or sum of payouts differs from o. The report is
+// complete then. Check returns any other error from [Rows], with a report about the rows before the error.
 func Check(file io.Reader, o Options) (Report, error) { return check(file, o, func(Row) {}) }
 
 // check also calls accepted with each payout.
@@ -123,19 +124,19 @@ func (c *counter) report() Report {
 	if c.scale > 0 && c.units.Sign() != 0 {
 		text += "." + digits[point:]
 	}
-	// An amount has at most 64 digits: a larger sum stays unset, and equals no expected one.
+	// An amount has at most 64 digits. A larger sum stays unset, so it does not equal any expected total.
 	c.r.Total, _ = paymentsvc.ParseAmount(text)
 	return c.r
 }
 
-// duplicates has the first row of every reference by its hash. A false match is practically impossible: it would be a
-// collision of 128 bits.
+// duplicates has the first row of every reference, by the first 128 bits of the reference's SHA-256. A false match is
+// practically impossible.
 type duplicates map[[16]byte]first
 
-// first is where a reference was first, and a hash of what is paid there, 0 if that row was rejected.
+// first has the line of a reference's first row, and a hash of its amount and destination, 0 for a rejected row.
 type first struct{ line, values uint32 }
 
-// add returns the earlier row of a reference, if there is one, and the key for setting its values.
+// add returns the earlier row of a duplicate reference, and the key for setting the values of a new reference.
 func (d duplicates) add(reference string, line int64) (earlier first, duplicate bool, key [16]byte) {
 	sum := sha256.Sum256([]byte(reference))
 	key = [16]byte(sum[:16])
@@ -145,7 +146,7 @@ func (d duplicates) add(reference string, line int64) (earlier first, duplicate 
 	return earlier, duplicate, key
 }
 
-// valuesOf hashes what is paid. Equal amounts such as 1.5 and 1.50 have one hash.
+// valuesOf hashes the amount and the destination. Equal amounts such as 1.5 and 1.50 have the same hash.
 func valuesOf(row Row) uint32 {
 	amount := row.Amount.String()
 	if strings.Contains(amount, ".") {

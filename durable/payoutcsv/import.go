@@ -16,14 +16,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// batchRows is how many payouts one transaction stores.
+// batchRows is the maximum number of payouts stored per transaction.
 const batchRows = 1000
 
 var (
-	// ErrDatabase is wrapped by the errors of the database: call Import again, with the same file, when it is back.
+	// ErrDatabase is wrapped by the errors of the database. Call [Import] again with the same file when the database
+	// is available.
 	ErrDatabase = errors.New("payoutcsv: database")
-	// ErrFileChanged is a file whose content was not the same when it was read again to store it. What had changed was
-	// not stored; payouts before it, which were checked, may be.
+	// ErrFileChanged reports that the second reading of a file, for storing it, returned other content than the first.
+	// Changed payouts were not stored. Unchanged payouts before the change may be stored.
 	ErrFileChanged = errors.New("payoutcsv: the file changed while it was read: check it and import it again")
 )
 
@@ -32,44 +33,48 @@ type ImportConfig struct {
 	// DB is the database of Store. Both are required.
 	DB    *sql.DB
 	Store *durable.Store
-	// Name is shown for the file.
+	// Name is the display name of the file.
 	Name string
-	// Pause is the time between two transactions. 0 means none. On SQLite, a writer in another process looks only now
-	// and then whether it may write: 120 ms give it a turn.
+	// Pause is the time between two transactions, 0 by default. On SQLite, 120 ms gives writers in other processes a
+	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
 	// Progress, if set, is called after each transaction.
 	Progress func(Result)
 	Options
 }
 
-// Result is what became of a file.
+// Result is the state of an import.
 type Result struct {
 	// Batch identifies the file in [durable.Filter]: the SHA-256 of its content.
 	Batch string
-	// Report is what Check found, in the whole file.
+	// Report is the report of [Check] about the whole file.
 	Report Report
-	// New payouts were stored, and Known ones are in the database from before, with the same amount and destination.
+	// New is the number of payouts stored. Known is the number of payouts already in the database, with the same amount
+	// and destination.
 	New, Known int64
-	// NewTotal is the sum of the New ones.
+	// NewTotal is the sum of the New payouts.
 	NewTotal paymentsvc.Amount
-	// Before reports whether the same file was imported in full before.
+	// Before reports whether an earlier import of the same file was complete.
 	Before bool
-	// Conflicts are references that belong to a payout with another amount or destination, which stays as it is.
-	// ConflictRows are the first 100 of them.
+	// Conflicts is the number of rows with the reference of a stored payout, but another amount or destination. The
+	// stored payout does not change. ConflictRows has the first 100 of these rows.
 	Conflicts    int64
 	ConflictRows []Row
 }
 
-// Done is the number of payouts that the database has, or rejects.
+// Done returns the number of payouts stored, already known or in conflict.
 func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 
-// Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. Nothing is
-// stored unless the whole file can be read and contains what c.Options expect; rejected rows do not keep the others back.
-// The file is read again to store it, and each thousand payouts are first compared with those that were checked.
-// A payout is known by its reference: importing a file again, or after an interruption, changes nothing that is stored
-// and adds what is missing.
+// Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. It first
+// reads the whole file, and stores payouts only if [Check] would accept the file with c.Options. Rejected rows do not
+// prevent the import of the other rows. Import then reads the file again to store it. It compares each thousand payouts
+// with the first reading before it stores them.
 //
-// Errors are those of [Check], or wrap [ErrDatabase] or [ErrFileChanged]; the Result covers what was stored before.
+// Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
+// the missing payouts and does not change stored payouts.
+//
+// Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
+// [durable.ErrInvalid]. The Result covers the payouts stored before the error.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
 	i := importer{ImportConfig: c, hash: sha256.New(), added: newCounter(c.Options)}
 	i.result.NewTotal = i.added.report().Total
@@ -108,15 +113,15 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 type importer struct {
 	ImportConfig
 	hash    hash.Hash
-	checked [][sha256.Size]byte // of each batchRows payouts that are still to be read again
+	checked [][sha256.Size]byte // hashes of the full batches not yet read again
 	batch   durable.Batch
-	line    int64 // of the last row read
+	line    int64 // line number of the last row read
 	payouts []durable.NewPayout
 	added   *counter
 	result  Result
 }
 
-// open stores the batch, or finds where an earlier Import has left it.
+// open stores the batch, or loads the progress of an earlier Import.
 func (i *importer) open(ctx context.Context) error {
 	return i.transaction(ctx, func(tx *sql.Tx) (err error) {
 		i.batch, err = i.Store.AddBatch(ctx, tx, durable.Batch{
@@ -136,7 +141,7 @@ func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) erro
 	if err == nil {
 		err = tx.Commit()
 	}
-	if err == nil || errors.Is(err, durable.ErrInvalid) { // which no repetition helps
+	if err == nil || errors.Is(err, durable.ErrInvalid) { // a retry cannot help ErrInvalid
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrDatabase, err)
@@ -148,7 +153,7 @@ type digester struct {
 	n int
 }
 
-// add returns the hash of batchRows payouts with the last of them.
+// add returns the hash of a batch when it has batchRows payouts.
 func (d *digester) add(row Row) (sum [sha256.Size]byte, full bool) {
 	// No accepted text contains NUL.
 	_, _ = fmt.Fprintf(d, "%d\x00%s\x00%s\x00%s\x00", row.Line, row.Reference, row.Amount.String(), row.Destination)
@@ -160,7 +165,8 @@ func (d *digester) add(row Row) (sum [sha256.Size]byte, full bool) {
 	return sum, true
 }
 
-// rows stores all but the payouts after the last full batch, whose end only the hash of the whole file can tell.
+// rows stores the full batches. The payouts after the last full batch stay in i.payouts until Import has compared the
+// hash of the whole file.
 func (i *importer) rows(ctx context.Context, file io.Reader) error {
 	d := digester{Hash: sha256.New()}
 	for row, err := range Rows(file, i.Options) {
@@ -192,7 +198,7 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 	return nil
 }
 
-// store stores the payouts read since the last time.
+// store stores the payouts read since the last call.
 func (i *importer) store(ctx context.Context, complete bool) error {
 	for {
 		var queued []durable.Queued

@@ -12,11 +12,13 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// WriteResults writes what became of the payouts that f selects, as CSV with one row per payout, the newest first: its
-// reference, by which to match it, its line, amount, state, order_id, the service's error code, why it needs review, user_data, and whether it is held.
-// Destinations are not written. [WriteFileResults] does it for a file.
+// WriteResults writes the results of the payouts selected by f as CSV, with one row per payout and the newest payout
+// first. The columns are reference, line, amount, state, order_id, error_code (from the service), review (the reason
+// for a review), user_data and held. Match the rows by reference. Destinations are not written. [WriteFileResults]
+// writes the results of a file.
 //
-// A text that a spreadsheet would take for a formula gets an apostrophe before it, but for the reference.
+// An order_id, error code or review reason gets a leading apostrophe if a spreadsheet would treat it as a formula.
+// References are written unchanged.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)
@@ -34,11 +36,12 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 	return flush(out)
 }
 
-// WriteFileResults writes what WriteResults does for each row of a file, in the order of its lines, whichever file its
-// reference came in with first. The state of a row that is not in the database is "rejected row", "not imported", or
-// "conflict" if its reference belongs to a payout with another amount or destination; "review" then says why.
+// WriteFileResults writes the columns of [WriteResults] for each row of a file, in the order of its lines. It finds a
+// payout by its reference, even if the payout was imported with another file. The state of any other row is "rejected
+// row", "not imported" or "conflict". A conflict has the reference of a payout with another amount or destination. The
+// review column has the reason for a rejected row or a conflict.
 //
-// Errors are those of [Rows], or wrap [ErrDatabase].
+// WriteFileResults returns an error of [Rows], or one wrapping [ErrDatabase].
 func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, file io.Reader, o Options) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(resultColumns()) // Error reports it

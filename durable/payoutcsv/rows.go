@@ -1,9 +1,10 @@
-// Package payoutcsv checks files of payouts, imports them into a [durable.Store] and writes what became of them.
+// Package payoutcsv checks files of payouts, imports them into a [durable.Store] and writes their results.
 //
-// A file is what spreadsheets and banks write as CSV: UTF-8 or UTF-16, with or without a byte order mark; columns
-// separated by commas, semicolons or tabs; lines that end in LF, CR LF or CR. The first line names the columns
-// reference, amount and destination, in any order. A value is paid as it is in the file, or its row is rejected: what a
-// spreadsheet has rounded, shortened or turned into a formula is never repaired by guessing.
+// A file is CSV as written by spreadsheets and banks, in UTF-8 or UTF-16, with or without a byte order mark. Commas,
+// semicolons or tabs separate the columns, and lines end in LF, CR LF or CR. The first line is a header with the
+// columns reference, amount and destination, in any order. A row is paid with exactly the values in the file, or is
+// rejected. The package does not guess the original of a value rounded, shortened or turned into a formula by a
+// spreadsheet.
 package payoutcsv
 
 import (
@@ -24,22 +25,21 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Options is how a file is read and what it must contain. The zero value reads amounts such as 10.50, with at most
-// two decimals.
+// Options configures the format and the expected payouts of a file. The zero value accepts amounts such as 10.50, with
+// at most two decimals.
 type Options struct {
-	// Comma separates the columns. 0 finds it in the first line: a comma, a semicolon or a tab.
+	// Comma separates the columns. 0 detects a comma, a semicolon or a tab in the header.
 	Comma rune
 	// DecimalComma reads 10,50 as ten and a half, and rejects a point. Without it a comma is rejected.
 	DecimalComma bool
-	// Scale is the largest number of decimals of an amount: a row with 10.500, which is ten thousand and more in some
-	// countries, is rejected unless three are allowed. 0 means 2; a negative number allows none.
+	// Scale is the maximum number of decimals of an amount, 2 by default. A negative number allows no decimals. The
+	// default rejects 10.500, because some countries write ten thousand five hundred in this way.
 	Scale int
-	// Ignore names further columns that the file may have. Any other column is an error, for it may hold what was meant
-	// to be paid.
+	// Ignore lists additional columns of the file. Any other column is an error, because it may contain payment data.
 	Ignore []string
-	// ExpectRows is the number of payouts that the file must have, and ExpectTotal their sum, as whoever made the file
-	// says. 0 and an unset amount are not compared. Together they also accept a last row without a line end, which is
-	// otherwise rejected: it may have been cut off.
+	// ExpectRows is the required number of payouts in the file, and ExpectTotal their required sum, both from the sender
+	// of the file. 0 and an unset amount are not compared. If both are set, the last row may lack a line end. Such a row
+	// is rejected otherwise, because it may have been cut off.
 	ExpectRows  int64
 	ExpectTotal paymentsvc.Amount
 }
@@ -54,27 +54,27 @@ func (o Options) scale() int {
 	return o.Scale
 }
 
-// Row is one row of a file: a payout, or the reason why it is none. Package fmt, log/slog and encoding/json show
-// neither its reference nor its destination.
+// Row is one row of a file, with a payout or the reason for its rejection. Packages fmt, log/slog and encoding/json do
+// not print its reference, amount and destination.
 type Row struct {
 	// Line is the line of the file where the row begins, from 1.
 	Line        int64
 	Reference   string
 	Amount      paymentsvc.Amount
 	Destination string
-	// Rejected is why the row is not paid, in one line that contains nothing of the row; "" for a payout. The fields
-	// above, but for Line, are then empty.
+	// Rejected is the reason for a rejection, in one line without any value of the row, or "" for a payout. In a rejected
+	// row, Reference, Amount and Destination are empty.
 	Rejected string
-	// Duplicate reports whether it is rejected because an earlier row has its reference.
+	// Duplicate reports whether the row is rejected because it repeats the reference of an earlier row.
 	Duplicate bool
-	// Contradicts reports whether that row has another amount or destination, see [ErrContradiction].
+	// Contradicts reports whether the earlier row has another amount or destination, see [ErrContradiction].
 	Contradicts bool
 }
 
-// Format writes the line and the reason of a rejection, whatever the verb.
+// Format writes the result of [Row.String] for every verb.
 func (r Row) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
-// String is the line and the reason of a rejection.
+// String returns the line number, and the reason for a rejection.
 func (r Row) String() string {
 	if r.Rejected == "" {
 		return fmt.Sprintf("line %d", r.Line)
@@ -82,17 +82,17 @@ func (r Row) String() string {
 	return fmt.Sprintf("line %d: %s", r.Line, r.Rejected)
 }
 
-// LogValue is String for log/slog.
+// LogValue returns [Row.String] for log/slog.
 func (r Row) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
-// MarshalJSON always returns [paymentsvc.ErrSensitive]: loggers use encoding/json.
+// MarshalJSON always returns [paymentsvc.ErrSensitive], because loggers use encoding/json.
 func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive }
 
-// Rows reads a file row by row. It keeps nothing of a row but a hash of its reference, some 50 bytes, to find duplicates.
-// Empty rows are skipped.
+// Rows reads a file row by row, and skips empty rows. To find duplicates it keeps about 50 bytes per reference, with
+// hashes and a line number.
 //
-// An error ends it: of file, of a first line that does not name the columns, or of a row that does not end. It contains
-// nothing of the file but names of columns.
+// Rows stops after an error. The error reports a failure of the reader, an invalid header, or a row without an end. Of
+// the file's content, the error contains only column names.
 func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r, err := newReader(file, o)
@@ -122,14 +122,15 @@ const (
 )
 
 var (
-	// columnName is what an error about the header may repeat.
+	// columnName matches the column names allowed in an error.
 	columnName   = regexp.MustCompile(`^[a-z][a-z _-]{0,39}$`)
 	decimalComma = regexp.MustCompile(`^[0-9]+,[0-9]{1,2}$`)
-	// exponentForm has a sign or a fraction, so that a reference such as 4e12 is not one.
+	// exponentForm requires a sign or a fraction, so that it does not match a reference such as 4e12.
 	exponentForm = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+[eE][+-]?|[eE][+-])[0-9]+$`)
 )
 
-// maxText bounds a reference and a destination, in bytes. The interface document shows no limits (section 8).
+// maxText is the maximum length of a reference or destination, in bytes. The interface document does not specify a
+// limit (section 8).
 const maxText = 255
 
 // reader reads a file row by row.
@@ -165,7 +166,8 @@ func newReader(file io.Reader, o Options) (*reader, error) {
 	return r, r.findColumns(header)
 }
 
-// findHeader skips what spreadsheets write before the header and chooses the separator that finds the most columns.
+// findHeader skips empty lines and a sep= line before the header, and chooses the separator that finds the most
+// columns.
 func (r *reader) findHeader() error {
 	for {
 		switch err := r.lines.advance(); {
@@ -219,7 +221,8 @@ func (r *reader) atHeader(format string, values ...any) error {
 	return fmt.Errorf("line %d: "+format, append([]any{r.before + 1}, values...)...)
 }
 
-// findColumns finds each column once. Its errors repeat only what looks like a name: the line may be a row.
+// findColumns finds each column once. Its errors contain only text in the form of a column name, because the line may
+// be a row of payment data.
 func (r *reader) findColumns(header []string) error {
 	r.columns = map[string]int{}
 	var foreign error
@@ -284,7 +287,7 @@ func formReason(e *csv.ParseError, fields, width int) string {
 	return "a quotation mark that is not closed, or text after one that is"
 }
 
-// rejected is a row that is not paid, and names the lines that its quotation marks make one row of.
+// rejected returns a rejected row. The reason includes the range of lines if quotation marks join several lines.
 func (r *reader) rejected(line int64, reason string) Row {
 	if r.lines.count > line {
 		reason += fmt.Sprintf("; its quotation marks make one row of lines %d to %d", line, r.lines.count)
@@ -360,7 +363,7 @@ func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 	return amount, ""
 }
 
-// checkText rejects what people who read the file would not see, and what a spreadsheet has made of a value.
+// checkText rejects text with invisible differences, and text changed by a spreadsheet.
 func checkText(text string) string {
 	switch {
 	case text == "":
@@ -383,7 +386,8 @@ func checkText(text string) string {
 	return ""
 }
 
-// invisible reports whether people would not see r: two spellings of one reference would be paid twice.
+// invisible reports whether r is invisible to readers. Two references with only an invisible difference would be paid
+// twice.
 func invisible(r rune) bool {
 	const brailleBlank = '\u2800'
 	return !unicode.IsPrint(r) || r == brailleBlank ||

@@ -11,17 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// maxRecord bounds the memory for one row: a quotation mark that is never closed would take in the rest of the file.
+// maxRecord is the maximum size of a row in bytes. Without it, an unclosed quotation mark would read the rest of the
+// file into memory.
 const maxRecord = 1 << 20
 
 var errUnfinished = fmt.Errorf("no row ends within %d bytes, probably because a quotation mark is not closed", maxRecord)
 
-// lines reads a file in UTF-8 or UTF-16 line by line. Whatever ends a line (CR LF, LF or CR), it returns LF.
+// lines reads a file in UTF-8 or UTF-16 line by line. It converts the line ends CR LF and CR to LF.
 type lines struct {
 	scanner *bufio.Scanner
-	rest    []byte // of the line that was read last
+	rest    []byte // unread bytes of the current line
 	count   int64  // lines read
-	ended   bool   // the line that was read last has a line end
+	ended   bool   // the current line has a line end
 	taken   int    // bytes of the current row, without the empty lines before it
 }
 
@@ -61,7 +62,7 @@ func decoded(file io.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// utf16Reader turns UTF-16 into UTF-8. A unit that is half of a pair becomes U+FFFD, which no row may contain.
+// utf16Reader converts UTF-16 to UTF-8. An unpaired surrogate becomes U+FFFD, so its value is rejected.
 type utf16Reader struct {
 	r     *bufio.Reader
 	order binary.ByteOrder
@@ -97,7 +98,7 @@ func (u *utf16Reader) unit() (rune, error) {
 	return rune(u.order.Uint16(b[:])), nil
 }
 
-// splitLine is a bufio.SplitFunc whose tokens end in LF, but for a last line without a line end.
+// splitLine is a [bufio.SplitFunc]. Each token ends in LF, except a last line without a line end.
 func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	i := bytes.IndexByte(data, '\n')
 	if cr := bytes.IndexByte(data[:max(i, 0)], '\r'); cr >= 0 {

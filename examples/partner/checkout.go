@@ -24,10 +24,10 @@ import (
 //go:embed pages.html style.css
 var files embed.FS // an embedded file needs a variable of the package
 
-// waitForService is how long a buyer waits for the service's answer. The call goes on.
+// waitForService limits the time of a checkout request. The call to the service continues after it.
 const waitForService = 10 * time.Second
 
-// shop is what buyers and the service see.
+// shop serves the buyers' pages and receives the service's notifications.
 type shop struct {
 	*program
 	pages *template.Template
@@ -56,13 +56,13 @@ func (s *shop) handler(notifications http.Handler) http.Handler {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; "+
 			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Referrer-Policy", "no-referrer") // whoever has the address of an order sees it
+		w.Header().Set("Referrer-Policy", "no-referrer") // the address of an order gives access to the order
 		w.Header().Set("Cache-Control", "no-store")
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// ready reports whether this process should get requests. Why not is nobody else's business.
+// ready reports whether this process should get requests. The reason is only logged, because the page is public.
 func (s *shop) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
@@ -81,8 +81,8 @@ type view struct {
 	Basket     string
 	Row        *durable.Row // of an order
 	Order      string       // the address of an order to go to instead
-	Pay        string       // where the buyer pays, "" where that must not be
-	Refresh    int          // in seconds, 0 for never
+	Pay        string       // address of the payment page, "" to hide the link
+	Refresh    int          // seconds, 0 for never
 	Demo       bool
 }
 
@@ -110,8 +110,8 @@ func (s *shop) show(w http.ResponseWriter, status int, v view) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// checkout starts the payment of a basket, once however often its form is sent. In a shop of yours the amount comes from
-// the basket and never from the form.
+// checkout starts the payment of a basket. Sending the form again does not start a second payment. In a real shop, take
+// the amount from the basket and never from the form.
 func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	amount, err := paymentsvc.ParseAmount(strings.TrimSpace(r.PostFormValue("amount")))
 	by := paymentsvc.PaymentType(r.PostFormValue("type"))
@@ -149,7 +149,7 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// conflict leads to the order of a basket that is being paid with another amount or type.
+// conflict links to the order of a basket already being paid with another amount or type.
 func (s *shop) conflict(w http.ResponseWriter, r *http.Request, basket uuid.UUID) {
 	v := view{Title: "Checkout", Say: "This basket is being paid already, with another amount or way to pay."}
 	for row, err := range s.store.Find(r.Context(), basket.String()) {
@@ -160,7 +160,7 @@ func (s *shop) conflict(w http.ResponseWriter, r *http.Request, basket uuid.UUID
 	s.show(w, http.StatusConflict, v)
 }
 
-// order shows an order. Its address has the user_data, which nobody can guess.
+// order serves the page of an order. The address contains the user_data, a random UUID, so it cannot be guessed.
 func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	if _, err := uuid.Parse(r.PathValue("user_data")); err == nil {
 		filter := durable.Filter{Kind: durable.KindPayment, UserData: []string{r.PathValue("user_data")}, Limit: 1}
@@ -180,13 +180,13 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	s.show(w, http.StatusNotFound, view{Title: "No such order", Say: "There is nothing at this address."})
 }
 
-// orderView tells a buyer about the order, and calls nothing failed that may have gone through. The page refreshes less
-// often the older the order is.
+// orderView returns the buyer's page of an order. It reports a failure only if the payment cannot have succeeded. The
+// page of an older order refreshes less often.
 func orderView(row durable.Row, now time.Time) view {
 	age := int(now.Sub(row.CreatedAt).Seconds())
 	v := view{Title: "Your order", Row: &row, Refresh: min(max(2, age/5), 60)}
 	if row.ReviewReason != "" && (row.State == durable.StatePending || row.State.Final()) {
-		row.State = durable.StateUnknown // what the service says is contradictory
+		row.State = durable.StateUnknown // the service contradicted itself
 		v.Say = "We are looking into your payment and will tell you. Do not pay again."
 		return v
 	}
@@ -195,7 +195,7 @@ func orderView(row durable.Row, now time.Time) view {
 		v.Say = "Your payment is being prepared. Do not order again."
 	case durable.StatePending:
 		v.Say, v.Pay = "Your payment is in progress.", row.RedirectURL
-		if v.Pay == "" { // section 4.2 shows no redirect_url in the answer to a status call
+		if v.Pay == "" { // section 4.2 does not specify a redirect_url in a status response
 			v.Say = "Your payment was started, but we do not know where you can pay. Ask us before you order again."
 		}
 	case durable.StateSucceeded:
@@ -210,15 +210,15 @@ func orderView(row durable.Row, now time.Time) view {
 	return v
 }
 
-// limiter lets each client do something most times per minute.
+// limiter limits each client to most checkouts per minute.
 type limiter struct {
-	most  int // 0 is no limit
+	most  int // 0 for no limit
 	mu    sync.Mutex
 	since time.Time
 	taken map[netip.Prefix]int
 }
 
-// take returns how long a client has to wait, 0 if it may go on.
+// take returns the time that a client has to wait, 0 if it may continue.
 func (l *limiter) take(client netip.Prefix, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,8 +231,8 @@ func (l *limiter) take(client netip.Prefix, now time.Time) time.Duration {
 	return l.since.Add(time.Minute).Sub(now)
 }
 
-// clientOf is the address that a request came from: that of IPv4, and the network of IPv6. Behind a proxy it is the
-// proxy's, so use the proxy's own limit there, and -checkouts-per-minute 0.
+// clientOf returns the IPv4 address or the IPv6 /64 network of a request's client. Behind a proxy, every request has
+// the address of the proxy. Use the proxy's own limit then, and -checkouts-per-minute 0.
 func clientOf(r *http.Request) netip.Prefix {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	addr, err := netip.ParseAddr(host)

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	lookInterval = 200 * time.Millisecond // how often the database is counted
-	lineInterval = 5 * time.Second        // how often the progress is printed
+	lookInterval = 200 * time.Millisecond // between two counts in the database
+	lineInterval = 5 * time.Second        // between two lines of progress
 )
 
-// checkFile reports what a file contains, and whether the balance covers it.
+// checkFile reports the rows and payouts of a file, and whether the balance covers them.
 func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
 	file, err := os.Open(set.Args[0])
 	if err != nil {
@@ -65,7 +65,7 @@ func listRejections(out io.Writer, file io.ReadSeeker, o payoutcsv.Options) erro
 	}
 	for row, err := range payoutcsv.Rows(file, o) {
 		if err != nil {
-			return nil // which Check has returned
+			return nil // checkFile reports the error of Check
 		}
 		if row.Rejected != "" {
 			_, _ = fmt.Fprintln(out, row)
@@ -74,7 +74,7 @@ func listRejections(out io.Writer, file io.ReadSeeker, o payoutcsv.Options) erro
 	return nil
 }
 
-// many writes a number of things.
+// many returns n with the singular or the plural.
 func many(n int64, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -92,8 +92,8 @@ func printRejections(out io.Writer, file string, rows []payoutcsv.Row, all int64
 	}
 }
 
-// payFile imports a file and sends its payouts until nothing more can be done, over outages of the database. Other
-// payouts that are due are sent meanwhile, and other processes may share the work.
+// payFile imports a file and sends its payouts until each one is sent or blocked. It waits while the database is
+// unavailable. It also sends other due payouts, and other processes may share the work.
 func payFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
 	file, err := os.Open(set.Args[0])
 	if err != nil {
@@ -109,7 +109,7 @@ func payFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int,
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.store.Run(running)
-		stop() // nobody sends any more
+		stop() // stops the wait, because this process no longer sends
 	}()
 	code, err := p.importAndWait(running, file, stdout, stderr)
 	stop()
@@ -166,7 +166,7 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 	return review(stdout, counts, result), nil
 }
 
-// review prints what a person has to do, and returns the exit status.
+// review prints the tasks of the operator, and returns the exit status.
 func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
 	code := exitDone
 	if n := result.Report.Rejected + result.Conflicts; n > 0 {
@@ -184,7 +184,7 @@ func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
 	return code
 }
 
-// wait returns when every payout of the batch was sent, or cannot be sent before a person acts.
+// wait returns when every payout of the batch was sent or is blocked until an operator acts.
 func (p *program) wait(ctx context.Context, batch, name string, out io.Writer) (durable.Counts, error) {
 	for last := time.Now(); ; pause(ctx, lookInterval) {
 		if ctx.Err() != nil {
@@ -230,7 +230,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// writeResults writes what became of the payouts of a file, or of all.
+// writeResults writes the results of the payouts of a file, or of all payouts.
 func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
 	var file *os.File
 	if len(set.Args) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// What the fake is set up with. All of it is made up, and none of it is a promise of the service.
+// Settings of the fake. They are made up, and do not describe the service.
 const (
 	demoPartner  = 1001
 	demoProject  = 2002
@@ -20,10 +20,10 @@ const (
 	demoScheme   = `hex(timestamp "." body)`
 	demoFields   = "error_code,error_message"
 	demoBalance  = "250000.00"
-	demoSettling = 3 * time.Second // what the fake takes to settle an order
+	demoSettling = 3 * time.Second // from the start of an order to its final status
 )
 
-// demo sets what the fake needs, whatever the flags say.
+// demo replaces the flags for the caller, keys, scheme and errors with the settings of the fake.
 func (set *settings) demo() (err error) {
 	set.Partner, set.Project, set.Keys = demoPartner, demoProject, []paymentsvc.Secret{demoSecret}
 	set.DecodeError, set.NotFound, err = decoders(demoFields,
@@ -34,7 +34,7 @@ func (set *settings) demo() (err error) {
 	return err
 }
 
-// fakeService is the service, inside this process.
+// fakeService is a fake of the service inside this process.
 type fakeService struct {
 	*paymentsvctest.Server
 	log  *slog.Logger
@@ -69,7 +69,7 @@ func startFake(set *settings, log *slog.Logger) (*fakeService, error) {
 	return &fakeService{Server: server, log: log, seen: map[string]time.Time{}}, nil
 }
 
-// importDemo queues a few payouts, so that there is something to see with the fake.
+// importDemo queues 40 payouts, so that the operators' page is not empty.
 func (p *program) importDemo(ctx context.Context) error {
 	var file bytes.Buffer
 	if err := writePayouts(&file, 40); err != nil {
@@ -100,7 +100,7 @@ func (f *fakeService) live(ctx context.Context, notifications string) error {
 	}
 }
 
-// settle ends an order that is old enough: one in twelve fails.
+// settle ends an order after demoSettling. One order in twelve fails.
 func (f *fakeService) settle(order paymentsvctest.Order, now time.Time) error {
 	if order.Status.Final() {
 		return nil

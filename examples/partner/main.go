@@ -1,13 +1,14 @@
-// Command partner is a partner's backend on package durable: it takes payments and notifications, pays files of payouts,
-// and shows operators what is in which state. Every step is committed before it is taken, in SQLite or PostgreSQL, so
-// that no crash pays twice or loses anything.
+// Command partner is a partner's backend on package durable. It takes payments and notifications, pays files of
+// payouts, and has a page for operators. It commits every step to SQLite or PostgreSQL before taking the step, so that
+// a crash cannot pay twice or lose a payment.
 //
 //	go run .                                  # with a fake service inside this process
 //	go run . make-payouts 100 > payouts.csv
 //	go run . check payouts.csv
 //	go run . payouts payouts.csv
 //
-// README.md lists what to change first. It ends with SIGINT or SIGTERM, when the calls in flight are recorded.
+// README.md lists the first changes for production. After SIGINT or SIGTERM, the command records the calls in flight
+// and ends.
 package main
 
 import (
@@ -32,7 +33,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

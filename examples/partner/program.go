@@ -21,7 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// program is what the commands share: the database, the service, and what measures them.
+// program has the database, the client of the service and the telemetry, for all commands.
 type program struct {
 	set      *settings
 	log      *slog.Logger
@@ -30,10 +30,10 @@ type program struct {
 	fake     *fakeService // nil with a service
 	client   *paymentsvc.Client
 	measure  *telemetry
-	ends     []func() // what Close runs, the last first
+	ends     []func() // run by Close in reverse order
 }
 
-// open returns a program, which must be closed.
+// open returns a program. The caller must close it.
 func open(ctx context.Context, set *settings, stderr io.Writer) (*program, error) {
 	p := &program{set: set, log: set.logger(stderr)}
 	err := p.openService(ctx)
@@ -98,7 +98,7 @@ func (p *program) openDatabase() (err error) {
 	return err
 }
 
-// warnReadable warns of a SQLite file that others can read: the destinations of payouts are in it in full.
+// warnReadable warns if other users can read the SQLite file, because it contains full destinations of payouts.
 func (p *program) warnReadable(file string) {
 	for _, name := range []string{file, file + "-wal", file + "-shm"} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -119,8 +119,8 @@ func openPostgres(address string) (*sql.DB, error) {
 	return db, nil
 }
 
-// openSQLite opens a file that only its owner can read, since destinations of payouts are in it: the files that SQLite
-// creates beside it have the same mode.
+// openSQLite opens a file. It creates a missing file readable only by its owner, because the file contains full
+// destinations of payouts. SQLite creates the -wal and -shm files with the same mode.
 func openSQLite(file string) (db, read *sql.DB, err error) {
 	created, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
 	if err != nil {
@@ -129,7 +129,7 @@ func openSQLite(file string) (db, read *sql.DB, err error) {
 	if err := created.Close(); err != nil {
 		return nil, nil, err
 	}
-	path := url.URL{Path: file} // in which SQLite would read ?, # and %
+	path := url.URL{Path: file} // escaped, because SQLite interprets ?, # and %
 	address := "file:" + path.EscapedPath() + "?_pragma=busy_timeout(10000)"
 	if db, err = sql.Open("sqlite", address+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"); err != nil {
 		return nil, nil, err
@@ -169,8 +169,9 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-// ship orders the goods of a paid basket, in the transaction that records the payment: both happen, or neither. A refund
-// may come before the payment's success, and then nothing is shipped. Whoever packs the goods looks for refunds again.
+// ship orders the goods of a paid basket in the transaction that records the payment, so that a crash cannot separate
+// the two. A refund may arrive before the payment's success. ship does not order the goods then. Check for refunds
+// again before you pack the goods.
 func ship(ctx context.Context, tx *sql.Tx, e durable.Event) (err error) {
 	switch {
 	case e.Refund != nil && e.Refund.StatusDescription == paymentsvc.StatusSuccess:
@@ -182,7 +183,7 @@ func ship(ctx context.Context, tx *sql.Tx, e durable.Event) (err error) {
 	return err
 }
 
-// Close ends what open began, the last first.
+// Close closes the resources of open in reverse order.
 func (p *program) Close() {
 	for len(p.ends) > 0 {
 		last := len(p.ends) - 1

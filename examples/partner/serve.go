@@ -47,13 +47,13 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 	return exitDone, p.until(ctx, buyers, operators, stdout)
 }
 
-// operators is the operators' page and the metrics.
+// operators returns the handler of the operators' page and the metrics.
 func (p *program) operators() http.Handler {
 	config := ops.Config{Hosts: p.set.AdminHosts, Log: p.log}
 	if p.fake != nil {
 		config.Notice = "demo: the service is a fake"
 	}
-	if header := p.set.UserHeader; header != "" { // which the login in front must remove from what comes in
+	if header := p.set.UserHeader; header != "" { // the login proxy must remove this header from incoming requests
 		config.Login = func(r *http.Request) (string, bool) { return r.Header.Get(header), true }
 	}
 	mux := http.NewServeMux()
@@ -62,7 +62,8 @@ func (p *program) operators() http.Handler {
 	return mux
 }
 
-// onlyHosts rejects other names, as the page does: a foreign site could point its own name here.
+// onlyHosts rejects requests for other host names, as the operators' page does. Otherwise a foreign site could resolve
+// its own name to this address and read the metrics.
 func onlyHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
@@ -76,15 +77,15 @@ func onlyHosts(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// site is a server at its listener.
+// site is a server with its listener.
 type site struct {
 	name     string
 	listener net.Listener
 	server   *http.Server
 }
 
-// newServer returns a server that limits every time. The context of a request ends, because WriteTimeout would not end
-// a query that waits for the database.
+// newServer returns a server with a time limit for each step of a request. The context of a request has a deadline,
+// because WriteTimeout does not end a query waiting for the database.
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,8 +99,8 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// until runs everything until ctx ends or a part fails. Then it takes no more requests, and afterwards waits for the
-// calls in flight, whose outcomes durable records.
+// until runs both sites and the background work until ctx ends or a part fails. It then shuts down the buyers' site,
+// waits until durable has recorded the calls in flight, and shuts down the operators' site.
 func (p *program) until(ctx context.Context, buyers, operators site, stdout io.Writer) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
@@ -127,7 +128,8 @@ func (p *program) until(ctx context.Context, buyers, operators site, stdout io.W
 				failed <- fmt.Errorf("%s: %w", s.name, err)
 			}
 		}()
-		_, _ = fmt.Fprintf(stdout, "%s http://%s\n", s.name, s.listener.Addr()) // a reader that has left stops nothing
+		// A write error must not stop the service, because the reader may have left.
+		_, _ = fmt.Fprintf(stdout, "%s http://%s\n", s.name, s.listener.Addr())
 	}
 	var err error
 	select {
@@ -142,7 +144,7 @@ func (p *program) until(ctx context.Context, buyers, operators site, stdout io.W
 	return err
 }
 
-// shutDown takes no more requests, and cuts off those that do not end in time.
+// shutDown stops accepting requests, and aborts requests still running after most.
 func shutDown(ctx context.Context, server *http.Server, most time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()

@@ -8,8 +8,9 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// decoders returns what reads the service's errors. The interface document shows neither their fields nor their codes
-// (section 7): without names, only the HTTP status tells an error, and without codes, no answer means "no such payment".
+// decoders returns the decoder of the service's errors, and a function to recognize the error "no such payment". The
+// interface document does not specify the fields and codes of errors (section 7). Without names of fields, only the
+// HTTP status identifies an error. Without codes, no response is taken as "no such payment".
 func decoders(fields, notFound, duplicates string) (paymentsvc.ErrorDecoder, func(*paymentsvc.Error) bool, error) {
 	names, missing, repeated := split(fields), split(notFound), split(duplicates)
 	switch {
@@ -22,7 +23,7 @@ func decoders(fields, notFound, duplicates string) (paymentsvc.ErrorDecoder, fun
 	decode := func(status int, body []byte) *paymentsvc.ServiceError {
 		reported := read(status, body)
 		if reported != nil && slices.Contains(repeated, reported.Code) {
-			reported.Effect = paymentsvc.EffectPossible // the service may have it by an earlier call
+			reported.Effect = paymentsvc.EffectPossible // an earlier call may have reached the service
 		}
 		return reported
 	}
@@ -40,13 +41,13 @@ func newClient(set *settings, address string, measure *telemetry) (*paymentsvc.C
 	}
 	return paymentsvc.NewClient(paymentsvc.Config{
 		BaseURL: address, PartnerID: set.Partner, ProjectID: set.Project, Signer: signer,
-		Timeout:     set.CallTimeout / 2, // of one attempt: a status call has time for a second one
+		Timeout:     set.CallTimeout / 2, // per attempt, so that a status call has time for a second attempt
 		DecodeError: set.DecodeError,
 		OnAttempt:   measure.OnAttempt,
 	})
 }
 
-// newWebhook returns what verifies notifications, with either key during a rotation.
+// newWebhook returns the verifier of notifications. During a rotation it accepts both keys.
 func newWebhook(set *settings, onError func(*http.Request, error)) (*paymentsvc.Webhook, error) {
 	return paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: set.Scheme, Secrets: set.Keys, Tolerance: set.Tolerance, OnError: onError,

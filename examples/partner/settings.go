@@ -40,8 +40,8 @@ type settings struct {
 	Command string
 	Args    []string
 
-	Database                          string // "" is a SQLite file that is removed at the end
-	Service                           string // "" is the fake
+	Database                          string // "" for a SQLite file removed at the end
+	Service                           string // "" for the fake
 	Partner, Project                  int64
 	Scheme                            paymentsvc.Scheme
 	Keys                              []paymentsvc.Secret // the first one signs
@@ -147,7 +147,7 @@ func split(text string) (parts []string) {
 	return parts
 }
 
-// complete checks the flags and reads the files that they name.
+// complete checks the flags and reads the files given by them.
 func (set *settings) complete(words []string) error {
 	set.Command = "serve"
 	if len(words) > 0 {
@@ -175,7 +175,7 @@ func (set *settings) complete(words []string) error {
 		set.Tolerance = paymentsvc.AnyAge
 	}
 	if set.File.Scale == 0 {
-		set.File.Scale = -1 // of payoutcsv.Options
+		set.File.Scale = -1 // no decimals, because 0 would be the default
 	}
 	if set.Service == "" {
 		return set.demo()
@@ -184,7 +184,7 @@ func (set *settings) complete(words []string) error {
 }
 
 func (set *settings) readService() (err error) {
-	set.Service = strings.TrimRight(set.Service, "/") // it names whom the database belongs to
+	set.Service = strings.TrimRight(set.Service, "/") // part of durable.Config.Project
 	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" || set.fields == "" {
 		return errors.New("-service needs -partner, -project, -secret-file, -scheme and -error-fields")
 	}
@@ -211,7 +211,7 @@ func (set *settings) readService() (err error) {
 	return err
 }
 
-// readSecret reads a key. The error names the file and nothing of its content.
+// readSecret reads a key. Its errors do not contain the content of the file.
 func readSecret(name, file string) (paymentsvc.Secret, error) {
 	secret, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// telemetry is the metrics and traces of this process. They contain no secret, no destination, and nothing of a body.
+// telemetry has the metrics and traces of this process. They do not contain secrets, destinations or bodies.
 type telemetry struct {
 	registry *prometheus.Registry
 	meter    metric.Meter
@@ -38,7 +38,8 @@ type telemetry struct {
 	duration                    metric.Float64Histogram
 }
 
-// newTelemetry sends traces by OTLP over HTTP to where OTEL_EXPORTER_OTLP_* says, if traces is set.
+// newTelemetry creates the metrics. If traces is set, it also sends traces by OTLP over HTTP, configured by the
+// variables OTEL_EXPORTER_OTLP_*.
 func newTelemetry(ctx context.Context, traces bool, log *slog.Logger) (*telemetry, error) {
 	t := &telemetry{registry: prometheus.NewRegistry(), log: log, tracer: noop.NewTracerProvider().Tracer("")}
 	reader, err := exporter.New(exporter.WithRegisterer(t.registry), exporter.WithoutScopeInfo())
@@ -80,7 +81,7 @@ func (t *telemetry) OnAttempt(ctx context.Context, a paymentsvc.Attempt) {
 	t.duration.Record(ctx, a.Duration.Seconds(), endpoint)
 }
 
-// Hooks are for durable.Config.
+// Hooks returns the hooks for [durable.Config].
 func (t *telemetry) Hooks() durable.Hooks {
 	return durable.Hooks{
 		Call: func(ctx context.Context, c durable.Call) {
@@ -88,7 +89,7 @@ func (t *telemetry) Hooks() durable.Hooks {
 			_, span := t.tracer.Start(ctx, c.Endpoint, trace.WithTimestamp(end.Add(-c.Duration)), trace.WithSpanKind(trace.SpanKindClient))
 			if c.Err != nil {
 				span.SetAttributes(attribute.String("outcome", c.Outcome.String()))
-				span.SetStatus(codes.Error, c.Err.Error()) // which contains nothing of a body
+				span.SetStatus(codes.Error, c.Err.Error()) // the error does not contain a body
 			}
 			span.End(trace.WithTimestamp(end))
 		},
@@ -102,8 +103,8 @@ func (t *telemetry) Hooks() durable.Hooks {
 	}
 }
 
-// Watch adds gauges of what is in the database: rows by state, those that need review, and whether sending is paused.
-// A count that fails leaves its gauge out, which an alert can tell from 0.
+// Watch adds gauges of rows by state, rows in need of review, notifications without a row, and a pause of sending.
+// After a failed count, a gauge has no value instead of 0, so that an alert can distinguish the two.
 func (t *telemetry) Watch(store *durable.Store) error {
 	errs := make([]error, 5)
 	gauge := func(i int, name, description string) (g metric.Int64ObservableGauge) {
@@ -144,7 +145,7 @@ func (t *telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
 }
 
-// Close sends what was not sent yet.
+// Close sends the buffered telemetry.
 func (t *telemetry) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

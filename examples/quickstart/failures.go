@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// failures shows the three outcomes of a failed call, and returns an error if one does not occur.
+// failures makes one failing call for each outcome, and returns an error if an outcome does not occur.
 func failures(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	out.section("Calls made to fail, one for each outcome")
 	if err := notSent(ctx, cfg, out); err != nil {
@@ -24,7 +24,7 @@ func failures(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	return unknown(ctx, cfg, out)
 }
 
-// notSent calls an address where nobody listens.
+// notSent calls an address without a server.
 func notSent(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	cfg.BaseURL = "http://127.0.0.1:1"
 	cfg.Retry = paymentsvc.Retry{BaseDelay: 10 * time.Millisecond} // the default is longer, for real failures
@@ -62,7 +62,7 @@ func rejected(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	return expect(err, paymentsvc.OutcomeRejected)
 }
 
-// unknown loses the answer of a call that was carried out, and reconciles it.
+// unknown loses the response to a successful call, and reconciles the payment by user_data.
 func unknown(ctx context.Context, cfg paymentsvc.Config, out report) error {
 	lossy := cfg
 	lossy.HTTPClient = &http.Client{Transport: lostAnswers{&http.Transport{}}}
@@ -105,7 +105,7 @@ func tenFifty() paymentsvc.PaymentRequest {
 	}
 }
 
-// lostAnswers sends requests and loses their answers, as a connection does that breaks in between.
+// lostAnswers sends requests and drops their responses, like a connection broken after the request.
 type lostAnswers struct{ *http.Transport }
 
 func (t lostAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -127,7 +127,7 @@ func expect(err error, want paymentsvc.Outcome) error {
 	return nil
 }
 
-// failure prints an error of a call, what its outcome means and what to do.
+// failure prints the error of a call, the effect of its outcome and the next step.
 func (r report) failure(label string, err error) {
 	if err == nil {
 		r.line(label, "no error")
@@ -138,7 +138,7 @@ func (r report) failure(label string, err error) {
 	if !ok {
 		return
 	}
-	// What the service says may repeat what it was sent, so a program that logs it must think first.
+	// The service's code and message may repeat values of the request. Consider that before you log them.
 	if reported, ok := errors.AsType[*paymentsvc.ServiceError](err); ok {
 		r.line("", "service: %q, %q", reported.Code, reported.Message)
 	}
@@ -147,7 +147,7 @@ func (r report) failure(label string, err error) {
 	r.line("", "to do:   %s", todo)
 }
 
-// explain says what an error means for the money, and what to do.
+// explain returns the effect of an error on the money, and the next step.
 func explain(err *paymentsvc.Error) (meaning, todo string) {
 	switch {
 	case errors.Is(err, paymentsvc.ErrInvalidRequest):

@@ -14,14 +14,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Defaults of the in-process server. The interface document shows none of them, so with -base-url the flags must.
+// Defaults of the in-process server. They do not apply with -base-url, because the interface document does not specify
+// the values of the service.
 const (
 	demoSecret      = "secret-of-the-in-process-server"
 	demoPartnerID   = 1001
 	demoProjectID   = 2002
 	demoScheme      = `hex(timestamp "." body)`
 	demoErrorFields = "error_code,error_message"
-	tolerance       = 5 * time.Minute // of timestamps, in requests and in notifications
+	tolerance       = 5 * time.Minute // for timestamps of requests and notifications
 )
 
 // settings are the parsed flags.

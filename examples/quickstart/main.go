@@ -1,9 +1,9 @@
 // Command quickstart calls all seven endpoints of the Payment Service, shows the outcomes of failed calls, and receives
-// notifications. It needs no server: it starts a mock server, package paymentsvctest, in this process.
+// notifications. It needs no server, because it starts a fake of the service (package paymentsvctest) in this process.
 //
 //	go run ./examples/quickstart
 //
-// With -base-url it makes the same calls to a test or mock server; -help says what it then needs to know.
+// With -base-url it makes the same calls to a test or mock server. -help lists the flags required for that server.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the exit status: 0, 1 when something failed that should not, 2 for invalid flags.
+// run returns the exit status, which is 0 for success, 1 for an unexpected result and 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, code := readFlags(args, stderr)
 	if set == nil {
@@ -116,7 +116,7 @@ func calls(ctx context.Context, client *paymentsvc.Client, out report) error {
 // incoming starts a payment, a form and an invoice.
 func incoming(ctx context.Context, client *paymentsvc.Client, amount paymentsvc.Amount, out report) error {
 
-	// Store a user_data before the call that uses it: if no answer comes, it finds the payment.
+	// Store the user_data before the call. If the response is lost, StatusPayment finds the payment by user_data.
 	userData := paymentsvc.NewUserData()
 	payment, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount:   amount,
@@ -155,7 +155,7 @@ func incoming(ctx context.Context, client *paymentsvc.Client, amount paymentsvc.
 	return nil
 }
 
-// outgoing starts a payout, and asks for the balance.
+// outgoing starts a payout, and queries its status and the balance.
 func outgoing(ctx context.Context, client *paymentsvc.Client, amount paymentsvc.Amount, out report) error {
 	payout, err := client.InitPayout(ctx, paymentsvc.PayoutRequest{
 		Amount:      amount,
@@ -185,7 +185,7 @@ func outgoing(ctx context.Context, client *paymentsvc.Client, amount paymentsvc.
 // given marks a field that the service left out.
 func given(text string) string { return cmp.Or(text, "(not given)") }
 
-// report prints aligned lines. It ignores write errors: the calls go on without a reader.
+// report prints aligned lines. It ignores write errors, so the calls continue without a reader.
 type report struct{ w io.Writer }
 
 func (r report) section(title string) { _, _ = fmt.Fprintf(r.w, "\n%s\n", title) }

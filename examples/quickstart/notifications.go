@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// notifications receives what the in-process server sends, and prints the result of each.
+// notifications receives the notifications of the in-process server, and prints their results.
 func notifications(ctx context.Context, set *settings, server *paymentsvctest.Server, out report) error {
 	out.section("Notifications")
 	if server == nil {
@@ -24,13 +24,13 @@ func notifications(ctx context.Context, set *settings, server *paymentsvctest.Se
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    set.Scheme,
 		Secrets:   []paymentsvc.Secret{set.Secret}, // during a rotation the new and the old one
-		Tolerance: tolerance,                       // the document does not show it
+		Tolerance: tolerance,                       // the document does not specify it
 		OnError:   inbox.refused,
 	})
 	if err != nil {
 		return err
 	}
-	// Your program passes the handler to http.Handle, under the path that the service knows.
+	// Your program passes the handler to http.Handle, with the path configured at the service.
 	server.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(inbox.apply), "/notifications"))
 
 	sent, err := send(ctx, server)
@@ -61,9 +61,8 @@ func notifications(ctx context.Context, set *settings, server *paymentsvctest.Se
 	return nil
 }
 
-// send has the in-process server tell of the first payment and the first payout. A service may well repeat a
-// notification, or deliver two in the wrong order: the interface document promises neither that it does nor that it
-// does not.
+// send lets the in-process server notify about the first payment and the first payout. Prepare for repeated and
+// reordered notifications, because the interface document does not exclude them.
 func send(ctx context.Context, server *paymentsvctest.Server) ([]paymentsvctest.Delivery, error) {
 	payment, payout := first(server, paymentsvctest.KindPayment), first(server, paymentsvctest.KindPayout)
 	paid, err1 := server.Settle(payment.OrderID, paymentsvc.StatusSuccess)
@@ -89,8 +88,8 @@ func first(server *paymentsvctest.Server, kind paymentsvctest.Kind) paymentsvcte
 	return paymentsvctest.Order{}
 }
 
-// inbox applies notifications. Its maps stand for tables of a database: a unique index over Notification.Key, and the
-// state of every payment, payout and refund.
+// inbox applies notifications. In a database, seen would be a table with a unique index over Notification.Key, and
+// states a table with the state of every payment, payout and refund.
 type inbox struct {
 	mu      sync.Mutex
 	seen    map[string]bool
@@ -98,8 +97,8 @@ type inbox struct {
 	results []string // for this example to print
 }
 
-// apply takes a notification as far as it is news. The same one may come again, and an older state after a newer
-// one. In a database all of this is one transaction.
+// apply records the state of a notification. It skips a repeated notification, and any notification after a final
+// state, because an older state may arrive late. With a database, do all of this in one transaction.
 func (b *inbox) apply(_ context.Context, n *paymentsvc.Notification) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +118,7 @@ func (b *inbox) apply(_ context.Context, n *paymentsvc.Notification) error {
 	return nil
 }
 
-// refused is told of every notification that apply is not.
+// refused records the notifications rejected by the webhook.
 func (b *inbox) refused(_ *http.Request, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

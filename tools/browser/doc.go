@@ -1,3 +1,3 @@
-// Package browser drives the pages of paymentsvc mock and examples/partner in a real Chromium. It is a module of
-// its own, so that the SDK does not require what drives the browser.
+// Package browser drives the pages of paymentsvc mock and examples/partner in a real Chromium. It is a separate module,
+// so that the SDK does not require the browser driver.
 package browser

@@ -1,3 +1,3 @@
-// Package clients tests paymentsvc mock with clients in other languages, as partners write them: Node and Python, with
-// nothing but their standard libraries.
+// Package clients tests paymentsvc mock with clients in Node and Python, as partners write them. The clients use only
+// standard libraries.
 package clients

@@ -1,11 +1,12 @@
-// Package contract holds the SDK and its fake to testdata/openapi.yaml, the interface document as OpenAPI 3.1. What
-// the SDK sends, and what paymentsvctest answers and notifies, is validated against it; what it allows is generated
-// from it and read back; and every path, field, type and name of either side must have its place on the other.
+// Package contract compares the SDK and its fake with testdata/openapi.yaml, the interface document as OpenAPI 3.1. It
+// validates the requests of the SDK, and the responses and notifications of paymentsvctest, against the document. It
+// also generates messages allowed by the document and reads them with the SDK. The paths, fields, types and names of
+// the SDK must be the same as in the document.
 //
-// Where they differ on purpose, read_test.go has tables with the section of the interface document and the reason. An
-// entry that is no longer true fails as well.
+// Tables in read_test.go list the intended differences, with the section of the interface document and the reason. A
+// test fails if a listed difference no longer exists.
 //
-// Prism, which serves the same document, judges the requests as well where npx can start it.
+// If npx can start Prism, Prism serves the same document and validates the requests too.
 //
-// It is a module of its own, so that the validator stays out of the SDK's requirements.
+// Package contract is a separate module, so that the SDK does not require the validator.
 package contract
