@@ -2,9 +2,13 @@ package stranger_test
 
 // The modules that the programs of the pages need beside this repository's.
 var (
-	sqliteModules = []string{}
-	pgxModules    = []string{}
-	riverModules  = []string{}
+	sqliteModules = []string{
+		"github.com/dustin/go-humanize", "github.com/mattn/go-isatty", "github.com/ncruces/go-strftime",
+		"github.com/remyoudompheng/bigfft", "golang.org/x/sys", "modernc.org/libc", "modernc.org/mathutil",
+		"modernc.org/memory", "modernc.org/sqlite",
+	}
+	pgxModules   = []string{}
+	riverModules = []string{}
 )
 
 // rootHarness is the program around the first block of README.md. The functions are the reader's own.
@@ -23,10 +27,10 @@ func start(ctx context.Context, secret paymentsvc.Secret) error {
 	// BLOCK
 }
 
-func sendPayerTo(url, orderID string) error                              { return nil }
-func retryLater(userData string) error                                   { return nil }
-func reconcile(context.Context, *paymentsvc.Client, string) error        { return nil }
-func showRejection(userData string) error                                { return nil }
+func redirectPayer(url, orderID string) error { return nil }
+func retryLater(userData string) error        { return nil }
+func reconcileLater(userData string) error    { return nil }
+func showRejection(userData string) error     { return nil }
 
 func main() {
 	_ = start
