@@ -142,16 +142,16 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 	for _, name := range []string{"timestamp", "signature"} {
 		switch values := r.Header.Values(name); {
 		case len(values) == 0:
-			return fail("the "+name+" header is missing")
+			return fail("the " + name + " header is missing")
 		case len(values) > 1:
-			return fail("the "+name+" header appears more than once")
+			return fail("the " + name + " header appears more than once")
 		case values[0] == "":
-			return fail("the "+name+" header is empty")
+			return fail("the " + name + " header is empty")
 		}
 	}
 	at, err := timestamp.Parse(r.Header.Get("Timestamp"))
 	if err != nil {
-		return fail("timestamp: "+err.Error())
+		return fail("timestamp: " + err.Error())
 	}
 	m := &paymentsvc.Message{
 		Kind:      paymentsvc.KindRequest,

@@ -7,8 +7,16 @@ var (
 		"github.com/remyoudompheng/bigfft", "golang.org/x/sys", "modernc.org/libc", "modernc.org/mathutil",
 		"modernc.org/memory", "modernc.org/sqlite",
 	}
-	pgxModules   = []string{}
-	riverModules = []string{}
+	pgxModules = []string{
+		"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
+		"github.com/jackc/puddle/v2", "golang.org/x/sync",
+	}
+	riverModules = []string{
+		"github.com/lib/pq", "github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver",
+		"github.com/riverqueue/river/riverdriver/riverdatabasesql", "github.com/riverqueue/river/riverdriver/riverpgxv5",
+		"github.com/riverqueue/river/rivershared", "github.com/riverqueue/river/rivertype", "github.com/tidwall/gjson",
+		"github.com/tidwall/match", "github.com/tidwall/pretty", "github.com/tidwall/sjson",
+	}
 )
 
 // rootHarness is the program around the first block of README.md. The functions are the reader's own.
