@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"database/sql"
 	"errors"
 	"flag"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
@@ -36,12 +38,14 @@ func startPartner(t *testing.T) *partner {
 		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // or a second start stays unseen
 		Projects: []paymentsvctest.Project{{ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00")}},
 	})
+	database := filepath.Join(t.TempDir(), "partner.db")
 	p.flags = []string{
-		"-database", filepath.Join(t.TempDir(), "partner.db"), "-service", p.service.URL, "-partner", "1001", "-project", "2002",
+		"-database", database, "-service", p.service.URL, "-partner", "1001", "-project", "2002",
 		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`, "-error-fields", "error_code,error_message",
 		"-not-found-codes", "order_not_found", "-slots", "1", "-checkouts-per-minute", "0",
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
+	age(t, database)
 	addresses := start(t, p.program, append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, p.flags...), "public", "admin")
 	p.public, p.admin = addresses["public"], addresses["admin"]
 	p.service.SetReceiver(paymentsvctest.ToURL(p.public + "/notifications"))
@@ -65,6 +69,17 @@ func (p *partner) payFile(file string) {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	require.True(p.t, ok, string(output))
 	require.Equal(p.t, 3, exit.ExitCode(), "it needs review: %s", output)
+}
+
+// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking the
+// claim for lost.
+func age(t *testing.T, database string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
+	require.NoError(t, err)
 }
 
 // settle settles all orders in flight, except those to keep, and sends the notifications.
