@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -135,4 +136,57 @@ func (c *clock) close() {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.arm()
+}
+
+func getClock(c *call) (int, any, error) {
+	now, frozen, timestamps, events := c.clock.state()
+	return http.StatusOK, clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), []event{}}, nil
+}
+
+type clockAnswer struct {
+	Now        time.Time `json:"now"`
+	Frozen     bool      `json:"frozen"`
+	Timestamps bool      `json:"timestamps"`
+	Scheduled  []event   `json:"scheduled"`
+	Due        []event   `json:"due"`
+}
+
+func putClock(c *call) (int, any, error) {
+	var in struct {
+		Now        *time.Time `json:"now"`
+		Frozen     *bool      `json:"frozen"`
+		Timestamps *bool      `json:"timestamps"`
+	}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	if !c.clock.set(in.Now, in.Frozen, in.Timestamps) {
+		return 0, nil, invalid("now", "now: the clock cannot go back")
+	}
+	return clockAfter(c)
+}
+
+func postAdvance(c *call) (int, any, error) {
+	var in struct {
+		By string `json:"by"`
+	}
+	if err := c.decode(&in); err != nil {
+		return 0, nil, err
+	}
+	by, err := duration("by", in.By)
+	if err != nil {
+		return 0, nil, err
+	}
+	now, _, _, _ := c.clock.state()
+	to := now.Add(by)
+	c.clock.set(&to, nil, nil)
+	return clockAfter(c)
+}
+
+// clockAfter applies the due settlements, and returns them.
+func clockAfter(c *call) (int, any, error) {
+	due := c.clock.run()
+	now, frozen, timestamps, events := c.clock.state()
+	answer := clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), append([]event{}, due...)}
+	return http.StatusOK, answer, nil
 }
