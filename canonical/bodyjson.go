@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -62,10 +61,8 @@ type JSONForm struct {
 	// Indent is the indentation of each level, for JSON with one field per line. PHP's JSON_PRETTY_PRINT uses four
 	// spaces. "" writes one line.
 	Indent string
-	// Numbers is the form of numbers. ShortNumbers equals NumbersShort.
+	// Numbers is the form of numbers.
 	Numbers NumberForm
-	// ShortNumbers writes numbers like a program with float64 values, so 100.50 becomes 100.5.
-	ShortNumbers bool
 }
 
 // BodyJSON returns a part that parses the JSON of the body and encodes it again. The part returns an error if the body
@@ -78,7 +75,6 @@ func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 		escapeUnicode: form.EscapeUnicode,
 		escapeHTML:    form.EscapeHTML || form.EscapeGson,
 		escapeGson:    form.EscapeGson,
-		shortNumbers:  form.ShortNumbers,
 		indent:        form.Indent,
 		numbers:       form.Numbers,
 	}.body
@@ -87,7 +83,7 @@ func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 type jsonWriter struct {
 	sort, spaces, keepText                 bool
 	escapeSlash, escapeUnicode, escapeHTML bool
-	escapeGson, shortNumbers               bool
+	escapeGson                             bool
 	indent                                 string
 	numbers                                NumberForm
 }
@@ -126,19 +122,11 @@ func (w jsonWriter) value(dst, value []byte, depth int, field string) ([]byte, e
 	case 't', 'f', 'n':
 		return append(dst, value...), nil
 	default:
-		if w.numbers == NumbersAsSent {
-			return w.number(dst, value), nil
+		if w.numbers == NumbersQuoted {
+			return append(append(append(dst, '"'), value...), '"'), nil
 		}
-		return w.otherNumber(dst, value, field == "amount")
+		return w.numbers.write(dst, value, field == "amount")
 	}
-}
-
-// otherNumber writes a number in the form w.numbers.
-func (w jsonWriter) otherNumber(dst, value []byte, isAmount bool) ([]byte, error) {
-	if w.numbers == NumbersQuoted {
-		return append(append(append(dst, '"'), value...), '"'), nil
-	}
-	return w.numbers.write(dst, value, isAmount)
 }
 
 func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
@@ -238,20 +226,4 @@ func (w jsonWriter) text(dst, s []byte) []byte {
 func appendHex4(dst []byte, r rune) []byte {
 	const digits = "0123456789abcdef"
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
-}
-
-// number writes a number unchanged, or as encoding/json writes a float64, which is JavaScript's form too.
-func (w jsonWriter) number(dst, value []byte) []byte {
-	if !w.shortNumbers {
-		return append(dst, value...)
-	}
-	f, err := strconv.ParseFloat(string(value), 64)
-	if err != nil { // too large for a float64
-		return append(dst, value...)
-	}
-	short, err := json.Marshal(f)
-	if err != nil {
-		return append(dst, value...)
-	}
-	return append(dst, short...)
 }

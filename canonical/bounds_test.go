@@ -43,9 +43,9 @@ func TestFieldsLimitsNamesOfNestedFields(t *testing.T) {
 	}
 	long := strings.Repeat("n", 1000)
 	body := strings.Repeat(`{"`+long+`":`, 30) + "{" + leaves.String() + `"z":1}` + strings.Repeat("}", 30)
-	for _, escape := range []bool{false, true} {
+	for _, escaping := range []canonical.Escaping{canonical.EscapingNone, canonical.EscapingForm} {
 		part := canonical.Fields(canonical.FieldList{
-			Nested: canonical.NestedFlat, Names: true, Path: ".", Escape: escape,
+			Nested: canonical.NestedFlat, Names: true, Path: ".", Escaping: escaping,
 		})
 		text, err := part(nil, &paymentsvc.Message{Body: []byte(body)})
 		require.Error(t, err, "%d bytes of %d", len(text), len(body))

@@ -3,7 +3,6 @@ package canonical
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +56,7 @@ const (
 
 // FieldList configures [Fields]. The zero value is an error, because values without separators are ambiguous: a
 // recorded signature of order "1" with status 2 would also fit order "12". Only a list with Names, Equals, Between and
-// Escape is unambiguous. Package discover reports the other lists with a warning.
+// Escaping is unambiguous. Package discover reports the other lists with a warning.
 type FieldList struct {
 	// AsSent keeps the order of the body. By default, the names of each level are sorted by their bytes.
 	AsSent bool
@@ -78,8 +77,6 @@ type FieldList struct {
 	OmitEmpty bool
 	// Omit lists the names of top-level fields to omit.
 	Omit []string
-	// Escape escapes names and values like an HTML form: %2F for a slash, a plus for a space. It equals EscapingForm.
-	Escape bool
 	// Escaping is the escaping of names and values.
 	Escaping Escaping
 	// Numbers is the form of numbers.
@@ -272,11 +269,8 @@ func (w *listWriter) name() {
 
 // escape escapes the bytes written since start, if the list requires it.
 func (w *listWriter) escape(start int) {
-	switch {
-	case w.list.Escaping != EscapingNone:
+	if w.list.Escaping != EscapingNone {
 		w.dst = w.list.Escaping.write(w.dst[:start], slices.Clone(w.dst[start:]))
-	case w.list.Escape:
-		w.dst = append(w.dst[:start], url.QueryEscape(string(w.dst[start:]))...)
 	}
 }
 

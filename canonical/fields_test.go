@@ -19,7 +19,7 @@ func TestFieldListRequiresBetween(t *testing.T) {
 		{AsSent: true, OmitEmpty: true},
 		{Nested: canonical.NestedFlat, Path: "."},
 		{Equals: "="},
-		{Escape: true, Omit: []string{"status"}},
+		{Escaping: canonical.EscapingForm, Omit: []string{"status"}},
 	} {
 		got, err := canonical.Fields(l)([]byte("x"), m)
 		require.EqualError(

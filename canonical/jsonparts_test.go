@@ -79,7 +79,7 @@ func TestJSONPartsEncodeBody(t *testing.T) {
 		},
 		"escaped as in a form": {
 			canonical.Fields(list{
-				Names: true, Equals: "=", Between: "&", Escape: true, Nested: canonical.NestedFlat, Path: "[]",
+				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingForm, Nested: canonical.NestedFlat, Path: "[]",
 			}),
 			`{"a b":"x/y z","c":{"d":"é"}}`, "a+b=x%2Fy+z&c%5Bd%5D=%C3%A9",
 		},
@@ -113,7 +113,7 @@ func TestJSONPartsEncodeBody(t *testing.T) {
 		},
 		"a sorted text keeps its escapes": {canonical.BodySorted, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
 		"numbers read as float64": {
-			canonical.BodyJSON(form{ShortNumbers: true}), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
+			canonical.BodyJSON(form{Numbers: canonical.NumbersShort}), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
 		},
 		"a body that is no object": {canonical.BodyJSON(form{}), ` "x" `, `"x"`},
 		"no UTF-8 is kept":         {canonical.BodyJSON(form{EscapeUnicode: true}), "[\"\xff\"]", "[\"\xff\"]"},
@@ -203,7 +203,7 @@ func FuzzJSONParts(f *testing.F) {
 		for _, part := range []paymentsvc.CanonicalFunc{
 			canonical.BodySorted,
 			canonical.BodyJSON(canonical.JSONForm{
-				Sort: true, Spaces: true, EscapeHTML: true, EscapeUnicode: true, ShortNumbers: true,
+				Sort: true, Spaces: true, EscapeHTML: true, EscapeUnicode: true, Numbers: canonical.NumbersShort,
 			}),
 		} {
 			if again, err := part(nil, m); err == nil {
@@ -211,7 +211,7 @@ func FuzzJSONParts(f *testing.F) {
 			}
 		}
 		for _, nested := range []canonical.Nested{canonical.NestedJSON, canonical.NestedOmitted, canonical.NestedFlat} {
-			_, _ = canonical.Fields(canonical.FieldList{Names: true, Nested: nested, Path: "[]", Escape: true})(nil, m)
+			_, _ = canonical.Fields(canonical.FieldList{Names: true, Nested: nested, Path: "[]", Escaping: canonical.EscapingForm})(nil, m)
 		}
 	})
 }

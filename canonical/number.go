@@ -2,6 +2,7 @@ package canonical
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -31,6 +32,8 @@ const (
 	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050. It applies to the same fields as
 	// NumbersTwoPlaces.
 	NumbersMinor
+	// NumbersPadded is NumbersMinor with zeros before it, twelve digits in all, so 100.5 becomes 000000010050.
+	NumbersPadded
 	// NumbersQuoted is text, which is quoted in JSON.
 	NumbersQuoted
 )
@@ -66,7 +69,7 @@ func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	integer := !bytes.ContainsAny(number, ".eE")
 	switch f {
 	case NumbersShort:
-		return jsonWriter{shortNumbers: true}.number(dst, number), nil
+		return appendShort(dst, number), nil
 	case NumbersPython, NumbersJava:
 		value, err := strconv.ParseFloat(string(number), 64)
 		switch {
@@ -77,17 +80,30 @@ func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 		default:
 			return appendJava(dst, value), nil
 		}
-	case NumbersTwoPlaces, NumbersMinor:
+	case NumbersTwoPlaces, NumbersMinor, NumbersPadded:
 		if integer && !isAmount {
 			break
 		}
-		return appendMinor(dst, number, f == NumbersTwoPlaces)
+		return appendMinor(dst, number, f)
 	}
 	return append(dst, number...), nil
 }
 
-// appendMinor appends an amount in hundredths, or with two decimal places.
-func appendMinor(dst, number []byte, places bool) ([]byte, error) {
+// appendShort appends a number as encoding/json writes a float64, which is JavaScript's form too.
+func appendShort(dst, number []byte) []byte {
+	f, err := strconv.ParseFloat(string(number), 64)
+	if err != nil { // too large for a float64
+		return append(dst, number...)
+	}
+	short, err := json.Marshal(f)
+	if err != nil {
+		return append(dst, number...)
+	}
+	return append(dst, short...)
+}
+
+// appendMinor appends an amount in hundredths, or in one of the other forms with hundredths.
+func appendMinor(dst, number []byte, form NumberForm) ([]byte, error) {
 	amount, err := paymentsvc.ParseAmount(string(number))
 	if err != nil {
 		return nil, errors.New("canonical: a number is too long for an amount")
@@ -96,8 +112,10 @@ func appendMinor(dst, number []byte, places bool) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, errors.New("canonical: a number has more than two decimal places, or is too large")
-	case places:
+	case form == NumbersTwoPlaces:
 		return append(dst, paymentsvc.AmountFromMinor(units, 2).String()...), nil
+	case form == NumbersPadded:
+		return fmt.Appendf(dst, "%012d", units), nil
 	}
 	return strconv.AppendInt(dst, units, 10), nil
 }

@@ -30,7 +30,7 @@ import (
 //	fields(...)                  Fields, with texts and options
 //	with("t", timestamp, ...)    With; with-number is WithNumber
 //	within("data", ...)          Within
-//	number(short, ...)           Number; or python, java, two-place, minor, quoted
+//	number(short, ...)           Number; or python, java, two-place, minor, padded, quoted
 //	escaped(form, ...)           Escaped; or percent, php, js, java
 //	lower(...) upper(...)        Lower, Upper
 //	md5(...) sha1(...)           bytes of a digest; hex(sha256(body)) is BodySHA256
@@ -42,17 +42,17 @@ import (
 //	chain(hex, base64)           Chain
 //
 // The options of fields are sorted (the default) or as-sent; omit-nested, flat or flat("."); omit-empty, omit-null and
-// omit("a", "b"); escape, escape-form, escape-percent, escape-php, escape-js or escape-java; php-constants,
-// digit-constants, python-constants or no-null; and one form of numbers. A single text separates values. Two texts
+// omit("a", "b"); escape-form, escape-percent, escape-php, escape-js or escape-java; php-constants, digit-constants,
+// python-constants or no-null; and one form of numbers. A single text separates values. Two texts
 // separate name from value and field from field. Without texts, unseparated is required.
 //
 // The options of json are sorted; spaces or indent(" "); escape-slash, escape-unicode, escape-html and escape-gson; and
-// one form of numbers. The forms are short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers and
-// quoted-numbers.
+// one form of numbers. The forms are short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers,
+// padded-numbers and quoted-numbers.
 //
 // A scheme for both kinds of messages begins with "request" and continues with ", notification"; see [ByKind]. Both
 // must have the same encoding. At the end, ", key base64" selects a [SecretForm]: text (the default), hex, base64,
-// base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid or uuid-bytes.
+// base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes or to-base64.
 //
 // A text that signs neither the body nor a field is an error, unless it ends in ", body unsigned". A text with the part
 // secret or a key form other than text is an error too, because it needs [ParseSchemeWith]. Errors contain the column

@@ -2,7 +2,9 @@ package canonical
 
 import (
 	"encoding/base64"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -83,39 +85,31 @@ var words = []word{
 	{text: "chain", code: "Chain", combine: (*parser).chain},
 }
 
-// option is a name in the brackets of fields or json. Options of one group exclude each other.
+// option is a name in the brackets of fields or json. Options of one group exclude each other. code is the field in
+// Go, or "" for the default.
 type option[T any] struct {
 	text, code, group string
 	set               func(*T)
+	on                func(*T) bool
 }
 
-var fieldOptions = slices.Concat([]option[FieldList]{
-	{"sorted", "", "order", func(*FieldList) {}},
-	{"as-sent", "AsSent", "order", func(l *FieldList) { l.AsSent = true }},
-	{"unseparated", "Unseparated", "unseparated", func(l *FieldList) { l.Unseparated = true }},
-	{"omit-nested", "Nested", "nested", func(l *FieldList) { l.Nested = NestedOmitted }},
-	{"flat", "Nested", "nested", func(l *FieldList) { l.Nested = NestedFlat }},
-	{"omit-empty", "OmitEmpty", "omit-empty", func(l *FieldList) { l.OmitEmpty = true }},
-	{"escape", "Escape", "escape", func(l *FieldList) { l.Escape = true }},
-	{"omit", "Omit", "omit", func(*FieldList) {}},
-	{"omit-null", "OmitNull", "omit-null", func(l *FieldList) { l.OmitNull = true }},
-},
-	options(constantNames, func(n named[Constants]) option[FieldList] {
-		return option[FieldList]{n.text, "Constants", "constants", func(l *FieldList) { l.Constants = n.value }}
-	}),
-	options(numberNames, func(n named[NumberForm]) option[FieldList] {
-		return option[FieldList]{n.text + "-numbers", "Numbers", "numbers", func(l *FieldList) { l.Numbers = n.value }}
-	}),
-	options(escapingNames, func(n named[Escaping]) option[FieldList] {
-		return option[FieldList]{"escape-" + n.text, "Escaping", "escape", func(l *FieldList) { l.Escaping = n.value }}
-	}),
-)
+// choice returns the option that sets a field to value.
+func choice[T any, V comparable](group, text, code string, field func(*T) *V, value V) option[T] {
+	return option[T]{
+		text, code, group, func(t *T) { *field(t) = value }, func(t *T) bool { return *field(t) == value },
+	}
+}
 
-// options returns an option for each name.
-func options[N, T any](names []named[N], of func(named[N]) option[T]) []option[T] {
+// flag returns the option that sets a field to true.
+func flag[T any](text, code string, field func(*T) *bool) option[T] {
+	return choice(text, text, code+": true", field, true)
+}
+
+// choices returns an option for each name of an enumeration. format has %s for the name.
+func choices[T any, V comparable](group, format, code string, names []named[V], field func(*T) *V) []option[T] {
 	list := make([]option[T], len(names))
 	for i, n := range names {
-		list[i] = of(n)
+		list[i] = choice(group, fmt.Sprintf(format, n.text), code+": canonical."+n.code, field, n.value)
 	}
 	return list
 }
@@ -128,15 +122,14 @@ type named[T any] struct {
 
 var numberNames = []named[NumberForm]{
 	{"short", "NumbersShort", NumbersShort}, {"python", "NumbersPython", NumbersPython},
-	{"java", "NumbersJava", NumbersJava},
-	{"two-place", "NumbersTwoPlaces", NumbersTwoPlaces}, {"minor", "NumbersMinor", NumbersMinor},
+	{"java", "NumbersJava", NumbersJava}, {"two-place", "NumbersTwoPlaces", NumbersTwoPlaces},
+	{"minor", "NumbersMinor", NumbersMinor}, {"padded", "NumbersPadded", NumbersPadded},
 	{"quoted", "NumbersQuoted", NumbersQuoted},
 }
 
 var escapingNames = []named[Escaping]{
 	{"form", "EscapingForm", EscapingForm}, {"percent", "EscapingPercent", EscapingPercent},
-	{"php", "EscapingPHP", EscapingPHP},
-	{"js", "EscapingJS", EscapingJS}, {"java", "EscapingJava", EscapingJava},
+	{"php", "EscapingPHP", EscapingPHP}, {"js", "EscapingJS", EscapingJS}, {"java", "EscapingJava", EscapingJava},
 }
 
 var constantNames = []named[Constants]{
@@ -144,28 +137,113 @@ var constantNames = []named[Constants]{
 	{"python-constants", "ConstantsPython", ConstantsPython}, {"no-null", "ConstantsNoNull", ConstantsNoNull},
 }
 
-// codeOf returns the Go code of a value, or "" for the zero value.
-func codeOf[T comparable](list []named[T], value T) string {
-	for _, n := range list {
-		if n.value == value {
-			return "canonical." + n.code
-		}
+// String returns the name in the text form of a scheme, such as "short", or "" for [NumbersAsSent].
+func (f NumberForm) String() string { return nameOf(numberNames, f) }
+
+// String returns the name in the text form of a scheme, such as "form", or "" for [EscapingNone].
+func (e Escaping) String() string { return nameOf(escapingNames, e) }
+
+// String returns the name in the text form of a scheme, such as "php-constants", or "" for [ConstantsAsSent].
+func (c Constants) String() string { return nameOf(constantNames, c) }
+
+func nameOf[T comparable](list []named[T], value T) string {
+	at := slices.IndexFunc(list, func(n named[T]) bool { return n.value == value })
+	if at < 0 {
+		return ""
 	}
-	return ""
+	return list[at].text
 }
 
+var fieldOptions = slices.Concat([]option[FieldList]{
+	choice("order", "sorted", "", func(l *FieldList) *bool { return &l.AsSent }, false),
+	choice("order", "as-sent", "AsSent: true", func(l *FieldList) *bool { return &l.AsSent }, true),
+	flag("unseparated", "Unseparated", func(l *FieldList) *bool { return &l.Unseparated }),
+},
+	choices("nested", "%s", "Nested", []named[Nested]{
+		{"omit-nested", "NestedOmitted", NestedOmitted}, {"flat", "NestedFlat", NestedFlat},
+	}, func(l *FieldList) *Nested { return &l.Nested }),
+	[]option[FieldList]{
+		flag("omit-empty", "OmitEmpty", func(l *FieldList) *bool { return &l.OmitEmpty }),
+		{"omit", "Omit", "omit", func(*FieldList) {}, func(l *FieldList) bool { return len(l.Omit) > 0 }},
+		flag("omit-null", "OmitNull", func(l *FieldList) *bool { return &l.OmitNull }),
+	},
+	choices("escape", "escape-%s", "Escaping", escapingNames, func(l *FieldList) *Escaping { return &l.Escaping }),
+	choices("numbers", "%s-numbers", "Numbers", numberNames, func(l *FieldList) *NumberForm { return &l.Numbers }),
+	choices("constants", "%s", "Constants", constantNames, func(l *FieldList) *Constants { return &l.Constants }),
+)
+
 var jsonOptions = append([]option[JSONForm]{
-	{"sorted", "Sort", "sorted", func(f *JSONForm) { f.Sort = true }},
-	{"spaces", "Spaces", "spaces", func(f *JSONForm) { f.Spaces = true }},
-	{"escape-slash", "EscapeSlash", "escape-slash", func(f *JSONForm) { f.EscapeSlash = true }},
-	{"escape-unicode", "EscapeUnicode", "escape-unicode", func(f *JSONForm) { f.EscapeUnicode = true }},
-	{"escape-html", "EscapeHTML", "escape-html", func(f *JSONForm) { f.EscapeHTML = true }},
-	{"escape-gson", "EscapeGson", "escape-gson", func(f *JSONForm) { f.EscapeGson = true }},
-	{"indent", "Indent", "spaces", func(*JSONForm) {}},
-	{"short-numbers", "ShortNumbers", "numbers", func(f *JSONForm) { f.ShortNumbers = true }},
-}, options(numberNames[1:], func(n named[NumberForm]) option[JSONForm] {
-	return option[JSONForm]{n.text + "-numbers", "Numbers", "numbers", func(f *JSONForm) { f.Numbers = n.value }}
-})...)
+	flag("sorted", "Sort", func(f *JSONForm) *bool { return &f.Sort }),
+	choice("spaces", "spaces", "Spaces: true", func(f *JSONForm) *bool { return &f.Spaces }, true),
+	flag("escape-slash", "EscapeSlash", func(f *JSONForm) *bool { return &f.EscapeSlash }),
+	flag("escape-unicode", "EscapeUnicode", func(f *JSONForm) *bool { return &f.EscapeUnicode }),
+	flag("escape-html", "EscapeHTML", func(f *JSONForm) *bool { return &f.EscapeHTML }),
+	flag("escape-gson", "EscapeGson", func(f *JSONForm) *bool { return &f.EscapeGson }),
+	{"indent", "Indent", "spaces", func(*JSONForm) {}, func(f *JSONForm) bool { return f.Indent != "" }},
+}, choices("numbers", "%s-numbers", "Numbers", numberNames, func(f *JSONForm) *NumberForm { return &f.Numbers })...)
+
+// String returns the text form, such as fields(sorted, "=", "&").
+func (l FieldList) String() string {
+	text, _ := l.forms()
+	return "fields(" + strings.Join(text, ", ") + ")"
+}
+
+// forms returns the options in the text form and the fields in Go.
+func (l FieldList) forms() (text, code []string) {
+	if l.Names {
+		text, code = append(text, strconv.Quote(l.Equals)), append(code, "Names: true")
+	}
+	if !l.Unseparated {
+		text = append(text, strconv.Quote(l.Between))
+	}
+	if l.Equals != "" {
+		code = append(code, fmt.Sprintf("Equals: %q", l.Equals))
+	}
+	if l.Between != "" {
+		code = append(code, fmt.Sprintf("Between: %q", l.Between))
+	}
+	for i, o := range fieldOptions {
+		switch {
+		case !o.on(&l):
+		case o.text == "omit":
+			quoted := fmt.Sprintf("%q", l.Omit)
+			quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `" "`, `", "`)
+			text, code = append(text, "omit("+quoted+")"), append(code, fmt.Sprintf("Omit: %#v", l.Omit))
+		case o.text == "flat" && l.Path != "":
+			text = append(text, fmt.Sprintf("flat(%q)", l.Path))
+			code = append(code, o.code, fmt.Sprintf("Path: %q", l.Path))
+		case i < 2: // the order comes first
+			text, code = slices.Insert(text, 0, o.text), append(code, o.code)
+		default:
+			text, code = append(text, o.text), append(code, o.code)
+		}
+	}
+	return text, slices.DeleteFunc(code, func(c string) bool { return c == "" })
+}
+
+// String returns the text form, such as json(sorted, escape-slash).
+func (f JSONForm) String() string {
+	text, _ := f.forms()
+	if len(text) == 0 {
+		return "json"
+	}
+	return "json(" + strings.Join(text, ", ") + ")"
+}
+
+// forms returns the options in the text form and the fields in Go.
+func (f JSONForm) forms() (text, code []string) {
+	for _, o := range jsonOptions {
+		switch {
+		case !o.on(&f):
+		case o.text == "indent":
+			text = append(text, fmt.Sprintf("indent(%q)", f.Indent))
+			code = append(code, fmt.Sprintf("Indent: %q", f.Indent))
+		default:
+			text, code = append(text, o.text), append(code, o.code)
+		}
+	}
+	return text, code
+}
 
 // nearest returns the most similar name, or "" if no name is similar.
 func nearest(name string, names []string) (best string) {

@@ -37,28 +37,23 @@ func choose[T any](p *parser, what string, options []option[T], seen map[string]
 // json reads the options of BodyJSON, if any.
 func (p *parser) json() made {
 	var form JSONForm
-	var fields []string
 	seen := map[string]string{}
 	for more := p.takeMark("("); more; {
 		o := choose(p, "json", jsonOptions, seen)
 		o.set(&form)
-		value := "true"
-		switch o.code {
-		case "Indent":
-			text, code := p.texts(1, false)
-			form.Indent, value = strings.Join(text, ""), code
-		case "Numbers":
-			value = codeOf(numberNames, form.Numbers)
+		if o.text == "indent" {
+			text, _ := p.texts(1, false)
+			form.Indent = strings.Join(text, "")
 		}
-		fields = append(fields, o.code+": "+value)
 		more = p.takeMark(",")
 		if !more {
 			p.mark(")", `"," or ")"`)
 		}
 	}
+	_, code := form.forms()
 	return made{
 		part: BodyJSON(form),
-		code: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(fields, ", ")), signs: true,
+		code: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(code, ", ")), signs: true,
 	}
 }
 
@@ -162,35 +157,10 @@ func (p *parser) fields() made {
 	case l.Path != "" && !l.Names:
 		p.fail(column, "flat(%q) is for fields with names", l.Path)
 	}
+	_, code := l.forms()
 	return made{
-		part: Fields(l), code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", listCode(l)), signs: true,
+		part: Fields(l), code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(code, ", ")), signs: true,
 	}
-}
-
-// listCode returns the fields of l as Go code.
-func listCode(l FieldList) string {
-	var fields []string
-	add := func(set bool, format string, args ...any) {
-		if set {
-			fields = append(fields, fmt.Sprintf(format, args...))
-		}
-	}
-	add(l.Names, "Names: true")
-	add(l.Equals != "", "Equals: %q", l.Equals)
-	add(l.Between != "", "Between: %q", l.Between)
-	add(l.Unseparated, "Unseparated: true")
-	add(l.AsSent, "AsSent: true")
-	add(l.Nested == NestedOmitted, "Nested: canonical.NestedOmitted")
-	add(l.Nested == NestedFlat, "Nested: canonical.NestedFlat")
-	add(l.Path != "", "Path: %q", l.Path)
-	add(l.OmitEmpty, "OmitEmpty: true")
-	add(l.Escape, "Escape: true")
-	add(len(l.Omit) > 0, "Omit: %#v", l.Omit)
-	add(l.OmitNull, "OmitNull: true")
-	add(l.Escaping != EscapingNone, "Escaping: %s", codeOf(escapingNames, l.Escaping))
-	add(l.Numbers != NumbersAsSent, "Numbers: %s", codeOf(numberNames, l.Numbers))
-	add(l.Constants != ConstantsAsSent, "Constants: %s", codeOf(constantNames, l.Constants))
-	return strings.Join(fields, ", ")
 }
 
 // join returns parts in order. Its code is a Join with a separator, if the same text without letters and digits

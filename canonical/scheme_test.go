@@ -145,10 +145,11 @@ func schemeCases() map[string]struct {
 		},
 		`json(sorted, spaces, escape-slash, escape-unicode, escape-html, short-numbers)`: {
 			canonical.BodyJSON(canonical.JSONForm{
-				Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true, ShortNumbers: true,
+				Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true,
+				Numbers: canonical.NumbersShort,
 			}),
 			"canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, " +
-				"EscapeHTML: true, ShortNumbers: true})",
+				"EscapeHTML: true, Numbers: canonical.NumbersShort})",
 		},
 		`fields('|')`: {
 			list(canonical.FieldList{Between: "|"}), `canonical.Fields(canonical.FieldList{Between: "|"})`,
@@ -167,13 +168,13 @@ func schemeCases() map[string]struct {
 			list(canonical.FieldList{AsSent: true, Between: ",", OmitEmpty: true}),
 			`canonical.Fields(canonical.FieldList{Between: ",", AsSent: true, OmitEmpty: true})`,
 		},
-		`fields("=", "&", flat("[]"), escape, omit("amount", "ok"))`: {
+		`fields("=", "&", flat("[]"), escape-form, omit("amount", "ok"))`: {
 			list(canonical.FieldList{
-				Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]", Escape: true,
-				Omit: []string{"amount", "ok"},
+				Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]",
+				Escaping: canonical.EscapingForm, Omit: []string{"amount", "ok"},
 			}),
 			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Nested: ` +
-				`canonical.NestedFlat, Path: "[]", Escape: true, Omit: []string{"amount", "ok"}})`,
+				`canonical.NestedFlat, Path: "[]", Omit: []string{"amount", "ok"}, Escaping: canonical.EscapingForm})`,
 		},
 		`fields(flat, ";")`: {
 			list(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat}),
@@ -229,8 +230,8 @@ func schemeCases() map[string]struct {
 			"",
 		},
 		`json(indent("  "), escape-gson, two-place-numbers)`: {
-			canonical.BodyJSON(canonical.JSONForm{Indent: "  ", EscapeGson: true, Numbers: canonical.NumbersTwoPlaces}),
-			`canonical.BodyJSON(canonical.JSONForm{Indent: "  ", EscapeGson: true, Numbers: ` +
+			canonical.BodyJSON(canonical.JSONForm{EscapeGson: true, Indent: "  ", Numbers: canonical.NumbersTwoPlaces}),
+			`canonical.BodyJSON(canonical.JSONForm{EscapeGson: true, Indent: "  ", Numbers: ` +
 				`canonical.NumbersTwoPlaces})`,
 		},
 		`fields("=", "&", escape-php, minor-numbers, digit-constants, omit-null)`: {
@@ -256,7 +257,7 @@ func TestSchemeParsesOptions(t *testing.T) {
 		"short-numbers": {Numbers: canonical.NumbersShort}, "python-numbers": {Numbers: canonical.NumbersPython},
 		"java-numbers":      {Numbers: canonical.NumbersJava},
 		"two-place-numbers": {Numbers: canonical.NumbersTwoPlaces}, "minor-numbers": {Numbers: canonical.NumbersMinor},
-		"quoted-numbers": {Numbers: canonical.NumbersQuoted},
+		"padded-numbers": {Numbers: canonical.NumbersPadded}, "quoted-numbers": {Numbers: canonical.NumbersQuoted},
 		"escape-form":    {Escaping: canonical.EscapingForm}, "escape-percent": {Escaping: canonical.EscapingPercent},
 		"escape-php": {Escaping: canonical.EscapingPHP},
 		"escape-js":  {Escaping: canonical.EscapingJS}, "escape-java": {Escaping: canonical.EscapingJava},
@@ -425,7 +426,7 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`hex(body),`:                `column 11: want "key" or "body unsigned", not the end`,
 		`hex(body), keys base64`:    `column 12: want "key" or "body unsigned", not "keys"`,
 		`hex(body), key`: `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, ` +
-			`tail, hex-tail, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes, not the end`,
+			`tail, hex-tail, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes, to-base64, not the end`,
 		`hex(body), key base65`:                          `column 16: unknown key form "base65", did you mean base64?`,
 		`hex(body), key hex, key hex`:                    `column 21: a second key`,
 		`hex(timestamp)`:                                 `column 5: signs neither body nor fields`,
@@ -467,12 +468,12 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`hex(json(sorted spaces))`:          `column 17: want "," or ")", not "spaces"`,
 		`hex(json())`: `column 10: want one of sorted, spaces, escape-slash, ` +
 			`escape-unicode, escape-html, escape-gson, indent, short-numbers, python-numbers, java-numbers, ` +
-			`two-place-numbers, minor-numbers, quoted-numbers, not ")"`,
+			`two-place-numbers, minor-numbers, padded-numbers, quoted-numbers, not ")"`,
 		`hex(fields)`: `column 11: want "(" after fields, not ")"`,
 		`hex(fields())`: `column 12: want one of sorted, as-sent, unseparated, ` +
-			`omit-nested, flat, omit-empty, escape, omit, omit-null, php-constants, digit-constants, ` +
-			`python-constants, no-null, short-numbers, python-numbers, java-numbers, two-place-numbers, ` +
-			`minor-numbers, quoted-numbers, escape-form, escape-percent, escape-php, escape-js, escape-java, not ")"`,
+			`omit-nested, flat, omit-empty, omit, omit-null, escape-form, escape-percent, escape-php, escape-js, ` +
+			`escape-java, short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers, ` +
+			`padded-numbers, quoted-numbers, php-constants, digit-constants, python-constants, no-null, not ")"`,
 		`hex(fields(sorted))`: `column 5: want a text between the fields, or "unseparated"`,
 		`hex(fields(''))`:     `column 5: want a text between the fields, or "unseparated"`,
 		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values with no text ` +
@@ -481,7 +482,7 @@ func TestSchemeReportsErrors(t *testing.T) {
 			`and value and one between fields`,
 		`hex(fields(sorted, as-sent, '|'))`:             `column 20: "as-sent" excludes "sorted"`,
 		`hex(fields(omit-nested, flat("."), "=", "&"))`: `column 25: "flat" excludes "omit-nested"`,
-		`hex(fields(escape, '|', escape))`:              `column 25: "escape" appears twice`,
+		`hex(fields(escape-js, '|', escape-js))`:        `column 28: "escape-js" appears twice`,
 		`hex(fields(flat("."), '|'))`:                   `column 5: flat(".") is for fields with names`,
 		`hex(fields(omit, '|'))`:                        `column 16: want "(" with a text, not ","`,
 		`hex(` + strings.Repeat("hex(", 70) + `body`:    `column 261: brackets nested more than 64 deep`,

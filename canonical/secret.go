@@ -42,6 +42,8 @@ const (
 	SecretUUID
 	// SecretUUIDBytes uses the 16 bytes of a UUID.
 	SecretUUIDBytes
+	// SecretToBase64 uses the base64 of the text.
+	SecretToBase64
 )
 
 // keyForm is a row of the table of forms: the name after the word key in the text form, the name in Go, a description,
@@ -66,6 +68,7 @@ var keyForms = []keyForm{
 	{"trimmed", "SecretTrimmed", "the text without surrounding white space", SecretTrimmed, trimmed},
 	{"uuid", "SecretUUID", "a UUID without its dashes", SecretUUID, withoutDashes},
 	{"uuid-bytes", "SecretUUIDBytes", "the bytes of a UUID", SecretUUIDBytes, uuidBytes},
+	{"to-base64", "SecretToBase64", "the base64 of the text", SecretToBase64, toBase64},
 }
 
 // String returns a short description, such as "base64".
@@ -147,6 +150,10 @@ func tail(read func(string) (string, error)) func(string) (string, error) {
 		}
 		return read(text[at+1:])
 	}
+}
+
+func toBase64(text string) (string, error) {
+	return base64.StdEncoding.EncodeToString([]byte(text)), nil
 }
 
 func fromHex(text string) (string, error) {

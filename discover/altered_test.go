@@ -449,7 +449,7 @@ func families() []family {
 		{"a field before the body", "", []string{`field("order_id")`, "body", "timestamp"}, ""},
 		{"fields beside the body, nothing between", "", []string{`field("order_id")`, `field("user_data")`, "timestamp", "hex(sha256(body))"}, ""},
 		{"the secret before the body", "", []string{"secret", "timestamp", "body"}, ""},
-		{"name=value, escaped", "&", []string{`fields(sorted, "=", "&", flat("."), escape)`, "timestamp"}, ""},
+		{"name=value, escaped", "&", []string{`fields(sorted, "=", "&", flat("."), escape-form)`, "timestamp"}, ""},
 
 		{"the body alone", "", []string{"body"}, "the timestamp is not signed"},
 		{"the path alone", "\n", []string{"timestamp", "path"}, "nothing of the body is signed"},
@@ -463,7 +463,7 @@ func families() []family {
 		{"names and values, nothing between", "", []string{`fields(sorted, "", "")`, "timestamp"}, "the names and values of the fields run into each other"},
 		{"name=value, not escaped", "&", []string{`fields(sorted, "=", "&")`, "timestamp"}, `a value can contain "&"`},
 		{"name=value on lines", "\n", []string{`fields(sorted, "=", "\n")`, "timestamp"}, `a value can contain "\n"`},
-		{"name=value, escaped, nested ones without a mark", "&", []string{`fields(sorted, "=", "&", flat("_"), escape)`, "timestamp"}, "a nested field is written like one"},
+		{"name=value, escaped, nested ones without a mark", "&", []string{`fields(sorted, "=", "&", flat("_"), escape-form)`, "timestamp"}, "a nested field is written like one"},
 		{"single fields, nothing between", "", []string{`field("order_id")`, `field("status")`, "timestamp"}, "field order_id, field status and timestamp" + cut},
 		{"single fields with full stops", ".", []string{`field("order_id")`, `field("status")`, `field("amount")`, "timestamp"}, "field order_id, field status and field amount" + cut},
 		{"single fields as name=value", "&", []string{`"user_data=" field("user_data")`, `"order_id=" field("order_id")`, "timestamp"}, "field user_data and field order_id" + cut},
@@ -545,5 +545,5 @@ func drawComposition(r *rand.Rand, st *stage) *composition {
 		}
 		c.pieces = append(c.pieces, g.pieces[r.IntN(len(g.pieces))])
 	}
-	return c
+	return c.expanded()
 }

@@ -11,7 +11,10 @@ func (c *catalogue) addBody() {
 	object, inText, hashed := shape{form: jsonObject}, shape{form: encoded}, shape{form: digest}
 	caseless := shape{form: jsonObject, loses: losesCase}
 	body := func(s shape, rarity, cost int, text, desc string, needs ...string) {
-		c.add(piece{kind: ofBody, shape: s, rarity: rarity, cost: cost, text: text, desc: desc, needs: needs, stamped: strings.Contains(text, "timestamp")})
+		c.add(piece{
+			kind: ofBody, shape: s, rarity: rarity, cost: cost, text: text, desc: desc, needs: needs,
+			stamped: strings.Contains(text, "timestamp"),
+		})
 	}
 	body(object, common, 1, "body", "body")
 	body(hashed, common, 2, "hex(sha256(body))", "SHA-256 of the body in hexadecimal")
@@ -19,10 +22,16 @@ func (c *catalogue) addBody() {
 	body(inText, rare, 5, "base64url(body)", "the body in base64 of the URL alphabet", "another body")
 	body(inText, rare, 5, "hex(body)", "body in hexadecimal")
 	body(inText, rare, 5, "base64url-raw(body)", "body in base64 of the URL alphabet without padding")
-	body(inText, rare, 5, "base64(json(escape-slash, escape-unicode, short-numbers))", "body as PHP writes it, in base64", needsSlash, needsUnicode, needsWhole)
+	php := canonical.JSONForm{EscapeSlash: true, EscapeUnicode: true, Numbers: canonical.NumbersShort}
+	body(
+		inText, rare, 5, "base64("+php.String()+")", "body as PHP writes it, in base64",
+		needsSlash, needsUnicode, needsWhole,
+	)
 	body(inText, rare, 5, "base64(body-sorted)", "body with sorted fields, in base64", needsOrder, needsSpace)
-	for _, form := range []string{"form", "percent", "js"} {
-		body(shape{}, rare, 6, "escaped("+form+", body)", "body escaped as "+form)
+	for _, form := range []canonical.Escaping{
+		canonical.EscapingForm, canonical.EscapingPercent, canonical.EscapingJS,
+	} {
+		body(shape{}, rare, 6, fmt.Sprintf("escaped(%s, body)", form), "body escaped as "+form.String())
 	}
 	body(caseless, rare, 5, "lower(body)", "body in lower case", needsUpperBody)
 	body(caseless, rare, 5, "upper(body)", "body in upper case", needsLowerBody)
@@ -53,24 +62,34 @@ func (c *catalogue) addBody() {
 				if i > 3 {
 					rarity = rare
 				}
-				if text := fmt.Sprintf(e.text, sum); (i <= 3 || d.name == "sha256") && text != "hex(sha256(body))" {
-					body(hashed, rarity, 3+of.cost+i, text, fmt.Sprintf(e.desc, d.desc, of.desc), of.needs...)
+				text, desc := fmt.Sprintf(e.text, sum), fmt.Sprintf(e.desc, d.desc, of.desc)
+				if (i <= 3 || d.name == "sha256") && text != "hex(sha256(body))" {
+					body(hashed, rarity, 3+of.cost+i, text, desc, of.needs...)
 				}
 			}
 		}
 	}
 }
 
-// addJSON adds the ways to write the JSON of the body anew.
+// addJSON adds the forms of the JSON of the body.
 func (c *catalogue) addJSON() {
 	object := shape{form: jsonObject}
-	compact := piece{kind: ofBody, shape: object, cost: 3, text: "body-compact", part: canonical.BodyCompact, desc: "body without white space", needs: []string{needsSpace}}
-	sorted := piece{kind: ofBody, shape: object, cost: 3, text: "body-sorted", part: canonical.BodySorted, desc: "body with sorted fields", needs: []string{needsSpace, needsOrder}}
+	compact := piece{
+		kind: ofBody, shape: object, cost: 3, text: "body-compact", part: canonical.BodyCompact,
+		desc: "body without white space", needs: []string{needsSpace},
+	}
+	sorted := piece{
+		kind: ofBody, shape: object, cost: 3, text: "body-sorted", part: canonical.BodySorted,
+		desc: "body with sorted fields", needs: []string{needsSpace, needsOrder},
+	}
 	c.add(compact)
 	c.add(sorted)
 	for chosen := range 1 << 4 {
 		for _, indent := range []string{"", " ", "  ", "    "} {
-			form := canonical.JSONForm{Sort: chosen&1 != 0, EscapeSlash: chosen&2 != 0, EscapeUnicode: chosen&4 != 0, EscapeHTML: chosen&8 != 0, Indent: indent}
+			form := canonical.JSONForm{
+				Sort: chosen&1 != 0, EscapeSlash: chosen&2 != 0, EscapeUnicode: chosen&4 != 0,
+				EscapeHTML: chosen&8 != 0, Indent: indent,
+			}
 			if form.Spaces = indent == " "; form.Spaces {
 				form.Indent = ""
 			}
@@ -106,7 +125,10 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 		around = append(around, within(name))
 	}
 	for _, of := range fieldsToAdd() {
-		for _, name := range of.names {
+		for i, name := range of.names {
+			if i == maxNamesInFull {
+				break
+			}
 			around = append(around, c.with("with", name, of.text))
 			if of.text == "timestamp" || of.text == "timestamp-ms" {
 				around = append(around, c.with("with-number", name, of.text))
@@ -115,7 +137,10 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 	}
 	for _, frame := range around {
 		for chosen := range 1 << 4 {
-			form := canonical.JSONForm{Sort: chosen&1 != 0, EscapeSlash: chosen&2 != 0, EscapeUnicode: chosen&4 != 0, Spaces: chosen&8 != 0}
+			form := canonical.JSONForm{
+				Sort: chosen&1 != 0, EscapeSlash: chosen&2 != 0, EscapeUnicode: chosen&4 != 0,
+				Spaces: chosen&8 != 0,
+			}
 			plain := c.addOther(c.jsonPiece(form, frame), nil)
 			for numbers := canonical.NumbersShort; numbers <= canonical.NumbersPython; numbers++ {
 				form.Numbers = numbers
@@ -132,58 +157,59 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 
 // jsonPiece describes the JSON of the body in a form.
 func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
-	var names []string
-	p := piece{kind: ofBody, shape: shape{form: jsonObject}, rarity: uncommon, json: &form, part: canonical.BodyJSON(form), text: "json", needs: []string{needsSpace}, desc: "body's JSON written anew"}
-	set := func(on bool, text, desc, need string) {
+	p := piece{
+		kind: ofBody, shape: shape{form: jsonObject}, rarity: uncommon, json: &form, part: canonical.BodyJSON(form),
+		text: form.String(), needs: []string{needsSpace}, desc: "body's JSON encoded again", cost: 4,
+	}
+	options := 0
+	set := func(on bool, desc, need string) {
 		if on {
-			names = append(names, text)
+			options++
 			p.desc += ", " + desc
 			p.needs = append(p.needs, need)
 		}
 	}
-	set(form.Sort, "sorted", "sorted", needsOrder)
-	set(form.Spaces, "spaces", "with spaces", needsSpace)
-	set(form.Indent != "", fmt.Sprintf("indent(%q)", form.Indent), "with a line for each field", needsSpace)
-	set(form.EscapeSlash, "escape-slash", "with escaped slashes", needsSlash)
-	set(form.EscapeUnicode, "escape-unicode", "with everything but ASCII escaped", needsUnicode)
-	set(form.EscapeHTML, "escape-html", "with <, > and & escaped", needsHTML)
-	set(form.EscapeGson, "escape-gson", "with <, >, &, = and ' escaped", needsHTML)
+	set(form.Sort, "sorted", needsOrder)
+	set(form.Spaces, "with spaces", needsSpace)
+	set(form.Indent != "", "with a line for each field", needsSpace)
+	set(form.EscapeSlash, "with escaped slashes", needsSlash)
+	set(form.EscapeUnicode, "with everything but ASCII escaped", needsUnicode)
+	set(form.EscapeHTML, "with <, > and & escaped", needsHTML)
+	set(form.EscapeGson, "with <, >, &, = and ' escaped", needsHTML)
+	set(form.Numbers != 0, "numbers "+form.Numbers.String(), needsWhole)
 	if form.Numbers != 0 {
-		name := []string{"", "short", "python", "java", "two-place", "minor", "quoted"}[form.Numbers]
-		set(true, name+"-numbers", "numbers "+name, needsWhole)
 		p.shape.loses = losesDigits
-		if form.Numbers > canonical.NumbersJava {
-			p.rarity, p.shape.loses = rare, ""
-		}
 	}
-	if len(names) > 0 {
-		p.text = fmt.Sprintf("json(%s)", strings.Join(names, ", "))
+	if form.Numbers > canonical.NumbersJava {
+		p.rarity, p.shape.loses = rare, ""
 	}
-	if len(names) > 3 || form.Indent != "" || form.EscapeGson {
+	if options > 3 || form.Indent != "" || form.EscapeGson {
 		p.rarity = max(p.rarity, rare)
 	}
-	p.cost = 4 + len(names)
+	p.cost += options
 	if around.text != "%s" {
 		p.shelf, p.rarity = lists, rare
 	}
 	return p.in(around)
 }
 
-// addEnvelopes adds JSON objects that programs put the timestamp and the body into.
+// addEnvelopes adds JSON objects with the timestamp and the body.
 func (c *catalogue) addEnvelopes() {
+	add := func(cost int, text string) {
+		c.add(piece{
+			kind: ofBody, shelf: lists, rarity: rare, stamped: true, shape: shape{form: jsonObject}, cost: 8 + cost,
+			text: text, desc: "envelope " + text,
+		})
+	}
 	for i, stamp := range []string{"timestamp", "ts", "time", "t"} {
 		for j, body := range []string{"body", "data", "payload", "request"} {
 			for k, form := range []string{
 				`'{"%s":' timestamp ',"%s":' body '}'`, `'{"%s":"' timestamp '","%s":' body '}'`,
 				`'{"%s": ' timestamp ', "%s": ' body '}'`, `'{"%s":' timestamp ',"%s":' body-sorted '}'`,
 			} {
-				text := fmt.Sprintf(form, stamp, body)
-				c.add(piece{kind: ofBody, shelf: lists, rarity: rare, stamped: true, shape: shape{form: jsonObject}, cost: 8 + i + j + k, text: text, desc: "envelope " + text})
-				text = fmt.Sprintf(`'{"%s":' body ',"%s":' timestamp '}'`, body, stamp)
-				if k == 0 {
-					c.add(piece{kind: ofBody, shelf: lists, rarity: rare, stamped: true, shape: shape{form: jsonObject}, cost: 8 + i + j, text: text, desc: "envelope " + text})
-				}
+				add(i+j+k, fmt.Sprintf(form, stamp, body))
 			}
+			add(i+j, fmt.Sprintf(`'{"%s":' body ',"%s":' timestamp '}'`, body, stamp))
 		}
 	}
 }

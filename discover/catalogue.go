@@ -12,8 +12,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// kind is what a piece is taken from. A composition has at most one piece of each group. Each kind is one group, but
-// for headers, fields and words.
+// kind is the origin of a piece. A composition has at most one piece of each group. Each kind is one group, except
+// headers, fields, words and blocks.
 type kind int
 
 const (
@@ -24,21 +24,22 @@ const (
 	ofQuery
 	ofHost
 	ofSecret
-	ofMark // a usual fixed word, such as a version
+	ofMark // a common fixed text, such as a version
 	ofNothing
 	ofHeader
 	ofField
 	ofWord // a word of Options.Words
+	ofBlock
 )
 
-// core reports whether nearly every service signs something of this kind.
+// core reports whether nearly every service signs a piece of this kind.
 func (k kind) core() bool { return k <= ofBody }
 
-// ofBody reports whether the body or a field of it is signed.
+// ofBody reports whether the piece signs the body or one of its fields.
 func (k kind) ofBody() bool { return k == ofBody || k == ofField }
 
-// The rarity of a piece: common ones are tried in longer compositions. Pieces that only explain make no text of their
-// own; they are named when a match is explained.
+// The rarity of a piece limits the length of the compositions that contain it. The search skips pieces with
+// onlyExplains. They appear in the explanation of a match.
 const (
 	common = iota
 	uncommon
@@ -46,7 +47,7 @@ const (
 	onlyExplains
 )
 
-// shelf says which search takes a piece.
+// shelf separates the pieces of different searches.
 type shelf int
 
 const (
@@ -55,55 +56,68 @@ const (
 	equalsSign       // labelled, as in timestamp=1700000000
 	colon            // labelled, as in timestamp:1700000000
 	colonSpace       // labelled, as in timestamp: 1700000000
-	digests          // of all fields of the body, or of its JSON
+	digests          // digests of all fields of the body, or of its JSON
 	again            // a part that may appear a second time
+	targets          // method and address with a separator
+	blocks           // headers as lines
+	pairs            // parts as name=value
 )
 
-// piece is a part, written as in the text form of a scheme, and the text that it makes of every sample.
+// piece is a part in the text form of a scheme, with its text in each sample.
 type piece struct {
 	group      int
 	kind       kind
 	rarity     int
 	shelf      shelf
-	identity   bool     // names the caller or the call, as long compositions do
+	identity   bool     // identifies the caller or the call; long compositions contain such pieces
 	names      []string // of a header or field
-	cost       int      // how far from simple
+	cost       int      // distance from simple
 	text, desc string
-	stamped    bool     // the timestamp is in it, though it is not of its kind
-	needs      []string // what a sample must have to tell the piece from a simpler one
+	stamped    bool     // contains the timestamp, although its kind is another one
+	needs      []string // properties of a sample that distinguishes the piece from a simpler piece
 	part       paymentsvc.CanonicalFunc
 	shape      shape
-	list       *canonical.FieldList // what the piece writes, if it is all fields or JSON written anew
-	json       *canonical.JSONForm
-	around     frame    // of the list or the JSON
-	texts      []string // by sample
-	lacking    []bool   // by sample: it has no such part; nil for none
-	key        string   // see id
+	list       *canonical.FieldList // options of a list of all fields
+	json       *canonical.JSONForm  // options of JSON
+	around     frame                // of the list or the JSON
+	members    []*piece             // of a sequence
+	gaps       []string             // between the members
+	texts      []string             // by sample
+	lacking    []bool               // by sample; true if the sample lacks the part
+	key        string               // see id
 }
 
 // has reports whether a sample has the piece.
 func (p *piece) has(sample int) bool { return p.lacking == nil || !p.lacking[sample] }
 
-// catalogue is the pieces that exist in some sample.
+// catalogue contains the pieces found in at least one sample.
 type catalogue struct {
-	ctx     context.Context // of Find; nothing is added after its end
+	ctx     context.Context // of Find; its end stops the preparation
 	samples []*sample
 	secret  paymentsvc.Secret
 	pieces  []*piece
-	groups  map[string]int // header, field and word groups by name
+	byText  map[string]*piece // labelled pieces
+	groups  map[string]int    // header, field and word groups by name
 	next    int
-	spent   int   // bytes of bodies that this family of pieces has read
-	cut     bool  // a family was cut short for it
-	err     error // of a piece that the text form cannot say, which is a mistake in the catalogue
+	spent   int   // bytes of bodies read by this family of pieces
+	cut     bool  // whether maxSpent ended a family
+	err     error // a piece without a text form, which is a mistake in the catalogue
 }
 
-func newCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret, words []string) *catalogue {
-	c := &catalogue{ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader)}
+func newCatalogue(
+	ctx context.Context, samples []*sample, secret paymentsvc.Secret, words []string,
+) *catalogue {
+	c := &catalogue{
+		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
+		byText: map[string]*piece{},
+	}
 	for _, add := range []func(){
-		c.addMessage, c.addAddress, c.addBody, c.addJSON, c.addEnvelopes, c.addLists, c.addDigests, c.addHeaders, c.addFields, c.addSecret,
-		func() { c.addWords(words) },
-		func() { c.addLabelled(equalsSign, "=") }, func() { c.addLabelled(colon, ":") }, func() { c.addLabelled(colonSpace, ": ") },
-		c.addAgain,
+		c.addMessage, c.addAddress, c.addBody, c.addJSON, c.addEnvelopes, c.addHeaders, c.addFields, c.addSecret,
+		func() { c.addWords(words) }, c.addLists, c.addDigests,
+		func() { c.addLabelled(equalsSign, "=") },
+		func() { c.addLabelled(colon, ":") },
+		func() { c.addLabelled(colonSpace, ": ") },
+		c.addAgain, c.addTargets, c.addHeaderBlocks, c.addPairs, c.addBrackets,
 	} {
 		c.spent = 0
 		add()
@@ -112,7 +126,7 @@ func newCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secr
 	return c
 }
 
-// add adds a piece if a sample has it, and reports whether all have it.
+// add adds a piece if a sample has it, and reports whether all samples have it.
 func (c *catalogue) add(p piece) bool {
 	made := c.read(p)
 	if made == nil {
@@ -122,33 +136,36 @@ func (c *catalogue) add(p piece) bool {
 	return !slices.Contains(made.lacking, true)
 }
 
-// addOther adds a piece unless it makes the texts of a simpler one, and returns the one that makes them.
+// addOther adds a piece if its texts differ from the texts of a simpler piece. It returns the simplest piece with
+// these texts.
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	made := c.read(p)
-	if made == nil || simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.lacking, simpler.lacking) {
+	if made == nil ||
+		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.lacking, simpler.lacking) {
 		return simpler
 	}
 	c.pieces = append(c.pieces, made)
 	return made
 }
 
-// mostSpent limits what each family of pieces reads of large bodies, to a second of work.
-const mostSpent = 24 << 20
+// maxSpent limits the bytes that each family of pieces reads of large bodies, to about a second.
+const maxSpent = 24 << 20
 
-// read returns a piece with its texts, or nil if no sample has it.
+// read returns a piece with its texts, or nil if every sample lacks it.
 func (c *catalogue) read(p piece) *piece {
-	if c.ctx.Err() != nil || c.showsSecret(p.text) { // the results must not hold it
+	if c.ctx.Err() != nil || c.showsSecret(p.text) { // results must not contain the secret
 		return nil
 	}
 	if p.part == nil {
-		scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody()), c.secret)
+		text := schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody())
+		scheme, _, err := canonical.ParseSchemeWith(text, c.secret)
 		if err != nil {
 			c.err = err
 			return nil
 		}
 		p.part = scheme.Canonical
 	}
-	if p.kind.ofBody() && c.spent > mostSpent && c.large() {
+	if p.kind.ofBody() && c.spent > maxSpent && c.large() {
 		c.cut = true
 		return nil
 	}
@@ -169,7 +186,7 @@ func (c *catalogue) read(p piece) *piece {
 	return &p
 }
 
-// showsSecret reports whether the secret is in a text. A secret of a few letters may be there by chance.
+// showsSecret reports whether a text contains the secret. A secret of a few letters can be in a text by chance.
 func (c *catalogue) showsSecret(text string) bool {
 	return len(c.secret) >= 8 && strings.Contains(text, string(c.secret))
 }
@@ -208,7 +225,10 @@ func (c *catalogue) addMessage() {
 	stamped := !slices.ContainsFunc(c.samples, func(s *sample) bool { return s.message.Timestamp == "" })
 	if stamped {
 		c.add(piece{kind: ofTimestamp, shape: timestampShape(), cost: 1, text: "timestamp", desc: "timestamp"})
-		c.add(piece{kind: ofTimestamp, shape: timestampShape(), rarity: uncommon, cost: 3, text: "timestamp-ms", desc: "timestamp in milliseconds"})
+		c.add(piece{
+			kind: ofTimestamp, shape: timestampShape(), rarity: uncommon, cost: 3, text: "timestamp-ms",
+			desc: "timestamp in milliseconds",
+		})
 		c.addDates()
 	}
 	method := shape{form: fixedText} // a notification comes by POST
@@ -217,7 +237,7 @@ func (c *catalogue) addMessage() {
 	c.addFixed(ofMethod, c.samples[0].message.Method, needsMethod)
 }
 
-// addFixed adds a fixed text, which cannot be told from a part that makes the same text of every sample.
+// addFixed adds a fixed text. Samples with equal parts cannot distinguish the part from the fixed text.
 func (c *catalogue) addFixed(k kind, text, need string) {
 	if text == "" {
 		return
@@ -228,7 +248,7 @@ func (c *catalogue) addFixed(k kind, text, need string) {
 	})
 }
 
-// addHeaders adds the headers that a Signer can know, and not those that net/http or a proxy adds.
+// addHeaders adds the headers that a Signer can see. net/http and proxies add the other headers later.
 func (c *catalogue) addHeaders() {
 	onTheWay := []string{
 		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Forwarded", "Host", "Keep-Alive", "Te", "Trailer",
@@ -248,12 +268,12 @@ func (c *catalogue) addHeaders() {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		rarity, identity := common, name != "Content-Type"
+		rarity, identity, cost := common, name != "Content-Type", 2
 		if slices.Contains(usual, name) {
-			rarity, identity = rare, false
+			rarity, identity, cost = rare, false, 4
 		}
 		c.add(piece{
-			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: 2,
+			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: cost,
 			names: []string{name}, shape: shape{has: isHeaderByte},
 			text: fmt.Sprintf("header(%q)", name), desc: "header " + name,
 		})
@@ -264,7 +284,10 @@ func (c *catalogue) addSecret() {
 	fixed := shape{form: fixedText}
 	c.add(piece{kind: ofSecret, shape: fixed, cost: 3, identity: true, text: "secret", desc: "secret"})
 	for _, label := range []string{"key=", "secret=", "secret_key="} {
-		c.add(piece{kind: ofSecret, shape: fixed, rarity: uncommon, cost: 4, text: fmt.Sprintf("%q secret", label), desc: label + " and secret"})
+		c.add(piece{
+			kind: ofSecret, shape: fixed, rarity: uncommon, cost: 4, text: fmt.Sprintf("%q secret", label),
+			desc: label + " and secret",
+		})
 	}
 }
 
@@ -285,86 +308,25 @@ func (c *catalogue) addWords(words []string) {
 // addDates adds the timestamp as a date.
 func (c *catalogue) addDates() {
 	for i, layout := range []string{
-		"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.000Z", "Mon, 02 Jan 2006 15:04:05 GMT", "2006-01-02T15:04:05", "20060102150405",
-		"2006-01-02 15:04:05", "20060102T150405Z", "2006-01-02T15:04:05+00:00", "Mon, 02 Jan 2006 15:04:05 -0700", "2006-01-02", "20060102",
+		"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.000Z", "Mon, 02 Jan 2006 15:04:05 GMT", "2006-01-02T15:04:05",
+		"20060102150405", "2006-01-02 15:04:05", "20060102T150405Z", "2006-01-02T15:04:05+00:00",
+		"Mon, 02 Jan 2006 15:04:05 -0700", "2006-01-02", "20060102",
 	} {
 		c.add(piece{
-			kind: ofTimestamp, shape: shape{has: isHeaderByte}, rarity: rare, cost: 4 + i, text: fmt.Sprintf("date(%q)", layout),
-			desc: fmt.Sprintf("timestamp as a date such as %q", layout),
+			kind: ofTimestamp, shape: shape{has: isHeaderByte}, rarity: rare, cost: 4 + i,
+			text: fmt.Sprintf("date(%q)", layout), desc: fmt.Sprintf("timestamp as a date such as %q", layout),
 		})
 	}
 }
 
-// addAgain adds parts that some texts begin and end with.
+// addAgain adds the parts that can appear at both ends of a text.
 func (c *catalogue) addAgain() {
-	c.add(piece{kind: ofTimestamp, shelf: again, group: c.group("again timestamp"), shape: timestampShape(), cost: 4, text: "timestamp", desc: "timestamp"})
-	c.add(piece{kind: ofSecret, shelf: again, group: c.group("again secret"), shape: shape{form: fixedText}, cost: 5, text: "secret", desc: "secret"})
-}
-
-// addLabelled adds the plain pieces with a label before them.
-func (c *catalogue) addLabelled(on shelf, equals string) {
-	for _, p := range slices.Clone(c.pieces) {
-		if p.shelf != plain || p.rarity > uncommon && p.kind != ofTimestamp || p.kind == ofBody && p.cost > 2 || p.kind == ofAddress && p.cost > 3 {
-			continue
-		}
-		for i, name := range labelsOf(p) {
-			labelled := *p
-			labelled.shelf = on
-			labelled.rarity = max(p.rarity, min(i, uncommon))
-			labelled.shape.label = name + equals + p.shape.label
-			labelled.cost = p.cost + 1 + i
-			labelled.text, labelled.part = fmt.Sprintf("%q %s", name+equals, p.text), canonical.Labelled(name+equals, p.part)
-			labelled.desc = name + equals + " and " + p.desc
-			c.add(labelled)
-		}
-	}
-}
-
-// labelsOf returns the labels that services put before a piece, the likeliest first.
-func labelsOf(p *piece) []string {
-	switch p.kind {
-	case ofTimestamp:
-		return []string{"timestamp", "ts", "t", "time", "date", "nonce"}
-	case ofMethod:
-		return []string{"method"}
-	case ofAddress:
-		return []string{"path", "uri", "url"}
-	case ofBody:
-		return []string{"body", "data", "payload", "digest", "request_body"}
-	case ofQuery:
-		return []string{"query"}
-	case ofHost:
-		return []string{"host"}
-	case ofSecret:
-		if p.rarity == common { // the others have a label already
-			return []string{"secret", "key", "secret_key"}
-		}
-	case ofHeader:
-		name := strings.ToLower(p.names[0])
-		if short := strings.TrimPrefix(name, "x-"); short != name {
-			return []string{name, short, p.names[0], strings.ReplaceAll(short, "-", "_"), camelCase(strings.ReplaceAll(short, "-", "_"))}
-		}
-		return []string{name, p.names[0]}
-	case ofField:
-		last := p.names[len(p.names)-1]
-		if len(p.names) > 1 {
-			return []string{strings.Join(p.names, "."), last}
-		}
-		if camel := camelCase(last); camel != last {
-			return []string{last, camel, last[strings.LastIndexByte(last, '_')+1:]}
-		}
-		return []string{last}
-	}
-	return nil
-}
-
-// camelCase returns snake_case as snakeCase.
-func camelCase(name string) string {
-	words := strings.Split(name, "_")
-	for i, word := range words[1:] {
-		if word != "" {
-			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	return strings.Join(words, "")
+	c.add(piece{
+		kind: ofTimestamp, shelf: again, group: c.group("again timestamp"), shape: timestampShape(), cost: 4,
+		text: "timestamp", desc: "timestamp",
+	})
+	c.add(piece{
+		kind: ofSecret, shelf: again, group: c.group("again secret"), shape: shape{form: fixedText}, cost: 5,
+		text: "secret", desc: "secret",
+	})
 }

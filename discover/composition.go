@@ -12,60 +12,71 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// composition is pieces in an order, with the text between, before and after them.
+// composition is a list of pieces, with the texts between, before and after them.
 type composition struct {
 	pieces      []*piece
-	gaps        []string // between the pieces, one less than them
+	gaps        []string // one between two pieces
 	lead, trail string
-	wrap        *wrapping // nil for the text as it is
+	wrap        *wrapping // nil for the unchanged text
 }
 
-// wrapping is what some services do with the whole text before they sign it.
+// wrapping transforms the whole text before the signature.
 type wrapping struct {
-	text, desc string // with %s for what is wrapped
+	text, desc string // with %s for the text
 	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
 	loses      string // see shape
+	digest     bool
 }
 
+// wrappings returns the known wrappings.
 func wrappings() []*wrapping {
-	encoded := func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-		return canonical.Encode(base64.StdEncoding, p)
+	escaped := func(e canonical.Escaping) func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+		return func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.Escaped(e, p) }
 	}
-	const most = 21
-	list := append(make([]*wrapping, 0, most), []*wrapping{
-		{"base64(%s)", "base64 of %s", encoded, ""},
-		{"lower(%s)", "%s, all in lower case", canonical.Lower, losesCase},
-		{"upper(%s)", "%s, all in upper case", canonical.Upper, losesCase},
-		{"escaped(form, %s)", "%s, escaped as in a form", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-			return canonical.Escaped(canonical.EscapingForm, p)
-		}, ""},
-		{"escaped(percent, %s)", "%s, escaped", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-			return canonical.Escaped(canonical.EscapingPercent, p)
-		}, ""},
-	}...)
-	for _, d := range []struct {
-		text, desc string
-		digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
-	}{{"sha256", "SHA-256", canonical.SHA256}, {"md5", "MD5", canonical.MD5}, {"sha512", "SHA-512", canonical.SHA512}, {"sha1", "SHA-1", canonical.SHA1}} {
-		for _, e := range []struct {
-			text, desc string
-			encoding   paymentsvc.Encoding
-		}{
-			{"hex(%s)", "%s in hexadecimal", paymentsvc.Hex}, {"%s", "bytes of the %s", canonical.Raw},
-			{"HEX(%s)", "%s in upper-case hexadecimal", paymentsvc.HexUpper}, {"base64(%s)", "%s in base64", base64.StdEncoding},
-		} {
+	list := []*wrapping{
+		{"base64(%s)", "base64 of %s", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+			return canonical.Encode(base64.StdEncoding, p)
+		}, "", false},
+		{"lower(%s)", "%s, all in lower case", canonical.Lower, losesCase, false},
+		{"upper(%s)", "%s, all in upper case", canonical.Upper, losesCase, false},
+		{"escaped(form, %s)", "%s, escaped as in a form", escaped(canonical.EscapingForm), "", false},
+		{"escaped(percent, %s)", "%s, escaped", escaped(canonical.EscapingPercent), "", false},
+	}
+	for _, name := range []string{"sha256", "md5", "sha512", "sha1"} {
+		for encoding, desc := range digestEncodings {
+			rareDigest := name == "sha1" || name == "sha512" && encoding != 3
+			if encoding > 0 && rareDigest || encoding == 1 && name != "sha256" {
+				continue
+			}
+			text := digestOf(name, desc.text).text
 			list = append(list, &wrapping{
-				fmt.Sprintf(e.text, d.text+"(%s)"), fmt.Sprintf(e.desc, d.desc) + " of %s",
-				func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return d.digest(e.encoding, p) }, "",
+				text, fmt.Sprintf(desc.desc, strings.ToUpper(name)) + " of %s", digestPart(name, desc.text), "", true,
 			})
 		}
 	}
 	return list
 }
 
+// digestEncodings are the encodings of a digest. Raw bytes have no name.
+var digestEncodings = []spelling{
+	{"hex", "%s in hexadecimal"}, {"", "bytes of the %s"}, {"HEX", "%s in upper-case hexadecimal"},
+	{"base64", "%s in base64"},
+}
+
+// digestPart returns the digest of a part in an encoding.
+func digestPart(name, encoding string) func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
+	digest := map[string]func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc{
+		"md5": canonical.MD5, "sha1": canonical.SHA1, "sha256": canonical.SHA256, "sha512": canonical.SHA512,
+	}[name]
+	in := map[string]paymentsvc.Encoding{
+		"": canonical.Raw, "hex": paymentsvc.Hex, "HEX": paymentsvc.HexUpper, "base64": base64.StdEncoding,
+	}[encoding]
+	return func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }
+}
+
 var errLacking = errors.New("discover: the sample has no such part")
 
-// text returns what the composition makes of a sample.
+// text returns the text of the composition in a sample.
 func (c *composition) text(sample int) (string, error) {
 	var b strings.Builder
 	b.WriteString(c.lead)
@@ -86,7 +97,7 @@ func (c *composition) text(sample int) (string, error) {
 	return string(text), err
 }
 
-// separator returns the text between the pieces, and reports whether it is the same everywhere.
+// separator returns the text between the pieces, and reports whether all gaps have the same text.
 func (c *composition) separator() (string, bool) {
 	if len(c.gaps) == 0 {
 		return "", c.lead == "" && c.trail == ""
@@ -100,8 +111,8 @@ func (c *composition) separator() (string, bool) {
 	return c.gaps[0], fits(c.lead) && fits(c.trail)
 }
 
-// walk calls piece and text for what the composition consists of, in its order. If all gaps are alike, text is called
-// only for the empty piece at an end, with "".
+// walk calls piece for each piece and text for each fixed text, in order. If all gaps are equal, it calls text with ""
+// for a separator at an end, and skips the gaps.
 func (c *composition) walk(piece func(*piece), text func(string)) (separator string, alike bool) {
 	separator, alike = c.separator()
 	between := func(s string) {
@@ -124,8 +135,14 @@ func (c *composition) walk(piece func(*piece), text func(string)) (separator str
 	return separator, alike
 }
 
-// scheme returns the text form of the composition, in an encoding and for a reading of the secret.
+// scheme returns the text form of the composition, in an encoding and with a form of the secret.
 func (c *composition) scheme(encoding string, form canonical.SecretForm) string {
+	ofBody := slices.ContainsFunc(c.pieces, func(p *piece) bool { return p.kind.ofBody() })
+	return schemeText(encoding, c.inner(), form, ofBody)
+}
+
+// inner returns the parts of the composition in the text form.
+func (c *composition) inner() string {
 	var texts []string
 	fixed := func(text string) {
 		if text != "" {
@@ -144,7 +161,7 @@ func (c *composition) scheme(encoding string, form canonical.SecretForm) string 
 	if c.wrap != nil {
 		inner = fmt.Sprintf(c.wrap.text, inner)
 	}
-	return schemeText(encoding, inner, form, slices.ContainsFunc(c.pieces, func(p *piece) bool { return p.kind.ofBody() }))
+	return inner
 }
 
 // schemeText writes a scheme.
@@ -159,12 +176,12 @@ func schemeText(encoding, inner string, form canonical.SecretForm, ofBody bool) 
 	return text
 }
 
-// id tells compositions apart.
+// id identifies a composition.
 func (c *composition) id() string { return c.scheme("hex", canonical.SecretText) }
 
 // expr returns the Go expression of the canonical string.
 func (c *composition) expr() string {
-	code, _ := canonical.GoCode(c.id()) // the text is right
+	code, _ := canonical.GoCode(c.id()) // the text is valid
 	return code.Canonical
 }
 
@@ -195,7 +212,7 @@ func (c *composition) describe() string {
 	return text
 }
 
-// cost measures how far from simple the composition is.
+// cost returns the distance of the composition from simple.
 func (c *composition) cost() int {
 	cost := len(c.pieces)
 	for _, p := range c.pieces {
@@ -220,7 +237,7 @@ func (c *composition) cost() int {
 	return cost
 }
 
-// with returns the composition with another piece at one place.
+// with returns the composition with another piece in one place.
 func (c *composition) with(at int, p *piece) *composition {
 	other := *c
 	other.pieces = slices.Clone(c.pieces)

@@ -99,6 +99,57 @@ func TestStageTriesWhatItCounts(t *testing.T) {
 	}
 }
 
+// The limits count blocks of SHA-256, because a composition with a long body takes as long as hundreds of short ones.
+func TestStageLimitsTheBlocksOfLongTexts(t *testing.T) {
+	st := func(body string) *stage {
+		groups := []stageGroup{
+			{kind: ofTimestamp, texts: []string{"T"}, pieces: []*piece{{}}},
+			{kind: ofBody, texts: []string{body}, pieces: []*piece{{}}},
+		}
+		p := plan{max: 2, gaps: separators(allSeparators)}
+		return newStage(groups, []key{newKey(canonical.SecretText, "a")}, p)
+	}
+	short, long := st("B"), st(strings.Repeat("B", 64<<10))
+	short.fit(1000)
+	long.fit(1000)
+	require.Equal(t, 2, short.max)
+	require.Less(t, long.max, 2)
+	require.Greater(t, long.weight, 100*short.weight)
+}
+
+// More effort must add work in proportion, for short and for long bodies.
+func TestEffortScalesTheWork(t *testing.T) {
+	for _, size := range []int{10, 60 << 10} {
+		c := finderOf(t, `{"amount":10.50,"text":"`+strings.Repeat("x", size)+`"}`).catalogue
+		keys := newKeys("secret-of-the-test")
+		one, ten := work(c.stages(0, keys, 1)), work(c.stages(0, keys, 10))
+		require.LessOrEqual(t, one, float64(maxWork))
+		require.LessOrEqual(t, ten, 10*one, "%d bytes", size)
+		require.Greater(t, ten, 4*one, "%d bytes", size)
+	}
+}
+
+// A hit on a sequence is reported with the members, and every sequence has a text form.
+func TestSequenceIsReportedWithItsMembers(t *testing.T) {
+	c := alteredCatalogue(t)
+	sequences := 0
+	for _, p := range c.pieces {
+		if p.members == nil {
+			continue
+		}
+		sequences++
+		whole := (&composition{pieces: []*piece{p}}).expanded()
+		require.Equal(t, p.text, whole.inner())
+		text, err := whole.text(0)
+		require.NoError(t, err)
+		require.Equal(t, p.texts[0], text)
+		for _, member := range whole.pieces {
+			require.Nil(t, member.members)
+		}
+	}
+	require.Positive(t, sequences)
+}
+
 // looks is a context that counts how often it is asked, and ends at the second time.
 type looks struct {
 	context.Context
@@ -181,7 +232,7 @@ func TestStageFitCutsOrEmptiesWhatIsTooLarge(t *testing.T) {
 	st := func() *stage {
 		s := &stage{min: 2, max: 4, extras: 4, gaps: separators(allSeparators), keys: []key{newKey(canonical.SecretText, "a")}}
 		for range 10 {
-			s.groups = append(s.groups, stageGroup{kind: ofField, texts: []string{"a", "b"}})
+			s.groups = append(s.groups, stageGroup{kind: ofField, texts: []string{"a", "b"}, pieces: []*piece{{}, {}}})
 		}
 		return s
 	}

@@ -11,6 +11,7 @@ import (
 // explain turns a hit into matches. The hit reveals the text that was signed; reading this text yields all its
 // compositions, without another hash.
 func (f *finder) explain(h *hit, result *Result) {
+	wrap := f.unwrap(h)
 	whole, some := f.readings(h)
 	if len(whole) == 0 {
 		f.partial(some, h, result)
@@ -19,7 +20,32 @@ func (f *finder) explain(h *hit, result *Result) {
 	if best := f.matches(whole, h, result); best != nil {
 		result.Partial = nil
 		f.undecided(best, whole, result)
+		if wrap != nil {
+			other := *best
+			other.wrap = wrap
+			needs := "a sample with letters in both cases, and with characters to escape"
+			result.Undecided = append(result.Undecided, Undecided{best.expr(), []Alternative{{other.expr(), needs}}})
+		}
 	}
+}
+
+// unwrap removes a wrapping that changes no text of the samples, and returns this wrapping.
+func (f *finder) unwrap(h *hit) *wrapping {
+	c := h.composition
+	if c.wrap == nil {
+		return nil
+	}
+	c.wrap = nil
+	for i := range f.samples {
+		wrapped, err := h.composition.text(i)
+		bare, bareErr := c.text(i)
+		if (err == nil) != (bareErr == nil) || wrapped != bare {
+			return nil
+		}
+	}
+	wrap := h.composition.wrap
+	h.composition = c
+	return wrap
 }
 
 // readings returns the compositions of the text of the hit, each text with its simplest pieces only: those that explain
@@ -154,6 +180,9 @@ func (c *composition) has(group, except int) bool {
 func (f *finder) sameTexts() map[string][]*piece {
 	same := map[string][]*piece{}
 	for _, p := range f.catalogue.pieces {
+		if p.members != nil {
+			continue
+		}
 		same[p.id()] = append(same[p.id()], p)
 	}
 	for _, list := range same {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // member is one field of a JSON object.
@@ -16,8 +18,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns the fields of a JSON object in their order, and reports whether it is one. It accepts duplicates,
-// which the parts of package canonical reject.
+// members returns the fields of a JSON object in order. It reports false for other JSON and for invalid JSON. It accepts
+// duplicates, but the parts of package canonical reject them.
 func members(object []byte) (list []member, ok bool) {
 	if !json.Valid(object) {
 		return nil, false
@@ -36,7 +38,7 @@ func members(object []byte) (list []member, ok bool) {
 	return list, true
 }
 
-// topLevel returns the names of the fields of all bodies, and of those that hold an object.
+// topLevel returns the names of the fields in all bodies, and the names of the fields with an object.
 func (c *catalogue) topLevel() (names, objects []string) {
 	for _, s := range c.samples {
 		list, _ := members(s.message.Body)
@@ -52,7 +54,7 @@ func (c *catalogue) topLevel() (names, objects []string) {
 	return names, objects
 }
 
-// fieldsTried limits the fields of a body that are tried one by one.
+// fieldsTried limits the single fields of a body.
 const fieldsTried = 24
 
 func (c *catalogue) addFields() {
@@ -73,7 +75,7 @@ func (c *catalogue) addFields() {
 	}
 }
 
-// addField adds a field, or the field with "" where it is absent if some samples do not have it.
+// addField adds a field. If some samples lack the field, it also adds the field with "" for these samples.
 func (c *catalogue) addField(path []string) {
 	rarity := common
 	if len(path) > 1 {
@@ -97,24 +99,23 @@ func (c *catalogue) addField(path []string) {
 	c.add(p)
 }
 
-// addNumbers adds the other ways to write a field that is a number.
+// addNumbers adds the other forms of a number.
 func (c *catalogue) addNumbers(p piece) {
 	plain := c.read(p)
 	isAmount := p.names[len(p.names)-1] == "amount"
-	if plain == nil || !isAmount && !slices.ContainsFunc(plain.texts, func(text string) bool { return strings.ContainsAny(text, ".eE") }) {
+	isDecimal := func(text string) bool { return strings.ContainsAny(text, ".eE") }
+	if plain == nil || !isAmount && !slices.ContainsFunc(plain.texts, isDecimal) {
 		return
 	}
-	for i, form := range numberForms() {
+	for form := canonical.NumbersShort; form < canonical.NumbersQuoted; form++ {
 		other := p
-		other.rarity, other.cost, other.needs = max(p.rarity, uncommon), p.cost+3+i, []string{needsWhole}
+		other.rarity, other.cost, other.needs = max(p.rarity, uncommon), p.cost+2+int(form), []string{needsWhole}
 		other.part = nil
-		other.text, other.desc = fmt.Sprintf("number(%s, %s)", form, p.text), fmt.Sprintf("%s, numbers %s", p.desc, form)
+		other.text = fmt.Sprintf("number(%s, %s)", form, p.text)
+		other.desc = fmt.Sprintf("%s, numbers %s", p.desc, form)
 		c.addOther(other, plain)
 	}
 }
-
-// numberForms are the forms of numbers, the likeliest first.
-func numberForms() []string { return []string{"short", "python", "two-place", "java", "minor"} }
 
 func quoted(texts []string) string {
 	list := make([]string, len(texts))
@@ -124,7 +125,7 @@ func quoted(texts []string) string {
 	return strings.Join(list, ", ")
 }
 
-// leaves appends the paths to the fields that hold neither an object nor an array, at most three names deep.
+// leaves appends the paths of fields with a scalar value, at most three names deep.
 func leaves(dst [][]string, above []string, list []member) [][]string {
 	for _, f := range list {
 		path := append(slices.Clone(above), f.name)

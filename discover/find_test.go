@@ -377,17 +377,16 @@ func TestProgress(t *testing.T) {
 }
 
 func TestFindBoundsTheWorkOnLargeBodies(t *testing.T) {
-	work := func(size int) (compositions, bytes int64) {
-		s := signed(t, canonical.Body, post(cardURL, "1700000000", fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))))
-		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.001})
+	compositions := func(size int) int64 {
+		body := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))
+		s := signed(t, canonical.Body, post(cardURL, "1700000000", body))
+		result, err := discover.Find(t.Context(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.001})
 		require.ErrorIs(t, err, discover.ErrNoMatch)
-		return result.Tried, result.Tried * int64(size)
+		return result.Tried
 	}
-	small, _ := work(10)
-	large, hashed := work(60 << 10)
-	require.Less(t, large, small/50)
+	large := compositions(60 << 10)
+	require.Less(t, large, compositions(10)/5)
 	require.Positive(t, large)
-	require.Less(t, hashed, small*1000)
 }
 
 func TestSampleErrors(t *testing.T) {
@@ -528,7 +527,7 @@ func generated(t *testing.T) (program string, want []string) {
 		{canonical.Join(";", canonical.Labelled("timestamp:", canonical.Timestamp), canonical.Labelled("amount:", canonical.Field("amount")), canonical.Literal("")), paymentsvc.Hex, canonical.SecretText},
 		{canonical.Join("|", canonical.Header("X-Nonce"), canonical.Timestamp, canonical.URL), paymentsvc.Hex, canonical.SecretText},
 		{canonical.Join("", canonical.Timestamp, canonical.Body), paymentsvc.Hex, canonical.SecretSHA256Hex},
-		{canonical.Join("\n", canonical.BodyJSON(canonical.JSONForm{Sort: true, EscapeSlash: true, ShortNumbers: true}), canonical.Timestamp), paymentsvc.Hex, canonical.SecretText},
+		{canonical.Join("\n", canonical.BodyJSON(canonical.JSONForm{Sort: true, EscapeSlash: true, Numbers: canonical.NumbersShort}), canonical.Timestamp), paymentsvc.Hex, canonical.SecretText},
 	} {
 		if !*long && i%5 != 0 {
 			continue

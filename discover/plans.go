@@ -8,15 +8,16 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// separators returns the first separators, the likeliest first.
+// separators returns the most common separators.
 func separators(many int) []string {
 	all := []string{
 		"", "\n", ".", "|", ":", "&",
 		";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
-		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ", "\n\n", "^", "!", "//", "&&", "__",
-		"{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;", ",,", "..", "$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>",
-		" - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v", "\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-", "<|>", "+|+", "#|#",
-		"%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
+		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ", "\n\n",
+		"^", "!", "//", "&&", "__", "{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;", ",,", "..",
+		"$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>", " - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v",
+		"\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-",
+		"<|>", "+|+", "#|#", "%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
 	}
 	return all[:min(many, len(all))]
 }
@@ -28,7 +29,8 @@ const (
 	allSeparators   = math.MaxInt
 )
 
-// plan describes a stage. limit counts compositions, and cuts the longest ones.
+// plan describes a stage. limit is its work in compositions of short texts. Above the limit, the longest compositions
+// are left out.
 type plan struct {
 	what      string
 	take      func(*piece) bool
@@ -41,15 +43,14 @@ type plan struct {
 	keyRarity int
 	wrap      *wrapping
 	limit     float64
-	effort    float64           // the least Options.Effort that tries it
-	odd       func(*piece) bool // takes pieces of which a composition has few
-	odds      int               // how many
-	ascending bool              // fields are in the order of the body
-	sorted    bool              // all texts are in the order of their bytes
-	own       bool              // a list of fields has its own separator beside it too
+	odd       func(*piece) bool // chooses pieces with a limited number in a composition
+	odds      int               // this number
+	ascending bool              // fields keep the order of the body
+	sorted    bool              // texts are in byte order
+	own       bool              // a list of fields fits only its own separator
 }
 
-// rarity says how unusual a reading of the secret is among all that are possible.
+// rarity returns the rarity of a reading of the secret among all possible readings.
 func (k *key) rarity(all []key) int {
 	readable := func(forms ...canonical.SecretForm) bool {
 		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
@@ -58,7 +59,7 @@ func (k *key) rarity(all []key) int {
 	case canonical.SecretText, canonical.SecretHex, canonical.SecretBase64Tail:
 		return common
 	case canonical.SecretBase64:
-		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // their texts mostly happen to be base64 as well
+		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // most of their texts are valid base64 too
 			return uncommon
 		}
 		return common
@@ -67,14 +68,18 @@ func (k *key) rarity(all []key) int {
 	}
 }
 
-// plans returns what is searched, in this order: first what is simple and common, then what is rarer or longer.
+// plans returns the plans in the order of the search: simple and common compositions first.
 func plans() []plan {
-	return slices.Concat(simplePlans(), wrappedPlans(), uncommonPlans(), listPlans(), longPlans(), longestPlans())
+	return slices.Concat(simplePlans(), partPlans(), labelledPlans(), listPlans(), wrappedPlans(), longPlans())
 }
 
 const million = 1e6
 
+// simplePlans are short compositions of timestamp, method, address, body, fields and identifying parts.
 func simplePlans() []plan {
+	core := upTo(common, coreKinds()...)
+	twice := either(core, onShelf(again, rare), upTo(common, ofSecret))
+	identified := either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity)
 	return []plan{
 		{
 			what: "timestamp, method, address and body", take: upTo(common, coreOrNothing()...), max: 5, extras: 1,
@@ -85,12 +90,11 @@ func simplePlans() []plan {
 			gaps: separators(someSeparators), frames: after | around, keyRarity: rare, limit: 1 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with up to two identifying headers and fields, words and the secret",
-			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity), min: 2, max: 5, extras: 2,
-			gaps: separators(fewSeparators), frames: after, limit: 2 * million,
+			what: "timestamp, method, address and body, with up to two identifying parts", take: identified,
+			min: 2, max: 5, extras: 2, gaps: separators(fewSeparators), frames: after, limit: 2 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with rare separators", take: upTo(common, coreKinds()...), max: 4,
+			what: "timestamp, method, address and body, with rare separators", take: core, max: 4,
 			gaps: separators(allSeparators), frames: after, limit: 1 * million,
 		},
 		{
@@ -98,229 +102,215 @@ func simplePlans() []plan {
 			gaps: separators(fewSeparators), limit: 1 * million,
 		},
 		{
-			what: "single fields of the body and the timestamp, up to five", take: upTo(common, ofField, ofTimestamp), max: 5, extras: 5,
-			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+			what: "single fields of the body and the timestamp, up to five", take: upTo(common, ofField, ofTimestamp),
+			max: 5, extras: 5, gaps: separators(someSeparators), frames: after, limit: 1 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with different separators, up to three", take: upTo(common, coreKinds()...), max: 3,
+			what: "timestamp, method, address and body, with different separators, up to three", take: core, max: 3,
 			gaps: separators(mixedSeparators), mixed: true, frames: newline, limit: 1 * million,
 		},
 		{
-			what: "parts as name=value, with their likeliest names, up to three", take: onShelf(equalsSign, common), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 1 * million,
+			what: "timestamp, method, address and body, one of them in a rare form", take: core, odd: rareCore, odds: 1,
+			max: 4, gaps: separators(someSeparators), frames: after, limit: 5 * million,
 		},
 		{
-			what: "parts as name:value, with their likeliest names, up to three", take: onShelf(colon, common), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 1 * million,
-		},
-		{
-			what: "parts as name: value, with their likeliest names, up to three", take: onShelf(colonSpace, common), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 1 * million,
-		},
-		{
-			what: "timestamp, method, address and body, one of them written otherwise", take: upTo(common, coreKinds()...), odd: isOddCore, odds: 1, max: 4,
-			gaps: separators(someSeparators), frames: after, limit: 5 * million,
-		},
-		{
-			what: "timestamp, method, address and body, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), max: 4, extras: 2,
+			what: "timestamp, method, address and body, with a part that appears twice", take: twice, max: 4, extras: 2,
 			gaps: separators(someSeparators), limit: 1 * million,
 		},
 		{
-			what: "the body in another form, timestamp, method and address, with a part that appears twice", take: either(upTo(common, coreKinds()...), onShelf(again, rare), upTo(common, ofSecret)), odd: upTo(rare, ofBody), odds: 1, min: 3, max: 4, extras: 2,
-			gaps: separators(fewSeparators), limit: 2 * million,
+			what: "timestamp, method, address and body in another form, with a part that appears twice", take: twice,
+			odd: upTo(rare, ofBody), odds: 1, min: 3, max: 4, extras: 2, gaps: separators(fewSeparators),
+			limit: 2 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with a rarer reading of the secret", take: upTo(common, coreKinds()...), max: 4,
+			what: "timestamp, method, address and body, with a rare reading of the secret", take: core, max: 4,
 			gaps: separators(someSeparators), keyRarity: rare, limit: 1 * million,
 		},
 	}
 }
 
-func wrappedPlans() []plan {
-	wraps := wrappings()
-	list := make([]plan, 0, len(wraps))
-	for _, w := range wraps {
-		list = append(list, plan{
-			what: fmt.Sprintf(w.desc, "timestamp, method, address and body"), take: either(upTo(common, coreKinds()...), onShelf(lists, common)), max: 4,
-			gaps: separators(fewSeparators), frames: after, wrap: w, limit: 0.3 * million,
-		})
-	}
-	return list
-}
-
-func uncommonPlans() []plan {
+// partPlans are compositions of plain parts with one separator.
+func partPlans() []plan {
+	joined := either(upTo(common, ofTimestamp), onShelf(targets, rare), isCommonBody, isIdentity, onShelf(again, rare))
+	shortGaps := []string{"\n", "", "|", ":", "&", "."}
 	return []plan{
 		{
-			what: "timestamp, method, address and body, in uncommon forms, with common separators", take: upTo(uncommon, coreKinds()...), max: 4,
-			gaps: separators(fewSeparators), limit: 1 * million,
+			what: "method and address next to each other, with timestamp, body and up to three more parts",
+			take: either(joined, upTo(common, ofHeader, ofQuery, ofNothing)), min: 2, max: 6, extras: 3,
+			gaps: separators(9), frames: after, limit: 20 * million,
 		},
 		{
-			what: "all fields of the body and one other part, with common separators", take: isBeside(), odd: onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 1,
-			gaps: separators(fewSeparators), limit: 3 * million,
+			what: "method and address next to each other, timestamp as a date or in milliseconds, or a digest of the body",
+			take: either(joined, upTo(common, ofHeader)), odd: either(isDate, upTo(uncommon, ofTimestamp), isBodyOrDigest),
+			odds: 2, min: 2, max: 5, extras: 2, gaps: shortGaps, frames: after, limit: 15 * million,
 		},
 		{
-			what: "timestamp, method, address, body and one more part, with common separators", take: upTo(uncommon), max: 3, extras: 1,
-			gaps: separators(fewSeparators), limit: 1 * million,
+			what: "timestamp as a date, method, address, body and up to two headers or words",
+			take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), odd: isDate,
+			odds: 1, min: 3, max: 5, extras: 2, gaps: []string{"\n", "", "|", ":"}, frames: after, limit: 15 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with different separators", take: upTo(common, coreKinds()...), min: 4, max: 4,
-			gaps: separators(mixedSeparators), mixed: true, frames: newline, limit: 5 * million,
-		},
-		{
-			what: "all fields of the body and one other part", take: isBeside(), odd: onShelf(lists, uncommon), odds: 1, min: 2, max: 2, extras: 1,
-			gaps: separators(someSeparators), frames: after, limit: 6 * million,
-		},
-		{
-			what: "timestamp, method, address and body, in uncommon forms", take: upTo(uncommon, coreOrNothing()...), max: 5, extras: 1,
-			gaps: separators(someSeparators), frames: after, limit: 5 * million,
+			what: "timestamp, method, address and body, in uncommon forms", take: upTo(uncommon, coreOrNothing()...),
+			max: 5, extras: 1, gaps: separators(someSeparators), frames: after, limit: 5 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part", take: upTo(uncommon), max: 3, extras: 1,
 			gaps: separators(someSeparators), frames: after, limit: 5 * million,
 		},
 		{
-			what: "single fields of the body and the timestamp", take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6,
-			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+			what: "timestamp, method, address and body, in rare forms", take: upTo(rare, coreOrNothing()...), max: 3,
+			extras: 1, gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon,
+			limit: 10 * million,
 		},
 		{
-			what: "fields in the order of the body, with timestamp, secret and address", take: either(upTo(common, ofField, ofTimestamp, ofAddress, ofMethod)), ascending: true, max: 10, extras: 8,
+			what: "single fields of the body and the timestamp", take: upTo(uncommon, ofField, ofTimestamp), max: 6,
+			extras: 6, gaps: separators(someSeparators), frames: after, limit: 2 * million,
+		},
+		{
+			what: "single fields of the body and the timestamp, with rare separators",
+			take: either(upTo(common, ofField), upTo(uncommon, ofTimestamp)), max: 4, extras: 4,
+			gaps: separators(allSeparators), frames: after, limit: 4 * million,
+		},
+		{
+			what: "fields in the order of the body, with timestamp, secret and address",
+			take: upTo(common, ofField, ofTimestamp, ofAddress, ofMethod, ofSecret), ascending: true, max: 10, extras: 8,
 			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
 		},
+	}
+}
+
+// labelledPlans are compositions with names.
+func labelledPlans() []plan {
+	nextToBlock := either(
+		upTo(common, ofTimestamp, ofMethod, ofAddress, ofQuery, ofNothing), onShelf(targets, rare), isBodyOrDigest,
+	)
+	return []plan{
 		{
-			what: "parts as name: value", take: onShelf(colonSpace, rare), max: 4, extras: 4,
-			gaps: []string{"\n", "", "&", ";"}, frames: after, limit: 3 * million,
+			what: "parts as name=value, up to three", take: onShelf(equalsSign, common), max: 3, extras: 3,
+			gaps: labelSeparators(), frames: after, limit: 1 * million,
 		},
 		{
-			what: "parts as name=value, sorted by name", take: onShelfOf(equalsSign, ofTimestamp, ofSecret, ofHeader, ofField), min: 2, max: 6, extras: 6, sorted: true,
-			gaps: labelSeparators(), frames: after, limit: 10 * million,
+			what: "parts as name:value, up to three", take: onShelf(colon, uncommon), max: 3, extras: 3,
+			gaps: labelSeparators(), frames: after, limit: 6 * million,
 		},
 		{
-			what: "lines of an HTTP signature, name: value", take: onShelfOf(colonSpace, coreOf(ofHost)...), min: 3, max: 5, extras: 1,
+			what: "header lines next to method, address, body and up to two more parts", odd: onShelf(blocks, rare),
+			take: either(nextToBlock, upTo(common, ofHeader)), odds: 1, max: 5, extras: 2, gaps: []string{"\n", ""},
+			frames: after, limit: 25 * million,
+		},
+		{
+			what: "name=value pairs next to method, address and body", odd: onShelf(pairs, rare),
+			take: either(upTo(common, ofAddress), onShelf(targets, rare), isBodyOrDigest), odds: 1, max: 3,
+			extras: 1, gaps: []string{"\n", "", "&", "|"}, limit: 30 * million,
+		},
+		{
+			what: "common name=value pairs next to method, address, body and up to two more parts",
+			odd:  onShelf(pairs, common), take: either(nextToBlock, upTo(common, ofSecret, ofHost), isIdentity), odds: 1,
+			min: 3, max: 5, extras: 2, gaps: []string{"\n", "", "&"}, frames: after, limit: 15 * million,
+		},
+		{
+			what: "lines of an HTTP signature, name: value",
+			take: onShelfOf(colonSpace, append(coreKinds(), ofHost)...), min: 3, max: 5, extras: 1,
 			gaps: []string{"\n"}, limit: 5 * million,
 		},
 		{
-			what: "parts as name=value", take: onShelf(equalsSign, uncommon), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 6 * million,
-		},
-		{
-			what: "parts as name:value", take: onShelf(colon, uncommon), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 6 * million,
+			what: "parts as name=value, sorted by name",
+			take: onShelfOf(equalsSign, ofTimestamp, ofSecret, ofHeader, ofField, ofWord), min: 2, max: 6, extras: 6,
+			sorted: true, gaps: []string{"&", "\n", "", "|"}, limit: 15 * million,
 		},
 	}
 }
 
+// listPlans are compositions with all fields of the body.
 func listPlans() []plan {
 	return []plan{
 		{
-			what: "single fields of the body, one of them written otherwise", take: either(upTo(common, ofField, ofTimestamp, ofSecret)), odd: upTo(rare, ofField), odds: 1, max: 5, extras: 5,
-			gaps: separators(someSeparators), frames: after, limit: 3 * million,
+			what: "all fields of the body and one other part", take: nextToList(), odd: onShelf(lists, rare), odds: 1,
+			min: 2, max: 2, extras: 1, gaps: separators(fewSeparators), limit: 4 * million,
 		},
 		{
-			what: "a digest of the fields or the JSON and up to two other parts", take: either(isPartBeside, isPlainBeside), odd: onShelf(digests, rare), odds: 1, min: 1, max: 3, extras: 2,
-			gaps: separators(fewSeparators), limit: 5 * million,
+			what: "a digest of the fields or the JSON and up to two other parts", take: anyNextToList,
+			odd: onShelf(digests, rare), odds: 1, min: 1, max: 3, extras: 2, gaps: separators(fewSeparators),
+			limit: 5 * million,
 		},
 		{
-			what: "all fields of the body and one other part, with their own separator", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: isList(rare), odds: 1, min: 2, max: 2, extras: 2,
+			what: "all fields of the body and one other part, with their own separator",
+			take: either(anyNextToList, upTo(uncommon, ofAddress)), odd: isList(rare), odds: 1, min: 2, max: 2, extras: 2,
 			own: true, gaps: separators(allSeparators), frames: after | around, keyRarity: uncommon, limit: 4 * million,
 		},
 		{
-			what: "all fields of the body and one other part, plain or with a name", take: either(isPartBeside, upTo(uncommon, ofAddress)), odd: onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 2,
-			gaps: separators(fewSeparators), frames: after, keyRarity: uncommon, limit: 6 * million,
+			what: "common lists of fields and up to two other parts, with rare separators",
+			take: either(unlabelledNextToList, upTo(uncommon, ofAddress), onShelf(again, rare)),
+			odd:  onShelf(lists, common), odds: 1, min: 2, max: 3, extras: 2, gaps: separators(allSeparators),
+			frames: after, limit: 3 * million,
 		},
 		{
-			what: "all fields of the body in common forms and one other part, with rare separators", take: either(isPlainBeside, upTo(uncommon, ofAddress), onShelf(again, rare)), odd: onShelf(lists, common), odds: 1, min: 2, max: 3, extras: 2,
-			gaps: separators(allSeparators), frames: after, limit: 3 * million,
+			what: "all fields of the body and up to three identifying parts", odds: 1, min: 2, max: 5, extras: 3,
+			take: either(upTo(common, ofTimestamp, ofAddress, ofSecret), isIdentity, onShelf(again, rare)),
+			odd:  onShelf(lists, common), gaps: separators(fewSeparators), frames: after, limit: 20 * million,
+		},
+		{
+			what: "all fields of the body, with a field added, and up to two other parts", odds: 1, min: 2, max: 3,
+			take: either(upTo(common, ofTimestamp, ofSecret), onShelf(again, rare), onShelf(targets, rare), isIdentity),
+			odd:  onShelf(lists, rare), extras: 2, gaps: []string{"", "\n", "&"}, limit: 15 * million,
+		},
+		{
+			what: "all fields of the body, a date, method, host and address", odds: 2, min: 2, max: 4, extras: 1,
+			take: either(upTo(common, ofTimestamp, ofHost), onShelf(targets, rare)),
+			odd:  either(onShelf(lists, rare), isDate), gaps: []string{"\n", "", "|"}, limit: 15 * million,
+		},
+		{
+			what: "common lists of fields and up to three other parts, with different separators",
+			take: upTo(common, ofTimestamp, ofMethod, ofAddress), odd: onShelf(lists, common), odds: 1, min: 2, max: 4,
+			gaps: []string{"", "\n", "?", "&", "."}, mixed: true, limit: 10 * million,
 		},
 	}
 }
 
+// wrappedPlans are the plans of texts that are encoded or hashed as a whole. Digests of lists have a plan of their own.
+func wrappedPlans() (list []plan) {
+	identified := either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity)
+	for _, w := range wrappings() {
+		p := plan{
+			what: fmt.Sprintf(w.desc, "timestamp, method, address, body and up to two identifying parts"),
+			take: identified, max: 5, extras: 2, gaps: separators(fewSeparators), frames: after, wrap: w,
+			limit: 4 * million,
+		}
+		if !w.digest {
+			p.take, p.max, p.extras, p.limit = either(upTo(common, coreKinds()...), onShelf(lists, common)), 4, 0, million
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// longPlans are long compositions, and compositions with different separators.
 func longPlans() []plan {
+	identified := either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity)
 	return []plan{
 		{
-			what: "all fields of the body and two other parts, with their own separator", take: either(isPartBeside, onShelf(again, rare), upTo(uncommon, ofAddress)), odd: isList(uncommon), odds: 1, min: 3, max: 3, extras: 2,
-			own: true, gaps: separators(allSeparators), frames: after, limit: 15 * million,
-		},
-		{
-			what: "all fields of the body and up to three of timestamp, method, address and host", take: upTo(common, ofTimestamp, ofMethod, ofAddress, ofHost), odd: either(onShelf(lists, rare), isDate), odds: 2, min: 3, max: 5, extras: 1,
-			gaps: []string{"\n", "", "|"}, limit: 15 * million,
-		},
-		{
-			what: "all fields of the body in common forms and up to three other parts, with different separators", take: upTo(common, ofTimestamp, ofMethod, ofAddress), odd: onShelf(lists, common), odds: 1, min: 2, max: 4,
-			gaps: []string{"", "\n", "?", "&", "."}, mixed: true, limit: 10 * million,
-		},
-		{
-			what: "timestamp, method, address, body and one more part, one of them written otherwise", take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), odd: isOddCore, odds: 1, max: 5, extras: 1,
+			what: "timestamp, method, address, body and one more part, one of them in a rare form", odd: rareCore, odds: 1,
+			take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), max: 5, extras: 1,
 			gaps: separators(fewSeparators), frames: after, limit: 20 * million,
 		},
 		{
-			what: "timestamp, method, address, body and one more part, with different separators", take: either(upTo(common, ofTimestamp, ofMethod, ofAddress, ofHeader, ofHost), isCommonBody), min: 3, max: 5, extras: 1,
+			what: "timestamp, method, address, body and one more part, with different separators", min: 3, max: 5,
+			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress, ofHeader, ofHost), isCommonBody), extras: 1,
 			gaps: []string{"", "\n", ".", ":", "|", " "}, mixed: true, limit: 20 * million,
 		},
 		{
-			what: "single fields, timestamp, secret and address, five to eight", take: either(upTo(common, ofField, ofTimestamp, ofSecret)), min: 5, max: 8, extras: 8,
-			gaps: separators(8), frames: after, limit: 20 * million,
+			what: "timestamp, method, address, body and up to three identifying parts, the body first or last",
+			take: identified, min: 4, max: 7, extras: 3, bodyAtEnd: true, gaps: separators(fewSeparators),
+			limit: 15 * million,
 		},
 		{
-			what: "timestamp in milliseconds or as a date, with up to two identifying headers, fields, words and the secret, and the body",
-			take: either(isCommonBody, isIdentity), odd: upTo(rare, ofTimestamp), odds: 1, min: 3, max: 4, extras: 3, gaps: separators(fewSeparators), limit: 5 * million,
+			what: "single fields, timestamp, address, headers, words and the secret, up to four", take: singles(),
+			max: 4, extras: 4, gaps: separators(someSeparators), frames: after, limit: 4 * million,
 		},
 		{
-			what: "timestamp as a date, method, address, body and headers", take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), odd: isDate, odds: 1, min: 3, max: 5, extras: 2,
-			gaps: []string{"\n", "", "|"}, frames: after, limit: 15 * million,
-		},
-		{
-			what: "timestamp, method, address, body and two more parts", take: coreAndExtras(), min: 3, max: 4, extras: 2,
-			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
-		},
-		{
-			what: "timestamp, method, address, body and up to three of identifying headers, fields, words and the secret, the body first or last",
-			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity),
-			min:  4, max: 7, extras: 3, bodyAtEnd: true, gaps: separators(fewSeparators), limit: 15 * million,
-		},
-		{
-			what: "single fields of the body, the timestamp, the address, headers, words and the secret, up to four",
-			take: singles(), max: 4, extras: 4, gaps: separators(someSeparators), frames: after, limit: 3 * million,
-		},
-		{
-			what: "timestamp, method, address and body, in rare forms", take: upTo(rare, coreOrNothing()...), max: 3, extras: 1,
-			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 10 * million,
-		},
-		{
-			what: "timestamp, method, address, body and one more part, four in all", take: upTo(uncommon), min: 4, max: 4, extras: 1,
-			gaps: separators(someSeparators), frames: after, limit: 20 * million, effort: 2,
-		},
-		{
-			what: "all fields of the body and two other parts", take: isBeside(), odd: onShelf(lists, uncommon), odds: 1, min: 3, max: 3, extras: 2,
-			gaps: separators(fewSeparators), limit: 12 * million,
-		},
-	}
-}
-
-func longestPlans() []plan {
-	return []plan{
-		{
-			what: "single fields of the body, the timestamp, the address, headers, words and the secret, five",
-			take: singles(), min: 5, max: 5, extras: 5, gaps: separators(someSeparators), frames: after, limit: 15 * million,
-		},
-		{
-			what: "parts as name=value, with their likeliest names, up to five", take: onShelf(equalsSign, common), min: 4, max: 5, extras: 5,
-			gaps: labelSeparators(), frames: after, limit: 15 * million,
-		},
-		{
-			what: "parts as name:value, with their likeliest names, up to five", take: onShelf(colon, common), min: 4, max: 5, extras: 5,
-			gaps: labelSeparators(), frames: after, limit: 15 * million,
-		},
-		{
-			what: "timestamp, method, address, body and two more parts, up to six", take: coreAndExtras(), min: 5, max: 6, extras: 2,
-			gaps: separators(fewSeparators), frames: after, limit: 15 * million,
-		},
-		{
-			what: "timestamp, method, address, body and one more part, five in all", take: upTo(uncommon), min: 5, max: 5, extras: 1,
-			gaps: separators(fewSeparators), limit: 20 * million, effort: 2,
-		},
-		{
-			what: "timestamp, method, address and body, in rare forms, four in all", take: upTo(rare, coreOrNothing()...), min: 4, max: 4, extras: 1,
-			gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon, limit: 25 * million, effort: 2,
+			what: "single fields, timestamp, address and secret, five to eight", min: 5, max: 8, extras: 8,
+			take: upTo(common, ofField, ofTimestamp, ofSecret, ofAddress), gaps: separators(8), frames: after,
+			limit: 20 * million,
 		},
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// probe is a sample's message with another body, and what is in it.
+// probe is the message of a sample with another body. need describes the difference.
 type probe struct {
 	need    string
 	message *paymentsvc.Message
 }
 
-// probes returns messages that tell the ways to write a body apart. There is none if the body is not a JSON object.
+// probes returns messages that distinguish the forms of a body, the most useful first. It returns none if the body is
+// not a JSON object.
 func (f *finder) probes() (list []probe) {
 	m := f.samples[f.primary].message
 	body := m.Body
@@ -23,40 +24,43 @@ func (f *finder) probes() (list []probe) {
 	if _, ok := members(body); !ok {
 		return nil
 	}
-	add := func(need, name, value string) {
+	for _, p := range []struct{ need, name, value string }{
+		{needsOrder, "!", "1"}, {needsSlash, "zzz", `"a/b"`}, {needsUnicode, "zzz", `"é"`},
+		{needsWhole, "amount", "100.00"}, {needsZero, "amount", "10.50"}, {needsHTML, "zzz", `"<&>"`},
+		{"an amount with one decimal place such as 10.5", "amount", "10.5"},
+		{"an amount without decimal places such as 100", "amount", "100"},
+		{needsNested, "zzz", `{"b":"c","a":"d"}`}, {"null in the body", "zzz", "null"},
+		{"an empty text in the body", "zzz", `""`}, {"true in the body", "zzz", "true"},
+		{"false in the body", "zzz", "false"}, {"a space in a text of the body", "zzz", `"a b"`},
+		{"a = or ' in a text of the body", "zzz", `"='"`}, {"a list inside the body", "zzz", `["a","b"]`},
+		{"a ~ in a text of the body", "zzz", `"~"`}, {"a * in a text of the body", "zzz", `"*"`},
+		{"one of !'() in a text of the body", "zzz", `"!()"`}, {needsUpperBody, "zzz", `"A"`},
+		{needsLowerBody, "zzz", `"a"`}, {needsEscapes, "zzz", `"\/\u00e9"`}, {needsSpace, "zzz", "1"},
+		{"a large amount such as 12000000.00", "amount", "12000000.00"},
+		{"an amount with an exponent", "amount", "1e-5"}, {"an amount with an exponent", "amount", "1e+15"},
+		{"an amount with an exponent", "amount", "1e20"},
+	} {
 		other := m
-		other.Body = withField(body, name, value)
-		if need == needsSpace {
+		other.Body = withField(body, p.name, p.value, p.need != needsOrder)
+		if p.need == needsSpace {
 			other.Body = append([]byte("{ "), other.Body[1:]...)
 		}
-		list = append(list, probe{need, &other})
+		list = append(list, probe{p.need, &other})
 	}
-	for _, p := range [][2]string{
-		{needsWhole, "100.00"}, {needsZero, "10.50"}, {"an amount with one decimal place such as 10.5", "10.5"},
-		{"an amount without decimal places such as 100", "100"}, {"a large amount such as 12000000.00", "12000000.00"},
-		{"an amount with an exponent", "1e-5"}, {"an amount with an exponent", "1e+15"}, {"an amount with an exponent", "1e20"},
-	} {
-		add(p[0], "amount", p[1])
-	}
-	for _, p := range [][2]string{
-		{needsSpace, "1"}, {needsSlash, `"a/b"`}, {needsUnicode, `"é"`}, {needsHTML, `"<&>"`}, {"a = or ' in a text of the body", `"='"`},
-		{"true in the body", "true"}, {"false in the body", "false"}, {"null in the body", "null"}, {"an empty text in the body", `""`},
-		{needsNested, `{"b":"c","a":"d"}`}, {"a list inside the body", `["a","b"]`}, {"a space in a text of the body", `"a b"`},
-		{"a ~ in a text of the body", `"~"`}, {"a * in a text of the body", `"*"`}, {"one of !'() in a text of the body", `"!()"`},
-		{needsUpperBody, `"A"`}, {needsLowerBody, `"a"`}, {needsEscapes, `"\/\u00e9"`},
-	} {
-		add(p[0], "zzz", p[1])
-	}
-	add(needsOrder, "!", "1")
 	return list
 }
 
-// withField returns the object with one more field, and so each object inside it.
-func withField(object []byte, name, value string) []byte {
+// withField returns the object, and each object inside it, with one more field. A sorted field stands before the first
+// larger name, so the order of the fields does not distinguish two forms.
+func withField(object []byte, name, value string, sorted bool) []byte {
 	list, _ := members(object)
 	at := slices.IndexFunc(list, func(f member) bool { return f.name == name })
 	if at < 0 {
-		at, list = len(list), append(list, member{name: name})
+		at = len(list)
+		if larger := slices.IndexFunc(list, func(f member) bool { return f.name > name }); sorted && larger >= 0 {
+			at = larger
+		}
+		list = slices.Insert(list, at, member{name: name})
 	}
 	out := []byte{'{'}
 	for i, f := range list {
@@ -69,7 +73,7 @@ func withField(object []byte, name, value string) []byte {
 		case i == at:
 			out = append(out, value...)
 		case f.value[0] == '{':
-			out = append(out, withField(f.value, name, value)...)
+			out = append(out, withField(f.value, name, value, sorted)...)
 		default:
 			out = append(out, f.value...)
 		}
@@ -77,8 +81,8 @@ func withField(object []byte, name, value string) []byte {
 	return append(out, '}')
 }
 
-// differences returns the needs of the probes of which two pieces make different texts, or else the needs that only one
-// of them has.
+// differences returns the needs of the probes with different texts for two pieces. Without such probes it returns the
+// needs of only one of the pieces.
 func differences(a, b *piece, probes []probe) (needs []string) {
 	for _, p := range probes {
 		if slices.Contains(needs, p.need) || !a.kind.ofBody() || !b.kind.ofBody() {

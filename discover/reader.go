@@ -19,7 +19,8 @@ func (f *finder) classes(text string) []*class {
 	var list []*class
 	known := map[string]*class{}
 	for _, p := range f.catalogue.pieces {
-		if !p.has(f.primary) || !strings.Contains(text, p.texts[f.primary]) || p.texts[f.primary] == "" && p.kind != ofNothing {
+		if p.members != nil || !p.has(f.primary) || !strings.Contains(text, p.texts[f.primary]) ||
+			p.texts[f.primary] == "" && p.kind != ofNothing {
 			continue
 		}
 		id := fmt.Sprint(p.group, p.id())

@@ -129,7 +129,7 @@ func labelsBefore(signature string) iter.Seq[int] {
 					return
 				}
 				continue
-			case strings.IndexByte("=,: ", c) >= 0 && i > 0 && !yield(i+1):
+			case strings.IndexByte("=,: /", c) >= 0 && i > 0 && !yield(i+1):
 				return
 			}
 			digits = 0

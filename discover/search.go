@@ -276,6 +276,7 @@ func (w *worker) hit(depth int, trail string) {
 		}
 		h.composition.pieces = append(h.composition.pieces, w.stage.groups[p.group].pieces[p.text])
 	}
+	h.composition = *h.composition.expanded()
 	w.search.mutex.Lock()
 	defer w.search.mutex.Unlock()
 	if w.search.found == nil {

@@ -23,10 +23,12 @@ type stage struct {
 	frames    frames
 	keys      []key
 	wrap      *wrapping
-	wanted    int   // max of the plan; max is less if there are too many
-	total     int64 // compositions, for all keys
-	short     bool  // it is the rest of the stage before it
-	done      bool  // all were tried
+	wanted    int     // max of the plan; max is less if there are too many
+	total     int64   // compositions, for all keys
+	weight    float64 // work of a composition; see weigh
+	tied      bool    // whether some texts fit only one separator
+	short     bool    // it is the rest of the stage before it
+	done      bool    // all were tried
 }
 
 // maxParts returns how many pieces the longest compositions have, 0 if there are none.
@@ -90,43 +92,60 @@ func (c *catalogue) order() []int {
 	return order
 }
 
-// stages makes the stages of a sample. effort scales their limits; a large body, which takes longer, lowers them.
+// maxWork limits the work for one sample with Options.Effort 1, in compositions of short texts. It is about 45 seconds of
+// processor time with SHA-256 in hardware.
+const maxWork = 240 * million
+
+// stages makes the stages of a sample. effort scales their limits.
 func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
-	blocks := 2 + len(c.samples[sample].message.Body)/64
-	scale := effort * min(1, 8/float64(blocks))
 	all := plans()
-	list := make([]*stage, 0, len(all))
-	left := 0.0              // for wider plans, where more effort finds no more in the plans themselves
-	var wrapped []stageGroup // the same for all plans that wrap
-	for _, p := range all {
-		groups := wrapped
-		if p.wrap == nil || wrapped == nil {
-			groups = c.stageGroups(sample, p)
-		}
-		if p.wrap != nil {
-			wrapped = groups
-		}
-		s := newStage(groups, keys, p)
-		limit := p.limit * scale * float64(len(s.keys))
-		if effort < p.effort {
-			limit = 0
-		}
-		s.fit(limit)
-		rest := s.rest(limit - float64(s.total))
-		list = append(list, s, rest)
-		total := float64(s.total + rest.total)
-		left += effort*min(total, limit/effort) - total
+	bases := make([]*stage, len(all))
+	for i, p := range all {
+		bases[i] = newStage(c.stageGroups(sample, p), keys, p)
 	}
-	return append(list, c.wider(sample, keys, all, left, effort)...)
+	list := bounded(all, bases, effort)
+	if effort <= 1 {
+		return list
+	}
+	left := effort*work(bounded(all, bases, 1)) - work(list)
+	return append(list, c.wider(sample, keys, all, left)...)
 }
 
-// rounds is how often more effort widens the plans.
+// bounded returns the stages of the plans within the limits of the plans and within maxWork.
+func bounded(all []plan, bases []*stage, effort float64) (list []*stage) {
+	scale := effort
+	for range 4 {
+		list = nil
+		for i, base := range bases {
+			s := *base
+			limit := all[i].limit * scale * float64(len(s.keys))
+			s.fit(limit)
+			list = append(list, &s, s.rest(limit-s.work()))
+		}
+		total := work(list)
+		if total <= effort*maxWork {
+			break
+		}
+		scale *= 0.9 * effort * maxWork / total
+	}
+	return list
+}
+
+// work returns the work of stages.
+func work(list []*stage) (sum float64) {
+	for _, s := range list {
+		sum += s.work()
+	}
+	return sum
+}
+
+// rounds limits how often more effort widens the plans.
 const rounds = 3
 
-// wider makes the stages of more effort than 1: the plans with longer compositions, all separators and all readings of the
-// secret, as far as they leave room for.
-func (c *catalogue) wider(sample int, keys []key, all []plan, left, effort float64) (list []*stage) {
-	for round := 1; round <= rounds && effort > 1; round++ {
+// wider makes the stages for an effort above 1: plans with longer compositions, all separators and all readings of the
+// secret, as far as the work that is left permits.
+func (c *catalogue) wider(sample int, keys []key, all []plan, left float64) (list []*stage) {
+	for round := 1; round <= rounds; round++ {
 		for i, p := range all {
 			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
 			p.max, p.gaps, p.keyRarity = p.max+round-1, separators(allSeparators), rare
@@ -139,14 +158,15 @@ func (c *catalogue) wider(sample int, keys []key, all []plan, left, effort float
 			}
 			s := newStage(c.stageGroups(sample, p), keys, p)
 			s.fit(left / float64(len(all)-i))
-			left -= float64(s.total)
+			left -= s.work()
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// rest makes a stage of the longest compositions, with common separators, where the stage had to leave them out.
+// rest makes a stage of the longest compositions with common separators. It is empty unless the limit excluded these
+// compositions.
 func (s *stage) rest(limit float64) *stage {
 	rest := *s
 	rest.what += ", longer ones with common separators"
@@ -162,8 +182,10 @@ func (s *stage) rest(limit float64) *stage {
 func newStage(groups []stageGroup, keys []key, p plan) *stage {
 	s := &stage{
 		what: p.what, groups: groups, min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
-		ascending: p.ascending, own: p.own, sorted: p.sorted, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed, frames: p.frames, wrap: p.wrap,
+		ascending: p.ascending, own: p.own, sorted: p.sorted, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed,
+		frames: p.frames, wrap: p.wrap,
 	}
+	s.weigh()
 	for _, k := range keys {
 		if k.rarity(keys) <= p.keyRarity {
 			s.keys = append(s.keys, k)
@@ -172,7 +194,30 @@ func newStage(groups []stageGroup, keys []key, p plan) *stage {
 	return s
 }
 
-// stageGroups returns the groups of the pieces that a plan takes.
+// weigh sets the weight of a composition: its SHA-256 blocks, in relation to a short text. The search hashes a common
+// start of many compositions once, so mostly the last piece counts, and each group is last equally often.
+func (s *stage) weigh() {
+	const blocksOfShort = 4
+	mean := 0.0
+	for _, g := range s.groups {
+		sum := 0
+		for t, text := range g.texts {
+			sum += len(text) / 64
+			s.tied = s.tied || g.pieces[t].shelf == targets
+		}
+		mean += float64(sum) / float64(len(g.texts)*len(s.groups))
+	}
+	blocks := blocksOfShort + mean
+	if s.wrap != nil {
+		blocks += 2 * mean * float64(min(s.max, len(s.groups)))
+	}
+	s.weight = blocks / blocksOfShort
+}
+
+// work returns the number of compositions of short texts that take as long as the stage.
+func (s *stage) work() float64 { return float64(s.total) * max(1, s.weight) }
+
+// stageGroups returns the groups of the pieces in a plan.
 func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	var groups []stageGroup
@@ -222,7 +267,7 @@ func (s *stage) fit(limit float64) {
 	s.max = min(s.max, len(s.groups))
 	for ; s.max >= s.min; s.max-- {
 		total := s.count()
-		if total <= limit {
+		if total*max(1, s.weight) <= limit {
 			s.total = int64(total)
 			return
 		}
@@ -246,7 +291,7 @@ func (s *stage) count() float64 {
 			edges += len(e.trails)
 		}
 		orders := alike[gap == ""]
-		if orders == nil || s.own {
+		if orders == nil || s.own || s.tied {
 			orders = s.orders(gap)
 			alike[gap == ""] = orders
 		}
@@ -261,6 +306,9 @@ func (s *stage) count() float64 {
 func (s *stage) fits(g *stageGroup, text int, gap string) bool {
 	if g.kind == ofNothing {
 		return gap != ""
+	}
+	if p := g.pieces[text]; p.shelf == targets && p.gaps[0] != gap {
+		return p.gaps[0] == " " && gap == "\n" // a request line
 	}
 	return !s.own || g.pieces[text].list == nil || g.pieces[text].list.Between == gap
 }

@@ -80,7 +80,7 @@ func TestTextReadsBack(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, forms, int(canonical.SecretUUIDBytes)+1)
+	require.Len(t, forms, int(canonical.SecretToBase64)+1)
 }
 
 // A piece that appears twice would be tried and reported twice. Fixed texts only explain.

@@ -13,7 +13,7 @@ for line in sys.stdin:
         "json(spaces, escape-unicode, python-numbers)": json.dumps(data),
         "json(sorted, python-numbers)": json.dumps(data, sort_keys=True, **compact),
         'json(indent("  "), python-numbers)': json.dumps(data, indent=2, ensure_ascii=False),
-        'fields(as-sent, "=", "&", omit-nested, escape, python-constants, python-numbers)': urlencode(scalars),
+        'fields(as-sent, "=", "&", omit-nested, escape-form, python-constants, python-numbers)': urlencode(scalars),
         'fields(sorted, "=", "&", omit-nested, escape-percent, python-constants, python-numbers)':
             urlencode(sorted(scalars.items()), quote_via=quote, safe=""),
         'fields(sorted, ":", ";", omit-nested, python-constants, python-numbers)':

@@ -2,13 +2,15 @@ package discover
 
 import "slices"
 
+// A filter chooses the pieces of a plan.
+
 func coreKinds() []kind { return []kind{ofTimestamp, ofMethod, ofAddress, ofBody} }
 
 func coreOrNothing() []kind { return append(coreKinds(), ofNothing) }
 
 func labelSeparators() []string { return []string{"&", ";", ",", "|", "\n", ""} }
 
-// upTo takes pieces of these kinds, or of all kinds, up to a rarity.
+// upTo accepts plain pieces of these kinds up to a rarity. Without kinds it accepts all kinds.
 func upTo(rarity int, kinds ...kind) func(*piece) bool {
 	return func(p *piece) bool {
 		return p.shelf == plain && p.rarity <= rarity && (len(kinds) == 0 || slices.Contains(kinds, p.kind))
@@ -19,14 +21,12 @@ func onShelf(s shelf, rarity int) func(*piece) bool {
 	return func(p *piece) bool { return p.shelf == s && p.rarity <= rarity }
 }
 
-// onShelfOf takes pieces of these kinds on a shelf, rare ones only of the timestamp.
+// onShelfOf accepts pieces of these kinds on a shelf, and rare pieces only on the shelf colonSpace.
 func onShelfOf(s shelf, kinds ...kind) func(*piece) bool {
 	return func(p *piece) bool {
 		return p.shelf == s && slices.Contains(kinds, p.kind) && (p.rarity <= uncommon || s == colonSpace)
 	}
 }
-
-func coreOf(more ...kind) []kind { return append(coreKinds(), more...) }
 
 func either(choices ...func(*piece) bool) func(*piece) bool {
 	return func(p *piece) bool {
@@ -40,10 +40,8 @@ func isCommonBody(p *piece) bool {
 	return p.shelf == plain && p.kind == ofBody && p.rarity == common && p.cost <= 3
 }
 
-func isExtra(p *piece) bool { return p.shelf == plain && p.rarity <= uncommon && !p.kind.core() }
-
-// isOddCore takes what may be in the place of a common timestamp, method, address or body.
-func isOddCore(p *piece) bool {
+// rareCore accepts a rare form of timestamp, method, address or body.
+func rareCore(p *piece) bool {
 	switch p.shelf {
 	case plain:
 		return p.kind.core()
@@ -56,15 +54,17 @@ func isOddCore(p *piece) bool {
 	}
 }
 
-// isPlainBeside takes what is beside a list of fields without a name.
-func isPlainBeside(p *piece) bool {
-	return upTo(common, ofTimestamp, ofMethod, ofAddress, ofSecret, ofHeader, ofWord)(p) || p.kind == ofTimestamp && p.shelf == plain && p.rarity <= uncommon
+// unlabelledNextToList accepts the parts without a name next to a list of fields.
+func unlabelledNextToList(p *piece) bool {
+	return upTo(common, ofTimestamp, ofMethod, ofAddress, ofSecret, ofHeader, ofWord)(p) ||
+		upTo(uncommon, ofTimestamp)(p)
 }
 
-// isPartBeside takes what is beside a list of fields, with or without a name.
-func isPartBeside(p *piece) bool {
-	labelled := (p.shelf == equalsSign || p.shelf == colon) && (p.kind == ofTimestamp || p.kind == ofSecret || p.kind == ofMethod || p.kind == ofAddress) && p.rarity <= uncommon
-	return labelled || isPlainBeside(p) || upTo(uncommon, ofSecret)(p)
+// anyNextToList accepts the parts next to a list of fields.
+func anyNextToList(p *piece) bool {
+	labelled := (p.shelf == equalsSign || p.shelf == colon) && p.rarity <= uncommon &&
+		slices.Contains([]kind{ofTimestamp, ofSecret, ofMethod, ofAddress}, p.kind)
+	return labelled || unlabelledNextToList(p) || upTo(uncommon, ofSecret)(p)
 }
 
 func isBodyOrDigest(p *piece) bool {
@@ -81,10 +81,6 @@ func singles() func(*piece) bool {
 	return either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress))
 }
 
-func isBeside() func(*piece) bool {
+func nextToList() func(*piece) bool {
 	return either(upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity)
-}
-
-func coreAndExtras() func(*piece) bool {
-	return either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isExtra)
 }

@@ -1,0 +1,314 @@
+package discover
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A sequence is a piece of several other pieces with fixed separators. The search places it as one text, so that
+// compositions of many parts stay few. A hit is reported with the members of its sequences.
+
+// addSequence adds a sequence and returns it, or nil if every sample lacks a member.
+func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) *piece {
+	if c.ctx.Err() != nil || slices.Contains(members, nil) {
+		return nil
+	}
+	p.members, p.gaps = members, gaps
+	whole := composition{pieces: members, gaps: gaps}
+	for i := range c.samples {
+		text, err := whole.text(i)
+		p.texts, p.lacking = append(p.texts, text), append(p.lacking, err != nil)
+	}
+	if !slices.Contains(p.lacking, false) {
+		return nil
+	}
+	p.text, p.desc, p.shape = whole.inner(), whole.describe(), shape{}
+	for _, m := range members {
+		p.cost += m.cost
+		p.stamped = p.stamped || m.stamped || m.kind == ofTimestamp
+	}
+	c.pieces = append(c.pieces, &p)
+	return &p
+}
+
+// expanded returns the composition with the members of its sequences.
+func (c *composition) expanded() *composition {
+	other := *c
+	other.pieces, other.gaps = nil, nil
+	for i, p := range c.pieces {
+		if i > 0 {
+			other.gaps = append(other.gaps, c.gaps[i-1])
+		}
+		if p.members == nil {
+			other.pieces = append(other.pieces, p)
+			continue
+		}
+		inner := (&composition{pieces: p.members, gaps: p.gaps}).expanded()
+		other.pieces = append(other.pieces, inner.pieces...)
+		other.gaps = append(other.gaps, inner.gaps...)
+	}
+	return &other
+}
+
+// plainPieces returns plain pieces of a kind up to a rarity.
+func (c *catalogue) plainPieces(rarity int, kinds ...kind) (list []*piece) {
+	for _, p := range c.pieces {
+		if p.members == nil && upTo(rarity, kinds...)(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// repeated returns a separator for each gap of n pieces.
+func repeated(gap string, n int) []string { return slices.Repeat([]string{gap}, max(0, n-1)) }
+
+// addTargets adds method and address next to each other, because nearly all services sign them in this order.
+func (c *catalogue) addTargets() {
+	methods := c.plainPieces(common, ofMethod)
+	hosts := c.plainPieces(common, ofHost)
+	queries := c.plainPieces(common, ofQuery)
+	for _, gap := range separators(9) {
+		target := func(members ...*piece) {
+			c.addSequence(piece{kind: ofAddress, shelf: targets, group: int(ofAddress)},
+				repeated(gap, len(members)), members...)
+		}
+		for i, method := range methods {
+			for _, address := range c.plainPieces(common, ofAddress) {
+				isPath := address.text == "path" || address.text == "uri"
+				if i > 0 && !isPath { // in lower case
+					continue
+				}
+				target(method, address)
+				for _, host := range hosts {
+					if i == 0 && isPath {
+						target(method, host, address)
+					}
+				}
+				for _, query := range queries {
+					if address.text == "path" {
+						target(method, address, query)
+					}
+				}
+			}
+		}
+	}
+	for _, method := range methods {
+		for _, address := range c.plainPieces(common, ofAddress) {
+			c.addSequence(piece{kind: ofAddress, shelf: targets, group: int(ofAddress)},
+				[]string{" "}, method, address)
+		}
+	}
+}
+
+// lineForm is a way to write header lines.
+type lineForm struct {
+	on           shelf
+	equals, gap  string
+	lower, names bool // names is true for a list of the names after the lines
+}
+
+var lineForms = []lineForm{
+	{colon, ":", "\n", true, false}, {colon, ":", "\n", true, true}, {colonSpace, ": ", "\n", true, false},
+	{colon, ":", "\n", false, false}, {equalsSign, "=", "&", true, false}, {colon, ":", "", true, false},
+	{colonSpace, ": ", "\n", false, false}, {equalsSign, "=", "\n", true, false}, {colon, ":", ";", true, false},
+}
+
+// addHeaderBlocks adds the headers with each common prefix as sorted lines, with and without content-type, host and
+// timestamp.
+func (c *catalogue) addHeaderBlocks() {
+	sets := c.headerSets()
+	others := slices.Concat(c.plainPieces(common, ofTimestamp, ofHost), c.header("Content-Type"))
+	for _, set := range sets {
+		for chosen := range 1 << len(others) {
+			lines := slices.Clone(set)
+			for i, p := range others {
+				if chosen>>i&1 != 0 {
+					lines = append(lines, p)
+				}
+			}
+			if len(lines) < 2 || len(lines) > 8 {
+				continue
+			}
+			forms := lineForms
+			if len(lines) != len(set) && chosen != 1<<len(others)-1 { // another choice
+				forms = lineForms[:3]
+			}
+			for _, form := range forms {
+				c.addLines(lines, form)
+			}
+		}
+	}
+}
+
+// header returns the piece of a header in a list, or an empty list.
+func (c *catalogue) header(name string) []*piece {
+	return slices.DeleteFunc(c.plainPieces(common, ofHeader), func(p *piece) bool { return p.names[0] != name })
+}
+
+// headerSets returns the empty set, the identifying headers with each prefix, and other choices of few headers.
+func (c *catalogue) headerSets() [][]*piece {
+	all := slices.DeleteFunc(c.plainPieces(common, ofHeader), func(p *piece) bool { return !p.identity })
+	sets, seen := [][]*piece{nil}, map[string]bool{"": true}
+	add := func(keep func(i int, name string) bool) {
+		var set []*piece
+		id := ""
+		for i, p := range all {
+			if keep(i, p.names[0]) {
+				set, id = append(set, p), id+p.names[0]+"\n"
+			}
+		}
+		if !seen[id] && len(sets) < maxHeaderSets {
+			seen[id] = true
+			sets = append(sets, set)
+		}
+	}
+	add(func(int, string) bool { return true })
+	for _, p := range all {
+		for at, letter := range p.names[0] {
+			if letter == '-' {
+				add(func(_ int, name string) bool { return strings.HasPrefix(name, p.names[0][:at+1]) })
+			}
+		}
+	}
+	for chosen := range 1 << min(len(all), 4) {
+		add(func(i int, _ string) bool { return chosen>>i&1 != 0 })
+	}
+	return sets
+}
+
+// maxHeaderSets limits the choices of headers.
+const maxHeaderSets = 16
+
+// lineName returns the name of a piece in a header line, in lower case.
+func lineName(p *piece) string {
+	switch p.kind {
+	case ofTimestamp:
+		return "timestamp"
+	case ofHost:
+		return "host"
+	}
+	return strings.ToLower(p.names[0])
+}
+
+// addLines adds a block of header lines, sorted by name.
+func (c *catalogue) addLines(of []*piece, form lineForm) {
+	slices.SortFunc(of, func(a, b *piece) int { return strings.Compare(lineName(a), lineName(b)) })
+	names := make([]string, len(of))
+	lines := make([]*piece, len(of))
+	for i, p := range of {
+		names[i] = lineName(p)
+		label := names[i]
+		if !form.lower {
+			label = http.CanonicalHeaderKey(label)
+		}
+		lines[i] = c.label(p, label, form.equals, form.on, 1)
+	}
+	block := piece{kind: ofBlock, shelf: blocks, group: c.group("block")}
+	gaps := repeated(form.gap, len(lines))
+	if !form.names {
+		c.addSequence(block, gaps, lines...)
+		return
+	}
+	for _, between := range []string{";", ","} {
+		list := c.fixed(strings.Join(names, between), "other headers")
+		for _, gap := range []string{"\n", "\n\n"} {
+			c.addSequence(block, append(slices.Clone(gaps), gap), append(slices.Clone(lines), list)...)
+		}
+		c.addSequence(block, append([]string{"\n"}, gaps...), append([]*piece{list}, lines...)...)
+	}
+}
+
+// fixed returns a piece of fixed text outside the catalogue.
+func (c *catalogue) fixed(text, need string) *piece {
+	return c.read(piece{
+		kind: ofWord, group: c.group("fixed " + text), cost: 4, shape: shape{form: fixedText}, needs: []string{need},
+		text: strconv.Quote(text), desc: "text " + strconv.Quote(text),
+	})
+}
+
+// addPairs adds two or three parts as name=value with one separator, one of them the timestamp or an identifying
+// header.
+func (c *catalogue) addPairs() {
+	values := slices.DeleteFunc(c.plainPieces(uncommon, ofTimestamp, ofHeader, ofBody, ofWord, ofSecret),
+		func(p *piece) bool {
+			switch p.kind {
+			case ofHeader, ofWord:
+				return !p.identity
+			case ofBody:
+				return c.large() || p.text != "body" && (p.shape.form != digest || p.cost > 3)
+			case ofSecret:
+				return p.rarity != common
+			}
+			return p.text != "timestamp"
+		})
+	for _, gap := range []string{"&", "\n"} {
+		for _, a := range c.allLabels(values, maxPairLabels) {
+			for _, b := range c.allLabels(values, maxPairLabels) {
+				if a.group != b.group && (a.kind == ofTimestamp || a.kind == ofHeader ||
+					b.kind == ofTimestamp || b.kind == ofHeader) {
+					c.addBlockOf(gap, a, b)
+				}
+			}
+		}
+		few := c.allLabels(values, 3)
+		slices.SortStableFunc(few, func(a, b *piece) int { return strings.Compare(a.text, b.text) })
+		for i, a := range few {
+			for j, b := range few[i+1:] {
+				for _, third := range few[i+j+2:] {
+					if a.group != b.group && a.group != third.group && b.group != third.group {
+						c.addBlockOf(gap, a, b, third)
+					}
+				}
+			}
+		}
+	}
+}
+
+const maxPairLabels = 10
+
+func (c *catalogue) addBlockOf(gap string, members ...*piece) {
+	if len(c.pieces) < maxPieces {
+		rarity := common
+		for _, m := range members {
+			rarity = max(rarity, m.rarity)
+		}
+		c.addSequence(piece{kind: ofBlock, shelf: pairs, group: c.group("block"), rarity: rarity},
+			repeated(gap, len(members)), members...)
+	}
+}
+
+// maxPieces limits the catalogue of a message with many headers.
+const maxPieces = 40_000
+
+// allLabels returns pieces with each of their first labels.
+func (c *catalogue) allLabels(of []*piece, labels int) (list []*piece) {
+	for _, p := range of {
+		names := labelsOf(p)
+		if p.kind == ofWord {
+			names = callerLabels("key")
+		}
+		for i, name := range names[:min(len(names), labels)] {
+			if made := c.label(p, name, "=", equalsSign, i); made != nil {
+				list = append(list, made)
+			}
+		}
+	}
+	return list
+}
+
+// addBrackets adds the common lists in brackets.
+func (c *catalogue) addBrackets() {
+	for _, p := range slices.Clone(c.pieces) {
+		if p.shelf != lists || p.list == nil || p.around.text != "%s" || p.list.Numbers != 0 || p.list.Constants != 0 ||
+			p.list.Escaping != 0 || p.rarity == rare || p.members != nil {
+			continue
+		}
+		for _, pair := range []string{"{}", "[]", "()"} {
+			c.addSequence(piece{kind: ofBody, shelf: lists, rarity: rare, group: int(ofBody), list: p.list},
+				[]string{"", ""}, c.fixed(pair[:1], ""), p, c.fixed(pair[1:], ""))
+		}
+	}
+}
