@@ -358,7 +358,7 @@ func (a *alterer) accepts(c *composition) (how string, signed int) {
 // moves reports whether a field that runs into another part differs between two messages, or there is none.
 func (c *composition) moves(a, b *paymentsvc.Message) bool {
 	single := false
-	for _, r := range slices.Concat(c.cuts()...) {
+	for _, r := range slices.Concat(c.ambiguities()...) {
 		if r.kind == ofField {
 			single = true
 			of, _ := r.part(nil, a)

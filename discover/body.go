@@ -24,7 +24,7 @@ func (c *catalogue) addBody() {
 	body(inText, rare, 5, "base64url-raw(body)", "body in base64 of the URL alphabet without padding")
 	php := canonical.JSONForm{EscapeSlash: true, EscapeUnicode: true, Numbers: canonical.NumbersShort}
 	body(
-		inText, rare, 5, "base64("+php.String()+")", "body as PHP writes it, in base64",
+		shape{form: encoded, loses: losesDigits}, rare, 5, "base64("+php.String()+")", "body as PHP writes it, in base64",
 		needsSlash, needsUnicode, needsWhole,
 	)
 	body(inText, rare, 5, "base64(body-sorted)", "body with sorted fields, in base64", needsOrder, needsSpace)

@@ -20,7 +20,7 @@ type key struct {
 	inner, outer []byte
 }
 
-// saver is a SHA-256 whose state can be saved and restored, as crypto/sha256 documents.
+// saver is a SHA-256 with a saved state, as crypto/sha256 documents.
 type saver interface {
 	hash.Hash
 	encoding.BinaryAppender
@@ -59,7 +59,7 @@ func stateAfter(block []byte, pad byte) []byte {
 	return state
 }
 
-// checker compares the HMACs of texts with those wanted. It takes half the time of crypto/hmac: it starts from the
+// checker compares the HMACs of texts with wanted sums. It takes half the time of crypto/hmac, because it starts from the
 // states of the key, writes the padding in place and reads the sum from the state.
 type checker struct {
 	wanted []string  // the sums that explain the sample
@@ -69,7 +69,7 @@ type checker struct {
 	state      []byte
 	outerBlock [sha256.BlockSize]byte
 
-	plain    hash.Hash // the plain way, where states are not what they are taken for
+	plain    hash.Hash // crypto/hmac, in case the format of the states changes
 	plainKey paymentsvc.Secret
 }
 
@@ -131,7 +131,7 @@ func (c *checker) matches(k *key, state []byte, done int, buf []byte, n int) boo
 	return found
 }
 
-// want sets the sums that matches looks for.
+// want sets the wanted sums.
 func (c *checker) want(sums []string) {
 	c.wanted, c.first = slices.Clone(sums), [256]bool{}
 	slices.Sort(c.wanted)

@@ -8,12 +8,12 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// shape says which texts a piece can make of messages, as far as a receiver can rely on it.
+// shape describes the possible texts of a piece, as far as a receiver can rely on it.
 type shape struct {
 	form  form
 	label string               // fixed text that it begins with
 	has   func(c byte) bool    // the bytes of the rest; nil for every byte
-	loses string               // what the body has and the text does not, as a warning
+	loses string               // warning for information of the body that the text lacks
 	list  *canonical.FieldList // of Fields
 }
 
@@ -22,15 +22,15 @@ type form int
 const (
 	anyText    form = iota
 	fixedText       // the same for every message
-	number          // not empty, so that has holds for its first and last byte
-	jsonObject      // the body: no object is the beginning or the end of another, but for white space
-	encoded         // an object in hexadecimal or base64, of which the same is true
-	digest          // no other message can be made to have it at another place
+	number          // not empty; has is true for the first and last byte
+	jsonObject      // the body; except white space, an object is never the start or the end of another object
+	encoded         // an object in hexadecimal or base64
+	digest          // unforgeable in another place
 )
 
 func timestampShape() shape { return shape{form: number, has: isDigit} }
 
-// fieldShape is that of a field. The numbers of a notification are numbers, or Parse rejects it; a text may be any.
+// fieldShape returns the shape of a field. Parse rejects a notification if these fields are not numbers.
 func fieldShape(path []string) shape {
 	switch strings.Join(path, "\x00") {
 	case "status", "status_code", "amount": // integers may be written as 1.0 and 1e0 too
@@ -54,7 +54,7 @@ func isLetterOrDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20
 // isFormText reports whether url.QueryEscape writes c.
 func isFormText(c byte) bool { return isLetterOrDigit(c) || strings.IndexByte("-_.~+%", c) >= 0 }
 
-// isEscaped reports whether a text that is escaped in any way can have c.
+// isEscaped reports whether an escaped text can have c.
 func isEscaped(c byte) bool { return isFormText(c) || strings.IndexByte("!*'()", c) >= 0 }
 
 // isPathByte reports whether an escaped path can have c.
@@ -71,15 +71,15 @@ func isHeaderByte(c byte) bool { return c >= ' ' && c != 0x7f || c == '\t' }
 // isObjectEdge reports whether a body can begin or end with c.
 func isObjectEdge(c byte) bool { return strings.IndexByte("{} \t\r\n", c) >= 0 }
 
-// run is a piece whose text varies, and the fixed text before it.
-type run struct {
+// span is a piece with a variable text, and the fixed text before it.
+type span struct {
 	*piece
 	before string
-	known  bool // its text follows from the body, which is signed as a whole elsewhere
+	known  bool // the whole body is signed elsewhere and determines the text
 }
 
-// runs returns the pieces whose texts vary.
-func (c *composition) runs() (runs []run) {
+// runs returns the pieces with variable texts.
+func (c *composition) runs() (runs []span) {
 	before := c.lead
 	for i, p := range c.pieces {
 		if i > 0 {
@@ -89,34 +89,34 @@ func (c *composition) runs() (runs []run) {
 			before += p.texts[0]
 			continue
 		}
-		runs = append(runs, run{piece: p, before: before + p.shape.label})
+		runs = append(runs, span{piece: p, before: before + p.shape.label})
 		before = ""
 	}
 	return runs
 }
 
-// cuts returns the pieces that run into each other. Nil means that the text can be cut in one way only.
-func (c *composition) cuts() [][]run {
+// ambiguities returns the pieces that run into each other. Nil means a single reading of the text.
+func (c *composition) ambiguities() [][]span {
 	runs := c.runs()
 	open := openRuns(runs)
-	isBody := func(r run) bool { return r.kind == ofBody && r.shape.ownEnds() && r.shape.loses == "" }
+	isBody := func(r span) bool { return r.kind == ofBody && r.shape.ownEnds() && r.shape.loses == "" }
 	if len(open) == 0 || !slices.ContainsFunc(runs, isBody) || slices.ContainsFunc(slices.Concat(open...), isBody) {
 		return open
 	}
-	for i := range runs { // the body has its place, and so the values of its fields are known
+	for i := range runs { // the body determines the values of its fields
 		runs[i].known = runs[i].kind == ofField
 	}
 	return openRuns(runs)
 }
 
-// openRuns returns the runs whose ends cannot be told from the text, read from its beginning, nor their beginnings, read
-// from its end.
-func openRuns(rest []run) (open [][]run) {
+// openRuns returns the spans without a visible limit. A reader from the start of the text does not see their ends, and a
+// reader from the end does not see their starts.
+func openRuns(rest []span) (open [][]span) {
 	for len(rest) > 0 {
-		end := slices.IndexFunc(rest, func(r run) bool { return r.shape.form == digest })
+		end := slices.IndexFunc(rest, func(r span) bool { return r.shape.form == digest })
 		part := rest
 		if end >= 0 {
-			part, rest = rest[:end], rest[end+1:] // a digest stays where it is, so both sides are read by themselves
+			part, rest = rest[:end], rest[end+1:] // a digest keeps its place, so the two sides are independent
 		} else {
 			rest = nil
 		}
@@ -133,22 +133,22 @@ func openRuns(rest []run) (open [][]run) {
 	return open
 }
 
-// endsBefore reports whether the end of r, whose beginning is known, is seen in the text.
-func (r run) endsBefore(next run) bool {
+// endsBefore reports whether the text shows the end of r after a known start.
+func (r span) endsBefore(next span) bool {
 	return r.known || r.shape.ownEnds() || r.stopsAt(next.before) || r.shape.has != nil && disjoint(r.shape.has, next.shape.edge())
 }
 
-// beginsAfter reports whether the beginning of r, whose end is known, is seen in the text.
-func (r run) beginsAfter(previous run) bool {
+// beginsAfter reports whether the text shows the start of r before a known end.
+func (r span) beginsAfter(previous span) bool {
 	return r.known || r.shape.ownEnds() || r.stopsAt(r.before) || r.shape.has != nil && disjoint(r.shape.has, previous.shape.edge())
 }
 
-// stopsAt reports whether a fixed text has a byte that r cannot have.
-func (r run) stopsAt(fixed string) bool {
+// stopsAt reports whether a fixed text has a byte outside the set of r.
+func (r span) stopsAt(fixed string) bool {
 	return r.shape.has != nil && hasOther(fixed, r.shape.has)
 }
 
-// hasOther reports whether text has a byte that is none of a set.
+// hasOther reports whether text has a byte outside a set.
 func hasOther(text string, set func(c byte) bool) bool {
 	for i := range len(text) {
 		if !set(text[i]) {
@@ -160,7 +160,7 @@ func hasOther(text string, set func(c byte) bool) bool {
 
 func (s shape) ownEnds() bool { return s.form == jsonObject || s.form == encoded || s.form == digest }
 
-// edge returns the bytes that a text can begin and end with, or nil if it can be empty or they are not known.
+// edge returns the possible first and last bytes of a text, or nil for an unknown set and for a text that can be empty.
 func (s shape) edge() func(byte) bool {
 	switch s.form {
 	case jsonObject:
@@ -184,9 +184,9 @@ func disjoint(a, b func(byte) bool) bool {
 	return true
 }
 
-// listCut says how a list of fields can be cut in two ways, or returns "". Only names and values that are escaped stay
-// between their separators.
-func listCut(l *canonical.FieldList) string {
+// listAmbiguity describes the two readings of a list of fields, or returns "". Only escaped names and values never
+// contain the separators.
+func listAmbiguity(l *canonical.FieldList) string {
 	separates := func(text string) bool { return hasOther(text, isEscaped) }
 	switch {
 	case l.Between == "" && !l.Names:

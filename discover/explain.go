@@ -8,8 +8,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// explain turns a hit into matches. The hit reveals the text that was signed; reading this text yields all its
-// compositions, without another hash.
+// explain turns a hit into matches. The hit reveals the signed text, and readings finds all compositions of this text
+// without further hashes.
 func (f *finder) explain(h *hit, result *Result) {
 	wrap := f.unwrap(h)
 	whole, some := f.readings(h)
@@ -53,7 +53,7 @@ func (f *finder) unwrap(h *hit) *wrapping {
 func (f *finder) readings(h *hit) (whole, some []*composition) {
 	plainHit := h.composition
 	plainHit.wrap = nil
-	text, _ := plainHit.text(f.primary) // without a wrapping it cannot fail
+	text, _ := plainHit.text(f.primary) // cannot fail without a wrapping
 	seen := map[string]bool{}
 	keep := func(c *composition) (enough bool) {
 		c = f.wrapped(c, h)
@@ -64,10 +64,10 @@ func (f *finder) readings(h *hit) (whole, some []*composition) {
 		seen[id] = true
 		if len(f.explained(c, h)) == len(f.samples) {
 			whole = append(whole, c)
-		} else if len(some) < mostReadings {
+		} else if len(some) < maxReadings {
 			some = append(some, c)
 		}
-		return len(whole) >= mostReadings
+		return len(whole) >= maxReadings
 	}
 	keep(&h.composition)
 	r := &reader{text: text, classes: f.classes(text), keep: keep}
@@ -138,14 +138,14 @@ func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *co
 	return best
 }
 
-// mostVariants limits what matches looks at: a body of plain text can be written anew in dozens of ways.
-const mostVariants = 10_000
+// maxVariants limits the compositions of matches, because a body of plain text has dozens of forms.
+const maxVariants = 10_000
 
-// variants appends the compositions that have other pieces with the same texts from a place on.
+// variants appends the compositions with other pieces of the same texts from a place on.
 func (f *finder) variants(list []*composition, c *composition, from int, classes map[string][]*piece) []*composition {
 	for at := from; at < len(c.pieces); at++ {
 		for _, p := range classes[c.pieces[at].id()] {
-			if p == c.pieces[at] || c.has(p.group, at) || len(list) >= mostVariants {
+			if p == c.pieces[at] || c.has(p.group, at) || len(list) >= maxVariants {
 				continue
 			}
 			other := c.with(at, p)
@@ -155,7 +155,7 @@ func (f *finder) variants(list []*composition, c *composition, from int, classes
 	return list
 }
 
-// id identifies the texts that a piece makes of all samples.
+// id identifies the texts of a piece in all samples.
 func (p *piece) id() string {
 	if p.key == "" {
 		p.key = fmt.Sprintf("%q", p.texts)
@@ -166,7 +166,7 @@ func (p *piece) id() string {
 	return p.key
 }
 
-// has reports whether a piece other than the one at a place is of this group.
+// has reports whether another piece of the composition is in this group.
 func (c *composition) has(group, except int) bool {
 	for i, p := range c.pieces {
 		if i != except && p.group == group {
@@ -176,7 +176,7 @@ func (c *composition) has(group, except int) bool {
 	return false
 }
 
-// sameTexts returns the pieces by the texts that they make of all samples, the simplest first.
+// sameTexts returns the pieces by their texts in all samples, the simplest first.
 func (f *finder) sameTexts() map[string][]*piece {
 	same := map[string][]*piece{}
 	for _, p := range f.catalogue.pieces {
@@ -191,7 +191,7 @@ func (f *finder) sameTexts() map[string][]*piece {
 	return same
 }
 
-// match makes a match, and finds out with its Scheme which samples it explains: none if its text is wrong.
+// match makes a match. Its Samples are the samples with the signature of its Scheme.
 func (f *finder) match(c *composition, h *hit, s spelling) Match {
 	m := Match{
 		Text:        c.scheme(s.text, h.key.form),
@@ -217,7 +217,7 @@ func (f *finder) match(c *composition, h *hit, s spelling) Match {
 	return m
 }
 
-// partial keeps the compositions that explain the most samples.
+// partial keeps the compositions with the largest number of explained samples.
 func (f *finder) partial(all []*composition, h *hit, result *Result) {
 	most := 0
 	for _, c := range all {
@@ -229,8 +229,8 @@ func (f *finder) partial(all []*composition, h *hit, result *Result) {
 	if len(result.Partial) > 0 && most > len(result.Partial[0].Samples) {
 		result.Partial = nil
 	}
-	const mostOfASample = 3
-	enough := len(result.Partial) + mostOfASample
+	const maxOfSample = 3
+	enough := len(result.Partial) + maxOfSample
 	for _, c := range all {
 		if len(f.explained(c, h)) < most || len(result.Partial) == enough {
 			continue

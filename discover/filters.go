@@ -68,7 +68,7 @@ func anyNextToList(p *piece) bool {
 }
 
 func isBodyOrDigest(p *piece) bool {
-	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.shape.form == digest && p.cost <= 5
+	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.shape.form == digest && p.cost <= 4
 }
 
 func isList(rarity int) func(*piece) bool {

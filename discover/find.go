@@ -1,7 +1,7 @@
-// Package discover finds out how a signature is composed from one message that carries a correct one, since the
-// interface document does not show it (section 5). [Find] searches the compositions of the parts of package canonical.
-// [Match.Text] is what was found, in one line that [canonical.ParseSchemeWith] reads. The command
-// paymentsvc discover is Find on the command line.
+// Package discover finds the composition of a signature from one correctly signed message, because the interface
+// document does not specify the composition (section 5). [Find] searches the compositions of the parts of package
+// canonical. [Match.Text] is the scheme in one line, for [canonical.ParseSchemeWith]. The command paymentsvc discover
+// calls Find.
 package discover
 
 import (
@@ -18,22 +18,20 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// ErrNoMatch means that [Find] tried everything and nothing explains the samples. [Result.Hints] says what to vary
-// next.
+// ErrNoMatch means that [Find] tried all compositions within Options.Effort without a match. [Result.Hints] lists the
+// next steps.
 var ErrNoMatch = errors.New("no composition explains the samples")
 
 // Options configures [Find].
 type Options struct {
-	// Secret is the project secret key that signed the samples. It is required. No error and no text in a [Result]
-	// holds it.
+	// Secret is the project secret key of the samples. It is required. Errors and the texts of a [Result] never contain
+	// it.
 	Secret paymentsvc.Secret
-	// Words are texts that the canonical string may hold and no sample does, such as a partner id, the name of an API
-	// key or a version.
+	// Words are texts of the canonical string that no sample contains, such as a partner id, an API key or a version.
 	Words []string
-	// Effort scales how much is tried before Find returns ErrNoMatch. 0 means 1: one to four hundred million
-	// compositions for each sample, which take 15 to 35 seconds on two cores with SHA-256 in hardware. 10 tries ten times as many
-	// where there are more; [Result.Hints] says so when all were tried. Fewer are tried for large bodies, which take
-	// longer.
+	// Effort scales the work before Find returns ErrNoMatch. 0 means 1: up to 240 million compositions of short texts
+	// for each sample, about 45 seconds of processor time with SHA-256 in hardware. 10 takes up to ten times as long.
+	// Large bodies have fewer compositions for the same time. [Result.Hints] reports whether more effort helps.
 	Effort float64
 	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
 	Workers int
@@ -43,23 +41,20 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Find searches for the compositions that explain all samples: that sign each with its signature. It combines the
-// parts of package canonical in every order, with some forty separators, in the spellings that programs are known to
-// use, and reads the secret as text, hexadecimal, base64 or hashed. One sample is enough: a false match is
-// practically impossible, since it would be a 256-bit collision. Further samples tell more parts apart. All samples
-// must share a scheme: if requests and notifications are signed differently, search them separately and use
+// Find searches for the compositions that produce the signatures of all samples. It combines the parts of package
+// canonical with about a hundred separators, and reads the secret as text, hexadecimal, base64 or hashed. One sample is
+// enough, because a false match would be a 256-bit collision. More samples distinguish more parts. All samples must
+// share a scheme. If requests and notifications have different schemes, search them separately and use
 // [canonical.ByKind].
 //
-// Find stops at the first text that fits the signature, and then finds every composition of this text. Every [Match]
-// has signed all samples again with its Scheme. Otherwise the error wraps [ErrNoMatch], and Result says what was
-// tried and what to vary next. If ctx ends, Find returns its error, wrapped, within milliseconds. A [*SampleError]
-// says what is wrong with a sample. No error holds the secret or a body.
+// Find stops at the first text with the signature. It then finds every composition of this text. The Scheme of each
+// [Match] has signed all samples again. Without a match the error wraps [ErrNoMatch]. If ctx ends, Find returns the
+// wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain neither the secret
+// nor a body. A match can be unsafe: see [Match.Warnings].
 //
-// A composition that fits is not always a safe one: see [Match.Warnings].
-//
-// Not searched are signatures other than HMAC-SHA256, texts that are neither in a sample nor in Options.Words, parts of a
-// body that is not JSON, more than eight single fields in an order of their own, and different separators in long
-// compositions.
+// Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, parts of a body
+// in another format than JSON, more than eight single fields in another order than the body, or long compositions with
+// different separators.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
 	if ctx == nil {
@@ -69,7 +64,7 @@ func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	switch {
 	case err != nil:
 		return Result{}, err
-	case ctx.Err() != nil: // the catalogue may be cut short
+	case ctx.Err() != nil: // the catalogue may be incomplete
 		return Result{Elapsed: time.Since(start)}, ended(ctx, 0)
 	}
 	stopProgress := f.reportProgress(start)
@@ -101,12 +96,12 @@ type finder struct {
 	samples   []*sample
 	keys      []key
 	catalogue *catalogue
-	primary   int        // index of the sample that is searched
-	order     []int      // of the samples
+	primary   int        // index of the current sample
+	order     []int      // of the samples in the search
 	stages    [][]*stage // by sample
 	search    search
 	check     *checker
-	progress  chan string // what is being searched; nil without Options.Progress
+	progress  chan string // the current family; nil without Options.Progress
 }
 
 func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
@@ -114,7 +109,7 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The root package knows which secrets are invalid.
+	// The root package rejects invalid secrets.
 	probe := paymentsvc.Scheme{Canonical: canonical.Literal(""), Encoding: paymentsvc.Hex}
 	if _, err := probe.Signature(o.Secret, &paymentsvc.Message{}); err != nil {
 		return nil, fmt.Errorf("discover: Options: %w", err)
@@ -144,7 +139,7 @@ func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
 	return f, nil
 }
 
-// newKeys returns the readings of the secret, each key once.
+// newKeys returns the readings of the secret without duplicate keys.
 func newKeys(secret paymentsvc.Secret) (keys []key) {
 	seen := map[paymentsvc.Secret]bool{}
 	for form := canonical.SecretText; form.Name() != ""; form++ {
@@ -158,8 +153,8 @@ func newKeys(secret paymentsvc.Secret) (keys []key) {
 	return keys
 }
 
-// find searches one sample after the other, until what explains one explains all. So a sample that does not fit, or has
-// many fields, loses nothing that another one has.
+// find searches one sample after the other until a composition explains all samples. A wrong sample or a sample with
+// many fields therefore does not hide the others.
 func (f *finder) find(ctx context.Context) (result Result) {
 	for _, i := range f.order {
 		f.primary = i
@@ -185,7 +180,8 @@ func (f *finder) find(ctx context.Context) (result Result) {
 	return result
 }
 
-// cheapFirst returns the stages of a sample in the order of the search: those that take four times as long come later.
+// cheapFirst returns the stages of a sample in the order of the search. A stage comes later if it takes four times as
+// long.
 func (f *finder) cheapFirst(sample int) []*stage {
 	list := slices.Clone(f.stages[sample])
 	tier := func(s *stage) int { return bits.Len64(uint64(max(s.total, 0))>>18) / 2 }

@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// hints says what to check if nothing was found, the likeliest first.
+// hints returns the checks after a search without a match, the most useful first.
 func (f *finder) hints(result *Result) (hints []string) {
 	if len(result.Partial) > 0 {
 		p := result.Partial[0]
@@ -46,7 +46,7 @@ func (f *finder) hints(result *Result) (hints []string) {
 	return append(hints, f.effortHint())
 }
 
-// hints says what the sample lacks, so that it was not tried.
+// hints lists the missing parts of the sample. The search skips them.
 func (s *sample) hints() (hints []string) {
 	add := func(lacks bool, text string) {
 		if lacks {
@@ -62,12 +62,12 @@ func (s *sample) hints() (hints []string) {
 	return hints
 }
 
-// effortHint says what was left out for lack of effort, or that all was tried.
+// effortHint lists the families beyond the effort, or reports a complete search.
 func (f *finder) effortHint() string {
 	var cut []string
 	for i, st := range f.stages[f.order[0]] {
 		stages := f.stages[f.order[0]]
-		reached := st.max // less than wanted only if some were cut
+		reached := st.max // less than wanted if the limit excluded some
 		if i+1 < len(stages) && stages[i+1].short {
 			reached = max(reached, stages[i+1].maxParts())
 		}
@@ -93,7 +93,7 @@ func kinds(samples []*sample) int {
 	return len(seen)
 }
 
-// keyHints tries simple compositions with keys that no form of the secret is, and names the one that fits.
+// keyHints tries simple compositions with keys beyond the forms of the secret, and describes a matching key.
 func (f *finder) keyHints(ctx context.Context) []string {
 	const simple = 2_000_000
 	s, text := f.samples[f.order[0]], string(f.options.Secret)

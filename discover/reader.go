@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// class is pieces of one group that make the same text of every sample, the simplest first.
+// class is a list of pieces of one group with equal texts in every sample, the simplest first.
 type class struct {
 	group  int
-	text   string // of the sample that is read
+	text   string // in the current sample
 	pieces []*piece
 }
 
-// classes returns the classes whose text occurs in text.
+// classes returns the classes with a text inside text.
 func (f *finder) classes(text string) []*class {
 	var list []*class
 	known := map[string]*class{}
@@ -56,24 +56,27 @@ type reader struct {
 	chosen []string // the gaps so far
 }
 
-// Bounds on reading: a text of many short fields has more compositions than anybody wants to see.
+// Limits of the reader, because a text of many short fields has too many compositions.
 const (
-	mostSteps    = 300_000
-	mostTotal    = 3_000_000
-	mostReadings = 500
-	mostPieces   = 9
+	maxSteps      = 300_000
+	maxTotal      = 3_000_000
+	maxReadings   = 500
+	maxReadPieces = 9
 )
 
-// siblings reads the text as the hit does, with other pieces of the same groups.
+// siblings reads the text like the hit, with other pieces of the same groups.
 func (r *reader) siblings(c composition, at, primary int) {
 	if at == len(c.pieces) {
 		r.enough = r.enough || r.keep(&c)
 		return
 	}
 	p := c.pieces[at]
+	if !slices.ContainsFunc(r.classes, func(c *class) bool { return slices.Contains(c.pieces, p) }) {
+		r.siblings(c, at+1, primary) // a bracket has no other form
+	}
 	for _, class := range r.classes {
 		r.total++
-		if r.enough || r.total > mostTotal {
+		if r.enough || r.total > maxTotal {
 			return
 		}
 		if class.group == p.group && class.text == p.texts[primary] {
@@ -96,7 +99,7 @@ func (r *reader) alike() {
 	}
 }
 
-// mixed reads with a separator of its own in every gap.
+// mixed reads with a different separator in each gap.
 func (r *reader) mixed() {
 	for _, trail := range []string{"", "\n"} {
 		r.read(separators(mixedSeparators), "", trail)
@@ -118,7 +121,7 @@ func (r *reader) from(rest string) {
 	for _, c := range r.classes {
 		r.steps++
 		r.total++
-		if r.steps > mostSteps || r.total > mostTotal || r.enough {
+		if r.steps > maxSteps || r.total > maxTotal || r.enough {
 			return
 		}
 		if r.used[c.group] || !strings.HasPrefix(rest, c.text) || c.text == "" && !r.showsNothing() {
@@ -132,15 +135,15 @@ func (r *reader) from(rest string) {
 	}
 }
 
-// showsNothing reports whether an empty piece leaves a trace: one more separator.
+// showsNothing reports whether an empty piece adds a separator.
 func (r *reader) showsNothing() bool { return len(r.gaps) == 1 && r.gaps[0] != "" }
 
-// after reads what follows a piece: nothing, or a gap and further pieces.
+// after reads the rest behind a piece, which is empty or has a gap and further pieces.
 func (r *reader) after(rest string) {
 	if rest == "" {
 		r.take()
 	}
-	if len(r.pieces) == mostPieces {
+	if len(r.pieces) == maxReadPieces {
 		return
 	}
 	for _, gap := range r.gaps {
@@ -156,7 +159,7 @@ func (r *reader) after(rest string) {
 
 func (r *reader) take() {
 	if len(r.pieces) == 1 && len(r.gaps) == 1 && r.gaps[0] != "" && r.edge.lead == "" && r.trail == "" {
-		return // the same as with nothing for a separator
+		return // equal to the composition without separator
 	}
 	r.enough = r.keep(&composition{
 		pieces: slices.Clone(r.pieces),

@@ -7,82 +7,82 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Progress tells how far a search is.
+// Progress is the state of a search.
 type Progress struct {
-	// Tried counts the compositions so far, Total those that will be tried at most.
+	// Tried counts the compositions so far. Total is the maximum.
 	Tried, Total int64
 	// Elapsed is the time since Find began.
 	Elapsed time.Duration
-	// What is the family of compositions that is being tried.
+	// What describes the current family of compositions.
 	What string
 }
 
-// Result is what [Find] found.
+// Result is the result of [Find].
 type Result struct {
 	// Matches explain all samples, the simplest first.
 	Matches []Match
 	// More counts the matches beyond [Options.MaxMatches].
 	More int
-	// Undecided lists what the samples cannot tell apart in the first match.
+	// Undecided lists the alternatives to the first match that fit the samples equally well.
 	Undecided []Undecided
-	// Partial explains some samples but not all; it is empty if there is a match.
+	// Partial explains some of the samples. It is empty if Matches is not.
 	Partial []Match
-	// Tried counts the compositions that were tried. Each is a text under one reading of the secret, and represents all
-	// encodings and for all parts that make the same text.
+	// Tried counts the tried compositions. Each is one text with one reading of the secret. It represents all encodings
+	// and all parts with the same text.
 	Tried int64
-	// Elapsed is how long it took.
+	// Elapsed is the duration of the call.
 	Elapsed time.Duration
-	// Covered lists what was searched.
+	// Covered lists the searched families.
 	Covered []Coverage
-	// Hints says what to check next if nothing was found, the likeliest first.
+	// Hints lists the next checks after a search without a match, the most useful first.
 	Hints []string
 }
 
-// Match is a composition that explains samples.
+// Match is a composition with the signatures of the samples.
 type Match struct {
-	// Text is the scheme and the form of the secret in one line, as [canonical.ParseSchemeWith] reads it.
+	// Text is the scheme and the form of the secret in one line, for [canonical.ParseSchemeWith].
 	Text string
-	// Scheme is ready to use, with Secret. JSON leaves it out, since it is functions.
+	// Scheme is ready to use with Secret. JSON omits it, because it contains functions.
 	Scheme paymentsvc.Scheme `json:"-"`
-	// Secret is [Options.Secret] read in SecretForm, as the scheme needs it.
+	// Secret is the key of the scheme: [Options.Secret] in the form SecretForm.
 	Secret     paymentsvc.Secret
 	SecretForm canonical.SecretForm
-	// Expr is the Go expression of Scheme, and SecretExpr that of Secret. They call the secret itself secret, a
-	// variable of type paymentsvc.Secret. SecretExpr also returns an error, unless SecretForm is canonical.SecretText.
+	// Expr is the Go expression of Scheme, and SecretExpr is the expression of Secret. Both use a variable secret of type
+	// paymentsvc.Secret. SecretExpr also returns an error, unless SecretForm is canonical.SecretText.
 	Expr, SecretExpr string
-	// Imports are the packages that Expr and SecretExpr need, sorted.
+	// Imports are the sorted packages of Expr and SecretExpr.
 	Imports []string
-	// Description says the same in words.
+	// Description describes the scheme in words.
 	Description string
-	// Warnings says, in one sentence each, what the scheme lets somebody change in a recorded message that they cannot
-	// sign: parts of its text run into each other, so that it fits another message too, or something is not signed.
+	// Warnings has a sentence for each weakness of the scheme. Either two parts of the text run into each other, so a
+	// recorded signature fits another message, or some part of the message is unsigned.
 	Warnings []string
-	// Samples names the samples that the match explains: all, in [Result.Matches].
+	// Samples names the explained samples. In [Result.Matches] these are all samples.
 	Samples []string
 }
 
-// Undecided is a place in a match where other parts make the same text of every sample.
+// Undecided is a part of a match with alternatives: their texts are equal in every sample.
 type Undecided struct {
-	// Chosen is the Go expression in the first match; Others would fit as well.
+	// Chosen is the Go expression in the first match. Others fit equally well.
 	Chosen string
 	Others []Alternative
 }
 
-// Alternative is a Go expression that makes the same text of every sample as another one.
+// Alternative is a Go expression with the same text in every sample as Undecided.Chosen.
 type Alternative struct {
 	// Expr is the Go expression.
 	Expr string
-	// Needs describes a sample that would decide between the two.
+	// Needs describes a sample that decides between the two.
 	Needs string
 }
 
-// Coverage is a family of compositions that [Find] knows.
+// Coverage is a family of compositions.
 type Coverage struct {
-	// What says which parts are combined.
+	// What describes the combined parts.
 	What string
-	// MaxParts is the length of its longest compositions; 0 if Options.Effort leaves no room for any.
+	// MaxParts is the length of the longest compositions, or 0 if Options.Effort is too small for the family.
 	MaxParts int
-	// Compositions counts them for all samples, and Done reports whether all were tried with one of them.
+	// Compositions counts the compositions for all samples. Done reports whether one sample was tried with all of them.
 	Compositions int64
 	Done         bool
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Sample is one message with a correct signature, byte for byte as it was sent: a request that the service accepted, or
-// a notification from it.
+// Sample is one message with a correct signature and the sent bytes. It is an accepted request or a notification.
 type Sample struct {
-	// Name is how errors and hints call the sample, such as a file's name; "" means "sample 1" and so on.
+	// Name identifies the sample in errors and hints, such as the name of a file. "" means "sample 1" and so on.
 	Name string
 	// Message is the message; its Kind tells requests from notifications. An empty Timestamp is read from the header.
 	Message paymentsvc.Message
@@ -25,7 +24,7 @@ type Sample struct {
 	Signature string
 }
 
-// sample is a checked Sample, with its signature decoded in every encoding that fits.
+// sample is a checked Sample with its signature in every possible encoding.
 type sample struct {
 	name      string
 	message   paymentsvc.Message
@@ -33,13 +32,13 @@ type sample struct {
 	encodings []reading
 }
 
-// reading is an encoding that a signature may be in, and the 32 bytes that it then encodes.
+// reading is a possible encoding of a signature, and the encoded 32 bytes.
 type reading struct {
 	spelling
 	sum string
 }
 
-// sums returns the sums that the signature may encode.
+// sums returns the possible sums of the signature.
 func (s *sample) sums() (list []string) {
 	for _, r := range s.encodings {
 		list = append(list, r.sum)
@@ -57,7 +56,7 @@ func (s spelling) parts() (paymentsvc.Encoding, string) {
 	return scheme.Encoding, code.Encoding
 }
 
-// SampleError says what is wrong with a sample. Its text holds neither the signature nor the body.
+// SampleError is a mistake in a sample. Its text contains neither the signature nor the body.
 type SampleError struct {
 	// Index is the place of the sample in the argument of [Find], and Name its [Sample.Name] or "sample 1" and so on.
 	Index int
@@ -68,7 +67,7 @@ type SampleError struct {
 	Err error
 }
 
-// Error names the sample and says what is wrong.
+// Error returns the name of the sample and the mistake.
 func (e *SampleError) Error() string { return fmt.Sprintf("discover: %s: %v", e.Name, e.Err) }
 
 // Unwrap returns Err.
@@ -116,8 +115,8 @@ func encodingsOf(signature string) []reading {
 	return found
 }
 
-// labelsBefore returns the places after what may precede a signature in its header: a few words and a mark, as in
-// "sha256=…", "v1,…" and "HMAC …". A longer number would be a timestamp, which is no fixed text.
+// labelsBefore returns the possible starts of a signature after a label, as in "sha256=…", "v1,…" and "1/SHA256/…". A
+// long number ends the search, because it can be a timestamp.
 func labelsBefore(signature string) iter.Seq[int] {
 	const longest, longestNumber = 40, 5
 	return func(yield func(int) bool) {
@@ -154,7 +153,7 @@ func spellings() []spelling {
 }
 
 func plainEncodingsOf(text string) (found []reading) {
-	inHex, _ := hex.DecodeString(text) // what does not decode is too short or does not read the same
+	inHex, _ := hex.DecodeString(text) // invalid text is too short or encodes differently
 	alphabet := strings.NewReplacer("-", "+", "_", "/")
 	inBase64, _ := base64.RawStdEncoding.DecodeString(alphabet.Replace(strings.TrimRight(text, "=")))
 	inBoth, _ := hex.DecodeString(string(inBase64))
@@ -198,7 +197,7 @@ func notASignature(text string) string {
 	return fmt.Sprintf("%s; it is %d characters of something else", wanted, len(text))
 }
 
-// newSamples checks all samples, and keeps the encodings that all of them share.
+// newSamples checks all samples, and keeps their common encodings.
 func newSamples(in []Sample) ([]*sample, error) {
 	if len(in) == 0 {
 		return nil, errors.New("discover: Find needs a sample")

@@ -9,13 +9,13 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// hit is a composition that explains the sample that was searched.
+// hit is a composition with the signature of the current sample.
 type hit struct {
 	composition composition
 	key         key
 }
 
-// search runs stages on all workers until one of them hits.
+// search runs stages on all workers until the first hit.
 type search struct {
 	wanted  []string
 	workers int
@@ -32,7 +32,7 @@ func (s *search) reset(wanted []string) {
 	s.stop.Store(false)
 }
 
-// run searches one stage, and reports whether to go on with the next.
+// run searches one stage, and reports whether the search continues with the next stage.
 func (s *search) run(ctx context.Context, st *stage) bool {
 	jobs := st.jobs()
 	var next atomic.Int64
@@ -54,10 +54,10 @@ func (s *search) run(ctx context.Context, st *stage) bool {
 	return !s.stop.Load() && ctx.Err() == nil
 }
 
-// job is a part of a stage: the compositions with the same start.
+// job is the part of a stage with the same start.
 type job struct {
 	key         *key
-	gap         string // where all gaps are alike
+	gap         string // for equal gaps
 	edge        edge
 	group, text int // the first piece
 }
@@ -89,12 +89,12 @@ func (s *stage) jobs() (jobs []job) {
 	return jobs
 }
 
-// worker tries compositions, one piece deeper at a time, and hashes what they have in common only once.
+// worker tries compositions piece by piece, and hashes their common start once.
 type worker struct {
 	search *search
 	stage  *stage
 	check  *checker
-	ctx    context.Context // of the run; a worker lives no longer than it
+	ctx    context.Context // of the run, which ends after the worker
 
 	job     *job
 	buf     []byte   // the text so far
@@ -103,11 +103,11 @@ type worker struct {
 	used    uint64   // groups
 	extras  int
 	odds    int
-	last    int // group of the last extra, where they are ascending
+	last    int // group of the last extra in an ascending stage
 	tried   int64
 	pending int // blocks hashed since the last look at ctx
 
-	around  paymentsvc.CanonicalFunc // of a stage that wraps
+	around  paymentsvc.CanonicalFunc // of a stage with a wrapping
 	message paymentsvc.Message
 	wrapped []byte
 }
@@ -152,8 +152,8 @@ func (w *worker) do(ctx context.Context, j *job) {
 	w.place(0, place{j.group, j.text, ""}, n, 0)
 }
 
-// place appends a piece to the text of n bytes, of which done are hashed, tries the result, and goes deeper. It reports
-// whether to go on.
+// place appends a piece to the text of n bytes, tries the result, and goes deeper. The first done bytes are hashed. It
+// reports whether the search continues.
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
 	n += copy(w.buf[n:], p.gap)
@@ -187,7 +187,7 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	return goOn
 }
 
-// deeper places every piece that may come next.
+// deeper places every possible next piece.
 func (w *worker) deeper(depth, n, done int) bool {
 	st := w.stage
 	for i := range st.groups {
@@ -217,12 +217,12 @@ func (w *worker) deeper(depth, n, done int) bool {
 	return true
 }
 
-// tooOdd reports whether a text is one odd text too many.
+// tooOdd reports whether a text exceeds the limit of odd texts.
 func (w *worker) tooOdd(g *stageGroup, text int) bool {
 	return w.stage.odds > 0 && w.odds == w.stage.odds && g.isOdd(text)
 }
 
-// unsorted reports whether a text belongs before the one that is in place.
+// unsorted reports whether a text belongs before the previous text.
 func (w *worker) unsorted(depth int, text string) bool {
 	if !w.stage.sorted {
 		return false
@@ -231,8 +231,8 @@ func (w *worker) unsorted(depth int, text string) bool {
 	return text <= w.stage.groups[last.group].texts[last.text]
 }
 
-// blocksBetweenLooks is how much is hashed between two looks at the context: a millisecond of work, or a few without
-// hardware for SHA-256.
+// blocksBetweenLooks is the number of hashed blocks between two checks of the context. It is about a millisecond of
+// work with SHA-256 in hardware.
 const blocksBetweenLooks = 1 << 13
 
 func (w *worker) try(depth, n, done int, trail string) bool {
@@ -261,7 +261,7 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 // wrap returns the wrapped text, with space for the padding.
 func (w *worker) wrap(n int) ([]byte, int) {
 	w.message.Body = w.buf[:n]
-	w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // nothing that is around the body fails
+	w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // a wrapping of the body cannot fail
 	n = len(w.wrapped)
 	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
 	return w.wrapped, n

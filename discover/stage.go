@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// stage is a family of compositions: pieces of some groups in every order, in a range of lengths.
+// stage is a family of compositions. It has pieces of some groups in every order, in a range of lengths.
 type stage struct {
 	what      string
 	groups    []stageGroup
 	min, max  int      // pieces in a composition
-	extras    int      // most pieces that are not of a core kind
-	odds      int      // most texts that are odd, of which there is one at least; 0 for any number
+	extras    int      // maximum of pieces outside the core kinds
+	odds      int      // maximum of odd texts, with a minimum of 1; 0 for any number
 	ascending bool     // fields are in the order of their groups
 	sorted    bool     // all texts are in the order of their bytes
 	own       bool     // a list of fields fits only the separator inside it
 	bodyAtEnd bool     // the body is first or last
-	gaps      []string // what may stand between two pieces
-	mixed     bool     // each gap is chosen by itself; otherwise all are alike
+	gaps      []string // possible separators
+	mixed     bool     // gaps are independent; otherwise all gaps are equal
 	frames    frames
 	keys      []key
 	wrap      *wrapping
@@ -27,11 +27,11 @@ type stage struct {
 	total     int64   // compositions, for all keys
 	weight    float64 // work of a composition; see weigh
 	tied      bool    // whether some texts fit only one separator
-	short     bool    // it is the rest of the stage before it
+	short     bool    // the rest of the previous stage
 	done      bool    // all were tried
 }
 
-// maxParts returns how many pieces the longest compositions have, 0 if there are none.
+// maxParts returns the number of pieces of the longest compositions, or 0 for an empty stage.
 func (s *stage) maxParts() int {
 	if s.total == 0 {
 		return 0
@@ -39,7 +39,7 @@ func (s *stage) maxParts() int {
 	return s.max
 }
 
-// stageGroup is the different texts that the pieces of one group make of the sample that is searched.
+// stageGroup contains the different texts of one group in the current sample.
 type stageGroup struct {
 	kind   kind
 	texts  []string
@@ -50,7 +50,7 @@ type stageGroup struct {
 // isOdd reports whether a text counts for the stage's odds.
 func (g *stageGroup) isOdd(text int) bool { return g.odd != nil && g.odd[text] }
 
-// frames says what may surround a composition.
+// frames are the possible texts around a composition.
 type frames uint8
 
 const (
@@ -79,8 +79,8 @@ func (f frames) edges(separator string) []edge {
 	return []edge{plain, {lead: separator, trails: []string{"", separator}}}
 }
 
-// order returns the samples in the order of the search: first the one with the shortest body, which has the fewest
-// fields and is hashed fastest.
+// order returns the samples in the order of the search. The shortest body comes first, because it takes the fewest
+// hashes.
 func (c *catalogue) order() []int {
 	order := make([]int, len(c.samples))
 	for i := range order {
@@ -142,8 +142,8 @@ func work(list []*stage) (sum float64) {
 // rounds limits how often more effort widens the plans.
 const rounds = 3
 
-// wider makes the stages for an effort above 1: plans with longer compositions, all separators and all readings of the
-// secret, as far as the work that is left permits.
+// wider makes the stages for an effort above 1. They have longer compositions, all separators and all readings of the
+// secret, up to the remaining work.
 func (c *catalogue) wider(sample int, keys []key, all []plan, left float64) (list []*stage) {
 	for round := 1; round <= rounds; round++ {
 		for i, p := range all {
@@ -261,8 +261,8 @@ func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 	return groups
 }
 
-// fit removes the longest compositions until the stage has no more than limit, and counts the rest. If even the
-// shortest are too many, max is below min and total is 0.
+// fit removes the longest compositions until the work is at most limit, and counts the rest. If even the shortest
+// compositions exceed the limit, max is below min and total is 0.
 func (s *stage) fit(limit float64) {
 	s.max = min(s.max, len(s.groups))
 	for ; s.max >= s.min; s.max-- {
@@ -302,7 +302,7 @@ func (s *stage) count() float64 {
 	return sum * float64(len(s.keys))
 }
 
-// fits reports whether a text may be beside a separator. An empty piece needs one to show.
+// fits reports whether a text fits a separator. An empty piece needs a separator.
 func (s *stage) fits(g *stageGroup, text int, gap string) bool {
 	if g.kind == ofNothing {
 		return gap != ""
@@ -313,9 +313,9 @@ func (s *stage) fits(g *stageGroup, text int, gap string) bool {
 	return !s.own || g.pieces[text].list == nil || g.pieces[text].list.Between == gap
 }
 
-// orders counts, by length, the ways to choose and order pieces beside a separator.
+// orders counts the choices and orders of pieces for a separator, by length.
 func (s *stage) orders(gap string) []float64 {
-	var bodies [2]float64 // the plain and the odd texts of a body that is at an end
+	var bodies [2]float64 // plain and odd texts of a body at an end
 	odds := s.odds
 	if odds == 0 {
 		odds = s.max
@@ -367,7 +367,7 @@ func (s *stage) orders(gap string) []float64 {
 	return orders
 }
 
-// choose adds the choices that have one of the texts of a group, plain ones and odd ones.
+// choose adds the choices with a text of a group.
 func (s *stage) choose(sets [][][]float64, texts [2]float64, core bool) {
 	extra := 1
 	if core {
@@ -385,7 +385,7 @@ func (s *stage) choose(sets [][][]float64, texts [2]float64, core bool) {
 	}
 }
 
-// arrangements counts the orders of n pieces of which extras are no core ones.
+// arrangements counts the orders of n pieces with extras pieces outside the core kinds.
 func (s *stage) arrangements(n, extras int) float64 {
 	count := 1.0
 	for i := 2; i <= n && !s.sorted; i++ {

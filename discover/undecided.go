@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// undecided lists what the samples leave open in the best match, and what would decide it.
+// undecided lists the alternatives to the best match, and the samples that decide.
 func (f *finder) undecided(best *composition, whole []*composition, result *Result) {
 	classes, probes := f.sameTexts(), f.probes()
 	for i, p := range best.pieces {
@@ -16,7 +16,7 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 		for _, other := range f.alternatives(best, i, classes, probes) {
 			needs := "different values in the two"
 			if len(other.needs) > 0 {
-				needs = strings.Join(other.needs[:min(len(other.needs), 3)], ", or ") // any of them decides
+				needs = strings.Join(other.needs[:min(len(other.needs), 3)], ", or ") // each of them decides
 			}
 			u.Others = append(u.Others, Alternative{other.expr(), "a sample with " + needs})
 		}
@@ -36,10 +36,9 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 	}
 }
 
-// neighbours returns what differs from a list of fields, or from JSON written anew, in one respect, and makes the same
-// texts.
+// neighbours returns the lists of fields or the forms of JSON with one different option and the same texts.
 func (c *catalogue) neighbours(p *piece) (same []*piece) {
-	c.spent = 0 // what is open must be named, whatever the search left out
+	c.spent = 0 // alternatives are reported even if the search had no time for them
 	keep := func(other piece) {
 		other.shelf, other.shape = p.shelf, p.shape
 		if made := c.read(other); made != nil && made.id() == p.id() && made.text != p.text {
@@ -60,7 +59,7 @@ func (c *catalogue) neighbours(p *piece) (same []*piece) {
 	return same
 }
 
-// listsBeside returns the lists that differ in one respect.
+// listsBeside returns the lists with one different option.
 func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	change := func(set func(*canonical.FieldList)) {
 		other := list
@@ -73,7 +72,7 @@ func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	for n := range canonical.NestedFlat + 1 {
 		change(func(l *canonical.FieldList) { l.Nested, l.Path = n, "" })
 	}
-	for n := range canonical.NumbersMinor + 1 {
+	for n := range canonical.NumbersQuoted {
 		change(func(l *canonical.FieldList) { l.Numbers = n })
 	}
 	for n := range canonical.ConstantsNoNull + 1 {
@@ -87,7 +86,7 @@ func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	return others
 }
 
-// formsBeside returns the forms of JSON that differ in one respect.
+// formsBeside returns the forms of JSON with one different option.
 func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	change := func(set func(*canonical.JSONForm)) {
 		other := form
@@ -99,13 +98,13 @@ func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	change(func(f *canonical.JSONForm) { f.EscapeUnicode = !f.EscapeUnicode })
 	change(func(f *canonical.JSONForm) { f.EscapeHTML = !f.EscapeHTML })
 	change(func(f *canonical.JSONForm) { f.EscapeGson = !f.EscapeGson })
-	for n := range canonical.NumbersMinor + 1 {
+	for n := range canonical.NumbersQuoted {
 		change(func(f *canonical.JSONForm) { f.Numbers = n })
 	}
 	return others
 }
 
-// undecidedWhole lists other compositions of the same text that differ in more than single pieces.
+// undecidedWhole lists compositions of the same text with more than one different piece.
 func (f *finder) undecidedWhole(best *composition, whole []*composition, result *Result) {
 	const most = 3
 	u := Undecided{Chosen: best.expr()}
@@ -128,14 +127,14 @@ func sameShape(a, b *composition) bool {
 // expr returns the Go expression of a piece alone.
 func (p *piece) expr() string { return (&composition{pieces: []*piece{p}}).expr() }
 
-// alternative is a piece that can replace the chosen one, and what tells it from that.
+// alternative is a possible replacement of the chosen piece, and the needs of a sample that decides.
 type alternative struct {
 	*piece
 	needs []string
 }
 
-// alternatives returns the pieces that can replace the one at a place, the simplest first, without those of which each
-// need is one of a simpler piece. It ignores white space and escapes in the body, which most messages do not have.
+// alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs of
+// simpler ones include all its needs. It ignores white space and escapes in the body, because few messages have them.
 func (f *finder) alternatives(c *composition, at int, classes map[string][]*piece, probes []probe) (list []alternative) {
 	chosen := c.pieces[at]
 	named := map[kind][]string{}

@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// What a warning says of parts that lose something.
+// Warnings of parts that lose information.
 const (
 	losesCase   = "the case of letters is not signed: order \"a\" can be accepted as order \"A\""
 	losesDigits = "numbers are signed as float64: of a number with more than 16 digits the last ones can be changed"
@@ -16,8 +16,8 @@ const (
 
 const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew when it was captured, the service may sign its bytes: capture them"
 
-// warnings says, in one sentence each, what a composition lets somebody change in a recorded message. fields are the
-// fields that the messages have. It looks at the structure alone.
+// warnings has a sentence for each possible change of a recorded message under the same signature. fields are the fields
+// of the messages. The structure of the composition is sufficient.
 func (c *composition) warnings(fields []string) (list []string) {
 	if cut := c.cutInTwoWays(); cut != "" {
 		list = append(list, cut)
@@ -33,7 +33,7 @@ func (c *composition) warnings(fields []string) (list []string) {
 	return append(list, c.unsigned(fields)...)
 }
 
-// spaceWarning warns of white space that is not signed, if a sample has some: it may not have been there when it was sent.
+// spaceWarning warns of unsigned white space in a sample. The capture may have added the white space.
 func (f *finder) spaceWarning(c *composition) []string {
 	spaced := func(s *sample) bool {
 		compact, err := canonical.BodyCompact(nil, &s.message)
@@ -45,7 +45,7 @@ func (f *finder) spaceWarning(c *composition) []string {
 	return nil
 }
 
-// leavesSpace reports whether a piece is the body without the white space that it had.
+// leavesSpace reports whether a piece is the body without its white space.
 func (p *piece) leavesSpace() bool {
 	if p.kind != ofBody || p.list != nil || !slices.Contains(p.needs, needsSpace) {
 		return false
@@ -53,11 +53,11 @@ func (p *piece) leavesSpace() bool {
 	return strings.Contains(p.text, "json") || strings.Contains(p.text, "body-")
 }
 
-// cutInTwoWays says what cannot be told apart in the text, and what follows, or returns "".
+// cutInTwoWays describes an ambiguous text and the consequence, or returns "".
 func (c *composition) cutInTwoWays() string {
 	var ways []string
-	values, touching := false, false // whether fields are among it, and nothing is between two of its parts
-	for _, open := range c.cuts() {
+	values, touching := false, false // values: fields are among them; touching: two parts have no separator
+	for _, open := range c.ambiguities() {
 		names := make([]string, len(open))
 		for i, r := range open {
 			names[i] = r.name()
@@ -70,7 +70,7 @@ func (c *composition) cutInTwoWays() string {
 		if p.shape.list == nil {
 			continue
 		}
-		if how := listCut(p.shape.list); how != "" {
+		if how := listAmbiguity(p.shape.list); how != "" {
 			ways = append(ways, how)
 			values, touching = true, touching || p.shape.list.Between == ""
 		}
@@ -89,8 +89,8 @@ func (c *composition) cutInTwoWays() string {
 	return text
 }
 
-// name is what a warning calls a part: without its label, and a list of fields in short.
-func (r run) name() string {
+// name returns the name of a part in a warning, without its label.
+func (r span) name() string {
 	switch r.shelf {
 	case lists:
 		return "the fields of the body"
@@ -102,7 +102,7 @@ func (r run) name() string {
 	}
 }
 
-// hasText reports whether the case of letters means something in a piece.
+// hasText reports whether the letter case of a piece matters.
 func (p *piece) hasText() bool {
 	switch p.shape.form {
 	case jsonObject, encoded:
@@ -114,7 +114,7 @@ func (p *piece) hasText() bool {
 	}
 }
 
-// unsigned says what is not signed at all.
+// unsigned lists the unsigned parts of a message.
 func (c *composition) unsigned(fields []string) (list []string) {
 	signed := map[string]bool{}
 	whole, stamped := false, false
@@ -161,8 +161,7 @@ func inWords(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// fieldNames returns the names of the fields of all samples that hold neither an object nor an array, and not the secret
-// by mistake.
+// fieldNames returns the names of the scalar fields in all samples, except names with the secret by mistake.
 func (c *catalogue) fieldNames() (names []string) {
 	for _, s := range c.samples {
 		list, _ := members(s.message.Body)
