@@ -45,3 +45,18 @@ func TestSchemeNamesAreDocumentedAndTested(t *testing.T) {
 		require.Contains(t, strings.FieldsFunc(string(tests), notOfAName), name, "scheme_test.go")
 	}
 }
+
+// Package discover searches each enumeration up to the first value without a name.
+func TestEachValueOfAnEnumerationHasAName(t *testing.T) {
+	for value := NumbersShort; value <= NumbersQuoted; value++ {
+		require.NotEmpty(t, value.String())
+	}
+	for value := EscapingForm; value <= EscapingJava; value++ {
+		require.NotEmpty(t, value.String())
+	}
+	for value := ConstantsPHP; value <= ConstantsNoNull; value++ {
+		require.NotEmpty(t, value.String())
+	}
+	require.Empty(t, NumbersAsSent.String())
+	require.Empty(t, (EscapingJava + 1).String())
+}

@@ -258,7 +258,7 @@ func TestSchemeParsesOptions(t *testing.T) {
 		"java-numbers":      {Numbers: canonical.NumbersJava},
 		"two-place-numbers": {Numbers: canonical.NumbersTwoPlaces}, "minor-numbers": {Numbers: canonical.NumbersMinor},
 		"padded-numbers": {Numbers: canonical.NumbersPadded}, "quoted-numbers": {Numbers: canonical.NumbersQuoted},
-		"escape-form":    {Escaping: canonical.EscapingForm}, "escape-percent": {Escaping: canonical.EscapingPercent},
+		"escape-form": {Escaping: canonical.EscapingForm}, "escape-percent": {Escaping: canonical.EscapingPercent},
 		"escape-php": {Escaping: canonical.EscapingPHP},
 		"escape-js":  {Escaping: canonical.EscapingJS}, "escape-java": {Escaping: canonical.EscapingJava},
 		"php-constants": {Constants: canonical.ConstantsPHP}, "digit-constants": {Constants: canonical.ConstantsDigits},

@@ -125,3 +125,45 @@ func TestPlausibleSchemesAreSearchedSoon(t *testing.T) {
 		require.Less(t, before, 12e6, text)
 	}
 }
+
+func TestUndecidedAsksForFieldsOutOfOrder(t *testing.T) {
+	f := finderOf(t, `{"amount":10.50,"user_data":"p-17"}`)
+	chosen := f.catalogue.read(piece{kind: ofBody, group: int(ofBody), text: "body"})
+	needs := map[string][]string{}
+	for _, a := range f.alternatives(&composition{pieces: []*piece{chosen}}, 0, f.sameTexts(), f.probes()) {
+		needs[a.text] = a.needs
+	}
+	require.Equal(t, needsOrder, needs["body-sorted"][0])
+	require.NotContains(t, needs["body-sorted"], needsWhole)
+}
+
+// Services sign Content-Type more often than Accept.
+func TestSampleWithEqualHeadersPrefersContentType(t *testing.T) {
+	m := paymentsvc.Message{
+		Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`),
+		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}},
+	}
+	samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("0", 64)}})
+	require.NoError(t, err)
+	c := newCatalogue(t.Context(), samples, "secret-of-the-test", nil)
+	same := (&finder{catalogue: c}).sameTexts()[`["application/json"]`]
+	require.Equal(t, `header("Content-Type")`, same[0].text)
+	require.Equal(t, `header("Accept")`, same[1].text)
+}
+
+func TestSampleReadsALabelWithSlashes(t *testing.T) {
+	found := encodingsOf("1/SHA256/" + strings.Repeat("ab", 32))
+	require.Len(t, found, 1)
+	require.Equal(t, `prefixed("1/SHA256/", hex)`, found[0].text)
+}
+
+// A wrapping that changes no sample is an alternative, because the bare text is more common.
+func TestUndecidedNamesAWrappingWithoutEffect(t *testing.T) {
+	f := finderOf(t, `{"a":1}`)
+	p := f.catalogue.read(piece{kind: ofBody, group: int(ofBody), text: "body"})
+	h := hit{composition: composition{pieces: []*piece{p}, wrap: wrappings()[1]}, key: f.keys[0]}
+	require.Equal(t, "lower(%s)", f.unwrap(&h).text)
+	require.Nil(t, h.composition.wrap)
+	h.composition.wrap = wrappings()[0]
+	require.Nil(t, f.unwrap(&h))
+}
