@@ -107,23 +107,32 @@ type catalogue struct {
 func newCatalogue(
 	ctx context.Context, samples []*sample, secret paymentsvc.Secret, words []string,
 ) *catalogue {
-	c := &catalogue{
-		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
-		byText: map[string]*piece{},
-	}
-	for _, add := range []func(){
+	c := emptyCatalogue(ctx, samples, secret)
+	c.fill(
 		c.addMessage, c.addAddress, c.addBody, c.addJSON, c.addEnvelopes, c.addHeaders, c.addFields, c.addSecret,
 		func() { c.addWords(words) }, c.addLists, c.addDigests,
 		func() { c.addLabelled(equalsSign, "=") },
 		func() { c.addLabelled(colon, ":") },
 		func() { c.addLabelled(colonSpace, ": ") },
 		c.addAgain, c.addTargets, c.addHeaderBlocks, c.addPairs, c.addBrackets,
-	} {
+	)
+	return c
+}
+
+func emptyCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret) *catalogue {
+	return &catalogue{
+		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
+		byText: map[string]*piece{},
+	}
+}
+
+// fill adds families of pieces. Each family has its own limit of read bytes.
+func (c *catalogue) fill(families ...func()) {
+	for _, add := range families {
 		c.spent = 0
 		add()
 	}
 	c.spent = 0
-	return c
 }
 
 // add adds a piece if a sample has it, and reports whether all samples have it.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -97,22 +96,7 @@ func kinds(samples []*sample) int {
 func (f *finder) keyHints(ctx context.Context) []string {
 	const simple = 2_000_000
 	s, text := f.samples[f.order[0]], string(f.options.Secret)
-	words := map[paymentsvc.Secret]string{
-		paymentsvc.Secret(text + s.message.Timestamp): "the secret followed by the timestamp",
-		paymentsvc.Secret(s.message.Timestamp + text): "the timestamp followed by the secret",
-		paymentsvc.Secret(text + "\n"):                "the secret and a line break",
-		paymentsvc.Secret(text + "\r\n"):              "the secret and a line break of Windows",
-		paymentsvc.Secret(text + " "):                 "the secret and a space",
-		paymentsvc.Secret(text + "&"):                 "the secret and an ampersand",
-		paymentsvc.Secret(strings.ToUpper(text)):      "the secret in upper case",
-		paymentsvc.Secret(strings.ToLower(text)):      "the secret in lower case",
-	}
-	var odd []key
-	for secret := range words {
-		if !slices.ContainsFunc(f.keys, func(k key) bool { return k.secret == secret }) {
-			odd = append(odd, newKey(canonical.SecretText, secret))
-		}
-	}
+	odd, words := oddKeys(text, s.message.Timestamp, f.keys)
 	f.search.reset(s.sums())
 	for _, st := range f.catalogue.stages(f.order[0], odd, min(1, f.options.Effort)) {
 		if st.total > simple || f.search.run(ctx, st) || f.search.found == nil {
@@ -122,4 +106,28 @@ func (f *finder) keyHints(ctx context.Context) []string {
 		return []string{fmt.Sprintf("the key: %s is signed with %s, which is no form of a secret: pass that key, or write a Signer", h.composition.describe(), words[h.key.secret])}
 	}
 	return nil
+}
+
+// oddKeys returns keys that no form of the secret reads, each with its description.
+func oddKeys(text, timestamp string, known []key) (odd []key, words map[paymentsvc.Secret]string) {
+	words = map[paymentsvc.Secret]string{
+		paymentsvc.Secret(text + timestamp):      "the secret followed by the timestamp",
+		paymentsvc.Secret(timestamp + text):      "the timestamp followed by the secret",
+		paymentsvc.Secret(text + "\n"):           "the secret and a line break",
+		paymentsvc.Secret(text + "\r\n"):         "the secret and a line break of Windows",
+		paymentsvc.Secret(text + " "):            "the secret and a space",
+		paymentsvc.Secret(text + "&"):            "the secret and an ampersand",
+		paymentsvc.Secret("\ufeff" + text):       "a byte order mark and the secret",
+		paymentsvc.Secret(`"` + text + `"`):      "the secret in double quotes",
+		paymentsvc.Secret("'" + text + "'"):      "the secret in single quotes",
+		paymentsvc.Secret(strings.ToUpper(text)): "the secret in upper case",
+		paymentsvc.Secret(strings.ToLower(text)): "the secret in lower case",
+	}
+	for _, k := range known {
+		delete(words, k.secret)
+	}
+	for secret := range words {
+		odd = append(odd, newKey(canonical.SecretText, secret))
+	}
+	return odd, words
 }
