@@ -159,7 +159,8 @@ func (p *parser) fields() made {
 	}
 	_, code := l.forms()
 	return made{
-		part: Fields(l), code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(code, ", ")), signs: true,
+		part: Fields(l), signs: true,
+		code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(code, ", ")),
 	}
 }
 

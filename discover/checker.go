@@ -59,8 +59,8 @@ func stateAfter(block []byte, pad byte) []byte {
 	return state
 }
 
-// checker compares the HMACs of texts with wanted sums. It takes half the time of crypto/hmac, because it starts from the
-// states of the key, writes the padding in place and reads the sum from the state.
+// checker compares the HMACs of texts with wanted sums. It takes half the time of crypto/hmac, because it starts from
+// the states of the key, writes the padding in place and reads the sum from the state.
 type checker struct {
 	wanted []string  // the sums that explain the sample
 	first  [256]bool // their first bytes

@@ -194,10 +194,12 @@ func (f *finder) sameTexts() map[string][]*piece {
 // match makes a match. Its Samples are the samples with the signature of its Scheme.
 func (f *finder) match(c *composition, h *hit, s spelling) Match {
 	m := Match{
-		Text:        c.scheme(s.text, h.key.form),
-		SecretForm:  h.key.form,
-		Description: fmt.Sprintf("HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc),
-		Warnings:    append(c.warnings(f.catalogue.fieldNames()), f.spaceWarning(c)...),
+		Text:       c.scheme(s.text, h.key.form),
+		SecretForm: h.key.form,
+		Description: fmt.Sprintf(
+			"HMAC-SHA256, keyed with the secret as %s, of %s; written in %s", h.key.form, c.describe(), s.desc,
+		),
+		Warnings: append(c.warnings(f.catalogue.fieldNames()), f.spaceWarning(c)...),
 	}
 	code, err := canonical.GoCode(m.Text)
 	if err == nil {

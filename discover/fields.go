@@ -18,8 +18,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns the fields of a JSON object in order. It reports false for other JSON and for invalid JSON. It accepts
-// duplicates, but the parts of package canonical reject them.
+// members returns the fields of a JSON object in order. It reports false for other JSON and for invalid JSON. It
+// accepts duplicates, but the parts of package canonical reject them.
 func members(object []byte) (list []member, ok bool) {
 	if !json.Valid(object) {
 		return nil, false

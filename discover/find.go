@@ -49,8 +49,8 @@ type Options struct {
 //
 // Find stops at the first text with the signature. It then finds every composition of this text. The Scheme of each
 // [Match] has signed all samples again. Without a match the error wraps [ErrNoMatch]. If ctx ends, Find returns the
-// wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain neither the secret
-// nor a body. A match can be unsafe: see [Match.Warnings].
+// wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain neither the
+// secret nor a body. A match can be unsafe: see [Match.Warnings].
 //
 // Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, parts of a body
 // in another format than JSON, more than eight single fields in another order than the body, or long compositions with

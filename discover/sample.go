@@ -115,8 +115,8 @@ func encodingsOf(signature string) []reading {
 	return found
 }
 
-// labelsBefore returns the possible starts of a signature after a label, as in "sha256=…", "v1,…" and "1/SHA256/…". A
-// long number ends the search, because it can be a timestamp.
+// labelsBefore returns the possible starts of a signature after a label, as in "sha256=…", "v1,…" and "1/SHA256/…".
+// A long number ends the search, because it can be a timestamp.
 func labelsBefore(signature string) iter.Seq[int] {
 	const longest, longestNumber = 40, 5
 	return func(yield func(int) bool) {

@@ -209,7 +209,10 @@ func (w *worker) deeper(depth, n, done int) bool {
 			continue
 		}
 		for t := range g.texts {
-			if st.fits(g, t, w.job.gap) && !w.tooOdd(g, t) && !w.unsorted(depth, g.texts[t]) && !w.place(depth, place{i, t, w.job.gap}, n, done) {
+			if !st.fits(g, t, w.job.gap) || w.tooOdd(g, t) || w.unsorted(depth, g.texts[t]) {
+				continue
+			}
+			if !w.place(depth, place{i, t, w.job.gap}, n, done) {
 				return false
 			}
 		}

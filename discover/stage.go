@@ -92,8 +92,8 @@ func (c *catalogue) order() []int {
 	return order
 }
 
-// maxWork limits the work for one sample with Options.Effort 1, in compositions of short texts. It is about 45 seconds of
-// processor time with SHA-256 in hardware.
+// maxWork limits the work for one sample with Options.Effort 1, in compositions of short texts. It is about 45 seconds
+// of processor time with SHA-256 in hardware.
 const maxWork = 240 * million
 
 // stages makes the stages of a sample. effort scales their limits.

@@ -135,7 +135,9 @@ type alternative struct {
 
 // alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs of
 // simpler ones include all its needs. It ignores white space and escapes in the body, because few messages have them.
-func (f *finder) alternatives(c *composition, at int, classes map[string][]*piece, probes []probe) (list []alternative) {
+func (f *finder) alternatives(
+	c *composition, at int, classes map[string][]*piece, probes []probe,
+) (list []alternative) {
 	chosen := c.pieces[at]
 	named := map[kind][]string{}
 	for _, p := range append(slices.Clone(classes[chosen.id()]), f.catalogue.neighbours(chosen)...) {
@@ -154,5 +156,7 @@ func (f *finder) alternatives(c *composition, at int, classes map[string][]*piec
 }
 
 func withoutSeldom(needs []string) []string {
-	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool { return need == needsSpace || need == needsEscapes })
+	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool {
+		return need == needsSpace || need == needsEscapes
+	})
 }

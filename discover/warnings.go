@@ -16,8 +16,8 @@ const (
 
 const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew when it was captured, the service may sign its bytes: capture them"
 
-// warnings has a sentence for each possible change of a recorded message under the same signature. fields are the fields
-// of the messages. The structure of the composition is sufficient.
+// warnings has a sentence for each possible change of a recorded message under the same signature. fields are the
+// fields of the messages. The structure of the composition is sufficient.
 func (c *composition) warnings(fields []string) (list []string) {
 	if cut := c.cutInTwoWays(); cut != "" {
 		list = append(list, cut)
