@@ -78,7 +78,7 @@ func TestQuickstartRunsFromTheProxy(t *testing.T) {
 	for _, toolchain := range toolchains {
 		t.Run(toolchain, func(t *testing.T) {
 			s := newStranger(t, toolchain, proxy)
-			assert.Contains(t, s.run("run", sdk+"/examples/quickstart@latest"), "payment SUCCESS              200  taken")
+			assert.Contains(t, s.run("run", sdk+"/examples/quickstart@latest"), "notification   payment.status_changed SUCCESS 10.50")
 			assert.Equal(t, []string{"github.com/google/uuid", sdk}, s.downloaded())
 		})
 	}
