@@ -45,15 +45,13 @@ type place struct {
 	path     string // that of {base_url}, as it is in an address
 	encoding paymentsvc.Encoding
 	encode   func([]byte) string
-	errors   errorFields
 }
 
-// places are where the service is tried. How it signs and what its errors look like differ with them, since the
-// document shows neither.
+// places are where the service is tried. Their encodings differ, because the document specifies none.
 func places() []place {
 	return []place{
-		{"", paymentsvc.Hex, hex.EncodeToString, errorFields{"", "error_code", "error_message"}},
-		{"/a%20b/%C3%A9", base64.StdEncoding, base64.StdEncoding.EncodeToString, errorFields{"error", "code", "message"}},
+		{"", paymentsvc.Hex, hex.EncodeToString},
+		{"/a%20b/%C3%A9", base64.StdEncoding, base64.StdEncoding.EncodeToString},
 	}
 }
 
@@ -86,43 +84,36 @@ func (p *place) post(url, body string) *message {
 type service struct {
 	place
 	*contract
-	configure func(*paymentsvctest.Config)
-	http      *http.Client
-	base      string
+	http *http.Client
+	base string
 
 	mu       sync.Mutex // guards what follows where the server's goroutines use it
 	fake     *paymentsvctest.Server
 	messages []*message
 }
 
-// serve starts the fake at a place. configure, when not nil, changes its configuration.
-func serve(t testing.TB, p place, configure func(*paymentsvctest.Config)) *service {
+// serve starts the fake at a place.
+func serve(t testing.TB, p place) *service {
 	t.Helper()
-	s := &service{place: p, configure: configure}
+	s := &service{place: p}
 	s.renew(t)
 	t.Cleanup(func() { s.fake.Close() })
 	front := httptest.NewServer(s.record())
 	t.Cleanup(front.Close)
 	s.http = front.Client()
 	s.base = front.URL + p.path
-	s.contract = newContract(t, s.base, p.errors)
+	s.contract = newContract(t, s.base)
 	return s
 }
 
 // renew makes the fake anew, without orders and rules, so that no check of rapid depends on those before it.
 func (s *service) renew(t require.TestingT) {
-	code, text := s.errors.names()
 	cfg := paymentsvctest.Config{
-		PartnerID:    partnerID,
-		Projects:     []paymentsvctest.Project{{ID: projectID, Secret: secret, OldSecret: "the-secret-before"}},
-		Scheme:       s.scheme(),
-		Now:          now,
-		Tolerance:    time.Minute,
-		ErrorCode:    code,
-		ErrorMessage: text,
-	}
-	if s.configure != nil {
-		s.configure(&cfg)
+		PartnerID: partnerID,
+		Projects:  []paymentsvctest.Project{{ID: projectID, Secret: secret, OldSecret: "the-secret-before"}},
+		Scheme:    s.scheme(),
+		Now:       now,
+		Tolerance: time.Minute,
 	}
 	if s.fake != nil {
 		s.fake.Close()

@@ -27,9 +27,9 @@ type controlCall struct {
 	wrong              bool
 }
 
-// TestMockControlAPIIsWhatItDescribes calls every operation of paymentsvc mock, and compares requests and answers with
+// TestMockControlAPIFitsItsDescription calls every operation of paymentsvc mock, and compares requests and answers with
 // the document that it serves.
-func TestMockControlAPIIsWhatItDescribes(t *testing.T) {
+func TestMockControlAPIFitsItsDescription(t *testing.T) {
 	dir := t.TempDir()
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
