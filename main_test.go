@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -32,16 +31,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var children = flag.Bool("children", false, "run the tests that start processes: this test binary, sh and openssl")
-
-// startsProcesses skips a test that starts processes unless it is told to.
-func startsProcesses(t testing.TB) {
-	t.Helper()
-	if !*children {
-		t.Skip("it starts processes: run it with go test . -children")
-	}
-}
 
 const (
 	testSecret  paymentsvc.Secret = "project-secret-key-of-these-tests"

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -571,19 +572,6 @@ func TestNotSentIsNotProvedByASignersRequests(t *testing.T) {
 	assert.Equal(t, 1, sent)
 }
 
-func TestNotSentToAServerWithAnUntrustedCertificate(t *testing.T) {
-	var requests atomic.Int32
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.StartTLS()
-	defer s.Close()
-	response, err := pay(t.Context(), newClient(t, s.URL))
-	failed(t, response, err, paymentsvc.OutcomeNotSent)
-	var unverified *tls.CertificateVerificationError
-	assert.ErrorAs(t, err, &unverified)
-	assert.Zero(t, requests.Load())
-}
-
 func TestNotSentAfterTheContextIsDone(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -762,6 +750,7 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 func TestTransportSpeaksHTTP1Only(t *testing.T) {
 	transport := paymentsvc.NewTransport()
 	assert.NotSame(t, transport, paymentsvc.NewTransport(), "so that it can be changed")
+	assert.Equal(t, reflect.ValueOf(http.ProxyFromEnvironment).Pointer(), reflect.ValueOf(transport.Proxy).Pointer())
 	assert.Less(t, transport.IdleConnTimeout, 5*time.Second, "before Apache and Node end a connection")
 	assert.Equal(t, []int{100, 100}, []int{transport.MaxIdleConns, transport.MaxIdleConnsPerHost}, "for the calls of so many callers")
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
