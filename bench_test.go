@@ -23,7 +23,7 @@ func BenchmarkSign(b *testing.B) {
 	signer := testSigner(b)
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost"+testBase, nil)
 	require.NoError(b, err)
-	body := []byte(operations()[0].sent)
+	body := []byte(operations[0].sent)
 	b.ReportAllocs()
 	for b.Loop() {
 		require.NoError(b, signer.Sign(req, body))
@@ -77,17 +77,15 @@ func signedHeader(t testing.TB, scheme paymentsvc.Scheme, body []byte) http.Head
 // allocations counts the allocations of f once the pools are filled.
 func allocations(f func()) int { return int(testing.AllocsPerRun(500, f)) }
 
-func encodings() map[string]paymentsvc.Encoding {
-	return map[string]paymentsvc.Encoding{
-		"Hex": paymentsvc.Hex, "HexUpper": paymentsvc.HexUpper, "base64": base64.StdEncoding,
-	}
+var encodings = map[string]paymentsvc.Encoding{
+	"Hex": paymentsvc.Hex, "HexUpper": paymentsvc.HexUpper, "base64": base64.StdEncoding,
 }
 
 func TestAllocationsOfSign(t *testing.T) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+testBase, nil)
 	require.NoError(t, err)
-	body := []byte(operations()[0].sent)
-	for name, encoding := range encodings() {
+	body := []byte(operations[0].sent)
+	for name, encoding := range encodings {
 		scheme := testScheme()
 		scheme.Encoding = encoding
 		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
@@ -98,7 +96,7 @@ func TestAllocationsOfSign(t *testing.T) {
 }
 
 func TestAllocationsOfVerify(t *testing.T) {
-	for name, encoding := range encodings() {
+	for name, encoding := range encodings {
 		scheme := hookScheme()
 		scheme.Encoding = encoding
 		webhook := newHook(t, withScheme(scheme))

@@ -144,7 +144,7 @@ func TestClientSendsBelowBasePath(t *testing.T) {
 		require.NoError(t, err, path)
 		line, names := w.head(t)
 		assert.Equal(t, "POST "+want+"/init_payment/card HTTP/1.1", line)
-		assert.Equal(t, usualHeaders(), names)
+		assert.Equal(t, usualHeaders, names)
 		assert.Contains(t, w.received(), "\r\nHost: "+w.Addr().String()+"\r\n")
 	}
 }
@@ -159,7 +159,7 @@ func TestClientSendsUserAgent(t *testing.T) {
 		_, err := pay(t.Context(), newClient(t, w.base(), func(cfg *paymentsvc.Config) { cfg.UserAgent = given }))
 		require.NoError(t, err)
 		_, names := w.head(t)
-		assert.Equal(t, usualHeaders(), names, "%q", given)
+		assert.Equal(t, usualHeaders, names, "%q", given)
 		assert.Contains(t, w.received(), "\r\nUser-Agent: "+want+"\r\n")
 	}
 	for _, agent := range []string{
@@ -236,9 +236,9 @@ func TestForProjectNamesInvalidArgument(t *testing.T) {
 	}
 }
 
-// usualHeaders returns the header names of every request.
-func usualHeaders() []string {
-	return []string{"Accept-Encoding", "Content-Length", "Content-Type", "Host", "Signature", "Timestamp", "User-Agent"}
+// usualHeaders are the header names of every request.
+var usualHeaders = []string{
+	"Accept-Encoding", "Content-Length", "Content-Type", "Host", "Signature", "Timestamp", "User-Agent",
 }
 
 const injected = "\r\nX-Injected: 1"
@@ -267,7 +267,7 @@ func TestClientSendsIdentifiersOnlyInBody(t *testing.T) {
 			w := newTap(t)
 			require.NoError(t, call(newClient(t, w.base())), name)
 			_, names := w.head(t)
-			assert.Equal(t, usualHeaders(), names, name)
+			assert.Equal(t, usualHeaders, names, name)
 			_, body, _ := strings.Cut(w.received(), "\r\n\r\n")
 			assert.NotContains(t, body, "\n", name)
 			assert.Equal(t, 1, strings.Count(body, `"partner_id":`), name)
@@ -310,7 +310,7 @@ func TestClientRejectsInjectedHeaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTap(t)
 			c := newClient(t, w.base(), signedBy(signer))
-			for _, op := range operations() {
+			for _, op := range operations {
 				response, err := op.call(t, c)
 				e := failed(t, response, err, paymentsvc.OutcomeNotSent)
 				assert.Zero(t, e.Attempts)
@@ -325,7 +325,7 @@ func TestClientRejectsInjectedHeaders(t *testing.T) {
 		_, err := pay(t.Context(), newClient(t, w.base(), signedBy(encodedAs("0\u560d\u560aX-Injected: 1\x85\u2028"))))
 		require.NoError(t, err)
 		_, names := w.head(t)
-		assert.Equal(t, usualHeaders(), names)
+		assert.Equal(t, usualHeaders, names)
 	})
 }
 
@@ -348,7 +348,7 @@ func TestClientIgnoresFramingHeadersOfSigner(t *testing.T) {
 		_, err := pay(t.Context(), newClient(t, w.base(), meddling(change)))
 		require.NoError(t, err, name)
 		_, names := w.head(t)
-		assert.Equal(t, usualHeaders(), names, name)
+		assert.Equal(t, usualHeaders, names, name)
 	}
 
 	response, err := pay(t.Context(), newClient(t, newTap(t).base(), meddling(func(r *http.Request) {
@@ -401,7 +401,7 @@ func TestClientLimitsResponseSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, answer)
-			for _, op := range operations() {
+			for _, op := range operations {
 				response, err := op.call(t, newClient(t, s.base(), func(cfg *paymentsvc.Config) {
 					cfg.MaxResponseBytes = limit
 				}))
@@ -547,7 +547,7 @@ func TestClientClosesConnectionAfterStatus101(t *testing.T) {
 }
 
 func TestClientTimeoutLimitsOneAttempt(t *testing.T) {
-	for _, op := range operations() {
+	for _, op := range operations {
 		synctest.Test(t, func(t *testing.T) {
 			silent, taken := stalling(t, "")
 			withDefault := func(cfg *paymentsvc.Config) { cfg.Timeout = 0 } // 30 s
@@ -621,7 +621,7 @@ func TestClientRetriesReadsByStatus(t *testing.T) {
 			if test.status == http.StatusNoContent {
 				body = ""
 			}
-			for _, op := range operations() {
+			for _, op := range operations {
 				s := newService(t, answering(test.status, body))
 				if strings.HasPrefix(op.name, "status_") && test.status == 201 {
 					continue // all fields of a status response are optional

@@ -183,63 +183,61 @@ type operation struct {
 }
 
 // operations are all seven, in the document's order.
-func operations() []operation {
-	return []operation{
-		{
-			name: "init_payment", path: "init_payment/card", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
-			answer: paymentAnswer,
+var operations = []operation{
+	{
+		name: "init_payment", path: "init_payment/card", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentRequest()))
 		},
-		{
-			name: "status_payment", path: "status_payment",
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"}))
-			},
-			sent:   `{"order_id":"o-1","partner_id":11,"project_id":22}`,
-			answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1","order_id":"o-1"}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
+		answer: paymentAnswer,
+	},
+	{
+		name: "status_payment", path: "status_payment",
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"}))
 		},
-		{
-			name: "init_payout", path: "init_payout", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitPayout(t.Context(), payoutRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`,
-			answer: payoutAnswer,
+		sent:   `{"order_id":"o-1","partner_id":11,"project_id":22}`,
+		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1","order_id":"o-1"}`,
+	},
+	{
+		name: "init_payout", path: "init_payout", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitPayout(t.Context(), payoutRequest()))
 		},
-		{
-			name: "status_payout", path: "status_payout",
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{OrderID: "po-1"}))
-			},
-			sent:   `{"order_id":"po-1","partner_id":11,"project_id":22}`,
-			answer: `{}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`,
+		answer: payoutAnswer,
+	},
+	{
+		name: "status_payout", path: "status_payout",
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{OrderID: "po-1"}))
 		},
-		{
-			name: "init_form", path: "init_form", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitForm(t.Context(), paymentRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
-			answer: `{"redirect_url":"https://pay.example/form"}`,
+		sent:   `{"order_id":"po-1","partner_id":11,"project_id":22}`,
+		answer: `{}`,
+	},
+	{
+		name: "init_form", path: "init_form", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitForm(t.Context(), paymentRequest()))
 		},
-		{
-			name: "init_invoice", path: "init_invoice", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitInvoice(t.Context(), paymentRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
-			answer: `{"invoice_url":"https://pay.example/invoice","order_id":"in-1"}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
+		answer: `{"redirect_url":"https://pay.example/form"}`,
+	},
+	{
+		name: "init_invoice", path: "init_invoice", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitInvoice(t.Context(), paymentRequest()))
 		},
-		{
-			name: "get_balance", path: "get_balance",
-			call:   func(t testing.TB, c *paymentsvc.Client) (any, error) { return nilOr(c.GetBalance(t.Context())) },
-			sent:   `{"partner_id":11,"project_id":22}`,
-			answer: balanceAnswer,
-		},
-	}
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
+		answer: `{"invoice_url":"https://pay.example/invoice","order_id":"in-1"}`,
+	},
+	{
+		name: "get_balance", path: "get_balance",
+		call:   func(t testing.TB, c *paymentsvc.Client) (any, error) { return nilOr(c.GetBalance(t.Context())) },
+		sent:   `{"partner_id":11,"project_id":22}`,
+		answer: balanceAnswer,
+	},
 }
 
 const (

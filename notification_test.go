@@ -17,7 +17,7 @@ import (
 // withMember is hookBody with the JSON value of one member replaced, and without the member if there is no value.
 func withMember(name, value string) string {
 	var members []string
-	for _, member := range hookMembers() {
+	for _, member := range hookMembers {
 		if member[0] == name {
 			member[1] = value
 		}
@@ -29,11 +29,9 @@ func withMember(name, value string) string {
 }
 
 // hookMembers are hookBody's.
-func hookMembers() [][2]string {
-	return [][2]string{
-		{"event", `"payment.status_changed"`}, {"order_id", `"o-1"`}, {"status", "2"},
-		{"status_description", `"SUCCESS"`}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", `"order-1"`},
-	}
+var hookMembers = [][2]string{
+	{"event", `"payment.status_changed"`}, {"order_id", `"o-1"`}, {"status", "2"},
+	{"status_description", `"SUCCESS"`}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", `"order-1"`},
 }
 
 // parsed is a notification as the webhook reads it.
@@ -141,7 +139,7 @@ func notificationFaults() []notificationFault {
 		"integer": {`"2.0"`, `"+2"`, `" 2"`, `"9223372036854775808"`, `"\u0661"`, "true", "{}", "[]", "2.5", `""`},
 		"amount":  {"true", "{}", "[]", `""`, `"abc"`},
 	}
-	for _, field := range hookMembers()[:6] { // without user_data, which is optional
+	for _, field := range hookMembers[:6] { // without user_data, which is optional
 		name, value, kind := field[0], field[1], "text"
 		switch name {
 		case "status", "status_code":

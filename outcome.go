@@ -143,7 +143,8 @@ func (c *Client) read(result transport.Result, out response) (reported *ServiceE
 		return nil, err
 	}
 	if c.decodeError != nil {
-		if reported = c.decodeError(result.Status, result.Body); reported != nil {
+		reported = c.decodeError(result.Status, result.Body)
+		if reported != nil {
 			return reported, reported
 		}
 	}
@@ -151,7 +152,8 @@ func (c *Client) read(result transport.Result, out response) (reported *ServiceE
 		return nil, c.statusError(result.Status)
 	}
 	fields, raw, malformed := out.fields()
-	if *malformed, err = jsonobject.DecodeLenient(result.Body, fields); err != nil {
+	*malformed, err = jsonobject.DecodeLenient(result.Body, fields)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err)
 	}
 	*raw = result.Body

@@ -16,7 +16,7 @@ import (
 )
 
 func TestEndpointSendsDocumentBody(t *testing.T) {
-	for _, op := range operations() {
+	for _, op := range operations {
 		t.Run(op.name, func(t *testing.T) {
 			s := newService(t, answering(http.StatusOK, op.answer))
 			response, err := op.call(t, newClient(t, s.base()))
@@ -33,7 +33,7 @@ func TestEndpointSendsDocumentBody(t *testing.T) {
 
 func TestEndpointDecodesEveryResponseField(t *testing.T) {
 	s := newService(t, func(w http.ResponseWriter, r *http.Request) {
-		for _, op := range operations() {
+		for _, op := range operations {
 			if r.URL.Path == testBase+"/"+op.path {
 				answering(http.StatusOK, op.answer)(w, r)
 			}
@@ -57,7 +57,7 @@ func TestEndpointDecodesEveryResponseField(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, &paymentsvc.StatusResponse{
 		PartnerID: 11, ProjectID: 22, Amount: amount("10.50"), Description: "d", UserData: "order-1", OrderID: "o-1",
-		Raw: []byte(operations()[1].answer),
+		Raw: []byte(operations[1].answer),
 	}, status)
 
 	payout, err := c.InitPayout(ctx, payoutRequest())
@@ -250,7 +250,7 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 		"get_balance":   {"currency"}, // and one balance, see TestEndpointListsMalformedOptionalFields
 		"status_payout": nil, "status_payment": nil,
 	}
-	for _, op := range operations() {
+	for _, op := range operations {
 		answers := map[string]string{
 			"an HTML page":         "<html>maintenance</html>",
 			"a list":               "[" + op.answer + "]",
@@ -363,7 +363,7 @@ func TestEndpointListsMalformedOptionalFields(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newService(t, answering(http.StatusOK, test.body))
-			for _, op := range operations() {
+			for _, op := range operations {
 				if op.path != test.path {
 					continue
 				}

@@ -276,7 +276,8 @@ func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (
 		return nil, err
 	}
 	n := &Notification{Timestamp: at, SecretIndex: secretIndex}
-	if n.Malformed, err = jsonobject.Decode(body, n.fields()); err != nil {
+	n.Malformed, err = jsonobject.Decode(body, n.fields())
+	if err != nil {
 		return nil, &NotificationError{Raw: bytes.Clone(body), Err: inEncoding(err, h)}
 	}
 	return n, nil

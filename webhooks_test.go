@@ -463,7 +463,7 @@ func TestWebhookRejectsClientRequests(t *testing.T) {
 		requests, bodies = append(requests, r), append(bodies, string(body))
 		return canned(http.StatusBadRequest, nil, ""), err
 	})))
-	for _, op := range operations() {
+	for _, op := range operations {
 		_, err := op.call(t, c)
 		require.Error(t, err)
 	}
@@ -475,7 +475,7 @@ func TestWebhookRejectsClientRequests(t *testing.T) {
 	require.Error(t, err)
 
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = time.Now })
-	require.Len(t, requests, len(operations())+1)
+	require.Len(t, requests, len(operations)+1)
 	for i, r := range requests {
 		require.NoError(
 			t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid, so only the body differs",

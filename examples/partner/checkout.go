@@ -240,7 +240,8 @@ func clientOf(r *http.Request) netip.Prefix {
 		return netip.Prefix{}
 	}
 	bits := 32
-	if addr = addr.Unmap().WithZone(""); addr.Is6() {
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
 		bits = 64
 	}
 	network, _ := addr.Prefix(bits)

@@ -235,7 +235,8 @@ func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) 
 	var file *os.File
 	if len(set.Args) > 0 {
 		var err error
-		if file, err = os.Open(set.Args[0]); err != nil {
+		file, err = os.Open(set.Args[0])
+		if err != nil {
 			return exitError, err
 		}
 		defer func() { _ = file.Close() }()

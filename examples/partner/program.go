@@ -51,19 +51,22 @@ func open(ctx context.Context, set *settings, stderr io.Writer) (*program, error
 }
 
 func (p *program) openService(ctx context.Context) (err error) {
-	if p.measure, err = newTelemetry(ctx, p.set.Traces, p.log); err != nil {
+	p.measure, err = newTelemetry(ctx, p.set.Traces, p.log)
+	if err != nil {
 		return err
 	}
 	p.ends = append(p.ends, p.measure.Close)
 	address := p.set.Service
 	if address == "" {
-		if p.fake, err = startFake(p.set, p.log); err != nil {
+		p.fake, err = startFake(p.set, p.log)
+		if err != nil {
 			return err
 		}
 		p.ends = append(p.ends, p.fake.Close)
 		address = p.fake.URL
 	}
-	if p.client, err = newClient(p.set, address, p.measure); err != nil {
+	p.client, err = newClient(p.set, address, p.measure)
+	if err != nil {
 		return err
 	}
 	p.ends = append(p.ends, p.client.CloseIdleConnections)
@@ -88,7 +91,8 @@ func (p *program) openDatabase() (err error) {
 	case strings.ContainsAny(address, "=") || strings.Contains(address, "://"):
 		return errors.New("-database is neither postgres://... nor the path of a file")
 	default:
-		if p.db, p.read, err = openSQLite(address); err == nil {
+		p.db, p.read, err = openSQLite(address)
+		if err == nil {
 			p.warnReadable(address)
 		}
 	}
@@ -131,7 +135,8 @@ func openSQLite(file string) (db, read *sql.DB, err error) {
 	}
 	path := url.URL{Path: file} // escaped, because SQLite interprets ?, # and %
 	address := "file:" + path.EscapedPath() + "?_pragma=busy_timeout(10000)"
-	if db, err = sql.Open("sqlite", address+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"); err != nil {
+	db, err = sql.Open("sqlite", address+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+	if err != nil {
 		return nil, nil, err
 	}
 	db.SetMaxOpenConns(1) // SQLite has one writer at a time

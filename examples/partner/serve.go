@@ -35,7 +35,8 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		*site
 		address string
 	}{{&buyers, set.Addr}, {&operators, set.Admin}} {
-		if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.address); err != nil {
+		s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.address)
+		if err != nil {
 			return exitError, err
 		}
 		defer func() { _ = s.listener.Close() }()

@@ -72,7 +72,8 @@ func readSettings(args []string, environment func(string) string, stderr io.Writ
 		case err != nil:
 			return nil, exitUsage
 		}
-		if args = flags.Args(); len(args) == 0 {
+		args = flags.Args()
+		if len(args) == 0 {
 			break
 		}
 		words, args = append(words, args[0]), args[1:]
@@ -140,7 +141,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 // split returns the parts between commas.
 func split(text string) (parts []string) {
 	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
+		part = strings.TrimSpace(part)
+		if part != "" {
 			parts = append(parts, part)
 		}
 	}

@@ -84,7 +84,8 @@ func run(ctx context.Context, set settings, out io.Writer) error {
 	}
 	var fake *paymentsvctest.Server // nil with -base-url
 	if set.baseURL == "" {
-		if fake, err = startFake(scheme); err != nil {
+		fake, err = startFake(scheme)
+		if err != nil {
 			return err
 		}
 		defer fake.Close()

@@ -16,7 +16,7 @@ func altered(body []byte) []byte {
 }
 
 func TestEveryCandidateVerifiesWhatIsValidAndRefusesWhatIsAltered(t *testing.T) {
-	for _, size := range sizes() {
+	for _, size := range sizes {
 		forged := webhooks(size, altered)
 		for work, candidates := range webhooks(size, untouched) {
 			for i, valid := range candidates {
@@ -36,7 +36,7 @@ func TestEveryCandidateVerifiesWhatIsValidAndRefusesWhatIsAltered(t *testing.T) 
 
 func TestEveryClientPostsItsRequestAndReadsTheAnswer(t *testing.T) {
 	paths, bodies := map[string]string{}, map[string]string{}
-	for _, c := range clients() {
+	for _, c := range clients {
 		assert.Len(t, answer(c.who), len(answer(ours)), c.name)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)

@@ -50,14 +50,12 @@ type client struct {
 type call func(ctx context.Context) (id string, err error)
 
 // clients send a POST and read the response into a struct.
-func clients() []client {
-	return []client{
-		{"by hand: `net/http`, `encoding/json`", byHand, connectByHand},
-		{"paymentsvc: `InitPayment`", ours, connectOurs},
-		{"stripe-go: `V1PaymentIntents.Create`", "stripe-go", connectStripe},
-		{"paddle: `CreateCustomer`", "paddle", connectPaddle},
-		{"resty: `Post`, signed by hand", "resty", connectResty},
-	}
+var clients = []client{
+	{"by hand: `net/http`, `encoding/json`", byHand, connectByHand},
+	{"paymentsvc: `InitPayment`", ours, connectOurs},
+	{"stripe-go: `V1PaymentIntents.Create`", "stripe-go", connectStripe},
+	{"paddle: `CreateCustomer`", "paddle", connectPaddle},
+	{"resty: `Post`, signed by hand", "resty", connectResty},
 }
 
 func connectOurs(base string, h *http.Client) call {
@@ -203,7 +201,7 @@ func connectPaddle(base string, h *http.Client) call {
 func calling(ctx context.Context) (made []candidate, end func()) {
 	transport := &http.Transport{MaxIdleConns: 1000, MaxIdleConnsPerHost: 100}
 	services := make([]*bareService, 0, 5)
-	for _, c := range clients() {
+	for _, c := range clients {
 		service := newBareService(answer(c.who))
 		services = append(services, service)
 		call := c.connect(service.base, &http.Client{Transport: transport, Timeout: 30 * time.Second})
@@ -224,7 +222,7 @@ func countConnections(ctx context.Context, rounds, callers, calls int) (string, 
 		opened int64
 	}
 	var counts []count
-	for _, c := range clients() {
+	for _, c := range clients {
 		var opened []int64
 		for range rounds {
 			service := newBareService(answer(c.who))
@@ -313,7 +311,8 @@ func skipRequest(r *bufio.Reader) error {
 			continue
 		}
 		for chunked {
-			if line, err = r.ReadSlice('\n'); err != nil {
+			line, err = r.ReadSlice('\n')
+			if err != nil {
 				return err
 			}
 			chunked = !bytes.Equal(line, []byte("0\r\n")) // the last chunk

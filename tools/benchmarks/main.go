@@ -35,7 +35,7 @@ func main() {
 }
 
 // sizes are the bytes of a usual, a large and the largest notification of Handler.
-func sizes() []int { return []int{220, 4 << 10, 64 << 10} }
+var sizes = []int{220, 4 << 10, 64 << 10}
 
 func sizeName(bytes int) string {
 	if bytes < 1<<10 {
@@ -55,7 +55,7 @@ func compare(ctx context.Context, rounds int) (string, error) {
 		return err
 	}
 	for _, work := range []string{"Verify", "Verify and parse"} {
-		for _, size := range sizes() {
+		for _, size := range sizes {
 			if err := add(work+", "+sizeName(size), pooledHMACName, webhooks(size, untouched)[work], 1); err != nil {
 				return "", err
 			}
@@ -73,6 +73,8 @@ func compare(ctx context.Context, rounds int) (string, error) {
 	return text + connections, err
 }
 
+var peerModule = regexp.MustCompile(`/(stripe-go|standard-webhooks|svix-webhooks|paddle-go-sdk|resty)(/|$)`)
+
 // machine describes the machine and lists the versions of the peers.
 func machine() string {
 	read := func(file, pattern string) string {
@@ -86,7 +88,7 @@ func machine() string {
 	info, _ := debug.ReadBuildInfo()
 	var peers []string
 	for _, m := range info.Deps {
-		if regexp.MustCompile(`/(stripe-go|standard-webhooks|svix-webhooks|paddle-go-sdk|resty)(/|$)`).MatchString(m.Path) {
+		if peerModule.MatchString(m.Path) {
 			peers = append(peers, m.Path+" "+m.Version)
 		}
 	}

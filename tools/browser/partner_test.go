@@ -108,7 +108,8 @@ func (p *partner) parked(t *testing.T, b *tab, started int) (page, userData stri
 	t.Helper()
 	b.do(chromedp.Navigate(p.admin + "/rows?kind=payout&review=1"))
 	for _, page := range evaluate[[]string](b, `[...document.querySelectorAll("tbody a")].map(a => a.href)`) {
-		if userData = page[strings.LastIndex(page, "/")+1:]; p.service.Started(userData) == started {
+		userData = page[strings.LastIndex(page, "/")+1:]
+		if p.service.Started(userData) == started {
 			return page, userData
 		}
 	}

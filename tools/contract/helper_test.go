@@ -48,11 +48,9 @@ type place struct {
 }
 
 // places are where the service is tried. Their encodings differ, because the document specifies none.
-func places() []place {
-	return []place{
-		{"", paymentsvc.Hex, hex.EncodeToString},
-		{"/a%20b/%C3%A9", base64.StdEncoding, base64.StdEncoding.EncodeToString},
-	}
+var places = []place{
+	{"", paymentsvc.Hex, hex.EncodeToString},
+	{"/a%20b/%C3%A9", base64.StdEncoding, base64.StdEncoding.EncodeToString},
 }
 
 func (p *place) scheme() paymentsvc.Scheme {
@@ -264,7 +262,8 @@ func fill(t *testing.T, request reflect.Value, v variant, except string) map[str
 			*into = v.text
 			want[name] = *into
 		case *any:
-			if *into = v.open; !isNothing(*into) {
+			*into = v.open
+			if !isNothing(*into) {
 				data, err := json.Marshal(*into)
 				require.NoError(t, err)
 				want[name] = json.RawMessage(data)

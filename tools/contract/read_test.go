@@ -28,7 +28,7 @@ type reader struct {
 func readers(t testing.TB) (list []reader) {
 	t.Helper()
 	const base = "http://127.0.0.1:4010"
-	p := places()[0]
+	p := places[0]
 	c := newContract(t, base)
 	d := readDocument(t)
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: p.scheme(), Secret: secret, Now: now})

@@ -16,7 +16,7 @@ import (
 
 // TestSentRequestsAndResponsesFitTheDocument makes every call, and validates the request and the fake's response.
 func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
-	for _, p := range places() {
+	for _, p := range places {
 		s := serve(t, p)
 		for _, o := range readDocument(t).operations {
 			for _, route := range o.routes() {
@@ -130,7 +130,7 @@ func variations(t require.TestingT, s *schema) map[string]bool {
 // correctly signed, what the document allows and what it does not.
 func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 	d := readDocument(t)
-	s := serve(t, places()[1])
+	s := serve(t, places[1])
 	for _, o := range d.operations {
 		for _, route := range o.routes() {
 			for body, valid := range variations(t, o.request) {

@@ -44,7 +44,8 @@ func newServer(ctx context.Context, address string) (*server, error) {
 	if err != nil || address == "" {
 		return s, err
 	}
-	if s.admin, err = pgx.Connect(ctx, address); err != nil {
+	s.admin, err = pgx.Connect(ctx, address)
+	if err != nil {
 		return s, err
 	}
 	u, err := url.Parse(address)
@@ -58,7 +59,8 @@ func newServer(ctx context.Context, address string) (*server, error) {
 		return s, fmt.Errorf("fsync is %q, want on: %w", fsync, err)
 	}
 	s.postmaster = stat(backend)[1]
-	if s.plans = strings.Contains(libraries, "pg_stat_statements"); s.plans {
+	s.plans = strings.Contains(libraries, "pg_stat_statements")
+	if s.plans {
 		_, err = s.admin.Exec(ctx, `CREATE EXTENSION IF NOT EXISTS pg_stat_statements`)
 	}
 	return s, err
@@ -126,7 +128,8 @@ type counters struct {
 }
 
 func (s *server) counters(ctx context.Context, database string) (c counters, err error) {
-	if c.program = ticks("self", 11, 13); s.admin == nil {
+	c.program = ticks("self", 11, 13)
+	if s.admin == nil {
 		return c, nil
 	}
 	if err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn,

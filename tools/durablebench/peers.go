@@ -160,7 +160,8 @@ func (m *merged) pay(ctx context.Context) error {
 			}
 			batch.Queue(claim + skip + returning).QueryRow(func(row pgx.Row) error {
 				err := row.Scan(&r.UserData, &r.Amount, &r.Destination)
-				if more = err == nil; errors.Is(err, pgx.ErrNoRows) {
+				more = err == nil
+				if errors.Is(err, pgx.ErrNoRows) {
 					return nil
 				}
 				return err

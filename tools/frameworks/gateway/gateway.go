@@ -54,7 +54,8 @@ func (f Function) handle(ctx context.Context, r *http.Request, body string, enco
 	raw := []byte(body)
 	if encoded { // a gateway encodes binary bodies
 		var err error
-		if raw, err = base64.StdEncoding.DecodeString(body); err != nil {
+		raw, err = base64.StdEncoding.DecodeString(body)
+		if err != nil {
 			return http.StatusBadRequest
 		}
 	}
