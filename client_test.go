@@ -440,16 +440,6 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return out.Bytes()
 }
 
-func TestClientDecompressesResponses(t *testing.T) {
-	s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(gzipped(t, []byte(payoutAnswer)))
-	})
-	payout, err := newClient(t, s.base()).InitPayout(t.Context(), payoutRequest())
-	require.NoError(t, err)
-	assert.Equal(t, payoutAnswer, string(payout.Raw))
-}
-
 // The test data has 16 MiB compressed to 16 KiB, and compressed again to less than 1 KiB. The client decompresses once,
 // and only up to its limit.
 func TestClientDecompressesOnceAndUpToLimit(t *testing.T) {

@@ -210,32 +210,6 @@ func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
 	}
 }
 
-// A proxy that asks for a password, or has a page for failures, replies in the service's place after it has paid.
-func TestOutcomeOfAProxysStatusNeverPaysTwice(t *testing.T) {
-	for _, status := range []int{400, 401, 403, 404, 405, 411, 413, 414, 415, 417, 421, 422, 429, 431, 502} {
-		paid := 0
-		s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
-			paid++
-			w.Header().Set("WWW-Authenticate", `Basic realm="gate"`)
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, `{"error":"maintenance"}`)
-		})
-		for _, decode := range []paymentsvc.ErrorDecoder{nil, paymentsvc.ErrorFields("error_code", "error_message")} {
-			paid = 0
-			c := newClient(t, s.base(), decoding(decode))
-			for range 3 { // as the four cases of docs/outcomes.md do
-				_, err := c.InitPayout(t.Context(), payoutRequest())
-				require.Error(t, err)
-				if !paymentsvc.SafeToRetry(err) {
-					assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
-					break
-				}
-			}
-			assert.Equal(t, 1, paid, "HTTP %d, decoder %t", status, decode != nil)
-		}
-	}
-}
-
 func TestOutcomeText(t *testing.T) {
 	decode := paymentsvc.ErrorFields("error_code", "")
 	for _, test := range []struct {

@@ -86,13 +86,6 @@ func TestEndpointDecodesEveryResponseField(t *testing.T) {
 	}, balance)
 }
 
-func TestEndpointKeepsUnknownFieldsInRaw(t *testing.T) {
-	s := newService(t, answering(http.StatusOK, `{"status":7,"order_id":"o-1"}`+"\n"))
-	status, err := newClient(t, s.base()).StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"})
-	require.NoError(t, err)
-	assert.Equal(t, `{"status":7,"order_id":"o-1"}`+"\n", string(status.Raw))
-}
-
 func TestEndpointPathHasPaymentType(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	c := newClient(t, s.base())
