@@ -126,7 +126,8 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 func TestGoCodeIsCompiled(t *testing.T) {
 	var compiled strings.Builder
 	for _, pattern := range []string{
-		"*_test.go", "*/*.go", "durable/*/*.go", "examples/*/*.go", "tools/docs/*_test.go", "tools/*/*/*.go",
+		"*_test.go", "*/*.go", "durable/*/*.go", "examples/*/*.go", "tools/docs/*_test.go", "tools/docs/*/*/*.go",
+		"tools/docs/migrating/*.go", "tools/compat/*/*/*.go",
 	} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
@@ -140,7 +141,7 @@ func TestGoCodeIsCompiled(t *testing.T) {
 	checked := 0
 	for name, p := range pages(t) {
 		for _, b := range p.blocks {
-			if b.lang == "go" && !strings.HasPrefix(b.text, "package main") { // tools/stranger runs whole programs
+			if b.lang == "go" && !strings.HasPrefix(b.text, "package main") { // tools/compat/stranger runs whole programs
 				checked++
 				code := unindented(singleImport.ReplaceAllString(b.text, "")) + "\n"
 				if strings.HasPrefix(code, "import (") {
@@ -184,9 +185,9 @@ func TestOutcomesAreTheMatrixs(t *testing.T) {
 
 // notRun are the commands of the pages that .ci/commands does not run, and why.
 var notRun = map[string]string{
-	"go get github.com/paymentsvc/paymentsvc":                             "tools/stranger does",
+	"go get github.com/paymentsvc/paymentsvc":                             "tools/compat/stranger does",
 	"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc": "it is there already",
-	"go get github.com/paymentsvc/paymentsvc/durable/riverqueue":          "tools/stranger does",
+	"go get github.com/paymentsvc/paymentsvc/durable/riverqueue":          "tools/compat/stranger does",
 	"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest":   "it installs a release",
 	"tar -xzf paymentsvc_1.0.0_linux_amd64.tar.gz paymentsvc":             "it installs a release",
 	"./paymentsvc version": "it installs a release",
@@ -195,10 +196,11 @@ var notRun = map[string]string{
 	".ci/run":                               "it runs .ci/commands",
 	"go test ./...":                         "a step of .ci/run",
 	".ci/postgres go -C durable test ./...": "a step of .ci/run",
-	"go get github.com/paymentsvc/paymentsvc/durable":                                                       "tools/stranger does so with the root",
-	`go -C tools/browser test -count=1 -run TestPartnerPage . -screenshot "$PWD/examples/partner/page.png"`: "it makes a picture",
-	`go -C tools/browser test -count=1 -run TestMockPage . -mock.screenshot "$PWD/docs/mock.png"`:           "it makes a picture",
-	"go -C tools/browser test -count=1 -v ./...":                                                            "a step of .ci/run",
+	"go get github.com/paymentsvc/paymentsvc/durable":                                                                "tools/compat/stranger does so with the root",
+	`go -C tools/contract test -count=1 -run TestPartnerPage ./browser -screenshot "$PWD/examples/partner/page.png"`: "it makes a picture",
+	`go -C tools/contract test -count=1 -run TestMockPage ./browser -mock.screenshot "$PWD/docs/mock.png"`:           "it makes a picture",
+	"go -C tools/compat test ./encoders":                                                                             "a step of .ci/run",
+	"go -C tools/contract test -count=1 -v ./browser":                                                                "a step of .ci/run",
 	".ci/release v1.0.0":                               "it makes a release",
 	".ci/binaries release --snapshot --clean":          "it builds for six systems",
 	"sha256sum --check --ignore-missing checksums.txt": "it checks a download",

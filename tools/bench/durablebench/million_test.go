@@ -56,7 +56,7 @@ const (
 func openMillion(t *testing.T, address, service string) (*sql.DB, *durable.Store) {
 	t.Helper()
 	if !*million {
-		t.Skip("it takes minutes. Run it with .ci/postgres go -C tools/durablebench test . -million")
+		t.Skip("it takes minutes. Run it with .ci/postgres go -C tools/bench test ./durablebench -million")
 	}
 	db, err := connect(address)
 	require.NoError(t, err)

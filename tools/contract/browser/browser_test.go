@@ -44,7 +44,7 @@ func scheme() paymentsvc.Scheme {
 func build(t *testing.T, dir string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), filepath.Base(dir))
-	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../"+dir, "build", "-o", program, ".").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../../"+dir, "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, string(output))
 	return program
 }

@@ -2,8 +2,8 @@
 // All candidates of a table run in alternating turns, so the ratios are comparable on a busy machine. Programs and server
 // share the machine, and fsync must be on:
 //
-//	TEST_DATABASE_FSYNC=on .ci/postgres go -C tools/durablebench run . -scenario slots
-//	.ci/postgres go -C tools/durablebench test . -million
+//	TEST_DATABASE_FSYNC=on .ci/postgres go -C tools/bench run ./durablebench -scenario slots
+//	.ci/postgres go -C tools/bench test ./durablebench -million
 //
 // The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL bytes
 // include those of vacuums. A server with pg_stat_statements also counts the rounds with a new plan:

@@ -24,8 +24,8 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
-	"github.com/paymentsvc/paymentsvc/tools/frameworks/measured"
-	"github.com/paymentsvc/paymentsvc/tools/frameworks/traced"
+	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/measured"
+	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/traced"
 )
 
 // telemetry is everything that the code of the page writes: a registry, spans and a log.

@@ -79,7 +79,7 @@ func exceptions() []exception {
 func skipped(c cell) bool { return c.printer == "spew" && c.shape == "embedded pointer" }
 
 func TestSecurityListsTheExceptions(t *testing.T) {
-	page, err := os.ReadFile("../../SECURITY.md")
+	page, err := os.ReadFile("../../../SECURITY.md")
 	require.NoError(t, err)
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, e := range exceptions() {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	root = "../.."
+	root = "../../.."
 	sdk  = "github.com/paymentsvc/paymentsvc"
 	// database names the environment variable with the address of a PostgreSQL server, for the programs that need it.
 	database = "TEST_DATABASE_URL"
@@ -56,7 +56,7 @@ func TestPagesFirstProgramsRun(t *testing.T) {
 		for _, p := range pages {
 			t.Run(toolchain+"/"+p.name, func(t *testing.T) {
 				if p.postgres && os.Getenv(database) == "" {
-					t.Skip("no PostgreSQL: " + database + " is not set. Run the test with .ci/postgres go -C tools/stranger test .")
+					t.Skip("no PostgreSQL: " + database + " is not set. Run the test with .ci/postgres go -C tools/compat test ./stranger")
 				}
 				s := newStranger(t, toolchain, proxy)
 				get, program := p.read(t)

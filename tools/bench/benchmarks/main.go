@@ -1,8 +1,9 @@
-// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. It
-// is a module, because the SDK must not require its peers.
+// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. The
+// first command prints the tables as Markdown, in three minutes on a quiet machine. The second one also writes them to
+// performance-tables.md:
 //
-//	go run .               print the tables as Markdown, in three minutes on a quiet machine
-//	go run . -o ../../docs write them to performance-tables.md as well
+//	go -C tools/bench run ./benchmarks
+//	go -C tools/bench run ./benchmarks -o ../../docs
 package main
 
 import (

@@ -19,7 +19,7 @@ import (
 func TestClientsOfTheMock(t *testing.T) {
 	dir := t.TempDir()
 	program, ready := filepath.Join(dir, "paymentsvc"), filepath.Join(dir, "ready.json")
-	output, err := exec.CommandContext(t.Context(), "go", "-C", "../..", "build", "-o", program, "./cmd/paymentsvc").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../..", "build", "-o", program, "./cmd/paymentsvc").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
@@ -49,7 +49,7 @@ func TestClientsOfTheMock(t *testing.T) {
 func TestMockAnswersWhatIsInFlightAtSIGTERM(t *testing.T) {
 	dir := t.TempDir()
 	program, file := filepath.Join(dir, "paymentsvc"), filepath.Join(dir, "ready.json")
-	output, err := exec.CommandContext(t.Context(), "go", "-C", "../..", "build", "-o", program, "./cmd/paymentsvc").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../..", "build", "-o", program, "./cmd/paymentsvc").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
