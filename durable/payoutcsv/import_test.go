@@ -2,13 +2,10 @@ package payoutcsv
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +19,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 // eachDatabase runs f with an empty SQLite database, and with an empty PostgreSQL database where TEST_DATABASE_URL names
@@ -32,24 +30,7 @@ func eachDatabase(t *testing.T, f func(t *testing.T, c ImportConfig)) {
 			"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate"))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		server := os.Getenv("TEST_DATABASE_URL")
-		if server == "" {
-			t.Skip("no PostgreSQL: TEST_DATABASE_URL is not set. Run the tests with .ci/postgres go -C durable test ./...")
-		}
-		admin, err := sql.Open("pgx", server)
-		require.NoError(t, err)
-		name := "test_" + strings.ToLower(rand.Text())
-		_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
-			require.NoError(t, err)
-			_ = admin.Close()
-		})
-		u, err := url.Parse(server)
-		require.NoError(t, err)
-		u.Path = "/" + name
-		f(t, openStore(t, "pgx", u.String()))
+		f(t, openStore(t, "pgx", dbtest.Postgres(t)))
 	})
 }
 
