@@ -91,28 +91,45 @@ func TestOutcomeMatrix(t *testing.T) {
 		want    func(op operation) func(status int) string
 	}{
 		{"a success, undecoded", nil, operation.success, func(operation) func(int) string { return undecoded(success) }},
-		{"an error, undecoded", nil, fixed(withError("{}")), func(op operation) func(int) string { return undecoded(op.anyObject()) }},
-		{"a page, undecoded", nil, fixed("<html>403 Forbidden</html>"), func(operation) func(int) string { return undecoded(unknown) }},
+		{
+			"an error, undecoded", nil, fixed(withError("{}")),
+			func(op operation) func(int) string { return undecoded(op.anyObject()) },
+		},
+		{
+			"a page, undecoded", nil, fixed("<html>403 Forbidden</html>"),
+			func(operation) func(int) string { return undecoded(unknown) },
+		},
 		{"nothing, undecoded", nil, fixed(""), func(operation) func(int) string { return undecoded(unknown) }},
 
-		{"a success", fields, operation.success, func(operation) func(int) string { return byStatus(success, success, unknown) }},
+		{
+			"a success", fields, operation.success,
+			func(operation) func(int) string { return byStatus(success, success, unknown) },
+		},
 		{"a success with an empty code", fields, func(op operation) string {
 			return strings.Replace(withError(op.answer), `"E17"`, "0", 1)
 		}, func(operation) func(int) string { return byStatus(success, success, unknown) }},
-		{"an error", fields, fixed(withError("{}")), func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
-		{"an error beside an empty order_id and redirect_url", fields, fixed(withError(`{"order_id":"","redirect_url":null}`)),
+		{
+			"an error", fields, fixed(withError("{}")),
+			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) },
+		},
+		{"an error beside an empty order_id and redirect_url", fields,
+			fixed(withError(`{"order_id":"","redirect_url":null}`)),
 			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
-		{"an error beside a started order", fields, fixed(withError(`{"order_id":"o-1","redirect_url":"https://pay.example"}`)),
+		{"an error beside a started order", fields,
+			fixed(withError(`{"order_id":"o-1","redirect_url":"https://pay.example"}`)),
 			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
 		{"an error beside an order_id that is no string", fields, fixed(withError(`{"order_id":17,"redirect_url":{"a":1}}`)),
 			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
-		{"an error beside an order_id alone", fields, fixed(withError(`{"order_id":"o-1"}`)), func(op operation) func(int) string {
+		{"an error beside an order_id alone", fields, fixed(withError(`{"order_id":"o-1"}`)), func(
+			op operation,
+		) func(int) string {
 			if op.name == "init_form" {
 				return byStatus(rejected, unknown, rejected)
 			}
 			return byStatus(unknown, unknown, rejected)
 		}},
-		{"an error beside a started order in an envelope", fields, fixed(`{"error_code":"E17","data":[{"Order_ID":"o-1","redirect_url":"u"}]}`),
+		{"an error beside a started order in an envelope", fields,
+			fixed(`{"error_code":"E17","data":[{"Order_ID":"o-1","redirect_url":"u"}]}`),
 			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
 		{"an error beside a started order in a string", fields,
 			fixed(`{"error_code":"E17","data":"{\"order_id\":\"o-1\",\"redirect_url\":\"u\"}"}`),
@@ -128,7 +145,10 @@ func TestOutcomeMatrix(t *testing.T) {
 		}},
 		{"a page", fields, fixed("<html>403 Forbidden</html>"), func(operation) func(int) string { return always(unknown) }},
 		{"nothing", fields, fixed(""), func(operation) func(int) string { return always(unknown) }},
-		{"an error that is cut off", fields, fixed(`{"error_code":"E17"`), func(operation) func(int) string { return always(unknown) }},
+		{
+			"an error that is cut off", fields, fixed(`{"error_code":"E17"`),
+			func(operation) func(int) string { return always(unknown) },
+		},
 
 		{"an error without effect", withEffect(paymentsvc.EffectNone), fixed(withError("{}")),
 			func(operation) func(int) string { return always(rejected) }},
@@ -224,10 +244,16 @@ func TestOutcomeText(t *testing.T) {
 			"no error that Config.DecodeError knows, so perhaps not the service's answer"},
 		{401, "", nil, "outcome unknown, the request may have been carried out: HTTP 401: unauthorized: " +
 			"without Config.DecodeError this may be a proxy's answer; the timestamp was 0s old when the answer came"},
-		{422, `{"error_code":4111}`, decode, "rejected: HTTP 422: the service reported an error, see ServiceError.Code and Message"},
+		{
+			422, `{"error_code":4111}`, decode,
+			"rejected: HTTP 422: the service reported an error, see ServiceError.Code and Message",
+		},
 		{500, "", nil, "outcome unknown, the request may have been carried out: HTTP 500: internal server error"},
 		{302, "", nil, "outcome unknown, the request may have been carried out: HTTP 302: unexpected response: found"},
-		{600, "", nil, "outcome unknown, the request may have been carried out: HTTP 600: unexpected response: no such status"},
+		{
+			600, "", nil,
+			"outcome unknown, the request may have been carried out: HTTP 600: unexpected response: no such status",
+		},
 	} {
 		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
 			c := newClient(t, "http://127.0.0.1", decoding(test.decoder), answers(test.status, nil, test.body))
@@ -261,7 +287,9 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 		{"a page", 502, `<html>`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")), answers(test.status, nil, test.body))
+			c := newClient(
+				t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")), answers(test.status, nil, test.body),
+			)
 			response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 			assert.Equal(t, test.want, e.OrderID)
@@ -276,7 +304,9 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 
 func TestOutcomeOf(t *testing.T) {
 	notSent := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF}
-	invalid := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: fmt.Errorf("%w: x", paymentsvc.ErrInvalidRequest)}
+	invalid := &paymentsvc.Error{
+		Outcome: paymentsvc.OutcomeNotSent, Err: fmt.Errorf("%w: x", paymentsvc.ErrInvalidRequest),
+	}
 	refused := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 422, Err: io.EOF}
 	noKey := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 401, Err: io.EOF}
 	forbidden := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 403, Err: io.EOF}
@@ -304,7 +334,10 @@ func TestOutcomeOf(t *testing.T) {
 		{"several of which one is not safe", errors.Join(limited, refused), paymentsvc.OutcomeRejected, false},
 		{"several that differ and are safe", errors.Join(notSent, limited), paymentsvc.OutcomeUnknown, true},
 		{"several that differ", errors.Join(notSent, refused), paymentsvc.OutcomeUnknown, false},
-		{"several that differ, further down", fmt.Errorf("x: %w", errors.Join(notSent, lost)), paymentsvc.OutcomeUnknown, false},
+		{
+			"several that differ, further down", fmt.Errorf("x: %w", errors.Join(notSent, lost)), paymentsvc.OutcomeUnknown,
+			false,
+		},
 		{"a nil *Error", (*paymentsvc.Error)(nil), paymentsvc.OutcomeUnknown, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -329,23 +362,30 @@ func TestOutcomeIsDecidedAfterTheAttemptsContextEnded(t *testing.T) {
 
 func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
 	for name, behave := range map[string]func(*net.TCPConn){
-		"the connection is closed":    func(*net.TCPConn) {},
-		"the connection is reset":     func(c *net.TCPConn) { _ = c.SetLinger(0) },
-		"half a status line":          func(c *net.TCPConn) { write(c, "HTTP/1.1 20") },
-		"half a header":               func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Type: appl") },
-		"something that is not HTTP":  func(c *net.TCPConn) { write(c, "SSH-2.0-OpenSSH_9.2\r\n") },
-		"a header without a colon":    func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n") },
-		"a body shorter than it says": func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"+paymentAnswer) },
+		"the connection is closed":   func(*net.TCPConn) {},
+		"the connection is reset":    func(c *net.TCPConn) { _ = c.SetLinger(0) },
+		"half a status line":         func(c *net.TCPConn) { write(c, "HTTP/1.1 20") },
+		"half a header":              func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Type: appl") },
+		"something that is not HTTP": func(c *net.TCPConn) { write(c, "SSH-2.0-OpenSSH_9.2\r\n") },
+		"a header without a colon":   func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n") },
+		"a body shorter than it says": func(c *net.TCPConn) {
+			write(c, "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"+paymentAnswer)
+		},
 		"a body cut, without a length": func(c *net.TCPConn) {
 			write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"+paymentAnswer[:30])
 		},
 		"a chunked body without its end": func(c *net.TCPConn) {
-			write(c, fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer))
+			write(
+				c,
+				fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer),
+			)
 		},
-		"no body at all":             func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
-		"100 and then the end":       func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
-		"103 and then the end":       func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
-		"408, as proxies close with": func(c *net.TCPConn) { write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n") },
+		"no body at all":       func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
+		"100 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
+		"103 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
+		"408, as proxies close with": func(c *net.TCPConn) {
+			write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, op := range operations {
@@ -449,7 +489,10 @@ func TestNotSentNeedsProof(t *testing.T) {
 		attempts int
 	}{
 		{"its own transport", refused, false, paymentsvc.OutcomeNotSent, 3},
-		{"a plain *http.Transport", func(testing.TB) func(*paymentsvc.Config) { return over(&http.Transport{}) }, false, paymentsvc.OutcomeNotSent, 3},
+		{
+			"a plain *http.Transport", func(testing.TB) func(*paymentsvc.Config) { return over(&http.Transport{}) }, false,
+			paymentsvc.OutcomeNotSent, 3,
+		},
 		{"a copy of http.DefaultTransport", func(testing.TB) func(*paymentsvc.Config) {
 			return over(http.DefaultTransport.(*http.Transport).Clone())
 		}, false, paymentsvc.OutcomeNotSent, 3},
@@ -726,7 +769,9 @@ func TestTransportSpeaksHTTP1Only(t *testing.T) {
 	assert.NotSame(t, transport, paymentsvc.NewTransport(), "so that it can be changed")
 	assert.Equal(t, reflect.ValueOf(http.ProxyFromEnvironment).Pointer(), reflect.ValueOf(transport.Proxy).Pointer())
 	assert.Less(t, transport.IdleConnTimeout, 5*time.Second, "before Apache and Node end a connection")
-	assert.Equal(t, []int{100, 100}, []int{transport.MaxIdleConns, transport.MaxIdleConnsPerHost}, "for the calls of so many callers")
+	assert.Equal(
+		t, []int{100, 100}, []int{transport.MaxIdleConns, transport.MaxIdleConnsPerHost}, "for the calls of so many callers",
+	)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("X-Protocol", r.Proto)
@@ -806,7 +851,9 @@ func repeatingTransports() map[string]func(base http.RoundTripper) http.RoundTri
 		}
 	}
 	// repeats sends up to times, until an answer is no 5xx, each time what change makes of the request.
-	repeats := func(times int, change func(again *http.Request, n int) *http.Request) func(http.RoundTripper) http.RoundTripper {
+	repeats := func(
+		times int, change func(again *http.Request, n int) *http.Request,
+	) func(http.RoundTripper) http.RoundTripper {
 		return func(base http.RoundTripper) http.RoundTripper {
 			return roundTripFunc(func(r *http.Request) (resp *http.Response, err error) {
 				next := buffered(r)

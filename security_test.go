@@ -262,12 +262,16 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 	client, project := all["*Client"].(*paymentsvc.Client), all["ForProject"].(*paymentsvc.Client)
 	config, secret := all["Config"].(paymentsvc.Config), paymentsvc.Secret(canary)
 	hmacConfig := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: secret}
-	webhookConfig := paymentsvc.WebhookConfig{Scheme: testScheme(), Secrets: []paymentsvc.Secret{canary, canary + "2"}, Tolerance: time.Minute}
+	webhookConfig := paymentsvc.WebhookConfig{
+		Scheme: testScheme(), Secrets: []paymentsvc.Secret{canary, canary + "2"}, Tolerance: time.Minute,
+	}
 
 	maps.Copy(all, map[string]any{
-		"Secret": secret, "*Secret": &secret, "[]Secret": []paymentsvc.Secret{secret}, "[]Config": []paymentsvc.Config{config},
-		"HMACConfig": hmacConfig, "*HMACConfig": &hmacConfig, "WebhookConfig": webhookConfig, "*WebhookConfig": &webhookConfig,
-		"Handler": webhook.Handler(nil),
+		"Secret": secret, "*Secret": &secret, "[]Secret": []paymentsvc.Secret{secret},
+		"[]Config":   []paymentsvc.Config{config},
+		"HMACConfig": hmacConfig, "*HMACConfig": &hmacConfig, "WebhookConfig": webhookConfig,
+		"*WebhookConfig": &webhookConfig,
+		"Handler":        webhook.Handler(nil),
 		"in exported fields": struct {
 			Secret  paymentsvc.Secret
 			Pointer *paymentsvc.Secret
@@ -288,7 +292,8 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 			byPointer *paymentsvc.Webhook
 			any       []any
 		}{
-			config, &config, *client, []*paymentsvc.Client{client, project}, *signer, []paymentsvc.Signer{signer}, *webhook, webhook,
+			config, &config, *client, []*paymentsvc.Client{client, project}, *signer, []paymentsvc.Signer{signer}, *webhook,
+			webhook,
 			[]any{client, *client, signer, *signer, webhook, *webhook, config},
 		},
 	})
@@ -301,7 +306,8 @@ func TestSecurityRequestsShowNoCardData(t *testing.T) {
 	payment, payout := canaryPayment(), canaryPayout()
 	for name, v := range map[string]any{
 		"PaymentRequest": payment, "*PaymentRequest": &payment, "[]PaymentRequest": []paymentsvc.PaymentRequest{payment},
-		"PayoutRequest": payout, "*PayoutRequest": &payout, "[]*PayoutRequest": map[string]paymentsvc.PayoutRequest{"a": payout},
+		"PayoutRequest": payout, "*PayoutRequest": &payout,
+		"[]*PayoutRequest": map[string]paymentsvc.PayoutRequest{"a": payout},
 		"in exported fields": struct {
 			Payment paymentsvc.PaymentRequest
 			Payout  paymentsvc.PayoutRequest
@@ -317,9 +323,12 @@ func TestSecurityRequestsShowNoCardData(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(payment), payment.String())
 	assert.Equal(t, fmt.Sprint(payout), payout.String())
 
-	assert.Equal(t, `PaymentRequest{Amount: 10.50, UserData: "order-1", CardData: none, Browser: none, Payer: none, Payee: none}`,
+	assert.Equal(t, `PaymentRequest{Amount: 10.50, UserData: "order-1", `+
+		`CardData: none, Browser: none, Payer: none, Payee: none}`,
 		fmt.Sprint(paymentRequest()))
-	assert.Equal(t, `PayoutRequest{Amount: 10.50, Destination: [redacted], UserData: "payout-1"}`, fmt.Sprint(payoutRequest()))
+	assert.Equal(
+		t, `PayoutRequest{Amount: 10.50, Destination: [redacted], UserData: "payout-1"}`, fmt.Sprint(payoutRequest()),
+	)
 }
 
 // complainer is a json.Marshaler whose error quotes what it holds.
@@ -354,22 +363,25 @@ func TestSecurityErrorsShowNothingOfRequestsAndAnswers(t *testing.T) {
 	}
 	none := func(*paymentsvc.Config) {}
 	for name, f := range map[string]fault{
-		"200 of another shape":         {served(echo(200)), none},
-		"400":                          {served(echo(400)), none},
-		"401":                          {served(echo(401)), none},
-		"500":                          {served(echo(500)), none},
-		"a reported error":             {served(echo(200)), decodes},
-		"an oversized answer":          {served(echo(200)), short},
-		"a redirect":                   {served(echo(307, "Location", "https://"+canary+".example.com/"+canary)), none},
-		"a redirect to nowhere":        {served(echo(307, "Location", "::"+canary)), none},
-		"a refused connection":         {refusingPort(t), none},
-		"an answer that is not HTTP":   {raw(canary + " " + canary + "\r\n\r\n"), none},
-		"a status that is none":        {raw("HTTP/1.1 " + canary + "\r\n\r\n"), none},
-		"a header that is none":        {raw("HTTP/1.1 200 OK\r\n" + canary + "\r\n\r\n"), none},
-		"a length that is none":        {raw("HTTP/1.1 200 OK\r\nContent-Length: " + canary + "\r\n\r\n"), none},
-		"an encoding that is none":     {raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary + "\r\n\r\n"), none},
-		"an echo cut off":              {raw("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + canary), none},
-		"a signer's refusal to encode": {"http://127.0.0.1", signedBy(paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errors.New("no key") }))},
+		"200 of another shape":       {served(echo(200)), none},
+		"400":                        {served(echo(400)), none},
+		"401":                        {served(echo(401)), none},
+		"500":                        {served(echo(500)), none},
+		"a reported error":           {served(echo(200)), decodes},
+		"an oversized answer":        {served(echo(200)), short},
+		"a redirect":                 {served(echo(307, "Location", "https://"+canary+".example.com/"+canary)), none},
+		"a redirect to nowhere":      {served(echo(307, "Location", "::"+canary)), none},
+		"a refused connection":       {refusingPort(t), none},
+		"an answer that is not HTTP": {raw(canary + " " + canary + "\r\n\r\n"), none},
+		"a status that is none":      {raw("HTTP/1.1 " + canary + "\r\n\r\n"), none},
+		"a header that is none":      {raw("HTTP/1.1 200 OK\r\n" + canary + "\r\n\r\n"), none},
+		"a length that is none":      {raw("HTTP/1.1 200 OK\r\nContent-Length: " + canary + "\r\n\r\n"), none},
+		"an encoding that is none":   {raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary + "\r\n\r\n"), none},
+		"an echo cut off":            {raw("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + canary), none},
+		"a signer's refusal to encode": {
+			"http://127.0.0.1",
+			signedBy(paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errors.New("no key") })),
+		},
 	} {
 		c := newClient(t, f.base, f.option)
 		_, payment := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
@@ -858,7 +870,9 @@ func (p *connectProxy) tunnel(conn *net.TCPConn, in io.Reader, address string) {
 }
 
 // newConnectProxy calls behave with every connection and the CONNECT request that came over it.
-func newConnectProxy(t testing.TB, behave func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request)) *connectProxy {
+func newConnectProxy(
+	t testing.TB, behave func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request),
+) *connectProxy {
 	t.Helper()
 	p := &connectProxy{rawServer: newListener(t)}
 	p.serve(func(conn *net.TCPConn) {
@@ -902,8 +916,14 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 	}{
 		{"it makes a tunnel", leadsTo(service), "paid"},
 		{"its tunnel leads to a stranger", leadsTo(stranger), "unknown authority"},
-		{"it wants to know who asks", answers("HTTP/1.1 407 ECHO\r\nContent-Length: 0"), "the proxy answered CONNECT with HTTP 407"},
-		{"it reaches nothing", answers("HTTP/1.1 502 ECHO\r\nContent-Length: 4\r\n\r\nECHO"), "the proxy answered CONNECT with HTTP 502"},
+		{
+			"it wants to know who asks", answers("HTTP/1.1 407 ECHO\r\nContent-Length: 0"),
+			"the proxy answered CONNECT with HTTP 407",
+		},
+		{
+			"it reaches nothing", answers("HTTP/1.1 502 ECHO\r\nContent-Length: 4\r\n\r\nECHO"),
+			"the proxy answered CONNECT with HTTP 502",
+		},
 		{"it sends elsewhere", answers("HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0"),
 			"the proxy answered CONNECT with HTTP 302"},
 		{"it is no proxy", answers("SSH-2.0-ECHO"), "malformed HTTP"},
@@ -928,7 +948,9 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 			seen := p.seen.received()
 			assert.True(t, strings.HasPrefix(seen, "CONNECT "+serviceName+":443 HTTP/1.1\r\n"), "%.100q", seen)
 			holdsNothing(t, "what the proxy saw", seen)
-			for _, word := range []string{"init_payment", "signature", "timestamp:", "partner_id", "order_id", "application/json", "paid"} {
+			for _, word := range []string{
+				"init_payment", "signature", "timestamp:", "partner_id", "order_id", "application/json", "paid",
+			} {
 				assert.NotContains(t, strings.ToLower(seen), word)
 			}
 			assert.Zero(t, stranger.requests.Load())
@@ -961,9 +983,12 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 	})
 }
 
-// A caller's own transport lacks this package's OnProxyConnectResponse, so net/http makes the error of the proxy's words.
+// A caller's own transport lacks this package's OnProxyConnectResponse, so net/http makes the error of the proxy's
+// words.
 func TestSecurityProxysWordsAreHiddenInACallersClient(t *testing.T) {
-	for _, head := range []string{"HTTP/1.1 407 %s", "HTTP/1.1 502 http: server closed idle connection %s", "%s HTTP/1.1"} {
+	for _, head := range []string{
+		"HTTP/1.1 407 %s", "HTTP/1.1 502 http: server closed idle connection %s", "%s HTTP/1.1",
+	} {
 		p := newConnectProxy(t, func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
 			write(conn, fmt.Sprintf(head, canary+" "+r.Header.Get("Proxy-Authorization"))+"\r\nContent-Length: 0\r\n\r\n")
 			_, _ = io.Copy(io.Discard, in)

@@ -264,7 +264,9 @@ func (w *Webhook) checkAge(at time.Time) error {
 	case age > tolerated:
 		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, timestamp.Distance(at, time.Unix(now, 0)), w.tolerance)
 	case -age > tolerated:
-		return fmt.Errorf("%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance)
+		return fmt.Errorf(
+			"%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance,
+		)
 	}
 	return nil
 }

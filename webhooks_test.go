@@ -272,7 +272,9 @@ func TestWebhookRejectsTimestampsOtherThanUnixSeconds(t *testing.T) {
 
 func TestWebhookIdentifiesTheTimestampsUnit(t *testing.T) {
 	err := newHook(t, anyAge).Verify(hookHeader("1795908604000", hookBody), []byte(hookBody))
-	require.EqualError(t, err, "paymentsvc: notification: malformed header: timestamp: in milliseconds, want Unix time in seconds")
+	require.EqualError(
+		t, err, "paymentsvc: notification: malformed header: timestamp: in milliseconds, want Unix time in seconds",
+	)
 	err = newHook(t).Verify(hookHeader("253402300799", hookBody), []byte(hookBody))
 	require.EqualError(t, err, "paymentsvc: notification: timestamp too new: more than 292 years ahead, tolerance 5m0s")
 }

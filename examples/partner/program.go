@@ -106,7 +106,9 @@ func (p *program) openDatabase() (err error) {
 func (p *program) warnReadable(file string) {
 	for _, name := range []string{file, file + "-wal", file + "-shm"} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
-			p.log.Warn("others can read the database: chmod 600", "file", filepath.Base(name), "mode", info.Mode().Perm().String())
+			p.log.Warn(
+				"others can read the database: chmod 600", "file", filepath.Base(name), "mode", info.Mode().Perm().String(),
+			)
 		}
 	}
 }
@@ -153,9 +155,11 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		project = "the fake " + rand.Text() // it forgets its orders with this process
 	}
 	p.store, err = durable.Open(ctx, p.db, durable.Config{
-		Service: p.client, Project: project, ReadDB: p.read, NotFound: p.set.NotFound, InsufficientFundsCodes: p.set.AccountCodes,
-		Slots: p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
-		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log, AllowUnsafeDatabase: p.set.AllowUnsafe,
+		Service: p.client, Project: project, ReadDB: p.read, NotFound: p.set.NotFound,
+		InsufficientFundsCodes: p.set.AccountCodes,
+		Slots:                  p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
+		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log,
+		AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
 	if errors.Is(err, durable.ErrUnsafeDatabase) && strings.Contains(err.Error(), "Config.Project") {
 		return errors.New("-database belongs to another -service, -partner or -project, or to a fake: name another database")
@@ -166,7 +170,9 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	if err := p.measure.Watch(p.store); err != nil {
 		return err
 	}
-	for _, table := range []string{`refunds (user_data text PRIMARY KEY)`, `shipments (user_data text PRIMARY KEY, basket text NOT NULL)`} {
+	for _, table := range []string{
+		`refunds (user_data text PRIMARY KEY)`, `shipments (user_data text PRIMARY KEY, basket text NOT NULL)`,
+	} {
 		if _, err := p.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+table); err != nil {
 			return err
 		}

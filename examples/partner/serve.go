@@ -25,7 +25,9 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		return exitError, err
 	}
 	defer p.Close()
-	webhook, err := newWebhook(set, func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) })
+	webhook, err := newWebhook(
+		set, func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) },
+	)
 	if err != nil {
 		return exitError, err
 	}

@@ -11,7 +11,10 @@ import (
 )
 
 func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
-	service := []string{"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file", fileWith(t, key), "-error-fields", "code,message"}
+	service := []string{
+		"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file",
+		fileWith(t, key), "-error-fields", "code,message",
+	}
 	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
 	for _, c := range []struct {
 		args []string
@@ -44,14 +47,20 @@ func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
 
 func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	var out output
-	environment := from("DATABASE_URL=postgres://me:hunter2@db", "PAYMENTSVC_URL=https://pay.example/", "PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"))
+	environment := from(
+		"DATABASE_URL=postgres://me:hunter2@db", "PAYMENTSVC_URL=https://pay.example/",
+		"PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"),
+	)
 	set, code := readSettings([]string{
-		"-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file", fileWith(t, oldKey),
+		"-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file",
+		fileWith(t, oldKey),
 		"-account-codes", "dry, empty", "-database", "file.db", "-error-fields", "code,message",
 	}, environment, &out)
 	require.NotNil(t, set, out.String())
 	assert.Zero(t, code)
-	assert.Equal(t, "file.db https://pay.example payouts march.csv", set.Database+" "+set.Service+" "+set.Command+" "+set.Args[0])
+	assert.Equal(
+		t, "file.db https://pay.example payouts march.csv", set.Database+" "+set.Service+" "+set.Command+" "+set.Args[0],
+	)
 	assert.Equal(t, []paymentsvc.Secret{key, oldKey}, set.Keys)
 	assert.Equal(t, []string{"dry", "empty"}, set.AccountCodes)
 	assert.Equal(t, paymentsvc.AnyAge, set.Tolerance)
@@ -67,13 +76,19 @@ func TestDecodersKnowOnlyTheCodesThatWereGiven(t *testing.T) {
 	for code, want := range map[string]struct {
 		notFound bool
 		effect   paymentsvc.Effect
-	}{"none": {true, paymentsvc.EffectByStatus}, "twice": {false, paymentsvc.EffectPossible}, "other": {false, paymentsvc.EffectByStatus}} {
+	}{
+		"none":  {true, paymentsvc.EffectByStatus},
+		"twice": {false, paymentsvc.EffectPossible},
+		"other": {false, paymentsvc.EffectByStatus},
+	} {
 		body, err := json.Marshal(map[string]any{"error": map[string]string{"code": code}})
 		require.NoError(t, err)
 		reported := decode(404, body)
 		require.NotNil(t, reported)
 		assert.Equal(t, want.effect, reported.Effect)
 		assert.Equal(t, want.notFound, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, Err: reported}), code)
-		assert.False(t, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown, Err: reported}), "the service has not said so")
+		assert.False(
+			t, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown, Err: reported}), "the service has not said so",
+		)
 	}
 }

@@ -62,11 +62,17 @@ func newTelemetry(ctx context.Context, traces bool, log *slog.Logger) (*telemetr
 
 func (t *telemetry) instruments() error {
 	errs := make([]error, 4)
-	t.attempts, errs[0] = t.meter.Int64Counter("partner.attempts", metric.WithDescription("Attempts of calls to the service."))
+	t.attempts, errs[0] = t.meter.Int64Counter(
+		"partner.attempts", metric.WithDescription("Attempts of calls to the service."),
+	)
 	t.duration, errs[1] = t.meter.Float64Histogram("partner.attempt.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of an attempt."), metric.WithExplicitBucketBoundaries(.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40))
-	t.changes, errs[2] = t.meter.Int64Counter("partner.changes", metric.WithDescription("Rows that moved to another state."))
-	t.recorded, errs[3] = t.meter.Int64Counter("partner.rounds", metric.WithDescription("Round trips that record outcomes and claim rows."))
+	t.changes, errs[2] = t.meter.Int64Counter(
+		"partner.changes", metric.WithDescription("Rows that moved to another state."),
+	)
+	t.recorded, errs[3] = t.meter.Int64Counter(
+		"partner.rounds", metric.WithDescription("Round trips that record outcomes and claim rows."),
+	)
 	return errors.Join(errs...)
 }
 
@@ -86,7 +92,9 @@ func (t *telemetry) Hooks() durable.Hooks {
 	return durable.Hooks{
 		Call: func(ctx context.Context, c durable.Call) {
 			end := time.Now()
-			_, span := t.tracer.Start(ctx, c.Endpoint, trace.WithTimestamp(end.Add(-c.Duration)), trace.WithSpanKind(trace.SpanKindClient))
+			_, span := t.tracer.Start(
+				ctx, c.Endpoint, trace.WithTimestamp(end.Add(-c.Duration)), trace.WithSpanKind(trace.SpanKindClient),
+			)
 			if c.Err != nil {
 				span.SetAttributes(attribute.String("outcome", c.Outcome.String()))
 				span.SetStatus(codes.Error, c.Err.Error()) // the error does not contain a body
@@ -114,7 +122,9 @@ func (t *telemetry) Watch(store *durable.Store) error {
 	rows := gauge(0, "partner.rows", "Rows by kind and state, counted up to 10000.")
 	review := gauge(1, "partner.review", "Rows that need review, and payouts that are held.")
 	paused := gauge(2, "partner.paused", "1 while nothing is sent.")
-	unmatched := gauge(3, "partner.unmatched", "Final notifications of the last 30 days without a row, counted up to 10000.")
+	unmatched := gauge(
+		3, "partner.unmatched", "Final notifications of the last 30 days without a row, counted up to 10000.",
+	)
 	_, errs[4] = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

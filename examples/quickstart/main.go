@@ -50,7 +50,9 @@ func main() {
 	flag.Int64Var(&set.partner, "partner", 0, "partner `id`")
 	flag.Int64Var(&set.project, "project", 0, "project `id`")
 	flag.StringVar(&set.secretFile, "secret-file", "", "`file` with the project secret key; a line end is not part of it")
-	flag.StringVar(&set.scheme, "scheme", "", "how messages are signed, as `text` like "+demo.scheme+"; see docs/signing.md")
+	flag.StringVar(
+		&set.scheme, "scheme", "", "how messages are signed, as `text` like "+demo.scheme+"; see docs/signing.md",
+	)
 	flag.StringVar(&set.errorFields, "error-fields", "", "`names` of an error's code and message, like "+demo.errorFields)
 	flag.Parse()
 

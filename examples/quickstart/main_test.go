@@ -78,9 +78,15 @@ func TestRunReportsTheResponsesOfAnotherServer(t *testing.T) {
 		name, body, want string
 		status           int
 	}{
-		{"the status of another payment does not reconcile", success, `unresolved     the response has user_data "other"`, 200},
+		{
+			"the status of another payment does not reconcile", success, `unresolved     the response has user_data "other"`,
+			200,
+		},
 		{"a wrong key is retried after a correction", `{"error_code":"7"}`, "for 401 and 403 correct the key", 401},
-		{"a rejection is final", `{"error_code":"7","error_message":"m"}`, "service: \"7\", \"m\"\n               rejected", 400},
+		{
+			"a rejection is final", `{"error_code":"7","error_message":"m"}`, "service: \"7\", \"m\"\n               rejected",
+			400,
+		},
 		{"a failure of the server is unknown", "{}", "money may have moved", 500},
 	} {
 		t.Run(test.name, func(t *testing.T) {

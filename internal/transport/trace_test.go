@@ -98,7 +98,9 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 		"signature with space": {func(r *http.Request) { r.Header.Set("Signature", " abc ") }, "Signature", "abc"},
 		"host":                 {unsigned, "Host", "pay.example.com"},
 		"host of HTTP/2":       {unsigned, ":authority", "pay.example.com"},
-		"host of the signer":   {func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com"},
+		"host of the signer": {
+			func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trace, hooks, ctx := attempt(t, "https://pay.example.com/v1", test.change)
@@ -191,9 +193,9 @@ func TestGuardStopsADeliveryWhoseHeaderAlternatesWithAnother(t *testing.T) {
 	}
 }
 
-// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one without
-// a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A header
-// that has not ended when the next one begins is a plus sign.
+// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one
+// without a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A
+// header that has not ended when the next one begins is a plus sign.
 func TestGuardAttributesHeadersToConnections(t *testing.T) {
 	for steps, stopped := range map[string]bool{
 		"r!":         false,
@@ -361,8 +363,12 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestAnAnswerIsNeverNotSent(t *testing.T) {
-	c := New(Config{HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true})
-	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }})
+	c := New(
+		Config{HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true},
+	)
+	result := c.Send(
+		t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }},
+	)
 	require.ErrorIs(t, result.Err, io.ErrUnexpectedEOF)
 	assert.False(t, result.NotSent, "something has answered it")
 }

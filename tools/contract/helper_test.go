@@ -243,8 +243,8 @@ func jsonNames(request reflect.Value) (names []string) {
 	return names
 }
 
-// fill sets the fields of a request but one, and returns what must be on the wire for each: the very text of the JSON, or
-// nothing. Text is compared by its value.
+// fill sets the fields of a request except one. For each it returns the expected JSON, or nothing if the field is
+// unset. Text is compared by its value.
 func fill(t *testing.T, request reflect.Value, v variant, except string) map[string]any {
 	want := map[string]any{}
 	if !request.IsValid() {
@@ -391,7 +391,8 @@ func sameValue(p property, given json.RawMessage, field reflect.Value) error {
 }
 
 // hardText is what JSON, HTML, headers and databases each have trouble with.
-const hardText = "\x00\x1f\x7f\t\r\n \"\\</script>&amp;it's%2F%00\u0085\u00a0\u2028\u202e\ufeff\ufffd\uffff\ud7ffe\u0301ſ支払い🏳️\u200d🌈\U0010ffff"
+const hardText = "\x00\x1f\x7f\t\r\n \"\\</script>&amp;it's%2F%00\u0085\u00a0" +
+	"\u2028\u202e\ufeff\ufffd\uffff\ud7ffe\u0301ſ支払い🏳️\u200d🌈\U0010ffff"
 
 // variant is what the fields of a request hold: an amount, a text and an open object.
 type variant struct {
@@ -404,8 +405,16 @@ func variants() []variant {
 	return []variant{
 		{"10.50", "order-1", nil},
 		{"5e-1", "null", json.RawMessage("null")},
-		{"1.50e1", hardText, map[string]any{hardText: []any{nil, true, 0.1, json.RawMessage(`"\u0000\ud83d\ude00\/"`), map[string]any{"card_data": nil}}}},
-		{strings.Repeat("8", 31) + "." + strings.Repeat("8", 32), strings.Repeat("ü", 300), &cardData{card, &name, []json.Number{"1.10", "1e3"}}},
+		{
+			"1.50e1", hardText,
+			map[string]any{
+				hardText: []any{nil, true, 0.1, json.RawMessage(`"\u0000\ud83d\ude00\/"`), map[string]any{"card_data": nil}},
+			},
+		},
+		{
+			strings.Repeat("8", 31) + "." + strings.Repeat("8", 32), strings.Repeat("ü", 300),
+			&cardData{card, &name, []json.Number{"1.10", "1e3"}},
+		},
 		{"9007199254740993", "0", json.RawMessage(` { "a" : 1.10 , "b" : "\u0041" } `)},
 	}
 }

@@ -137,7 +137,9 @@ func stricterFields() []stricter {
 
 // needs reports whether the SDK wants a field to be there, or not to be empty, beyond what the document says.
 func needs(id, field string, empty bool) bool {
-	return slices.ContainsFunc(stricterFields(), func(s stricter) bool { return s.id == id && s.field == field && s.empty == empty })
+	return slices.ContainsFunc(
+		stricterFields(), func(s stricter) bool { return s.id == id && s.field == field && s.empty == empty },
+	)
 }
 
 // wider is a value that the SDK takes where the document does not have it.

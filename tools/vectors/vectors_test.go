@@ -1,5 +1,5 @@
-// Package vectors makes the table of package canonical with the bodies that PHP, Python, Node and Java write, and signs the
-// vectors of the root's tests with openssl.
+// Package vectors makes the table of package canonical with the bodies that PHP, Python, Node and Java write, and signs
+// the vectors of the root's tests with openssl.
 package vectors
 
 import (

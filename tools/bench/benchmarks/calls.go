@@ -31,11 +31,15 @@ func answer(who string) []byte {
 	const size = 220
 	switch who {
 	case "stripe-go":
-		return padded(`{"id":"`+orderID+`","object":"payment_intent","amount":1050,"currency":"eur","description":"%s"}`, size)
+		return padded(
+			`{"id":"`+orderID+`","object":"payment_intent","amount":1050,"currency":"eur","description":"%s"}`, size,
+		)
 	case "paddle":
 		return padded(`{"data":{"id":"`+orderID+`","status":"active","email":"payer@example.com","name":"%s"}}`, size)
 	default:
-		return padded(`{"order_id":"`+orderID+`","status":0,"status_code":0,"redirect_url":"https://pay.example.com/%s"}`, size)
+		return padded(
+			`{"order_id":"`+orderID+`","status":0,"status_code":0,"redirect_url":"https://pay.example.com/%s"}`, size,
+		)
 	}
 }
 
@@ -189,7 +193,9 @@ func connectPaddle(base string, h *http.Client) call {
 	}
 	c := must(paddle.New("key", options...))
 	return func(ctx context.Context) (string, error) {
-		customer, err := c.CreateCustomer(ctx, &paddle.CreateCustomerRequest{Email: "payer@example.com", Name: new("order-1")})
+		customer, err := c.CreateCustomer(
+			ctx, &paddle.CreateCustomerRequest{Email: "payer@example.com", Name: new("order-1")},
+		)
 		if err != nil {
 			return "", err
 		}

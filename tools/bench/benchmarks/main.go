@@ -47,8 +47,8 @@ func sizeName(bytes int) string {
 
 func compare(ctx context.Context, rounds int) (string, error) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns is not a secret
-	text := machine() + fmt.Sprintf("\nEach candidate has %d turns, and up to %d until the range of the SDK is within %.0f %%.\n\n",
-		rounds, max(rounds, maxRounds), 100*narrow)
+	text := machine() + fmt.Sprintf("\nEach candidate has %d turns, and up to %d until the range of the SDK is within "+
+		"%.0f %%.\n\n", rounds, max(rounds, maxRounds), 100*narrow)
 	add := func(title, reference string, candidates []candidate, callers int) error {
 		fmt.Fprintln(os.Stderr, title)
 		rows, err := measure(candidates, reference, rounds, callers, random)
@@ -83,7 +83,8 @@ func machine() string {
 		return string(regexp.MustCompile(pattern).Find(content))
 	}
 	text := fmt.Sprintf("Run on %s with %s, on %d processors (%s) under %s/%s. The load average at its start was %s, "+
-		"where an idle machine has 0.\n\nPeers: ", time.Now().UTC().Format("2 January 2006"), runtime.Version(), runtime.NumCPU(),
+		"where an idle machine has 0.\n\nPeers: ", time.Now().UTC().Format("2 January 2006"), runtime.Version(),
+		runtime.NumCPU(),
 		strings.TrimPrefix(read("/proc/cpuinfo", `model name\s*: .*`), "model name\t: "), runtime.GOOS, runtime.GOARCH,
 		read("/proc/loadavg", `^\S+`))
 	info, _ := debug.ReadBuildInfo()

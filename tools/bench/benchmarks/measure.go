@@ -55,7 +55,9 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 		perOperation := time.Since(start) / time.Duration(warm*callers)
 		batches[i] = max(int(batchTime/max(perOperation, 1)), 4*callers)
 	}
-	times, allocs, bytes := make([][]float64, len(candidates)), make([][]float64, len(candidates)), make([][]float64, len(candidates))
+	times, allocs, bytes := make(
+		[][]float64, len(candidates),
+	), make([][]float64, len(candidates)), make([][]float64, len(candidates))
 	for round := 0; round < rounds || round < maxRounds && wide(candidates, times, reference); round++ {
 		for _, i := range random.Perm(len(candidates)) {
 			t, err := takeTurn(candidates[i], callers, batches[i])

@@ -1,12 +1,12 @@
 // Command durablebench compares package durable with the loops that an engineer would write instead, and with River.
-// All candidates of a table run in alternating turns, so the ratios are comparable on a busy machine. Programs and server
-// share the machine, and fsync must be on:
+// All candidates of a table run in alternating turns, so the ratios are comparable on a busy machine. Programs and
+// server share the machine, and fsync must be on:
 //
 //	TEST_DATABASE_FSYNC=on .ci/postgres go -C tools/bench run ./durablebench -scenario slots
 //	.ci/postgres go -C tools/bench test ./durablebench -million
 //
-// The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL bytes
-// include those of vacuums. A server with pg_stat_statements also counts the rounds with a new plan:
+// The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL
+// bytes include those of vacuums. A server with pg_stat_statements also counts the rounds with a new plan:
 //
 //	TEST_DATABASE_OPTIONS="-c shared_preload_libraries=pg_stat_statements -c pg_stat_statements.track_planning=on"
 package main
@@ -98,7 +98,9 @@ func sqlite(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	return (&server{rows: s.rows, turns: s.turns}).compare(ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store})
+	return (&server{rows: s.rows, turns: s.turns}).compare(
+		ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store},
+	)
 }
 
 func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, "8 slots", 8, 0, true) }

@@ -196,7 +196,8 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 		fmt.Printf("| %s | %.0f | %.2f (%.2f to %.2f) | %.0f | %.0f | %.0f |\n", c.name,
 			column(func(t turn) float64 { return t.rate })[s.turns/2], ratios[s.turns/2], ratios[0], ratios[s.turns-1],
 			column(func(t turn) float64 { return t.program })[s.turns/2],
-			column(func(t turn) float64 { return t.server })[s.turns/2], column(func(t turn) float64 { return t.wal })[s.turns/2])
+			column(func(t turn) float64 { return t.server })[s.turns/2],
+			column(func(t turn) float64 { return t.wal })[s.turns/2])
 	}
 	fmt.Println()
 	return nil

@@ -27,7 +27,9 @@ const sdk = "github.com/paymentsvc/paymentsvc"
 func TestTheAPIIsWhatWasPromised(t *testing.T) {
 	importPaths := []string{sdk, sdk + "/canonical", sdk + "/discover", sdk + "/paymentsvctest"}
 	loaded := packagesByPath{}
-	roots, err := packages.Load(&packages.Config{Mode: packages.LoadTypes | packages.NeedDeps | packages.NeedImports}, importPaths...)
+	roots, err := packages.Load(
+		&packages.Config{Mode: packages.LoadTypes | packages.NeedDeps | packages.NeedImports}, importPaths...,
+	)
 	require.NoError(t, err)
 	require.Zero(t, packages.PrintErrors(roots))
 	packages.Visit(roots, nil, func(p *packages.Package) { loaded[p.PkgPath] = p.Types })

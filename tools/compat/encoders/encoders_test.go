@@ -201,7 +201,9 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 	}
 	inDynamo := func(av types.AttributeValue) func(out any) error {
 		return func(out any) error {
-			return attributevalue.UnmarshalWithOptions(&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": av}}, out, decodesText)
+			return attributevalue.UnmarshalWithOptions(
+				&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": av}}, out, decodesText,
+			)
 		}
 	}
 	in := func(marshal func(any) ([]byte, error), unmarshal func([]byte, any) error, v any) func(out any) error {
@@ -225,7 +227,10 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 		{"BSON int64", inBSON(int64(9007199254740993)), "9007199254740993"},
 		{"BSON decimal128", inBSON(decimal128("10.50")), "10.50"},
 		{"BSON decimal128 with an exponent", inBSON(decimal128("1E+20")), "100000000000000000000"},
-		{"BSON decimal128 of 34 digits", inBSON(decimal128("-12345678901234567890123456789012.34")), "-12345678901234567890123456789012.34"},
+		{
+			"BSON decimal128 of 34 digits", inBSON(decimal128("-12345678901234567890123456789012.34")),
+			"-12345678901234567890123456789012.34",
+		},
 		{"BSON decimal128 below one", inBSON(decimal128("0.0000001")), "0.0000001"},
 		{"BSON decimal128 that is infinite", inBSON(decimal128("-Infinity")), isError},
 		{"BSON decimal128 that is not a number", inBSON(decimal128("NaN")), isError},
@@ -261,7 +266,12 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 		{"DynamoDB null", inDynamo(&types.AttributeValueMemberNULL{Value: true}), ""},
 		{"DynamoDB number", inDynamo(&types.AttributeValueMemberN{Value: "10.50"}), isError},
 		{"DynamoDB string without the option", func(out any) error {
-			return attributevalue.Unmarshal(&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": &types.AttributeValueMemberS{Value: "10.50"}}}, out)
+			return attributevalue.Unmarshal(
+				&types.AttributeValueMemberM{
+					Value: map[string]types.AttributeValue{"A": &types.AttributeValueMemberS{Value: "10.50"}},
+				},
+				out,
+			)
 		}, isError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -277,18 +287,21 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 	}
 }
 
-// Only TEXT and BLOB keep every Amount. Other columns turn what looks like a number into an integer or a float when it is
-// stored, before this package can see it. A float comes back as an error, but an amount that became another integer is
-// read without one. The documentation of Amount and docs/notifications.md say so.
+// Only TEXT and BLOB keep every Amount. Other columns turn what looks like a number into an integer or a float when it
+// is stored, before this package can see it. A float comes back as an error, but an amount that became another integer
+// is read without one. The documentation of Amount and docs/notifications.md say so.
 func TestAmountInColumnsOfSQLite(t *testing.T) {
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "amounts.db"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	const kept, isError, notSet = "kept", "an error", ""
 	long := strings.Repeat("9", 62) + ".10"
-	values := []string{notSet, "7", "0", "10.50", "10.00", "-0.01", "12345678901234567.89", "1e20", "9007199254740993", long}
+	values := []string{
+		notSet, "7", "0", "10.50", "10.00", "-0.01", "12345678901234567.89", "1e20", "9007199254740993", long,
+	}
 	numeric := map[string]string{ // what is not here is kept
-		"10.50": isError, "10.00": "10", "-0.01": isError, "12345678901234567.89": "12345678901234568", "1e20": isError, long: isError,
+		"10.50": isError, "10.00": "10", "-0.01": isError, "12345678901234567.89": "12345678901234568", "1e20": isError,
+		long: isError,
 	}
 	float := map[string]string{}
 	for _, text := range values[1:] {
@@ -308,7 +321,9 @@ func TestAmountInColumnsOfSQLite(t *testing.T) {
 		{"REAL", float},
 	} {
 		t.Run(tt.column, func(t *testing.T) {
-			_, err := db.ExecContext(t.Context(), fmt.Sprintf("CREATE TABLE t%d (id INTEGER PRIMARY KEY, amount %s)", i, tt.column))
+			_, err := db.ExecContext(
+				t.Context(), fmt.Sprintf("CREATE TABLE t%d (id INTEGER PRIMARY KEY, amount %s)", i, tt.column),
+			)
 			require.NoError(t, err)
 			for id, text := range values {
 				want := kept

@@ -12,8 +12,8 @@ import (
 // cell is one way of printing one type in one shape.
 type cell struct{ printer, subject, shape string }
 
-// exception is a block of cells that show the canary, every one of them. Its reason is what SECURITY.md says of them. "|"
-// separates names; no shapes are all shapes.
+// exception is a block of cells that show the canary, every one of them. Its reason is what SECURITY.md says of them.
+// "|" separates names; no shapes are all shapes.
 type exception struct {
 	reason                     string
 	printers, subjects, shapes string
@@ -47,7 +47,10 @@ func exceptions() []exception {
 		key       = "keys of a map in `encoding/json` use it directly"
 	)
 	return []exception{
-		{noMethod, "slog text|logrus text|messages|fmt %v|fmt %s %q|fmt %x|fmt %d|fmt unknown verb|fmt arguments", open, unread},
+		{
+			noMethod, "slog text|logrus text|messages|fmt %v|fmt %s %q|fmt %x|fmt %d|fmt unknown verb|fmt arguments", open,
+			unread,
+		},
 
 		{pointer, "fmt %s %q|" + badVerbs, requests + "|" + configs + "|" + errs, "unexported pointer"},
 		{pointer, "fmt %s %q|" + badVerbs, errs, "unexported error"},
@@ -64,7 +67,10 @@ func exceptions() []exception {
 			"value|array|struct|struct with any|struct with slice|unexported value|unexported any|unexported slice|embedded value",
 		},
 
-		{compares, "go-cmp", requests + "|Secret|HMACConfig|Error|ServiceError", "value|struct|unexported value|embedded value"},
+		{
+			compares, "go-cmp", requests + "|Secret|HMACConfig|Error|ServiceError",
+			"value|struct|unexported value|embedded value",
+		},
 		{compares, "go-cmp", "Secret|ServiceError|HMACConfig", "array"},
 		{compares, "go-cmp", "NotificationError", "value|struct|unexported value|embedded value"},
 
@@ -75,7 +81,8 @@ func exceptions() []exception {
 }
 
 // skipped reports whether a printer cannot print a shape at all. spew reads the wrong memory, and crashes the program,
-// for a struct of nothing but one embedded pointer whose type has a String or Error method: struct{ *time.Time } is one.
+// for a struct of nothing but one embedded pointer whose type has a String or Error method: struct{ *time.Time } is
+// one.
 func skipped(c cell) bool { return c.printer == "spew" && c.shape == "embedded pointer" }
 
 func TestSecurityListsTheExceptions(t *testing.T) {

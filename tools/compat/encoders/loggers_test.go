@@ -41,7 +41,10 @@ func printers() []printer {
 		{"zap JSON", func(_ *testing.T, w io.Writer, v any) { toZap(zapcore.NewJSONEncoder, w, v) }},
 		{"zap console", func(_ *testing.T, w io.Writer, v any) { toZap(zapcore.NewConsoleEncoder, w, v) }},
 		{"zerolog", func(_ *testing.T, w io.Writer, v any) { toZerolog(w, v) }},
-		{"zerolog console", func(_ *testing.T, w io.Writer, v any) { toZerolog(zerolog.ConsoleWriter{Out: w, NoColor: true}, v) }},
+		{
+			"zerolog console",
+			func(_ *testing.T, w io.Writer, v any) { toZerolog(zerolog.ConsoleWriter{Out: w, NoColor: true}, v) },
+		},
 		{"logrus text", func(t *testing.T, w io.Writer, v any) { toLogrus(t, w, &logrus.TextFormatter{}, v) }},
 		{"logrus JSON", func(t *testing.T, w io.Writer, v any) { toLogrus(t, w, &logrus.JSONFormatter{}, v) }},
 		{"logr", func(_ *testing.T, w io.Writer, v any) {
@@ -148,7 +151,9 @@ func toLogr(l logr.Logger, v any) {
 func toMessages(t *testing.T, w io.Writer, v any) {
 	t.Helper()
 	log.New(w, "", 0).Println(v)
-	z := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(w), zap.DebugLevel))
+	z := zap.New(
+		zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(w), zap.DebugLevel),
+	)
 	z.Sugar().Info("message", v)
 	z.Sugar().Infof("%v %+v", v, v)
 	z.Sugar().Infoln(v)

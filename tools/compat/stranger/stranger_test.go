@@ -56,7 +56,9 @@ func TestPagesFirstProgramsRun(t *testing.T) {
 		for _, p := range pages {
 			t.Run(toolchain+"/"+p.name, func(t *testing.T) {
 				if p.postgres && os.Getenv(database) == "" {
-					t.Skip("no PostgreSQL: " + database + " is not set. Run the test with .ci/postgres go -C tools/compat test ./stranger")
+					t.Skip(
+						"no PostgreSQL: " + database + " is not set. Run the test with .ci/postgres go -C tools/compat test ./stranger",
+					)
 				}
 				s := newStranger(t, toolchain, proxy)
 				get, program := p.read(t)
@@ -78,13 +80,16 @@ func TestQuickstartRunsFromTheProxy(t *testing.T) {
 	for _, toolchain := range toolchains {
 		t.Run(toolchain, func(t *testing.T) {
 			s := newStranger(t, toolchain, proxy)
-			assert.Contains(t, s.run("run", sdk+"/examples/quickstart@latest"), "notification   payment.status_changed SUCCESS 10.50")
+			assert.Contains(
+				t, s.run("run", sdk+"/examples/quickstart@latest"), "notification   payment.status_changed SUCCESS 10.50",
+			)
 			assert.Equal(t, []string{"github.com/google/uuid", sdk}, s.downloaded())
 		})
 	}
 }
 
-// TestModulesAreFetchedInAnyOrder has one module get all three, and expects that each order ends with the same versions.
+// TestModulesAreFetchedInAnyOrder has one module get all three, and expects that each order ends with the same
+// versions.
 func TestModulesAreFetchedInAnyOrder(t *testing.T) {
 	proxy := released(t)
 	var want string
@@ -181,7 +186,9 @@ func (s *stranger) downloaded() (modules []string) {
 func released(t *testing.T) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
-	output, err := exec.CommandContext(t.Context(), filepath.Join(root, ".ci", "release"), "-proxy", proxy, "v1.0.0").CombinedOutput()
+	output, err := exec.CommandContext(
+		t.Context(), filepath.Join(root, ".ci", "release"), "-proxy", proxy, "v1.0.0",
+	).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	archive, err := os.Stat(filepath.Join(proxy, sdk, "@v", "v1.0.0.zip"))
 	require.NoError(t, err)
