@@ -42,7 +42,7 @@ func parsed(t testing.TB, body string) *paymentsvc.Notification {
 	return n
 }
 
-func TestNotificationAcceptsWhatTheDocumentDoesNotShow(t *testing.T) {
+func TestNotificationAcceptsUnknownValuesAndFields(t *testing.T) {
 	require.Equal(t, hookBody, withMember("", ""), "the members are hookBody's")
 	type read struct {
 		event    paymentsvc.EventType

@@ -1008,7 +1008,7 @@ func TestTransportThatRepeatsIsStopped(t *testing.T) {
 
 // With the body once more, net/http sends a request again by itself: over HTTP/2 when its stream is refused, which a
 // server may do having read it whole.
-func TestTransportThatGivesNetHTTPTheBodyAgainIsStopped(t *testing.T) {
+func TestTransportThatRestoresGetBodyIsStopped(t *testing.T) {
 	for name, wrap := range repeatingTransports() {
 		t.Run(name, func(t *testing.T) {
 			s := newListener(t)

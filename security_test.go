@@ -453,7 +453,7 @@ func TestSecurityNotificationErrorsShowNothing(t *testing.T) {
 	}
 }
 
-func TestSecurityPanicReachesTheCallerAsItIs(t *testing.T) {
+func TestSecurityPanicReachesTheCaller(t *testing.T) {
 	scheme := paymentsvc.Scheme{
 		Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { panic("canonical") }, Encoding: paymentsvc.Hex,
 	}

@@ -75,7 +75,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 	assert.Contains(t, out, "none.csv")
 }
 
-func TestPayoutsStopsForAnAccountThatRanDry(t *testing.T) {
+func TestPayoutsPausesWithoutFunds(t *testing.T) {
 	service := startService(t)
 	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Reject(402, "no_funds", "no funds"))
 	args := append(
@@ -163,8 +163,8 @@ func TestHoldKeepsPayoutsBack(t *testing.T) {
 	assert.Empty(t, service.Orders())
 }
 
-// TestPayoutsWaitsOutADatabase cuts the way to PostgreSQL while a file is imported, and again while it is sent.
-func TestPayoutsWaitsOutADatabase(t *testing.T) {
+// TestPayoutsWaitsForTheDatabase cuts the way to PostgreSQL while a file is imported, and again while it is sent.
+func TestPayoutsWaitsForTheDatabase(t *testing.T) {
 	way := newProxy(t, postgres(t))
 	service := startService(t)
 	const n = 3000

@@ -25,7 +25,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-func TestServeNeedsNothing(t *testing.T) {
+func TestServeRunsWithoutSettings(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	s := startServing(t, from())
 	assert.Equal(t, "ok\n", read(t, s.Public+"/healthz"))
@@ -106,7 +106,7 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 	})
 }
 
-func TestServeFindsAPaymentWhoseAnswerWasLost(t *testing.T) {
+func TestServeReconcilesALostResponse(t *testing.T) {
 	service := startService(t)
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	s := startServing(t, from(), serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))...)
@@ -116,8 +116,8 @@ func TestServeFindsAPaymentWhoseAnswerWasLost(t *testing.T) {
 	service.AssertStarted(t, userData, 1)
 }
 
-// TestServeRecordsWhatIsInFlight stops the program while the service holds back its answers to a buyer and a payout.
-func TestServeRecordsWhatIsInFlight(t *testing.T) {
+// TestServeRecordsCallsInFlight stops the program while the service holds back its answers to a buyer and a payout.
+func TestServeRecordsCallsInFlight(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, database string) {
 		service := startService(t)
 		release, releaseLast := make(chan struct{}), make(chan struct{})
@@ -272,8 +272,8 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	assert.Empty(t, files)
 }
 
-// TestNothingSecretIsPrinted reads the outputs, the pages, the metrics and the traces of calls that went wrong.
-func TestNothingSecretIsPrinted(t *testing.T) {
+// TestProgramPrintsNoSecret reads the outputs, the pages, the metrics and the traces of calls that went wrong.
+func TestProgramPrintsNoSecret(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, database string) {
 		var out, traces output
 		collector := httptest.NewServer(

@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
+func TestSettingsRejectInvalidValues(t *testing.T) {
 	service := []string{
 		"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file",
 		fileWith(t, key), "-error-fields", "code,message",
@@ -70,7 +70,7 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	assert.NotContains(t, out.String(), "hunter2")
 }
 
-func TestDecodersKnowOnlyTheCodesThatWereGiven(t *testing.T) {
+func TestDecodersKnowOnlyTheGivenCodes(t *testing.T) {
 	decode, notFound, err := decoders("error.code,error.message", "none", "twice")
 	require.NoError(t, err)
 	for code, want := range map[string]struct {

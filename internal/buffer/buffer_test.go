@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestOwnGivesTheTextInMemoryThatIsNobodyElses(t *testing.T) {
+func TestOwnCopiesForeignMemory(t *testing.T) {
 	for name, test := range map[string]struct {
 		capacity int
 		write    func(own, foreign []byte) []byte

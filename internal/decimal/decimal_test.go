@@ -50,7 +50,7 @@ func TestParseWritesNumbersOut(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	nines := strings.Repeat("9", decimal.MaxDigits)
 	zeros := strings.Repeat("0", decimal.MaxDigits)
 	for want, list := range map[error][]string{

@@ -113,7 +113,7 @@ func TestDecodeReads(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	for want, list := range map[string][]string{
 		"status: missing": {
 			`{"order_id":"` + canary + `"}`, `{"order_id":"` + canary + `","status ":1}`,
@@ -261,7 +261,7 @@ func TestDecodeListsMalformedOptionalFields(t *testing.T) {
 	}
 }
 
-func TestDecodeWantsOneOfEither(t *testing.T) {
+func TestDecodeRequiresOneOfEither(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"a":1}`:             "",
 		`{"b":1}`:             "",
@@ -350,7 +350,7 @@ func TestDecodeSurvivesDeepNesting(t *testing.T) {
 	}
 }
 
-func TestDecodeReachesTheErrorOfAnUnmarshaler(t *testing.T) {
+func TestDecodeReturnsTheErrorOfAnUnmarshaler(t *testing.T) {
 	_, err := jsonobject.Decode([]byte(`{"extra":"refuse"}`), []jsonobject.Field{
 		{Name: "extra", Into: new(value), Need: jsonobject.Required},
 	})
@@ -358,7 +358,7 @@ func TestDecodeReachesTheErrorOfAnUnmarshaler(t *testing.T) {
 	require.EqualError(t, err, "extra: refused by the value")
 }
 
-func TestDecodeAsksAnUnmarshalerForNoNull(t *testing.T) {
+func TestDecodeCallsNoUnmarshalerForNull(t *testing.T) {
 	for _, need := range []jsonobject.Need{jsonobject.Required, jsonobject.Filled} {
 		var v value
 		fields := []jsonobject.Field{{Name: "extra", Into: &v, Need: need}}
@@ -368,7 +368,7 @@ func TestDecodeAsksAnUnmarshalerForNoNull(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesATargetItCannotFill(t *testing.T) {
+func TestDecodeRejectsUnsupportedTargets(t *testing.T) {
 	var n int
 	for _, into := range []any{&n, nil, "text"} {
 		_, err := jsonobject.Decode([]byte(`{"a":`+canary+`}`), []jsonobject.Field{
@@ -378,7 +378,7 @@ func TestDecodeRefusesATargetItCannotFill(t *testing.T) {
 	}
 }
 
-func TestDecodeKnowsSixtyFourFields(t *testing.T) {
+func TestDecodeSupportsSixtyFourFields(t *testing.T) {
 	into := make([]int64, 64)
 	var fields []jsonobject.Field
 	var members []string
@@ -396,7 +396,7 @@ func TestDecodeKnowsSixtyFourFields(t *testing.T) {
 	require.EqualError(t, decode(object(append(members, `"f63":1`)), fields), "f63: duplicate field")
 }
 
-func TestDecodeKeepsNothingOfItsInput(t *testing.T) {
+func TestDecodeCopiesItsInput(t *testing.T) {
 	data := []byte(`{"order_id":"plain","note":"esc\u0061ped","status":1}`)
 	var got answer
 	require.NoError(t, decode(data, got.fields()))

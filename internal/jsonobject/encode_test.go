@@ -124,7 +124,7 @@ func TestEncodeOpenWritesObjects(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenTakesNilForNothing(t *testing.T) {
+func TestEncodeOpenOmitsNil(t *testing.T) {
 	var nothing *card
 	for _, in := range []any{
 		nil, map[string]any(nil), (*card)(nil), (*map[string]any)(nil), &nothing, new(map[string]any), new(any),
@@ -137,7 +137,7 @@ func TestEncodeOpenTakesNilForNothing(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenRefusesWhatIsNoObject(t *testing.T) {
+func TestEncodeOpenRejectsNonObjects(t *testing.T) {
 	for _, in := range []any{
 		canary, "", int64(4111111111111111), 0, false, []string{canary}, []string{}, [1]card{{Number: canary}},
 		[]byte(`{"number":"` + canary + `"}`), `{"number":"` + canary + `"}`,
@@ -150,7 +150,7 @@ func TestEncodeOpenRefusesWhatIsNoObject(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenRefusesInvalidText(t *testing.T) {
+func TestEncodeOpenRejectsInvalidText(t *testing.T) {
 	type object = map[string]any
 	invalid := canary + "\xff"
 	for _, in := range []any{
@@ -176,7 +176,7 @@ func TestEncodeOpenRefusesInvalidText(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenGivesTheEncodersError(t *testing.T) {
+func TestEncodeOpenReturnsTheErrorOfTheEncoder(t *testing.T) {
 	refused := errors.New("refused")
 	for _, tt := range []struct {
 		name string
@@ -212,7 +212,7 @@ func TestEncodeOpenSurvivesAnEndlessValue(t *testing.T) {
 	require.ErrorAs(t, err, new(*json.UnsupportedValueError))
 }
 
-func TestEncodeOpenGivesBytesOfItsOwn(t *testing.T) {
+func TestEncodeOpenReturnsACopy(t *testing.T) {
 	in := json.RawMessage(`{"a":1}`)
 	got, err := jsonobject.EncodeOpen(in)
 	require.NoError(t, err)

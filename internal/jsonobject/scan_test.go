@@ -20,7 +20,7 @@ var pieces = []string{
 // accepts says whether Decode, asked for nothing, takes text for an object.
 func accepts(text string) bool { return decode([]byte(text), nil) == nil }
 
-func TestDecodeHasTheGrammarOfEncodingJSON(t *testing.T) {
+func TestDecodeAgreesWithEncodingJSON(t *testing.T) {
 	check := func(text string) {
 		object := strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{")
 		if (object && json.Valid([]byte(text))) != accepts(text) {

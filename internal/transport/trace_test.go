@@ -128,7 +128,7 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 }
 
 // A connection that arrives after the proof of "not sent" carries nothing.
-func TestAConnectionAfterTheProofIsClosed(t *testing.T) {
+func TestTraceClosesConnectionAfterTheProof(t *testing.T) {
 	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
 	conn, closed := pipe(t)
 	hooks.GetConn("pay.example.com:443")
@@ -138,7 +138,7 @@ func TestAConnectionAfterTheProofIsClosed(t *testing.T) {
 	assert.True(t, closed())
 }
 
-func TestARevokedBodyIsEmpty(t *testing.T) {
+func TestBodyIsEmptyAfterRevoke(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		for _, read := range []int64{0, 1} {
 			var b body
@@ -153,7 +153,7 @@ func TestARevokedBodyIsEmpty(t *testing.T) {
 }
 
 // A connection that arrives after the attempt resets, although its earlier responses were complete.
-func TestAConnectionAfterTheAttemptResets(t *testing.T) {
+func TestTraceResetsConnectionAfterTheAttempt(t *testing.T) {
 	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
 	conn, far := own(t)
 	conn.hold()
@@ -362,7 +362,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(a.body)}, nil
 }
 
-func TestAnAnswerIsNeverNotSent(t *testing.T) {
+func TestTraceNeverProvesNotSentAfterAResponse(t *testing.T) {
 	c := New(
 		Config{HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true},
 	)

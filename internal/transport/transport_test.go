@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
+func TestTraceEndsTheAttemptBeforeTheProof(t *testing.T) {
 	var trace attemptTrace
 	trace.body.open([]byte("{}"), false)
 	hooks := httptrace.ContextClientTrace(trace.watch(t.Context()))
@@ -35,7 +35,7 @@ func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
 	assert.False(t, trace.notSent())
 }
 
-func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
+func TestSendDoesNotSignAfterTheContextIsDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := New(Config{Timeout: time.Second, MaxResponseBytes: 1})
@@ -133,7 +133,7 @@ type ownError string
 
 func (e ownError) Error() string { return string(e) }
 
-func TestAProxysWordsAreNotShown(t *testing.T) {
+func TestFailureHidesTheTextOfAProxy(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, http.MethodConnect, r.Method)
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -178,7 +178,7 @@ func TestRetryAfterAtTheLimitsOfADuration(t *testing.T) {
 	}
 }
 
-func TestALastByteThatFailsIsAFailure(t *testing.T) {
+func TestReadBodyReportsAnErrorBehindTheLimit(t *testing.T) {
 	c := New(Config{MaxResponseBytes: 4})
 	for _, test := range []struct {
 		body io.Reader

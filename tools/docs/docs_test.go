@@ -167,8 +167,8 @@ func unindented(code string) string {
 	return lineBreak.ReplaceAllString(strings.TrimSpace(code), "\n")
 }
 
-// TestOutcomesAreTheMatrixs finds each row of the table of faults in the matrix that package paymentsvctest tests.
-func TestOutcomesAreTheMatrixs(t *testing.T) {
+// TestPageOfOutcomesFitsTheMatrix finds each row of the table of faults in the matrix that package paymentsvctest tests.
+func TestPageOfOutcomesFitsTheMatrix(t *testing.T) {
 	matrix, err := os.ReadFile(filepath.Join(root, "paymentsvctest", "matrix_test.go"))
 	require.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "outcomes.md"))

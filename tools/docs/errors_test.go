@@ -44,9 +44,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestErrorTextsAreTheSDKs compares the error texts of the pages with errors of the SDK, in both directions. Long texts
+// TestPagesQuoteTheErrorsOfTheSDK compares the error texts of the pages with errors of the SDK, in both directions. Long texts
 // are on one line, so that a search finds them.
-func TestErrorTextsAreTheSDKs(t *testing.T) {
+func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	var said []string
 	for _, err := range []func(*testing.T) []error{
 		rejectedConfigurations, failedCalls, oddTransports, oddAnswers, amounts, notificationErrors,

@@ -21,10 +21,10 @@ import (
 
 const sdk = "github.com/paymentsvc/paymentsvc"
 
-// TestTheAPIIsWhatWasPromised compares the declarations in testdata with those of the packages: every name must be
+// TestAPIFitsTheDeclarations compares the declarations in testdata with those of the packages: every name must be
 // there, with the same type, and a name that testdata does not have is one that nobody has agreed to. A struct with a
 // field _ has fields of its own.
-func TestTheAPIIsWhatWasPromised(t *testing.T) {
+func TestAPIFitsTheDeclarations(t *testing.T) {
 	importPaths := []string{sdk, sdk + "/canonical", sdk + "/discover", sdk + "/paymentsvctest"}
 	loaded := packagesByPath{}
 	roots, err := packages.Load(

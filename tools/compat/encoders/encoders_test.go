@@ -134,7 +134,7 @@ func fails(encoder, shape string, a paymentsvc.Amount) bool {
 	return false
 }
 
-func TestAmountSurvivesOrFails(t *testing.T) {
+func TestEncodersKeepAnAmountOrFail(t *testing.T) {
 	for _, e := range encoders() {
 		for _, a := range amounts() {
 			for _, s := range amountShapes(a) {

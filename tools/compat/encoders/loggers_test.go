@@ -191,7 +191,7 @@ func shown(out string) bool {
 	return strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(canary))[:24])
 }
 
-func TestTheSearchFindsTheCanary(t *testing.T) {
+func TestSearchFindsTheCanary(t *testing.T) {
 	for _, p := range printers() {
 		if p.name == "fmt %T" {
 			continue
