@@ -662,10 +662,7 @@ func TestClientLimitsRetryAfterToMaxDelay(t *testing.T) {
 		want   time.Duration
 	}{
 		{"seconds", func(time.Time) []string { return []string{"Retry-After", "3"} }, 3 * time.Second},
-		{
-			"seconds beyond MaxDelay", func(time.Time) []string { return []string{"Retry-After", "3600"} },
-			5 * time.Second,
-		},
+		{"seconds beyond MaxDelay", func(time.Time) []string { return []string{"Retry-After", "3600"} }, 5 * time.Second},
 		{
 			"seconds beyond every duration",
 			func(time.Time) []string { return []string{"Retry-After", "99999999999999999999"} }, 5 * time.Second,

@@ -90,68 +90,55 @@ func TestOutcomeMatrix(t *testing.T) {
 		body    func(op operation) string
 		want    func(op operation) func(status int) string
 	}{
-		{"a success, undecoded", nil, operation.success, func(operation) func(int) string { return undecoded(success) }},
+		{"a success, undecoded", nil, operation.success, same(undecoded(success))},
 		{
 			"an error, undecoded", nil, fixed(withError("{}")),
 			func(op operation) func(int) string { return undecoded(op.anyObject()) },
 		},
-		{
-			"a page, undecoded", nil, fixed("<html>403 Forbidden</html>"),
-			func(operation) func(int) string { return undecoded(unknown) },
-		},
-		{"nothing, undecoded", nil, fixed(""), func(operation) func(int) string { return undecoded(unknown) }},
+		{"a page, undecoded", nil, fixed("<html>403 Forbidden</html>"), same(undecoded(unknown))},
+		{"nothing, undecoded", nil, fixed(""), same(undecoded(unknown))},
 
-		{
-			"a success", fields, operation.success,
-			func(operation) func(int) string { return byStatus(success, success, unknown) },
-		},
+		{"a success", fields, operation.success, same(byStatus(success, success, unknown))},
 		{"a success with an empty code", fields, func(op operation) string {
 			return strings.Replace(withError(op.answer), `"E17"`, "0", 1)
-		}, func(operation) func(int) string { return byStatus(success, success, unknown) }},
-		{
-			"an error", fields, fixed(withError("{}")),
-			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) },
-		},
+		}, same(byStatus(success, success, unknown))},
+		{"an error", fields, fixed(withError("{}")), same(byStatus(rejected, unknown, rejected))},
 		{"an error beside an empty order_id and redirect_url", fields,
 			fixed(withError(`{"order_id":"","redirect_url":null}`)),
-			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
+			same(byStatus(rejected, unknown, rejected))},
 		{"an error beside a started order", fields,
 			fixed(withError(`{"order_id":"o-1","redirect_url":"https://pay.example"}`)),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside an order_id that is no string", fields, fixed(withError(`{"order_id":17,"redirect_url":{"a":1}}`)),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
-		{"an error beside an order_id alone", fields, fixed(withError(`{"order_id":"o-1"}`)), func(
-			op operation,
-		) func(int) string {
-			if op.name == "init_form" {
-				return byStatus(rejected, unknown, rejected)
-			}
-			return byStatus(unknown, unknown, rejected)
-		}},
+			same(byStatus(unknown, unknown, rejected))},
+		{"an error beside an order_id alone", fields, fixed(withError(`{"order_id":"o-1"}`)),
+			func(op operation) func(int) string {
+				if op.name == "init_form" {
+					return byStatus(rejected, unknown, rejected)
+				}
+				return byStatus(unknown, unknown, rejected)
+			}},
 		{"an error beside a started order in an envelope", fields,
 			fixed(`{"error_code":"E17","data":[{"Order_ID":"o-1","redirect_url":"u"}]}`),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside a started order in a string", fields,
 			fixed(`{"error_code":"E17","data":"{\"order_id\":\"o-1\",\"redirect_url\":\"u\"}"}`),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside a started order in a string in a string, escaped", fields,
 			fixed(`{"error_code":"E17","data":"\"{\\\"ORDER\\u005fID\\\":1,\\\"\\u0072edirect_url\\\":\\\"u\\\"}\""}`),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error about order_id and redirect_url", fields,
 			fixed(`{"error_code":"E17","error_message":"order_id is required, as is \"redirect_url\"","field":"order_id"}`),
-			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
+			same(byStatus(rejected, unknown, rejected))},
 		{"a gateway's JSON", fields, fixed(`{"message":"Forbidden"}`), func(op operation) func(int) string {
 			return byStatus(op.anyObject(), op.anyObject(), unknown)
 		}},
-		{"a page", fields, fixed("<html>403 Forbidden</html>"), func(operation) func(int) string { return always(unknown) }},
-		{"nothing", fields, fixed(""), func(operation) func(int) string { return always(unknown) }},
-		{
-			"an error that is cut off", fields, fixed(`{"error_code":"E17"`),
-			func(operation) func(int) string { return always(unknown) },
-		},
+		{"a page", fields, fixed("<html>403 Forbidden</html>"), same(always(unknown))},
+		{"nothing", fields, fixed(""), same(always(unknown))},
+		{"an error that is cut off", fields, fixed(`{"error_code":"E17"`), same(always(unknown))},
 
 		{"an error without effect", withEffect(paymentsvc.EffectNone), fixed(withError("{}")),
-			func(operation) func(int) string { return always(rejected) }},
+			same(always(rejected))},
 		{"an error without effect beside a started order", withEffect(paymentsvc.EffectNone),
 			fixed(withError(`{"order_id":"o-1","redirect_url":"u"}`)), func(operation) func(int) string {
 				return func(status int) string {
@@ -162,9 +149,9 @@ func TestOutcomeMatrix(t *testing.T) {
 				}
 			}},
 		{"an error that may have an effect", withEffect(paymentsvc.EffectPossible), fixed(withError("{}")),
-			func(operation) func(int) string { return always(unknown) }},
+			same(always(unknown))},
 		{"an error with an effect of no meaning", withEffect(77), fixed(withError("{}")),
-			func(operation) func(int) string { return always(unknown) }},
+			same(always(unknown))},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, op := range operations {
@@ -199,6 +186,11 @@ func TestOutcomeMatrix(t *testing.T) {
 			}
 		})
 	}
+}
+
+// same is an expectation for every operation.
+func same(want func(int) string) func(operation) func(int) string {
+	return func(operation) func(int) string { return want }
 }
 
 func fixed(body string) func(operation) string { return func(operation) string { return body } }
@@ -475,69 +467,52 @@ func refuseStreams(conn net.Conn, taken *atomic.Int32) {
 }
 
 func TestNotSentNeedsProof(t *testing.T) {
-	refused := func(testing.TB) func(*paymentsvc.Config) { return func(*paymentsvc.Config) {} }
-	foreignProtocol := func(testing.TB) func(*paymentsvc.Config) {
-		return over(&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{
-			"other": func(string, *tls.Conn) http.RoundTripper { return nil },
-		}})
-	}
+	foreign := roundTripFunc(http.DefaultTransport.RoundTrip)
+	without := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	foreignEntry := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{
+		"other": func(string, *tls.Conn) http.RoundTripper { return nil },
+	}}
+	registered := &http.Transport{}
+	registered.RegisterProtocol("http", sendsThenAsks{})
+	neverAsked := roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED })
+	connectedBefore := roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(r.Context())
+		trace.GetConn("first")
+		trace.GotConn(httptrace.GotConnInfo{})
+		trace.GetConn("second")
+		return nil, syscall.ECONNREFUSED
+	})
 	for _, test := range []struct {
-		name     string
-		option   func(testing.TB) func(*paymentsvc.Config)
-		trust    bool
-		outcome  paymentsvc.Outcome
-		attempts int
+		name      string
+		transport http.RoundTripper // nil is http.DefaultTransport
+		trust     bool
+		outcome   paymentsvc.Outcome
+		attempts  int
 	}{
-		{"its own transport", refused, false, paymentsvc.OutcomeNotSent, 3},
-		{
-			"a plain *http.Transport", func(testing.TB) func(*paymentsvc.Config) { return over(&http.Transport{}) }, false,
-			paymentsvc.OutcomeNotSent, 3,
-		},
-		{"a copy of http.DefaultTransport", func(testing.TB) func(*paymentsvc.Config) {
-			return over(http.DefaultTransport.(*http.Transport).Clone())
-		}, false, paymentsvc.OutcomeNotSent, 3},
-		{"a transport without HTTP/2", func(testing.TB) func(*paymentsvc.Config) {
-			return over(&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}})
-		}, false, paymentsvc.OutcomeNotSent, 3},
-		{"an http.Client without a transport", func(testing.TB) func(*paymentsvc.Config) {
-			return over(nil)
-		}, false, paymentsvc.OutcomeNotSent, 3},
-		{"a foreign entry in TLSNextProto", foreignProtocol, false, paymentsvc.OutcomeUnknown, 1},
-		{"a foreign RoundTripper", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(http.DefaultTransport.RoundTrip))
-		}, false, paymentsvc.OutcomeUnknown, 1},
-		{"a foreign RoundTripper that is trusted", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(http.DefaultTransport.RoundTrip))
-		}, true, paymentsvc.OutcomeNotSent, 3},
-		{"a foreign protocol registered with it", func(testing.TB) func(*paymentsvc.Config) {
-			transport := &http.Transport{}
-			transport.RegisterProtocol("http", sendsThenAsks{})
-			return over(transport)
-		}, false, paymentsvc.OutcomeUnknown, 1},
-		{"a trusted one that reads the body before it asks for a connection", func(testing.TB) func(*paymentsvc.Config) {
-			return over(sendsThenAsks{})
-		}, true, paymentsvc.OutcomeUnknown, 1},
-		{"a trusted one that never asked for a connection", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }))
-		}, true, paymentsvc.OutcomeUnknown, 1},
-		{"a trusted one that had a connection before it asked for the next", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				trace := httptrace.ContextClientTrace(r.Context())
-				trace.GetConn("first")
-				trace.GotConn(httptrace.GotConnInfo{})
-				trace.GetConn("second")
-				return nil, syscall.ECONNREFUSED
-			}))
-		}, true, paymentsvc.OutcomeUnknown, 1},
+		{"its own transport", paymentsvc.NewTransport(), false, paymentsvc.OutcomeNotSent, 3},
+		{"a plain *http.Transport", &http.Transport{}, false, paymentsvc.OutcomeNotSent, 3},
+		{"a transport without HTTP/2", without, false, paymentsvc.OutcomeNotSent, 3},
+		{"an http.Client without a transport", nil, false, paymentsvc.OutcomeNotSent, 3},
+		{"a foreign entry in TLSNextProto", foreignEntry, false, paymentsvc.OutcomeUnknown, 1},
+		{"a foreign RoundTripper", foreign, false, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted foreign RoundTripper", foreign, true, paymentsvc.OutcomeNotSent, 3},
+		{"a registered foreign protocol", registered, false, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that reads the body before a connection", sendsThenAsks{}, true, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that never asked for a connection", neverAsked, true, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one with a connection before the next", connectedBefore, true, paymentsvc.OutcomeUnknown, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, refusingPort(t), test.option(t), func(cfg *paymentsvc.Config) { cfg.TrustTransport = test.trust })
+			c := newClient(t, refusingPort(t), over(test.transport), func(cfg *paymentsvc.Config) {
+				cfg.TrustTransport = test.trust
+			})
 			response, err := pay(t.Context(), c)
 			e := failed(t, response, err, test.outcome)
 			assert.Equal(t, test.attempts, e.Attempts)
 			assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 		})
 	}
+	response, err := pay(t.Context(), newClient(t, refusingPort(t)))
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
 }
 
 // sendsThenAsks sends a request on a way of its own, and then tries net/http's, which gets no connection.

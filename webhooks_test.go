@@ -42,10 +42,7 @@ func TestNewWebhookNamesInvalidField(t *testing.T) {
 			c.Scheme.Encoding = (*base64.Encoding)(nil)
 		}},
 		{"nil Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = nil }},
-		{
-			"an empty list of Secrets", "Secrets",
-			func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} },
-		},
+		{"an empty list of Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} }},
 		{"an empty secret", "Secret", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{""} }},
 		{"an empty secret behind a good one", "Secrets[1]", func(c *paymentsvc.WebhookConfig) {
 			c.Secrets = []paymentsvc.Secret{testSecret, ""}
@@ -54,10 +51,7 @@ func TestNewWebhookNamesInvalidField(t *testing.T) {
 			c.Secrets = []paymentsvc.Secret{paymentsvc.Secret(fmt.Sprint(testSecret)), hookOther}
 		}},
 		{"no Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 0 }},
-		{
-			"a Tolerance below a second", "Tolerance",
-			func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 },
-		},
+		{"a Tolerance below a second", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 }},
 		{
 			"a Tolerance of a second and a half", "Tolerance",
 			func(c *paymentsvc.WebhookConfig) { c.Tolerance = 3 * time.Second / 2 },
@@ -93,10 +87,7 @@ func TestWebhookZeroValueReturnsError(t *testing.T) {
 			assert.Nil(t, n)
 			unread(t, r, hookBody)
 			answer := answerOf(webhook.Handler(neverCalled(t)), hookRequest(hookBody))
-			assert.Equal(
-				t, http.StatusInternalServerError, answer.Code,
-				"a local fault, so the service may retry",
-			)
+			assert.Equal(t, http.StatusInternalServerError, answer.Code, "a local fault, so the service may retry")
 			assert.Equal(t, http.StatusMethodNotAllowed,
 				answerOf(webhook.Handler(accept), httptest.NewRequest(http.MethodGet, "/", nil)).Code)
 		})
@@ -187,10 +178,7 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 			{"an empty value", func(h http.Header) { h.Set(name, "") }, paymentsvc.ErrMalformedHeader},
 			{"the value twice", func(h http.Header) { h.Add(name, value) }, paymentsvc.ErrMalformedHeader},
 			{"another value behind it", func(h http.Header) { h.Add(name, "1") }, paymentsvc.ErrMalformedHeader},
-			{
-				"another value before it", func(h http.Header) { h[name] = []string{"1", value} },
-				paymentsvc.ErrMalformedHeader,
-			},
+			{"another value before it", func(h http.Header) { h[name] = []string{"1", value} }, paymentsvc.ErrMalformedHeader},
 			{"an empty value behind it", func(h http.Header) { h.Add(name, "") }, paymentsvc.ErrMalformedHeader},
 			{
 				"a second one in lower case", func(h http.Header) { h[strings.ToLower(name)] = []string{value} },
@@ -200,18 +188,9 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 				delete(h, name)
 				h[strings.ToLower(name)], h[strings.ToUpper(name)] = []string{value}, []string{value}
 			}, paymentsvc.ErrMalformedHeader},
-			{
-				"one in lower case",
-				func(h http.Header) { delete(h, name); h[strings.ToLower(name)] = []string{value} }, nil,
-			},
-			{
-				"one in upper case",
-				func(h http.Header) { delete(h, name); h[strings.ToUpper(name)] = []string{value} }, nil,
-			},
-			{
-				"one and an empty list under another spelling",
-				func(h http.Header) { h[strings.ToLower(name)] = []string{} }, nil,
-			},
+			{"one in lower case", func(h http.Header) { delete(h, name); h[strings.ToLower(name)] = []string{value} }, nil},
+			{"one in upper case", func(h http.Header) { delete(h, name); h[strings.ToUpper(name)] = []string{value} }, nil},
+			{"one and an empty list under another spelling", func(h http.Header) { h[strings.ToLower(name)] = []string{} }, nil},
 			{
 				"one and others with longer names",
 				func(h http.Header) { h["X-"+name], h[name+"2"] = []string{"1"}, []string{"1"} }, nil,
@@ -443,9 +422,7 @@ func TestWebhookRejectsClientRequests(t *testing.T) {
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = time.Now })
 	require.Len(t, requests, len(operations)+1)
 	for i, r := range requests {
-		require.NoError(
-			t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid, so only the body differs",
-		)
+		require.NoError(t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid, so only the body differs")
 		n, err := webhook.Parse(r.Header, []byte(bodies[i]))
 		isOnly(t, err, paymentsvc.ErrMalformedNotification)
 		assert.Nil(t, n)
@@ -529,9 +506,7 @@ func TestWebhookCanonicalCannotWriteBehindBody(t *testing.T) {
 		_ = append(m.Body, "written behind the body"...)
 		return canonical(dst, m)
 	}
-	require.NoError(
-		t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]),
-	)
+	require.NoError(t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]))
 	assert.Equal(t, string(kept), string(buffer))
 }
 
@@ -748,9 +723,7 @@ func TestWebhookReportsEachFault(t *testing.T) {
 				assert.Empty(t, answer.Body.String())
 				assert.Empty(t, calls, "a success is no error")
 			} else {
-				assert.Equal(
-					t, http.StatusText(fault.status)+"\n", answer.Body.String(), "a forger learns only the status",
-				)
+				assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "a forger learns only the status")
 				require.Len(t, calls, 1)
 				assert.Same(t, r, calls[0].request)
 				is(calls[0].err)
