@@ -34,10 +34,7 @@ type page struct {
 }
 
 var pages = []page{
-	{
-		name: "README.md", prints: "1.0.0\n", harness: rootHarness,
-		modules: []string{"github.com/google/uuid", sdk},
-	},
+	{name: "README.md", prints: "1.0.0\n", harness: rootHarness, modules: []string{"github.com/google/uuid", sdk}},
 	{
 		name: "durable/README.md", prints: "1 payout sent\n",
 		modules: slices.Concat([]string{"github.com/google/uuid", sdk, sdk + "/durable", "golang.org/x/text"}, sqliteModules),
