@@ -297,14 +297,14 @@ func TestSchemeCanonicalErrorLeavesRequestUnsigned(t *testing.T) {
 // A function that returns the body itself, instead of appending it, violates the contract of CanonicalFunc. The client
 // must not overwrite such a body, because it is sent or parsed later. internal/buffer tests the other violations.
 func TestSchemeCanonicalCannotOverwriteBody(t *testing.T) {
+	canonical := func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+		if m.URL.Path == "/append" {
+			return append(dst, "over and over and over and over"...), nil
+		}
+		return m.Body, nil
+	}
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-			if m.URL.Path == "/append" {
-				return append(dst, "over and over and over and over"...), nil
-			}
-			return m.Body, nil
-		}},
-		Secret: testSecret,
+		Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: canonical}, Secret: testSecret,
 	})
 	require.NoError(t, err)
 	sign := func(path, body string) []byte {

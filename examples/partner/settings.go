@@ -26,8 +26,8 @@ const usage = `Usage: partner [serve] [flags]
 
 serve takes payments and notifications, and sends queued payouts. check reports what a file of payouts contains, and
 sends nothing. payouts imports a file and sends it, until nothing more can be done. results writes what became of the
-payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts writes an example of a
-file. All write to the standard output.
+payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts
+writes an example of a file. All write to the standard output.
 
 Exit status: 0 when the service has every payout, whose end notifications report; 1 for an error; 2 for wrong flags;
 3 when something needs review.
@@ -109,11 +109,13 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
 	flags.Func("secret-file", "`file` with the project secret key (PAYMENTSVC_SECRET_FILE)", text(&set.secretFile))
 	flags.StringVar(&set.oldFile, "old-secret-file", "",
-		"`file` with the key before a rotation: notifications may still be signed with it\n(not with a -scheme that contains the secret)")
+		"`file` with the key before a rotation: notifications may still be signed with it\n"+
+			"(not with a -scheme that contains the secret)")
 	flags.StringVar(&set.schemeText, "scheme", "", "`text` of how messages are signed, as paymentsvc discover prints it")
 	flags.StringVar(&set.fields, "error-fields", "", "`names` of the fields of an error's code and message: code,message")
 	flags.StringVar(&set.notFound, "not-found-codes", "",
-		"`codes` of errors that mean that the service has no such payment: only after one of these\nis a payment with an unknown outcome started again")
+		"`codes` of errors that mean that the service has no such payment: only after one of these\n"+
+			"is a payment with an unknown outcome started again")
 	flags.StringVar(&set.duplicates, "duplicate-codes", "", "`codes` of errors that mean that user_data was used before")
 	flags.Func("account-codes", "`codes` of errors that mean that the account has run dry", list(&set.AccountCodes))
 	flags.DurationVar(
@@ -139,7 +141,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 		"time after which a call that was not recorded is unknown; more than twice -call-timeout",
 	)
 	flags.DurationVar(&set.Grace, "grace", 0,
-		"time after the last call during which a late request may still reach the service;\nat least -call-timeout and 2 minutes, and 0 for that")
+		"time after the last call during which a late request may still reach the service;\n"+
+			"at least -call-timeout and 2 minutes, and 0 for that")
 	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "age from which a payment is no longer started")
 	flags.BoolVar(
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",

@@ -167,7 +167,8 @@ func unindented(code string) string {
 	return lineBreak.ReplaceAllString(strings.TrimSpace(code), "\n")
 }
 
-// TestPageOfOutcomesFitsTheMatrix finds each row of the table of faults in the matrix that package paymentsvctest tests.
+// TestPageOfOutcomesFitsTheMatrix finds each row of the table of faults in the matrix that package paymentsvctest
+// tests.
 func TestPageOfOutcomesFitsTheMatrix(t *testing.T) {
 	matrix, err := os.ReadFile(filepath.Join(root, "paymentsvctest", "matrix_test.go"))
 	require.NoError(t, err)

@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestPagesQuoteTheErrorsOfTheSDK compares the error texts of the pages with errors of the SDK, in both directions. Long texts
-// are on one line, so that a search finds them.
+// TestPagesQuoteTheErrorsOfTheSDK compares the error texts of the pages with errors of the SDK, in both directions.
+// Long texts are on one line, so that a search finds them.
 func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	var said []string
 	for _, err := range []func(*testing.T) []error{

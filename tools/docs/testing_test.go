@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPageOfTestingCompilesBlockByBlock checks the promise of docs/testing.md: its first block and any other are a program.
+// TestPageOfTestingCompilesBlockByBlock checks the promise of docs/testing.md: its first block and any other are a
+// program.
 func TestPageOfTestingCompilesBlockByBlock(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "testing_example_test.go", nil, parser.ImportsOnly)
 	require.NoError(t, err)

@@ -31,7 +31,8 @@ const (
 	open     = "Secret|" + requests + "|" + configs + "|" + errs // whatever has its text in exported fields
 	badVerbs = "fmt %d|fmt unknown verb"
 	unread   = "unexported value|unexported any|unexported slice|pointer to unexported value"
-	byValue  = "value|slice|slice of any|array|map|map of any|struct|pointer to struct|struct with any|struct with slice|" +
+	byValue  = "value|slice|slice of any|array|map|map of any|struct|pointer to struct|struct with any|" +
+		"struct with slice|" +
 		"embedded value"
 )
 
@@ -64,7 +65,8 @@ func exceptions() []exception {
 
 		{
 			noPointer, "fmt %p", open,
-			"value|array|struct|struct with any|struct with slice|unexported value|unexported any|unexported slice|embedded value",
+			"value|array|struct|struct with any|struct with slice|unexported value|unexported any|unexported slice|" +
+				"embedded value",
 		},
 
 		{
