@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -192,6 +193,7 @@ func (d *discovery) readFiles() error {
 // found is the result of one search.
 type found struct {
 	about   string // "requests", "notifications" or "requests and notifications"
+	body    string // the form of a compressed body that fits, or ""
 	samples []sample
 	result  discover.Result
 	err     error // nil if there is a match
@@ -229,12 +231,45 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 	return []found{both}, nil
 }
 
-func (d *discovery) find(ctx context.Context, about string, samples []sample) (found, error) {
-	in := make([]discover.Sample, 0, len(samples))
+// find searches the received bodies, and also the decompressed bodies. Before the whole effort for one form, both forms
+// get a small part.
+func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
+	received := make([]discover.Sample, 0, len(samples))
+	compressed := false
 	for _, s := range samples {
-		in = append(in, s.Sample)
+		received = append(received, s.Sample)
+		compressed = compressed || s.plain != nil
 	}
+	if !compressed {
+		return d.findIn(ctx, about, samples, received, 1)
+	}
+	plain := slices.Clone(received)
+	for i, s := range samples {
+		if s.plain != nil {
+			plain[i].Message.Body = s.plain
+		}
+	}
+	for _, share := range []float64{0.05, 1} {
+		for _, in := range [][]discover.Sample{plain, received} {
+			f, err = d.findIn(ctx, about, samples, in, share)
+			if err != nil || ctx.Err() != nil {
+				return f, err
+			}
+			if !f.fits() {
+				continue
+			}
+			if f.body = "received, compressed"; &in[0] == &plain[0] {
+				f.body = "decompressed"
+			}
+			return f, nil
+		}
+	}
+	return f, nil
+}
+
+func (d *discovery) findIn(ctx context.Context, about string, samples []sample, in []discover.Sample, share float64) (found, error) {
 	o := d.options
+	o.Effort *= share
 	o.Progress = d.progress()
 	result, err := discover.Find(ctx, in, o)
 	if wrong, ok := errors.AsType[*discover.SampleError](err); ok {
@@ -244,5 +279,5 @@ func (d *discovery) find(ctx context.Context, about string, samples []sample) (f
 	if err != nil && !errors.Is(err, discover.ErrNoMatch) && ctx.Err() == nil {
 		return found{}, cli.Usagef("%w", err)
 	}
-	return found{about, samples, result, err}, nil
+	return found{about: about, samples: samples, result: result, err: err}, nil
 }

@@ -43,7 +43,11 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if len(m.Body) > usual {
 		c.Note("the body has more than 64 KiB, which a Webhook rejects unless its MaxBodyBytes is higher")
 	}
-	kind, err := kindOf(c, m.Body)
+	plain, compressed := capture.Decompressed(m.Header, m.Body, maxMessage)
+	if !compressed {
+		plain = m.Body
+	}
+	kind, err := kindOf(c, plain)
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,13 @@ package capture
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -135,8 +137,20 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	switch {
 	case strings.HasPrefix(first, "{"), strings.HasPrefix(first, "["):
 		if list, err = t.json(o); err != nil {
+			list = t.program(o)
+		}
+		if len(list) == 0 {
 			return nil, nil, err
 		}
+	case hasSections(t.data, line):
+		list = t.sections(o)
+	case accessLog.MatchString(line):
+		return nil, nil, t.fail(0, "an access log has neither headers nor body: %s", capturing)
+	case strings.HasSuffix(strings.TrimSpace(line), "}") && strings.Contains(line, "{"):
+		list = t.logLines(o)
+	}
+	switch {
+	case len(list) > 0:
 	case isHead(line):
 		list = one((*text).http)
 	case verboseHead(t.data) >= 0:
@@ -144,10 +158,31 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	case commandStart(t.data) >= 0:
 		list = one((*text).curl)
 	default:
-		list = one((*text).http)
+		if list = t.program(o); len(list) == 0 {
+			list = one((*text).http)
+		}
 	}
 	list, err = t.choose(list, o)
 	return t, list, err
+}
+
+var accessLog = regexp.MustCompile(`^\S+ \S+ .*\[[^\]]+\] "[A-Z]+ \S+ HTTP/[0-9.]+" [0-9]{3} `)
+
+// logLines returns the messages of lines that end in JSON after a time, a level or the like. It returns none for other
+// text.
+func (t *text) logLines(o Options) (list []entry) {
+	at := 0
+	for l := range strings.Lines(t.data) {
+		if start := strings.IndexByte(l, '{'); start >= 0 && json.Valid([]byte(l[start:])) {
+			name := strings.TrimSpace(l[:start])
+			t.walk(&list, node{json.RawMessage(strings.TrimSpace(l[start:])), at + start}, name, o, 0)
+		}
+		at += len(l)
+	}
+	if len(list) == 1 {
+		list[0].signed = true
+	}
+	return list
 }
 
 // decode returns the text of a file in UTF-8, also from the encodings of Windows.

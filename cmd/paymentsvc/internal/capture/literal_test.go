@@ -1,0 +1,77 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReadPrintedHeaders(t *testing.T) {
+	for name, file := range map[string]string{
+		"JSON":                 `{"Host":["shop.example"],"Signature":["ab+/=="],"Timestamp":["1700000000"]}`,
+		"Node":                 "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}\n",
+		"Node without type":    "[Object: null prototype] {\n  host: 'shop.example',\n  signature: 'ab+/==',\n  timestamp: '1700000000' }",
+		"Node's rawHeaders":    "[\n  'Host',\n  'shop.example',\n  'Signature',\n  'ab+/==',\n  'Timestamp', '1700000000'\n]",
+		"Node's Headers":       "Headers {\n  host: 'shop.example',\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}",
+		"Python's dict":        `{'Host': 'shop.example', 'Signature': 'ab+/==', 'Timestamp': '1700000000', 'Content-Length': 50}`,
+		"Python's pairs":       `EnvironHeaders([('Host', 'shop.example'), ('Signature', 'ab+/=='), ('Timestamp', '1700000000')])`,
+		"Python's bytes":       `[(b'host', b'shop.example'), (b'signature', b'ab+/=='), (b'timestamp', b'1700000000')]`,
+		"Python's multidict":   `<CIMultiDictProxy('Host': 'shop.example', 'Signature': 'ab+/==', 'Timestamp': '1700000000')>`,
+		"Python's META":        `{'REMOTE_ADDR': '127.0.0.1', 'HTTP_HOST': 'shop.example', 'HTTP_SIGNATURE': 'ab+/==', 'HTTP_TIMESTAMP': '1700000000'}`,
+		"PHP's print_r":        "Array\n(\n    [Host] => shop.example\n    [Signature] => ab+/==\n    [Timestamp] => 1700000000\n)\n",
+		"PHP's print_r, lists": "Array\n(\n    [host] => Array\n        (\n            [0] => shop.example\n        )\n\n    [signature] => Array\n        (\n            [0] => ab+/==\n        )\n\n    [timestamp] => Array\n        (\n            [0] => 1700000000\n        )\n\n)\n",
+		"PHP's var_dump":       "array(3) {\n  [\"Host\"]=>\n  string(12) \"shop.example\"\n  [\"Signature\"]=>\n  string(6) \"ab+/==\"\n  [\"Timestamp\"]=>\n  string(10) \"1700000000\"\n}\n",
+		"PHP's var_dump, lists": "array(3) {\n  [\"host\"]=>\n  array(1) {\n    [0]=>\n    string(12) \"shop.example\"\n  }\n  [\"signature\"]=>\n" +
+			"  array(1) {\n    [0]=>\n    string(6) \"ab+/==\"\n  }\n  [\"timestamp\"]=>\n  array(1) {\n    [0]=>\n    string(10) \"1700000000\"\n  }\n}\n",
+		"PHP's var_export": "array (\n  'Host' => 'shop.example',\n  'Signature' => 'ab+/==',\n  'Timestamp' => '1700000000',\n)",
+		"Go's map":         "map[Accept:[*/*] Host:[shop.example] Signature:[ab+/==] Timestamp:[1700000000] User-Agent:[a (b; c)]]",
+		"Go's %#v":         `http.Header{"Host":[]string{"shop.example"}, "Signature":[]string{"ab+/=="}, "Timestamp":[]string{"1700000000"}}`,
+		"variables":        "PATH=/bin\nHTTP_HOST=shop.example\nHTTP_SIGNATURE=ab+/==\nHTTP_TIMESTAMP=1700000000\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(file), "a.txt", Options{Body: []byte(body), BodyName: "b"})
+			require.NoError(t, err)
+			require.Equal(t, body, string(m.Body))
+			require.Equal(t, "ab+/== 1700000000", m.Header.Get("Signature")+" "+m.Header.Get("Timestamp"))
+		})
+	}
+	m, err := Read([]byte("{ signature: 'abab' }\n"+body+"\n"), "a.txt", Options{})
+	require.NoError(t, err)
+	require.Equal(t, body, string(m.Body), "the text after the headers")
+}
+
+func TestReadCalls(t *testing.T) {
+	const odd = `{"a":"it's \"é😀\n$x"}`
+	const escaped = `"{\"a\":\"it's \\\"é\ud83d\ude00\\n$x\"}"`
+	for name, file := range map[string]string{
+		"Chrome": `fetch("https://shop.example/hook?a=1", {
+  "headers": {
+    "signature": "abab"
+  },
+  "referrer": "https://shop.example/",
+  "body": ` + escaped + `,
+  "method": "POST",
+  "mode": "cors"
+});`,
+		"Firefox": `await fetch("https://shop.example/hook?a=1", {
+    "credentials": "include", "headers": {"Signature": "abab"},
+    "body": ` + escaped + `, "method": "POST"
+});`,
+		"a program": "const r = await fetch('https://shop.example/hook?a=1', {\n  method: 'POST', headers: {signature: 'abab',},\n" +
+			"  body: `" + strings.ReplaceAll(odd, `\`, `\\`) + "`,\n})",
+		"Python": `requests.post("https://shop.example/hook?a=1", headers={"Signature": "abab"}, data=` +
+			`'{"a":"it\'s \\"é😀\\n$x"}')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(file), "a.txt", Options{})
+			require.NoError(t, err)
+			require.Equal(t, odd, string(m.Body))
+			require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
+			require.Equal(t, "abab", m.Header.Get("Signature"))
+		})
+	}
+	_, err := Read([]byte("fetch(`https://a/${b}`, {headers: {signature: 'abab'}, body: '{}'})"), "a.txt", Options{})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "abab")
+}
