@@ -99,24 +99,23 @@ print(response.status, response.read().decode())
 		byteText(string(m.Body), ""), strings.Join(headers, ""))
 }
 
-// phpCode returns a program for PHP with its extension curl.
+// phpCode returns a program for PHP without extensions, except openssl for https.
 func phpCode(m *paymentsvc.Message) string {
 	var headers []string
 	for _, name := range signedHeaders {
 		headers = append(headers, "        "+byteText(name+": "+m.Header.Get(name), "$")+",\n")
 	}
 	return fmt.Sprintf(`<?php
-$curl = curl_init(%s);
-curl_setopt_array($curl, [
-    CURLOPT_CUSTOMREQUEST => %s,
-    CURLOPT_PATH_AS_IS => true,
-    CURLOPT_RETURNTRANSFER => true,
-    CURLOPT_HTTPHEADER => [
+$response = fopen(%s, 'r', false, stream_context_create(['http' => [
+    'method' => %s,
+    'protocol_version' => 1.1,
+    'follow_location' => 0,
+    'ignore_errors' => true,
+    'header' => [
 %s    ],
-    CURLOPT_POSTFIELDS => %s,
-]);
-$body = curl_exec($curl);
-echo curl_getinfo($curl, CURLINFO_RESPONSE_CODE), ' ', $body === false ? curl_error($curl) : $body, "\n";
+    'content' => %s,
+]]));
+echo stream_get_meta_data($response)['wrapper_data'][0], "\n", stream_get_contents($response), "\n";
 `, byteText(m.URL.String(), "$"), byteText(m.Method, "$"), strings.Join(headers, ""), byteText(string(m.Body), "$"))
 }
 

@@ -10,9 +10,10 @@ import (
 // literal parses values as JavaScript, Python, PHP and Go write them, and returns them as JSON. It skips the names of
 // types and functions before a value.
 type literal struct {
-	data string
-	pos  int
-	bad  bool // an expression, such as a variable in a template
+	data   string
+	pos    int
+	strict bool // rejects variables and other expressions
+	bad    bool // has an expression, or no end
 }
 
 // item is an element of a group, or a member with a name.
@@ -102,10 +103,23 @@ func (l *literal) value(depth int) string {
 			}
 			prefix = l.rest()[:end]
 			l.pos += end
+			l.check(prefix)
 			if follows := l.next(" \t"); follows == 0 || strings.IndexByte("'\"`"+opening, follows) < 0 && !isLetter(follows) {
 				return wordJSON(prefix)
 			}
 		}
+	}
+}
+
+// check rejects a word that is an expression: a variable, an operator, or the prefix of a text with values inside.
+func (l *literal) check(word string) {
+	follows := l.next(blank)
+	constant := json.Valid([]byte(word)) || slices.Contains([]string{"None", "True", "False", "undefined"}, word)
+	switch {
+	case !l.strict, constant, follows != 0 && pairSign(l.rest()) > 0:
+	case isLetter(word[0]) && (follows == '(' || follows == '{' || (word == "b" || word == "u") && (follows == '"' || follows == '\'')):
+	default:
+		l.bad = true
 	}
 }
 
@@ -170,17 +184,19 @@ func (l *literal) escape(b *strings.Builder, c byte) {
 }
 
 // join returns a group as JSON. Members with numbers for names are a list, as in PHP. A single value in round brackets
-// is that value.
+// is that value. In the arguments of a call, the address comes first, and then the body.
 func join(items []item, round bool) string {
 	if len(items) == 1 && round && !items[0].named {
 		return items[0].value
 	}
 	named := slices.ContainsFunc(items, func(i item) bool { return i.named && strings.Trim(i.name, "[]0123456789") != "" })
 	var parts []string
+	unnamed := []string{`"url"`, `"body"`, `"more"`}
 	for _, i := range items {
 		switch {
 		case !named:
 			parts = append(parts, i.value)
+		case !i.named && len(unnamed) == 0:
 		case i.named:
 			name := strings.TrimSuffix(strings.TrimPrefix(i.name, "["), "]")
 			if !strings.HasPrefix(name, `"`) {
@@ -191,8 +207,11 @@ func join(items []item, round bool) string {
 			if inner := strings.TrimSpace(i.value[1 : len(i.value)-1]); inner != "" {
 				parts = append(parts, inner)
 			}
+		case strings.Trim(i.value, `"ABCDEFGHIJKLMNOPQRSTUVWXYZ`) == "":
+			parts = append(parts, `"method":`+i.value)
 		default:
-			parts = append(parts, `"url":`+i.value)
+			parts = append(parts, unnamed[0]+":"+i.value)
+			unnamed = unnamed[1:]
 		}
 	}
 	if named {
@@ -202,15 +221,16 @@ func join(items []item, round bool) string {
 }
 
 // calls are the functions of programs that send a request.
-var calls = regexp.MustCompile(`\b(?:fetch|axios(?:\.(post|put|patch))?|requests?\.(post|put|patch))\(`)
+var calls = regexp.MustCompile(`\b(?:fetch|axios(?:\.(post|put|patch))?|requests?\.(post|put|patch|request))\(`)
 
-// call returns the arguments of a call that sends a request, as JSON.
-func call(data string) (value string, at int, ok bool) {
+// call returns the arguments of a call that sends a request, as JSON, and its position, or -1. The value is "" if the
+// arguments have an expression.
+func call(data string) (value string, at int) {
 	found := calls.FindStringSubmatchIndex(data)
 	if found == nil {
-		return "", 0, false
+		return "", -1
 	}
-	l := &literal{data: data, pos: found[1] - 1}
+	l := &literal{data: data, pos: found[1] - 1, strict: true}
 	items := l.group(0)
 	method := "GET"
 	for _, pair := range [][]int{found[2:4], found[4:6]} {
@@ -219,8 +239,10 @@ func call(data string) (value string, at int, ok bool) {
 		}
 	}
 	items = append([]item{{`"method"`, string(quoted(strings.ToUpper(method)).raw), true}}, items...)
-	value = join(items, false)
-	return value, found[0], !l.bad && json.Valid([]byte(value))
+	if value = join(items, false); l.bad || !json.Valid([]byte(value)) {
+		return "", found[0]
+	}
+	return value, found[0]
 }
 
 var (
@@ -262,9 +284,14 @@ func printed(data string) (value string, end int) {
 
 // program returns the messages of a program's text: a call, or printed headers. It returns none for other text.
 func (t *text) program(o Options) []entry {
-	value, at, ok := call(t.data)
+	value, at := call(t.data)
 	end := len(t.data)
-	if !ok {
+	if at >= 0 && value == "" {
+		return []entry{{number: 1, signed: true, read: func() (Message, error) {
+			return Message{}, t.fail(at, "this call has a variable or another expression: paste its value")
+		}}}
+	}
+	if at < 0 {
 		value, end = printed(t.data)
 		at = len(t.data) - len(strings.TrimLeft(t.data, blank))
 	}

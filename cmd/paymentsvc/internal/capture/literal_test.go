@@ -71,7 +71,24 @@ func TestReadCalls(t *testing.T) {
 			require.Equal(t, "abab", m.Header.Get("Signature"))
 		})
 	}
-	_, err := Read([]byte("fetch(`https://a/${b}`, {headers: {signature: 'abab'}, body: '{}'})"), "a.txt", Options{})
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), "abab")
+	const options = ", {headers: {signature: 'abab'}, body: "
+	for name, file := range map[string]string{
+		"a template":    "fetch(`https://a/${b}`" + options + "'{}'})",
+		"a variable":    "fetch('https://a/'" + options + "text})",
+		"an operator":   "fetch('https://a/'" + options + "'{}' + text})",
+		"a method":      "fetch('https://a/'" + options + "'{}'.trim()})",
+		"an f-string":   `requests.post("https://a/", headers={"signature": "abab"}, data=f"{x}")`,
+		"no end":        "fetch('https://a/'" + options + "'{}",
+		"a lone option": "requests.post(url)",
+	} {
+		_, err := Read([]byte(file), "a.txt", Options{})
+		require.ErrorContains(t, err, "a.txt:1:1: this call has a variable", name)
+		require.NotContains(t, err.Error(), "abab")
+	}
+	m, err := Read([]byte(`requests.request("POST", "https://a/", headers={"signature": "abab"}, data="{}", verify=False)`), "a", Options{})
+	require.NoError(t, err)
+	require.Equal(t, "POST {}", m.Method+" "+string(m.Body))
+	m, err = Read([]byte(`axios.post("https://a/", "{}", {headers: {signature: "abab"}})`), "a", Options{})
+	require.NoError(t, err)
+	require.Equal(t, "POST {} abab", m.Method+" "+string(m.Body)+" "+m.Header.Get("Signature"))
 }
