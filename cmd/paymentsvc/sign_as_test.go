@@ -50,10 +50,10 @@ func TestSignAsCodeSendsEveryByte(t *testing.T) {
 }
 
 func TestSignAsFetchRejectsWhatFetchRewrites(t *testing.T) {
-	for _, address := range []string{"https://pay.example/a/../b", "https://pay.example/a/%2E%2e/b", "https://pay.example/a?b='c'"} {
+	for _, address := range []string{"/a/../b", "/a/%2E%2e/b", "/a?b='c'"} {
 		d := newDesk(t)
 		d.stdin = "{}"
-		require.Equal(t, cli.ExitUsage, d.run("sign", "-as", "fetch", "-url", address))
+		require.Equal(t, cli.ExitUsage, d.run("sign", "-as", "fetch", "-url", "https://pay.example"+address))
 		require.Contains(t, d.stderr.String(), "fetch rewrites this address")
 	}
 	d := newDesk(t)

@@ -1,5 +1,5 @@
-// Package capture reads signed messages from the files that partners have: HTTP text, a curl command, the output of
-// curl -v, a HAR file, a gateway's JSON, or separate files for headers and body.
+// Package capture reads signed messages from the files of partners: HTTP text, .http files, a curl command, the output
+// of curl -v, copied calls, JSON of tools and logs, printed headers, or separate files for headers and body.
 package capture
 
 import (
@@ -146,7 +146,7 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 		list = t.sections(o)
 	case accessLog.MatchString(line):
 		return nil, nil, t.fail(0, "an access log has neither headers nor body: %s", capturing)
-	case strings.HasSuffix(strings.TrimSpace(line), "}") && strings.Contains(line, "{"):
+	case strings.Contains(line, "{"):
 		list = t.logLines(o)
 	}
 	switch {
@@ -168,16 +168,23 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 
 var accessLog = regexp.MustCompile(`^\S+ \S+ .*\[[^\]]+\] "[A-Z]+ \S+ HTTP/[0-9.]+" [0-9]{3} `)
 
-// logLines returns the messages of lines that end in JSON after a time, a level or the like. It returns none for other
-// text.
+// logLines returns the messages of JSON after a time, a level or the like. The JSON ends at the end of a line. The list
+// is empty for other text.
 func (t *text) logLines(o Options) (list []entry) {
-	at := 0
-	for l := range strings.Lines(t.data) {
-		if start := strings.IndexByte(l, '{'); start >= 0 && json.Valid([]byte(l[start:])) {
-			name := strings.TrimSpace(l[:start])
-			t.walk(&list, node{json.RawMessage(strings.TrimSpace(l[start:])), at + start}, name, o, 0)
+	for at := 0; at < len(t.data); {
+		line, _, _ := strings.Cut(t.data[at:], "\n")
+		start := strings.IndexByte(line, '{')
+		var value json.RawMessage
+		if start >= 0 && json.NewDecoder(strings.NewReader(t.data[at+start:])).Decode(&value) == nil {
+			from := at + start
+			at = from + len(value)
+			rest, _, _ := strings.Cut(t.data[at:], "\n")
+			if strings.TrimSpace(rest) == "" {
+				t.walk(&list, node{value, from}, strings.TrimSpace(line[:start]), o, 0)
+			}
+			line = rest
 		}
-		at += len(l)
+		at += len(line) + 1
 	}
 	if len(list) == 1 {
 		list[0].signed = true

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// fields has the members of a logged request by their plain names. A member of an inner object has a dotted name,
+// fields maps plain names to the members of a logged request. A member of an inner object has a dotted name,
 // except in "request" and its synonyms.
 type fields map[string]node
 
 const maxInner = 3 // inner objects, as in requestContext.http.method
 
-// transparent has the names of objects that only wrap the request.
+// transparent lists the objects that only wrap the request.
 var transparent = map[string]bool{"request": true, "req": true, "httprequest": true, "config": true}
 
 // gather adds the members of an object.
@@ -108,9 +108,10 @@ func (f fields) target() string {
 }
 
 func (f fields) headers() node {
-	for _, name := range []string{
-		"multivalueheaders", "rawheaders", "headers", "headers.headers", "requestheaders", "header.headers", "header", "httpheaders",
-	} {
+	names := []string{
+		"multivalueheaders", "rawheaders", "headers", "requestheaders", "header.headers", "header", "httpheaders",
+	}
+	for _, name := range names {
 		if kind := f[name].kind(); kind == '{' || kind == '[' || kind == '"' && strings.Contains(name, "headers") {
 			return f[name]
 		}
@@ -153,7 +154,9 @@ func (t *text) logged(f fields, at int, o Options) (Message, error) {
 		return m, err
 	}
 	for name, value := range f {
-		if header, found := strings.CutPrefix(name, "header:"); found && m.Header[header] == nil && value.text() != "-" && value.text() != "" {
+		header, found := strings.CutPrefix(name, "header:")
+		text := value.text() // a dash is nginx's sign for a missing header
+		if found && text != "-" && text != "" && m.Header.Get(header) == "" {
 			if err := t.add(&m, header, value.text(), value.at); err != nil {
 				return m, err
 			}
@@ -192,7 +195,8 @@ func (t *text) loggedAddress(m *Message, f fields, at int) error {
 	if err := t.address(m, target, at); err != nil {
 		return err
 	}
-	if host := f.text("requestcontext.domainname", "host", "hostname"); m.URL.Host == "" && m.Header.Get("Host") == "" && host != "" {
+	host := f.text("requestcontext.domainname", "host", "hostname")
+	if m.URL.Host == "" && m.Header.Get("Host") == "" && host != "" {
 		m.URL.Scheme, m.URL.Host = cmp.Or(f.text("scheme"), "https"), host
 	}
 	return nil
@@ -219,22 +223,22 @@ func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
 	case f.isTrue("masked"):
 		return t.fail(at, "values of this body are masked: start paymentsvc mock with -show-bodies")
 	}
-	names := []string{"bodybase64", "bodyasbase64", "body.rawbytes", "body.base64", "body.encoded", "rawbodybase64", "requestbodybase64"}
-	if encoded := f.first(names...); encoded.kind() == '"' {
+	inBase64 := []string{"bodybase64", "bodyasbase64", "body.rawbytes", "body.base64", "body.encoded", "rawbodybase64"}
+	if encoded := f.first(inBase64...); encoded.kind() == '"' {
 		return t.setBody(m, encoded, true)
 	}
 	encoded := f.isTrue("isbase64encoded", "base64encoded", "base64") ||
 		f.text("postdata.encoding", "body.encoding", "bodyencoding", "encoding") == "base64"
-	body := f.first("rawbody", "bodyraw", "body.raw", "body.text", "body.body", "body.string", "postdata.text", "requestbody", "body",
-		"content", "rawcontent", "payload", "data")
+	body := f.first("rawbody", "bodyraw", "body.raw", "body.text", "body.body", "body.string", "postdata.text",
+		"requestbody", "body", "content", "rawcontent", "payload", "data")
 	size, _ := strconv.Atoi(f.text("bodysize"))
 	_, hasBody := f["body"] // null is an empty body
 	switch {
-	case body.text() == "" && (f.first("postdata.params", "body.params").kind() == '[' || f.text("body.mode") != ""):
+	case body.text() == "" && (f.first("postdata.params").kind() == '[' || f.text("body.mode") != ""):
 		return t.fail(at, "the body is recorded as params or as a file's name, whose bytes are lost: %s", capturing)
 	case body.kind() == '{' || body.kind() == '[':
 		m.Body = body.raw
-		m.note("the body is JSON here and not text: it was parsed and encoded again, so the bytes that were signed may be lost")
+		m.note("the body is JSON here and not text: it was parsed and encoded again, so the signed bytes may be lost")
 	case body.kind() != 0:
 		if err := t.setBody(m, body, encoded); err != nil {
 			return err
@@ -247,8 +251,9 @@ func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
 	return t.present(m, at, empty && size <= 0)
 }
 
-// capturing tells how to capture a message whole.
-const capturing = "paymentsvc discover -listen ADDR -save DIR captures whole notifications, and -proxy -to URL whole requests"
+// capturing is the advice for a lossy format.
+const capturing = "paymentsvc discover -listen ADDR -save DIR captures whole notifications, " +
+	"and -proxy -to URL whole requests"
 
 // present rejects an empty body if the message probably had one. An empty body is the message's own if the format
 // records empty bodies, or with a Content-Length of 0.

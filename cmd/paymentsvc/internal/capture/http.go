@@ -50,7 +50,7 @@ func Write(w io.Writer, m Message) error {
 func (t *text) http(o Options) (Message, error) {
 	lines, body := headLines(t.data)
 	if len(lines) == 0 {
-		return Message{}, t.fail(len(t.data), "empty: want a raw HTTP request, a curl command, a HAR file or JSON; %s", capturing)
+		return Message{}, t.fail(len(t.data), "empty: want HTTP text, a curl command, a HAR file or JSON; %s", capturing)
 	}
 	m, err := t.head(lines)
 	switch {
@@ -61,7 +61,8 @@ func (t *text) http(o Options) (Message, error) {
 	case o.Body != nil:
 		err = t.fail(body, "there is a body here, and another one in %s", o.BodyName)
 	case body < 0:
-		err = t.fail(len(t.data), "the file ends within the headers: want a blank line between them and the body, or name its file with -body")
+		err = t.fail(len(t.data),
+			"the file ends within the headers: want a blank line between them and the body, or its file with -body")
 	default:
 		if err = t.cut(&m, body, len(t.data)); err == nil {
 			err = t.present(&m, body, false)
@@ -304,7 +305,8 @@ func (t *text) verbose(o Options) (Message, error) {
 			m.Body, m.Notes = sent.Body, append(m.Notes, sent.Notes...)
 		}
 	case from == to && m.Header.Get("Content-Length") != "0":
-		err = t.fail(at, "curl -v does not show the body that it sent: paste the command above it, or name the body's file with -body; %s", capturing)
+		err = t.fail(at, "curl -v does not show the body: paste the command above it, or name the body's file with -body; %s",
+			capturing)
 	default:
 		err = t.cut(&m, from, to)
 	}

@@ -225,8 +225,8 @@ func isSigned(m Message, o Options) bool {
 	return false
 }
 
-// pairs adds headers from an object of texts or lists, from a list of pairs, lines, or objects with name and value,
-// from a list that alternates names and values, or from lines in a text.
+// pairs adds headers from an object of texts or lists, from a list, or from lines in a text. A list has pairs, lines,
+// objects with a name and a value, or names and values in turn.
 func (t *text) pairs(m *Message, headers node) error {
 	switch headers.kind() {
 	case 0:

@@ -111,13 +111,14 @@ func (l *literal) value(depth int) string {
 	}
 }
 
-// check rejects a word that is an expression: a variable, an operator, or the prefix of a text with values inside.
+// check rejects variables, operators and the prefixes of texts with values inside.
 func (l *literal) check(word string) {
 	follows := l.next(blank)
 	constant := json.Valid([]byte(word)) || slices.Contains([]string{"None", "True", "False", "undefined"}, word)
 	switch {
 	case !l.strict, constant, follows != 0 && pairSign(l.rest()) > 0:
-	case isLetter(word[0]) && (follows == '(' || follows == '{' || (word == "b" || word == "u") && (follows == '"' || follows == '\'')):
+	case isLetter(word[0]) && (follows == '(' || follows == '{'):
+	case (word == "b" || word == "u") && (follows == '"' || follows == '\''):
 	default:
 		l.bad = true
 	}
@@ -189,7 +190,9 @@ func join(items []item, round bool) string {
 	if len(items) == 1 && round && !items[0].named {
 		return items[0].value
 	}
-	named := slices.ContainsFunc(items, func(i item) bool { return i.named && strings.Trim(i.name, "[]0123456789") != "" })
+	named := slices.ContainsFunc(items, func(i item) bool {
+		return i.named && strings.Trim(i.name, "[]0123456789") != ""
+	})
 	var parts []string
 	unnamed := []string{`"url"`, `"body"`, `"more"`}
 	for _, i := range items {
@@ -282,7 +285,7 @@ func printed(data string) (value string, end int) {
 	return join(items, false), end
 }
 
-// program returns the messages of a program's text: a call, or printed headers. It returns none for other text.
+// program returns the messages of a program's text: a call, or printed headers. The list is empty for other text.
 func (t *text) program(o Options) []entry {
 	value, at := call(t.data)
 	end := len(t.data)

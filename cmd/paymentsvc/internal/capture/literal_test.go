@@ -9,24 +9,29 @@ import (
 
 func TestReadPrintedHeaders(t *testing.T) {
 	for name, file := range map[string]string{
-		"JSON":                 `{"Host":["shop.example"],"Signature":["ab+/=="],"Timestamp":["1700000000"]}`,
-		"Node":                 "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}\n",
-		"Node without type":    "[Object: null prototype] {\n  host: 'shop.example',\n  signature: 'ab+/==',\n  timestamp: '1700000000' }",
-		"Node's rawHeaders":    "[\n  'Host',\n  'shop.example',\n  'Signature',\n  'ab+/==',\n  'Timestamp', '1700000000'\n]",
-		"Node's Headers":       "Headers {\n  host: 'shop.example',\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}",
-		"Python's dict":        `{'Host': 'shop.example', 'Signature': 'ab+/==', 'Timestamp': '1700000000', 'Content-Length': 50}`,
-		"Python's pairs":       `EnvironHeaders([('Host', 'shop.example'), ('Signature', 'ab+/=='), ('Timestamp', '1700000000')])`,
-		"Python's bytes":       `[(b'host', b'shop.example'), (b'signature', b'ab+/=='), (b'timestamp', b'1700000000')]`,
-		"Python's multidict":   `<CIMultiDictProxy('Host': 'shop.example', 'Signature': 'ab+/==', 'Timestamp': '1700000000')>`,
-		"Python's META":        `{'REMOTE_ADDR': '127.0.0.1', 'HTTP_HOST': 'shop.example', 'HTTP_SIGNATURE': 'ab+/==', 'HTTP_TIMESTAMP': '1700000000'}`,
-		"PHP's print_r":        "Array\n(\n    [Host] => shop.example\n    [Signature] => ab+/==\n    [Timestamp] => 1700000000\n)\n",
-		"PHP's print_r, lists": "Array\n(\n    [host] => Array\n        (\n            [0] => shop.example\n        )\n\n    [signature] => Array\n        (\n            [0] => ab+/==\n        )\n\n    [timestamp] => Array\n        (\n            [0] => 1700000000\n        )\n\n)\n",
-		"PHP's var_dump":       "array(3) {\n  [\"Host\"]=>\n  string(12) \"shop.example\"\n  [\"Signature\"]=>\n  string(6) \"ab+/==\"\n  [\"Timestamp\"]=>\n  string(10) \"1700000000\"\n}\n",
-		"PHP's var_dump, lists": "array(3) {\n  [\"host\"]=>\n  array(1) {\n    [0]=>\n    string(12) \"shop.example\"\n  }\n  [\"signature\"]=>\n" +
-			"  array(1) {\n    [0]=>\n    string(6) \"ab+/==\"\n  }\n  [\"timestamp\"]=>\n  array(1) {\n    [0]=>\n    string(10) \"1700000000\"\n  }\n}\n",
-		"PHP's var_export": "array (\n  'Host' => 'shop.example',\n  'Signature' => 'ab+/==',\n  'Timestamp' => '1700000000',\n)",
-		"Go's map":         "map[Accept:[*/*] Host:[shop.example] Signature:[ab+/==] Timestamp:[1700000000] User-Agent:[a (b; c)]]",
-		"Go's %#v":         `http.Header{"Host":[]string{"shop.example"}, "Signature":[]string{"ab+/=="}, "Timestamp":[]string{"1700000000"}}`,
+		"JSON": `{"Host":["shop.example"],"Signature":["ab+/=="],"Timestamp":["1700000000"]}`,
+		"Node": "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n" +
+			"  timestamp: '1700000000'\n}\n",
+		"Node without type": "[Object: null prototype] {\n  host: 'shop.example',\n  signature: 'ab+/==',\n" +
+			"  timestamp: '1700000000' }",
+		"Node's rawHeaders":  "[\n  'Host',\n  'shop.example',\n  'Signature',\n  'ab+/==',\n  'Timestamp', '1700000000'\n]",
+		"Node's Headers":     "Headers {\n  host: 'shop.example',\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}",
+		"Python's dict":      `{'Signature': 'ab+/==', 'Timestamp': '1700000000', 'Content-Length': 50}`,
+		"Python's pairs":     `EnvironHeaders([('Signature', 'ab+/=='), ('Timestamp', '1700000000')])`,
+		"Python's bytes":     `[(b'host', b'shop.example'), (b'signature', b'ab+/=='), (b'timestamp', b'1700000000')]`,
+		"Python's multidict": `<CIMultiDictProxy('Host': 'shop.example', 'Signature': 'ab+/==', 'Timestamp': '1700000000')>`,
+		"Python's META":      `{'HTTP_HOST': 'shop.example', 'HTTP_SIGNATURE': 'ab+/==', 'HTTP_TIMESTAMP': '1700000000'}`,
+		"PHP's print_r":      "Array\n(\n    [Signature] => ab+/==\n    [Timestamp] => 1700000000\n)\n",
+		"PHP's print_r, lists": "Array\n(\n    [signature] => Array\n        (\n            [0] => ab+/==\n        )\n\n" +
+			"    [timestamp] => Array\n        (\n            [0] => 1700000000\n        )\n\n)\n",
+		"PHP's var_dump": "array(2) {\n  [\"Signature\"]=>\n  string(6) \"ab+/==\"\n  [\"Timestamp\"]=>\n" +
+			"  string(10) \"1700000000\"\n}\n",
+		"PHP's var_dump, lists": "array(2) {\n  [\"signature\"]=>\n  array(1) {\n    [0]=>\n" +
+			"    string(6) \"ab+/==\"\n  }\n" +
+			"  [\"timestamp\"]=>\n  array(1) {\n    [0]=>\n    string(10) \"1700000000\"\n  }\n}\n",
+		"PHP's var_export": "array (\n  'Signature' => 'ab+/==',\n  'Timestamp' => '1700000000',\n)",
+		"Go's map":         "map[Accept:[*/*] Signature:[ab+/==] Timestamp:[1700000000] User-Agent:[a (b; c)]]",
+		"Go's %#v":         `http.Header{"Signature":[]string{"ab+/=="}, "Timestamp":[]string{"1700000000"}}`,
 		"variables":        "PATH=/bin\nHTTP_HOST=shop.example\nHTTP_SIGNATURE=ab+/==\nHTTP_TIMESTAMP=1700000000\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +63,8 @@ func TestReadCalls(t *testing.T) {
     "credentials": "include", "headers": {"Signature": "abab"},
     "body": ` + escaped + `, "method": "POST"
 });`,
-		"a program": "const r = await fetch('https://shop.example/hook?a=1', {\n  method: 'POST', headers: {signature: 'abab',},\n" +
-			"  body: `" + strings.ReplaceAll(odd, `\`, `\\`) + "`,\n})",
+		"a program": "const r = await fetch('https://shop.example/hook?a=1', {\n  method: 'POST',\n" +
+			"  headers: {signature: 'abab',}, body: `" + strings.ReplaceAll(odd, `\`, `\\`) + "`,\n})",
 		"Python": `requests.post("https://shop.example/hook?a=1", headers={"Signature": "abab"}, data=` +
 			`'{"a":"it\'s \\"é😀\\n$x"}')`,
 	} {
@@ -85,7 +90,8 @@ func TestReadCalls(t *testing.T) {
 		require.ErrorContains(t, err, "a.txt:1:1: this call has a variable", name)
 		require.NotContains(t, err.Error(), "abab")
 	}
-	m, err := Read([]byte(`requests.request("POST", "https://a/", headers={"signature": "abab"}, data="{}", verify=False)`), "a", Options{})
+	const python = `requests.request("POST", "https://a/", headers={"signature": "abab"}, data="{}", verify=False)`
+	m, err := Read([]byte(python), "a", Options{})
 	require.NoError(t, err)
 	require.Equal(t, "POST {}", m.Method+" "+string(m.Body))
 	m, err = Read([]byte(`axios.post("https://a/", "{}", {headers: {signature: "abab"}})`), "a", Options{})
