@@ -331,8 +331,10 @@ func (t *text) setBody(m *Message, body node, encoded bool) error {
 
 // plainName returns a name without letter case and separators.
 func plainName(name string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "", "$", "", "@", "").Replace(strings.ToLower(name))
+	return separators.Replace(strings.ToLower(name))
 }
+
+var separators = strings.NewReplacer("_", "", "-", "", " ", "", "$", "", "@", "")
 
 // newMessage returns an empty message.
 func newMessage() Message { return Message{Header: http.Header{}, lines: map[string]int{}} }
