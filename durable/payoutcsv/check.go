@@ -19,8 +19,8 @@ var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 // does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 
-// ErrTotalRow is wrapped by the error of a file whose last payout has the sum of all rows above, at least two, as its
-// amount. Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
+// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above, at least two.
+// Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
 var ErrTotalRow = errors.New("payoutcsv: the last payout is the sum of the rows above")
 
 // keptRejections bounds Report.Rejections.
@@ -30,8 +30,8 @@ const keptRejections = 100
 type Report struct {
 	// Rows is the sum of Payouts and Rejected. Empty rows do not count.
 	Rows int64
-	// Payouts is the number of valid rows. Total is the sum of their amounts, "0" if the file has no valid row, and unset
-	// if the sum has more than 64 digits.
+	// Payouts is the number of valid rows. Total is the sum of their amounts, "0" if the file has no valid row, and
+	// unset if the sum has more than 64 digits.
 	Payouts int64
 	Total   paymentsvc.Amount
 	// Rejected is the number of other rows. It includes Duplicates, the rows that repeat the reference of an earlier row.
@@ -74,7 +74,8 @@ func (o Options) compare(r Report, totalRow int64) error {
 	}
 	switch {
 	case r.Contradictions > 0:
-		return fmt.Errorf("%w: %s", ErrContradiction, many(r.Contradictions, "row contradicts", "rows contradict")+" an earlier one")
+		contradictions := many(r.Contradictions, "row contradicts", "rows contradict")
+		return fmt.Errorf("%w: %s an earlier one", ErrContradiction, contradictions)
 	case o.ExpectRows != 0 && r.Payouts != o.ExpectRows:
 		return fmt.Errorf("%w: %s, want %d; %s", ErrUnexpected, many(r.Payouts, "payout", "payouts"), o.ExpectRows, rejected)
 	case o.ExpectTotal.IsSet() && !r.Total.Equal(o.ExpectTotal):
@@ -98,7 +99,8 @@ type counter struct {
 	r        Report
 	sum      sum
 	totalRow int64 // the line of the last payout if it has the sum of the rows above, or 0
-	// long counts the destinations with more digits than a spreadsheet keeps, and rounded the ones with only zeros there.
+	// long counts the destinations with more digits than a spreadsheet keeps. rounded counts the long destinations with
+	// only zeros after these digits.
 	long, rounded int64
 }
 
@@ -132,7 +134,7 @@ func (c *counter) add(row Row) {
 	}
 }
 
-// spreadsheetDigits is the number of digits that a spreadsheet keeps of a number. It replaces the others by zeros.
+// spreadsheetDigits is the number of digits that a spreadsheet keeps of a number. It replaces further digits by zeros.
 const spreadsheetDigits = 15
 
 func (c *counter) report() Report {

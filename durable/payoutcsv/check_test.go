@@ -97,6 +97,7 @@ func TestCheckRejectsATotalRow(t *testing.T) {
 		"a,5,x\nb,-2,x\ntotal,3,x\n":                          4,
 		"a,1,x\nb,2,x\ntotal,3,x\n,,\nprinted on Monday,,\n":  4, // above a row that is rejected
 		"a,0.1,x\nb,0.2,x\nc,0.3,x\ntotal,0.6,x\n":            5,
+		"a,-5,x\nb,-2,x\nc,7,x\n":                             0,
 		"a,1,x\ntotal,1,x\n":                                  0,
 		"a,1,x\nb,2,x\n":                                      0,
 		"a,1,x\nb,2,x\nc,3,x\nd,1,x\n":                        0,

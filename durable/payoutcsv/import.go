@@ -148,7 +148,10 @@ func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) erro
 		if err == nil || errors.Is(err, durable.ErrInvalid) || errors.Is(err, durable.ErrChanged) {
 			return err
 		}
-		if ctx.Err() != nil || permanent(err) || time.Since(begun) >= wait {
+		if ctx.Err() != nil { // err may only have the failure before
+			return fmt.Errorf("%w: %w: %w", ErrDatabase, ctx.Err(), err)
+		}
+		if permanent(err) || time.Since(begun) >= wait {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -219,7 +222,8 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 			continue
 		}
 		i.payouts = append(i.payouts, durable.NewPayout{
-			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination, Batch: i.result.Batch, Line: row.Line,
+			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination,
+			Batch: i.result.Batch, Line: row.Line,
 		})
 		sum, full := d.add(row)
 		if !full {

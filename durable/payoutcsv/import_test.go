@@ -448,6 +448,8 @@ func TestUnescapeRestoresEveryText(t *testing.T) {
 	} {
 		assert.Equal(t, want, escaped(text))
 	}
+	written := record(durable.Row{Reference: "-1", OrderID: "=1", ErrorCode: "+1", ReviewReason: "@1"})
+	assert.Equal(t, "'-1,0,,,'=1,'+1,'@1,,", strings.Join(written, ","))
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("'=+-@\t\r a1"))).Draw(t, "text")
 		assert.Equal(t, text, Unescape(escaped(text)))

@@ -70,7 +70,9 @@ func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, fi
 func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part []Row) error {
 	payouts := make([]durable.NewPayout, 0, len(part))
 	for _, row := range part {
-		payouts = append(payouts, durable.NewPayout{Reference: row.Reference, Amount: row.Amount, Destination: row.Destination})
+		payouts = append(payouts, durable.NewPayout{
+			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination,
+		})
 	}
 	stored, err := store.Compare(ctx, payouts...)
 	if err != nil {
@@ -97,7 +99,9 @@ func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part 
 }
 
 func resultColumns() []string {
-	return []string{columnReference, "line", columnAmount, "state", "order_id", "error_code", "review", "user_data", "held"}
+	return []string{
+		columnReference, "line", columnAmount, "state", "order_id", "error_code", "review", "user_data", "held",
+	}
 }
 
 func record(row durable.Row) []string {

@@ -2,9 +2,9 @@
 //
 // A file is CSV as written by spreadsheets and banks, in UTF-8 or UTF-16, with or without a byte order mark. Commas,
 // semicolons or tabs separate the columns, and lines end in LF, CR LF or CR. The first line is a header with the
-// columns reference, amount and destination, in any order. A column without a name must be empty. A row is paid with exactly the values in the file, or is
-// rejected. The package does not guess the original of a value rounded, shortened or turned into a formula by a
-// spreadsheet.
+// columns reference, amount and destination, in any order; Options.Columns maps other names. A column without a name must
+// be empty. A row is paid with exactly the values in the file, or is rejected. The package does not guess the original
+// of a value rounded, shortened, replaced by an error or turned into a formula by a spreadsheet.
 package payoutcsv
 
 import (
@@ -242,7 +242,8 @@ func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 		amount, _ = paymentsvc.ParseAmount(strings.Replace(text, ",", ".", 1))
 		return amount, "a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one"
 	case err != nil:
-		return paymentsvc.Amount{}, "not a number such as " + example + ", without spaces, thousands separators and leading zeros"
+		return paymentsvc.Amount{}, "not a number such as " + example +
+			", without spaces, thousands separators and leading zeros"
 	case strings.ContainsAny(text, "eE"):
 		return paymentsvc.Amount{}, exponent
 	}

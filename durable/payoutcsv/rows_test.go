@@ -93,7 +93,8 @@ func TestRowsReadsWhatProgramsWrite(t *testing.T) {
 			[]string{"2 a 1 x"},
 		},
 		"names exchanged": {
-			"amount,reference,destination\na,1,x\n", Options{Columns: map[string]string{"reference": "amount", "amount": "reference"}},
+			"amount,reference,destination\na,1,x\n",
+			Options{Columns: map[string]string{"reference": "amount", "amount": "reference"}},
 			[]string{"2 a 1 x"},
 		},
 		"a replaced name is another column": {

@@ -15,7 +15,8 @@ import (
 // file into memory.
 const maxRecord = 1 << 20
 
-var errUnfinished = fmt.Errorf("no row ends within %d bytes, probably because a quotation mark is not closed", maxRecord)
+var errUnfinished = fmt.Errorf("no row ends within %d bytes, probably because a quotation mark is not closed",
+	maxRecord)
 
 // lines reads a file in UTF-8 or UTF-16 line by line. It converts the line ends CR LF and CR to LF.
 type lines struct {

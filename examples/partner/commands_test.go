@@ -105,7 +105,7 @@ func TestCheckSendsNothing(t *testing.T) {
 			"warning: all destinations with more than 15 digits have zeros",
 		},
 		{"reference,amount,destination\na,1,x\n", []string{"-columns", "Beleg"}, exitError, "unknown key"},
-		{"reference,amount,destination\na,1,x\nb,2,x\ntotal,3,x\n", nil, exitError, "remove line 4, or set ExpectRows or ExpectTotal"},
+		{"reference,amount,destination\na,1,x\nb,2,x\ntotal,3,x\n", nil, exitError, "remove line 4, or set ExpectRows"},
 		{"reference,amount,destination\na,1.5,x\n", []string{"-scale", "0"}, exitReview, "1 decimals, want at most 0, see Scale (-scale)"},
 		{"a,1," + card + "\n", nil, exitError, "no names of columns"},
 	} {
