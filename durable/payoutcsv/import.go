@@ -148,9 +148,6 @@ func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) erro
 		if err == nil || errors.Is(err, durable.ErrInvalid) || errors.Is(err, durable.ErrChanged) {
 			return err
 		}
-		if ctx.Err() != nil { // err may only have the failure before
-			return fmt.Errorf("%w: %w: %w", ErrDatabase, ctx.Err(), err)
-		}
 		if permanent(err) || time.Since(begun) >= wait {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
