@@ -155,28 +155,31 @@ type sum struct {
 
 // add ignores an unset amount.
 func (s *sum) add(amount paymentsvc.Amount) {
-	if !amount.IsSet() {
-		return
+	if amount.IsSet() {
+		s.units.Add(&s.units, s.unitsOf(amount))
+		s.rows++
 	}
+}
+
+// isTotal reports whether an amount is the sum of at least two amounts. With one amount it would be an equal payout.
+func (s *sum) isTotal(amount paymentsvc.Amount) bool {
+	return s.rows >= 2 && amount.IsSet() && s.unitsOf(amount).Cmp(&s.units) == 0
+}
+
+// unitsOf returns an amount in units of s, and enlarges the scale of s to the decimals of the amount.
+func (s *sum) unitsOf(amount paymentsvc.Amount) *big.Int {
 	integer, decimals, _ := strings.Cut(amount.String(), ".")
 	if more := len(decimals) - s.scale; more > 0 {
 		s.units.Mul(&s.units, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(more)), nil))
 		s.scale += more
 	}
-	if n, ok := new(big.Int).SetString(integer+decimals+strings.Repeat("0", s.scale-len(decimals)), 10); ok {
-		s.units.Add(&s.units, n)
-	}
-	s.rows++
+	n, _ := new(big.Int).SetString(integer+decimals+strings.Repeat("0", s.scale-len(decimals)), 10)
+	return n
 }
 
-// isTotal reports whether an amount is the sum of at least two amounts. With one amount it would be an equal payout.
-func (s *sum) isTotal(amount paymentsvc.Amount) bool {
-	return s.rows >= 2 && amount.IsSet() && s.amount().Equal(amount)
-}
-
-// amount returns the sum. A sum of more than 64 digits is unset, so it does not equal any other amount.
+// amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other amount.
 func (s *sum) amount() paymentsvc.Amount {
-	digits := new(big.Int).Abs(&s.units).String()
+	digits := s.units.String()
 	if missing := s.scale + 1 - len(digits); missing > 0 {
 		digits = strings.Repeat("0", missing) + digits
 	}
@@ -184,9 +187,6 @@ func (s *sum) amount() paymentsvc.Amount {
 	text := digits[:point]
 	if s.scale > 0 && s.units.Sign() != 0 {
 		text += "." + digits[point:]
-	}
-	if s.units.Sign() < 0 {
-		text = "-" + text
 	}
 	amount, _ := paymentsvc.ParseAmount(text)
 	return amount
