@@ -177,7 +177,8 @@ func (s *sum) unitsOf(amount paymentsvc.Amount) *big.Int {
 	return n
 }
 
-// amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other amount.
+// amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other
+// amount.
 func (s *sum) amount() paymentsvc.Amount {
 	digits := s.units.String()
 	if missing := s.scale + 1 - len(digits); missing > 0 {
