@@ -191,6 +191,10 @@ func TestEndpointRejectsInvalidRequests(t *testing.T) {
 			"a payment's status with invalid UTF-8", "OrderID (order_id)",
 			status(paymentsvc.StatusPaymentRequest{OrderID: "\xff"}),
 		},
+		{
+			"a payment's status by user_data with invalid UTF-8", "UserData (user_data)",
+			status(paymentsvc.StatusPaymentRequest{UserData: "\xff"}),
+		},
 		{"a payout's status without id", "OrderID (order_id)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{}))
 		}},
