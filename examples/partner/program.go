@@ -158,7 +158,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.measure.Watch(p.store); err != nil {
+	if err := watch(ctx, p.measure.meter, p.store); err != nil {
 		return err
 	}
 	for _, table := range []string{`refunds (user_data text PRIMARY KEY)`, `shipments (user_data text PRIMARY KEY, basket text NOT NULL)`} {
