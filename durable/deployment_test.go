@@ -64,6 +64,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	require.NoError(t, Migrate(t.Context(), r.as(t, "owner").DB))
 	var log safeBuffer
 	db, f := r.as(t, "program"), &service{}
+	require.NoError(t, Migrate(t.Context(), db.DB), "the tables are there")
 	all := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
 	s := openStore(t, db, Config{Service: f, Log: slog.New(all)})
 	assert.NotContains(t, log.String(), "cannot be read", "of the server's identity")

@@ -11,10 +11,11 @@ import (
 )
 
 // metrics returns the response of ServeMetrics.
-func metrics(t *testing.T, s *Store) *httptest.ResponseRecorder {
+func metrics(t *testing.T, store *Store) *httptest.ResponseRecorder {
 	t.Helper()
-	w := httptest.NewRecorder()
-	s.ServeMetrics(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	w, mux := httptest.NewRecorder(), http.NewServeMux()
+	mux.HandleFunc("GET /metrics", store.ServeMetrics)
+	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	return w
 }
 

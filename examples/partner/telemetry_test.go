@@ -2,9 +2,14 @@ package main
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -73,4 +78,13 @@ func TestGaugesAreEqualInPrometheusAndOpenTelemetry(t *testing.T) {
 		require.Contains(t, theirs, name)
 	}
 	assert.Len(t, theirs, len(own))
+
+	page, err := os.ReadFile("../../docs/deployment.md")
+	require.NoError(t, err)
+	alerts := regexp.MustCompile("(?m)^\\|[^|]+\\| `(durable_\\w+).*$").FindAllStringSubmatch(string(page), -1)
+	assert.Len(t, alerts, 5)
+	names := strings.Join(slices.Collect(maps.Keys(own)), "\n")
+	for _, alert := range alerts {
+		assert.Regexp(t, "(?m)^"+alert[1]+"( |$)", names)
+	}
 }
