@@ -111,7 +111,8 @@ func watch(ctx context.Context, meter metric.Meter, store *durable.Store) error 
 	named := map[string]metric.Float64ObservableGauge{}
 	var all []metric.Observable
 	for _, g := range gauges {
-		named[g.Name], err = meter.Float64ObservableGauge(g.Name, metric.WithUnit(g.Unit), metric.WithDescription(g.Description))
+		named[g.Name], err = meter.Float64ObservableGauge(
+			g.Name, metric.WithUnit(g.Unit), metric.WithDescription(g.Description))
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,8 @@ func TestGaugesAreEqualInPrometheusAndOpenTelemetry(t *testing.T) {
 	tx, err := p.db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	_, err = p.store.QueuePayouts(t.Context(), tx, durable.NewPayout{Reference: "a", Amount: paymentsvc.MustParseAmount("1"), Destination: card})
+	payout := durable.NewPayout{Reference: "a", Amount: paymentsvc.MustParseAmount("1"), Destination: card}
+	_, err = p.store.QueuePayouts(t.Context(), tx, payout)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 
