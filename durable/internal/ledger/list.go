@@ -139,8 +139,7 @@ func flagged(f Filter, from string) (sources []string) {
 			if review == 0 && f.Review || review == 1 && f.unflagged {
 				continue
 			}
-			// Without the subquery, PostgreSQL may prefer durable_rows_unknown, and read and sort all unknown rows.
-			sources = append(sources, from+` AND s.rare = (SELECT '`+string(one)+`') AND s.review = `+strconv.Itoa(review))
+			sources = append(sources, from+` AND s.rare = '`+string(one)+`' AND s.review = `+strconv.Itoa(review))
 		}
 	}
 	return sources
