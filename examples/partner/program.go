@@ -167,7 +167,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.measure.Watch(p.store); err != nil {
+	if err := watch(ctx, p.measure.meter, p.store); err != nil {
 		return err
 	}
 	for _, table := range []string{

@@ -33,7 +33,7 @@ func TestServeRunsWithoutSettings(t *testing.T) {
 	assert.Contains(t, read(t, s.Public+"/"), "the payment service is a fake")
 	page, userData := s.buy(t)
 	until(t, page, state(durable.StateSucceeded))
-	until(t, s.Admin+"/metrics", `partner_rows{kind="payout",state="pending"} 0`)
+	until(t, s.Admin+"/metrics", `durable_rows{kind="payout",state="pending"} 0`)
 	for _, path := range []string{"/", "/metrics"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Admin+path, nil)
 		require.NoError(t, err)
