@@ -139,6 +139,7 @@ func (c *Count) add(rows, oldest, limit int64) {
 type Counts struct {
 	States                           map[row.State]*Count
 	Review, Overdue, Held, Unmatched Count
+	Unreadable                       Count
 	Now                              int64
 }
 
@@ -149,9 +150,10 @@ func (l *Ledger) Counts(ctx context.Context, f Filter, limit int) (Counts, error
 		return Counts{}, err
 	}
 	c := Counts{States: map[row.State]*Count{}}
-	into := map[string]*Count{"unmatched": &c.Unmatched}
+	into := map[string]*Count{"unmatched": &c.Unmatched, "unreadable": &c.Unreadable}
 	parts := []string{
 		`SELECT 'now', {now}, 0`,
+		`SELECT 'unreadable', COUNT(*), COALESCE(MIN(received_at), 0) FROM durable_unreadable WHERE reviewed_at = 0`,
 		`SELECT 'unmatched', COUNT(*), COALESCE(MIN(received_at), 0) FROM (SELECT received_at FROM durable_notifications
 			WHERE ` + unmatched + ofKind(f.Kind) + ` ORDER BY received_at LIMIT ` + strconv.Itoa(limit) + `) AS part`,
 	}
