@@ -104,6 +104,11 @@ type Config struct {
 // waits for it. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive no
 // destination.
 type Hooks struct {
+	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of Pay,
+	// Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must be
+	// derived from ctx. end is called once, after the outcome is recorded or its first record has failed. Its error is nil
+	// after a success, and its text contains no part of a request or response.
+	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
 	// Call is called after each call of the service.
 	Call func(ctx context.Context, c Call)
 	// Change is called after the commit of a new state. After a crash it is not repeated.

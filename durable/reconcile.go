@@ -59,9 +59,14 @@ func (s *Store) reconcile(ctx context.Context) error {
 func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan struct{}) error {
 	// Before the poll, so that its result belongs to a time after Grace.
 	seen := s.leases.since(claimName(p.UserData, p.Claims, p.ClaimedAt), s.now())
-	polling, cancel := context.WithTimeout(ctx, s.c.Timeout)
-	defer cancel()
-	status, err := s.poll(polling, p)
+	endpoint := "status_payment"
+	if p.Kind == row.Payout {
+		endpoint = "status_payout"
+	}
+	span := s.trace(ctx, endpoint, p.UserData)
+	ctx = span.ctx
+	status, err := s.poll(ctx, p, endpoint)
+	defer func() { span.end(printable(err)) }()
 	if p.State == row.Pending {
 		s.pending.observe(s.now(), err)
 	}
@@ -86,11 +91,14 @@ func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan st
 		func(r *row.Row) error { return r.Absent(p.Claims, late) })
 }
 
-func (s *Store) poll(ctx context.Context, p ledger.Poll) (status *paymentsvc.StatusResponse, err error) {
-	begun, endpoint := s.now(), "status_payment"
+func (s *Store) poll(ctx context.Context, p ledger.Poll, endpoint string) (
+	status *paymentsvc.StatusResponse, err error,
+) {
+	begun := s.now()
+	ctx, cancel := context.WithTimeout(ctx, s.c.Timeout)
+	defer cancel()
 	switch {
 	case p.Kind == row.Payout:
-		endpoint = "status_payout"
 		status, err = s.c.Service.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: p.OrderID})
 	case p.State == row.Pending:
 		status, err = s.c.Service.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: p.OrderID})
