@@ -120,7 +120,8 @@ func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 		setClock(t, db, clock.Now())
 		require.NoError(t, s.Sweep(context.WithValue(t.Context(), spanKey{}, "the sweep")))
 		assert.Equal(t, []string{
-			"status_payment from the sweep", "attempt", "call: success", "OnChange succeeded", "unknown to succeeded", "end: success",
+			"status_payment from the sweep", "attempt", "call: success", "OnChange succeeded", "unknown to succeeded",
+			"end: success",
 		}, r.events[unknown][before:])
 	})
 }
