@@ -51,6 +51,11 @@ func TestUnreadableNotificationIsKeptOnceUntilItsReview(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, Count{2, time.Hour}, counts.Unreadable)
 		}
+		gauges, err := s.Gauges(t.Context())
+		require.NoError(t, err)
+		assert.Contains(t, gauges, Gauge{
+			Name: "durable.unreadable", Description: "Number of genuine notifications with an unreadable body, up to 10000.", Value: 2,
+		})
 		encoded, err := json.Marshal(list)
 		require.NoError(t, err)
 		shown := fmt.Sprintf("%v %+v %#v %s %x", list, list, first, first, first) + string(encoded) + log.String() +
