@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/stretchr/testify/assert"
@@ -249,6 +250,60 @@ func TestImportNamesTheDatabaseThatFailed(t *testing.T) {
 		_, err := Import(t.Context(), c, strings.NewReader(fileOf(1)))
 		require.ErrorIs(t, err, ErrDatabase)
 		require.ErrorIs(t, WriteResults(t.Context(), io.Discard, c.Store, durable.Filter{}), ErrDatabase)
+	})
+}
+
+func TestImportWakesInTheTransactionOfNewPayouts(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		wakes := 0
+		c.Wake = func(ctx context.Context, tx *sql.Tx) error {
+			wakes++
+			var n int
+			require.NoError(t, tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM durable_rows`).Scan(&n))
+			assert.Equal(t, min(wakes*batchRows, batchRows+1), n)
+			return nil
+		}
+		file := fileOf(batchRows + 1)
+		_, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, 2, wakes)
+		_, err = Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, 2, wakes, "nothing is new")
+		c.Wake = func(context.Context, *sql.Tx) error { return io.ErrUnexpectedEOF }
+		_, err = Import(t.Context(), c, strings.NewReader(header+"new,1.50,"+card+"\n"))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Len(t, stored(t, c), batchRows+1, "it was rolled back")
+	})
+}
+
+func TestResultsNamePrunedPayouts(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		file := header + "salary-1,1.50," + card + "\nsalary-2,2.50," + card + "\n"
+		result, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		for _, statement := range []string{
+			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0 WHERE reference = 'salary-1'`,
+			`DELETE FROM durable_queue`,
+		} {
+			_, err = c.DB.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		_, err = c.Store.Prune(t.Context(), 24*time.Hour)
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(file), Options{}))
+		assert.Contains(t, out.String(), "\nsalary-1,2,1.50,pruned,,,,,\nsalary-2,3,2.50,created,")
+		out.Reset()
+		other := header + "salary-1,1.51," + card + "\n"
+		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(other), Options{}))
+		assert.Contains(t, out.String(), "\nsalary-1,2,1.51,conflict,")
+		out.Reset()
+		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
+		assert.True(t, strings.HasSuffix(out.String(), ",\n,,,pruned,,,1 payout,,\n"), out.String())
+		again, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, []int64{0, 2}, []int64{again.New, again.Known})
 	})
 }
 

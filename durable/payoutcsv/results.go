@@ -17,6 +17,9 @@ import (
 // for a review), user_data and held. Match the rows by reference. Destinations are not written. [WriteFileResults]
 // writes the results of a file.
 //
+// If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in the
+// review column.
+//
 // An order_id, error code or review reason gets a leading apostrophe if a spreadsheet would treat it as a formula.
 // References are written unchanged.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
@@ -33,12 +36,21 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 			return fmt.Errorf("payoutcsv: %w", err)
 		}
 	}
+	if f.Batch != "" {
+		counts, err := store.Counts(ctx, f)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDatabase, err)
+		}
+		if counts.Pruned > 0 {
+			_ = out.Write([]string{"", "", "", "pruned", "", "", many(counts.Pruned, "payout", "payouts"), "", ""}) // Error reports it
+		}
+	}
 	return flush(out)
 }
 
 // WriteFileResults writes the columns of [WriteResults] for each row of a file, in the order of its lines. It finds a
 // payout by its reference, even if the payout was imported with another file. The state of any other row is "rejected
-// row", "not imported" or "conflict". A conflict has the reference of a payout with another amount or destination. The
+// row", "not imported", "pruned" or "conflict". [durable.Store.Prune] has deleted a pruned payout. A conflict has the reference of a payout with another amount or destination. The
 // review column has the reason for a rejected row or a conflict.
 //
 // WriteFileResults returns an error of [Rows], or one wrapping [ErrDatabase].
@@ -82,6 +94,8 @@ func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part 
 			line = []string{"", line[1], "", "rejected row", "", "", row.Rejected, "", ""}
 		case errors.Is(stored[n].Err, durable.ErrNotFound):
 			line = []string{row.Reference, line[1], row.Amount.String(), "not imported", "", "", "", "", ""}
+		case errors.Is(stored[n].Err, durable.ErrPruned):
+			line = []string{row.Reference, line[1], row.Amount.String(), "pruned", "", "", "", "", ""}
 		case stored[n].Err != nil:
 			line = []string{
 				row.Reference, line[1], row.Amount.String(), "conflict", "", "",
