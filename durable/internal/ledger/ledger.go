@@ -64,6 +64,7 @@ type Ledger struct {
 	identity string                 // SQL expression, see Identify
 	round    string                 // the statement of a round on PostgreSQL
 	sizes    atomic.Pointer[string] // its end, see measure
+	measured atomic.Pointer[time.Time]
 
 	prepared map[string]*sql.Stmt // see Prepare
 }

@@ -197,6 +197,9 @@ func (l *Ledger) lockPrunable(
 	ctx context.Context, tx *sql.Tx, k row.Kind, age int64, found []string,
 ) (rows []prunableRow, err error) {
 	const recent = `(n.matched = 0 OR n.received_at > {now} - $2) LIMIT 1 OFFSET 0)`
+	if err := l.measure(ctx, tx); err != nil {
+		return nil, err
+	}
 	err = l.query(ctx, tx, func(from *sql.Rows) error {
 		r := prunableRow{NewRow: NewRow{Kind: k}}
 		err := from.Scan(&r.UserData, &r.Reference, &r.Type, &r.Amount, &r.Destination, &r.Batch, &r.orderID)
@@ -207,7 +210,7 @@ func (l *Ledger) lockPrunable(
 			AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.user_data = r.user_data AND `+recent+`
 			AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 				WHERE n.order_id = r.order_id AND r.order_id <> ''`+ofKind(k)+` AND `+recent+`
-			AND user_data NOT IN (SELECT user_data FROM durable_events_due){skip}`, list(found), age)
+			AND user_data NOT IN (SELECT user_data FROM durable_events_due){skip}`+*l.sizes.Load(), list(found), age)
 	return rows, err
 }
 

@@ -43,12 +43,16 @@ func (l *Ledger) Queue(ctx context.Context, tx *sql.Tx, rows []NewRow) (added ma
 	if rows[0].Kind == row.Payout { // during a hold, new payouts may be those that a restored backup forgot
 		generation = `(SELECT generation - hold FROM durable_control)`
 	}
-	users, err := l.texts(ctx, tx, `INSERT INTO durable_rows
+	insert, err := l.sized(ctx, tx, `INSERT INTO durable_rows
 			(kind, user_data, reference, type, amount, destination, batch, line, generation, state, due_at,
 			created_at, updated_at)
 		SELECT $2, u, r, t, a, d, b, l, `+generation+`, 'created', now, now AS created_at, now AS updated_at
 		FROM (`+from+`) AS v, (SELECT {now} AS now) AS t WHERE `+absent(`v.u`, `v.h`, `v.k`)+`
-		ON CONFLICT DO NOTHING RETURNING user_data`, list(rows), string(rows[0].Kind))
+		ON CONFLICT DO NOTHING RETURNING user_data`)
+	if err != nil {
+		return nil, err
+	}
+	users, err := l.texts(ctx, tx, insert, list(rows), string(rows[0].Kind))
 	if err != nil {
 		return nil, err
 	}
