@@ -70,9 +70,9 @@ type Config struct {
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
 	// [Row].Overdue. The document specifies no time for notifications, so 0 means that age alone is no reason for review.
 	PendingReview time.Duration
-	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0, is no
-	// limit: each call ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL follows SIGTERM after 30
-	// seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
+	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0, is
+	// no limit. Each call then ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL follows SIGTERM
+	// after 30 seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
 	Drain time.Duration
 	// Poll is the interval of Run's scans for work. The default is 1 second.
 	Poll time.Duration

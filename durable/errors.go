@@ -29,9 +29,10 @@ var (
 	ErrHeld = errors.New("durable: payouts are held")
 	// ErrBusy is returned by [Store.RunBatch] and [Store.Run] during another call of either.
 	ErrBusy = errors.New("durable: another Run or RunBatch is active, or Run has returned")
-	// ErrDrain is returned by [Store.Run] if calls were in flight at the end of [Config].Drain. Run has canceled them, so the
-	// SDK's transport has reset their connections, and has waited one more second for records. A row without a record stays
-	// claimed and becomes StateUnknown at the end of its lease. Cancellation alone is never taken for "not sent".
+	// ErrDrain is returned by [Store.Run] if calls or records were in progress at the end of [Config].Drain. Run has
+	// canceled the calls, so the SDK's transport has reset their connections. Run has then waited one more second for
+	// records. A row without a record stays claimed and becomes StateUnknown at the end of its lease. Cancellation alone
+	// is never taken for "not sent".
 	ErrDrain = errors.New("durable: calls in flight at the end of Config.Drain")
 	// ErrSchema is a database without tables, or with tables of another version. [Migrate] creates and upgrades them.
 	ErrSchema = errors.New("durable: schema version")

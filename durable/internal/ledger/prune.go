@@ -105,7 +105,7 @@ func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 
 // Prune reads rows of a kind created more than age milliseconds ago and behind a place, the oldest first. In one
 // transaction it deletes the prunable rows with their order_ids, notifications and decisions, and stores their hashes.
-// It returns the place of the last row read, or the zero value at the end. It leaves out a row with an event due or
+// It returns the place of the last row read, or the zero value at the end. It leaves out a row with a due event, or
 // with a younger or unmatched notification.
 func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) (pruned int, next Place, err error) {
 	var found []string

@@ -148,8 +148,8 @@ func (r Request) payouts(recorded map[string]bool) bool {
 //go:embed round_postgres.sql
 var roundPostgres string
 
-// measure reads the sizes of the tables, for the texts of some statements. PostgreSQL keeps the plan of a text, and a
-// plan for small tables reads all of their rows. With a new text, PostgreSQL plans again. A size is a power of 8.
+// measure adds the sizes of the tables to the texts of some statements, as powers of 8. PostgreSQL keeps the plan of a
+// text, and a plan for small tables reads all of their rows. With a new text, PostgreSQL plans again.
 func (l *Ledger) measure(ctx context.Context, on rowser) error {
 	if l.Dialect == SQLite {
 		return nil
@@ -166,11 +166,13 @@ func (l *Ledger) measure(ctx context.Context, on rowser) error {
 	for _, size := range sizes {
 		text += " " + strconv.Itoa(bits.Len64(size)/3)
 	}
+	round := l.statement + text
 	l.sizes.Store(&text)
+	l.round.Store(&round)
 	return nil
 }
 
-// sized returns a statement with the sizes of the tables, measured less than 100 ms ago.
+// sized returns a statement with the table sizes of at most 100 ms ago.
 func (l *Ledger) sized(ctx context.Context, on rowser, statement string) (string, error) {
 	last, now := l.measured.Load(), time.Now()
 	if last == nil || now.Sub(*last) > 100*time.Millisecond {
@@ -187,7 +189,8 @@ func (l *Ledger) sized(ctx context.Context, on rowser, statement string) (string
 func (l *Ledger) Identify(expression string) {
 	fill := strings.NewReplacer("{identity}", expression, "{slots}", strconv.Itoa(max(l.Slots, 1)))
 	l.identity = expression
-	l.round = l.text.Replace(fill.Replace(roundPostgres))
+	l.statement = l.text.Replace(fill.Replace(roundPostgres))
+	l.round.Store(&l.statement)
 }
 
 func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error {
@@ -225,7 +228,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 			got.Status, got.runLength = Status(part), c.Claims
 		}
 		return nil
-	}, l.round+*l.sizes.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
+	}, *l.round.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
 		array(users), array(tokens), array(orders), array(urls), array(slots), array(early), r.Token, r.Lease,
 		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.DueAt, r.AfterPayments.UserData,
 		r.AfterPayouts.DueAt, r.AfterPayouts.UserData)
@@ -236,12 +239,13 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	return nil
 }
 
+var arrayEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
 // array encodes texts as an array of PostgreSQL.
 func array(texts []string) string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	quoted := make([]string, len(texts))
 	for i, text := range texts {
-		quoted[i] = `"` + escape.Replace(text) + `"`
+		quoted[i] = `"` + arrayEscapes.Replace(text) + `"`
 	}
 	return `{` + strings.Join(quoted, `,`) + `}`
 }
