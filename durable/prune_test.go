@@ -21,6 +21,8 @@ const (
 	day = 24 * time.Hour
 	// tombstones are of a store's pruned rows.
 	tombstones = `SELECT COUNT(*) FROM durable_pruned`
+	// waiters are the transactions that wait for a lock on PostgreSQL.
+	waiters = `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 )
 
 // pass moves the clock of the database and of the process.
@@ -288,7 +290,7 @@ func TestPruneContinuesAfterAnErrorInABatch(t *testing.T) {
 
 // Two processes prune while others queue the same references, repeat notifications and decide.
 func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
-	const n = 300
+	const n = 100
 	each(t, func(t *testing.T, db database) {
 		f, clock := &service{}, &clocks{process: time.Now()}
 		s := openShimmed(t, db, Config{Service: f}, clock)
@@ -369,13 +371,9 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	defer func() { _ = held.Rollback() }()
 	_, err = held.ExecContext(t.Context(), `SELECT 1 FROM partner FOR UPDATE`)
 	require.NoError(t, err)
-	waiting := func() int {
-		return number(t, db, `SELECT COUNT(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`)
-	}
 	ended := make(chan error, 1)
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
-	waitUntil(t, func() bool { return waiting() == 1 })
+	waitUntil(t, func() bool { return number(t, db, waiters) == 1 })
 	again := make(chan error, 1)
 	go func() {
 		again <- ledgerTx(t, s, func(tx *sql.Tx) error {
@@ -386,11 +384,42 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 			return err
 		})
 	}()
-	waitUntil(t, func() bool { return len(again) == 1 || waiting() == 2 })
+	waitUntil(t, func() bool { return len(again) == 1 || number(t, db, waiters) == 2 })
 	require.NoError(t, held.Commit())
 	require.NoError(t, <-ended)
 	require.NoError(t, <-again)
 	succeed(t, s)
 	calls, _ := f.starts()
 	assert.Equal(t, 1, calls)
+}
+
+// A locked batch holds Prune back between its check for unmatched notifications and their deletion.
+func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
+	db := postgres(t)
+	clock := &clocks{process: time.Now()}
+	s := openShimmed(t, db, Config{}, clock)
+	exec(t, db, `INSERT INTO durable_batches (id, name, created_at) VALUES ('file', '', 0)`)
+	payout := payouts("a", 1)[0]
+	payout.Batch = "file"
+	userData := queue(t, s, payout)[0].UserData
+	succeed(t, s)
+	pass(t, db, clock, day)
+	held, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = held.Rollback() }()
+	_, err = held.ExecContext(t.Context(), `UPDATE durable_batches SET line = 1`)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
+	waitUntil(t, func() bool { return number(t, db, waiters) == 1 })
+	for _, n := range []ledger.Notice{
+		{Key: "by user_data", UserData: userData}, {Key: "by order_id", OrderID: userData + "/1"},
+	} {
+		n.Event, n.StatusDescription, n.Amount = paymentsvc.EventPayoutStatusChanged, failure, ten
+		require.NoError(t, s.ledger.StoreNotice(t.Context(), n))
+	}
+	require.NoError(t, held.Commit())
+	require.NoError(t, <-ended)
+	assert.Equal(t, 1, number(t, db, tombstones))
+	assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
 }
