@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,6 +233,7 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 		} {
 			require.NoError(t, s.Notified(t.Context(), n))
 		}
+		assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
 		// The process died between the two steps of Notified.
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
 			Key: "died", Event: payout, OrderID: r.OrderID, StatusDescription: success, Amount: ten,
@@ -246,7 +248,8 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, notices, 4)
 		assert.True(t, notices[0].Matched)
-		assert.Contains(t, log.String(), "a notification of a pruned row")
+		assert.Equal(t, 4, strings.Count(log.String(), "a notification of a pruned row"))
+		assert.Equal(t, 2, strings.Count(log.String(), "a notification has no row"))
 		pass(t, db, clock, day-2*time.Hour)
 		pruned(t, s, 0)
 		assert.Equal(t, 6, number(t, db, `SELECT COUNT(*) FROM durable_notifications`), "younger than the age")

@@ -268,7 +268,7 @@ func TestRunDrains(t *testing.T) {
 					pass(t, db, clock, later.c.Lease)
 				}
 				require.NoError(t, later.Sweep(t.Context()))
-				assert.Equal(t, StateUnknown, get(t, s, payout).State)
+				waitUntil(t, func() bool { return get(t, s, payout).State == StateUnknown })
 				calls, err := later.RunBatch(t.Context(), BatchLimit{})
 				require.NoError(t, err)
 				assert.Zero(t, calls)
