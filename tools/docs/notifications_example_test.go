@@ -51,7 +51,7 @@ func verified(webhook *paymentsvc.Webhook, next http.Handler) http.Handler {
 
 type notificationKey struct{}
 
-type notApplied struct{ error } // the notification is genuine, and should be sent again
+type notApplied struct{ error } // the notification is genuine, but not applied
 
 func receive(mux *http.ServeMux) error {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
