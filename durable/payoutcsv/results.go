@@ -19,8 +19,8 @@ import (
 // for a review), user_data and held. Match the rows by reference. Destinations are not written. [WriteFileResults]
 // writes the results of a file.
 //
-// If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in the
-// review column.
+// If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in
+// the review column.
 //
 // A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. So a reference, order_id, error code or review
 // reason that begins with = + - @ or their full-width forms, with white space, a control character or an apostrophe
@@ -45,7 +45,8 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
 		if counts.Pruned > 0 {
-			_ = out.Write([]string{"", "", "", "pruned", "", "", many(counts.Pruned, "payout", "payouts"), "", ""}) // Error reports it
+			deleted := many(counts.Pruned, "payout", "payouts")
+			_ = out.Write([]string{"", "", "", "pruned", "", "", deleted, "", ""}) // Error reports it
 		}
 	}
 	return flush(out)
@@ -53,8 +54,9 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 
 // WriteFileResults writes the columns of [WriteResults] for each row of a file, in the order of its lines. It finds a
 // payout by its reference, even if the payout was imported with another file. The state of any other row is "rejected
-// row", "not imported", "pruned" or "conflict". [durable.Store.Prune] has deleted a pruned payout. A conflict has the reference of a payout with another amount or destination. The
-// review column has the reason for a rejected row or a conflict.
+// row", "not imported", "pruned" or "conflict". [durable.Store.Prune] has deleted a pruned payout. A conflict has the
+// reference of a payout with another amount or destination. The review column has the reason for a rejected row or a
+// conflict.
 //
 // WriteFileResults returns an error of [Rows], or one wrapping [ErrDatabase].
 func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, file io.Reader, o Options) error {

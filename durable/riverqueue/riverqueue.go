@@ -123,9 +123,10 @@ func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error 
 	return client.Start(ctx)
 }
 
-// Wake inserts a job in tx, so that the commit starts the work at once. Call it after [durable.Store.QueuePayouts], and in
-// payoutcsv.ImportConfig.Wake. It inserts at most one job per second and process. A running batch or the periodic job finds the other rows. River sends
-// one notification of inserts per river.Config.FetchCooldown, by default 100 ms, and finds further jobs after Poll.
+// Wake inserts a job in tx, so that the commit starts the work at once. Call it after [durable.Store.QueuePayouts], and
+// in payoutcsv.ImportConfig.Wake. It inserts at most one job per second and process. A running batch or the periodic
+// job finds the other rows. River sends one notification of inserts per river.Config.FetchCooldown, by default 100 ms,
+// and finds further jobs after Poll.
 func (q *Queue) Wake(ctx context.Context, client *river.Client[*sql.Tx], tx *sql.Tx) error {
 	if !q.once(&q.woken, time.Second) {
 		return nil

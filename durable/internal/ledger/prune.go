@@ -48,7 +48,8 @@ func (n NewRow) Hash() int64 {
 	if strings.Contains(amount, ".") { // 10.5 equals 10.50
 		amount = strings.TrimSuffix(strings.TrimRight(amount, "0"), ".")
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(n.Kind), n.Reference, n.Type, amount, n.Destination}, "\x00")))
+	values := []string{string(n.Kind), n.Reference, n.Type, amount, n.Destination}
+	sum := sha256.Sum256([]byte(strings.Join(values, "\x00")))
 	return hash64(sum[:])
 }
 
