@@ -112,6 +112,7 @@ func (s *Store) completion(r callResult, slots int) schedule.Completion[callResu
 func (s *Store) call(ctx context.Context, j job) callResult {
 	ctx, cancel := context.WithDeadline(ctx, j.begun.Add(s.c.Timeout))
 	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
 	s.step(StepCall)
 	begun := s.now()
 	if begun.Sub(j.begun) >= s.c.Timeout || begun.Round(0).Sub(j.begun.Round(0)) >= s.c.Timeout || ctx.Err() != nil {

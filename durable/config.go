@@ -80,6 +80,10 @@ type Config struct {
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
 	// [Row].Overdue. The document specifies no time for notifications, so 0 means that age alone is no reason for review.
 	PendingReview time.Duration
+	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0, is
+	// no limit. Each call then ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL follows SIGTERM
+	// after 30 seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
+	Drain time.Duration
 	// Poll is the interval of Run's scans for work. The default is 1 second.
 	Poll time.Duration
 
@@ -191,8 +195,8 @@ func (c Config) check() error {
 		return fmt.Errorf("%w: Config.Grace is %v, want at least Config.Timeout and %v", ErrInvalid, c.Grace, lateRequest)
 	case c.PerSecond < 0 || math.IsNaN(c.PerSecond) || math.IsInf(c.PerSecond, 0):
 		return fmt.Errorf("%w: Config.PerSecond is %v, want a number, 0 or more", ErrInvalid, c.PerSecond)
-	case c.GiveUp < 0 || c.Poll < 0 || c.PendingReview < 0:
-		return fmt.Errorf("%w: Config.GiveUp, Poll or PendingReview is negative", ErrInvalid)
+	case c.GiveUp < 0 || c.Poll < 0 || c.PendingReview < 0 || c.Drain < 0:
+		return fmt.Errorf("%w: Config.GiveUp, Poll, PendingReview or Drain is negative", ErrInvalid)
 	}
 	return nil
 }

@@ -51,5 +51,6 @@
 // database accordingly. No error, log, hook or text of a [Row] contains it. Card data of payers is never stored or
 // sent, because the payer enters it on the service's page.
 //
-// Never delete a row less than a day old, because a missing row looks like a lost commit, which holds all payouts.
+// [Store.Prune] deletes old final rows. Never delete rows in another way, because a missing row looks like a lost
+// commit, which holds all payouts, and its reference would be paid again.
 package durable

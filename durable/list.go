@@ -56,6 +56,8 @@ type Counts struct {
 	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival. It
 	// is 0 for a batch.
 	Unreadable Count
+	// Pruned is [Batch].Pruned. It is 0 without a batch.
+	Pruned int64
 }
 
 // CountLimit is the highest number in [Counts]. It means "this many or more".
@@ -196,7 +198,7 @@ func publicCounts(counted ledger.Counts) Counts {
 	c := Counts{
 		States: map[State]Count{}, Review: public(counted.Review), Overdue: public(counted.Overdue),
 		Held: public(counted.Held), Unmatched: public(counted.Unmatched),
-		Unreadable: public(counted.Unreadable),
+		Unreadable: public(counted.Unreadable), Pruned: counted.Pruned,
 	}
 	for state, count := range counted.States {
 		if count.Rows > 0 {
@@ -209,7 +211,8 @@ func publicCounts(counted ledger.Counts) Counts {
 // Compared is a stored payout, see [Store.Compare].
 type Compared struct {
 	Row Row
-	// Err is ErrNotFound if no payout has the reference, and ErrConflict if the payout with it has other values.
+	// Err is ErrNotFound if no payout has the reference, ErrConflict if the payout with it has other values, and ErrPruned
+	// if [Store.Prune] has deleted an equal payout.
 	Err error
 }
 
@@ -220,20 +223,27 @@ func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error)
 	for i, one := range p {
 		userData[i] = derived(s.c.Project, KindPayout, one.Reference)
 	}
+	var pruned map[string]int64
 	known, err := s.ledger.Known(ctx, s.ledger.DB, userData)
+	if err == nil {
+		pruned, err = s.ledger.Pruned(ctx, s.ledger.DB, missing(userData, nil, known)...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("durable: compare: %w", err)
 	}
 	compared := make([]Compared, len(p))
 	for i, one := range p {
-		stored := known[userData[i]]
-		if stored == nil {
-			compared[i].Err = ErrNotFound
-			continue
+		stored, same := known[userData[i]], s.newPayout(one)
+		hash, deleted := pruned[userData[i]]
+		if stored != nil {
+			compared[i].Row = publicRow(stored)
 		}
-		compared[i].Row = publicRow(stored)
-		same := ledger.NewRow{Kind: row.Payout, Amount: one.Amount.String(), Destination: one.Destination}
-		if !same.Equal(stored) {
+		switch {
+		case stored == nil && !deleted:
+			compared[i].Err = ErrNotFound
+		case deleted && hash == same.Hash():
+			compared[i].Err = ErrPruned
+		case !same.Equal(stored):
 			compared[i].Err = ErrConflict
 		}
 	}

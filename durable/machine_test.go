@@ -46,6 +46,7 @@ type machine struct {
 	processes []*process
 	kind      Kind
 	userData  string
+	reference string
 	flights   []*flight
 	late      []time.Time // arrivals of requests that their calls have abandoned
 	calm      time.Time   // no request arrives later
@@ -278,7 +279,10 @@ func (m *machine) decide(*rapid.T) {
 	if m.now.Before(m.calm) {
 		m.rt.Skip("too early")
 	}
-	r := get(m.rt, m.processes[0].Store, m.userData)
+	r, found := m.row()
+	if !found {
+		m.rt.Skip("pruned")
+	}
 	d := Decision{Kind: DecideResend, UserData: m.userData, By: "operator", Version: r.Version}
 	if len(m.orders()) > 0 {
 		d.Kind, d.OrderID = DecideFound, m.orders()[0]
@@ -319,15 +323,38 @@ func (m *machine) open() {
 	}
 }
 
+// prune deletes the row if it has been final for a day. Requests of the last day have arrived.
+func (m *machine) prune(*rapid.T) {
+	m.pass(25 * time.Hour)
+	_, err := m.any().Prune(m.ctx, 24*time.Hour)
+	m.ok(err)
+}
+
+// row returns the row, and queues its reference again after Prune.
+func (m *machine) row() (Row, bool) {
+	r, err := m.processes[0].ledger.Row(m.ctx, m.userData)
+	if !errors.Is(err, ErrNotFound) {
+		require.NoError(m.rt, err)
+		return publicRow(r), true
+	}
+	if queued := m.add(m.reference); queued.New || queued.Err != nil {
+		m.rt.Fatalf("queued after Prune: %+v", queued)
+	}
+	return Row{}, false
+}
+
 // check is called after every step.
 func (m *machine) check(rt *rapid.T) {
-	r := get(m.rt, m.processes[0].Store, m.userData)
+	r, found := m.row()
 	orders := m.orders()
 	if len(orders) > 1 {
 		rt.Fatalf("started %d times", len(orders))
 	}
 	if status, err := m.processes[0].Status(m.ctx); err != nil || status.Hold && !m.restored {
 		rt.Fatalf("held: %s %v", status.HoldReason, err)
+	}
+	if !found {
+		return
 	}
 	if m.final != "" && r.State != m.final && m.final != StateRejected {
 		rt.Fatalf("%s after %s", r.State, m.final)
@@ -395,18 +422,20 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 			m.pass(0)
 			exec(rt, db, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
 				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`, `DELETE FROM test_changes`,
+				`DELETE FROM durable_pruned`,
 				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0, hold = 0`)
-			m.add(fmt.Sprint("row ", n))
+			m.reference = fmt.Sprint("row ", n)
+			m.userData = m.add(m.reference).UserData
 			rt.Repeat(map[string]func(*rapid.T){
 				"claim": m.claim, "call": m.call, "record": m.record, "time": m.time, "jump": m.jump, "sweep": m.sweep,
 				"reconcile": m.reconcile, "resume": m.resume, "settles": m.settles, "notify": m.notify, "decide": m.decide,
-				"copy": m.copy, "restore": m.restore, "": m.check,
+				"copy": m.copy, "restore": m.restore, "prune": m.prune, "": m.check,
 			})
 		})
 	})
 }
 
-func (m *machine) add(reference string) {
+func (m *machine) add(reference string) Queued {
 	s := m.processes[0].Store
 	tx, err := s.ledger.DB.BeginTx(m.ctx, nil)
 	require.NoError(m.rt, err)
@@ -418,5 +447,5 @@ func (m *machine) add(reference string) {
 	}
 	require.NoError(m.rt, err)
 	require.NoError(m.rt, tx.Commit())
-	m.userData = queued[0].UserData
+	return queued[0]
 }

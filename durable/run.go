@@ -10,9 +10,37 @@ import (
 )
 
 // Run sends due rows, polls for unknown rows and sweeps, until the end of ctx. It then returns nil after the outcomes
-// of all calls are recorded, within Timeout and some seconds. It waits while the database is unavailable. It may be
-// called once; the next call returns [ErrBusy].
+// of all calls are recorded, within Timeout and some seconds, or [ErrDrain] at the end of [Config].Drain. It waits
+// while the database is unavailable. It may be called once; the next call returns [ErrBusy].
 func (s *Store) Run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	var limit <-chan time.Time // nil never receives
+	if s.c.Drain > 0 {
+		limit = time.After(s.c.Drain)
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-limit:
+	}
+	s.abandon()
+	select {
+	case <-ended:
+	case <-time.After(lastRecords):
+	}
+	return ErrDrain
+}
+
+// lastRecords is the time for the resets and the records of abandoned calls.
+const lastRecords = time.Second
+
+func (s *Store) run(ctx context.Context) error {
 	sweeping, stop := context.WithCancel(ctx)
 	sweeps := make(chan struct{})
 	go func() {

@@ -150,6 +150,10 @@ func (s *Store) warnUnmatched(ctx context.Context) error {
 	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
 	for _, n := range notices {
 		s.warned.Store(n.ReceivedAt)
+		pruned, failed := s.ledger.KeepForPruned(ctx, n)
+		if err = errors.Join(err, failed); pruned {
+			continue
+		}
 		s.c.Log.WarnContext(ctx, "durable: a notification has no row: was the row lost with a backup?",
 			"event", string(n.Event), "order_id", n.OrderID, "user_data", n.UserData,
 			"status", string(n.StatusDescription), "amount", n.Amount.String())

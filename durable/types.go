@@ -94,12 +94,13 @@ func (p NewPayout) MarshalJSON() ([]byte, error) { return json.Marshal(p.String(
 
 // Queued is the result for one row of [Store.QueuePayouts] or [Store.QueuePayments].
 type Queued struct {
-	// UserData identifies the new or existing row.
+	// UserData identifies the new, existing or pruned row.
 	UserData  string
 	Reference string
-	// New reports whether the row was added. With false and a nil Err, an equal row existed and is unchanged.
+	// New reports whether the row was added. With false and a nil Err, an equal row exists unchanged, or existed before
+	// [Store.Prune].
 	New bool
-	// Err wraps ErrConflict if the reference belongs to a row with other values.
+	// Err wraps ErrConflict if the reference belongs to a row with other values, also after [Store.Prune].
 	Err error
 }
 

@@ -40,6 +40,9 @@ type ImportConfig struct {
 	// Pause is the time between two transactions, 0 by default. On SQLite, 120 ms gives writers in other processes a
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
+	// Wake, if set, is called in each transaction with new payouts, after they are stored. riverqueue's Queue.Wake wakes
+	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction, and Import tries it again.
+	Wake func(ctx context.Context, tx *sql.Tx) error
 	// Wait is the maximum time for retries of a transaction after an error of the database, such as a restart. 0 means
 	// one minute, and a negative value disables retries.
 	Wait time.Duration
@@ -252,7 +255,11 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 				}
 			}
 			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
-			return err
+			added := slices.ContainsFunc(queued, func(q durable.Queued) bool { return q.New })
+			if err != nil || !added || i.Wake == nil {
+				return err
+			}
+			return i.Wake(ctx, tx)
 		})
 		switch {
 		case errors.Is(err, durable.ErrChanged): // another process imports the same file

@@ -246,6 +246,61 @@ func TestImportNamesTheDatabaseThatFailed(t *testing.T) {
 	})
 }
 
+func TestImportWakesInTheTransactionOfNewPayouts(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		wakes := 0
+		c.Wake = func(ctx context.Context, tx *sql.Tx) error {
+			wakes++
+			var n int
+			require.NoError(t, tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM durable_rows`).Scan(&n))
+			assert.Equal(t, min(wakes*batchRows, batchRows+1), n)
+			return nil
+		}
+		file := fileOf(batchRows + 1)
+		_, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, 2, wakes)
+		_, err = Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, 2, wakes, "nothing is new")
+		c.Wait = -1 // no retries
+		c.Wake = func(context.Context, *sql.Tx) error { return io.ErrUnexpectedEOF }
+		_, err = Import(t.Context(), c, strings.NewReader(header+"new,1.50,"+card+"\n"))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Len(t, stored(t, c), batchRows+1, "it was rolled back")
+	})
+}
+
+func TestResultsNamePrunedPayouts(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		file := header + "salary-1,1.50," + card + "\nsalary-2,2.50," + card + "\n"
+		result, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		for _, statement := range []string{
+			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0 WHERE reference = 'salary-1'`,
+			`DELETE FROM durable_queue`,
+		} {
+			_, err = c.DB.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		_, err = c.Store.Prune(t.Context(), 24*time.Hour)
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(file), Options{}))
+		assert.Contains(t, out.String(), "\nsalary-1,2,1.50,pruned,,,,,\nsalary-2,3,2.50,created,")
+		out.Reset()
+		other := header + "salary-1,1.51," + card + "\n"
+		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(other), Options{}))
+		assert.Contains(t, out.String(), "\nsalary-1,2,1.51,conflict,")
+		out.Reset()
+		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
+		assert.True(t, strings.HasSuffix(out.String(), ",\n,,,pruned,,,1 payout,,\n"), out.String())
+		again, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, []int64{0, 2}, []int64{again.New, again.Known})
+	})
+}
+
 // network is a connection to a server that restarts. It fails in the ways that a restart causes.
 type network struct {
 	mu         sync.Mutex

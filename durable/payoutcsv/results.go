@@ -19,6 +19,9 @@ import (
 // for a review), user_data and held. Match the rows by reference. Destinations are not written. [WriteFileResults]
 // writes the results of a file.
 //
+// If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in
+// the review column.
+//
 // A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. So a reference, order_id, error code or review
 // reason that begins with = + - @ or their full-width forms, with white space, a control character or an apostrophe
 // gets a leading apostrophe. [Unescape] restores the value.
@@ -36,13 +39,24 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 			return fmt.Errorf("payoutcsv: %w", err)
 		}
 	}
+	if f.Batch != "" {
+		counts, err := store.Counts(ctx, f)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDatabase, err)
+		}
+		if counts.Pruned > 0 {
+			deleted := many(counts.Pruned, "payout", "payouts")
+			_ = out.Write([]string{"", "", "", "pruned", "", "", deleted, "", ""}) // Error reports it
+		}
+	}
 	return flush(out)
 }
 
 // WriteFileResults writes the columns of [WriteResults] for each row of a file, in the order of its lines. It finds a
 // payout by its reference, even if the payout was imported with another file. The state of any other row is "rejected
-// row", "not imported" or "conflict". A conflict has the reference of a payout with another amount or destination. The
-// review column has the reason for a rejected row or a conflict.
+// row", "not imported", "pruned" or "conflict". [durable.Store.Prune] has deleted a pruned payout. A conflict has the
+// reference of a payout with another amount or destination. The review column has the reason for a rejected row or a
+// conflict.
 //
 // WriteFileResults returns an error of [Rows], or one wrapping [ErrDatabase].
 func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, file io.Reader, o Options) error {
@@ -87,6 +101,8 @@ func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part 
 			line = []string{"", line[1], "", "rejected row", "", "", row.Rejected, "", ""}
 		case errors.Is(stored[n].Err, durable.ErrNotFound):
 			line = []string{escaped(row.Reference), line[1], row.Amount.String(), "not imported", "", "", "", "", ""}
+		case errors.Is(stored[n].Err, durable.ErrPruned):
+			line = []string{escaped(row.Reference), line[1], row.Amount.String(), "pruned", "", "", "", "", ""}
 		case stored[n].Err != nil:
 			line = []string{
 				escaped(row.Reference), line[1], row.Amount.String(), "conflict", "", "",

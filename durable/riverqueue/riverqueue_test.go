@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
+	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
 )
 
 // service counts starts. Its other methods are not called.
@@ -81,7 +83,7 @@ func newProcess(t *testing.T, address string, f durable.Service, c Config) *proc
 
 func (p *process) start(t *testing.T) {
 	t.Helper()
-	require.NoError(t, p.client.Start(context.WithoutCancel(t.Context())))
+	require.NoError(t, p.queue.Start(context.WithoutCancel(t.Context()), p.client))
 	t.Cleanup(func() { assert.NoError(t, p.client.Stop(context.WithoutCancel(t.Context()))) })
 }
 
@@ -122,12 +124,12 @@ func TestJobsPayEachPayoutOnce(t *testing.T) {
 	a, b := newProcess(t, address, f, c), newProcess(t, address, f, c)
 	a.start(t)
 	b.start(t)
-	require.Eventually(t, func() bool { // the job that each new leader inserts
-		return a.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) == 1
+	require.Eventually(t, func() bool { // the jobs that each Start and the leader insert
+		return a.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) == 3
 	}, time.Minute, 5*time.Millisecond)
 	a.add(t, 0, 300)
 	a.pending(t, 300)
-	assert.Equal(t, 2, a.count(t, `SELECT COUNT(*) FROM river_job`), "one for 300 payouts")
+	assert.Equal(t, 4, a.count(t, `SELECT COUNT(*) FROM river_job`), "one for 300 payouts")
 	assert.Zero(t, a.count(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`))
 	assert.Len(t, f.started, 300)
 	for userData, n := range f.started {
@@ -145,7 +147,7 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job`))
 	p.start(t)
 	require.Eventually(t, func() bool {
-		return p.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 1
+		return p.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 2
 	}, time.Minute, 5*time.Millisecond)
 	assert.Empty(t, f.started)
 	_, err = p.store.Release(t.Context(), "person", durable.Filter{})
@@ -156,6 +158,40 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	require.NoError(t, p.client.Stop(t.Context()))
 	require.NoError(t, p.db.Close())
 	require.Error(t, (&worker{queue: p.queue}).Work(t.Context(), nil), "the database is one")
+}
+
+// After SIGKILL, the dead process's job is running and its term as River's leader lasts. Each process lives briefly.
+func TestStartContinuesAfterAKill(t *testing.T) {
+	address := dbtest.Postgres(t)
+	f := &service{started: map[string]int{}}
+	for n := range 3 {
+		p := newProcess(t, address, f, Config{Poll: time.Hour})
+		if n == 0 {
+			_, err := p.client.Insert(t.Context(), Batch{}, p.queue.options())
+			require.NoError(t, err)
+			_, err = p.db.ExecContext(t.Context(), `UPDATE river_job
+				SET state = 'running', attempt = 1, attempted_at = now(), attempted_by = '{dead}'`)
+			require.NoError(t, err)
+			_, err = p.db.ExecContext(t.Context(), `INSERT INTO river_leader (leader_id, elected_at, expires_at)
+				VALUES ('dead', now(), now() + INTERVAL '1 hour')`)
+			require.NoError(t, err)
+		}
+		p.queue.woken = p.queue.now().Add(time.Hour) // the wake-up of the dead process is lost
+		p.add(t, 2*n, 2*n+1)
+		require.NoError(t, p.queue.Start(context.WithoutCancel(t.Context()), p.client))
+		p.pending(t, 2*n+1)
+
+		p.queue.woken = time.Time{}
+		result, err := payoutcsv.Import(t.Context(), payoutcsv.ImportConfig{DB: p.db, Store: p.store,
+			Wake: func(ctx context.Context, tx *sql.Tx) error { return p.queue.Wake(ctx, p.client, tx) },
+		}, strings.NewReader(fmt.Sprintf("reference,amount,destination\na%d,1.00,4111111111111111\n", 2*n+1)))
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, result.New)
+		p.pending(t, 2*n+2)
+		require.NoError(t, p.client.Stop(t.Context()))
+		assert.Equal(t, 1, p.count(t, `SELECT COUNT(*) FROM river_leader WHERE leader_id = 'dead'`))
+	}
+	assert.Len(t, f.started, 6)
 }
 
 func TestJobBesideRunSucceeds(t *testing.T) {

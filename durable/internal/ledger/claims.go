@@ -29,9 +29,12 @@ func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 
 // enqueue puts created rows into the queue.
 func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) error {
-	_, err := l.exec(ctx, tx, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+	insert, err := l.sized(ctx, tx, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
 		SELECT kind, generation, due_at, user_data, created_at FROM durable_rows
-		WHERE state = 'created' AND user_data`+l.in("$1")+` ON CONFLICT DO NOTHING`, list(userData))
+		WHERE state = 'created' AND user_data`+l.in("$1")+` ON CONFLICT DO NOTHING`)
+	if err == nil {
+		_, err = l.exec(ctx, tx, insert, list(userData))
+	}
 	return err
 }
 
@@ -109,23 +112,28 @@ func (l *Ledger) claimOne(
 		`SELECT type, amount, destination FROM durable_rows WHERE user_data = $1`, userData)
 }
 
-// Pay stores a payment and claims it for its caller, in one commit. It reports false if the user_data exists.
+// Pay stores a payment and claims it for its caller, in one commit. It reports false if the user_data exists or is
+// pruned.
 func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (added bool, err error) {
+	id := identity(r.UserData)
 	insert := `INSERT INTO durable_rows (kind, user_data, reference, type, amount, state, due_at, created_at, updated_at)
-		VALUES ('payment', $1, $2, $3, $4, 'created', {now}, {now}, {now}) ON CONFLICT DO NOTHING`
+		SELECT 'payment', $1, $2, $3, $4, 'created', {now}, {now}, {now} WHERE ` + absent(`$1`, `$5`, `$6`)
 	claim := `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, $2, 1, {now}, {now} + $3, created_at FROM `
 	if l.Dialect == PostgreSQL {
-		n, err := l.write(ctx, `WITH added AS (INSERT INTO durable_rows
+		insert, err := l.sized(ctx, l.DB, `WITH added AS (INSERT INTO durable_rows
 				(kind, user_data, reference, type, amount, state, due_at, created_at, updated_at)
 				SELECT 'payment', $1, $4, $5, $6, 'created', now, now AS created_at, now AS updated_at
 				FROM (SELECT {now} AS now OFFSET 0) AS clock
-				ON CONFLICT DO NOTHING RETURNING user_data, kind, created_at) `+claim+`added`,
-			r.UserData, token, lease, r.Reference, r.Type, r.Amount)
+				WHERE `+absent(`$1`, `$7`, `$8`)+` ON CONFLICT DO NOTHING RETURNING user_data, kind, created_at) `+claim+`added`)
+		if err != nil {
+			return false, err
+		}
+		n, err := l.write(ctx, insert, r.UserData, token, lease, r.Reference, r.Type, r.Amount, id.High, id.Low)
 		return n == 1, err
 	}
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		n, err := l.exec(ctx, tx, insert, r.UserData, r.Reference, r.Type, r.Amount)
+		n, err := l.exec(ctx, tx, insert, r.UserData, r.Reference, r.Type, r.Amount, id.High, id.Low)
 		if added = n == 1; err != nil || !added {
 			return err
 		}

@@ -63,7 +63,9 @@ type Ledger struct {
 	text      *strings.Replacer
 	identity  string                 // SQL expression, see Identify
 	statement string                 // of a round on PostgreSQL
-	round     atomic.Pointer[string] // the statement with the sizes of the tables, see measure
+	sizes     atomic.Pointer[string] // of the tables, the end of some statements, see measure
+	round     atomic.Pointer[string] // the statement with the sizes
+	measured  atomic.Pointer[time.Time]
 
 	prepared map[string]*sql.Stmt // see Prepare
 }
@@ -71,6 +73,7 @@ type Ledger struct {
 // New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
 func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	l := &Ledger{DB: db, Read: read, Dialect: d, text: replacer(d, clock)}
+	l.sizes.Store(new(string))
 	l.Identify(`''`)
 	return l
 }

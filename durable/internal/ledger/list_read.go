@@ -141,6 +141,7 @@ type Counts struct {
 	States                           map[row.State]*Count
 	Review, Overdue, Held, Unmatched Count
 	Unreadable                       Count
+	Pruned                           int64
 	Now                              int64
 }
 
@@ -219,5 +220,9 @@ func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64) (
 		c.Held.add(held*n, oldest, noLimit)
 		return nil
 	}, listBatchCounts, batch, overdue)
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	return c, l.query(ctx, l.Read, func(rows *sql.Rows) error { return rows.Scan(&c.Pruned) },
+		`SELECT pruned FROM durable_batches WHERE id = $1`, batch)
 }
