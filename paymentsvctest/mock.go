@@ -106,7 +106,7 @@ func (b *books) seed(o Order) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.accounts[o.ProjectID] = moved
+	*b.accounts[o.ProjectID] = moved
 	return b.enter(entry), nil
 }
 

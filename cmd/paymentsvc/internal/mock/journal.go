@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -52,11 +51,9 @@ type message struct {
 
 // fields are the members that bodies have in common.
 type fields struct {
-	ProjectID         int64                `json:"project_id"`
-	UserData          string               `json:"user_data"`
-	OrderID           string               `json:"order_id"`
-	Event             paymentsvc.EventType `json:"event"`
-	StatusDescription string               `json:"status_description"`
+	ProjectID                int64
+	UserData, OrderID        string
+	Event, StatusDescription string
 }
 
 // size estimates the memory of a message, including its entries in the journal.
@@ -222,7 +219,10 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
 	j.notice(m)
-	line := *m
+	var line message
+	if j.log != nil {
+		line = *m
+	}
 	j.mu.Unlock()
 	j.budget.trim()
 	if j.log != nil {

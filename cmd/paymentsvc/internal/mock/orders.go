@@ -138,7 +138,7 @@ func (f *filter) fitsOrder(o paymentsvctest.Order) bool {
 
 func (f *filter) fitsMessage(m *message) bool {
 	return f.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID) &&
-		(f.Direction == "" || f.Direction == m.Direction) && (f.Event == "" || f.Event == string(m.Fields.Event)) &&
+		(f.Direction == "" || f.Direction == m.Direction) && (f.Event == "" || f.Event == m.Fields.Event) &&
 		(f.Endpoint == "" || f.Endpoint == m.Endpoint || strings.HasPrefix(m.Endpoint, f.Endpoint+"/")) &&
 		(f.Status == "" || f.Status == m.Fields.StatusDescription) &&
 		(f.Valid == nil || m.Signature != nil && m.Signature.Valid == *f.Valid) && m.Seq > f.After

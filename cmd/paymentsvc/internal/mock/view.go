@@ -142,7 +142,7 @@ func (v *view) messages(e *epoch) {
 		row.Body, row.Reply = readable(shown.BodyBase64), readable(shown.AnswerBase64)
 		row.Arrow, row.What = "received", m.Endpoint
 		if m.Direction == out {
-			row.Arrow, row.What = "sent", string(m.Fields.Event)+" "+m.Fields.StatusDescription
+			row.Arrow, row.What = "sent", m.Fields.Event+" "+m.Fields.StatusDescription
 		}
 		row.Verdict, row.Wrong = "signature not checked", false
 		if s := m.Signature; s != nil && s.Valid {
