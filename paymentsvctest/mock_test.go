@@ -129,8 +129,8 @@ func TestOrdersAreFoundByNumberAndUserData(t *testing.T) {
 	require.Equal(t, []int{4, 6}, numbers(srv.OrdersOf("a")))
 	require.Empty(t, srv.OrdersOf("c"))
 	after := func(number, limit int) (list []paymentsvctest.Order) {
-		srv.EachOrder(number, func(o paymentsvctest.Order) bool {
-			list = append(list, o)
+		srv.EachOrder(number, func(o *paymentsvctest.Order) bool {
+			list = append(list, *o)
 			return len(list) < limit
 		})
 		return list

@@ -66,7 +66,7 @@ func (s *Server) SetReceiver(r Receiver) {
 type outboxEntry struct {
 	Notification
 	attempts int
-	taken    bool             // answered with a 2xx
+	number   int
 	wait     int              // calls of Deliver to pass by
 	effects  *deliveryEffects // nil before the choice of the faults
 	faults   []string
@@ -154,8 +154,9 @@ func (o *order) notification(status paymentsvc.StatusName, numbers Numbers) Noti
 
 // post puts a notification into the outbox. The lock is held.
 func (s *Server) post(n Notification) Notification {
-	l := &outboxEntry{Notification: n}
-	s.outbox, s.posted = append(s.outbox, l), append(s.posted, l)
+	s.posted++
+	l := &outboxEntry{Notification: n, number: s.posted}
+	s.outbox, s.untaken[l] = append(s.outbox, l), true
 	return n
 }
 

@@ -130,7 +130,7 @@ type journal struct {
 	evicted    int
 	hole       int // the number of the last evicted message
 	flight     int
-	waiters    map[*waiter]bool
+	waiters    waiters
 	nextCheck  time.Time // when a waiter may check its claim
 	closed     bool
 }
@@ -139,7 +139,7 @@ type journal struct {
 func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
 	j := &journal{
 		budget: b, log: log, done: make(chan struct{}), base: last,
-		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{}, waiters: map[*waiter]bool{},
+		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{}, waiters: newWaiters(),
 	}
 	b.add(j)
 	return j

@@ -131,7 +131,7 @@ func messageFilters() []string {
 	return []string{"status", "direction", "endpoint", "event", "valid", "after"}
 }
 
-func (f *filter) fitsOrder(o paymentsvctest.Order) bool {
+func (f *filter) fitsOrder(o *paymentsvctest.Order) bool {
 	return f.fits(o.ProjectID, o.UserData, o.OrderID) && (f.Kind == "" || f.Kind == string(o.Kind)) &&
 		(f.Status == "" || f.Status == string(o.Status)) && o.Number > f.After
 }
@@ -150,18 +150,18 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 }
 
 // eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
-func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
-	fitting := func(o paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
+func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
+	fitting := func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
 	switch {
 	case f.UserData != nil:
 		for _, o := range e.fake.OrdersOf(*f.UserData) {
-			if !fitting(o) {
+			if !fitting(&o) {
 				return
 			}
 		}
 	case f.OrderID != "":
 		if o, ok := e.fake.Order(f.OrderID); ok {
-			fitting(o)
+			fitting(&o)
 		}
 	default:
 		e.fake.EachOrder(f.After, fitting)
@@ -171,17 +171,17 @@ func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
 // newestOrders returns the last matching orders, the newest first, and the number of all matching orders. match must
 // not use the fake.
 func (e *epoch) newestOrders(
-	skip, limit int, match func(paymentsvctest.Order) bool,
+	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
 	kept := skip + limit
-	e.fake.EachOrder(0, func(o paymentsvctest.Order) bool {
+	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
 		if !match(o) {
 			return true
 		}
 		if len(list) == kept {
-			list[matches%kept] = o
+			list[matches%kept] = *o
 		} else {
-			list = append(list, o)
+			list = append(list, *o)
 		}
 		matches++
 		return true
@@ -218,8 +218,8 @@ func getOrders(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	orders := []order{}
-	c.eachOrder(&f, func(o paymentsvctest.Order) bool {
-		orders = append(orders, orderOf(o))
+	c.eachOrder(&f, func(o *paymentsvctest.Order) bool {
+		orders = append(orders, orderOf(*o))
 		return len(orders) <= limit
 	})
 	orders, next := cut(orders, limit, func(o order) int { return o.Number })
@@ -302,7 +302,7 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 func (e *epoch) notified(
 	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
 ) (orderAnswer, error) {
-	before := e.fake.Delivered()
+	_, before := e.fake.DeliveriesAfter(1 << 62)
 	n, err := move()
 	answer, err := e.moved(orderID, err)
 	if err != nil {
@@ -311,9 +311,14 @@ func (e *epoch) notified(
 	answer.Notification = new(notificationOf(n))
 	_, answer.Messages = e.deliver(ctx)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.DeliveriesAfter(before), others)) }
+	own := func() []delivery {
+		list, _ := e.fake.DeliveriesAfter(before)
+		return deliveriesOf(slices.DeleteFunc(list, others))
+	}
 	const longest = 15 * time.Second // a delivery takes at most 10
-	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
+	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool {
+		return len(own()) > 0 || slices.Contains(e.fake.Outbox(), n)
+	})
 	answer.Deliveries = own()
 	return answer, nil
 }

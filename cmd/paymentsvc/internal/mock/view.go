@@ -107,7 +107,7 @@ func newView(r *http.Request, said note) *view {
 }
 
 func (v *view) orders(e *epoch) {
-	list, matches := e.newestOrders(0, v.rows(), func(o paymentsvctest.Order) bool {
+	list, matches := e.newestOrders(0, v.rows(), func(o *paymentsvctest.Order) bool {
 		return v.finds(o.UserData, o.OrderID, o.Amount.String())
 	})
 	v.OrderCount = matches

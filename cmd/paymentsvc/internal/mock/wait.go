@@ -10,55 +10,92 @@ import (
 // waiter waits for changes of the messages and orders with the identifiers of a filter.
 type waiter struct {
 	about *filter
+	woken bool // wake is not empty
 	wake  chan struct{}
 }
 
-func (w *waiter) notify() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // it has not yet seen the previous change
+// waiters are the waiters of a journal. Those for one user_data have an index, because each request wakes waiters
+// several times.
+type waiters struct {
+	all        map[*waiter]bool
+	others     map[*waiter]bool // for any user_data
+	byUserData map[string]map[*waiter]bool
+}
+
+func newWaiters() waiters {
+	return waiters{map[*waiter]bool{}, map[*waiter]bool{}, map[string]map[*waiter]bool{}}
+}
+
+func (ws *waiters) add(w *waiter) {
+	ws.all[w] = true
+	if w.about.UserData == nil {
+		ws.others[w] = true
+		return
+	}
+	if ws.byUserData[*w.about.UserData] == nil {
+		ws.byUserData[*w.about.UserData] = map[*waiter]bool{}
+	}
+	ws.byUserData[*w.about.UserData][w] = true
+}
+
+func (ws *waiters) remove(w *waiter) {
+	delete(ws.all, w)
+	delete(ws.others, w)
+	if w.about.UserData == nil {
+		return
+	}
+	delete(ws.byUserData[*w.about.UserData], w)
+	if len(ws.byUserData[*w.about.UserData]) == 0 {
+		delete(ws.byUserData, *w.about.UserData)
+	}
+}
+
+// notify wakes the waiters that a message or an order concerns.
+func (ws *waiters) notify(project int64, userData, orderID string) {
+	for _, list := range []map[*waiter]bool{ws.others, ws.byUserData[userData]} {
+		for w := range list {
+			if !w.woken && w.about.fits(project, userData, orderID) {
+				w.woken = true
+				w.wake <- struct{}{}
+			}
+		}
 	}
 }
 
 // notice wakes the waiters that a message concerns. The lock is held.
 func (j *journal) notice(m *message) {
-	for w := range j.waiters {
-		if w.about.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID) {
-			w.notify()
-		}
-	}
+	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 }
 
 // ordered wakes the waiters that an order concerns.
 func (j *journal) ordered(o paymentsvctest.Order) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for w := range j.waiters {
-		if w.about.fits(o.ProjectID, o.UserData, o.OrderID) {
-			w.notify()
-		}
-	}
+	j.waiters.notify(o.ProjectID, o.UserData, o.OrderID)
 }
 
 func (j *journal) wakeAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for w := range j.waiters {
-		w.notify()
+	for w := range j.waiters.all {
+		if !w.woken {
+			w.woken = true
+			w.wake <- struct{}{}
+		}
 	}
 }
 
 // waitFor waits until met returns true, limit has passed, the journal is closed or ctx ends. It returns the last result of
 // met. It calls met again after changes that concern the filter.
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
-	w := &waiter{about, make(chan struct{}, 1)}
+	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
-	j.waiters[w] = true
+	j.waiters.add(w)
 	j.mu.Unlock()
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		delete(j.waiters, w)
+		j.waiters.remove(w)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -70,6 +107,9 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 		pause := time.NewTimer(j.pause(time.Since(began)))
 		select {
 		case <-w.wake:
+			j.mu.Lock()
+			w.woken = false
+			j.mu.Unlock()
 		case <-ctx.Done():
 			return met() // a busy machine oversleeps
 		case <-j.done:
@@ -86,15 +126,16 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 }
 
 // pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the time.
+// Between two checks there is also time for the scheduler.
 func (j *journal) pause(cost time.Duration) time.Duration {
-	const longest = 100 * time.Millisecond
+	const shortest, longest = time.Millisecond / 2, 100 * time.Millisecond
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
 	if j.nextCheck.Before(now) {
 		j.nextCheck = now
 	}
-	j.nextCheck = j.nextCheck.Add(min(20*cost, longest))
+	j.nextCheck = j.nextCheck.Add(min(max(20*cost, shortest), longest))
 	return j.nextCheck.Sub(now)
 }
 
