@@ -35,10 +35,14 @@ func (s *Server) explanation(why *rejection) string {
 }
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The body has not been read, so a handler in front must
-// put it into the context. The server calls match once for each request to the endpoint. match must not call the
-// server.
-func (s *Server) FaultWhere(endpoint string, match func(*http.Request) bool, which Which, faults ...Fault) *Rule {
-	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), requests: match, which: which, faults: faults})
+// put it into the context. The server calls match once for each request to the endpoint, and then selected, if not nil,
+// for each request that which selects. Neither may call the server.
+func (s *Server) FaultWhere(
+	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
+) *Rule {
+	return s.fault(&s.rules, &Rule{
+		On: endpoint, Faults: texts(faults), requests: match, selected: selected, which: which, faults: faults,
+	})
 }
 
 // FaultNotificationsWhere is [Server.FaultNotifications] for notifications accepted by match. match must not call the

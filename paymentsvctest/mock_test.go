@@ -49,7 +49,7 @@ func TestMockFaultsAreFiltered(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	client := newClient(t, srv)
 	isCard := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/card") }
-	rule := srv.FaultWhere(paymentsvctest.InitPayment, isCard, paymentsvctest.Nth(2), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	rule := srv.FaultWhere(paymentsvctest.InitPayment, isCard, nil, paymentsvctest.Nth(2), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	for i, test := range []struct {
 		paymentType paymentsvc.PaymentType
 		fails       bool

@@ -17,8 +17,7 @@ type fault struct {
 	rule  *paymentsvctest.Rule
 	which paymentsvctest.Which
 
-	// The fake holds its lock while it calls applies, so never call the fake with e.mu held.
-	seen   int
+	// The fake holds its lock while it calls strike, so never call the fake with e.mu held.
 	struck []int
 	hold   chan struct{} // nil for other faults
 }
@@ -105,8 +104,8 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		applies := func(r *http.Request) bool { return e.applies(f, r) }
-		f.rule = e.fake.FaultWhere(given.On, applies, paymentsvctest.Every(), parsed)
+		strike := func(r *http.Request) { e.strike(f, messageOf(r.Context())) }
+		f.rule = e.fake.FaultWhere(given.On, f.fits, strike, f.which, parsed)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,29 +130,18 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 	return parsed, nil
 }
 
-// applies counts the requests of the filter, and reports whether the fault applies to this one.
-func (e *epoch) applies(f *fault, r *http.Request) bool {
+// fits reports whether a request meets the condition of the fault.
+func (f *fault) fits(r *http.Request) bool {
 	m := messageOf(r.Context())
-	if m == nil {
-		return false
-	}
-	e.journal.mu.Lock()
-	fits := f.In.Where.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
-	e.journal.mu.Unlock()
-	if !fits {
-		return false
-	}
+	return m != nil && f.In.Where.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+}
+
+// strike records an affected request.
+func (e *epoch) strike(f *fault, m *message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	f.seen++
-	n := max(f.In.N, 1)
-	applies := f.In.Which == "" || f.In.Which == "every" ||
-		f.In.Which == "first" && f.seen <= n || f.In.Which == "nth" && f.seen == n
-	if applies {
-		f.struck = append(f.struck, m.Seq)
-		e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
-	}
-	return applies
+	f.struck = append(f.struck, m.Seq)
+	e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
 }
 
 func (e *epoch) listFaults() []*fault {
