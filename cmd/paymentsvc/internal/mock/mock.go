@@ -82,7 +82,10 @@ type Mock struct {
 // New returns a Mock. It returns an error for incomplete options.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
-	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true, TLSClientConfig: opt.Trust, ForceAttemptHTTP2: true}, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{}}
+	m := &Mock{
+		opt: opt, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{},
+		client: &http.Transport{DisableKeepAlives: true, TLSClientConfig: opt.Trust, ForceAttemptHTTP2: true},
+	}
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
 			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
@@ -109,15 +112,29 @@ func (m *Mock) Close() {
 func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, path := m.find(r.URL.Path)
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); {
-	case first == "_mock":
-		m.control.ServeHTTP(w, r)
 	case s == nil:
 		writeError(w, failure(http.StatusNotFound, "not_found", "name", "there is no such session"))
+	case first == "_mock":
+		m.control.ServeHTTP(w, s.within(r, path))
 	case first == "ui", first == "pay", (path == "/" || path == "/favicon.ico") && r.Method != http.MethodPost:
-		m.pages.ServeHTTP(w, r)
+		m.pages.ServeHTTP(w, s.within(r, path))
 	default:
 		s.serve(w, r)
 	}
+}
+
+type epochKey struct{}
+
+// within returns r with a path in the session, for [epochOf].
+func (s *session) within(r *http.Request, path string) *http.Request {
+	r = r.Clone(context.WithValue(r.Context(), epochKey{}, s.current()))
+	r.URL.Path, r.URL.RawPath = path, ""
+	return r
+}
+
+func epochOf(r *http.Request) *epoch {
+	e, _ := r.Context().Value(epochKey{}).(*epoch)
+	return e
 }
 
 // find returns the session of a path and the path within it. The session is nil for an unknown name.

@@ -232,7 +232,7 @@ func getOrders(c *call) (int, any, error) {
 var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
 
 func getOrder(c *call) (int, any, error) {
-	o, ok := c.fake.Order(c.args["id"])
+	o, ok := c.fake.Order(c.r.PathValue("id"))
 	if !ok {
 		return 0, nil, errNoOrder
 	}
@@ -346,14 +346,14 @@ func postSettle(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if after > 0 {
-		o, ok := c.fake.Order(c.args["id"])
+		o, ok := c.fake.Order(c.r.PathValue("id"))
 		if !ok {
 			return 0, nil, errNoOrder
 		}
 		c.clock.schedule(after, event{OrderID: o.OrderID, Status: to, Notify: in.Notify})
 		return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
 	}
-	answer, err := c.settled(sending(c.r), c.args["id"], to, in.Notify)
+	answer, err := c.settled(sending(c.r), c.r.PathValue("id"), to, in.Notify)
 	return http.StatusOK, answer, err
 }
 
@@ -365,7 +365,7 @@ func postRefund(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
-	o, ok := c.fake.Order(c.args["id"])
+	o, ok := c.fake.Order(c.r.PathValue("id"))
 	if !ok {
 		return 0, nil, errNoOrder
 	}

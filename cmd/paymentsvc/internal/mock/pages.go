@@ -2,7 +2,6 @@ package mock
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"errors"
 	"html/template"
@@ -23,8 +22,6 @@ const (
 	maxForm     = 64 << 10
 	pageTimeout = time.Minute
 )
-
-type epochKey struct{}
 
 // pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect,
 // without scripts.
@@ -54,16 +51,8 @@ func (m *Mock) pagesHandler() http.Handler {
 			return
 		}
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout)) // fails without a server
-		s, path := m.find(r.URL.Path)
-		inSession := r.Clone(context.WithValue(r.Context(), epochKey{}, s.current()))
-		inSession.URL.Path, inSession.URL.RawPath = path, ""
-		inner.ServeHTTP(w, inSession)
+		inner.ServeHTTP(w, r)
 	})
-}
-
-func epochOf(r *http.Request) *epoch {
-	e, _ := r.Context().Value(epochKey{}).(*epoch)
-	return e
 }
 
 // secure forbids scripts, frames and foreign content.

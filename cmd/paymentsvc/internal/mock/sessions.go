@@ -226,8 +226,8 @@ func postSession(c *call) (int, any, error) {
 
 func deleteSession(c *call) (int, any, error) {
 	c.mock.mu.Lock()
-	s := c.mock.sessions[c.args["name"]]
-	delete(c.mock.sessions, c.args["name"])
+	s := c.mock.sessions[c.r.PathValue("name")]
+	delete(c.mock.sessions, c.r.PathValue("name"))
 	c.mock.mu.Unlock()
 	if s == nil {
 		return 0, nil, failure(http.StatusNotFound, "not_found", "name", "there is no such session")
