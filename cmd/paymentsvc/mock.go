@@ -42,8 +42,14 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with"},
 			cli.Flag{Name: "projects", Kind: cli.JSON},
 			cli.Flag{Name: "error-fields", Value: "NAMES", Default: "error_code,error_message", Usage: "fields of an error's code and message"},
-			cli.Flag{Name: "error-format", Value: "FORMAT", Default: "fields", Usage: "fields, list, shared, status or html"},
-			cli.Flag{Name: "repeated", Value: "WHAT", Default: "reject", Usage: "what a duplicate user_data does: reject, same or new"},
+			cli.Flag{
+				Name: "error-format", Value: "FORMAT", Default: "fields", Values: mock.ErrorFormats(),
+				Usage: strings.Join(mock.ErrorFormats(), ", "),
+			},
+			cli.Flag{
+				Name: "repeated", Value: "WHAT", Default: "reject", Values: []string{"reject", "same", "new"},
+				Usage: "what a duplicate user_data does: reject, same or new",
+			},
 			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
 			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
 			cli.Flag{Name: "hosts", Value: "NAMES", Usage: "names of the mock besides localhost, with commas between them"},

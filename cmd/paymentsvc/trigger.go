@@ -22,6 +22,10 @@ func triggerCommand() cli.Command {
 	line := func(name, value, usage string) cli.Flag {
 		return cli.Flag{Name: name, Value: value, Usage: usage, LineOnly: true}
 	}
+	status := line("status", "NAME", "status_description").With(string(paymentsvc.StatusSuccess))
+	status.Values = []string{"PENDING", "SUCCESS", "FAILURE"}
+	fault := line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'")
+	fault.Values = faultNames()
 	set := line("set", "NAME=VALUE", "another field of the document")
 	set.Kind = cli.List
 	asSent := line("as-sent", "", "with -replay, send the old timestamp and signature")
@@ -30,10 +34,11 @@ func triggerCommand() cli.Command {
 		Name:    "trigger",
 		Summary: "Send a signed notification to your program, or a forgery",
 		Usage:   "[EVENT]",
+		Values:  events(),
 		MaxArgs: 1,
 		Flags: append([]cli.Flag{
 			{Name: "to", Value: "URL", Usage: "address of the receiver"},
-			line("status", "NAME", "status_description").With(string(paymentsvc.StatusSuccess)),
+			status,
 			line("amount", "AMOUNT", "amount").With("10.00"),
 			line("order-id", "ID", "order_id (default: a new UUID)"),
 			line("user-data", "TEXT", "user_data (default: none)"),
@@ -41,7 +46,7 @@ func triggerCommand() cli.Command {
 			line("body", "FILE", "send these bytes instead of an EVENT, - for standard input"),
 			line("replay", "FILE", "send a captured message again, with a new timestamp and signature"),
 			asSent,
-			line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'"),
+			fault,
 			cli.Shared("timeout")[0].With("30s"),
 		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
