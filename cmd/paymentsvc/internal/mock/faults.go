@@ -31,6 +31,53 @@ type faultIn struct {
 	Where filter `json:"where"`
 }
 
+// faultGroup is a list of faults for the form on the page.
+type faultGroup struct {
+	Of     string
+	Faults []faultChoice
+}
+
+// faultChoice is a fault and the syntax of its arguments, see [paymentsvctest.ParseFault] and
+// [paymentsvctest.ParseNotificationFault].
+type faultChoice struct{ Name, Arguments string }
+
+var faultChoices = []faultGroup{
+	{"Requests", []faultChoice{
+		{"drop", "before|after"},
+		{"hang", "before|after"},
+		{"hold", "before|after"},
+		{"bad-gateway", "before|after"},
+		{"too-many-requests", "before|after DURATION"},
+		{"reject", "STATUS CODE MESSAGE"},
+		{"answer", "before|after STATUS TYPE BODY"},
+		{"redirect", "before|after ADDRESS"},
+		{"refuse", ""},
+		{"reset", ""},
+		{"cut", "BYTES"},
+		{"cut-chunked", "BYTES"},
+		{"cut-unframed", "BYTES"},
+		{"cut-header", "BYTES"},
+		{"slow", "DURATION"},
+		{"wrong-shape", ""},
+		{"wrong-date", "DURATION"},
+		{"oversized", "BYTES"},
+		{"gzip-bomb", "BYTES"},
+	}},
+	{"Notifications", []faultChoice{
+		{"forged", ""},
+		{"unsigned", ""},
+		{"altered", ""},
+		{"late", "[DURATION]"},
+		{"early", "[DURATION]"},
+		{"repeated", "[DUPLICATES]"},
+		{"cut", "[BYTES]"},
+		{"old-secret", ""},
+		{"lost", ""},
+		{"delayed", "DELIVERIES"},
+		{"reordered", ""},
+	}},
+}
+
 // faultOut is a fault in JSON.
 type faultOut struct {
 	ID     int    `json:"id"`
