@@ -182,6 +182,7 @@ var (
 
 // send sends one notification with its faults, and records the attempts.
 func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
+	to = to.of(n)
 	p := s.project(n.ProjectID)
 	if p == nil {
 		return s.record(Delivery{Notification: n, Faults: faults, Err: errNoProject})

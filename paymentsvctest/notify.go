@@ -35,7 +35,12 @@ type Receiver struct {
 	address   string
 	handler   http.Handler
 	transport http.RoundTripper // nil for the server's own
+	choose    func(Notification) Receiver
 }
+
+// ToEach chooses a receiver for each notification, for example by its project and its event. choose must not call the
+// server.
+func ToEach(choose func(Notification) Receiver) Receiver { return Receiver{choose: choose} }
 
 // ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for an answer.
 func ToURL(address string) Receiver { return Receiver{address: address} }
@@ -53,7 +58,15 @@ func ToHandler(h http.Handler, path string) Receiver {
 	return Receiver{handler: h, address: (&url.URL{Scheme: "http", Host: "partner.example", Path: path}).String()}
 }
 
-func (r Receiver) nowhere() bool { return r.address == "" }
+func (r Receiver) nowhere() bool { return r.address == "" && r.choose == nil }
+
+// of returns the receiver of a notification.
+func (r Receiver) of(n Notification) Receiver {
+	if r.choose == nil {
+		return r
+	}
+	return r.choose(n)
+}
 
 // SetReceiver sets where notifications go from now on.
 func (s *Server) SetReceiver(r Receiver) {

@@ -253,7 +253,7 @@ func TestVersionAndSettings(t *testing.T) {
 	assert.Equal(t, runtime.Version(), d.object("version")["go"])
 	assert.Zero(t, d.run("settings"))
 	for line := range strings.Lines(d.stdout.String()) {
-		assert.Regexp(t, `^[a-z_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")
+		assert.Regexp(t, `^[a-z0-9_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")
 	}
 	assert.Zero(t, d.run("settings", "-json"))
 	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","value":"localhost:9000","set":true,"origin":"default"`)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +47,7 @@ func triggerCommand() cli.Command {
 			asSent,
 			fault,
 			cli.Shared("timeout")[0].With("30s"),
-		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "v")...),
+		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
 			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
@@ -72,7 +71,7 @@ type delivery struct {
 	times   int
 	cut     int // the length of a cut body, or -1
 
-	trust      *tls.Config
+	transport  *http.Transport
 	faultValue string // "5m" of "late 5m"
 }
 
@@ -88,7 +87,7 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if d.trust, err = clientTLS(c); err != nil {
+	if d.transport, err = clientTransport(c); err != nil {
 		return err
 	}
 	if err := d.prepare(c); err != nil {
@@ -212,7 +211,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	req.ContentLength = int64(len(d.message.Body))
 	req.Header = d.message.Header
 	began := time.Now()
-	resp, err := newTransport(d.trust).RoundTrip(req)
+	resp, err := d.transport.RoundTrip(req)
 	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
 	var shown []byte
 	switch {

@@ -126,6 +126,7 @@ func sharedFlags() []Flag {
 		{Name: "old-secret-file", Kind: File, Value: "FILE", Usage: "file with the key before a rotation"},
 		{Name: "base-url", Value: "URL", Usage: "address of the service, {base_url}"},
 		{Name: "cacert", Kind: File, Value: "FILE", Usage: "PEM file with further CA certificates for https"},
+		{Name: "http2", Kind: Bool, Usage: "send by HTTP/2 only, also without TLS"},
 		{Name: "partner", Kind: Int, Value: "ID", Usage: "partner id"},
 		{Name: "project", Kind: Int, Value: "ID", Usage: "project id"},
 		{

@@ -143,7 +143,7 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 
 // notifyForm sends one notification directly, without the outbox.
 func notifyForm(r *http.Request, e *epoch) (string, error) {
-	if notify, _ := e.settings(); notify == "" {
+	if to, _ := e.settings(); to.none() {
 		return "", errors.New("nobody receives notifications: start the mock with -notify")
 	}
 	status, faults := "", []string(nil)

@@ -259,14 +259,3 @@ func withoutAddress(err error) string {
 	}
 	return err.Error()
 }
-
-func checkReceiver(address string) error {
-	if address == "" {
-		return nil
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return errors.New("not an address that starts with http:// or https://, without a user and a fragment")
-	}
-	return nil
-}

@@ -33,7 +33,7 @@ type view struct {
 	query            url.Values
 	said             note
 	form             url.Values // a rejected form
-	Receiver         string
+	Receivers        []string
 	Orders           []orderRow
 	OrderPages       pager
 	Waiting          []notification
@@ -83,11 +83,11 @@ type balanceRow struct {
 // newView reads the mock server. The data may change between two of its reads.
 func newView(r *http.Request, said note) *view {
 	e, query := epochOf(r), kept(r.URL.Query())
-	notify, _ := e.settings()
+	to, _ := e.settings()
 	v := &view{
 		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), query: query, said: said,
-		Receiver: cli.WithoutQuery(notify),
-		Settings: e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices, CanShowRawBodies: e.opt.ShowBodies,
+		Receivers: to.shown(),
+		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices, CanShowRawBodies: e.opt.ShowBodies,
 	}
 	if v.Update = v.Query; r.Method == http.MethodGet {
 		v.Update = asQuery(r.URL.Query())
@@ -119,7 +119,7 @@ func (v *view) orders(e *epoch) {
 	})
 	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
-		row := orderRow{order: orderOf(o), CanNotify: v.Receiver != ""}
+		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
 		isPayout := o.Kind == paymentsvctest.KindPayout
 		for _, to := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
@@ -193,6 +193,17 @@ func readable(body []byte) string {
 		return strings.ToValidUTF8(string(body[:most]), "") + "..."
 	}
 	return string(body)
+}
+
+// shown returns the receivers without queries.
+func (rs receivers) shown() (list []string) {
+	for _, own := range rs.own {
+		list = append(list, cli.WithoutQuery(own.text))
+	}
+	if rs.rest != "" {
+		list = append(list, cli.WithoutQuery(rs.rest))
+	}
+	return list
 }
 
 // orderOf returns the order of a message, by its order_id or its user_data.
