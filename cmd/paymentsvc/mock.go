@@ -110,17 +110,6 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// notWritable adds the flag and the given file name to err. It returns nil for nil.
-func notWritable(c *cli.Call, flag string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %s cannot be written: %w", c.Value(flag).Place(), cli.Mask(given(c, flag)), err)
-}
-
-// given returns a file's name as given.
-func given(c *cli.Call, flag string) string { return c.Value(flag).Texts[0] }
-
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
 		_ = l.Close() // no client has connected
@@ -329,13 +318,10 @@ type ready struct {
 
 func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid(), opt.Chosen["secret"]}
-	if file := c.Text("ready-file"); file != "" {
-		text, err := json.Marshal(r)
-		if err == nil {
-			err = mock.WriteFile(file, append(text, '\n'))
-		}
-		if err != nil {
-			return notWritable(c, "ready-file", err)
+	if c.Text("ready-file") != "" {
+		text, _ := json.Marshal(r) // a struct of texts and numbers
+		if err := replaceFile(c, "ready-file", append(text, '\n')); err != nil {
+			return err
 		}
 	}
 	from := r.SecretFrom

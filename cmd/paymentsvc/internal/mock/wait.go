@@ -2,6 +2,8 @@ package mock
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
@@ -17,48 +19,37 @@ type waiter struct {
 // waiters are the waiters of a journal. Those for one user_data have an index, because each request wakes waiters
 // several times.
 type waiters struct {
-	all        map[*waiter]bool
-	others     map[*waiter]bool // for any user_data
-	byUserData map[string]map[*waiter]bool
+	others     []*waiter // for any user_data
+	byUserData map[string][]*waiter
 }
 
-func newWaiters() waiters {
-	return waiters{map[*waiter]bool{}, map[*waiter]bool{}, map[string]map[*waiter]bool{}}
-}
-
-func (ws *waiters) add(w *waiter) {
-	ws.all[w] = true
+// change replaces the list that w belongs to.
+func (ws *waiters) change(w *waiter, change func(list []*waiter) []*waiter) {
 	if w.about.UserData == nil {
-		ws.others[w] = true
+		ws.others = change(ws.others)
 		return
 	}
-	if ws.byUserData[*w.about.UserData] == nil {
-		ws.byUserData[*w.about.UserData] = map[*waiter]bool{}
-	}
-	ws.byUserData[*w.about.UserData][w] = true
-}
-
-func (ws *waiters) remove(w *waiter) {
-	delete(ws.all, w)
-	delete(ws.others, w)
-	if w.about.UserData == nil {
-		return
-	}
-	delete(ws.byUserData[*w.about.UserData], w)
-	if len(ws.byUserData[*w.about.UserData]) == 0 {
-		delete(ws.byUserData, *w.about.UserData)
+	key := *w.about.UserData
+	if ws.byUserData[key] = change(ws.byUserData[key]); len(ws.byUserData[key]) == 0 {
+		delete(ws.byUserData, key)
 	}
 }
 
 // notify wakes the waiters that a message or an order concerns.
 func (ws *waiters) notify(project int64, userData, orderID string) {
-	for _, list := range []map[*waiter]bool{ws.others, ws.byUserData[userData]} {
-		for w := range list {
-			if !w.woken && w.about.fits(project, userData, orderID) {
-				w.woken = true
-				w.wake <- struct{}{}
+	for _, list := range [][]*waiter{ws.others, ws.byUserData[userData]} {
+		for _, w := range list {
+			if w.about.fits(project, userData, orderID) {
+				w.notify()
 			}
 		}
+	}
+}
+
+func (w *waiter) notify() {
+	if !w.woken {
+		w.woken = true
+		w.wake <- struct{}{}
 	}
 }
 
@@ -77,10 +68,9 @@ func (j *journal) ordered(o paymentsvctest.Order) {
 func (j *journal) wakeAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for w := range j.waiters.all {
-		if !w.woken {
-			w.woken = true
-			w.wake <- struct{}{}
+	for _, list := range append(slices.Collect(maps.Values(j.waiters.byUserData)), j.waiters.others) {
+		for _, w := range list {
+			w.notify()
 		}
 	}
 }
@@ -90,12 +80,14 @@ func (j *journal) wakeAll() {
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
-	j.waiters.add(w)
+	j.waiters.change(w, func(list []*waiter) []*waiter { return append(list, w) })
 	j.mu.Unlock()
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.waiters.remove(w)
+		j.waiters.change(w, func(list []*waiter) []*waiter {
+			return slices.DeleteFunc(list, func(other *waiter) bool { return other == w })
+		})
 	}()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
