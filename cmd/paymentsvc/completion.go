@@ -42,9 +42,9 @@ func shells() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 
 // schemeParts are the names in a scheme that completion offers, a bracket included.
 var schemeParts = []string{
-	"hex(", "HEX(", "base64(", "timestamp", "timestamp-ms", "method", "path", "uri", "url", "host", "query", "sorted-query",
-	"body", "body-compact", "body-sorted", "secret", "header(", "field(", "fields(", "json(", "sha256(", "sha512(", "md5(",
-	"sha1(", "lower(", "upper(",
+	"hex(", "HEX(", "base64(", "timestamp", "timestamp-ms", "method", "path", "uri", "url", "host", "query",
+	"sorted-query", "body", "body-compact", "body-sorted", "secret", "header(", "field(", "fields(", "json(", "sha256(",
+	"sha512(", "md5(", "sha1(", "lower(", "upper(",
 }
 
 // valuesOf returns the words that completion offers for the value of a flag.

@@ -34,11 +34,14 @@ func mockCommand() cli.Command {
 	return cli.Command{
 		Name:    "mock",
 		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
-		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "partner", "project",
-			"tolerance", "timeout", "v"),
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "partner",
+			"project", "tolerance", "timeout", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Usage: "where to listen; port 0 takes a free one"},
 			cli.Flag{Name: "notify", Value: "URL", Usage: "where notifications go"},
-			cli.Flag{Name: "receiver", Kind: cli.List, Value: "TEXT", Usage: "receiver of a project or event: 'project_id=7: http://...'"},
+			cli.Flag{
+				Name: "receiver", Kind: cli.List, Value: "TEXT",
+				Usage: "receiver of a project or event: 'project_id=7: http://...'",
+			},
 			cli.Flag{Name: "script", Kind: cli.List, Value: "TEXT", Usage: "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"},
 			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with"},
 			cli.Flag{Name: "projects", Kind: cli.JSON},
@@ -62,8 +65,8 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s", Usage: "how long requests may take after SIGTERM"},
 			cli.Flag{Name: "wait", Value: "URL", Usage: "start nothing, and wait until the mock at URL answers", LineOnly: true},
 		),
-		Notes: "/_mock/openapi.json describes the control API. /ui/ is a page for people. /_mock/settings lists the values that\n" +
-			"the mock chose. Further projects are in the settings file, key mock.projects, each with an id and a secret_file.",
+		Notes: "/_mock/openapi.json describes the control API. /ui/ is a page for people. /_mock/settings lists\n" +
+			"the values of the mock's own choice. Further projects, each with an id and a secret_file, are the key mock.projects.",
 		Examples: []string{
 			"paymentsvc mock -notify http://127.0.0.1:9000/notifications",
 			"paymentsvc mock -addr 127.0.0.1:0 -ready-file mock.json -script 'amount=13.13: DECLINED'",
@@ -146,8 +149,9 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"), Notify: c.Text("notify"),
-		Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
-		MaxSessions: int(c.Int("max-sessions")), Chosen: map[string]string{},
+		Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"), ShowBodies: c.Bool("show-bodies"),
+		JournalBytes: int(c.Int("journal")) << 20,
+		MaxSessions:  int(c.Int("max-sessions")), Chosen: map[string]string{},
 	}
 	for _, name := range []string{"journal", "max-sessions"} {
 		if c.Int(name) < 1 || c.Int(name) > 1<<20 {

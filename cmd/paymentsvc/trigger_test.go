@@ -195,7 +195,9 @@ func TestTriggerReachesReceiversWithHTTP2Only(t *testing.T) {
 	d := newDesk(t)
 	d.write("shop.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})))
 	for _, args := range [][]string{
-		{"-to", plain.URL, "-http2"}, {"-to", secure.URL, "-cacert", "shop.pem", "-http2"}, {"-to", secure.URL, "-cacert", "shop.pem"},
+		{"-to", plain.URL, "-http2"},
+		{"-to", secure.URL, "-cacert", "shop.pem", "-http2"},
+		{"-to", secure.URL, "-cacert", "shop.pem"},
 	} {
 		assert.Zero(t, d.run(append([]string{"trigger", "payment.status_changed"}, args...)...), "%s: %s", args, &d.stderr)
 		assert.Equal(t, "HTTP/2.0", <-protocols, args)

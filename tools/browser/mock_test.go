@@ -68,15 +68,19 @@ func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 	<-mock.got
 	b.do(
 		chromedp.Click(chromedp.CSS("#order-1 summary")), chromedp.SetValue(chromedp.CSS("#order-1 [name=amount]"), "1.25"),
-		chromedp.SetValue(chromedp.CSS("form.fault [name=user_data]"), "typed"), chromedp.Focus(chromedp.CSS("#order-1 [name=amount]")),
+		chromedp.SetValue(chromedp.CSS("form.fault [name=user_data]"), "typed"),
+		chromedp.Focus(chromedp.CSS("#order-1 [name=amount]")),
 	)
 	_, err = mock.pay(t, "order-2")
 	require.NoError(t, err)
 	b.do(chromedp.WaitVisible(chromedp.CSS("#order-2")), chromedp.WaitVisible(chromedp.CSS("#message-3")))
-	require.Equal(t, "1.25 typed", evaluate[string](b, `document.activeElement.value + " " + document.querySelector(".fault [name=user_data]").value`))
-	require.Equal(t, "order-2 order-1", evaluate[string](b, `[...document.querySelectorAll("#orders tbody tr")].map(row => row.id).join(" ")`))
+	require.Equal(t, "1.25 typed", evaluate[string](b,
+		`document.activeElement.value + " " + document.querySelector(".fault [name=user_data]").value`))
+	require.Equal(t, "order-2 order-1", evaluate[string](b,
+		`[...document.querySelectorAll("#orders tbody tr")].map(row => row.id).join(" ")`))
 	require.Contains(t, b.text("#orders caption"), "2 in all")
-	resp, err := http.Post(mock.address+"/_mock/orders/"+strings.Replace(payment.OrderID, "001", "002", 1)+"/settle", "application/json", strings.NewReader(`{"status":"FAILURE"}`))
+	settle := mock.address + "/_mock/orders/" + strings.Replace(payment.OrderID, "001", "002", 1) + "/settle"
+	resp, err := http.Post(settle, "application/json", strings.NewReader(`{"status":"FAILURE"}`))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	<-mock.got

@@ -177,7 +177,8 @@ func (m *Mock) operation(routes []route) http.Handler {
 				allowed = append(allowed, route.method)
 			}
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", strings.Join(allowed, " or ")))
+			want := strings.Join(allowed, " or ")
+			writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", want))
 		default:
 			r.Body = http.MaxBytesReader(w, r.Body, maxControl)
 			status, answer, err := routes[i].handle(&call{e, r})

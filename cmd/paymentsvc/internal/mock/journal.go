@@ -139,7 +139,8 @@ type journal struct {
 func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
 	j := &journal{
 		budget: b, log: log, done: make(chan struct{}), base: last,
-		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{}, waiters: waiters{byUserData: map[string][]*waiter{}},
+		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{},
+		waiters: waiters{byUserData: map[string][]*waiter{}},
 	}
 	b.add(j)
 	return j

@@ -228,7 +228,9 @@ func TestReceiversOfProjectsAndEvents(t *testing.T) {
 	main, other, refunds := receive(t), receive(t), receive(t)
 	r := start(t, func(o *Options) {
 		o.Notify, o.Projects[1].Secret = main.URL, secret
-		o.Receivers = []string{"project_id=3 event=payment.status_changed: " + other.URL, "event=refund.status_changed: " + refunds.URL}
+		o.Receivers = []string{
+			"project_id=3 event=payment.status_changed: " + other.URL, "event=refund.status_changed: " + refunds.URL,
+		}
 	})
 	r.pay("order-1")
 	_, err := pay(r.client(r.url, 3, secret), "order-2", "1")
@@ -250,7 +252,10 @@ func TestReceiversOfProjectsAndEvents(t *testing.T) {
 	r.ask(200, "POST", "/orders/"+second+"/refund", `{"amount":"0.01","status":"PENDING"}`)
 	r.ask(422, "POST", "/notifications", `{"order_id":"`+first+`"}`)
 	require.Equal(t, []int{0, 1, 0}, taken())
-	for _, text := range []string{"", "http://a", ": http://a", "project_id=x: http://a", "event=x: http://a", "kind=payment: http://a", "project_id=3: ftp://a"} {
+	for _, text := range []string{
+		"", "http://a", ": http://a", "project_id=x: http://a", "event=x: http://a", "kind=payment: http://a",
+		"project_id=3: ftp://a",
+	} {
 		require.Error(t, CheckReceivers([]string{text}), text)
 		r.ask(422, "PATCH", "/settings", `{"receivers":["`+text+`"]}`)
 	}

@@ -23,8 +23,8 @@ const (
 	pageTimeout = time.Minute
 )
 
-// pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect, also
-// without scripts.
+// pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
+// They need no script.
 func (m *Mock) pagesHandler() http.Handler {
 	p := &pages{template: template.Must(template.ParseFS(files, "page.html", "pay.html"))}
 	mux := http.NewServeMux()

@@ -86,7 +86,10 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		{"/ui/orders/" + second + "/notify", url.Values{"what": {"nothing"}}, "There is no such notification."},
 		{"/ui/deliver", nil, "What was waiting has been sent."},
 		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}}, "The fault is set."},
-		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"drop"}, "arguments": {" after "}}, "<code>drop after</code>"},
+		{
+			"/ui/faults", url.Values{"which": {"every"}, "fault": {"drop"}, "arguments": {" after "}},
+			"<code>drop after</code>",
+		},
 		{"/ui/faults/2/remove", nil, "The fault is removed."},
 		{"/ui/faults", url.Values{"which": {"nth"}, "n": {"0"}, "fault": {"reset"}}, "N is not a number from 1 on."},
 		{"/ui/faults/1/remove", nil, "The fault is removed."},

@@ -11,10 +11,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// receivers are the addresses of notifications: one for each project and event with an own address, and one for the rest.
+// receivers are the addresses of notifications.
 type receivers struct {
-	rest string // or ""
 	own  []receiver
+	rest string // for the other projects and events, or ""
 }
 
 // receiver is the address for a project and an event. 0 is any project, "" any event.
@@ -25,8 +25,8 @@ type receiver struct {
 	address string
 }
 
-// CheckReceivers returns an error for a text that is not a receiver of a project or an event. The first text that matches
-// a notification applies, and Options.Notify for a notification without one:
+// CheckReceivers returns an error for a text that is not a receiver of a project or an event. The first matching text
+// applies to a notification, and Options.Notify without a matching text:
 //
 //	project_id=3003: http://127.0.0.1:9000/other
 //	project_id=3003 event=refund.status_changed: http://127.0.0.1:9000/refunds

@@ -33,8 +33,9 @@ func messageOf(ctx context.Context) *message {
 func fieldsOf(body []byte) fields {
 	var f fields
 	_, _ = jsonobject.DecodeLenient(body, []jsonobject.Field{ // the fake validates the body
-		{Name: "project_id", Into: &f.ProjectID}, {Name: "user_data", Into: &f.UserData}, {Name: "order_id", Into: &f.OrderID},
-		{Name: "event", Into: &f.Event}, {Name: "status_description", Into: &f.StatusDescription},
+		{Name: "project_id", Into: &f.ProjectID}, {Name: "user_data", Into: &f.UserData},
+		{Name: "order_id", Into: &f.OrderID}, {Name: "event", Into: &f.Event},
+		{Name: "status_description", Into: &f.StatusDescription},
 	})
 	return f
 }

@@ -87,7 +87,8 @@ func newView(r *http.Request, said note) *view {
 	v := &view{
 		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), query: query, said: said,
 		Receivers: to.shown(),
-		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices, CanShowRawBodies: e.opt.ShowBodies,
+		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
+		CanShowRawBodies: e.opt.ShowBodies,
 	}
 	if v.Update = v.Query; r.Method == http.MethodGet {
 		v.Update = asQuery(r.URL.Query())
