@@ -253,8 +253,8 @@ func TestReceiversOfProjectsAndEvents(t *testing.T) {
 	r.ask(422, "POST", "/notifications", `{"order_id":"`+first+`"}`)
 	require.Equal(t, []int{0, 1, 0}, taken())
 	for _, text := range []string{
-		"", "http://a", ": http://a", "project_id=x: http://a", "event=x: http://a", "kind=payment: http://a",
-		"project_id=3: ftp://a",
+		"", "http://a", ": http://a", "project_id: http://a", "event=x: http://a", "kind=payment: http://a",
+		"project_id=3: ftp://a", "project_id=3:",
 	} {
 		require.Error(t, CheckReceivers([]string{text}), text)
 		r.ask(422, "PATCH", "/settings", `{"receivers":["`+text+`"]}`)
@@ -642,7 +642,7 @@ func TestSettingsShowAnyTolerance(t *testing.T) {
 func TestScriptErrorsNameTheColumn(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
-		": SUCCESS":                            "script 1: column 1: a condition such as user_data=order-1 is missing",
+		": SUCCESS":                            "script 1: column 1: a condition such as user_data=... is missing",
 		"amount=1 DECLINED":                    "script 1: column 10: a condition is one of user_data, amount, kind, type and project_id: is a colon missing?",
 		"userdata=1: SUCCESS":                  "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
 		"amount 1: SUCCESS":                    `script 1: column 7: "=" is missing`,

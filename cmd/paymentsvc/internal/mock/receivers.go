@@ -17,19 +17,18 @@ type receivers struct {
 	rest string // for the other projects and events, or ""
 }
 
-// receiver is the address for a project and an event. 0 is any project, "" any event.
+// receiver is the address for the notifications that meet all conditions.
 type receiver struct {
 	text    string
-	project int64
-	event   string
+	where   []condition
 	address string
 }
 
 // CheckReceivers returns an error for a text that is not a receiver of a project or an event. The first matching text
-// applies to a notification, and Options.Notify without a matching text:
+// applies to a notification, and Options.Notify without a matching text. The conditions are those of [CheckScript]:
 //
 //	project_id=3003: http://127.0.0.1:9000/other
-//	project_id=3003 event=refund.status_changed: http://127.0.0.1:9000/refunds
+//	project_id=3003 event=refund.*: http://127.0.0.1:9000/refunds
 func CheckReceivers(texts []string) error {
 	_, err := parseReceivers(texts)
 	return err
@@ -47,42 +46,30 @@ func parseReceivers(texts []string) ([]receiver, error) {
 	return list, nil
 }
 
-func parseReceiver(text string) (receiver, error) {
-	conditions, address, found := strings.Cut(text, ": ")
-	if !found {
-		return receiver{}, errors.New("want conditions, a colon, a space and an address")
+func parseReceiver(text string) (r receiver, err error) {
+	p := &scriptParser{text: text}
+	if r.where, err = p.conditions("event", "project_id"); err != nil {
+		return r, err
 	}
-	r := receiver{text: text, address: strings.TrimSpace(address)}
-	for condition := range strings.FieldsSeq(conditions) {
-		switch name, value, _ := strings.Cut(condition, "="); name {
-		case "project_id":
-			id, err := strconv.ParseInt(value, 10, 64)
-			if err != nil || id == 0 {
-				return r, errors.New("project_id: not the number of a project")
-			}
-			r.project = id
-		case "event":
-			if !slices.Contains(events(), value) {
-				return r, errors.New("event: not one of " + strings.Join(events(), ", "))
-			}
-			r.event = value
-		default:
-			return r, errors.New("a condition is project_id=ID or event=EVENT")
+	for _, c := range r.where {
+		if c.name == "event" && !slices.ContainsFunc(events(), c.fits) {
+			return r, errors.New("event: not one of " + strings.Join(events(), ", "))
 		}
 	}
-	if r.project == 0 && r.event == "" {
-		return r, errors.New("a condition is missing: project_id=ID or event=EVENT")
+	r.text, r.address = text, strings.TrimSpace(text[p.at:])
+	if r.address == "" {
+		return r, p.fail(p.at, "an address is missing")
 	}
 	return r, checkReceiver(r.address)
 }
 
 // of returns the address for a notification, or "".
 func (rs receivers) of(project int64, event string) string {
-	fits := func(r receiver) bool {
-		return (r.project == 0 || r.project == project) && (r.event == "" || r.event == event)
-	}
-	if i := slices.IndexFunc(rs.own, fits); i >= 0 {
-		return rs.own[i].address
+	values := map[string]string{"project_id": strconv.FormatInt(project, 10), "event": event}
+	for _, r := range rs.own {
+		if !slices.ContainsFunc(r.where, func(c condition) bool { return !c.fits(values[c.name]) }) {
+			return r.address
+		}
 	}
 	return rs.rest
 }
