@@ -19,6 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 func listenCommand() cli.Command {
@@ -97,7 +98,7 @@ func runListen(ctx context.Context, c *cli.Call) error {
 			return err
 		}
 		r.forwarder = &forwarder{transport, target, c.Text("host"), c.Duration("forward-timeout")}
-		to = cli.WithoutQuery(target.String())
+		to = mask.Query(target.String())
 		answer, does = 0, " -> "+to
 	}
 	if c.Set("save") {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 // replaceFile writes the file of a flag. Readers see the old or the whole new file. The error has the name as given.
@@ -18,7 +19,7 @@ func replaceFile(c *cli.Call, flag string, data []byte) error {
 	}
 	if err != nil {
 		v := c.Value(flag)
-		err = fmt.Errorf("%s: %s cannot be written: %w", v.Place(), cli.Mask(v.Texts[0]), err)
+		err = fmt.Errorf("%s: %s cannot be written: %w", v.Place(), mask.Text(v.Texts[0]), err)
 	}
 	return err
 }

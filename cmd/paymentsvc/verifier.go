@@ -14,6 +14,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -229,7 +230,7 @@ func summaryOf(body []byte) summary {
 		if short := []rune(text); len(short) > most {
 			text = string(short[:most]) + "..."
 		}
-		return cli.Mask(text)
+		return mask.Text(text)
 	}
 	return summary{text("event"), text("status_description"), text("amount"), text("order_id"), len(body), ""}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -288,10 +288,10 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	case found.duplicates > 0 && most != unbounded:
 		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", found.duplicates)
 	}
-	f.apiError.Error.Message = cli.Mask(f.apiError.Error.Message)
+	f.apiError.Error.Message = mask.Text(f.apiError.Error.Message)
 	f.Actual = &found.n
 	for _, near := range e.nearest(x, found.n > most) {
-		f.Nearest = append(f.Nearest, cli.Mask(near))
+		f.Nearest = append(f.Nearest, mask.Text(near))
 	}
 	return f
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -55,7 +55,7 @@ func (s *session) all() []setting {
 		{"repeated", map[paymentsvctest.Repeated]string{
 			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
 		}[s.opt.Repeated], ""},
-		{"notify", cli.WithoutQuery(to.rest), ""},
+		{"notify", mask.Query(to.rest), ""},
 		{"base_path", cmp.Or(s.opt.BasePath, "/"), ""},
 		{"show_bodies", fmt.Sprint(s.opt.ShowBodies), ""},
 	}
@@ -63,7 +63,7 @@ func (s *session) all() []setting {
 		list = append(list, setting{"project", fmt.Sprint(p.ID), ""})
 	}
 	for _, own := range to.own {
-		list = append(list, setting{"receiver", cli.WithoutQuery(own.text), ""})
+		list = append(list, setting{"receiver", mask.Query(own.text), ""})
 	}
 	for _, line := range script {
 		list = append(list, setting{"script", line.text, ""})

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -199,10 +199,10 @@ func readable(body []byte) string {
 // shown returns the receivers without queries.
 func (rs receivers) shown() (list []string) {
 	for _, own := range rs.own {
-		list = append(list, cli.WithoutQuery(own.text))
+		list = append(list, mask.Query(own.text))
 	}
 	if rs.rest != "" {
-		list = append(list, cli.WithoutQuery(rs.rest))
+		list = append(list, mask.Query(rs.rest))
 	}
 	return list
 }
