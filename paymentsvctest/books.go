@@ -253,6 +253,9 @@ func (a *account) move(before, after *order) (account, error) {
 	balance, pending := after.weight()
 	moved.balance.add(balance)
 	moved.pending.add(pending)
+	if moved.balance.sum.short() && moved.pending.sum.short() {
+		return moved, nil
+	}
 	_, _, err := moved.balances()
 	return moved, err
 }
