@@ -151,7 +151,7 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"), Notify: c.Text("notify"),
 		Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"), ShowBodies: c.Bool("show-bodies"),
 		JournalBytes: int(c.Int("journal")) << 20,
-		MaxSessions:  int(c.Int("max-sessions")), Chosen: map[string]string{},
+		MaxSessions:  int(c.Int("max-sessions")), Chosen: chosen(c),
 	}
 	for _, name := range []string{"journal", "max-sessions"} {
 		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
@@ -160,16 +160,6 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	}
 	if c.Text("hosts") != "" {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
-	}
-	for _, name := range []string{
-		"partner", "project", "scheme", "tolerance", "notify", "receiver", "script", "error-fields", "error-format",
-		"repeated", "base-path", "show-bodies",
-	} {
-		if c.Set(name) {
-			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = c.Value(name).Origin
-		} else if name == "scheme" && c.Set("scheme-file") {
-			opt.Chosen[name] = c.Value("scheme-file").Origin
-		}
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		opt.Version = build.Main.Version
@@ -213,6 +203,22 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		return opt, err
 	}
 	return opt, mockProjects(c, &opt)
+}
+
+// chosen returns the origin of each setting with another value than its default.
+func chosen(c *cli.Call) map[string]string {
+	origins := map[string]string{}
+	for _, name := range []string{
+		"partner", "project", "scheme", "tolerance", "notify", "receiver", "script", "error-fields", "error-format",
+		"repeated", "base-path", "show-bodies",
+	} {
+		if c.Set(name) {
+			origins[strings.ReplaceAll(name, "-", "_")] = c.Value(name).Origin
+		} else if name == "scheme" && c.Set("scheme-file") {
+			origins[name] = c.Value("scheme-file").Origin
+		}
+	}
+	return origins
 }
 
 // mockErrors reads the format of errors.
