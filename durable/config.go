@@ -30,8 +30,9 @@ type Service interface {
 type Config struct {
 	// Service is required, with a DecodeError. It must not repeat a start automatically; a *paymentsvc.Client never does.
 	Service Service
-	// Project identifies the service and the project, such as the base URL with both ids. It is required and must never
-	// change, because user_data is derived from it. Open rejects a database of another Project.
+	// Project identifies the service and the project, such as "pay 1001 2002". It is required and must never change,
+	// because user_data is derived from it. So choose a name of your own, and not the base URL, because an address may
+	// change. Open rejects a database of another Project.
 	Project string
 	// Witness notices a database restored to an earlier moment, which would pay again. The default is a file beside the
 	// database on SQLite. On PostgreSQL there is no default, and Open logs a warning without a Witness.

@@ -164,6 +164,26 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 	if err != nil {
 		return Counts{}, fmt.Errorf("durable: counts: %w", err)
 	}
+	return publicCounts(counted), nil
+}
+
+func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
+	switch {
+	case f.Batch == "":
+		all, err := s.ledger.Counts(ctx, s.c.PendingReview, CountLimit, row.Kind(f.Kind))
+		if err != nil {
+			return ledger.Counts{}, err
+		}
+		return all[0], nil
+	case f.Kind == KindPayment: // only payouts have a batch
+		return ledger.Counts{}, nil
+	default:
+		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds())
+	}
+}
+
+// publicCounts returns the exported form of counts.
+func publicCounts(counted ledger.Counts) Counts {
 	public := func(c ledger.Count) Count {
 		if c.Rows == 0 {
 			return Count{}
@@ -179,18 +199,7 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 			c.States[State(state)] = public(*count)
 		}
 	}
-	return c, nil
-}
-
-func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
-	switch {
-	case f.Batch == "":
-		return s.ledger.Counts(ctx, s.selected(f), CountLimit)
-	case f.Kind == KindPayment: // only payouts have a batch
-		return ledger.Counts{}, nil
-	default:
-		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds())
-	}
+	return c
 }
 
 // Compared is a stored payout, see [Store.Compare].

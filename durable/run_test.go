@@ -31,6 +31,33 @@ func TestTurnSendsEachPayoutOnce(t *testing.T) {
 	})
 }
 
+// Another transaction locks the due rows, and rolls back after the scan of RunBatch.
+func TestRunBatchWaitsForLockedRows(t *testing.T) {
+	db := postgres(t)
+	scanned := make(chan struct{}, 10)
+	s := openStore(t, db, Config{Hooks: Hooks{Round: func(_ context.Context, r Round) {
+		if r.Claimed == 0 {
+			scanned <- struct{}{}
+		}
+	}}})
+	queue(t, s, payouts("a", 2)...)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), `SELECT FROM durable_queue FOR UPDATE`)
+	require.NoError(t, err)
+	var calls int
+	ended := make(chan error)
+	go func() {
+		var err error
+		calls, err = s.RunBatch(t.Context(), BatchLimit{})
+		ended <- err
+	}()
+	<-scanned
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, <-ended)
+	assert.Equal(t, 2, calls)
+}
+
 // Processes, notifications that come before, between and after the outcomes, and faults, all at once.
 func TestRunManyAtOnce(t *testing.T) {
 	const rows = 300

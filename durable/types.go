@@ -164,10 +164,13 @@ func (r Row) LogValue() slog.Value {
 // Event is the argument of [Config].OnChange.
 //
 // OnChange runs in the transaction that changes the row, after a savepoint. Its writes with tx and the change commit
-// together or not at all, once per change. On SQLite it must use only tx, because there is one connection. An error of
-// OnChange rejects a notification, and the service repeats it. After an error of a call or a decision, durable keeps
-// the outcome and rolls back to the savepoint. Run then calls OnChange later in a new transaction, with the current
-// row. A panic and a failed statement of PostgreSQL count as errors of OnChange.
+// together or not at all, once per change. On SQLite it must use only tx, because there is one connection.
+//
+// After an error of OnChange for a notification, the row does not change, and [Store.Notified] returns the error. The
+// notification stays stored, and Run applies it later, because the document does not specify whether the service
+// repeats a notification. After an error for a call or a decision, durable keeps the outcome and rolls back to the
+// savepoint. Run then calls OnChange later in a new transaction, with the current row. A panic and a failed statement of
+// PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row

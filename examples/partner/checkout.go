@@ -194,8 +194,9 @@ func orderView(row durable.Row, now time.Time) view {
 	case durable.StateCreated, durable.StateStarting:
 		v.Say = "Your payment is being prepared. Do not order again."
 	case durable.StatePending:
-		v.Say, v.Pay = "Your payment is in progress.", row.RedirectURL
-		if v.Pay == "" { // section 4.2 does not specify a redirect_url in a status response
+		v.Say = "Your payment is in progress. If you have paid already, do not pay again: this page shows the result."
+		v.Pay = row.RedirectURL // a link, because the payer may have paid already
+		if v.Pay == "" {        // section 4.2 does not specify a redirect_url in a status response
 			v.Say = "Your payment was started, but we do not know where you can pay. Ask us before you order again."
 		}
 	case durable.StateSucceeded:

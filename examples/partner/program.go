@@ -143,7 +143,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	if err := durable.Migrate(ctx, p.db); err != nil {
 		return err
 	}
-	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Service, p.set.Partner, p.set.Project)
+	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Name, p.set.Partner, p.set.Project) // never changes
 	if p.fake != nil {
 		project = "the fake " + rand.Text() // it forgets its orders with this process
 	}
@@ -153,12 +153,12 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log, AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
 	if errors.Is(err, durable.ErrUnsafeDatabase) && strings.Contains(err.Error(), "Config.Project") {
-		return errors.New("-database belongs to another -service, -partner or -project, or to a fake: name another database")
+		return errors.New("-database belongs to another -service-name, -partner or -project, or to a fake: name another database")
 	}
 	if err != nil {
 		return err
 	}
-	if err := p.measure.Watch(p.store); err != nil {
+	if err := watch(ctx, p.measure.meter, p.store); err != nil {
 		return err
 	}
 	for _, table := range []string{`refunds (user_data text PRIMARY KEY)`, `shipments (user_data text PRIMARY KEY, basket text NOT NULL)`} {

@@ -33,7 +33,7 @@ func TestServeNeedsNothing(t *testing.T) {
 	assert.Contains(t, read(t, s.Public+"/"), "the payment service is a fake")
 	page, userData := s.buy(t)
 	until(t, page, state(durable.StateSucceeded))
-	until(t, s.Admin+"/metrics", `partner_rows{kind="payout",state="pending"} 0`)
+	until(t, s.Admin+"/metrics", `durable_rows{kind="payout",state="pending"} 0`)
 	for _, path := range []string{"/", "/metrics"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Admin+path, nil)
 		require.NoError(t, err)
@@ -65,7 +65,8 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		require.Equal(t, 303, code)
 		code, second, _ := s.checkout(t, basket, "10.50")
 		require.Equal(t, 303, code)
-		assert.Equal(t, first, second, "the same form")
+		assert.Equal(t, first, second, "the same form leads to the order, and not to the service's page")
+		assert.Contains(t, read(t, s.Public+first), "If you have paid already, do not pay again")
 		code, _, text := s.checkout(t, basket, "11")
 		assert.Equal(t, 409, code)
 		assert.Contains(t, text, "being paid already")
@@ -241,6 +242,16 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 		assert.Contains(t, out, "-database belongs to another -service")
 	}
 	assert.Len(t, service.Orders(), started)
+	named := append(serviceFlags(t, service.URL, database+"2"), "-service-name", "pay", "results")
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{nil, exitDone}, {[]string{"-service", "https://new.example"}, exitDone}, {[]string{"-service-name", "other"}, exitError},
+	} {
+		code, out := command(t, append(named, c.args...)...)
+		assert.Equal(t, c.code, code, out)
+	}
 	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // what it warns of
 	_, out := command(t, append(flags, "results")...)
 	assert.Contains(t, out, "others can read the database")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -42,6 +43,7 @@ type settings struct {
 
 	Database                          string // "" for a SQLite file removed at the end
 	Service                           string // "" for the fake
+	Name                              string // of the service, for durable.Config.Project
 	Partner, Project                  int64
 	Scheme                            paymentsvc.Scheme
 	Keys                              []paymentsvc.Secret // the first one signs
@@ -104,6 +106,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Int64Var(&set.Partner, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
 	flags.Func("secret-file", "`file` with the project secret key (PAYMENTSVC_SECRET_FILE)", text(&set.secretFile))
+	flags.StringVar(&set.Name, "service-name", "", "`name` of the service in the database, which must never change; without it the address")
 	flags.StringVar(&set.oldFile, "old-secret-file", "", "`file` with the key before a rotation: notifications may still be signed with it\n"+
 		"(not with a -scheme that contains the secret)")
 	flags.StringVar(&set.schemeText, "scheme", "", "`text` of how messages are signed, as paymentsvc discover prints it")
@@ -133,6 +136,14 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
 	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
 	flags.IntVar(&set.File.Scale, "scale", 2, "decimals that an amount in a file may have")
+	flags.Func("columns", "other `names` of the columns in a file, such as reference=Beleg,amount=Betrag", func(s string) error {
+		set.File.Columns = map[string]string{}
+		for _, pair := range split(s) {
+			column, name, _ := strings.Cut(pair, "=")
+			set.File.Columns[strings.TrimSpace(column)] = name
+		}
+		return nil
+	})
 	flags.Func("ignore-columns", "`names` of further columns of a file", list(&set.File.Ignore))
 	return flags
 }
@@ -184,7 +195,8 @@ func (set *settings) complete(words []string) error {
 }
 
 func (set *settings) readService() (err error) {
-	set.Service = strings.TrimRight(set.Service, "/") // part of durable.Config.Project
+	set.Service = strings.TrimRight(set.Service, "/")
+	set.Name = cmp.Or(set.Name, set.Service)
 	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" || set.fields == "" {
 		return errors.New("-service needs -partner, -project, -secret-file, -scheme and -error-fields")
 	}

@@ -60,10 +60,10 @@ type Ledger struct {
 	Moved func(ctx context.Context, k row.Kind, from, to row.State)
 	Log   *slog.Logger
 
-	text     *strings.Replacer
-	identity string                 // SQL expression, see Identify
-	round    string                 // the statement of a round on PostgreSQL
-	sizes    atomic.Pointer[string] // its end, see measure
+	text      *strings.Replacer
+	identity  string                 // SQL expression, see Identify
+	statement string                 // of a round on PostgreSQL
+	round     atomic.Pointer[string] // the statement with the sizes of the tables, see measure
 
 	prepared map[string]*sql.Stmt // see Prepare
 }
@@ -72,7 +72,6 @@ type Ledger struct {
 func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	l := &Ledger{DB: db, Read: read, Dialect: d, text: replacer(d, clock)}
 	l.Identify(`''`)
-	l.sizes.Store(new(string))
 	return l
 }
 

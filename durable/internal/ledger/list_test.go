@@ -238,10 +238,10 @@ func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 			"": {3, 500_001}, row.Payment: {2, 500_001}, row.Payout: {1, 500_002},
 		} {
 			for _, limit := range []int64{10_000, 30} {
-				c, err := l.Counts(t.Context(), Filter{Kind: kind, Overdue: overdue}, int(limit))
+				counts, err := l.Counts(t.Context(), overdue, int(limit), kind)
 				require.NoError(t, err)
-				checkAll(c, limit, Filter{Kind: kind})
-				assert.Equal(t, unmatched, c.Unmatched)
+				checkAll(counts[0], limit, Filter{Kind: kind})
+				assert.Equal(t, unmatched, counts[0].Unmatched)
 			}
 		}
 		for _, batch := range []string{"one", "two", "absent"} {

@@ -164,7 +164,8 @@ func (l *Ledger) measure(ctx context.Context) error {
 	for _, size := range sizes {
 		text += " " + strconv.Itoa(bits.Len64(size)/3)
 	}
-	l.sizes.Store(&text)
+	text = l.statement + text
+	l.round.Store(&text)
 	return nil
 }
 
@@ -173,7 +174,8 @@ func (l *Ledger) measure(ctx context.Context) error {
 func (l *Ledger) Identify(expression string) {
 	fill := strings.NewReplacer("{identity}", expression, "{slots}", strconv.Itoa(max(l.Slots, 1)))
 	l.identity = expression
-	l.round = l.text.Replace(fill.Replace(roundPostgres))
+	l.statement = l.text.Replace(fill.Replace(roundPostgres))
+	l.round.Store(&l.statement)
 }
 
 func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error {
@@ -211,7 +213,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 			got.Status, got.runLength = Status(part), c.Claims
 		}
 		return nil
-	}, l.round+*l.sizes.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
+	}, *l.round.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
 		array(users), array(tokens), array(orders), array(urls), array(slots), array(early), r.Token, r.Lease,
 		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.DueAt, r.AfterPayments.UserData,
 		r.AfterPayouts.DueAt, r.AfterPayouts.UserData)
@@ -222,12 +224,13 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	return nil
 }
 
+var arrayEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
 // array encodes texts as an array of PostgreSQL.
 func array(texts []string) string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	quoted := make([]string, len(texts))
 	for i, text := range texts {
-		quoted[i] = `"` + escape.Replace(text) + `"`
+		quoted[i] = `"` + arrayEscapes.Replace(text) + `"`
 	}
 	return `{` + strings.Join(quoted, `,`) + `}`
 }
