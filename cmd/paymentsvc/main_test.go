@@ -214,6 +214,7 @@ func TestCompletionCompletesValues(t *testing.T) {
 		{"trigger -status S", "SUCCESS"},
 		{"completion f", "fish"},
 		{"sign -kind n", "notification"},
+		{"sign -as p", "python php"},
 		{"mock -secret-file ", ""}, // names of files
 		{"sign -scheme b", "base64( body body-compact body-sorted"},
 		{"sign -scheme 'hex(timestamp bod", "hex(timestamp body hex(timestamp body-compact hex(timestamp body-sorted"},
