@@ -140,7 +140,7 @@ func newJournal(b *budget, last int, log func(format string, args ...any)) *jour
 	j := &journal{
 		budget: b, log: log, done: make(chan struct{}), base: last,
 		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{},
-		waiters: waiters{byUserData: map[string][]*waiter{}},
+		waiters: waiters{},
 	}
 	b.add(j)
 	return j

@@ -490,7 +490,7 @@ func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 		require.Eventually(t, func() bool {
 			j.mu.Lock()
 			defer j.mu.Unlock()
-			return len(j.waiters.others) > 0 || len(said) > 0
+			return len(j.waiters) > 0 || len(said) > 0
 		}, time.Minute, time.Millisecond)
 	}
 	expect(`{"that":"messages","count":99,"within":"1m"}`)

@@ -2,7 +2,6 @@ package mock
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,29 +15,35 @@ type waiter struct {
 	wake  chan struct{}
 }
 
-// waiters are the waiters of a journal. Those for one user_data have an index, because each request wakes waiters
-// several times.
-type waiters struct {
-	others     []*waiter // for any user_data
-	byUserData map[string][]*waiter
+// waiters are the waiters of a journal by their user_data, because each request wakes waiters several times.
+type waiters map[waiterKey][]*waiter
+
+// waiterKey is the user_data of a filter, or the zero value for any user_data.
+type waiterKey struct {
+	own      bool
+	userData string
 }
 
-// change replaces the list that w belongs to.
-func (ws *waiters) change(w *waiter, change func(list []*waiter) []*waiter) {
+func (w *waiter) key() waiterKey {
 	if w.about.UserData == nil {
-		ws.others = change(ws.others)
-		return
+		return waiterKey{}
 	}
-	key := *w.about.UserData
-	if ws.byUserData[key] = change(ws.byUserData[key]); len(ws.byUserData[key]) == 0 {
-		delete(ws.byUserData, key)
+	return waiterKey{true, *w.about.UserData}
+}
+
+func (ws waiters) add(w *waiter) { ws[w.key()] = append(ws[w.key()], w) }
+
+func (ws waiters) remove(w *waiter) {
+	rest := slices.DeleteFunc(ws[w.key()], func(other *waiter) bool { return other == w })
+	if ws[w.key()] = rest; len(rest) == 0 {
+		delete(ws, w.key())
 	}
 }
 
 // notify wakes the waiters that a message or an order concerns.
-func (ws *waiters) notify(project int64, userData, orderID string) {
-	for _, list := range [][]*waiter{ws.others, ws.byUserData[userData]} {
-		for _, w := range list {
+func (ws waiters) notify(project int64, userData, orderID string) {
+	for _, key := range []waiterKey{{}, {true, userData}} {
+		for _, w := range ws[key] {
 			if w.about.fits(project, userData, orderID) {
 				w.notify()
 			}
@@ -68,7 +73,7 @@ func (j *journal) ordered(o paymentsvctest.Order) {
 func (j *journal) wakeAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, list := range append(slices.Collect(maps.Values(j.waiters.byUserData)), j.waiters.others) {
+	for _, list := range j.waiters {
 		for _, w := range list {
 			w.notify()
 		}
@@ -80,14 +85,12 @@ func (j *journal) wakeAll() {
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
-	j.waiters.change(w, func(list []*waiter) []*waiter { return append(list, w) })
+	j.waiters.add(w)
 	j.mu.Unlock()
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.waiters.change(w, func(list []*waiter) []*waiter {
-			return slices.DeleteFunc(list, func(other *waiter) bool { return other == w })
-		})
+		j.waiters.remove(w)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
