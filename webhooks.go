@@ -264,7 +264,9 @@ func (w *Webhook) checkAge(at time.Time) error {
 	case age > tolerated:
 		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, timestamp.Distance(at, time.Unix(now, 0)), w.tolerance)
 	case -age > tolerated:
-		return fmt.Errorf("%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance)
+		return fmt.Errorf(
+			"%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance,
+		)
 	}
 	return nil
 }
@@ -276,7 +278,8 @@ func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (
 		return nil, err
 	}
 	n := &Notification{Timestamp: at, SecretIndex: secretIndex}
-	if n.Malformed, err = jsonobject.Decode(body, n.fields()); err != nil {
+	n.Malformed, err = jsonobject.Decode(body, n.fields())
+	if err != nil {
 		return nil, &NotificationError{Raw: bytes.Clone(body), Err: inEncoding(err, h)}
 	}
 	return n, nil

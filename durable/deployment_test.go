@@ -34,7 +34,7 @@ func rolesOfPage(t *testing.T) withRoles {
 		r.sql = append(r.sql, strings.NewReplacer("payments_", r.prefix+"_").Replace(block[1]))
 	}
 	t.Cleanup(func() { // after the removal of the database
-		admin, err := sql.Open("pgx", os.Getenv(variable))
+		admin, err := sql.Open("pgx", os.Getenv("TEST_DATABASE_URL"))
 		require.NoError(t, err)
 		defer admin.Close()
 		for _, role := range []string{"owner", "program", "monitor"} {

@@ -7,25 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
-
-// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
-const variable = "TEST_DATABASE_URL"
 
 // database is an empty database of a test.
 type database struct {
@@ -65,24 +60,7 @@ func opened(t *testing.T, d Dialect, address string) database {
 
 func postgres(t *testing.T) database {
 	t.Helper()
-	server := os.Getenv(variable)
-	if server == "" {
-		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable test ./...")
-	}
-	admin, err := sql.Open("pgx", server)
-	require.NoError(t, err)
-	name := "test_" + strings.ToLower(rand.Text())
-	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
-		require.NoError(t, err)
-		admin.Close()
-	})
-	u, err := url.Parse(server)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	return opened(t, PostgreSQL, u.String())
+	return opened(t, PostgreSQL, dbtest.Postgres(t))
 }
 
 // service starts whatever it is sent as often as it is sent, unless before or after says otherwise.

@@ -2,7 +2,6 @@ package payoutcsv
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"encoding/csv"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,6 +28,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 // eachDatabase runs f with an empty SQLite database, and with an empty PostgreSQL database where TEST_DATABASE_URL names
@@ -44,33 +42,10 @@ func eachDatabase(t *testing.T, f func(t *testing.T, c ImportConfig)) {
 		f(t, openStore(t, db))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		db, err := sql.Open("pgx", emptyPostgres(t))
+		db, err := sql.Open("pgx", dbtest.Postgres(t))
 		require.NoError(t, err)
 		f(t, openStore(t, db))
 	})
-}
-
-// emptyPostgres returns the address of an empty database.
-func emptyPostgres(t *testing.T) string {
-	t.Helper()
-	server := os.Getenv("TEST_DATABASE_URL")
-	if server == "" {
-		t.Skip("no PostgreSQL: TEST_DATABASE_URL is not set. Run the tests with .ci/postgres go -C durable test ./...")
-	}
-	admin, err := sql.Open("pgx", server)
-	require.NoError(t, err)
-	name := "test_" + strings.ToLower(rand.Text())
-	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
-		require.NoError(t, err)
-		_ = admin.Close()
-	})
-	u, err := url.Parse(server)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	return u.String()
 }
 
 // unused is a service without calls.
@@ -329,7 +304,7 @@ func (l *line) Read(b []byte) (int, error) {
 
 func openRestarting(t *testing.T) (*network, ImportConfig) {
 	t.Helper()
-	config, err := pgx.ParseConfig(emptyPostgres(t))
+	config, err := pgx.ParseConfig(dbtest.Postgres(t))
 	require.NoError(t, err)
 	n := &network{refused: func() {}}
 	config.DialFunc = n.dial

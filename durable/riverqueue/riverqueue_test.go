@@ -2,13 +2,9 @@ package riverqueue
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,32 +19,8 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
-
-// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
-const variable = "TEST_DATABASE_URL"
-
-func postgres(t *testing.T) string {
-	t.Helper()
-	server := os.Getenv(variable)
-	if server == "" {
-		t.Skip("no PostgreSQL: " + variable + " is not set. Run .ci/postgres go -C durable/riverqueue test ./...")
-	}
-	admin, err := sql.Open("pgx", server)
-	require.NoError(t, err)
-	name := "test_" + strings.ToLower(rand.Text())
-	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
-		require.NoError(t, err)
-		admin.Close()
-	})
-	u, err := url.Parse(server)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	return u.String()
-}
 
 // service counts starts. Its other methods are not called.
 type service struct {
@@ -143,7 +115,7 @@ func (p *process) pending(t *testing.T, n int) {
 }
 
 func TestJobsPayEachPayoutOnce(t *testing.T) {
-	address := postgres(t)
+	address := dbtest.Postgres(t)
 	f := &service{started: map[string]int{}}
 	// With a long poll, payouts are sent by a wake-up and by further batches of its job.
 	c := Config{Batch: durable.BatchLimit{Rows: 20}, Poll: time.Hour}
@@ -165,7 +137,7 @@ func TestJobsPayEachPayoutOnce(t *testing.T) {
 
 func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	f := &service{started: map[string]int{}}
-	p := newProcess(t, postgres(t), f, Config{Poll: time.Second})
+	p := newProcess(t, dbtest.Postgres(t), f, Config{Poll: time.Second})
 	p.queue.woken = p.queue.now().Add(time.Hour) // no wake-up
 	p.add(t, 0, 5)
 	_, err := p.store.HoldPayouts(t.Context(), "person", "restored")
@@ -188,7 +160,7 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 
 func TestJobBesideRunSucceeds(t *testing.T) {
 	f := &service{started: map[string]int{}}
-	p := newProcess(t, postgres(t), f, Config{})
+	p := newProcess(t, dbtest.Postgres(t), f, Config{})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.store.Run(ctx) }()

@@ -39,7 +39,9 @@ func (s *shop) handler(notifications http.Handler) http.Handler {
 	s.pages = template.Must(template.ParseFS(files, "pages.html"))
 	s.limit.most = s.set.Checkouts
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, s.form("", uuid.New())) })
+	mux.HandleFunc(
+		"GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, s.form("", uuid.New())) },
+	)
 	checkout := http.MaxBytesHandler(http.HandlerFunc(s.checkout), 16<<10)
 	mux.Handle("POST /checkout", http.NewCrossOriginProtection().Handler(checkout))
 	mux.HandleFunc("GET /orders/{user_data}", s.order)
@@ -241,7 +243,8 @@ func clientOf(r *http.Request) netip.Prefix {
 		return netip.Prefix{}
 	}
 	bits := 32
-	if addr = addr.Unmap().WithZone(""); addr.Is6() {
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
 		bits = 64
 	}
 	network, _ := addr.Prefix(bits)

@@ -176,7 +176,10 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
 	code := exitDone
 	if n := result.Report.Rejected + result.Conflicts; n > 0 {
-		_, _ = fmt.Fprintf(out, "%s rejected: correct and send again what was to be paid.\n", many(n, "row of the file is", "rows of the file are"))
+		_, _ = fmt.Fprintf(
+			out, "%s rejected: correct and send again what was to be paid.\n",
+			many(n, "row of the file is", "rows of the file are"),
+		)
 		code = exitReview
 	}
 	if counts.Held.Rows > 0 {
@@ -241,7 +244,8 @@ func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) 
 	var file *os.File
 	if len(set.Args) > 0 {
 		var err error
-		if file, err = os.Open(set.Args[0]); err != nil {
+		file, err = os.Open(set.Args[0])
+		if err != nil {
 			return exitError, err
 		}
 		defer func() { _ = file.Close() }()

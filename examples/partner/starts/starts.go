@@ -66,8 +66,8 @@ func (t *Table) Insert(ctx context.Context, userData, paysFor string, amount pay
 	return err
 }
 
-// Start calls the service for a payment in state [Retry]. It does nothing if another process was first. ctx must outlive
-// the payer's HTTP request.
+// Start calls the service for a payment in state [Retry]. It does nothing if another process was first. ctx must
+// outlive the payer's HTTP request.
 func (t *Table) Start(ctx context.Context, userData string) error {
 	var amount paymentsvc.Amount
 	err := t.DB.QueryRowContext(ctx, `
@@ -115,8 +115,8 @@ func (t *Table) Reconcile(ctx context.Context, userData string) error {
 	return t.record(ctx, userData, Started, status.OrderID, "")
 }
 
-// ReconcilePayout resolves an open payout with the order_id of its failed call. Without an order_id, only a notification
-// or an operator can resolve the payout, because status_payout accepts only an order_id (section 4.4).
+// ReconcilePayout resolves an open payout with the order_id of its failed call. Without an order_id, only a
+// notification or an operator can resolve the payout, because status_payout accepts only an order_id (section 4.4).
 func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) error {
 	if orderID == "" {
 		return t.record(ctx, userData, Review, "", "")
