@@ -1025,6 +1025,43 @@ func TestWebhookHandlerRespondsWith500ToFunctionErrors(t *testing.T) {
 	}
 }
 
+func TestWebhookHandlerPassesOnUnreadableNotifications(t *testing.T) {
+	const body = `{"event":"payment.status_changed"}`
+	forged := hookRequest(body)
+	forged.Header.Set("Signature", "00")
+	for _, test := range []struct {
+		name    string
+		request *http.Request
+		failure error
+		status  int
+		raw     string
+	}{
+		{"stored", hookRequest(body), nil, http.StatusOK, body},
+		{"not stored", hookRequest(body), errors.New("no database"), http.StatusInternalServerError, body},
+		{"forged", forged, nil, http.StatusUnauthorized, ""},
+		{"empty", hookRequest(""), nil, http.StatusBadRequest, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var raw string
+			var reasons []error
+			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+				c.OnError = func(_ *http.Request, err error) { reasons = append(reasons, err) }
+				c.OnUnreadable = func(ctx context.Context, e *paymentsvc.NotificationError) error {
+					assert.Equal(t, test.request.Context(), ctx)
+					raw = string(e.Raw)
+					return test.failure
+				}
+			})
+			assert.Equal(t, test.status, answerOf(webhook.Handler(neverCalled(t)), test.request).Code)
+			assert.Equal(t, test.raw, raw)
+			assert.Len(t, reasons, min(1, test.status-http.StatusOK))
+			if test.failure != nil {
+				assert.Same(t, test.failure, reasons[0])
+			}
+		})
+	}
+}
+
 func TestWebhookHandlerLeavesPanicsToServer(t *testing.T) {
 	responded := false
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {

@@ -23,6 +23,7 @@
 //
 //	queued, err := store.QueuePayouts(ctx, tx, durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: to})
 //
+//	// with WebhookConfig.OnUnreadable: store.KeepUnreadable
 //	mux.Handle("/notifications", webhook.Handler(store.Notified))
 //
 // # How it works

@@ -175,7 +175,8 @@ func ExampleStore_Pay() {
 		}
 		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 			Scheme: a.scheme, Secrets: a.secrets, Tolerance: paymentsvc.AnyAge, // a replay changes nothing
-			OnError: func(_ *http.Request, err error) { slog.Warn("notification rejected", "error", err) },
+			OnError:      func(_ *http.Request, err error) { slog.Warn("notification rejected", "error", err) },
+			OnUnreadable: store.KeepUnreadable,
 		})
 		if err != nil {
 			return err

@@ -57,6 +57,7 @@ func (s *Store) Gauges(ctx context.Context) ([]Gauge, error) {
 		add("durable.overdue", "pending rows older than Config.PendingReview", kind, "", counts.Overdue)
 		if kind == row.Payout {
 			add("durable.held", "held payouts", kind, "", counts.Held)
+			add("durable.unreadable", "genuine notifications with an unreadable body", "", "", counts.Unreadable)
 			add("durable.unmatched", "final notifications without a row", "", "", counts.Unmatched)
 		}
 	}

@@ -71,6 +71,10 @@ type service struct {
 	before  func(n int, userData string) error // an error instead of the start of call n, from 1
 	after   func(n int, userData string) error // an error after it
 	foreign bool                               // StatusPayment answers with another payment
+	// status changes the response of a status call, if it is set. It may do more before the response arrives.
+	status func(*paymentsvc.StatusResponse) error
+	polls  int
+	asked  paymentsvc.StatusPaymentRequest // the last one
 }
 
 func (f *service) start(userData string) (string, error) {
@@ -111,22 +115,38 @@ var errNotFound = refused(404, "order_not_found")
 
 func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
 	error) {
+	userData := r.UserData
+	if userData == "" {
+		userData, _, _ = strings.Cut(r.OrderID, "/")
+	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	orders := f.started[r.UserData]
+	orders := f.started[userData]
+	f.asked = r
+	f.mu.Unlock()
 	if f.foreign {
 		return &paymentsvc.StatusResponse{UserData: "another", OrderID: "another's"}, nil
 	}
 	if len(orders) == 0 {
 		return nil, errNotFound
 	}
-	return &paymentsvc.StatusResponse{UserData: r.UserData, OrderID: orders[0]}, nil
+	return f.respond(userData, orders[0])
 }
 
 func (f *service) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse,
 	error) {
 	userData, _, _ := strings.Cut(r.OrderID, "/")
-	return &paymentsvc.StatusResponse{UserData: userData, OrderID: r.OrderID}, nil
+	return f.respond(userData, r.OrderID)
+}
+
+func (f *service) respond(userData, orderID string) (*paymentsvc.StatusResponse, error) {
+	f.mu.Lock()
+	f.polls++
+	f.mu.Unlock()
+	r := &paymentsvc.StatusResponse{UserData: userData, OrderID: orderID}
+	if f.status == nil {
+		return r, nil
+	}
+	return r, f.status(r)
 }
 
 func (f *service) DecodesErrors() bool { return true }

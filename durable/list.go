@@ -53,6 +53,9 @@ type Counts struct {
 	Held Count
 	// Unmatched counts the notifications of [Store.Unmatched]. Their age begins with their arrival. It is 0 for a batch.
 	Unmatched Count
+	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival. It
+	// is 0 for a batch.
+	Unreadable Count
 }
 
 // CountLimit is the highest number in [Counts]. It means "this many or more".
@@ -193,6 +196,7 @@ func publicCounts(counted ledger.Counts) Counts {
 	c := Counts{
 		States: map[State]Count{}, Review: public(counted.Review), Overdue: public(counted.Overdue),
 		Held: public(counted.Held), Unmatched: public(counted.Unmatched),
+		Unreadable: public(counted.Unreadable),
 	}
 	for state, count := range counted.States {
 		if count.Rows > 0 {

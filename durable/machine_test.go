@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -49,7 +50,7 @@ type machine struct {
 	late      []time.Time // arrivals of requests that their calls have abandoned
 	calm      time.Time   // no request arrives later
 	status    paymentsvc.StatusName
-	notified  map[paymentsvc.StatusName]bool
+	reported  map[paymentsvc.StatusName]bool // by a notification or a poll, with the right amount
 	final     State
 	backup    dbtest.Copy
 	restored  bool // the backup was restored
@@ -205,7 +206,39 @@ func (m *machine) sweep(*rapid.T) {
 	m.ok(p.scheduler.ReleaseUnresolved(m.ctx))
 }
 
-func (m *machine) reconcile(*rapid.T) { m.ok(m.any().reconcile(m.ctx)) }
+// reconcile polls the service, which knows a status. A notification may arrive before the response is applied.
+func (m *machine) reconcile(rt *rapid.T) {
+	p := m.any()
+	meanwhile := rapid.SampledFrom([]paymentsvc.StatusName{"", paymentsvc.StatusSuccess, paymentsvc.StatusFailure}).
+		Draw(rt, "meanwhile")
+	wrong := rapid.IntRange(0, 9).Draw(rt, "amount") == 0
+	m.f.status = func(r *paymentsvc.StatusResponse) error {
+		r.Raw = fmt.Appendf(nil, `{"state":%q}`, map[paymentsvc.StatusName]State{
+			paymentsvc.StatusPending: StatePending, paymentsvc.StatusSuccess: StateSucceeded, paymentsvc.StatusFailure: StateFailed,
+		}[m.status])
+		if wrong {
+			r.Amount = paymentsvc.MustParseAmount("99")
+		} else {
+			m.reported[m.status] = true
+		}
+		if meanwhile == "" {
+			return nil
+		}
+		if m.status == paymentsvc.StatusPending {
+			m.status = meanwhile
+		}
+		m.reported[m.status] = true
+		return p.Notified(m.ctx, notice(m.event(), "", r.OrderID, m.status))
+	}
+	m.ok(p.reconcile(m.ctx))
+}
+
+func (m *machine) event() paymentsvc.EventType {
+	if m.kind == KindPayout {
+		return paymentsvc.EventPayoutStatusChanged
+	}
+	return paymentsvc.EventPaymentStatusChanged
+}
 
 // resume ends the pauses after rejections.
 func (m *machine) resume(*rapid.T) { m.ok(m.any().Resume(m.ctx, "operator")) }
@@ -224,21 +257,18 @@ func (m *machine) notify(rt *rapid.T) {
 	if len(orders) == 0 {
 		rt.Skip("nothing to notify of")
 	}
-	event, userData, status := paymentsvc.EventPaymentStatusChanged, "", m.status
-	if m.kind == KindPayout {
-		event = paymentsvc.EventPayoutStatusChanged
-	}
+	userData, status := "", m.status
 	if rapid.Bool().Draw(rt, "old") {
 		status = paymentsvc.StatusPending
 	}
 	if rapid.Bool().Draw(rt, "with user_data") {
 		userData = m.userData
 	}
-	n := notice(event, userData, orders[0], status)
+	n := notice(m.event(), userData, orders[0], status)
 	if rapid.IntRange(0, 9).Draw(rt, "amount") == 0 {
 		n.Amount = paymentsvc.MustParseAmount("99")
 	} else {
-		m.notified[status] = true
+		m.reported[status] = true
 	}
 	m.ok(m.any().Notified(m.ctx, n))
 }
@@ -307,12 +337,17 @@ func (m *machine) check(rt *rapid.T) {
 	}
 	there := len(orders) > 0
 	switch {
-	case r.State == StateSucceeded && !m.notified[paymentsvc.StatusSuccess],
-		r.State == StateFailed && !m.notified[paymentsvc.StatusFailure],
+	case r.State == StateSucceeded && !m.reported[paymentsvc.StatusSuccess],
+		r.State == StateFailed && !m.reported[paymentsvc.StatusFailure],
 		r.State == StatePending && !there,
 		r.State == StateCreated && there && !r.Held,
 		r.State == StateRejected && there && !m.restored:
 		rt.Fatalf("it is %s; at the service: %v %s", r.State, orders, m.status)
+	}
+	var changes int
+	require.NoError(rt, m.db.QueryRowContext(m.ctx, `SELECT COUNT(*) FROM test_changes`).Scan(&changes))
+	if ended := r.State == StateSucceeded || r.State == StateFailed; ended != (changes == 1) || changes > 1 {
+		rt.Fatalf("it is %s, after %d calls of OnChange", r.State, changes)
 	}
 	if r.OrderID != "" && (!there || r.OrderID != orders[0]) {
 		rt.Fatalf("order_id %s", r.OrderID)
@@ -325,11 +360,19 @@ func (m *machine) check(rt *rapid.T) {
 func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		setClock(t, db, time.Now())
+		exec(t, db, `CREATE TABLE test_changes (state TEXT NOT NULL)`)
 		f, w := &service{}, &markWitness{}
+		onChange := func(ctx context.Context, tx *sql.Tx, e Event) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO test_changes VALUES ('`+string(e.To)+`')`)
+			return err
+		}
 		var processes []*process
 		for range 2 {
 			c := &clocks{process: time.Now()}
-			p, err := open(t.Context(), db.DB, config(Config{Service: f, Witness: w, GiveUp: 24 * time.Hour}), shim, c.Now)
+			p, err := open(t.Context(), db.DB, config(Config{
+				Service: f, Witness: w, GiveUp: 24 * time.Hour, FinalState: finalState, OnChange: onChange,
+				ChangeStates: []State{StateSucceeded, StateFailed},
+			}), shim, c.Now)
 			require.NoError(t, err)
 			processes = append(processes, &process{p, c})
 		}
@@ -339,7 +382,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 			m := &machine{
 				rt: rt, ctx: t.Context(), db: db, f: f, witness: w, now: time.Now().Add(240 * time.Hour), processes: processes,
 				kind:     rapid.SampledFrom([]Kind{KindPayment, KindPayout}).Draw(rt, "kind"),
-				notified: map[paymentsvc.StatusName]bool{},
+				reported: map[paymentsvc.StatusName]bool{},
 			}
 			for _, p := range processes {
 				off := rapid.SampledFrom([]int{-1440, -3, 0, 3, 1440}).Draw(rt, "off") // it may panic
@@ -347,10 +390,11 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				p.clock.process = m.now.Add(time.Duration(off) * time.Minute)
 				p.clock.mu.Unlock()
 				p.guard.Remember(recognize.Claim{})
+				p.pending = pendingPolls{}
 			}
 			m.pass(0)
 			exec(rt, db, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
-				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`,
+				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`, `DELETE FROM test_changes`,
 				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0, hold = 0`)
 			m.add(fmt.Sprint("row ", n))
 			rt.Repeat(map[string]func(*rapid.T){

@@ -269,6 +269,10 @@ func TestNothingSecretIsShown(t *testing.T) {
 			Change: func(_ context.Context, k Kind, from, to State) { note([]any{k, from, to}) },
 			Round:  func(_ context.Context, r Round) { note(r) },
 			Pause:  func(_ context.Context, reason string) { note(reason) },
+			Trace: func(ctx context.Context, endpoint, userData string) (context.Context, func(error)) {
+				note(endpoint + userData)
+				return ctx, func(err error) { note(fmt.Sprint(err)) }
+			},
 		}})
 		p := NewPayout{Reference: "r", Amount: ten, Destination: secret}
 		note(p)

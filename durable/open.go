@@ -24,6 +24,7 @@ type Store struct {
 	now       func() time.Time
 
 	leases  leaseTimer
+	pending pendingPolls
 	breaker atomic.Int64 // calls of payouts in a row without a response
 	scans   noticeScans
 	warned  atomic.Int64 // arrival of the last notification that warnUnmatched has logged

@@ -89,8 +89,9 @@ func (s *Store) finishRecorded(ctx context.Context, r schedule.Request[callResul
 		s.step(StepRecorded)
 		s.resetBreaker()
 		if s.c.Hooks.Change != nil {
-			s.c.Hooks.Change(ctx, Kind(c.Done.job.Kind), StateStarting, StatePending)
+			s.c.Hooks.Change(c.Done.context(ctx), Kind(c.Done.job.Kind), StateStarting, StatePending)
 		}
+		c.Done.finish(nil)
 	}
 }
 

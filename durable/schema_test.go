@@ -43,7 +43,7 @@ func shape(t *testing.T, db database) (lines []string) {
 
 // tables of this version.
 var newTables = []string{"version", "control", "rows", "notifications", "decisions", "events_due", "batches", "mark",
-	"queue", "claims", "orders"}
+	"queue", "claims", "orders", "unreadable"}
 
 func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
 	for version := 1; version <= 2; version++ {

@@ -35,7 +35,7 @@ const (
 	// StateUnknown may have been started. It is started again only after the service or an operator has confirmed that it
 	// was not started.
 	StateUnknown State = "unknown"
-	// StatePending is at the service, under an order_id. A notification ends it.
+	// StatePending is at the service, under an order_id. A notification ends it, or a poll with [Config].FinalState.
 	StatePending State = "pending"
 	// StateSucceeded and StateFailed are final, by a notification or an operator.
 	StateSucceeded State = "succeeded"
@@ -137,8 +137,8 @@ type Row struct {
 	Overdue bool
 	// Version changes with each change of the row, see [Decision].
 	Version int64
-	// DueAt is the time of the next call of a created row, of the next poll of an unknown row, and the end of a starting
-	// row's lease. All times are the database's.
+	// DueAt is the time of the next call of a created row, of the next poll of an unknown row or, with
+	// [Config].FinalState, a pending row, and the end of a starting row's lease. All times are the database's.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt time.Time
 }
 

@@ -71,6 +71,7 @@ require (
 	github.com/modern-go/reflect2 v1.0.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
+	github.com/paymentsvc/paymentsvc/durable v0.0.0
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
@@ -107,3 +108,5 @@ require (
 )
 
 replace github.com/paymentsvc/paymentsvc => ../..
+
+replace github.com/paymentsvc/paymentsvc/durable => ../../durable

@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-
-	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
@@ -191,43 +189,4 @@ func (l *Ledger) PaymentsDue(ctx context.Context) (due bool, err error) {
 	err = l.one(ctx, []any{&due}, `SELECT EXISTS (SELECT 1 FROM durable_queue
 		WHERE kind = 'payment' AND generation = 0 AND due_at <= {now})`)
 	return due, err
-}
-
-// Poll is an unknown row to poll the service for.
-type Poll struct {
-	*row.Row
-	Now int64 // the database's time
-}
-
-// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made
-// while the database's clock was wrong, so only the monotonic clock decides about it.
-func (p Poll) ClaimedBefore(age int64) bool {
-	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
-}
-
-// DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time
-// first, so that one process polls. After patience polls, a row is flagged for review.
-func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
-	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
-		users, err := l.texts(ctx, tx, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
-				WHERE `+due+` AND (kind = 'payment' OR order_id <> '') ORDER BY due_at LIMIT $1{skip})
-			UPDATE durable_rows SET polls = polls + 1, updated_at = {now},
-				due_at = {now} + CASE WHEN polls >= 9 THEN 600000 ELSE 1000 * (1 << CAST(polls AS INTEGER)) END,
-				version = CASE WHEN review_reason = '' AND polls >= $2 THEN version + 1 ELSE version END,
-				review_reason = CASE WHEN review_reason = '' AND polls >= $2 THEN $3 ELSE review_reason END
-			WHERE `+due+` AND user_data IN (SELECT user_data FROM due)
-			RETURNING user_data`, limit, patience, row.NotConfirmed)
-		if err != nil || len(users) == 0 {
-			return err
-		}
-		polls = nil
-		return l.query(ctx, tx, func(rows *sql.Rows) error {
-			p := Poll{}
-			p.Row, err = scan(rows, &p.Now)
-			polls = append(polls, p)
-			return err
-		}, `SELECT `+columns+`, {now} FROM `+claimed+` WHERE r.user_data`+l.in("$1"), list(users))
-	})
-	return polls, err
 }

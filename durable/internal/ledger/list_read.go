@@ -140,11 +140,12 @@ func (c *Count) add(rows, oldest, limit int64) {
 type Counts struct {
 	States                           map[row.State]*Count
 	Review, Overdue, Held, Unmatched Count
+	Unreadable                       Count
 	Now                              int64
 }
 
 // Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the same
-// Unmatched, the number of the notifications of these kinds.
+// Unmatched, the number of the notifications of these kinds, and the same Unreadable.
 func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, kinds ...row.Kind) ([]Counts, error) {
 	s, err := l.selection(ctx, l.Read, Filter{})
 	if err != nil {
@@ -159,7 +160,8 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 		}
 		into = append(into, count)
 	}
-	var notices Count
+	var notices, unreadable Count
+	count(&unreadable, `SELECT received_at AS created_at FROM durable_unreadable WHERE reviewed_at = 0`)
 	events := ``
 	if len(kinds) == 1 {
 		events = ofKind(kinds[0])
@@ -192,7 +194,7 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 	}, strings.Join(parts, ` UNION ALL `), s.args...)
 	for i := range all {
 		c := &all[i]
-		c.Unmatched, c.Now = notices, now
+		c.Unmatched, c.Unreadable, c.Now = notices, unreadable, now
 		c.Review.add(c.Overdue.Rows-both[i].Rows, c.Overdue.Oldest, int64(limit))
 	}
 	return all, err

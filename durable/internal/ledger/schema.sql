@@ -113,6 +113,17 @@ CREATE INDEX durable_waiting_row ON durable_notifications (user_data) WHERE matc
 CREATE INDEX durable_waiting_since ON durable_notifications (received_at) WHERE matched = 0;
 CREATE INDEX durable_notices_order ON durable_notifications (order_id, received_at);
 CREATE INDEX durable_notices_row ON durable_notifications (user_data, received_at);
+-- Genuine notifications with unreadable bodies. body is base64, and key is the SHA-256 of the whole body.
+CREATE TABLE durable_unreadable (
+    key         TEXT PRIMARY KEY,
+    reason      TEXT NOT NULL,
+    body        TEXT NOT NULL,
+    size        BIGINT NOT NULL,
+    received_at BIGINT NOT NULL,
+    reviewed_by TEXT NOT NULL DEFAULT '',
+    reviewed_at BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX durable_unreadable_waiting ON durable_unreadable (received_at) WHERE reviewed_at = 0;
 CREATE TABLE durable_decisions (
     id            TEXT PRIMARY KEY,
     user_data     TEXT NOT NULL,

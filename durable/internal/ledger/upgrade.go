@@ -53,7 +53,7 @@ func upgrade2(d Dialect) []string {
 			table = statement
 		case name[1] == "rows" || strings.Contains(statement, "INDEX durable_waiting_row "):
 			indexes = append(indexes, statement)
-		case slices.Contains([]string{"queue", "claims", "orders", "mark"}, name[1]):
+		case slices.Contains([]string{"queue", "claims", "orders", "mark", "unreadable"}, name[1]):
 			statements = append(statements, statement)
 		}
 	}
