@@ -3,7 +3,6 @@ package canonical
 import (
 	"encoding/base64"
 	"slices"
-	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -166,44 +165,3 @@ var jsonOptions = append([]option[JSONForm]{
 }, options(numberNames[1:], func(n named[NumberForm]) option[JSONForm] {
 	return option[JSONForm]{n.text + "-numbers", "Numbers", "numbers", func(f *JSONForm) { f.Numbers = n.value }}
 })...)
-
-// nearest returns the most similar name, or "" if no name is similar.
-func nearest(name string, names []string) (best string) {
-	if len(name) > maxShown {
-		return ""
-	}
-	least := 1 + min(2, len(name)/2)
-	for _, other := range names {
-		if d := distance(name, other); d < least {
-			best, least = other, d
-		}
-	}
-	return best
-}
-
-// distance returns the number of insertions, deletions, replacements and swaps of letters between a and b. It ignores
-// the letter case.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	var before []int
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
-}

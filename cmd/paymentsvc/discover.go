@@ -38,8 +38,8 @@ func discoverCommand() cli.Command {
 			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "save what -listen and -proxy receive there"},
 			cli.Flag{Name: "demo", Kind: cli.Bool, LineOnly: true, Usage: "make samples with a hidden composition, and find it"},
 		),
-		Notes: `A sample is a request that the service accepted, or a notification from it, as HTTP text, a curl command, JSON of
-common tools and logs, a copied fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme instead.
+		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a copied
+fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme instead.
 
 -listen answers 503, which is this command's own choice: the interface document shows no response. The service is likely
 to deliver again what it was told is not handled, so your own receiver loses nothing. -proxy passes on the bytes of a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 // shownMessage returns m with placeholders for card data, personal data and destinations in its body, because their
@@ -52,7 +53,7 @@ func (h *hiding) value(placeholder string) {
 			name, _ := h.dec.Token()
 			text, _ := name.(string)
 			inner := placeholder
-			if inner == "" && slices.Contains(cli.HiddenFields(), strings.ToLower(text)) {
+			if inner == "" && slices.Contains(mask.Fields(), strings.ToLower(text)) {
 				inner = `"<` + strings.ReplaceAll(strings.ToLower(text), "_", " ") + `>"`
 			}
 			h.value(inner)

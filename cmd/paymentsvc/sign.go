@@ -25,7 +25,11 @@ func signCommand() cli.Command {
 			cli.Flag{Name: "url", Value: "URL", Usage: "address of the request, for -as and for schemes that sign it"},
 			cli.Flag{Name: "method", Value: "METHOD", Default: http.MethodPost, Usage: "HTTP method"},
 			cli.Flag{Name: "kind", Value: "KIND", Default: "request", Usage: "request or notification"},
-			cli.Flag{Name: "as", Value: "FORM", Default: "headers", Usage: "headers, curl (for a POSIX shell), fetch, python, php or http", LineOnly: true},
+			cli.Flag{
+				Name: "as", Value: "FORM", Default: "headers", LineOnly: true,
+				Values: []string{"headers", "curl", "fetch", "python", "php", "http"},
+				Usage:  "headers, curl (for a POSIX shell), fetch, python, php or http",
+			},
 			cli.Flag{Name: "show", Kind: cli.Bool, Usage: "print the text that is signed, with placeholders for secret and card data", LineOnly: true},
 			cli.Flag{Name: "trim", Kind: cli.Bool, Usage: "cut one line end off the end of the body", LineOnly: true},
 			cli.Flag{Name: "timestamp", Value: "SECONDS", Kind: cli.Int, Usage: "Unix time to sign (default now)", LineOnly: true},

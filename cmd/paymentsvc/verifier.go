@@ -15,6 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -254,7 +255,7 @@ func summaryOf(body []byte) summary {
 		if short := []rune(text); len(short) > most {
 			text = string(short[:most]) + "..."
 		}
-		return cli.Mask(text)
+		return mask.Text(text)
 	}
 	return summary{text("event"), text("status_description"), text("amount"), text("order_id"), len(body), ""}
 }

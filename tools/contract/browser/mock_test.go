@@ -45,24 +45,51 @@ func TestMockPage(t *testing.T) {
 	t.Run("it shows what was wrong with a form where the form is", func(t *testing.T) {
 		mock := startMock(t, program)
 		b := openTab(browser, t, true)
-		b.do(chromedp.Navigate(mock.address+"/ui/"), chromedp.SendKeys(chromedp.CSS("form.fault [name=fault]"), "melt"))
+		b.do(chromedp.Navigate(mock.address+"/ui/"), chromedp.SendKeys(chromedp.CSS("form.fault [name=arguments]"), "soon"))
 		require.EqualValues(t, 422, b.press("form.fault button"))
-		require.Contains(t, b.text("[role=alert]"), `Not a fault: "melt"; want one of hold, answer, `)
+		require.Contains(t, b.text("[role=alert]"), `Not a fault: "drop soon": before or after is missing.`)
 		require.True(t, evaluate[bool](b, `(() => {
 			const r = document.querySelector("[role=alert]").getBoundingClientRect()
 			return r.top >= 0 && r.bottom <= innerHeight
 		})()`), "the message is out of sight")
 	})
-	t.Run("it refreshes itself when asked", func(t *testing.T) {
-		mock := startMock(t, program)
-		b := openTab(browser, t, false)
-		b.do(chromedp.Navigate(mock.address + "/ui/"))
-		b.press(".refresh a:last-child")
-		_, err := mock.pay(t, "order-1")
-		require.NoError(t, err)
-		b.do(chromedp.WaitVisible(chromedp.CSS("#order-1")))
-		b.requireQuiet(mock.address)
+	t.Run("it updates itself and keeps typed text", func(t *testing.T) {
+		testUpdates(t, openTab(browser, t, true), startMock(t, program))
 	})
+}
+
+// testUpdates changes the mock server's data, while an operator types.
+func testUpdates(t *testing.T, b *tab, mock *mockServer) {
+	t.Helper()
+	payment, err := mock.pay(t, "order-1")
+	require.NoError(t, err)
+	b.do(chromedp.Navigate(mock.address + "/ui/"))
+	b.press("#order-1 button[value=SUCCESS]")
+	<-mock.got
+	b.do(
+		chromedp.Click(chromedp.CSS("#order-1 summary")), chromedp.SetValue(chromedp.CSS("#order-1 [name=amount]"), "1.25"),
+		chromedp.SetValue(chromedp.CSS("form.fault [name=user_data]"), "typed"),
+		chromedp.Focus(chromedp.CSS("#order-1 [name=amount]")),
+	)
+	_, err = mock.pay(t, "order-2")
+	require.NoError(t, err)
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-2")), chromedp.WaitVisible(chromedp.CSS("#message-3")))
+	require.Equal(t, "1.25 typed", evaluate[string](b,
+		`document.activeElement.value + " " + document.querySelector(".fault [name=user_data]").value`))
+	require.Equal(t, "order-2 order-1", evaluate[string](b,
+		`[...document.querySelectorAll("#orders tbody tr")].map(row => row.id).join(" ")`))
+	require.Contains(t, b.text("#orders caption"), "2 in all")
+	settle := mock.address + "/_mock/orders/" + strings.Replace(payment.OrderID, "001", "002", 1) + "/settle"
+	resp, err := http.Post(settle, "application/json", strings.NewReader(`{"status":"FAILURE"}`))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	<-mock.got
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-2 .FAILURE")), chromedp.Click(chromedp.CSS("#pause")))
+	require.Contains(t, b.text("#message-3"), "order 2")
+	b.press("#message-3 td a")
+	require.Contains(t, b.text("#orders"), "order-2")
+	require.NotContains(t, b.text("#orders"), "order-1")
+	b.requireQuiet(mock.address)
 }
 
 // testAPayer follows redirect_url, and a form's, to the mock's payment page.
@@ -98,7 +125,7 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	require.Contains(t, b.text("#order-1"), "SUCCESS Settled.")
 	n := <-mock.got
 	require.Equal(t, payment.OrderID+" SUCCESS", n.OrderID+" "+string(n.StatusDescription))
-	require.Contains(t, b.text("#message-2"), "sent payment.status_changed SUCCESS order-1 HTTP 200")
+	require.Contains(t, b.text("#message-2"), "sent payment.status_changed SUCCESS order-1 order 1 HTTP 200")
 	b.do(chromedp.Click(chromedp.CSS("#message-2 summary")))
 	require.Contains(t, b.text("#message-2 pre"), `"status_description":"SUCCESS"`)
 
@@ -106,11 +133,11 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	require.EqualValues(t, 200, b.press("#order-1 button[value=forged]"))
 	n = <-mock.got
 	require.Equal(t, "SUCCESS", string(n.StatusDescription), "the forgery was taken")
-	require.Contains(t, b.text("#message-3"), "FAILURE order-1 HTTP 401")
+	require.Contains(t, b.text("#message-3"), "FAILURE order-1 order 1 HTTP 401")
 	require.Contains(t, b.text("#message-3"), "wrong signature: forged on purpose")
 
 	b.choose("on", "init_payment")
-	b.choose("fault", "drop after")
+	b.chooseFault("drop", "after")
 	require.EqualValues(t, 200, b.press("form.fault button"))
 	require.Contains(t, b.text("#faults"), "The fault is set.")
 	require.Contains(t, b.text("#faults"), "init_payment first 1 drop after 0 Remove")
@@ -127,7 +154,7 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	require.EqualValues(t, 200, b.press("#faults td button"))
 	require.Contains(t, b.text("#faults"), "Nothing goes wrong on purpose.")
 	b.choose("which", "every")
-	b.choose("fault", "reject 402 E17 no money")
+	b.chooseFault("reject", "402 E17 no money")
 	require.EqualValues(t, 200, b.press("form.fault button"))
 	_, err = mock.pay(t, "order-3")
 	require.Equal(t, paymentsvc.OutcomeRejected.String(), paymentsvc.OutcomeOf(err).String(), err)
@@ -154,12 +181,19 @@ func fill(t *testing.T, b *tab, mock *mockServer) {
 	b.do(chromedp.Navigate(mock.address + "/ui/"))
 	b.press("#order-1 button[value=SUCCESS]")
 	b.choose("on", "notifications")
-	b.choose("fault", "delayed 1")
+	b.chooseFault("delayed", "1")
 	b.press("form.fault button")
 	b.press("#order-2 button[value=FAILURE]")
 	require.Contains(t, b.text("#messages"), "1 notification waits")
 	require.Equal(t, 5, evaluate[int](b, `document.querySelectorAll("table").length`))
 	evaluate[bool](b, `document.querySelectorAll("details").forEach(d => d.open = true) || true`)
+}
+
+// chooseFault fills the fault and its arguments into the form.
+func (b *tab) chooseFault(fault, arguments string) {
+	b.t.Helper()
+	b.choose("fault", fault)
+	b.do(chromedp.SetValue(chromedp.CSS("form.fault [name=arguments]"), arguments))
 }
 
 // testKeyboard reaches everything with the Tab key, and presses a button with Enter.

@@ -32,10 +32,15 @@ func TestClientsOfTheMock(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = mock.Wait() }) // the context has ended it
-	for _, client := range [][]string{{"node", "--test", "client.test.mjs"}, {"python3", "client_test.py"}} {
-		t.Run(client[0], func(t *testing.T) {
+	for _, client := range [][]string{
+		{"node", "--test", "client.test.mjs"}, {"python3", "client_test.py"}, {"/usr/bin/python3", "fastapi_test.py"},
+	} {
+		t.Run(client[len(client)-1], func(t *testing.T) {
 			if _, err := exec.LookPath(client[0]); err != nil {
 				t.Skipf("there is no %s here: %v", client[0], err)
+			}
+			if client[1] == "fastapi_test.py" {
+				needPython(t, client[0], "fastapi", "uvicorn")
 			}
 			cmd := exec.CommandContext(t.Context(), client[0], client[1:]...)
 			cmd.Env = append(os.Environ(), "READY_FILE="+ready, "SECRET=a test key")
@@ -43,6 +48,28 @@ func TestClientsOfTheMock(t *testing.T) {
 				t.Fatalf("%v: %s", err, output)
 			}
 		})
+	}
+}
+
+// needPython skips the test without a module.
+func needPython(t *testing.T, python string, modules ...string) {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), python, "-c", "import "+strings.Join(modules, ", ")).CombinedOutput()
+	if err != nil {
+		t.Skipf("a module is missing: on Debian, apt-get install python3-%s: %s", strings.Join(modules, " python3-"), output)
+	}
+}
+
+func TestPageOfFastAPIQuotesItsTest(t *testing.T) {
+	page, test := string(read("../../../docs/fastapi.md")), string(read("fastapi_test.py"))
+	blocks := strings.Split(page, "```python\n")[1:]
+	if len(blocks) == 0 {
+		t.Fatal("the page has no block")
+	}
+	for _, block := range blocks {
+		if code, _, _ := strings.Cut(block, "```"); !strings.Contains(test, code) {
+			t.Errorf("not in fastapi_test.py:\n%s", code)
+		}
 	}
 }
 
