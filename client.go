@@ -124,12 +124,12 @@ type Client struct {
 // NewTransport returns the transport of a [Client] without [Config].HTTPClient, for wrapping and changing.
 //
 // It uses HTTP/1.1 only, because over HTTP/2 a server that closes a connection, as nginx does every thousand requests,
-// leaves calls unknown that never arrived. It keeps up to 100 idle connections per host, for less time than most servers,
-// requires TLS 1.2, and takes a proxy from the environment.
+// leaves calls unknown that never arrived. It keeps up to 100 idle connections per host, for less time than most
+// servers, requires TLS 1.2, and takes a proxy from the environment.
 //
 // Its connections discard unsent bytes: if an attempt ends without a complete response, or if the process dies, the
-// kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the call
-// has failed. A reset does not recall bytes that already left the machine. For example, a proxy that has the whole
+// kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the
+// call has failed. A reset does not recall bytes that already left the machine. For example, a proxy that has the whole
 // request can still forward it. The reset is part of DialContext, so a function of your own must call this one.
 func NewTransport() *http.Transport { return transport.Default() }
 

@@ -35,9 +35,9 @@
 //	}))
 //
 // Every failed call returns an [*Error] with an [Outcome]. The outcome reports whether money may have moved: the
-// request was provably not sent, the service itself rejected it, or the outcome is unknown. Starts are delivered at most
-// once. Status calls and [Client.GetBalance] are idempotent, so the client retries them with exponential back-off and
-// jitter.
+// request was provably not sent, the service itself rejected it, or the outcome is unknown. Starts are delivered at
+// most once. Status calls and [Client.GetBalance] are idempotent, so the client retries them with exponential back-off
+// and jitter.
 //
 // # Compatibility
 //

@@ -124,7 +124,8 @@ func (e *Error) clocks() string {
 	}
 	skew, _ := e.ClockSkew()
 	// A Date has whole seconds, and the response took some time to arrive.
-	switch skew = skew.Round(time.Second); {
+	skew = skew.Round(time.Second)
+	switch {
 	case skew > 2*time.Second:
 		text += "; the local clock is " + skew.String() + " behind the service's"
 	case skew < -2*time.Second:

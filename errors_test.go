@@ -29,7 +29,9 @@ func TestErrorTextSaysWhetherMoneyMayHaveMoved(t *testing.T) {
 			"paymentsvc: get_balance: unexpected EOF (after 3 attempts)"},
 		{"not sent", paymentsvc.Error{Endpoint: "init_payment/card", Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF},
 			"paymentsvc: init_payment/card: not sent: EOF"},
-		{"rejected", paymentsvc.Error{Endpoint: "init_form", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 200, Attempts: 1, Err: io.EOF},
+		{"rejected", paymentsvc.Error{
+			Endpoint: "init_form", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 200, Attempts: 1, Err: io.EOF,
+		},
 			"paymentsvc: init_form: rejected: HTTP 200: EOF"},
 		{"the zero value", paymentsvc.Error{}, "paymentsvc: : "},
 	} {
@@ -84,7 +86,10 @@ func TestErrorFields(t *testing.T) {
 		{"nested", "error.code", "error.text", `{"error":{"code":"E1","text":"no"}}`, &found{Code: "E1", Message: "no"}},
 		{"three deep", "a.b.c", "", `{"a":{"b":{"c":7}}}`, &found{Code: "7"}},
 		{"a number keeps its text", "code", "message", `{"code":1.50}`, &found{Code: "1.50"}},
-		{"a long number keeps its digits", "code", "message", `{"code":12345678901234567890}`, &found{Code: "12345678901234567890"}},
+		{
+			"a long number keeps its digits", "code", "message", `{"code":12345678901234567890}`,
+			&found{Code: "12345678901234567890"},
+		},
 		{"an empty message", "code", "message", `{"code":7,"message":""}`, &found{Code: "7"}},
 		{"a message alone, where no code is named", "", "message", `{"message":"no"}`, &found{Message: "no"}},
 		{"what is neither string nor number is JSON", "error", "", `{"error":{"a":[1]}}`, &found{Code: `{"a":[1]}`}},
@@ -142,7 +147,10 @@ func TestErrorRetryAfter(t *testing.T) {
 		{"a date, by the service's clock", http.Header{
 			"Retry-After": {date.Add(time.Minute).Format(http.TimeFormat)}, "Date": {date.Format(http.TimeFormat)},
 		}, time.Minute},
-		{"a date that has passed", http.Header{"Retry-After": {date.Format(http.TimeFormat)}, "Date": {date.Add(1).Format(http.TimeFormat)}}, 0},
+		{
+			"a date that has passed",
+			http.Header{"Retry-After": {date.Format(http.TimeFormat)}, "Date": {date.Add(1).Format(http.TimeFormat)}}, 0,
+		},
 		{"zero", http.Header{"Retry-After": {"0"}}, 0},
 		{"nonsense", http.Header{"Retry-After": {"soon"}}, 0},
 		{"no header", nil, 0},

@@ -249,9 +249,7 @@ func ExampleSafeToRetry() {
 	)
 	start("too-soon")
 
-	service.Fault(
-		paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"),
-	)
+	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"))
 	start("over-the-limit")
 
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Cut(10))
@@ -448,13 +446,6 @@ func ExampleWebhook_Handler() {
 	// 400
 }
 
-// webContext is the context that a web framework passes to its handlers.
-type webContext interface {
-	Header() http.Header
-	Body() ([]byte, error)
-	Answer(status int) error
-}
-
 // queuedNotification is a message of a queue. Its body is base64 in JSON, so that every byte survives; encoding/json
 // compacts Notification.Raw.
 type queuedNotification struct {
@@ -462,76 +453,42 @@ type queuedNotification struct {
 	Body   []byte
 }
 
-// A handler of a web framework verifies a notification, queues its header and body, and responds. Take the raw body
-// before the framework binds it to a struct. The worker uses AnyAge, because messages wait in the queue and their age
-// was checked before.
+// A receiver verifies the raw body and queues it with its header. The worker uses AnyAge, because messages wait in the
+// queue and their age was checked before.
 func ExampleWebhook_Verify() {
 	webhook := exampleWebhook(5 * time.Minute) // see the example of Webhook.Handler
-	queue := make(chan []byte, 10)
-	notifications := func(c webContext) error {
-		body, err := c.Body()
-		if err != nil {
-			return c.Answer(http.StatusBadRequest)
+	receive := func(header http.Header, body []byte) ([]byte, error) {
+		if err := webhook.Verify(header, body); err != nil {
+			return nil, err
 		}
-		if err := webhook.Verify(c.Header(), body); err != nil {
-			fmt.Println(errors.Is(err, paymentsvc.ErrSignatureMismatch), err)
-			return c.Answer(http.StatusUnauthorized)
-		}
-		message, err := json.Marshal(queuedNotification{c.Header(), body})
-		if err != nil {
-			return err
-		}
-		queue <- message
-		return c.Answer(http.StatusOK)
+		return json.Marshal(queuedNotification{header, body})
 	}
-	work := func(message []byte) error {
+	work := func(message []byte) (*paymentsvc.Notification, error) {
 		var q queuedNotification
 		if err := json.Unmarshal(message, &q); err != nil {
-			return err
+			return nil, err
 		}
-		n, err := exampleWebhook(paymentsvc.AnyAge).Parse(q.Header, q.Body)
-		if err != nil {
-			return err
-		}
-		fmt.Println("from the queue:", n.Event, n.OrderID, n.StatusDescription)
-		return nil
+		return exampleWebhook(paymentsvc.AnyAge).Parse(q.Header, q.Body)
 	}
 
-	fmt.Println("the canonical string, the encoding and the responses are this example's choice")
+	fmt.Println("the canonical string and the encoding are this example's choice")
 	body := notice(paymentsvc.EventPayoutStatusChanged, "po-1", paymentsvc.StatusFailure, "99.90")
-	for _, sent := range []string{body, strings.Replace(body, "99.90", "99.9", 1)} {
-		c := &memoryContext{header: signedNow("new-project-secret-key", body), body: sent}
-		if err := notifications(c); err != nil {
-			log.Fatal(err)
-		}
+	header := signedNow("new-project-secret-key", body)
+	message, err := receive(header, []byte(body))
+	if err != nil {
+		log.Fatal(err)
 	}
-	close(queue)
-	for message := range queue {
-		if err := work(message); err != nil {
-			log.Fatal(err)
-		}
+	n, err := work(message)
+	if err != nil {
+		log.Fatal(err)
 	}
+	fmt.Println("from the queue:", n.Event, n.OrderID, n.StatusDescription)
+	_, err = receive(header, []byte(strings.Replace(body, "99.90", "99.9", 1)))
+	fmt.Println(errors.Is(err, paymentsvc.ErrSignatureMismatch), err)
 	// Output:
-	// the canonical string, the encoding and the responses are this example's choice
-	// answered 200
-	// true paymentsvc: notification: signature mismatch
-	// answered 401
+	// the canonical string and the encoding are this example's choice
 	// from the queue: payout.status_changed po-1 FAILURE
-}
-
-// memoryContext is a webContext without a framework.
-type memoryContext struct {
-	header http.Header
-	body   string
-}
-
-func (c *memoryContext) Header() http.Header { return c.header }
-
-func (c *memoryContext) Body() ([]byte, error) { return io.ReadAll(strings.NewReader(c.body)) }
-
-func (c *memoryContext) Answer(status int) error {
-	_, err := fmt.Println("answered", status)
-	return err
+	// true paymentsvc: notification: signature mismatch
 }
 
 // Your own handler can parse the notification and leave the body for the next handler, such as a proxy to another
@@ -708,17 +665,4 @@ func ExampleNotification_Final() {
 	// payment.status_changed SUCCESS true
 	// refund.status_changed FAILURE false
 	// payout.status_changed SUCCESS false
-}
-
-// SUCCESS and FAILURE are final. Other names are never final, because the interface document does not specify them.
-func ExampleStatusName_Final() {
-	for _, status := range []paymentsvc.StatusName{"PENDING", "SUCCESS", "FAILURE", "IN_REVIEW", "success"} {
-		fmt.Println(status, status.Known(), status.Final())
-	}
-	// Output:
-	// PENDING true false
-	// SUCCESS true true
-	// FAILURE true true
-	// IN_REVIEW false false
-	// success false false
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -32,16 +31,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var children = flag.Bool("children", false, "run the tests that start processes: this test binary, sh and openssl")
-
-// startsProcesses skips a test that starts processes unless it is told to.
-func startsProcesses(t testing.TB) {
-	t.Helper()
-	if !*children {
-		t.Skip("it starts processes: run it with go test . -children")
-	}
-}
 
 const (
 	testSecret  paymentsvc.Secret = "project-secret-key-of-these-tests"
@@ -74,7 +63,8 @@ func quick() paymentsvc.Retry {
 func testConfig(t testing.TB, base string) paymentsvc.Config {
 	t.Helper()
 	return paymentsvc.Config{
-		BaseURL: base, PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t), Retry: quick(), Timeout: time.Hour,
+		BaseURL: base, PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t), Retry: quick(),
+		Timeout: time.Hour,
 	}
 }
 
@@ -134,7 +124,9 @@ func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { retu
 
 // canned is an answer for a roundTripFunc to return.
 func canned(status int, header http.Header, body string) *http.Response {
-	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+	return &http.Response{
+		StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1,
+	}
 }
 
 // answers makes every request get one canned answer.
@@ -194,67 +186,66 @@ type operation struct {
 }
 
 // operations are all seven, in the document's order.
-func operations() []operation {
-	return []operation{
-		{
-			name: "init_payment", path: "init_payment/card", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
-			answer: paymentAnswer,
+var operations = []operation{
+	{
+		name: "init_payment", path: "init_payment/card", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentRequest()))
 		},
-		{
-			name: "status_payment", path: "status_payment",
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"}))
-			},
-			sent:   `{"order_id":"o-1","partner_id":11,"project_id":22}`,
-			answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1","order_id":"o-1"}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
+		answer: paymentAnswer,
+	},
+	{
+		name: "status_payment", path: "status_payment",
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"}))
 		},
-		{
-			name: "init_payout", path: "init_payout", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitPayout(t.Context(), payoutRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`,
-			answer: payoutAnswer,
+		sent:   `{"order_id":"o-1","partner_id":11,"project_id":22}`,
+		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1","order_id":"o-1"}`,
+	},
+	{
+		name: "init_payout", path: "init_payout", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitPayout(t.Context(), payoutRequest()))
 		},
-		{
-			name: "status_payout", path: "status_payout",
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{OrderID: "po-1"}))
-			},
-			sent:   `{"order_id":"po-1","partner_id":11,"project_id":22}`,
-			answer: `{}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`,
+		answer: payoutAnswer,
+	},
+	{
+		name: "status_payout", path: "status_payout",
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{OrderID: "po-1"}))
 		},
-		{
-			name: "init_form", path: "init_form", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitForm(t.Context(), paymentRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
-			answer: `{"redirect_url":"https://pay.example/form"}`,
+		sent:   `{"order_id":"po-1","partner_id":11,"project_id":22}`,
+		answer: `{}`,
+	},
+	{
+		name: "init_form", path: "init_form", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitForm(t.Context(), paymentRequest()))
 		},
-		{
-			name: "init_invoice", path: "init_invoice", starts: true,
-			call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
-				return nilOr(c.InitInvoice(t.Context(), paymentRequest()))
-			},
-			sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
-			answer: `{"invoice_url":"https://pay.example/invoice","order_id":"in-1"}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
+		answer: `{"redirect_url":"https://pay.example/form"}`,
+	},
+	{
+		name: "init_invoice", path: "init_invoice", starts: true,
+		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			return nilOr(c.InitInvoice(t.Context(), paymentRequest()))
 		},
-		{
-			name: "get_balance", path: "get_balance",
-			call:   func(t testing.TB, c *paymentsvc.Client) (any, error) { return nilOr(c.GetBalance(t.Context())) },
-			sent:   `{"partner_id":11,"project_id":22}`,
-			answer: balanceAnswer,
-		},
-	}
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"user_data":"order-1"}`,
+		answer: `{"invoice_url":"https://pay.example/invoice","order_id":"in-1"}`,
+	},
+	{
+		name: "get_balance", path: "get_balance",
+		call:   func(t testing.TB, c *paymentsvc.Client) (any, error) { return nilOr(c.GetBalance(t.Context())) },
+		sent:   `{"partner_id":11,"project_id":22}`,
+		answer: balanceAnswer,
+	},
 }
 
 const (
-	paymentAnswer = `{"order_id":"6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11","status":1,"status_code":2,"redirect_url":"https://pay.example/3ds"}`
+	paymentAnswer = `{"order_id":"6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11","status":1,"status_code":2,` +
+		`"redirect_url":"https://pay.example/3ds"}`
 	payoutAnswer  = `{"order_id":"po-1","status":1,"status_code":2}`
 	balanceAnswer = `{"payout_balance":100.10,"expected_balance":1e2,"currency":"EUR"}`
 )
@@ -276,7 +267,7 @@ type request struct {
 	Body   string
 }
 
-// service is a server that fails the test for what the document forbids, records what it gets, and answers what it is told.
+// service is a server that rejects what the document forbids, records its requests, and replies as it is told.
 type service struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -465,8 +456,8 @@ func newTap(t testing.TB) *tap {
 	return w
 }
 
-// piped is a transport whose connections are pipes to serve, so that a bubble of testing/synctest knows when nothing but
-// time can go on: no test waits, and none is short of patience on a busy machine.
+// piped is a transport whose connections are pipes to serve, so that a bubble of testing/synctest knows when nothing
+// but time can go on: no test waits, and none is short of patience on a busy machine.
 func piped(t testing.TB, serve func(conn net.Conn)) *http.Transport {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -504,9 +495,11 @@ const (
 	hookNow                          = 1_700_000_000 // what these tests' clock shows
 	hookTolerance                    = 5 * time.Minute
 	hookOther      paymentsvc.Secret = "another-project-secret-key"
-	hookBody                         = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50,"user_data":"order-1"}`
 	hookBodyLimit                    = 64 << 10
 	hookClockShown                   = "1700000000"
+
+	hookBody = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
+		`"status_code":20,"amount":10.50,"user_data":"order-1"}`
 )
 
 // hookScheme is these tests' choice; the document shows none. It is what plainSignature makes.
@@ -592,7 +585,8 @@ func isOnly(t testing.TB, err, want error) {
 		paymentsvc.ErrTimestampTooOld, paymentsvc.ErrTimestampTooNew, paymentsvc.ErrBodyTooLarge,
 		paymentsvc.ErrEmptyBody, paymentsvc.ErrMethodNotAllowed, paymentsvc.ErrMalformedNotification,
 	} {
-		assert.Equal(t, sentinel == want, errors.Is(err, sentinel), "is %q %q?", err, sentinel) //nolint:errorlint // the sentinels themselves are compared
+		//nolint:errorlint // the sentinels themselves are compared
+		assert.Equal(t, sentinel == want, errors.Is(err, sentinel), "is %q %q?", err, sentinel)
 	}
 	var malformed *paymentsvc.NotificationError
 	isMalformed := errors.As(err, &malformed)

@@ -150,8 +150,8 @@ func (e NotificationError) MarshalText() ([]byte, error) { return []byte(e.Error
 // MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
 func (e NotificationError) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
-// isContentCoding reports whether coding is registered for HTTP. Error texts name only these, because anybody can send a
-// header.
+// isContentCoding reports whether coding is registered for HTTP. Error texts name only these, because anybody can send
+// a header.
 func isContentCoding(coding string) bool {
 	switch strings.TrimSpace(coding) {
 	case "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity", "pack200-gzip", "x-compress",

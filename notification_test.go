@@ -17,7 +17,7 @@ import (
 // withMember is hookBody with the JSON value of one member replaced, and without the member if there is no value.
 func withMember(name, value string) string {
 	var members []string
-	for _, member := range hookMembers() {
+	for _, member := range hookMembers {
 		if member[0] == name {
 			member[1] = value
 		}
@@ -29,11 +29,9 @@ func withMember(name, value string) string {
 }
 
 // hookMembers are hookBody's.
-func hookMembers() [][2]string {
-	return [][2]string{
-		{"event", `"payment.status_changed"`}, {"order_id", `"o-1"`}, {"status", "2"},
-		{"status_description", `"SUCCESS"`}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", `"order-1"`},
-	}
+var hookMembers = [][2]string{
+	{"event", `"payment.status_changed"`}, {"order_id", `"o-1"`}, {"status", "2"},
+	{"status_description", `"SUCCESS"`}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", `"order-1"`},
 }
 
 // parsed is a notification as the webhook reads it.
@@ -44,7 +42,7 @@ func parsed(t testing.TB, body string) *paymentsvc.Notification {
 	return n
 }
 
-func TestNotificationAcceptsWhatTheDocumentDoesNotShow(t *testing.T) {
+func TestNotificationAcceptsUnknownValuesAndFields(t *testing.T) {
 	require.Equal(t, hookBody, withMember("", ""), "the members are hookBody's")
 	type read struct {
 		event    paymentsvc.EventType
@@ -63,28 +61,66 @@ func TestNotificationAcceptsWhatTheDocumentDoesNotShow(t *testing.T) {
 		name, body string
 		want       read
 	}{
-		{"the payout's event", withMember("event", `"payout.status_changed"`), with(func(r *read) { r.event = paymentsvc.EventPayoutStatusChanged })},
-		{"the refund's event", withMember("event", `"refund.status_changed"`), with(func(r *read) { r.event = paymentsvc.EventRefundStatusChanged })},
-		{"an unknown event", withMember("event", `"chargeback.opened"`), with(func(r *read) { r.event, r.known = "chargeback.opened", false })},
-		{"an event in other case is unknown", withMember("event", `"Payment.Status_Changed"`), with(func(r *read) { r.event, r.known = "Payment.Status_Changed", false })},
-		{"PENDING", withMember("status_description", `"PENDING"`), with(func(r *read) { r.status, r.final = paymentsvc.StatusPending, false })},
-		{"FAILURE", withMember("status_description", `"FAILURE"`), with(func(r *read) { r.status = paymentsvc.StatusFailure })},
-		{"an unknown status", withMember("status_description", `"HELD"`), with(func(r *read) { r.status, r.final, r.known = "HELD", false, false })},
-		{"a status in other case is unknown", withMember("status_description", `"Success"`), with(func(r *read) { r.status, r.final, r.known = "Success", false, false })},
+		{
+			"the payout's event", withMember("event", `"payout.status_changed"`),
+			with(func(r *read) { r.event = paymentsvc.EventPayoutStatusChanged }),
+		},
+		{
+			"the refund's event", withMember("event", `"refund.status_changed"`),
+			with(func(r *read) { r.event = paymentsvc.EventRefundStatusChanged }),
+		},
+		{
+			"an unknown event", withMember("event", `"chargeback.opened"`),
+			with(func(r *read) { r.event, r.known = "chargeback.opened", false }),
+		},
+		{
+			"an event in other case is unknown", withMember("event", `"Payment.Status_Changed"`),
+			with(func(r *read) { r.event, r.known = "Payment.Status_Changed", false }),
+		},
+		{
+			"PENDING", withMember("status_description", `"PENDING"`),
+			with(func(r *read) { r.status, r.final = paymentsvc.StatusPending, false }),
+		},
+		{
+			"FAILURE", withMember("status_description", `"FAILURE"`),
+			with(func(r *read) { r.status = paymentsvc.StatusFailure }),
+		},
+		{
+			"an unknown status", withMember("status_description", `"HELD"`),
+			with(func(r *read) { r.status, r.final, r.known = "HELD", false, false }),
+		},
+		{
+			"a status in other case is unknown", withMember("status_description", `"Success"`),
+			with(func(r *read) { r.status, r.final, r.known = "Success", false, false }),
+		},
 		{"a status as encoders of floats write it", withMember("status", "2.0"), usual},
 		{"a status_code with an exponent", withMember("status_code", "2e1"), usual},
 		{"numbers as text", strings.NewReplacer(`:2,`, `:"2",`, `:20,`, `:"020",`).Replace(hookBody), usual},
 		{"no user_data", withMember("user_data", ""), with(func(r *read) { r.userData = "" })},
 		{"a user_data that is null", withMember("user_data", "null"), with(func(r *read) { r.userData = "" })},
 		{"a user_data that is empty", withMember("user_data", `""`), with(func(r *read) { r.userData = "" })},
-		{"added fields", strings.Replace(hookBody, "{", `{"a":1,"b":{"event":"x"},"c":[{"order_id":"x"}],"d":null,`, 1), usual},
+		{
+			"added fields", strings.Replace(hookBody, "{", `{"a":1,"b":{"event":"x"},"c":[{"order_id":"x"}],"d":null,`, 1),
+			usual,
+		},
 		{"an added field twice", strings.Replace(hookBody, "{", `{"a":1,"a":2,`, 1), usual},
-		{"an added field with a known one's name in it", strings.Replace(hookBody, "{", `{"order_id_2":"x","xevent":"x","eventx":1,`, 1), usual},
-		{"another order of fields", `{"user_data":"order-1","amount":10.50,"status_code":20,"status_description":"SUCCESS","status":2,"order_id":"o-1","event":"payment.status_changed"}`, usual},
+		{
+			"an added field with a known one's name in it",
+			strings.Replace(hookBody, "{", `{"order_id_2":"x","xevent":"x","eventx":1,`, 1), usual,
+		},
+		{
+			"another order of fields",
+			`{"user_data":"order-1","amount":10.50,"status_code":20,"status_description":"SUCCESS","status":2,` +
+				`"order_id":"o-1","event":"payment.status_changed"}`,
+			usual,
+		},
 		{"white space", " \t\r\n" + strings.ReplaceAll(hookBody, ",", " ,\n\t") + "\r\n", usual},
 		{"escapes", withMember("order_id", `"\u006f\u002d1"`), usual},
 		{"an escaped name", strings.Replace(hookBody, `"order_id"`, `"\u006frder_id"`, 1), usual},
-		{"text beyond ASCII", withMember("user_data", `"заказ-1 \ud83d\ude00"`), with(func(r *read) { r.userData = "заказ-1 😀" })},
+		{
+			"text beyond ASCII", withMember("user_data", `"заказ-1 \ud83d\ude00"`),
+			with(func(r *read) { r.userData = "заказ-1 😀" }),
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n, err := newHook(t).Parse(hookHeader(hookClockShown, test.body), []byte(test.body))
@@ -133,7 +169,10 @@ func notificationFaults() []notificationFault {
 		{"an amount in words", withMember("amount", `"null"`), "amount"},
 		{"an event that is not UTF-8", withMember("event", "\"a\xff\""), "event"},
 		{"an order_id that is not UTF-8", withMember("order_id", "\"a\xff\""), "order_id"},
-		{"an order_id that stands twice, once escaped", strings.Replace(hookBody, "{", `{"order\u005fid":"o-2",`, 1), "order_id"},
+		{
+			"an order_id that stands twice, once escaped", strings.Replace(hookBody, "{", `{"order\u005fid":"o-2",`, 1),
+			"order_id",
+		},
 		{"an event in letters that fold to it", strings.Replace(hookBody, "{", `{"\u017ftatus":1,`, 1), "status"},
 	}
 	wrong := map[string][]string{
@@ -141,7 +180,7 @@ func notificationFaults() []notificationFault {
 		"integer": {`"2.0"`, `"+2"`, `" 2"`, `"9223372036854775808"`, `"\u0661"`, "true", "{}", "[]", "2.5", `""`},
 		"amount":  {"true", "{}", "[]", `""`, `"abc"`},
 	}
-	for _, field := range hookMembers()[:6] { // without user_data, which is optional
+	for _, field := range hookMembers[:6] { // without user_data, which is optional
 		name, value, kind := field[0], field[1], "text"
 		switch name {
 		case "status", "status_code":
@@ -156,8 +195,13 @@ func notificationFaults() []notificationFault {
 		faults = append(faults,
 			notificationFault{name + " twice", strings.Replace(hookBody, "{", `{"`+name+`":`+value+`,`, 1), name},
 			notificationFault{name + " twice, null behind", strings.TrimSuffix(hookBody, "}") + `,"` + name + `":null}`, name},
-			notificationFault{name + " in other case beside it", strings.Replace(hookBody, "{", `{"`+inOtherCase+`":`+value+`,`, 1), name},
-			notificationFault{name + " in other case in its place", strings.Replace(hookBody, `"`+name+`"`, `"`+strings.ToUpper(name)+`"`, 1), name},
+			notificationFault{
+				name + " in other case beside it", strings.Replace(hookBody, "{", `{"`+inOtherCase+`":`+value+`,`, 1), name,
+			},
+			notificationFault{
+				name + " in other case in its place", strings.Replace(hookBody, `"`+name+`"`, `"`+strings.ToUpper(name)+`"`, 1),
+				name,
+			},
 		)
 		faults = append(faults,
 			notificationFault{name + " missing", withMember(name, ""), name},
@@ -227,7 +271,9 @@ func TestNotificationErrorNamesTheContentEncoding(t *testing.T) {
 func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 	for _, fault := range notificationFaults() {
 		t.Run(fault.name, func(t *testing.T) {
-			require.NoError(t, newHook(t).Verify(hookHeader(hookClockShown, fault.body), []byte(fault.body)), "it is signed right")
+			require.NoError(
+				t, newHook(t).Verify(hookHeader(hookClockShown, fault.body), []byte(fault.body)), "it is signed right",
+			)
 			parsed, parseErr := newHook(t).Parse(hookHeader(hookClockShown, fault.body), []byte(fault.body))
 			requested, requestErr := newHook(t).ParseRequest(hookRequest(fault.body))
 			assert.Nil(t, parsed)
@@ -256,8 +302,10 @@ func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 func TestNotificationAmountIsExact(t *testing.T) {
 	digits := strings.Repeat("9876543210", 6) + "9876" // 64 of them
 	for value, want := range map[string]string{
-		"10.50": "10.50", `"10.50"`: "10.50", "10.500": "10.500", "0": "0", "-0": "0", "-1.5": "-1.5", "1e2": "100", `"1.5e+3"`: "1500",
-		"0.30000000000000004": "0.30000000000000004", "9007199254740993": "9007199254740993", digits: digits, `"` + digits + `"`: digits,
+		"10.50": "10.50", `"10.50"`: "10.50", "10.500": "10.500", "0": "0", "-0": "0", "-1.5": "-1.5", "1e2": "100",
+		`"1.5e+3"`:            "1500",
+		"0.30000000000000004": "0.30000000000000004", "9007199254740993": "9007199254740993", digits: digits,
+		`"` + digits + `"`: digits,
 	} {
 		body := withMember("amount", value)
 		n, err := newHook(t).Parse(hookHeader(hookClockShown, body), []byte(body))
@@ -268,18 +316,24 @@ func TestNotificationAmountIsExact(t *testing.T) {
 
 func TestNotificationFinal(t *testing.T) {
 	for _, event := range []paymentsvc.EventType{
-		paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged, "other",
+		paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged,
+		"other",
 	} {
-		for _, status := range []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure, "HELD"} {
+		for _, status := range []paymentsvc.StatusName{
+			paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure, "HELD",
+		} {
 			n := paymentsvc.Notification{Event: event, StatusDescription: status}
-			want := event == paymentsvc.EventPaymentStatusChanged && (status == paymentsvc.StatusSuccess || status == paymentsvc.StatusFailure)
+			want := event == paymentsvc.EventPaymentStatusChanged &&
+				(status == paymentsvc.StatusSuccess || status == paymentsvc.StatusFailure)
 			assert.Equal(t, want, n.Final(), "%s %s", event, status)
 		}
 	}
 }
 
 func TestNotificationSurvivesAQueue(t *testing.T) {
-	for _, body := range []string{hookBody, strings.Replace(hookBody, "payment.", "refund.", 1), strings.Replace(hookBody, "{", ` { "a" : "<&>" ,`, 1)} {
+	for _, body := range []string{
+		hookBody, strings.Replace(hookBody, "payment.", "refund.", 1), strings.Replace(hookBody, "{", ` { "a" : "<&>" ,`, 1),
+	} {
 		n := parsed(t, body)
 		queued, err := json.Marshal(n)
 		require.NoError(t, err)
@@ -303,9 +357,10 @@ func keyOf(t testing.TB, timestamp, body string) string {
 func TestNotificationKeyIsTheSameForADuplicate(t *testing.T) {
 	key := keyOf(t, hookClockShown, hookBody)
 	for name, body := range map[string]string{
-		"the same":                hookBody,
-		"other white space":       strings.ReplaceAll(hookBody, ":", " : ") + "\n",
-		"another order of fields": `{"user_data":"order-1","amount":10.50,"status_code":20,"status_description":"SUCCESS","status":2,"order_id":"o-1","event":"payment.status_changed"}`,
+		"the same":          hookBody,
+		"other white space": strings.ReplaceAll(hookBody, ":", " : ") + "\n",
+		"another order of fields": `{"user_data":"order-1","amount":10.50,"status_code":20,"status_description":"SUCCESS",` +
+			`"status":2,"order_id":"o-1","event":"payment.status_changed"}`,
 		"added fields":            strings.Replace(hookBody, "{", `{"sent_at":"2023-11-14","attempt":2,`, 1),
 		"escapes":                 withMember("order_id", `"\u006f-1"`),
 		"an amount of less scale": withMember("amount", "10.5"),
@@ -324,7 +379,9 @@ func TestNotificationKeyIsTheSameForADuplicate(t *testing.T) {
 	for _, amount := range []string{"-0", "0.00", "-0.0", "0e5"} {
 		assert.Equal(t, nothing, keyOf(t, hookClockShown, withMember("amount", amount)), amount)
 	}
-	assert.Equal(t, keyOf(t, hookClockShown, withMember("user_data", "")), keyOf(t, hookClockShown, withMember("user_data", "null")))
+	assert.Equal(
+		t, keyOf(t, hookClockShown, withMember("user_data", "")), keyOf(t, hookClockShown, withMember("user_data", "null")),
+	)
 
 	n, err := newHook(t, withSecrets(hookOther, testSecret)).Parse(hookHeader(hookClockShown, hookBody), []byte(hookBody))
 	require.NoError(t, err)
@@ -374,16 +431,20 @@ func TestNotificationKeyDiffersForANewState(t *testing.T) {
 }
 
 func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
-	const refund = `{"event":"refund.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,` +
-		`"amount":5.00,"user_data":"order-1","refund":{"id":"r-%d","note":"a<b"}}`
+	const refund = `{"event":"refund.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
+		`"status_code":20,"amount":5.00,"user_data":"order-1","refund":{"id":"r-%d","note":"a<b"}}`
 	first, second := fmt.Sprintf(refund, 1), fmt.Sprintf(refund, 2)
 	key := parsed(t, first).Key()
 	assert.NotEqual(t, key, parsed(t, second).Key(), "two refunds of one order and amount")
 	long := strings.Replace(first, `"r-1"`, "12345678901234567890", 1)
-	assert.NotEqual(t, parsed(t, long).Key(), parsed(t, strings.Replace(long, "890,", "891,", 1)).Key(), "every digit counts")
+	assert.NotEqual(
+		t, parsed(t, long).Key(), parsed(t, strings.Replace(long, "890,", "891,", 1)).Key(), "every digit counts",
+	)
 	for name, same := range map[string]string{
-		"white space":           strings.ReplaceAll(first, ",", " ,\n "),
-		"another order":         strings.Replace(strings.Replace(first, `"order_id":"o-1",`, "", 1), "}}", `},"order_id":"o-1"}`, 1),
+		"white space": strings.ReplaceAll(first, ",", " ,\n "),
+		"another order": strings.Replace(
+			strings.Replace(first, `"order_id":"o-1",`, "", 1), "}}", `},"order_id":"o-1"}`, 1,
+		),
 		"another order, nested": strings.Replace(first, `"id":"r-1","note":"a<b"`, `"note":"a<b","id":"r-1"`, 1),
 		"escapes":               strings.Replace(first, "a<b", `a\u003cb`, 1),
 		// A list of fields signs the same text for each of these.
@@ -394,7 +455,10 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	}
 
 	other := strings.Replace(first, "refund.status_changed", "chargeback.opened", 1)
-	assert.NotEqual(t, parsed(t, other).Key(), parsed(t, strings.Replace(other, `"r-1"`, `"r-2"`, 1)).Key(), "an event that the document does not show")
+	assert.NotEqual(
+		t, parsed(t, other).Key(), parsed(t, strings.Replace(other, `"r-1"`, `"r-2"`, 1)).Key(),
+		"an event that the document does not show",
+	)
 
 	payment := strings.Replace(first, "refund.status", "payment.status", 1)
 	assert.Equal(t, parsed(t, payment).Key(), parsed(t, strings.Replace(payment, `"r-1"`, `"r-2"`, 1)).Key(),
@@ -453,7 +517,10 @@ func TestNotificationKeyNeverChanges(t *testing.T) {
 		// "payment.status_changed" "a\"b\\c\n" 2 "SUCCESS" 20 10.5 "\u0437\u0430\u043a\u0430\u0437 \U0001f600"
 		{"text to be escaped", escaped, "5e6731599b8561629e94dfff06508cea54e684745a2a2dc77fcc931851b04f58"},
 		// "payment.status_changed" "o-1" 2 "SUCCESS" 20 10.5 "\U0001fadf"
-		{"text that one release of Go prints and another does not", newer, "45ba51b57fa9167648493248aaa2ef7deae9ee89c4d3f68e8f8dcef5014181e9"},
+		{
+			"text that one release of Go prints and another does not", newer,
+			"45ba51b57fa9167648493248aaa2ef7deae9ee89c4d3f68e8f8dcef5014181e9",
+		},
 		// "" "" 0 "" 0  ""
 		{"nothing", paymentsvc.Notification{}, "899a7ed6bbc8174599450caf3255c7a36248d28ed8f8eb3f07b0ec34053522d4"},
 	} {

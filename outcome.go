@@ -28,8 +28,9 @@ const (
 	//
 	// A status proves no rejection, because proxies and gateways reply in the service's place, also after a payment. So
 	// without [Config].DecodeError a call is never rejected. With it, a complete response rejects a call if the decoder
-	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and HTTP status 4xx except 408, 409, 425 and
-	// 499, or 2xx except 202. A 2xx response with an order_id (for a form: redirect_url) anywhere is never a rejection.
+	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and HTTP status 4xx except 408, 409, 425
+	// and 499, or 2xx except 202. A 2xx response with an order_id (for a form: redirect_url) anywhere is never a
+	// rejection.
 	OutcomeRejected
 )
 
@@ -143,7 +144,8 @@ func (c *Client) read(result transport.Result, out response) (reported *ServiceE
 		return nil, err
 	}
 	if c.decodeError != nil {
-		if reported = c.decodeError(result.Status, result.Body); reported != nil {
+		reported = c.decodeError(result.Status, result.Body)
+		if reported != nil {
 			return reported, reported
 		}
 	}
@@ -151,7 +153,8 @@ func (c *Client) read(result transport.Result, out response) (reported *ServiceE
 		return nil, c.statusError(result.Status)
 	}
 	fields, raw, malformed := out.fields()
-	if *malformed, err = jsonobject.DecodeLenient(result.Body, fields); err != nil {
+	*malformed, err = jsonobject.DecodeLenient(result.Body, fields)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err)
 	}
 	*raw = result.Body

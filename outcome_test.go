@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -89,48 +90,55 @@ func TestOutcomeMatrix(t *testing.T) {
 		body    func(op operation) string
 		want    func(op operation) func(status int) string
 	}{
-		{"a success, undecoded", nil, operation.success, func(operation) func(int) string { return undecoded(success) }},
-		{"an error, undecoded", nil, fixed(withError("{}")), func(op operation) func(int) string { return undecoded(op.anyObject()) }},
-		{"a page, undecoded", nil, fixed("<html>403 Forbidden</html>"), func(operation) func(int) string { return undecoded(unknown) }},
-		{"nothing, undecoded", nil, fixed(""), func(operation) func(int) string { return undecoded(unknown) }},
+		{"a success, undecoded", nil, operation.success, same(undecoded(success))},
+		{
+			"an error, undecoded", nil, fixed(withError("{}")),
+			func(op operation) func(int) string { return undecoded(op.anyObject()) },
+		},
+		{"a page, undecoded", nil, fixed("<html>403 Forbidden</html>"), same(undecoded(unknown))},
+		{"nothing, undecoded", nil, fixed(""), same(undecoded(unknown))},
 
-		{"a success", fields, operation.success, func(operation) func(int) string { return byStatus(success, success, unknown) }},
+		{"a success", fields, operation.success, same(byStatus(success, success, unknown))},
 		{"a success with an empty code", fields, func(op operation) string {
 			return strings.Replace(withError(op.answer), `"E17"`, "0", 1)
-		}, func(operation) func(int) string { return byStatus(success, success, unknown) }},
-		{"an error", fields, fixed(withError("{}")), func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
-		{"an error beside an empty order_id and redirect_url", fields, fixed(withError(`{"order_id":"","redirect_url":null}`)),
-			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
-		{"an error beside a started order", fields, fixed(withError(`{"order_id":"o-1","redirect_url":"https://pay.example"}`)),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+		}, same(byStatus(success, success, unknown))},
+		{"an error", fields, fixed(withError("{}")), same(byStatus(rejected, unknown, rejected))},
+		{"an error beside an empty order_id and redirect_url", fields,
+			fixed(withError(`{"order_id":"","redirect_url":null}`)),
+			same(byStatus(rejected, unknown, rejected))},
+		{"an error beside a started order", fields,
+			fixed(withError(`{"order_id":"o-1","redirect_url":"https://pay.example"}`)),
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside an order_id that is no string", fields, fixed(withError(`{"order_id":17,"redirect_url":{"a":1}}`)),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
-		{"an error beside an order_id alone", fields, fixed(withError(`{"order_id":"o-1"}`)), func(op operation) func(int) string {
-			if op.name == "init_form" {
-				return byStatus(rejected, unknown, rejected)
-			}
-			return byStatus(unknown, unknown, rejected)
-		}},
-		{"an error beside a started order in an envelope", fields, fixed(`{"error_code":"E17","data":[{"Order_ID":"o-1","redirect_url":"u"}]}`),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+			same(byStatus(unknown, unknown, rejected))},
+		{"an error beside an order_id alone", fields, fixed(withError(`{"order_id":"o-1"}`)),
+			func(op operation) func(int) string {
+				if op.name == "init_form" {
+					return byStatus(rejected, unknown, rejected)
+				}
+				return byStatus(unknown, unknown, rejected)
+			}},
+		{"an error beside a started order in an envelope", fields,
+			fixed(`{"error_code":"E17","data":[{"Order_ID":"o-1","redirect_url":"u"}]}`),
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside a started order in a string", fields,
 			fixed(`{"error_code":"E17","data":"{\"order_id\":\"o-1\",\"redirect_url\":\"u\"}"}`),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside a started order in a string in a string, escaped", fields,
 			fixed(`{"error_code":"E17","data":"\"{\\\"ORDER\\u005fID\\\":1,\\\"\\u0072edirect_url\\\":\\\"u\\\"}\""}`),
-			func(operation) func(int) string { return byStatus(unknown, unknown, rejected) }},
+			same(byStatus(unknown, unknown, rejected))},
 		{"an error about order_id and redirect_url", fields,
 			fixed(`{"error_code":"E17","error_message":"order_id is required, as is \"redirect_url\"","field":"order_id"}`),
-			func(operation) func(int) string { return byStatus(rejected, unknown, rejected) }},
+			same(byStatus(rejected, unknown, rejected))},
 		{"a gateway's JSON", fields, fixed(`{"message":"Forbidden"}`), func(op operation) func(int) string {
 			return byStatus(op.anyObject(), op.anyObject(), unknown)
 		}},
-		{"a page", fields, fixed("<html>403 Forbidden</html>"), func(operation) func(int) string { return always(unknown) }},
-		{"nothing", fields, fixed(""), func(operation) func(int) string { return always(unknown) }},
-		{"an error that is cut off", fields, fixed(`{"error_code":"E17"`), func(operation) func(int) string { return always(unknown) }},
+		{"a page", fields, fixed("<html>403 Forbidden</html>"), same(always(unknown))},
+		{"nothing", fields, fixed(""), same(always(unknown))},
+		{"an error that is cut off", fields, fixed(`{"error_code":"E17"`), same(always(unknown))},
 
 		{"an error without effect", withEffect(paymentsvc.EffectNone), fixed(withError("{}")),
-			func(operation) func(int) string { return always(rejected) }},
+			same(always(rejected))},
 		{"an error without effect beside a started order", withEffect(paymentsvc.EffectNone),
 			fixed(withError(`{"order_id":"o-1","redirect_url":"u"}`)), func(operation) func(int) string {
 				return func(status int) string {
@@ -141,12 +149,12 @@ func TestOutcomeMatrix(t *testing.T) {
 				}
 			}},
 		{"an error that may have an effect", withEffect(paymentsvc.EffectPossible), fixed(withError("{}")),
-			func(operation) func(int) string { return always(unknown) }},
+			same(always(unknown))},
 		{"an error with an effect of no meaning", withEffect(77), fixed(withError("{}")),
-			func(operation) func(int) string { return always(unknown) }},
+			same(always(unknown))},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			for _, op := range operations() {
+			for _, op := range operations {
 				body := row.body(op)
 				want := row.want(op)
 				var status, sent int
@@ -180,6 +188,11 @@ func TestOutcomeMatrix(t *testing.T) {
 	}
 }
 
+// same is an expectation for every operation.
+func same(want func(int) string) func(operation) func(int) string {
+	return func(operation) func(int) string { return want }
+}
+
 func fixed(body string) func(operation) string { return func(operation) string { return body } }
 
 func (op operation) success() string { return op.answer }
@@ -209,32 +222,6 @@ func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
 	}
 }
 
-// A proxy that asks for a password, or has a page for failures, replies in the service's place after it has paid.
-func TestOutcomeOfAProxysStatusNeverPaysTwice(t *testing.T) {
-	for _, status := range []int{400, 401, 403, 404, 405, 411, 413, 414, 415, 417, 421, 422, 429, 431, 502} {
-		paid := 0
-		s := newService(t, func(w http.ResponseWriter, _ *http.Request) {
-			paid++
-			w.Header().Set("WWW-Authenticate", `Basic realm="gate"`)
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, `{"error":"maintenance"}`)
-		})
-		for _, decode := range []paymentsvc.ErrorDecoder{nil, paymentsvc.ErrorFields("error_code", "error_message")} {
-			paid = 0
-			c := newClient(t, s.base(), decoding(decode))
-			for range 3 { // as the four cases of docs/outcomes.md do
-				_, err := c.InitPayout(t.Context(), payoutRequest())
-				require.Error(t, err)
-				if !paymentsvc.SafeToRetry(err) {
-					assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
-					break
-				}
-			}
-			assert.Equal(t, 1, paid, "HTTP %d, decoder %t", status, decode != nil)
-		}
-	}
-}
-
 func TestOutcomeText(t *testing.T) {
 	decode := paymentsvc.ErrorFields("error_code", "")
 	for _, test := range []struct {
@@ -249,10 +236,16 @@ func TestOutcomeText(t *testing.T) {
 			"no error that Config.DecodeError knows, so perhaps not the service's answer"},
 		{401, "", nil, "outcome unknown, the request may have been carried out: HTTP 401: unauthorized: " +
 			"without Config.DecodeError this may be a proxy's answer; the timestamp was 0s old when the answer came"},
-		{422, `{"error_code":4111}`, decode, "rejected: HTTP 422: the service reported an error, see ServiceError.Code and Message"},
+		{
+			422, `{"error_code":4111}`, decode,
+			"rejected: HTTP 422: the service reported an error, see ServiceError.Code and Message",
+		},
 		{500, "", nil, "outcome unknown, the request may have been carried out: HTTP 500: internal server error"},
 		{302, "", nil, "outcome unknown, the request may have been carried out: HTTP 302: unexpected response: found"},
-		{600, "", nil, "outcome unknown, the request may have been carried out: HTTP 600: unexpected response: no such status"},
+		{
+			600, "", nil,
+			"outcome unknown, the request may have been carried out: HTTP 600: unexpected response: no such status",
+		},
 	} {
 		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
 			c := newClient(t, "http://127.0.0.1", decoding(test.decoder), answers(test.status, nil, test.body))
@@ -286,7 +279,9 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 		{"a page", 502, `<html>`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")), answers(test.status, nil, test.body))
+			c := newClient(
+				t, "http://127.0.0.1", decoding(paymentsvc.ErrorFields("error_code", "")), answers(test.status, nil, test.body),
+			)
 			response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
 			e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 			assert.Equal(t, test.want, e.OrderID)
@@ -301,7 +296,9 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 
 func TestOutcomeOf(t *testing.T) {
 	notSent := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF}
-	invalid := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: fmt.Errorf("%w: x", paymentsvc.ErrInvalidRequest)}
+	invalid := &paymentsvc.Error{
+		Outcome: paymentsvc.OutcomeNotSent, Err: fmt.Errorf("%w: x", paymentsvc.ErrInvalidRequest),
+	}
 	refused := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 422, Err: io.EOF}
 	noKey := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 401, Err: io.EOF}
 	forbidden := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 403, Err: io.EOF}
@@ -329,7 +326,10 @@ func TestOutcomeOf(t *testing.T) {
 		{"several of which one is not safe", errors.Join(limited, refused), paymentsvc.OutcomeRejected, false},
 		{"several that differ and are safe", errors.Join(notSent, limited), paymentsvc.OutcomeUnknown, true},
 		{"several that differ", errors.Join(notSent, refused), paymentsvc.OutcomeUnknown, false},
-		{"several that differ, further down", fmt.Errorf("x: %w", errors.Join(notSent, lost)), paymentsvc.OutcomeUnknown, false},
+		{
+			"several that differ, further down", fmt.Errorf("x: %w", errors.Join(notSent, lost)), paymentsvc.OutcomeUnknown,
+			false,
+		},
 		{"a nil *Error", (*paymentsvc.Error)(nil), paymentsvc.OutcomeUnknown, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -354,26 +354,33 @@ func TestOutcomeIsDecidedAfterTheAttemptsContextEnded(t *testing.T) {
 
 func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
 	for name, behave := range map[string]func(*net.TCPConn){
-		"the connection is closed":    func(*net.TCPConn) {},
-		"the connection is reset":     func(c *net.TCPConn) { _ = c.SetLinger(0) },
-		"half a status line":          func(c *net.TCPConn) { write(c, "HTTP/1.1 20") },
-		"half a header":               func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Type: appl") },
-		"something that is not HTTP":  func(c *net.TCPConn) { write(c, "SSH-2.0-OpenSSH_9.2\r\n") },
-		"a header without a colon":    func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n") },
-		"a body shorter than it says": func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"+paymentAnswer) },
+		"the connection is closed":   func(*net.TCPConn) {},
+		"the connection is reset":    func(c *net.TCPConn) { _ = c.SetLinger(0) },
+		"half a status line":         func(c *net.TCPConn) { write(c, "HTTP/1.1 20") },
+		"half a header":              func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Type: appl") },
+		"something that is not HTTP": func(c *net.TCPConn) { write(c, "SSH-2.0-OpenSSH_9.2\r\n") },
+		"a header without a colon":   func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n") },
+		"a body shorter than it says": func(c *net.TCPConn) {
+			write(c, "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"+paymentAnswer)
+		},
 		"a body cut, without a length": func(c *net.TCPConn) {
 			write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"+paymentAnswer[:30])
 		},
 		"a chunked body without its end": func(c *net.TCPConn) {
-			write(c, fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer))
+			write(
+				c,
+				fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer),
+			)
 		},
-		"no body at all":             func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
-		"100 and then the end":       func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
-		"103 and then the end":       func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
-		"408, as proxies close with": func(c *net.TCPConn) { write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n") },
+		"no body at all":       func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
+		"100 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
+		"103 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
+		"408, as proxies close with": func(c *net.TCPConn) {
+			write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, op := range operations() {
+			for _, op := range operations {
 				s := newRawServer(t, func(c *net.TCPConn, _ int) bool { behave(c); return false })
 				response, err := op.call(t, newClient(t, s.base()))
 				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
@@ -389,7 +396,7 @@ func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
 }
 
 func TestOutcomeStartOnABrokenKeptConnectionIsSentAtMostOnce(t *testing.T) {
-	for _, op := range operations() {
+	for _, op := range operations {
 		s := newRawServer(t, func(c *net.TCPConn, nth int) bool {
 			if nth > 1 {
 				return false
@@ -460,66 +467,52 @@ func refuseStreams(conn net.Conn, taken *atomic.Int32) {
 }
 
 func TestNotSentNeedsProof(t *testing.T) {
-	refused := func(testing.TB) func(*paymentsvc.Config) { return func(*paymentsvc.Config) {} }
-	foreignProtocol := func(testing.TB) func(*paymentsvc.Config) {
-		return over(&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{
-			"other": func(string, *tls.Conn) http.RoundTripper { return nil },
-		}})
-	}
+	foreign := roundTripFunc(http.DefaultTransport.RoundTrip)
+	without := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	foreignEntry := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{
+		"other": func(string, *tls.Conn) http.RoundTripper { return nil },
+	}}
+	registered := &http.Transport{}
+	registered.RegisterProtocol("http", sendsThenAsks{})
+	neverAsked := roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED })
+	connectedBefore := roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(r.Context())
+		trace.GetConn("first")
+		trace.GotConn(httptrace.GotConnInfo{})
+		trace.GetConn("second")
+		return nil, syscall.ECONNREFUSED
+	})
 	for _, test := range []struct {
-		name     string
-		option   func(testing.TB) func(*paymentsvc.Config)
-		trust    bool
-		outcome  paymentsvc.Outcome
-		attempts int
+		name      string
+		transport http.RoundTripper // nil is http.DefaultTransport
+		trust     bool
+		outcome   paymentsvc.Outcome
+		attempts  int
 	}{
-		{"its own transport", refused, false, paymentsvc.OutcomeNotSent, 3},
-		{"a plain *http.Transport", func(testing.TB) func(*paymentsvc.Config) { return over(&http.Transport{}) }, false, paymentsvc.OutcomeNotSent, 3},
-		{"a copy of http.DefaultTransport", func(testing.TB) func(*paymentsvc.Config) {
-			return over(http.DefaultTransport.(*http.Transport).Clone())
-		}, false, paymentsvc.OutcomeNotSent, 3},
-		{"a transport without HTTP/2", func(testing.TB) func(*paymentsvc.Config) {
-			return over(&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}})
-		}, false, paymentsvc.OutcomeNotSent, 3},
-		{"an http.Client without a transport", func(testing.TB) func(*paymentsvc.Config) {
-			return over(nil)
-		}, false, paymentsvc.OutcomeNotSent, 3},
-		{"a foreign entry in TLSNextProto", foreignProtocol, false, paymentsvc.OutcomeUnknown, 1},
-		{"a foreign RoundTripper", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(http.DefaultTransport.RoundTrip))
-		}, false, paymentsvc.OutcomeUnknown, 1},
-		{"a foreign RoundTripper that is trusted", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(http.DefaultTransport.RoundTrip))
-		}, true, paymentsvc.OutcomeNotSent, 3},
-		{"a foreign protocol registered with it", func(testing.TB) func(*paymentsvc.Config) {
-			transport := &http.Transport{}
-			transport.RegisterProtocol("http", sendsThenAsks{})
-			return over(transport)
-		}, false, paymentsvc.OutcomeUnknown, 1},
-		{"a trusted one that reads the body before it asks for a connection", func(testing.TB) func(*paymentsvc.Config) {
-			return over(sendsThenAsks{})
-		}, true, paymentsvc.OutcomeUnknown, 1},
-		{"a trusted one that never asked for a connection", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }))
-		}, true, paymentsvc.OutcomeUnknown, 1},
-		{"a trusted one that had a connection before it asked for the next", func(testing.TB) func(*paymentsvc.Config) {
-			return over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				trace := httptrace.ContextClientTrace(r.Context())
-				trace.GetConn("first")
-				trace.GotConn(httptrace.GotConnInfo{})
-				trace.GetConn("second")
-				return nil, syscall.ECONNREFUSED
-			}))
-		}, true, paymentsvc.OutcomeUnknown, 1},
+		{"its own transport", paymentsvc.NewTransport(), false, paymentsvc.OutcomeNotSent, 3},
+		{"a plain *http.Transport", &http.Transport{}, false, paymentsvc.OutcomeNotSent, 3},
+		{"a transport without HTTP/2", without, false, paymentsvc.OutcomeNotSent, 3},
+		{"an http.Client without a transport", nil, false, paymentsvc.OutcomeNotSent, 3},
+		{"a foreign entry in TLSNextProto", foreignEntry, false, paymentsvc.OutcomeUnknown, 1},
+		{"a foreign RoundTripper", foreign, false, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted foreign RoundTripper", foreign, true, paymentsvc.OutcomeNotSent, 3},
+		{"a registered foreign protocol", registered, false, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that reads the body before a connection", sendsThenAsks{}, true, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one that never asked for a connection", neverAsked, true, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one with a connection before the next", connectedBefore, true, paymentsvc.OutcomeUnknown, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, refusingPort(t), test.option(t), func(cfg *paymentsvc.Config) { cfg.TrustTransport = test.trust })
+			c := newClient(t, refusingPort(t), over(test.transport), func(cfg *paymentsvc.Config) {
+				cfg.TrustTransport = test.trust
+			})
 			response, err := pay(t.Context(), c)
 			e := failed(t, response, err, test.outcome)
 			assert.Equal(t, test.attempts, e.Attempts)
 			assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 		})
 	}
+	response, err := pay(t.Context(), newClient(t, refusingPort(t)))
+	failed(t, response, err, paymentsvc.OutcomeNotSent)
 }
 
 // sendsThenAsks sends a request on a way of its own, and then tries net/http's, which gets no connection.
@@ -571,19 +564,6 @@ func TestNotSentIsNotProvedByASignersRequests(t *testing.T) {
 	assert.Equal(t, 1, sent)
 }
 
-func TestNotSentToAServerWithAnUntrustedCertificate(t *testing.T) {
-	var requests atomic.Int32
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.StartTLS()
-	defer s.Close()
-	response, err := pay(t.Context(), newClient(t, s.URL))
-	failed(t, response, err, paymentsvc.OutcomeNotSent)
-	var unverified *tls.CertificateVerificationError
-	assert.ErrorAs(t, err, &unverified)
-	assert.Zero(t, requests.Load())
-}
-
 func TestNotSentAfterTheContextIsDone(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -607,7 +587,7 @@ func TestNotSentIfTheContextEndsWhileSigning(t *testing.T) {
 func TestNotSentAfterASignersError(t *testing.T) {
 	s := newService(t, answering(http.StatusOK, paymentAnswer))
 	broken := errors.New("key server away")
-	for _, op := range operations() {
+	for _, op := range operations {
 		calls := 0
 		c := newClient(t, s.base(), func(cfg *paymentsvc.Config) {
 			cfg.Signer = paymentsvc.SignerFunc(func(*http.Request, []byte) error { calls++; return broken })
@@ -762,8 +742,11 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 func TestTransportSpeaksHTTP1Only(t *testing.T) {
 	transport := paymentsvc.NewTransport()
 	assert.NotSame(t, transport, paymentsvc.NewTransport(), "so that it can be changed")
+	assert.Equal(t, reflect.ValueOf(http.ProxyFromEnvironment).Pointer(), reflect.ValueOf(transport.Proxy).Pointer())
 	assert.Less(t, transport.IdleConnTimeout, 5*time.Second, "before Apache and Node end a connection")
-	assert.Equal(t, []int{100, 100}, []int{transport.MaxIdleConns, transport.MaxIdleConnsPerHost}, "for the calls of so many callers")
+	assert.Equal(
+		t, []int{100, 100}, []int{transport.MaxIdleConns, transport.MaxIdleConnsPerHost}, "for the calls of so many callers",
+	)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("X-Protocol", r.Proto)
@@ -824,7 +807,7 @@ func TestTransportGetsNothingThatRepeatsAStart(t *testing.T) {
 			}
 			body, err := io.ReadAll(r.Body)
 			require.NoError(t, err)
-			assert.Equal(t, operations()[0].sent, string(body), "the bytes signed are the bytes sent")
+			assert.Equal(t, operations[0].sent, string(body), "the bytes signed are the bytes sent")
 			assert.Equal(t, int64(len(body)), r.ContentLength)
 			return canned(http.StatusOK, nil, paymentAnswer), nil
 		})))
@@ -843,12 +826,15 @@ func repeatingTransports() map[string]func(base http.RoundTripper) http.RoundTri
 		}
 	}
 	// repeats sends up to times, until an answer is no 5xx, each time what change makes of the request.
-	repeats := func(times int, change func(again *http.Request, n int) *http.Request) func(http.RoundTripper) http.RoundTripper {
+	repeats := func(
+		times int, change func(again *http.Request, n int) *http.Request,
+	) func(http.RoundTripper) http.RoundTripper {
 		return func(base http.RoundTripper) http.RoundTripper {
 			return roundTripFunc(func(r *http.Request) (resp *http.Response, err error) {
 				next := buffered(r)
 				for n := range times {
-					if resp, err = base.RoundTrip(change(next(r.Context()), n)); err == nil && resp.StatusCode < 500 {
+					resp, err = base.RoundTrip(change(next(r.Context()), n))
+					if err == nil && resp.StatusCode < 500 {
 						return resp, nil
 					}
 					if resp != nil {
@@ -997,7 +983,7 @@ func TestTransportThatRepeatsIsStopped(t *testing.T) {
 
 // With the body once more, net/http sends a request again by itself: over HTTP/2 when its stream is refused, which a
 // server may do having read it whole.
-func TestTransportThatGivesNetHTTPTheBodyAgainIsStopped(t *testing.T) {
+func TestTransportThatRestoresGetBodyIsStopped(t *testing.T) {
 	for name, wrap := range repeatingTransports() {
 		t.Run(name, func(t *testing.T) {
 			s := newListener(t)
@@ -1007,7 +993,7 @@ func TestTransportThatGivesNetHTTPTheBodyAgainIsStopped(t *testing.T) {
 			base := &http.Transport{Protocols: protocols}
 			t.Cleanup(base.CloseIdleConnections)
 			c := newClient(t, s.base(), over(wrap(base)))
-			for calls := int32(1); calls <= 20; calls++ {
+			for calls := int32(1); calls <= 3; calls++ {
 				response, err := pay(t.Context(), c)
 				failed(t, response, err, paymentsvc.OutcomeUnknown)
 				require.LessOrEqual(t, s.taken.Load(), calls)

@@ -42,6 +42,10 @@ type WebhookConfig struct {
 	// the error of ParseRequest, whose text has no bytes of the body, or the function's error. OnError must be safe for
 	// concurrent use. Without OnError and Respond, Handler hides these errors.
 	OnError func(r *http.Request, err error)
+	// OnUnreadable, if set, is called by Handler for a genuine notification with an invalid body. It stores the bytes for a
+	// review, because the document does not specify redelivery. After nil, the notification counts as handled. After an
+	// error, the response is 500. Without OnUnreadable, Handler rejects the notification with 400.
+	OnUnreadable func(ctx context.Context, e *NotificationError) error
 	// Respond, if set, writes Handler's response, because the service's expected response is not specified (section 6).
 	// err is nil for a handled notification, and otherwise the error that OnError gets. [Webhook.Handler] has the
 	// defaults.
@@ -62,6 +66,7 @@ type Webhook struct {
 	maxBody       int64
 	now           func() time.Time
 	onError       func(r *http.Request, err error)
+	onUnreadable  func(ctx context.Context, e *NotificationError) error
 	respond       func(w http.ResponseWriter, r *http.Request, err error)
 }
 
@@ -93,6 +98,7 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 		maxBody:       cmp.Or(c.MaxBodyBytes, 64<<10),
 		now:           c.Now,
 		onError:       c.OnError,
+		onUnreadable:  c.OnUnreadable,
 		respond:       c.Respond,
 	}, nil
 }
@@ -183,10 +189,16 @@ func (w *Webhook) handle(
 	if errors.Is(err, ErrBodyTooLarge) {
 		rw.Header().Set("Connection", "close") // otherwise the server reads the rest of the body
 	}
-	if err != nil {
+	unreadable, ok := errors.AsType[*NotificationError](err)
+	switch {
+	case err == nil:
+		err = fn(r.Context(), n)
+	case ok && w.onUnreadable != nil:
+		err = w.onUnreadable(r.Context(), unreadable)
+	default:
 		return statusOf(err), err
 	}
-	if err := fn(r.Context(), n); err != nil {
+	if err != nil {
 		return http.StatusInternalServerError, err
 	}
 	return http.StatusOK, nil
@@ -264,7 +276,9 @@ func (w *Webhook) checkAge(at time.Time) error {
 	case age > tolerated:
 		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, timestamp.Distance(at, time.Unix(now, 0)), w.tolerance)
 	case -age > tolerated:
-		return fmt.Errorf("%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance)
+		return fmt.Errorf(
+			"%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance,
+		)
 	}
 	return nil
 }
@@ -276,7 +290,8 @@ func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (
 		return nil, err
 	}
 	n := &Notification{Timestamp: at, SecretIndex: secretIndex}
-	if n.Malformed, err = jsonobject.Decode(body, n.fields()); err != nil {
+	n.Malformed, err = jsonobject.Decode(body, n.fields())
+	if err != nil {
 		return nil, &NotificationError{Raw: bytes.Clone(body), Err: inEncoding(err, h)}
 	}
 	return n, nil

@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -21,7 +20,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
@@ -44,10 +42,7 @@ func TestNewWebhookNamesInvalidField(t *testing.T) {
 			c.Scheme.Encoding = (*base64.Encoding)(nil)
 		}},
 		{"nil Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = nil }},
-		{
-			"an empty list of Secrets", "Secrets",
-			func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} },
-		},
+		{"an empty list of Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} }},
 		{"an empty secret", "Secret", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{""} }},
 		{"an empty secret behind a good one", "Secrets[1]", func(c *paymentsvc.WebhookConfig) {
 			c.Secrets = []paymentsvc.Secret{testSecret, ""}
@@ -56,10 +51,7 @@ func TestNewWebhookNamesInvalidField(t *testing.T) {
 			c.Secrets = []paymentsvc.Secret{paymentsvc.Secret(fmt.Sprint(testSecret)), hookOther}
 		}},
 		{"no Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 0 }},
-		{
-			"a Tolerance below a second", "Tolerance",
-			func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 },
-		},
+		{"a Tolerance below a second", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 }},
 		{
 			"a Tolerance of a second and a half", "Tolerance",
 			func(c *paymentsvc.WebhookConfig) { c.Tolerance = 3 * time.Second / 2 },
@@ -95,10 +87,7 @@ func TestWebhookZeroValueReturnsError(t *testing.T) {
 			assert.Nil(t, n)
 			unread(t, r, hookBody)
 			answer := answerOf(webhook.Handler(neverCalled(t)), hookRequest(hookBody))
-			assert.Equal(
-				t, http.StatusInternalServerError, answer.Code,
-				"a local fault, so the service may retry",
-			)
+			assert.Equal(t, http.StatusInternalServerError, answer.Code, "a local fault, so the service may retry")
 			assert.Equal(t, http.StatusMethodNotAllowed,
 				answerOf(webhook.Handler(accept), httptest.NewRequest(http.MethodGet, "/", nil)).Code)
 		})
@@ -156,28 +145,16 @@ func TestWebhookDecodesEveryField(t *testing.T) {
 
 func TestWebhookTriesEverySecret(t *testing.T) {
 	secrets := []paymentsvc.Secret{testSecret, hookOther, "a third key"}
-	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		listed := []paymentsvc.Secret{secrets[order[0]], secrets[order[1]], secrets[order[2]]}
-		webhook := newHook(t, withSecrets(listed...))
-		for message := range 60 { // every order of signers, one after the other on one Webhook
-			signedBy := (message*message + message/7) % len(listed)
-			timestamp := strconv.Itoa(hookNow - message)
-			n, err := webhook.Parse(http.Header{
-				"Timestamp": {timestamp}, "Signature": {plainSignature(listed[signedBy], timestamp, hookBody)},
-			}, []byte(hookBody))
-			require.NoError(t, err)
-			assert.Equal(t, signedBy, n.SecretIndex)
-		}
+	webhook := newHook(t, withSecrets(append(secrets, testSecret)...))
+	for _, signer := range []int{0, 1, 2, 0, 2, 1, 1} { // one after the other on one Webhook
+		n, err := webhook.Parse(http.Header{
+			"Timestamp": {hookClockShown}, "Signature": {plainSignature(secrets[signer], hookClockShown, hookBody)},
+		}, []byte(hookBody))
+		require.NoError(t, err)
+		assert.Equal(t, signer, n.SecretIndex, "the first match")
 	}
-	_, err := newHook(t, withSecrets(hookOther, "a third key")).Parse(
-		hookHeader(hookClockShown, hookBody), []byte(hookBody),
-	)
-	isOnly(t, err, paymentsvc.ErrSignatureMismatch)
-	n, err := newHook(t, withSecrets(hookOther, testSecret, testSecret)).Parse(
-		hookHeader(hookClockShown, hookBody), []byte(hookBody),
-	)
-	require.NoError(t, err)
-	assert.Equal(t, 1, n.SecretIndex, "the first match")
+	others := newHook(t, withSecrets(secrets[1:]...))
+	isOnly(t, others.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)), paymentsvc.ErrSignatureMismatch)
 }
 
 func TestWebhookCopiesSecrets(t *testing.T) {
@@ -201,10 +178,7 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 			{"an empty value", func(h http.Header) { h.Set(name, "") }, paymentsvc.ErrMalformedHeader},
 			{"the value twice", func(h http.Header) { h.Add(name, value) }, paymentsvc.ErrMalformedHeader},
 			{"another value behind it", func(h http.Header) { h.Add(name, "1") }, paymentsvc.ErrMalformedHeader},
-			{
-				"another value before it", func(h http.Header) { h[name] = []string{"1", value} },
-				paymentsvc.ErrMalformedHeader,
-			},
+			{"another value before it", func(h http.Header) { h[name] = []string{"1", value} }, paymentsvc.ErrMalformedHeader},
 			{"an empty value behind it", func(h http.Header) { h.Add(name, "") }, paymentsvc.ErrMalformedHeader},
 			{
 				"a second one in lower case", func(h http.Header) { h[strings.ToLower(name)] = []string{value} },
@@ -214,18 +188,9 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 				delete(h, name)
 				h[strings.ToLower(name)], h[strings.ToUpper(name)] = []string{value}, []string{value}
 			}, paymentsvc.ErrMalformedHeader},
-			{
-				"one in lower case",
-				func(h http.Header) { delete(h, name); h[strings.ToLower(name)] = []string{value} }, nil,
-			},
-			{
-				"one in upper case",
-				func(h http.Header) { delete(h, name); h[strings.ToUpper(name)] = []string{value} }, nil,
-			},
-			{
-				"one and an empty list under another spelling",
-				func(h http.Header) { h[strings.ToLower(name)] = []string{} }, nil,
-			},
+			{"one in lower case", func(h http.Header) { delete(h, name); h[strings.ToLower(name)] = []string{value} }, nil},
+			{"one in upper case", func(h http.Header) { delete(h, name); h[strings.ToUpper(name)] = []string{value} }, nil},
+			{"one and an empty list under another spelling", func(h http.Header) { h[strings.ToLower(name)] = []string{} }, nil},
 			{
 				"one and others with longer names",
 				func(h http.Header) { h["X-"+name], h[name+"2"] = []string{"1"}, []string{"1"} }, nil,
@@ -286,57 +251,20 @@ func TestWebhookRejectsTimestampsOtherThanUnixSeconds(t *testing.T) {
 
 func TestWebhookIdentifiesTheTimestampsUnit(t *testing.T) {
 	err := newHook(t, anyAge).Verify(hookHeader("1795908604000", hookBody), []byte(hookBody))
-	require.EqualError(t, err, "paymentsvc: notification: malformed header: timestamp: in milliseconds, want Unix time in seconds")
+	require.EqualError(
+		t, err, "paymentsvc: notification: malformed header: timestamp: in milliseconds, want Unix time in seconds",
+	)
 	err = newHook(t).Verify(hookHeader("253402300799", hookBody), []byte(hookBody))
 	require.EqualError(t, err, "paymentsvc: notification: timestamp too new: more than 292 years ahead, tolerance 5m0s")
 }
 
-func TestWebhookRejectsHugeOrMalformedHeaders(t *testing.T) {
-	right := hookHeader(hookClockShown, hookBody)
-	const mebibyte = 1 << 20
-	for name, change := range map[string]func(http.Header){
-		"a million digits": func(h http.Header) {
-			maps.Copy(h, hookHeader(strings.Repeat("9", mebibyte), hookBody))
-		},
-		"a digit more than fits": func(h http.Header) {
-			maps.Copy(h, hookHeader("9223372036854775808", hookBody))
-		},
-		// 2^64 + hookNow
-		"one that wraps to now": func(h http.Header) {
-			maps.Copy(h, hookHeader("18446744075409551616", hookBody))
-		},
-		"a signature of a mebibyte": func(h http.Header) { h.Set("Signature", strings.Repeat("a", mebibyte)) },
-		"the signature and a mebibyte": func(h http.Header) {
-			h.Set("Signature", right.Get("Signature")+strings.Repeat("\x00", mebibyte))
-		},
-		"a zero byte before": func(h http.Header) { h.Set("Signature", "\x00"+right.Get("Signature")) },
-		"a million values":   func(h http.Header) { h["Signature"] = make([]string, mebibyte) },
-		"a long s for an s": func(h http.Header) {
-			h["\u017fignature"] = h["Signature"]
-			delete(h, "Signature")
-		},
-		"a name with a space behind": func(h http.Header) {
-			h["Signature "] = h["Signature"]
-			delete(h, "Signature")
-		},
-		"a name with a zero byte": func(h http.Header) {
-			h["Timestamp\x00"] = h["Timestamp"]
-			delete(h, "Timestamp")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			header := right.Clone()
-			change(header)
-			n, err := newHook(t).Parse(header, []byte(hookBody))
-			require.Error(t, err)
-			assert.True(t, isRejection(err) || errors.Is(err, paymentsvc.ErrMissingHeader), "%v", err)
-			assert.Nil(t, n)
-			assert.Less(t, len(err.Error()), 300, "an error does not contain the header")
-		})
-	}
-}
-
 func TestWebhookToleranceIsExactToSecond(t *testing.T) {
+	const (
+		late      = 999_999_999 // nanoseconds
+		centuries = 300 * 366 * 86400
+		year9999  = 253402300799
+	)
+	tooOld, tooNew := paymentsvc.ErrTimestampTooOld, paymentsvc.ErrTimestampTooNew
 	for _, test := range []struct {
 		name      string
 		tolerance time.Duration
@@ -346,60 +274,30 @@ func TestWebhookToleranceIsExactToSecond(t *testing.T) {
 	}{
 		{"now", hookTolerance, time.Unix(hookNow, 0), hookNow, nil},
 		{"as old as is tolerated", hookTolerance, time.Unix(hookNow, 0), hookNow - 300, nil},
-		{"a second older", hookTolerance, time.Unix(hookNow, 0), hookNow - 301, paymentsvc.ErrTimestampTooOld},
+		{"a second older", hookTolerance, time.Unix(hookNow, 0), hookNow - 301, tooOld},
 		{"as new as is tolerated", hookTolerance, time.Unix(hookNow, 0), hookNow + 300, nil},
-		{"a second newer", hookTolerance, time.Unix(hookNow, 0), hookNow + 301, paymentsvc.ErrTimestampTooNew},
-		{
-			"as old as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow - 300,
-			nil,
-		},
-		{
-			"a second older, early in the second", hookTolerance, time.Unix(hookNow, 1), hookNow - 301,
-			paymentsvc.ErrTimestampTooOld,
-		},
-		{
-			"as new as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow + 300,
-			nil,
-		},
-		{
-			"a second newer, late in the second", hookTolerance, time.Unix(hookNow, 999_999_999), hookNow + 301,
-			paymentsvc.ErrTimestampTooNew,
-		},
-		{
-			"a clock of another zone", hookTolerance, time.Unix(hookNow, 0).In(time.FixedZone("", 9*60*60)),
-			hookNow - 300, nil,
-		},
+		{"a second newer", hookTolerance, time.Unix(hookNow, 0), hookNow + 301, tooNew},
+		{"as old as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, late), hookNow - 300, nil},
+		{"a second older, early in the second", hookTolerance, time.Unix(hookNow, 1), hookNow - 301, tooOld},
+		{"as new as is tolerated, late in the second", hookTolerance, time.Unix(hookNow, late), hookNow + 300, nil},
+		{"a second newer, late in the second", hookTolerance, time.Unix(hookNow, late), hookNow + 301, tooNew},
 		{"a tolerance of one second, kept", time.Second, time.Unix(hookNow, 0), hookNow - 1, nil},
-		{
-			"a tolerance of one second, missed", time.Second, time.Unix(hookNow, 0), hookNow - 2,
-			paymentsvc.ErrTimestampTooOld,
-		},
-		{"the year 1970", hookTolerance, time.Unix(hookNow, 0), 1, paymentsvc.ErrTimestampTooOld},
-		{
-			"300 years ahead, more than a Duration holds", hookTolerance, time.Unix(hookNow, 0),
-			hookNow + 300*366*86400, paymentsvc.ErrTimestampTooNew,
-		},
-		{"the year 9999", hookTolerance, time.Unix(hookNow, 0), 253402300799, paymentsvc.ErrTimestampTooNew},
-		{
-			"a clock that went back 300 years", hookTolerance, time.Unix(hookNow-300*366*86400, 0), hookNow,
-			paymentsvc.ErrTimestampTooNew,
-		},
-		{
-			"a clock that went on 300 years", hookTolerance, time.Unix(hookNow+300*366*86400, 0), hookNow,
-			paymentsvc.ErrTimestampTooOld,
-		},
+		{"a tolerance of one second, missed", time.Second, time.Unix(hookNow, 0), hookNow - 2, tooOld},
+		{"the year 1970", hookTolerance, time.Unix(hookNow, 0), 1, tooOld},
+		{"more ahead than a Duration holds", hookTolerance, time.Unix(hookNow, 0), hookNow + centuries, tooNew},
+		{"the year 9999", hookTolerance, time.Unix(hookNow, 0), year9999, tooNew},
+		{"a clock 300 years behind", hookTolerance, time.Unix(hookNow-centuries, 0), hookNow, tooNew},
+		{"a clock 300 years ahead", hookTolerance, time.Unix(hookNow+centuries, 0), hookNow, tooOld},
 		{"any age, long ago", paymentsvc.AnyAge, time.Unix(hookNow, 0), 1, nil},
-		{"any age, the year 9999", paymentsvc.AnyAge, time.Unix(hookNow, 0), 253402300799, nil},
+		{"any age, the year 9999", paymentsvc.AnyAge, time.Unix(hookNow, 0), year9999, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
 				c.Tolerance, c.Now = test.tolerance, func() time.Time { return test.clock }
 			})
-			err := webhook.Verify(hookHeader(strconv.FormatInt(test.timestamp, 10), hookBody), []byte(hookBody))
-			if test.want == nil {
-				require.NoError(t, err)
-				return
-			}
+			header := hookHeader(strconv.FormatInt(test.timestamp, 10), hookBody)
+			err := webhook.Verify(header, []byte(hookBody))
+			require.Equal(t, test.want == nil, err == nil, err)
 			isOnly(t, err, test.want)
 		})
 	}
@@ -420,41 +318,6 @@ func TestWebhookChecksSignatureBeforeAge(t *testing.T) {
 	}
 }
 
-func TestWebhookChecksSignatureBeforeBody(t *testing.T) {
-	for _, body := range []string{"not JSON", "{}", hookBody + hookBody} {
-		header := http.Header{
-			"Timestamp": {hookClockShown}, "Signature": {plainSignature(hookOther, hookClockShown, body)},
-		}
-		_, err := newHook(t).Parse(header, []byte(body))
-		isOnly(t, err, paymentsvc.ErrSignatureMismatch)
-		_, err = newHook(t).Parse(hookHeader("1", body), []byte(body))
-		isOnly(t, err, paymentsvc.ErrTimestampTooOld)
-	}
-}
-
-func TestWebhookRejectsReencodedJSON(t *testing.T) {
-	header := hookHeader(hookClockShown, hookBody)
-	require.NoError(t, newHook(t).Verify(header, []byte(hookBody)))
-
-	var members map[string]any
-	require.NoError(t, json.Unmarshal([]byte(hookBody), &members))
-	again, err := json.Marshal(members)
-	require.NoError(t, err)
-	var indented bytes.Buffer
-	require.NoError(t, json.Indent(&indented, []byte(hookBody), "", "  "))
-	for name, body := range map[string]string{
-		"through a map":     string(again),
-		"indented":          indented.String(),
-		"a line end behind": hookBody + "\n",
-		"a space before":    " " + hookBody,
-		"an escape":         strings.Replace(hookBody, "o-1", `\u006f-1`, 1),
-		"another scale":     strings.Replace(hookBody, "10.50", "10.5", 1),
-	} {
-		require.True(t, json.Valid([]byte(body)), name)
-		isOnly(t, newHook(t).Verify(header, []byte(body)), paymentsvc.ErrSignatureMismatch)
-	}
-}
-
 // The webhook compares signatures as text. A lenient decoder would accept several spellings of the same bytes.
 func TestWebhookRejectsOtherSpellingsOfSignature(t *testing.T) {
 	encodings := map[string]paymentsvc.Encoding{
@@ -465,14 +328,11 @@ func TestWebhookRejectsOtherSpellingsOfSignature(t *testing.T) {
 	// Find a message with a different signature text in each encoding.
 	var body string
 	var sum []byte
-	for i := 0; ; i++ {
+	for i := 0; !strings.ContainsAny(base64.StdEncoding.EncodeToString(sum), "+/"); i++ {
 		body = strings.Replace(hookBody, "o-1", strconv.Itoa(i), 1)
 		var err error
 		sum, err = hex.DecodeString(plainSignature(testSecret, hookClockShown, body))
 		require.NoError(t, err)
-		if strings.ContainsAny(base64.StdEncoding.EncodeToString(sum), "+/") {
-			break
-		}
 	}
 	for name, encoding := range encodings {
 		webhook := newHook(t, withScheme(paymentsvc.Scheme{Canonical: hookScheme().Canonical, Encoding: encoding}))
@@ -482,175 +342,50 @@ func TestWebhookRejectsOtherSpellingsOfSignature(t *testing.T) {
 		right := string(encoding.AppendEncode(nil, sum))
 		require.NoError(t, verify(right), name)
 
-		spellings := map[string]string{
-			"upper case": strings.ToUpper(right), "lower case": strings.ToLower(right),
-			"a space before": " " + right, "a space behind": right + " ", "a tab behind": right + "\t",
-			"a line end": right + "\n", "a line end inside": right[:20] + "\n" + right[20:],
-			"a zero byte": right + "\x00",
-			"quotes":      `"` + right + `"`, "a label": "sha256=" + right, "twice": right + "," + right,
-			"padding": right + "=", "two of padding": right + "==", "no padding": strings.TrimRight(right, "="),
-			"cut": right[:len(right)-1], "half": right[:len(right)/2], "the first byte": right[:1],
-			"longer":               right + "0",
-			"the bytes themselves": string(sum), "percent-encoded": "%" + right,
-			"one in upper case": strings.ToUpper(right[:1]) + right[1:],
-			"one in lower case": strings.ToLower(right[:1]) + right[1:],
+		spellings := []string{
+			strings.ToUpper(right), strings.ToLower(right), strings.ToUpper(right[:1]) + right[1:],
+			" " + right, right + " ", right + "\n", right[:20] + "\n" + right[20:], `"` + right + `"`, right + "," + right,
+			right + "=", strings.TrimRight(right, "="), right[:len(right)-1], right + "0", string(sum),
 		}
-		if len(right) == 43 { // two bits of the last letter are not used, and a decoder passes over them
-			const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-			if at := strings.IndexByte(alphabet, right[42]); at >= 0 && at+1 < len(alphabet) {
-				spellings["unused bits set"] = right[:42] + alphabet[at+1:at+2]
-			}
+		if len(right) == 43 { // two bits of the last letter are not used, and a decoder ignores them
+			spellings = append(spellings, right[:42]+string(right[42]+1))
 		}
-		for other, as := range encodings {
-			spellings["as "+other] = string(as.AppendEncode(nil, sum))
+		for _, other := range encodings {
+			spellings = append(spellings, string(other.AppendEncode(nil, sum)))
 		}
-		for how, spelled := range spellings {
-			if spelled == right {
-				continue // an encoding's own spelling
-			}
-			isOnly(t, verify(spelled), paymentsvc.ErrSignatureMismatch)
-			if t.Failed() {
-				require.FailNow(t, "a spelling passed", "%s: %s", name, how)
+		for _, spelled := range spellings {
+			if spelled != right {
+				isOnly(t, verify(spelled), paymentsvc.ErrSignatureMismatch)
+				require.False(t, t.Failed(), "%s: %q passed", name, spelled)
 			}
 		}
 	}
-}
-
-// altered is a message changed after signing.
-type altered struct {
-	timestamp, signature string
-	body                 []byte
-}
-
-// alterations returns functions that each change a message in one way.
-func alterations() map[string]func(r *rand.Rand, m altered) altered {
-	bit := func(r *rand.Rand, text []byte) []byte {
-		text = bytes.Clone(text)
-		text[r.IntN(len(text))] ^= 1 << r.IntN(8)
-		return text
-	}
-	other := func(r *rand.Rand, text []byte) []byte {
-		text = bytes.Clone(text)
-		text[r.IntN(len(text))] += byte(1 + r.IntN(255))
-		return text
-	}
-	extended := func(r *rand.Rand, text []byte) []byte {
-		return slices.Insert(bytes.Clone(text), r.IntN(len(text)+1), byte(r.IntN(256)))
-	}
-	truncated := func(r *rand.Rand, text []byte) []byte { return bytes.Clone(text[:r.IntN(len(text))]) }
-	in := map[string]func(*rand.Rand, []byte) []byte{
-		"bit": bit, "byte": other, "extended": extended, "truncated": truncated,
-	}
-
-	all := map[string]func(r *rand.Rand, m altered) altered{
-		"swapped headers": func(_ *rand.Rand, m altered) altered {
-			m.timestamp, m.signature = m.signature, m.timestamp
-			return m
-		},
-		"another secret": func(r *rand.Rand, m altered) altered {
-			m.signature = plainSignature(
-				paymentsvc.Secret(fmt.Sprintf("key %d", r.Uint64())), m.timestamp, string(m.body),
-			)
-			return m
-		},
-		"a secret with one bit changed": func(r *rand.Rand, m altered) altered {
-			m.signature = plainSignature(
-				paymentsvc.Secret(bit(r, []byte(string(testSecret)))), m.timestamp, string(m.body),
-			)
-			return m
-		},
-		"shifted timestamp": func(r *rand.Rand, m altered) altered {
-			shift := 1 + r.IntN(hookNow/2)
-			if r.IntN(2) == 0 {
-				shift = -shift
-			}
-			m.timestamp = strconv.Itoa(hookNow + shift)
-			return m
-		},
-		"the signature of another body": func(r *rand.Rand, m altered) altered {
-			m.signature = plainSignature(testSecret, m.timestamp, string(other(r, m.body)))
-			return m
-		},
-		"a signature by chance": func(r *rand.Rand, m altered) altered {
-			m.signature = fmt.Sprintf("%016x%016x%016x%016x", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
-			return m
-		},
-	}
-	for how, change := range in {
-		all["body: "+how] = func(r *rand.Rand, m altered) altered { m.body = change(r, m.body); return m }
-		all["signature: "+how] = func(r *rand.Rand, m altered) altered {
-			m.signature = string(change(r, []byte(m.signature)))
-			return m
-		}
-		all["timestamp: "+how] = func(r *rand.Rand, m altered) altered {
-			m.timestamp = string(change(r, []byte(m.timestamp)))
-			return m
-		}
-	}
-	return all
 }
 
 var alteredMessages = flag.Int("altered", 50_000, "messages that are altered after they were signed")
 
 func TestWebhookRejectsAlteredMessages(t *testing.T) {
 	webhook := newHook(t, anyAge, withSecrets(testSecret, hookOther)) // so only the signature protects
-	all := alterations()
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
+	changes := []func(r *rand.Rand, text []byte) []byte{
+		func(r *rand.Rand, text []byte) []byte { text[r.IntN(len(text))] ^= 1 << r.IntN(8); return text },
+		func(r *rand.Rand, text []byte) []byte { text[r.IntN(len(text))] += byte(1 + r.IntN(255)); return text },
+		func(r *rand.Rand, text []byte) []byte {
+			return slices.Insert(text, r.IntN(len(text)+1), byte(r.IntN(256)))
+		},
+		func(r *rand.Rand, text []byte) []byte { return text[:r.IntN(len(text))] },
 	}
-	slices.Sort(names)
-
-	tries := *alteredMessages
-	var wait sync.WaitGroup
-	const workers = 4
-	counts := make([]map[string]int, workers)
-	for worker := range workers {
-		wait.Go(func() {
-			r := rand.New(rand.NewPCG(1, uint64(worker)))
-			count := map[string]int{}
-			counts[worker] = count
-			header := http.Header{"Timestamp": {""}, "Signature": {""}}
-			for i := range tries / workers {
-				body := []byte(hookBody)
-				if i%2 == 1 {
-					body = fmt.Appendf(nil, `{"event":"refund.status_changed","order_id":"%d","status":1,`+
-						`"status_description":"PENDING","status_code":0,"amount":1}`, i)
-				}
-				original := altered{hookClockShown, plainSignature(testSecret, hookClockShown, string(body)), body}
-				name := names[i%len(names)]
-				m := all[name](r, original)
-				if m.timestamp == original.timestamp && m.signature == original.signature &&
-					bytes.Equal(m.body, original.body) {
-					t.Errorf("%s changed nothing", name)
-					return
-				}
-				header["Timestamp"][0], header["Signature"][0] = m.timestamp, m.signature
-				n, err := webhook.Parse(header, m.body)
-				if n != nil || !isRejection(err) {
-					t.Errorf("%s, message %d of worker %d: %v", name, i, worker, err)
-					return
-				}
-				count[name]++
-				if i%1000 == 0 { // the unaltered message must pass
-					header["Timestamp"][0], header["Signature"][0] = original.timestamp, original.signature
-					if _, err := webhook.Parse(header, body); err != nil {
-						t.Errorf("the unaltered message: %v", err)
-						return
-					}
-				}
-			}
-		})
+	random := rand.New(rand.NewPCG(1, 1))
+	signature := plainSignature(testSecret, hookClockShown, hookBody)
+	require.NoError(t, webhook.Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody)))
+	for i := range *alteredMessages {
+		parts := [][]byte{[]byte(hookClockShown), []byte(signature), []byte(hookBody)}
+		change := changes[i/len(parts)%len(changes)]
+		parts[i%len(parts)] = change(random, parts[i%len(parts)])
+		header := http.Header{"Timestamp": {string(parts[0])}, "Signature": {string(parts[1])}}
+		n, err := webhook.Parse(header, parts[2])
+		require.Nil(t, n, "%q", parts)
+		require.True(t, isRejection(err), "%q: %v", parts, err)
 	}
-	wait.Wait()
-	total := 0
-	for _, count := range counts {
-		for _, n := range count {
-			total += n
-		}
-	}
-	assert.Equal(t, tries/workers*workers, total)
-	t.Logf("%d altered messages in %d ways, none accepted", total, len(names))
 }
 
 // isRejection reports whether err rejects a message for its headers, its signature or its empty body.
@@ -673,7 +408,7 @@ func TestWebhookRejectsClientRequests(t *testing.T) {
 		requests, bodies = append(requests, r), append(bodies, string(body))
 		return canned(http.StatusBadRequest, nil, ""), err
 	})))
-	for _, op := range operations() {
+	for _, op := range operations {
 		_, err := op.call(t, c)
 		require.Error(t, err)
 	}
@@ -685,11 +420,9 @@ func TestWebhookRejectsClientRequests(t *testing.T) {
 	require.Error(t, err)
 
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = time.Now })
-	require.Len(t, requests, len(operations())+1)
+	require.Len(t, requests, len(operations)+1)
 	for i, r := range requests {
-		require.NoError(
-			t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid, so only the body differs",
-		)
+		require.NoError(t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid, so only the body differs")
 		n, err := webhook.Parse(r.Header, []byte(bodies[i]))
 		isOnly(t, err, paymentsvc.ErrMalformedNotification)
 		assert.Nil(t, n)
@@ -773,9 +506,7 @@ func TestWebhookCanonicalCannotWriteBehindBody(t *testing.T) {
 		_ = append(m.Body, "written behind the body"...)
 		return canonical(dst, m)
 	}
-	require.NoError(
-		t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]),
-	)
+	require.NoError(t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]))
 	assert.Equal(t, string(kept), string(buffer))
 }
 
@@ -992,9 +723,7 @@ func TestWebhookReportsEachFault(t *testing.T) {
 				assert.Empty(t, answer.Body.String())
 				assert.Empty(t, calls, "a success is no error")
 			} else {
-				assert.Equal(
-					t, http.StatusText(fault.status)+"\n", answer.Body.String(), "a forger learns only the status",
-				)
+				assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "a forger learns only the status")
 				require.Len(t, calls, 1)
 				assert.Same(t, r, calls[0].request)
 				is(calls[0].err)
@@ -1130,68 +859,15 @@ func TestWebhookReportsBodyCutByMaxBytesHandler(t *testing.T) {
 	assert.Equal(t, http.StatusRequestEntityTooLarge, answerOf(limited, hookRequest(hookBody)).Code)
 }
 
-func TestWebhookReadsBodyOfWrongContentLength(t *testing.T) {
-	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = math.MaxInt64 })
-	for _, declared := range []int64{
-		-1, 0, 1, int64(len(hookBody)) - 1, int64(len(hookBody)) + 1, 1 << 20, math.MaxInt64,
-	} {
-		r := hookRequest(hookBody)
-		r.ContentLength, r.Body = declared, io.NopCloser(iotest.OneByteReader(r.Body))
-		n, err := webhook.ParseRequest(r)
-		require.NoError(t, err, declared)
-		assert.Equal(t, hookBody, string(n.Raw))
-		unread(t, r, hookBody)
-	}
-}
-
-// hookServer is an HTTP server that counts the bytes read from its connections.
-type hookServer struct {
-	*httptest.Server
-	taken atomic.Int64
-}
-
-// dial opens a connection and sends the head of a notification with the signature of hookBody.
-func (w *hookServer) dial(t testing.TB, header ...string) *net.TCPConn {
+// dialHook opens a connection to h and sends the head of a notification with the signature of hookBody.
+func dialHook(t testing.TB, h http.Handler, header ...string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", w.Listener.Addr().String())
+	conn, err := net.Dial("tcp", strings.TrimPrefix(newServer(t, h), "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	_, err = fmt.Fprintf(conn,
-		"POST / HTTP/1.1\r\nHost: partner.example\r\nTimestamp: %s\r\nSignature: %s\r\n%s\r\n\r\n",
-		hookClockShown, plainSignature(testSecret, hookClockShown, hookBody), strings.Join(header, "\r\n"))
-	require.NoError(t, err)
-	return conn.(*net.TCPConn)
-}
-
-func newHookServer(t testing.TB, h http.Handler) *hookServer {
-	t.Helper()
-	w := &hookServer{}
-	w.Server = httptest.NewUnstartedServer(h)
-	w.Listener = countedListener{w.Listener, &w.taken}
-	w.Start()
-	t.Cleanup(w.Close)
-	return w
-}
-
-type countedListener struct {
-	net.Listener
-	taken *atomic.Int64
-}
-
-func (l countedListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	return countedConn{conn, l.taken}, err
-}
-
-type countedConn struct {
-	net.Conn
-	taken *atomic.Int64
-}
-
-func (c countedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.taken.Add(int64(n))
-	return n, err
+	write(conn, fmt.Sprintf("POST / HTTP/1.1\r\nHost: partner.example\r\nTimestamp: %s\r\nSignature: %s\r\n%s\r\n\r\n",
+		hookClockShown, plainSignature(testSecret, hookClockShown, hookBody), strings.Join(header, "\r\n")))
+	return conn
 }
 
 // statusOn reads the status of the response on conn.
@@ -1207,74 +883,23 @@ func statusOn(t testing.TB, conn net.Conn) int {
 }
 
 func TestWebhookRejectsLargeBodyUnread(t *testing.T) {
-	server := newHookServer(t, newHook(t).Handler(neverCalled(t)))
-
-	t.Run("1 GB declared but not sent", func(t *testing.T) {
-		conn := server.dial(t, "Content-Length: 1000000000")
-		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
-	})
-	t.Run("1 GB after Expect: 100-continue", func(t *testing.T) {
-		conn := server.dial(t, "Content-Length: 1000000000", "Expect: 100-continue")
-		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn), "instead of 100 Continue")
-	})
-	t.Run("chunks without end", func(t *testing.T) {
-		server.taken.Store(0)
-		conn := server.dial(t, "Transfer-Encoding: chunked")
-		done := make(chan struct{})
-		go func() { // sends until the server closes the connection
-			defer close(done)
-			chunk := "8000\r\n" + strings.Repeat("a", 0x8000) + "\r\n"
-			for {
-				if _, err := io.WriteString(conn, chunk); err != nil {
-					return
-				}
-			}
-		}()
-		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
-		require.NoError(t, conn.Close())
-		<-done
-		// After the response, net/http reads up to 256 KiB more before it closes the connection.
-		assert.LessOrEqual(t, server.taken.Load(), int64(hookBodyLimit+256<<10+32<<10))
-	})
-}
-
-func TestWebhookRejectsWrongContentLengthOnWire(t *testing.T) {
-	reasons := make(chan error, 1)
-	noting := newHook(t, func(c *paymentsvc.WebhookConfig) {
-		c.OnError = func(_ *http.Request, err error) { reasons <- err }
-	})
-	for _, test := range []struct {
-		name        string
-		off, status int
-		want        error
-	}{
-		{"declared length too large", 10, http.StatusBadRequest, io.ErrUnexpectedEOF},
-		{"declared length too small", -10, http.StatusUnauthorized, paymentsvc.ErrSignatureMismatch},
-		{"declared length correct", 0, http.StatusOK, nil},
+	handler := newHook(t).Handler(neverCalled(t))
+	for name, header := range map[string][]string{
+		"1 GB declared but not sent":      {"Content-Length: 1000000000"},
+		"1 GB after Expect: 100-continue": {"Content-Length: 1000000000", "Expect: 100-continue"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			conn := newHookServer(t, noting.Handler(accept)).dial(
-				t, "Content-Length: "+strconv.Itoa(len(hookBody)+test.off), "Connection: close",
-			)
-			_, err := io.WriteString(conn, hookBody)
-			require.NoError(t, err)
-			require.NoError(t, conn.CloseWrite())
-			assert.Equal(t, test.status, statusOn(t, conn))
-			if test.want != nil {
-				require.ErrorIs(t, <-reasons, test.want)
+		assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, dialHook(t, handler, header...)), name)
+	}
+	conn := dialHook(t, handler, "Transfer-Encoding: chunked")
+	go func() { // chunks without end, until the server closes the connection
+		chunk := "8000\r\n" + strings.Repeat("a", 0x8000) + "\r\n"
+		for {
+			if _, err := io.WriteString(conn, chunk); err != nil {
+				return
 			}
-		})
-	}
-}
-
-func TestWebhookRejectsDuplicateHeadersOnWire(t *testing.T) {
-	server := newHookServer(t, newHook(t).Handler(neverCalled(t)))
-	for _, second := range []string{"signature: a", "TIMESTAMP: 1700000000", "Timestamp:"} {
-		conn := server.dial(t, second, "Content-Length: "+strconv.Itoa(len(hookBody)), "Connection: close")
-		_, err := io.WriteString(conn, hookBody)
-		require.NoError(t, err)
-		assert.Equal(t, http.StatusUnauthorized, statusOn(t, conn), second)
-	}
+		}
+	}()
+	assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
 }
 
 // Proxies disagree about ambiguous requests. None of these requests may reach the function, except as the one signed
@@ -1293,11 +918,6 @@ func TestWebhookHandlesOneSignedRequestOnWire(t *testing.T) {
 		// chunked wins
 		{"chunked, and a length as well", signed + length + "\r\nTransfer-Encoding: chunked", chunked + "\r\n", 1},
 		{"two lengths that differ", signed + length + "\r\nContent-Length: 2", hookBody, 0},
-		{"a list of lengths", signed + length + ", 2", hookBody, 0},
-		{"a length with a sign", signed + "Content-Length: +" + strconv.Itoa(len(hookBody)), hookBody, 0},
-		{"a length beyond 64 bits", signed + "Content-Length: 18446744073709551615", hookBody, 0},
-		{"an unknown encoding", signed + "Transfer-Encoding: xchunked", chunked + "\r\n", 0},
-		{"two encodings", signed + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", chunked + "\r\n", 0},
 		{
 			"headers behind the body", "Transfer-Encoding: chunked\r\nTrailer: Signature, Timestamp",
 			chunked + signed + "\r\n", 0,
@@ -1319,15 +939,12 @@ func TestWebhookHandlesOneSignedRequestOnWire(t *testing.T) {
 				"Signature: " + signature[:32] + "\r\n " + signature[32:] + "\r\n" + length,
 			hookBody, 0,
 		},
-		{"a zero byte in a header", signed + "X-Zero: a\x00b\r\n" + length, hookBody, 0},
-		{"a return within a header", signed + "X-Return: a\rSignature: b\r\n" + length, hookBody, 0},
-		{"no length at all", signed + "X-None: a", hookBody, 0},
 		{"another request in the body", signed + "Content-Length: " + strconv.Itoa(2*len(hookBody)),
 			"0\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\n" + signed + length + "\r\n\r\n" + hookBody, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var handled atomic.Int64
-			server := newHookServer(t, newHook(t).Handler(func(_ context.Context, n *paymentsvc.Notification) error {
+			server := httptest.NewServer(newHook(t).Handler(func(_ context.Context, n *paymentsvc.Notification) error {
 				handled.Add(1)
 				assert.Equal(t, hookBody, string(n.Raw))
 				return nil
@@ -1404,6 +1021,43 @@ func TestWebhookHandlerRespondsWith500ToFunctionErrors(t *testing.T) {
 			})
 			answerOf(webhook.Handler(failing), hookRequest(hookBody))
 			assert.Same(t, err, reason, "Respond gets the same error")
+		})
+	}
+}
+
+func TestWebhookHandlerPassesOnUnreadableNotifications(t *testing.T) {
+	const body = `{"event":"payment.status_changed"}`
+	forged := hookRequest(body)
+	forged.Header.Set("Signature", "00")
+	for _, test := range []struct {
+		name    string
+		request *http.Request
+		failure error
+		status  int
+		raw     string
+	}{
+		{"stored", hookRequest(body), nil, http.StatusOK, body},
+		{"not stored", hookRequest(body), errors.New("no database"), http.StatusInternalServerError, body},
+		{"forged", forged, nil, http.StatusUnauthorized, ""},
+		{"empty", hookRequest(""), nil, http.StatusBadRequest, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var raw string
+			var reasons []error
+			webhook := newHook(t, func(c *paymentsvc.WebhookConfig) {
+				c.OnError = func(_ *http.Request, err error) { reasons = append(reasons, err) }
+				c.OnUnreadable = func(ctx context.Context, e *paymentsvc.NotificationError) error {
+					assert.Equal(t, test.request.Context(), ctx)
+					raw = string(e.Raw)
+					return test.failure
+				}
+			})
+			assert.Equal(t, test.status, answerOf(webhook.Handler(neverCalled(t)), test.request).Code)
+			assert.Equal(t, test.raw, raw)
+			assert.Len(t, reasons, min(1, test.status-http.StatusOK))
+			if test.failure != nil {
+				assert.Same(t, test.failure, reasons[0])
+			}
 		})
 	}
 }
@@ -1538,80 +1192,5 @@ func FuzzWebhookParse(f *testing.F) {
 		require.NotEmpty(t, n.OrderID)
 		require.NotEmpty(t, n.StatusDescription)
 		require.Len(t, n.Key(), 64)
-	})
-}
-
-func FuzzWebhookHandler(f *testing.F) {
-	addSeeds(func(signer uint8, timestamp, signature, body string) {
-		f.Add(signer, "POST", timestamp, signature, body, int64(len(body)), uint8(0))
-	})
-	f.Add(uint8(signedByFirst), "GET", hookClockShown, "", hookBody, int64(len(hookBody)), uint8(0))
-	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody, int64(-1), uint8(1))
-	f.Add(uint8(signedByFirst), "POST", hookClockShown, "", hookBody, int64(1<<40), uint8(2))
-	f.Add(
-		uint8(signedByFirst), "POST", hookClockShown, "", hookBody+strings.Repeat(" ", hookBodyLimit), int64(0),
-		uint8(3),
-	)
-	webhook := fuzzedHook(f)
-	errBroken := errors.New("broken")
-
-	f.Fuzz(func(t *testing.T, signer uint8, method, timestamp, signature, body string, length int64, how uint8) {
-		given, index := fuzzedSignature(signer, timestamp, signature, body)
-		var handled *paymentsvc.Notification
-		failing := how&4 != 0
-		handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
-			handled = n
-			if failing {
-				return paymentsvc.ErrSignatureMismatch // the error belongs to another message
-			}
-			return nil
-		})
-		var reader io.Reader = strings.NewReader(body)
-		broken := false
-		switch how % 4 {
-		case 1:
-			reader = iotest.OneByteReader(reader)
-		case 2:
-			reader = iotest.DataErrReader(reader)
-		case 3:
-			reader, broken = io.MultiReader(reader, iotest.ErrReader(errBroken)), true
-		}
-		r := httptest.NewRequest(http.MethodPost, "/notifications", nil)
-		r.Method, r.ContentLength, r.Body = method, length, io.NopCloser(reader)
-		r.Header = http.Header{"Timestamp": {timestamp}, "Signature": {given}}
-		answer := answerOf(handler, r)
-
-		age, digits := secondsFromNow(timestamp)
-		tooLarge := len(body) > hookBodyLimit || length > hookBodyLimit
-		verified := index >= 0 && digits && age <= 300 &&
-			body != "" && !tooLarge && !broken && method == http.MethodPost
-		if handled != nil {
-			require.True(t, verified, "handled without a signature")
-			require.Equal(t, body, string(handled.Raw))
-			require.Equal(t, index, handled.SecretIndex)
-		}
-		var allowed []int
-		switch {
-		case method != http.MethodPost:
-			allowed = []int{http.StatusMethodNotAllowed}
-		case tooLarge:
-			allowed = []int{http.StatusRequestEntityTooLarge}
-		case broken:
-			allowed = []int{http.StatusBadRequest}
-		case handled != nil && failing:
-			allowed = []int{http.StatusInternalServerError}
-		case handled != nil:
-			allowed = []int{http.StatusOK}
-		case verified:
-			allowed = []int{http.StatusBadRequest} // signed, but not a notification
-		case body == "":
-			allowed = []int{http.StatusBadRequest, http.StatusUnauthorized} // depends on the first check
-		default:
-			allowed = []int{http.StatusUnauthorized}
-		}
-		require.Contains(t, allowed, answer.Code)
-		if handled == nil || failing {
-			require.NotEqual(t, http.StatusOK, answer.Code)
-		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/nearest"
 )
 
 // made is a parsed part and its Go code.
@@ -307,7 +308,7 @@ func (p *parser) unknown(what, wanted string, names []string) {
 		p.fail(p.token.column, "%s, not %s", wanted, p.shown())
 		return
 	}
-	if meant := nearest(p.token.text, names); meant != "" {
+	if meant := nearest.Of(p.token.text, names); meant != "" {
 		wanted = "did you mean " + meant + "?"
 	}
 	p.fail(p.token.column, "unknown %s %s, %s", what, p.shown(), wanted)

@@ -23,7 +23,9 @@ type Batch struct {
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
 	// Rejected is the number of invalid rows.
-	Rejected  int64
+	Rejected int64
+	// Pruned is the number of payouts that [Store.Prune] has deleted.
+	Pruned    int64
 	CreatedAt time.Time
 }
 
@@ -75,6 +77,6 @@ func (s *Store) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 func publicBatch(b ledger.Batch) Batch {
 	return Batch{
 		ID: b.ID, Name: b.Name, Line: b.Line, Complete: b.Complete, ExpectedRows: b.ExpectedRows,
-		ExpectedTotal: b.ExpectedTotal, Rejected: b.Rejected, CreatedAt: at(b.CreatedAt),
+		ExpectedTotal: b.ExpectedTotal, Rejected: b.Rejected, Pruned: b.Pruned, CreatedAt: at(b.CreatedAt),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -38,6 +39,42 @@ type callResult struct {
 	reason  string        // reason of a pause
 	atLeast time.Duration // shortest pause, from Retry-After
 	err     error
+	span    *span // nil if the call did not begin
+}
+
+// span is the context of a call and of its consequences.
+type span struct {
+	ctx context.Context
+	end func(error)
+}
+
+// trace begins the span of a call. Only the first call of its end function counts, because a record may be repeated.
+func (s *Store) trace(ctx context.Context, endpoint, userData string) *span {
+	if s.c.Hooks.Trace == nil {
+		return &span{ctx, func(error) {}}
+	}
+	traced, end := s.c.Hooks.Trace(ctx, endpoint, userData)
+	var once sync.Once
+	return &span{traced, func(err error) { once.Do(func() { end(err) }) }}
+}
+
+// context returns the context of the call of r, or another one if the call did not begin.
+func (r callResult) context(other context.Context) context.Context {
+	if r.span == nil {
+		return other
+	}
+	return context.WithoutCancel(r.span.ctx)
+}
+
+// finish ends the span of the call of r. The error of its record comes before its own.
+func (r callResult) finish(record error) {
+	if r.span == nil {
+		return
+	}
+	if record == nil {
+		record = printable(r.err)
+	}
+	r.span.end(record)
 }
 
 // effect is the effect of a call on the pause of all processes.
@@ -75,37 +112,48 @@ func (s *Store) completion(r callResult, slots int) schedule.Completion[callResu
 func (s *Store) call(ctx context.Context, j job) callResult {
 	ctx, cancel := context.WithDeadline(ctx, j.begun.Add(s.c.Timeout))
 	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
 	s.step(StepCall)
 	begun := s.now()
 	if begun.Sub(j.begun) >= s.c.Timeout || begun.Round(0).Sub(j.begun.Round(0)) >= s.c.Timeout || ctx.Err() != nil {
 		return callResult{job: j, Result: row.Result{Kind: row.NotCalled}, err: errLate}
 	}
-	r := callResult{job: j, Result: row.Result{Kind: row.Started}, effect: responded}
 	endpoint := "init_payout"
 	if j.Kind == row.Payment {
 		endpoint = "init_payment"
+	}
+	span := s.trace(ctx, endpoint, j.UserData)
+	orderID, redirectURL, err := s.start(span.ctx, j)
+	s.reportCall(span.ctx, endpoint, begun, err)
+	r := callResult{
+		job: j, Result: row.Result{Kind: row.Started, OrderID: orderID, RedirectURL: redirectURL}, effect: responded,
+	}
+	switch {
+	case err != nil:
+		r = s.classify(j, err)
+	case orderID == "": // a Client returns an error instead
+		r = callResult{job: j, effect: noResponse, err: paymentsvc.ErrUnexpectedResponse}
+	}
+	r.span = span
+	return r
+}
+
+// start makes the call, and returns the fields of its response.
+func (s *Store) start(ctx context.Context, j job) (orderID, redirectURL string, err error) {
+	if j.Kind == row.Payment {
 		response, err := s.c.Service.InitPayment(ctx, paymentsvc.PaymentType(j.Type),
 			paymentsvc.PaymentRequest{Amount: j.Amount, UserData: j.UserData})
-		if err == nil {
-			r.OrderID, r.RedirectURL = ledger.Identifier(response.OrderID), ledger.Storable(response.RedirectURL)
+		if err != nil {
+			return "", "", err
 		}
-		r.err = err
-	} else {
-		response, err := s.c.Service.InitPayout(ctx,
-			paymentsvc.PayoutRequest{Amount: j.Amount, Destination: j.Destination, UserData: j.UserData})
-		if err == nil {
-			r.OrderID = ledger.Identifier(response.OrderID)
-		}
-		r.err = err
+		return ledger.Identifier(response.OrderID), ledger.Storable(response.RedirectURL), nil
 	}
-	s.reportCall(ctx, endpoint, begun, r.err)
-	switch {
-	case r.err != nil:
-		return s.classify(j, r.err)
-	case r.OrderID == "": // a Client returns an error instead
-		return callResult{job: j, effect: noResponse, err: paymentsvc.ErrUnexpectedResponse}
+	response, err := s.c.Service.InitPayout(ctx,
+		paymentsvc.PayoutRequest{Amount: j.Amount, Destination: j.Destination, UserData: j.UserData})
+	if err != nil {
+		return "", "", err
 	}
-	return r
+	return ledger.Identifier(response.OrderID), "", nil
 }
 
 func (s *Store) reportCall(ctx context.Context, endpoint string, begun time.Time, err error) {
@@ -121,7 +169,7 @@ func (s *Store) reportCall(ctx context.Context, endpoint string, begun time.Time
 
 // printable returns an error for logs and hooks. Only the text of a Client's own error is known to contain no secret.
 func printable(err error) error {
-	if _, ok := err.(*paymentsvc.Error); ok { //nolint:errorlint // the text of a wrapper may contain more
+	if _, ok := err.(*paymentsvc.Error); ok || err == nil { //nolint:errorlint // the text of a wrapper may contain more
 		return err
 	}
 	if errors.Is(err, errLate) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
@@ -30,8 +31,9 @@ type Service interface {
 type Config struct {
 	// Service is required, with a DecodeError. It must not repeat a start automatically; a *paymentsvc.Client never does.
 	Service Service
-	// Project identifies the service and the project, such as the base URL with both ids. It is required and must never
-	// change, because user_data is derived from it. Open rejects a database of another Project.
+	// Project identifies the service and the project, such as "pay 1001 2002". It is required and must never change,
+	// because user_data is derived from it. So choose a name of your own, and not the base URL, because an address may
+	// change. Open rejects a database of another Project.
 	Project string
 	// Witness notices a database restored to an earlier moment, which would pay again. The default is a file beside the
 	// database on SQLite. On PostgreSQL there is no default, and Open logs a warning without a Witness.
@@ -43,6 +45,14 @@ type Config struct {
 	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The interface document
 	// does not specify the error. Without NotFound, a payment with a lost response waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
+	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies no
+	// status there, so set it only after your service has confirmed a field for it, and for payouts also the final states.
+	// It returns StateSucceeded, StateFailed, or StatePending for any other state. An error, a panic and any other result
+	// change no row. With FinalState, [Store.Sweep] also polls for pending rows: a minute after the start, then in doubling
+	// waits of up to an hour, at most PerSecond and 20 times per second in this process. It checks the order_id and the
+	// amount in the response, and applies the state as a notification, once. Without FinalState, only a notification or an
+	// operator ends a pending row.
+	FinalState func(kind Kind, raw json.RawMessage) (State, error)
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
 	InsufficientFundsCodes []string
@@ -70,6 +80,10 @@ type Config struct {
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
 	// [Row].Overdue. The document specifies no time for notifications, so 0 means that age alone is no reason for review.
 	PendingReview time.Duration
+	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0, is
+	// no limit. Each call then ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL follows SIGTERM
+	// after 30 seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
+	Drain time.Duration
 	// Poll is the interval of Run's scans for work. The default is 1 second.
 	Poll time.Duration
 
@@ -95,6 +109,11 @@ type Config struct {
 // waits for it. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive no
 // destination.
 type Hooks struct {
+	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of Pay,
+	// Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must be
+	// derived from ctx. end is called once, after the outcome is recorded or its first record has failed. Its error is nil
+	// after a success, and its text contains no part of a request or response.
+	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
 	// Call is called after each call of the service.
 	Call func(ctx context.Context, c Call)
 	// Change is called after the commit of a new state. After a crash it is not repeated.
@@ -176,8 +195,8 @@ func (c Config) check() error {
 		return fmt.Errorf("%w: Config.Grace is %v, want at least Config.Timeout and %v", ErrInvalid, c.Grace, lateRequest)
 	case c.PerSecond < 0 || math.IsNaN(c.PerSecond) || math.IsInf(c.PerSecond, 0):
 		return fmt.Errorf("%w: Config.PerSecond is %v, want a number, 0 or more", ErrInvalid, c.PerSecond)
-	case c.GiveUp < 0 || c.Poll < 0 || c.PendingReview < 0:
-		return fmt.Errorf("%w: Config.GiveUp, Poll or PendingReview is negative", ErrInvalid)
+	case c.GiveUp < 0 || c.Poll < 0 || c.PendingReview < 0 || c.Drain < 0:
+		return fmt.Errorf("%w: Config.GiveUp, Poll, PendingReview or Drain is negative", ErrInvalid)
 	}
 	return nil
 }

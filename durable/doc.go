@@ -5,7 +5,7 @@
 //	if err := durable.Migrate(ctx, db); err != nil { ... }
 //	store, err := durable.Open(ctx, db, durable.Config{
 //		Service: client, // a *paymentsvc.Client
-//		Project: "https://pay.example.com 1001 2002",
+//		Project: "pay 1001 2002", // your own name, because it must never change
 //		Witness: durable.FileWitness("/mnt/another-volume/witness"), // notices a restored database
 //		OnChange: func(ctx context.Context, tx *sql.Tx, e durable.Event) error {
 //			if e.Row.Kind == durable.KindPayment && e.To == durable.StateSucceeded {
@@ -17,11 +17,13 @@
 //	go store.Run(ctx)
 //
 //	row, err := store.Pay(ctx, durable.NewPayment{Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: amount})
-//	// StatePending: redirect to row.RedirectURL. StateSucceeded: thanks. StateFailed and StateRejected: try again with
-//	// a new Key. Any other state, and any row with ReviewReason: "we are finding out". A basket is never "".
+//	// StatePending: a page with a link to row.RedirectURL, because the payer may have paid already. StateSucceeded:
+//	// thanks. StateFailed and StateRejected: try again with a new Key. Any other state, and any row with ReviewReason:
+//	// "we are finding out". A basket is never "".
 //
 //	queued, err := store.QueuePayouts(ctx, tx, durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: to})
 //
+//	// with WebhookConfig.OnUnreadable: store.KeepUnreadable
 //	mux.Handle("/notifications", webhook.Handler(store.Notified))
 //
 // # How it works
@@ -49,5 +51,6 @@
 // database accordingly. No error, log, hook or text of a [Row] contains it. Card data of payers is never stored or
 // sent, because the payer enters it on the service's page.
 //
-// Never delete a row less than a day old, because a missing row looks like a lost commit, which holds all payouts.
+// [Store.Prune] deletes old final rows. Never delete rows in another way, because a missing row looks like a lost
+// commit, which holds all payouts, and its reference would be paid again.
 package durable

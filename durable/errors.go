@@ -15,6 +15,8 @@ var (
 	ErrConflict = errors.New("durable: reference in use with other values")
 	// ErrNotFound is a missing row or batch.
 	ErrNotFound = ledger.ErrNotFound
+	// ErrPruned is a payment or payout that [Store.Prune] has deleted. It was in a final state.
+	ErrPruned = errors.New("durable: pruned")
 	// ErrChanged is a row with a change since it was read.
 	ErrChanged = row.ErrChanged
 	// ErrUndecidable is a [Decision] with a row in an unfit state.
@@ -27,6 +29,11 @@ var (
 	ErrHeld = errors.New("durable: payouts are held")
 	// ErrBusy is returned by [Store.RunBatch] and [Store.Run] during another call of either.
 	ErrBusy = errors.New("durable: another Run or RunBatch is active, or Run has returned")
+	// ErrDrain is returned by [Store.Run] if calls or records were in progress at the end of [Config].Drain. Run has
+	// canceled the calls, so the SDK's transport has reset their connections. Run has then waited one more second for
+	// records. A row without a record stays claimed and becomes StateUnknown at the end of its lease. Cancellation alone
+	// is never taken for "not sent".
+	ErrDrain = errors.New("durable: calls in flight at the end of Config.Drain")
 	// ErrSchema is a database without tables, or with tables of another version. [Migrate] creates and upgrades them.
 	ErrSchema = errors.New("durable: schema version")
 	// ErrUnsafeDatabase is a database, pooler or setting that could lose a committed claim.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,10 @@ type shop struct {
 	secrets []paymentsvc.Secret
 	mux     *http.ServeMux
 }
+
+// payPage is the page of a pending payment.
+var payPage = template.Must(template.New("").Parse(`<p>If you have paid already, wait for the result.</p>
+<p>Otherwise <a href="{{.RedirectURL}}" rel="noreferrer">pay now</a>.</p>`))
 
 func ship(ctx context.Context, tx *sql.Tx, basket string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO shipments
@@ -98,12 +103,14 @@ func visit(checkout func(context.Context, *sql.DB, shop) error) {
 			}
 		}
 	}
-	fmt.Println("a visit:", post("basket-1").Result().Status)
+	fmt.Println("a visit:", post("basket-1").Code)
 	_, err = srv.Settle(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 	must(err)
+	w := post("basket-1")
+	fmt.Println("a visit after the payment, before its notification:", w.Code, strings.Split(w.Body.String(), "\n")[0])
 	srv.SetReceiver(paymentsvctest.ToHandler(a.mux, "/notifications"))
 	fmt.Println("a notification:", srv.Deliver(ctx)[0].HTTPStatus)
-	w := post("basket-1")
+	w = post("basket-1")
 	fmt.Println("a visit:", w.Code, w.Body)
 	_, err = srv.Refund(srv.Orders()[0].OrderID, paymentsvc.MustParseAmount("10.50"), paymentsvc.StatusSuccess)
 	must(err)
@@ -152,7 +159,7 @@ func ExampleStore_Pay() {
 		}
 		store, err := durable.Open(ctx, db, durable.Config{
 			Service: a.client,
-			Project: "https://pay.example.com 1001 2002",
+			Project: "pay 1001 2002", // your own name, because it must never change
 			OnChange: func(ctx context.Context, tx *sql.Tx, e durable.Event) error {
 				switch {
 				case e.Refund != nil: // it may come before the payment's success, so ship must look for it
@@ -168,7 +175,8 @@ func ExampleStore_Pay() {
 		}
 		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 			Scheme: a.scheme, Secrets: a.secrets, Tolerance: paymentsvc.AnyAge, // a replay changes nothing
-			OnError: func(_ *http.Request, err error) { slog.Warn("notification rejected", "error", err) },
+			OnError:      func(_ *http.Request, err error) { slog.Warn("notification rejected", "error", err) },
+			OnUnreadable: store.KeepUnreadable,
 		})
 		if err != nil {
 			return err
@@ -188,7 +196,7 @@ func ExampleStore_Pay() {
 			case err != nil:
 				http.Error(w, "Please try again.", http.StatusServiceUnavailable) // with the same basket
 			case clear && row.State == durable.StatePending && row.RedirectURL != "":
-				http.Redirect(w, r, row.RedirectURL, http.StatusSeeOther)
+				_ = payPage.Execute(w, row) // no redirect, because the payer may have paid already
 			case clear && row.State == durable.StateSucceeded:
 				_, _ = io.WriteString(w, "Thank you.")
 			case clear && (row.State == durable.StateFailed || row.State == durable.StateRejected):
@@ -201,7 +209,8 @@ func ExampleStore_Pay() {
 	}
 	visit(checkout)
 	// Output:
-	// a visit: 303 See Other
+	// a visit: 200
+	// a visit after the payment, before its notification: 200 <p>If you have paid already, wait for the result.</p>
 	// a notification: 200
 	// a visit: 200 Thank you.
 	// a refund: 200

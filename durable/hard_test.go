@@ -127,7 +127,7 @@ func TestInvisibleSpellingsAreRejected(t *testing.T) {
 // A process that was suspended does not begin its call: its stopwatch may have stood still meanwhile.
 func TestCallLooksAtTheWallClockToo(t *testing.T) {
 	f := &service{}
-	s := &Store{c: config(Config{Service: f}).withDefaults()}
+	s := &Store{c: config(Config{Service: f}).withDefaults(), draining: t.Context()}
 	begun := time.Now()
 	later := begun.Add(time.Hour)
 	(*struct {

@@ -7,25 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
-
-// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
-const variable = "TEST_DATABASE_URL"
 
 // database is an empty database of a test.
 type database struct {
@@ -65,24 +60,7 @@ func opened(t *testing.T, d Dialect, address string) database {
 
 func postgres(t *testing.T) database {
 	t.Helper()
-	server := os.Getenv(variable)
-	if server == "" {
-		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable test ./...")
-	}
-	admin, err := sql.Open("pgx", server)
-	require.NoError(t, err)
-	name := "test_" + strings.ToLower(rand.Text())
-	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
-		require.NoError(t, err)
-		admin.Close()
-	})
-	u, err := url.Parse(server)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	return opened(t, PostgreSQL, u.String())
+	return opened(t, PostgreSQL, dbtest.Postgres(t))
 }
 
 // service starts whatever it is sent as often as it is sent, unless before or after says otherwise.
@@ -93,6 +71,10 @@ type service struct {
 	before  func(n int, userData string) error // an error instead of the start of call n, from 1
 	after   func(n int, userData string) error // an error after it
 	foreign bool                               // StatusPayment answers with another payment
+	// status changes the response of a status call, if it is set. It may do more before the response arrives.
+	status func(*paymentsvc.StatusResponse) error
+	polls  int
+	asked  paymentsvc.StatusPaymentRequest // the last one
 }
 
 func (f *service) start(userData string) (string, error) {
@@ -133,22 +115,38 @@ var errNotFound = refused(404, "order_not_found")
 
 func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
 	error) {
+	userData := r.UserData
+	if userData == "" {
+		userData, _, _ = strings.Cut(r.OrderID, "/")
+	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	orders := f.started[r.UserData]
+	orders := f.started[userData]
+	f.asked = r
+	f.mu.Unlock()
 	if f.foreign {
 		return &paymentsvc.StatusResponse{UserData: "another", OrderID: "another's"}, nil
 	}
 	if len(orders) == 0 {
 		return nil, errNotFound
 	}
-	return &paymentsvc.StatusResponse{UserData: r.UserData, OrderID: orders[0]}, nil
+	return f.respond(userData, orders[0])
 }
 
 func (f *service) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse,
 	error) {
 	userData, _, _ := strings.Cut(r.OrderID, "/")
-	return &paymentsvc.StatusResponse{UserData: userData, OrderID: r.OrderID}, nil
+	return f.respond(userData, r.OrderID)
+}
+
+func (f *service) respond(userData, orderID string) (*paymentsvc.StatusResponse, error) {
+	f.mu.Lock()
+	f.polls++
+	f.mu.Unlock()
+	r := &paymentsvc.StatusResponse{UserData: userData, OrderID: orderID}
+	if f.status == nil {
+		return r, nil
+	}
+	return r, f.status(r)
 }
 
 func (f *service) DecodesErrors() bool { return true }

@@ -53,6 +53,11 @@ type Counts struct {
 	Held Count
 	// Unmatched counts the notifications of [Store.Unmatched]. Their age begins with their arrival. It is 0 for a batch.
 	Unmatched Count
+	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival. It
+	// is 0 for a batch.
+	Unreadable Count
+	// Pruned is [Batch].Pruned. It is 0 without a batch.
+	Pruned int64
 }
 
 // CountLimit is the highest number in [Counts]. It means "this many or more".
@@ -164,6 +169,26 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 	if err != nil {
 		return Counts{}, fmt.Errorf("durable: counts: %w", err)
 	}
+	return publicCounts(counted), nil
+}
+
+func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
+	switch {
+	case f.Batch == "":
+		all, err := s.ledger.Counts(ctx, s.c.PendingReview, CountLimit, row.Kind(f.Kind))
+		if err != nil {
+			return ledger.Counts{}, err
+		}
+		return all[0], nil
+	case f.Kind == KindPayment: // only payouts have a batch
+		return ledger.Counts{}, nil
+	default:
+		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds())
+	}
+}
+
+// publicCounts returns the exported form of counts.
+func publicCounts(counted ledger.Counts) Counts {
 	public := func(c ledger.Count) Count {
 		if c.Rows == 0 {
 			return Count{}
@@ -173,30 +198,21 @@ func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 	c := Counts{
 		States: map[State]Count{}, Review: public(counted.Review), Overdue: public(counted.Overdue),
 		Held: public(counted.Held), Unmatched: public(counted.Unmatched),
+		Unreadable: public(counted.Unreadable), Pruned: counted.Pruned,
 	}
 	for state, count := range counted.States {
 		if count.Rows > 0 {
 			c.States[State(state)] = public(*count)
 		}
 	}
-	return c, nil
-}
-
-func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
-	switch {
-	case f.Batch == "":
-		return s.ledger.Counts(ctx, s.selected(f), CountLimit)
-	case f.Kind == KindPayment: // only payouts have a batch
-		return ledger.Counts{}, nil
-	default:
-		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds())
-	}
+	return c
 }
 
 // Compared is a stored payout, see [Store.Compare].
 type Compared struct {
 	Row Row
-	// Err is ErrNotFound if no payout has the reference, and ErrConflict if the payout with it has other values.
+	// Err is ErrNotFound if no payout has the reference, ErrConflict if the payout with it has other values, and ErrPruned
+	// if [Store.Prune] has deleted an equal payout.
 	Err error
 }
 
@@ -207,20 +223,27 @@ func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error)
 	for i, one := range p {
 		userData[i] = derived(s.c.Project, KindPayout, one.Reference)
 	}
+	var pruned map[string]int64
 	known, err := s.ledger.Known(ctx, s.ledger.DB, userData)
+	if err == nil {
+		pruned, err = s.ledger.Pruned(ctx, s.ledger.DB, missing(userData, nil, known)...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("durable: compare: %w", err)
 	}
 	compared := make([]Compared, len(p))
 	for i, one := range p {
-		stored := known[userData[i]]
-		if stored == nil {
-			compared[i].Err = ErrNotFound
-			continue
+		stored, same := known[userData[i]], s.newPayout(one)
+		hash, deleted := pruned[userData[i]]
+		if stored != nil {
+			compared[i].Row = publicRow(stored)
 		}
-		compared[i].Row = publicRow(stored)
-		same := ledger.NewRow{Kind: row.Payout, Amount: one.Amount.String(), Destination: one.Destination}
-		if !same.Equal(stored) {
+		switch {
+		case stored == nil && !deleted:
+			compared[i].Err = ErrNotFound
+		case deleted && hash == same.Hash():
+			compared[i].Err = ErrPruned
+		case !same.Equal(stored):
 			compared[i].Err = ErrConflict
 		}
 	}

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -45,11 +46,12 @@ type machine struct {
 	processes []*process
 	kind      Kind
 	userData  string
+	reference string
 	flights   []*flight
 	late      []time.Time // arrivals of requests that their calls have abandoned
 	calm      time.Time   // no request arrives later
 	status    paymentsvc.StatusName
-	notified  map[paymentsvc.StatusName]bool
+	reported  map[paymentsvc.StatusName]bool // by a notification or a poll, with the right amount
 	final     State
 	backup    dbtest.Copy
 	restored  bool // the backup was restored
@@ -205,7 +207,39 @@ func (m *machine) sweep(*rapid.T) {
 	m.ok(p.scheduler.ReleaseUnresolved(m.ctx))
 }
 
-func (m *machine) reconcile(*rapid.T) { m.ok(m.any().reconcile(m.ctx)) }
+// reconcile polls the service, which knows a status. A notification may arrive before the response is applied.
+func (m *machine) reconcile(rt *rapid.T) {
+	p := m.any()
+	meanwhile := rapid.SampledFrom([]paymentsvc.StatusName{"", paymentsvc.StatusSuccess, paymentsvc.StatusFailure}).
+		Draw(rt, "meanwhile")
+	wrong := rapid.IntRange(0, 9).Draw(rt, "amount") == 0
+	m.f.status = func(r *paymentsvc.StatusResponse) error {
+		r.Raw = fmt.Appendf(nil, `{"state":%q}`, map[paymentsvc.StatusName]State{
+			paymentsvc.StatusPending: StatePending, paymentsvc.StatusSuccess: StateSucceeded, paymentsvc.StatusFailure: StateFailed,
+		}[m.status])
+		if wrong {
+			r.Amount = paymentsvc.MustParseAmount("99")
+		} else {
+			m.reported[m.status] = true
+		}
+		if meanwhile == "" {
+			return nil
+		}
+		if m.status == paymentsvc.StatusPending {
+			m.status = meanwhile
+		}
+		m.reported[m.status] = true
+		return p.Notified(m.ctx, notice(m.event(), "", r.OrderID, m.status))
+	}
+	m.ok(p.reconcile(m.ctx))
+}
+
+func (m *machine) event() paymentsvc.EventType {
+	if m.kind == KindPayout {
+		return paymentsvc.EventPayoutStatusChanged
+	}
+	return paymentsvc.EventPaymentStatusChanged
+}
 
 // resume ends the pauses after rejections.
 func (m *machine) resume(*rapid.T) { m.ok(m.any().Resume(m.ctx, "operator")) }
@@ -224,21 +258,18 @@ func (m *machine) notify(rt *rapid.T) {
 	if len(orders) == 0 {
 		rt.Skip("nothing to notify of")
 	}
-	event, userData, status := paymentsvc.EventPaymentStatusChanged, "", m.status
-	if m.kind == KindPayout {
-		event = paymentsvc.EventPayoutStatusChanged
-	}
+	userData, status := "", m.status
 	if rapid.Bool().Draw(rt, "old") {
 		status = paymentsvc.StatusPending
 	}
 	if rapid.Bool().Draw(rt, "with user_data") {
 		userData = m.userData
 	}
-	n := notice(event, userData, orders[0], status)
+	n := notice(m.event(), userData, orders[0], status)
 	if rapid.IntRange(0, 9).Draw(rt, "amount") == 0 {
 		n.Amount = paymentsvc.MustParseAmount("99")
 	} else {
-		m.notified[status] = true
+		m.reported[status] = true
 	}
 	m.ok(m.any().Notified(m.ctx, n))
 }
@@ -248,7 +279,10 @@ func (m *machine) decide(*rapid.T) {
 	if m.now.Before(m.calm) {
 		m.rt.Skip("too early")
 	}
-	r := get(m.rt, m.processes[0].Store, m.userData)
+	r, found := m.row()
+	if !found {
+		m.rt.Skip("pruned")
+	}
 	d := Decision{Kind: DecideResend, UserData: m.userData, By: "operator", Version: r.Version}
 	if len(m.orders()) > 0 {
 		d.Kind, d.OrderID = DecideFound, m.orders()[0]
@@ -289,15 +323,38 @@ func (m *machine) open() {
 	}
 }
 
+// prune deletes the row if it has been final for a day. Requests of the last day have arrived.
+func (m *machine) prune(*rapid.T) {
+	m.pass(25 * time.Hour)
+	_, err := m.any().Prune(m.ctx, 24*time.Hour)
+	m.ok(err)
+}
+
+// row returns the row, and queues its reference again after Prune.
+func (m *machine) row() (Row, bool) {
+	r, err := m.processes[0].ledger.Row(m.ctx, m.userData)
+	if !errors.Is(err, ErrNotFound) {
+		require.NoError(m.rt, err)
+		return publicRow(r), true
+	}
+	if queued := m.add(m.reference); queued.New || queued.Err != nil {
+		m.rt.Fatalf("queued after Prune: %+v", queued)
+	}
+	return Row{}, false
+}
+
 // check is called after every step.
 func (m *machine) check(rt *rapid.T) {
-	r := get(m.rt, m.processes[0].Store, m.userData)
+	r, found := m.row()
 	orders := m.orders()
 	if len(orders) > 1 {
 		rt.Fatalf("started %d times", len(orders))
 	}
 	if status, err := m.processes[0].Status(m.ctx); err != nil || status.Hold && !m.restored {
 		rt.Fatalf("held: %s %v", status.HoldReason, err)
+	}
+	if !found {
+		return
 	}
 	if m.final != "" && r.State != m.final && m.final != StateRejected {
 		rt.Fatalf("%s after %s", r.State, m.final)
@@ -307,12 +364,17 @@ func (m *machine) check(rt *rapid.T) {
 	}
 	there := len(orders) > 0
 	switch {
-	case r.State == StateSucceeded && !m.notified[paymentsvc.StatusSuccess],
-		r.State == StateFailed && !m.notified[paymentsvc.StatusFailure],
+	case r.State == StateSucceeded && !m.reported[paymentsvc.StatusSuccess],
+		r.State == StateFailed && !m.reported[paymentsvc.StatusFailure],
 		r.State == StatePending && !there,
 		r.State == StateCreated && there && !r.Held,
 		r.State == StateRejected && there && !m.restored:
 		rt.Fatalf("it is %s; at the service: %v %s", r.State, orders, m.status)
+	}
+	var changes int
+	require.NoError(rt, m.db.QueryRowContext(m.ctx, `SELECT COUNT(*) FROM test_changes`).Scan(&changes))
+	if ended := r.State == StateSucceeded || r.State == StateFailed; ended != (changes == 1) || changes > 1 {
+		rt.Fatalf("it is %s, after %d calls of OnChange", r.State, changes)
 	}
 	if r.OrderID != "" && (!there || r.OrderID != orders[0]) {
 		rt.Fatalf("order_id %s", r.OrderID)
@@ -325,11 +387,19 @@ func (m *machine) check(rt *rapid.T) {
 func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		setClock(t, db, time.Now())
+		exec(t, db, `CREATE TABLE test_changes (state TEXT NOT NULL)`)
 		f, w := &service{}, &markWitness{}
+		onChange := func(ctx context.Context, tx *sql.Tx, e Event) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO test_changes VALUES ('`+string(e.To)+`')`)
+			return err
+		}
 		var processes []*process
 		for range 2 {
 			c := &clocks{process: time.Now()}
-			p, err := open(t.Context(), db.DB, config(Config{Service: f, Witness: w, GiveUp: 24 * time.Hour}), shim, c.Now)
+			p, err := open(t.Context(), db.DB, config(Config{
+				Service: f, Witness: w, GiveUp: 24 * time.Hour, FinalState: finalState, OnChange: onChange,
+				ChangeStates: []State{StateSucceeded, StateFailed},
+			}), shim, c.Now)
 			require.NoError(t, err)
 			processes = append(processes, &process{p, c})
 		}
@@ -339,7 +409,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 			m := &machine{
 				rt: rt, ctx: t.Context(), db: db, f: f, witness: w, now: time.Now().Add(240 * time.Hour), processes: processes,
 				kind:     rapid.SampledFrom([]Kind{KindPayment, KindPayout}).Draw(rt, "kind"),
-				notified: map[paymentsvc.StatusName]bool{},
+				reported: map[paymentsvc.StatusName]bool{},
 			}
 			for _, p := range processes {
 				off := rapid.SampledFrom([]int{-1440, -3, 0, 3, 1440}).Draw(rt, "off") // it may panic
@@ -347,22 +417,25 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				p.clock.process = m.now.Add(time.Duration(off) * time.Minute)
 				p.clock.mu.Unlock()
 				p.guard.Remember(recognize.Claim{})
+				p.pending = pendingPolls{}
 			}
 			m.pass(0)
 			exec(rt, db, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
-				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`,
+				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`, `DELETE FROM test_changes`,
+				`DELETE FROM durable_pruned`,
 				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0, hold = 0`)
-			m.add(fmt.Sprint("row ", n))
+			m.reference = fmt.Sprint("row ", n)
+			m.userData = m.add(m.reference).UserData
 			rt.Repeat(map[string]func(*rapid.T){
 				"claim": m.claim, "call": m.call, "record": m.record, "time": m.time, "jump": m.jump, "sweep": m.sweep,
 				"reconcile": m.reconcile, "resume": m.resume, "settles": m.settles, "notify": m.notify, "decide": m.decide,
-				"copy": m.copy, "restore": m.restore, "": m.check,
+				"copy": m.copy, "restore": m.restore, "prune": m.prune, "": m.check,
 			})
 		})
 	})
 }
 
-func (m *machine) add(reference string) {
+func (m *machine) add(reference string) Queued {
 	s := m.processes[0].Store
 	tx, err := s.ledger.DB.BeginTx(m.ctx, nil)
 	require.NoError(m.rt, err)
@@ -374,5 +447,5 @@ func (m *machine) add(reference string) {
 	}
 	require.NoError(m.rt, err)
 	require.NoError(m.rt, tx.Commit())
-	m.userData = queued[0].UserData
+	return queued[0]
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // Notified stores a notification and applies it, once by its Key. It fits [paymentsvc.Webhook.Handler]. After nil, a
-// repetition has no effect, and the response to the service may be a success. After an error, the service must repeat
-// the notification.
+// repetition has no effect, and the response to the service may be a success. After an error of OnChange, the
+// notification is stored, and Run applies it later. After an error of the database the notification may be lost, because
+// the document does not specify whether the service repeats a notification (section 6).
 //
 // It changes no final state. A contradiction, another amount or another order_id sets [Row].ReviewReason. A
 // notification with an unknown order_id waits for its row. Events without a specification in the interface document are

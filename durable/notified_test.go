@@ -269,6 +269,10 @@ func TestNothingSecretIsShown(t *testing.T) {
 			Change: func(_ context.Context, k Kind, from, to State) { note([]any{k, from, to}) },
 			Round:  func(_ context.Context, r Round) { note(r) },
 			Pause:  func(_ context.Context, reason string) { note(reason) },
+			Trace: func(ctx context.Context, endpoint, userData string) (context.Context, func(error)) {
+				note(endpoint + userData)
+				return ctx, func(err error) { note(fmt.Sprint(err)) }
+			},
 		}})
 		p := NewPayout{Reference: "r", Amount: ten, Destination: secret}
 		note(p)
@@ -351,7 +355,7 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 		require.ErrorIs(t, s.Notified(t.Context(), told), broken)
 		assert.Contains(t, out.String(), "no stock")
 		assert.Contains(t, out.String(), "user_data="+r.UserData)
-		assert.Empty(t, get(t, s, r.UserData).ReviewReason, "the service repeats it")
+		assert.Empty(t, get(t, s, r.UserData).ReviewReason, "only after a minute")
 		_, err := db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 61000`)
 		require.NoError(t, err)
 		for range 2 {
@@ -359,7 +363,7 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 			assert.Equal(t, row.OnChangeFails, get(t, s, r.UserData).ReviewReason)
 		}
 		broken = nil
-		require.NoError(t, s.Notified(t.Context(), told))
+		require.NoError(t, s.Sweep(t.Context()), "it applies the stored notification")
 		r = get(t, s, r.UserData)
 		assert.Equal(t, StateSucceeded, r.State)
 		assert.Empty(t, r.ReviewReason)

@@ -22,8 +22,11 @@ type Store struct {
 	guard     *recognize.Guard
 	scheduler *schedule.Scheduler[job, callResult]
 	now       func() time.Time
+	draining  context.Context // ends at the end of Config.Drain, by abandon
+	abandon   context.CancelFunc
 
 	leases  leaseTimer
+	pending pendingPolls
 	breaker atomic.Int64 // calls of payouts in a row without a response
 	scans   noticeScans
 	warned  atomic.Int64 // arrival of the last notification that warnUnmatched has logged
@@ -67,6 +70,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, fmt.Errorf("%w: %s", ErrUnsafeDatabase, problem)
 	}
 	s := &Store{c: c, now: now, ledger: ledger.New(db, db, ledger.Dialect(dialect), clock)}
+	s.draining, s.abandon = context.WithCancel(context.WithoutCancel(ctx))
 	s.configureLedger()
 	if err := s.ledger.Prepare(ctx); err != nil {
 		return nil, fmt.Errorf("durable: open: %w", err)

@@ -13,8 +13,8 @@ import (
 
 // Pay stores a payment and starts it. It returns after the outcome is recorded, or at the end of ctx. The row is then
 // still StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of the
-// payment is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict] or [ErrClosed], or are the
-// database's.
+// payment is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or are
+// the database's.
 //
 // A pause does not stop Pay, only the retries of payments. Pay uses no slot, so its caller must limit the number of
 // calls.
@@ -68,9 +68,8 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 // insert stores the payment together with its claim. After an error the commit is unknown, and the call never begins.
 func (s *Store) insert(ctx context.Context, j job, key string) (added bool, err error) {
 	s.step(StepClaim)
-	added, err = s.ledger.Pay(ctx, ledger.NewRow{
-		Kind: row.Payment, Reference: key, UserData: j.UserData, Type: j.Type, Amount: j.Amount.String(),
-	}, j.Token, s.c.Lease.Milliseconds())
+	r := newPayment(NewPayment{key, paymentsvc.PaymentType(j.Type), j.Amount}, j.UserData)
+	added, err = s.ledger.Pay(ctx, r, j.Token, s.c.Lease.Milliseconds())
 	if err != nil {
 		s.scheduler.AddUnresolved(j.Token)
 		s.scheduler.Go(func() { _ = s.scheduler.ReleaseUnresolved(context.WithoutCancel(ctx)) })
@@ -111,9 +110,20 @@ func (s *Store) applyNotices(ctx context.Context, userData string) (known bool, 
 	return err == nil && r.State != row.Starting, err
 }
 
-// existingPayment returns the payment with p's Key.
+// existingPayment returns the payment with p's Key, or an error wrapping ErrPruned or ErrConflict.
 func (s *Store) existingPayment(ctx context.Context, userData string, p NewPayment) (Row, error) {
 	r, err := s.ledger.Row(ctx, userData)
+	if errors.Is(err, ErrNotFound) {
+		pruned, err := s.ledger.Pruned(ctx, s.ledger.DB, userData)
+		switch hash, found := pruned[userData]; {
+		case err != nil:
+			return Row{}, fmt.Errorf("durable: pay: %w", err)
+		case found && hash == newPayment(p, userData).Hash():
+			return Row{}, fmt.Errorf("%w: key %q", ErrPruned, p.Key)
+		case found:
+			return Row{}, fmt.Errorf("%w: key %q", ErrConflict, p.Key)
+		}
+	}
 	if err != nil {
 		return Row{}, fmt.Errorf("durable: pay: %w", err)
 	}

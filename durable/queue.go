@@ -29,10 +29,7 @@ func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) 
 		if err := one.check(); err != nil {
 			return nil, fmt.Errorf("payment %d: %w", i, err)
 		}
-		r := ledger.NewRow{
-			Kind: row.Payment, UserData: paymentsvc.NewUserData(), Reference: one.Key, Type: string(one.Type),
-			Amount: one.Amount.String(),
-		}
+		r := newPayment(one, paymentsvc.NewUserData())
 		if one.Key != "" {
 			r.UserData = derived(s.c.Project, KindPayment, one.Key)
 		}
@@ -56,6 +53,12 @@ func (s *Store) QueuePayouts(ctx context.Context, tx *sql.Tx, p ...NewPayout) ([
 		rows = append(rows, newRow{s.newPayout(one), i})
 	}
 	return s.queueRows(ctx, tx, rows)
+}
+
+func newPayment(p NewPayment, userData string) ledger.NewRow {
+	return ledger.NewRow{
+		Kind: row.Payment, UserData: userData, Reference: p.Key, Type: string(p.Type), Amount: p.Amount.String(),
+	}
 }
 
 func (s *Store) newPayout(p NewPayout) ledger.NewRow {
@@ -92,13 +95,27 @@ func (s *Store) queuePart(ctx context.Context, tx *sql.Tx, rows []newRow, queued
 			return err
 		}
 	}
+	pruned, err := s.ledger.Pruned(ctx, tx, missing(users, added, known)...)
+	if err != nil {
+		return err
+	}
 	for _, r := range rows { // the first row with a reference was added, the others existed then
 		q := Queued{UserData: r.UserData, Reference: r.Reference, New: added[r.UserData]}
 		delete(added, r.UserData)
-		if !q.New && !r.Equal(known[r.UserData]) {
+		if hash, found := pruned[r.UserData]; !q.New && !r.Equal(known[r.UserData]) && (!found || hash != r.Hash()) {
 			q.Err = fmt.Errorf("%w: %q", ErrConflict, r.Reference)
 		}
 		queued[r.index] = q
 	}
 	return nil
+}
+
+// missing returns the user_data that are neither added nor known.
+func missing(users []string, added map[string]bool, known map[string]*row.Row) (missing []string) {
+	for _, userData := range users {
+		if !added[userData] && known[userData] == nil {
+			missing = append(missing, userData)
+		}
+	}
+	return missing
 }

@@ -18,6 +18,7 @@ const breakerThreshold = 3
 // Record records the result of a call in a transaction of its own, with all consequences. It makes one attempt.
 func (b rounder) Record(ctx context.Context, c schedule.Completion[callResult]) error {
 	s, r := b.s, c.Done
+	ctx = r.context(ctx)
 	log := s.c.Log.With("kind", string(r.job.Kind), "user_data", r.job.UserData)
 	if r.Kind == row.Started {
 		log = log.With("order_id", r.OrderID)
@@ -37,6 +38,7 @@ func (b rounder) Record(ctx context.Context, c schedule.Completion[callResult]) 
 		log.WarnContext(ctx, "durable: the row has changed since its call")
 		err = s.applyEffects(ctx, r)
 	}
+	r.finish(err)
 	return err
 }
 

@@ -10,9 +10,37 @@ import (
 )
 
 // Run sends due rows, polls for unknown rows and sweeps, until the end of ctx. It then returns nil after the outcomes
-// of all calls are recorded, within Timeout and some seconds. It waits while the database is unavailable. It may be
-// called once; the next call returns [ErrBusy].
+// of all calls are recorded, within Timeout and some seconds, or [ErrDrain] at the end of [Config].Drain. It waits
+// while the database is unavailable. It may be called once; the next call returns [ErrBusy].
 func (s *Store) Run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	var limit <-chan time.Time // nil never receives
+	if s.c.Drain > 0 {
+		limit = time.After(s.c.Drain)
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-limit:
+	}
+	s.abandon()
+	select {
+	case <-ended:
+	case <-time.After(lastRecords):
+	}
+	return ErrDrain
+}
+
+// lastRecords is the time for the resets and the records of abandoned calls.
+const lastRecords = time.Second
+
+func (s *Store) run(ctx context.Context) error {
 	sweeping, stop := context.WithCancel(ctx)
 	sweeps := make(chan struct{})
 	go func() {
@@ -40,32 +68,49 @@ func (s *Store) sweepUntil(ctx context.Context) {
 	}
 }
 
+// lockedWait is the wait for due rows that another transaction has locked.
+const lockedWait = 100 * time.Millisecond
+
 // RunBatch sends due rows within l, and returns the number of calls after their outcomes are recorded. Jobs and
-// cron use it, together with [Store.Sweep]. It returns nil if no due row remains, or at the bounds of l or ctx. Other
-// errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the database's.
+// cron use it, together with [Store.Sweep]. It returns nil if no due row remains, or at the bounds of l or ctx. It waits
+// for due rows that another transaction has locked. Other errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the
+// database's.
 func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err error) {
 	if l.Duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, l.Duration)
 		defer cancel()
 	}
-	calls, err = s.scheduler.RunBatch(ctx, l.Rows)
-	switch {
-	case errors.Is(err, schedule.ErrPaused):
-		return calls, ErrPaused
-	case errors.Is(err, schedule.ErrBusy):
-		return calls, ErrBusy
-	case err != nil:
-		return calls, fmt.Errorf("durable: batch: %w", err)
-	case ctx.Err() != nil, l.Rows > 0 && calls >= l.Rows:
-		return calls, nil
+	for {
+		left := 0
+		if l.Rows > 0 {
+			left = l.Rows - calls
+		}
+		made, err := s.scheduler.RunBatch(ctx, left)
+		calls += made
+		switch {
+		case errors.Is(err, schedule.ErrPaused):
+			return calls, ErrPaused
+		case errors.Is(err, schedule.ErrBusy):
+			return calls, ErrBusy
+		case err != nil:
+			return calls, fmt.Errorf("durable: batch: %w", err)
+		case ctx.Err() != nil, l.Rows > 0 && calls >= l.Rows:
+			return calls, nil
+		}
+		held, due, err := s.ledger.Remaining(context.WithoutCancel(ctx))
+		switch {
+		case err != nil:
+			return calls, fmt.Errorf("durable: batch: %w", err)
+		case !due && held:
+			return calls, ErrHeld
+		case !due:
+			return calls, nil
+		}
+		select {
+		case <-time.After(lockedWait):
+		case <-ctx.Done():
+			return calls, nil
+		}
 	}
-	held, err := s.ledger.Held(context.WithoutCancel(ctx))
-	if err != nil {
-		return calls, fmt.Errorf("durable: batch: %w", err)
-	}
-	if held {
-		return calls, ErrHeld
-	}
-	return calls, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,33 @@ func TestTurnSendsEachPayoutOnce(t *testing.T) {
 		assert.Equal(t, []int{101, 101}, []int{n, different})
 		assert.Equal(t, map[State]int64{StatePending: 101}, count(t, s, KindPayout))
 	})
+}
+
+// Another transaction locks the due rows, and rolls back after the scan of RunBatch.
+func TestRunBatchWaitsForLockedRows(t *testing.T) {
+	db := postgres(t)
+	scanned := make(chan struct{}, 10)
+	s := openStore(t, db, Config{Hooks: Hooks{Round: func(_ context.Context, r Round) {
+		if r.Claimed == 0 {
+			scanned <- struct{}{}
+		}
+	}}})
+	queue(t, s, payouts("a", 2)...)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), `SELECT FROM durable_queue FOR UPDATE`)
+	require.NoError(t, err)
+	var calls int
+	ended := make(chan error)
+	go func() {
+		var err error
+		calls, err = s.RunBatch(t.Context(), BatchLimit{})
+		ended <- err
+	}()
+	<-scanned
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, <-ended)
+	assert.Equal(t, 2, calls)
 }
 
 // Processes, notifications that come before, between and after the outcomes, and faults, all at once.
@@ -155,4 +183,99 @@ func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StatePending: 60}, count(t, s, KindPayment))
 	})
+}
+
+// hanging is a service whose calls end by cancellation, or with the test.
+type hanging struct {
+	service
+	calls chan struct{} // receives at the begin of each call
+	ends  chan struct{} // ends the calls without cancellation
+	deaf  bool          // calls ignore cancellation
+}
+
+func (f *hanging) hang(ctx context.Context) error {
+	f.calls <- struct{}{}
+	if f.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	select {
+	case <-ctx.Done():
+		return &paymentsvc.Error{Err: ctx.Err()}
+	case <-f.ends:
+		return nil
+	}
+}
+
+func (f *hanging) InitPayment(
+	ctx context.Context, _ paymentsvc.PaymentType, _ paymentsvc.PaymentRequest,
+) (*paymentsvc.InitPaymentResponse, error) {
+	return &paymentsvc.InitPaymentResponse{OrderID: "payment"}, f.hang(ctx)
+}
+
+func (f *hanging) InitPayout(
+	ctx context.Context, r paymentsvc.PayoutRequest,
+) (*paymentsvc.InitPayoutResponse, error) {
+	return &paymentsvc.InitPayoutResponse{OrderID: r.UserData}, f.hang(ctx)
+}
+
+// StatusPayment returns an error without an answer, because the service hangs.
+func (*hanging) StatusPayment(context.Context, paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
+	return nil, unanswered("")
+}
+
+func TestRunDrains(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		drain time.Duration
+		ends  bool // the calls end in time
+		deaf  bool
+	}{
+		{name: "without a limit", ends: true},
+		{name: "in time", drain: time.Hour, ends: true},
+		{name: "at the limit", drain: 1},
+		{name: "at the limit, deaf", drain: 1, deaf: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				f := &hanging{calls: make(chan struct{}), ends: make(chan struct{}), deaf: tt.deaf}
+				clock := &clocks{process: time.Now()}
+				s := openShimmed(t, db, Config{Service: f, Drain: tt.drain}, clock)
+				payout := queue(t, s, payouts("a", 1)...)[0].UserData
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended, paid := make(chan error), make(chan Row)
+				go func() { ended <- s.Run(ctx) }()
+				<-f.calls
+				go func() {
+					r, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten})
+					assert.NoError(t, err)
+					paid <- r
+				}()
+				<-f.calls
+				cancel()
+				if tt.ends {
+					close(f.ends)
+					require.NoError(t, <-ended)
+					assert.Equal(t, StatePending, (<-paid).State)
+					assert.Equal(t, StatePending, get(t, s, payout).State)
+					return
+				}
+				require.ErrorIs(t, <-ended, ErrDrain)
+				later := openShimmed(t, db, Config{Service: f}, clock)
+				if tt.deaf {
+					assert.Equal(t, StateStarting, get(t, s, payout).State)
+					require.NoError(t, later.Sweep(t.Context()))
+					pass(t, db, clock, later.c.Lease)
+				}
+				require.NoError(t, later.Sweep(t.Context()))
+				waitUntil(t, func() bool { return get(t, s, payout).State == StateUnknown })
+				calls, err := later.RunBatch(t.Context(), BatchLimit{})
+				require.NoError(t, err)
+				assert.Zero(t, calls)
+				close(f.ends)
+				r := <-paid
+				assert.Contains(t, []State{StateUnknown, StatePending}, r.State)
+			})
+		})
+	}
 }

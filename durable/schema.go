@@ -23,6 +23,12 @@ const migrationLock = 0x64757261626c65
 
 // Migrate creates or upgrades the tables under a lock, so processes that start together may all call it. See [Upgrade]
 // for the pause that an upgrade needs.
+//
+// Programs with the same version of the tables run side by side, so a rolling upgrade or a rollback between them needs
+// no pause. [Open] and Migrate return [ErrSchema] for tables of a newer version, and Open for an older version too. If
+// an old process still runs during an upgrade, its statements fail afterwards. It begins no call then, and its calls in
+// flight become unknown at the end of their leases. No downgrade exists, so a rollback to an older version of the
+// tables needs the backup from before the upgrade, see [Store.HoldPayouts].
 func Migrate(ctx context.Context, db *sql.DB) error {
 	d, err := dialectOf(ctx, db)
 	if err != nil {

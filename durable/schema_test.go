@@ -43,7 +43,7 @@ func shape(t *testing.T, db database) (lines []string) {
 
 // tables of this version.
 var newTables = []string{"version", "control", "rows", "notifications", "decisions", "events_due", "batches", "mark",
-	"queue", "claims", "orders"}
+	"queue", "claims", "orders", "unreadable", "pruned"}
 
 func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
 	for version := 1; version <= 2; version++ {
@@ -51,6 +51,23 @@ func TestMigrateUpgradesRowsInEveryState(t *testing.T) {
 			each(t, func(t *testing.T, db database) { testUpgrade(t, db, version) })
 		})
 	}
+}
+
+func TestOpenAndMigrateRejectTablesOfANewerVersion(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		exec(t, db, `UPDATE durable_version SET version = 4`)
+		_, err := Open(t.Context(), db.DB, config(Config{}))
+		require.ErrorIs(t, err, ErrSchema)
+		require.ErrorContains(t, err, "4, want 3")
+		require.ErrorIs(t, Migrate(t.Context(), db.DB), ErrSchema)
+		exec(t, db, `UPDATE durable_version SET version = 3`)
+		queue(t, s, payouts("a", 1)...)
+		rolledBack := openStore(t, db, Config{}) // a process of another program with the same version
+		calls, err := rolledBack.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err)
+		assert.Equal(t, 1, calls)
+	})
 }
 
 // SQLite would delete the partner's rows with the old table.
@@ -100,6 +117,16 @@ func testUpgrade(t *testing.T, db database, version int) {
 	require.NoError(t, Migrate(t.Context(), db.DB))
 	assert.Equal(t, want, shape(t, db))
 	require.NoError(t, Migrate(t.Context(), db.DB), "nothing is left to do")
+	for _, statement := range []string{ // of a process of the old version: a claim, a payment, an outcome and a release
+		`UPDATE durable_rows SET state = 'starting', token = 'U', claims = claims + 1 WHERE user_data = 'u1'`,
+		`INSERT INTO durable_rows (kind, user_data, amount, state, token, claims, due_at, created_at, updated_at)
+			VALUES ('payment', 'new', '1.50', 'starting', 'U', 1, 0, 0, 0)`,
+		`UPDATE durable_rows SET state = 'pending', order_id = 'o', refusal = '', attention = '' WHERE token = 'T'`,
+		`UPDATE durable_rows SET state = 'created' WHERE state = 'starting' AND token = 'T'`,
+	} {
+		_, err := db.ExecContext(t.Context(), statement)
+		require.Error(t, err, statement)
+	}
 	var refunds []Event
 	f := &service{}
 	s := openStore(t, db, Config{Service: f, GiveUp: 1000000 * time.Hour, OnChange: func(_ context.Context, _ *sql.Tx,

@@ -56,8 +56,9 @@ func (t *leaseTimer) forget(before time.Time) {
 }
 
 // Sweep makes one pass of the work between the rounds of Run. It ends leases, gives up old payments, polls the service
-// for unknown rows, applies waiting notifications, and calls OnChange again after a failure. A lease ends only after
-// this Store has watched the claim for a whole lease, so the process must live that long.
+// for unknown rows, with FinalState also for pending rows, applies waiting notifications, and calls OnChange again after
+// a failure. A lease ends only after this Store has watched the claim for a whole lease, so the process must live that
+// long.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.leases.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, maxPollWait)))
 	err := errors.Join(s.scheduler.ReleaseUnresolved(ctx), s.endLeases(ctx), s.ledger.ResetImpossible(ctx, sweepRows))
@@ -149,6 +150,10 @@ func (s *Store) warnUnmatched(ctx context.Context) error {
 	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
 	for _, n := range notices {
 		s.warned.Store(n.ReceivedAt)
+		pruned, failed := s.ledger.KeepForPruned(ctx, n)
+		if err = errors.Join(err, failed); pruned {
+			continue
+		}
 		s.c.Log.WarnContext(ctx, "durable: a notification has no row: was the row lost with a backup?",
 			"event", string(n.Event), "order_id", n.OrderID, "user_data", n.UserData,
 			"status", string(n.StatusDescription), "amount", n.Amount.String())

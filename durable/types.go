@@ -35,7 +35,7 @@ const (
 	// StateUnknown may have been started. It is started again only after the service or an operator has confirmed that it
 	// was not started.
 	StateUnknown State = "unknown"
-	// StatePending is at the service, under an order_id. A notification ends it.
+	// StatePending is at the service, under an order_id. A notification ends it, or a poll with [Config].FinalState.
 	StatePending State = "pending"
 	// StateSucceeded and StateFailed are final, by a notification or an operator.
 	StateSucceeded State = "succeeded"
@@ -94,12 +94,13 @@ func (p NewPayout) MarshalJSON() ([]byte, error) { return json.Marshal(p.String(
 
 // Queued is the result for one row of [Store.QueuePayouts] or [Store.QueuePayments].
 type Queued struct {
-	// UserData identifies the new or existing row.
+	// UserData identifies the new, existing or pruned row.
 	UserData  string
 	Reference string
-	// New reports whether the row was added. With false and a nil Err, an equal row existed and is unchanged.
+	// New reports whether the row was added. With false and a nil Err, an equal row exists unchanged, or existed before
+	// [Store.Prune].
 	New bool
-	// Err wraps ErrConflict if the reference belongs to a row with other values.
+	// Err wraps ErrConflict if the reference belongs to a row with other values, also after [Store.Prune].
 	Err error
 }
 
@@ -137,8 +138,8 @@ type Row struct {
 	Overdue bool
 	// Version changes with each change of the row, see [Decision].
 	Version int64
-	// DueAt is the time of the next call of a created row, of the next poll of an unknown row, and the end of a starting
-	// row's lease. All times are the database's.
+	// DueAt is the time of the next call of a created row, of the next poll of an unknown row or, with
+	// [Config].FinalState, a pending row, and the end of a starting row's lease. All times are the database's.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt time.Time
 }
 
@@ -164,10 +165,13 @@ func (r Row) LogValue() slog.Value {
 // Event is the argument of [Config].OnChange.
 //
 // OnChange runs in the transaction that changes the row, after a savepoint. Its writes with tx and the change commit
-// together or not at all, once per change. On SQLite it must use only tx, because there is one connection. An error of
-// OnChange rejects a notification, and the service repeats it. After an error of a call or a decision, durable keeps
-// the outcome and rolls back to the savepoint. Run then calls OnChange later in a new transaction, with the current
-// row. A panic and a failed statement of PostgreSQL count as errors of OnChange.
+// together or not at all, once per change. On SQLite it must use only tx, because there is one connection.
+//
+// After an error of OnChange for a notification, the row does not change, and [Store.Notified] returns the error. The
+// notification stays stored, and Run applies it later, because the document does not specify whether the service
+// repeats a notification. After an error for a call or a decision, durable keeps the outcome and rolls back to the
+// savepoint. Run then calls OnChange later in a new transaction, with the current row. A panic and a failed statement of
+// PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row

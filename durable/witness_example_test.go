@@ -24,7 +24,7 @@ import (
 func openWitnessed(ctx context.Context, db *sql.DB, client *paymentsvc.Client) (*durable.Store, error) {
 	store, err := durable.Open(ctx, db, durable.Config{
 		Service: client,
-		Project: "https://pay.example.com 1001 2002",
+		Project: "pay 1001 2002",
 		Witness: durable.FileWitness("/var/lib/payouts-witness/mark"),
 	})
 	return store, err

@@ -2,6 +2,7 @@ package paymentsvctest
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,19 +37,29 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	recorded := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
-	s.rejections = append(s.rejections, recorded)
+	s.rejections.add(recorded)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n
-		s.signatures = append(s.signatures, *why.fault)
+		s.signatures.add(*why.fault)
 	}
 	return Verdict{&recorded, why.fault}
 }
 
 // Rejected returns the requests that the server itself rejected, in their order.
 func (s *Server) Rejected() []Rejection {
+	list, _ := s.RejectedAfter(0)
+	return list
+}
+
+// assertComplete fails the test if the server has dropped entries of a record.
+func assertComplete[T any](t testing.TB, s *Server, r *record[T]) {
+	t.Helper()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.rejections)
+	dropped := r.dropped
+	s.mu.Unlock()
+	if dropped > 0 {
+		t.Errorf("paymentsvctest: %d older entries were dropped, see Config.MaxRecords", dropped)
+	}
 }
 
 // AssertStarted fails the test unless exactly times orders with a user_data were started. It also fails if a further
@@ -58,6 +69,7 @@ func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	if got := s.Started(userData); got != times {
 		t.Errorf("paymentsvctest: %d orders were started for user_data %q, want %d", got, userData, times)
 	}
+	assertComplete(t, s, &s.rejections)
 	again := slices.DeleteFunc(s.Rejected(), func(r Rejection) bool {
 		return r.Problem != ProblemRepeated || r.UserData != userData
 	})
@@ -87,6 +99,7 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 // by an unknown user_data, because code uses them to detect a missing start.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
+	assertComplete(t, s, &s.rejections)
 	rejected := slices.DeleteFunc(s.Rejected(), func(r Rejection) bool {
 		return r.Problem == ProblemNotFound && r.UserData != ""
 	})
@@ -101,8 +114,9 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 func (s *Server) AssertDelivered(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
-	missing, all := slices.DeleteFunc(slices.Clone(s.posted), func(l *outboxEntry) bool { return l.taken }), len(s.posted)
+	missing, all := slices.Collect(maps.Keys(s.untaken)), s.posted
 	s.mu.Unlock()
+	slices.SortFunc(missing, func(a, b *outboxEntry) int { return a.number - b.number })
 	switch {
 	case all == 0:
 		t.Errorf("paymentsvctest: there was no notification to deliver")
@@ -115,6 +129,7 @@ func (s *Server) AssertDelivered(t testing.TB) {
 // 2xx. It also fails without such a notification, see [Forged].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
+	assertComplete(t, s, &s.deliveries)
 	forgeries := slices.DeleteFunc(s.Deliveries(), func(d Delivery) bool { return !d.Forged || d.HTTPStatus == 0 })
 	if len(forgeries) == 0 {
 		t.Errorf("paymentsvctest: there was no forged notification to reject")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -65,13 +66,6 @@ type order struct {
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
 
-// userKey is the scope of a unique user_data.
-type userKey struct {
-	project  int64
-	payout   bool
-	userData string
-}
-
 // account is a project in the books.
 type account struct {
 	Project
@@ -81,23 +75,21 @@ type account struct {
 
 // books are the orders and balances. They are not safe for concurrent use.
 type books struct {
-	numbers    map[paymentsvc.StatusName]Numbers
-	orders     []*order
-	last       int // the highest number of an order
-	byID       map[string]*order
-	byUserData map[userKey][]*order
-	started    map[string][]*order // by user_data
-	accounts   map[int64]*account
+	numbers  map[paymentsvc.StatusName]Numbers
+	orders   []*order
+	last     int // the highest number of an order
+	byID     map[string]*order
+	started  map[string][]*order // by user_data
+	accounts map[int64]*account
 }
 
 func newBooks(c *Config) *books {
 	b := &books{
-		numbers:    c.Numbers,
-		last:       c.LastOrder,
-		byID:       map[string]*order{},
-		byUserData: map[userKey][]*order{},
-		started:    map[string][]*order{},
-		accounts:   map[int64]*account{},
+		numbers:  c.Numbers,
+		last:     c.LastOrder,
+		byID:     map[string]*order{},
+		started:  map[string][]*order{},
+		accounts: map[int64]*account{},
 	}
 	for _, p := range c.Projects {
 		a := &account{Project: p}
@@ -120,9 +112,10 @@ func reject(problem Problem, message string) *rejection {
 
 // start enters a new order, or returns the existing one.
 func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *rejection) {
-	key := userKey{o.ProjectID, o.payout(), o.UserData}
-	if known := b.byUserData[key]; len(known) > 0 && repeated != NewOrder {
-		first := known[0]
+	inScope := func(other *order) bool { return other.ProjectID == o.ProjectID && other.payout() == o.payout() }
+	known := b.started[o.UserData]
+	if i := slices.IndexFunc(known, inScope); i >= 0 && repeated != NewOrder {
+		first := known[i]
 		same := first.Kind == o.Kind && first.Type == o.Type && first.Amount.Equal(o.Amount) &&
 			(first.restored || first.Destination == o.Destination)
 		switch {
@@ -144,16 +137,15 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	case refuseOverdraft && o.payout() && moved.balance.sum.sign() < 0:
 		return nil, reject(ProblemBalance, "the payout balance does not cover it")
 	}
-	b.accounts[o.ProjectID] = moved
+	*b.accounts[o.ProjectID] = moved
 	return b.enter(o), nil
 }
 
 // enter adds an order that its account already counts.
 func (b *books) enter(o order) *order {
-	entry, key := &o, userKey{o.ProjectID, o.payout(), o.UserData}
+	entry := &o
 	b.orders = append(b.orders, entry)
 	b.byID[o.OrderID] = entry
-	b.byUserData[key] = append(b.byUserData[key], entry)
 	b.started[o.UserData] = append(b.started[o.UserData], entry)
 	b.last = max(b.last, o.Number)
 	return entry
@@ -161,15 +153,17 @@ func (b *books) enter(o order) *order {
 
 // find returns the order of a status request. If the request has both identifiers, both must match.
 func (b *books) find(project int64, payout bool, orderID, userData string) *order {
-	o := b.byID[orderID]
+	fits := func(o *order) bool { return o.ProjectID == project && o.payout() == payout }
 	if orderID == "" {
-		known := b.byUserData[userKey{project, payout, userData}]
-		if len(known) == 0 {
-			return nil
+		for _, o := range slices.Backward(b.started[userData]) {
+			if fits(o) {
+				return o
+			}
 		}
-		o = known[len(known)-1]
+		return nil
 	}
-	if o == nil || o.ProjectID != project || o.payout() != payout || userData != "" && o.UserData != userData {
+	o := b.byID[orderID]
+	if o == nil || !fits(o) || userData != "" && o.UserData != userData {
 		return nil
 	}
 	return o
@@ -233,7 +227,7 @@ func (b *books) change(o, after *order) error {
 	if err != nil {
 		return err
 	}
-	b.accounts[o.ProjectID] = moved
+	*b.accounts[o.ProjectID] = moved
 	*o = *after
 	return nil
 }
@@ -249,7 +243,7 @@ func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
 
 // move returns the account as it is when an order that counted as before, nil for not at all, counts as after. It
 // is an error for a balance to grow longer than an amount may be.
-func (a *account) move(before, after *order) (*account, error) {
+func (a *account) move(before, after *order) (account, error) {
 	moved := *a
 	if before != nil {
 		balance, pending := before.weight()
@@ -259,8 +253,11 @@ func (a *account) move(before, after *order) (*account, error) {
 	balance, pending := after.weight()
 	moved.balance.add(balance)
 	moved.pending.add(pending)
+	if moved.balance.sum.short() && moved.pending.sum.short() {
+		return moved, nil
+	}
 	_, _, err := moved.balances()
-	return &moved, err
+	return moved, err
 }
 
 // weight returns the order's amounts in payout_balance and in the pending balance.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 	"github.com/paymentsvc/paymentsvc/internal/timestamp"
 )
 
@@ -215,7 +215,7 @@ func addressOf(r *http.Request) *url.URL {
 	return u
 }
 
-// object is a JSON object with the text of each value by its name.
+// object is a JSON object with the JSON of each value by its name. The values are parts of the body.
 type object map[string]json.RawMessage
 
 // parseObject parses exactly one JSON object without duplicate names. With an error it returns the fields before the
@@ -225,30 +225,23 @@ func parseObject(data []byte) (object, error) {
 	if !utf8.Valid(data) {
 		return o, errors.New("the body is not UTF-8")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+	start := jsonobject.SkipSpace(data, 0)
+	if start == len(data) || data[start] != '{' {
 		return o, errors.New("the body is not a JSON object")
 	}
-	var repeated string
-	for dec.More() {
-		token, err := dec.Token()
-		name, isName := token.(string)
-		var value json.RawMessage
-		if err != nil || !isName || dec.Decode(&value) != nil {
-			return o, errors.New("the body is not JSON")
-		}
-		if _, known := o[name]; known {
-			repeated = name
-		}
+	repeated := false
+	end := jsonobject.Members(data, start, func(quoted, value []byte) {
+		name := textOf(quoted)
+		_, known := o[name]
+		repeated = repeated || known
 		o[name] = value
-	}
-	if _, err := dec.Token(); err != nil {
+	})
+	switch {
+	case end < 0:
 		return o, errors.New("the body is not JSON")
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	case jsonobject.SkipSpace(data, end) < len(data):
 		return o, errors.New("something follows the JSON object in the body")
-	}
-	if repeated != "" {
+	case repeated:
 		return o, errors.New("duplicate field in the body")
 	}
 	return o, nil
@@ -291,9 +284,14 @@ func (f field) accepts(value json.RawMessage) bool {
 
 // text, integer and amount give a field, and the zero value where it is not there or of another type.
 
-func (o object) text(name string) string {
-	var text string
-	_ = json.Unmarshal(o[name], &text)
+func (o object) text(name string) string { return textOf(o[name]) }
+
+// textOf returns the text of a JSON string, and "" for other JSON.
+func textOf(value []byte) (text string) {
+	if len(value) > 0 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : len(value)-1])
+	}
+	_ = json.Unmarshal(value, &text)
 	return text
 }
 

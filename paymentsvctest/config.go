@@ -70,6 +70,9 @@ type Config struct {
 	// NotifyAttempts is the number of attempts of [Server.Deliver] without a 2xx response. 0 means 3, because the
 	// document does not specify retries.
 	NotifyAttempts int
+	// MaxRecords bounds the rejections, the signature faults and the deliveries that the server keeps. Above it, the
+	// server drops the older half, see [Server.Dropped]. 0 means 100,000. Orders are never dropped.
+	MaxRecords int
 }
 
 // Project is one project of the partner.
@@ -169,6 +172,8 @@ func (c *Config) complete() error {
 		return invalid("LastOrder", "negative")
 	case c.NotifyAttempts < 0:
 		return invalid("NotifyAttempts", "negative")
+	case c.MaxRecords < 0:
+		return invalid("MaxRecords", "negative")
 	case c.Repeated < RejectRepeated || c.Repeated > NewOrder:
 		return invalid("Repeated", "not one of its constants")
 	}
@@ -181,6 +186,7 @@ func (c *Config) complete() error {
 	}
 	c.BasePath = strings.TrimRight(c.BasePath, "/")
 	c.NotifyAttempts = cmp.Or(c.NotifyAttempts, 3)
+	c.MaxRecords = cmp.Or(c.MaxRecords, defaultMaxRecords)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -44,11 +44,10 @@ func (d Delivery) String() string {
 	return fmt.Sprintf("%s: HTTP %d", text, d.HTTPStatus)
 }
 
-// Deliveries returns all attempts of Deliver and Send, in their order.
+// Deliveries returns the attempts of Deliver and Send, in their order.
 func (s *Server) Deliveries() []Delivery {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.deliveries)
+	list, _ := s.DeliveriesAfter(0)
+	return list
 }
 
 // Deliver sends the notifications of the outbox in sequence, with the faults of the rules and Chaos, and returns the
@@ -106,7 +105,9 @@ func (s *Server) putBack(entries []*outboxEntry) {
 func (s *Server) tried(l *outboxEntry, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.taken = taken
+	if taken {
+		delete(s.untaken, l)
+	}
 	if !taken && l.attempts < s.cfg.NotifyAttempts {
 		l.effects, l.faults = nil, nil
 		s.outbox = append(s.outbox, l)
@@ -181,6 +182,7 @@ var (
 
 // send sends one notification with its faults, and records the attempts.
 func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
+	to = to.of(n)
 	p := s.project(n.ProjectID)
 	if p == nil {
 		return s.record(Delivery{Notification: n, Faults: faults, Err: errNoProject})
@@ -255,7 +257,7 @@ func (s *Server) count(d Delivery, e *deliveryEffects) {
 func (s *Server) record(done ...Delivery) []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deliveries = append(s.deliveries, done...)
+	s.deliveries.add(done...)
 	return done
 }
 

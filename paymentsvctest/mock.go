@@ -35,10 +35,14 @@ func (s *Server) explanation(why *rejection) string {
 }
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The body has not been read, so a handler in front must
-// put it into the context. The server calls match once for each request to the endpoint. match must not call the
-// server.
-func (s *Server) FaultWhere(endpoint string, match func(*http.Request) bool, which Which, faults ...Fault) *Rule {
-	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), requests: match, which: which, faults: faults})
+// put it into the context. The server calls match once for each request to the endpoint, and then selected, if not nil,
+// for each request that which selects. Neither may call the server.
+func (s *Server) FaultWhere(
+	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
+) *Rule {
+	return s.fault(&s.rules, &Rule{
+		On: endpoint, Faults: texts(faults), requests: match, selected: selected, which: which, faults: faults,
+	})
 }
 
 // FaultNotificationsWhere is [Server.FaultNotifications] for notifications accepted by match. match must not call the
@@ -106,7 +110,7 @@ func (b *books) seed(o Order) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.accounts[o.ProjectID] = moved
+	*b.accounts[o.ProjectID] = moved
 	return b.enter(entry), nil
 }
 
@@ -120,31 +124,31 @@ func (s *Server) LastOrder() int {
 }
 
 // EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit must
-// not call the server.
-func (s *Server) EachOrder(number int, visit func(Order) bool) {
+// neither call the server nor change or keep the order.
+func (s *Server) EachOrder(number int, visit func(*Order) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.books.orders
 	at, _ := slices.BinarySearchFunc(list, number+1, func(o *order, n int) int { return o.Number - n })
 	for _, o := range list[at:] {
-		if !visit(o.Order) {
+		if !visit(&o.Order) {
 			return
 		}
 	}
 }
 
-// DeliveriesAfter returns the deliveries without the first n.
-func (s *Server) DeliveriesAfter(n int) []Delivery {
+// DeliveriesAfter returns the deliveries without the first n, and the number of all.
+func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.deliveries[min(n, len(s.deliveries)):])
+	return s.deliveries.after(n)
 }
 
-// Delivered returns the number of deliveries.
-func (s *Server) Delivered() int {
+// RejectedAfter returns the rejections without the first n, and the number of all.
+func (s *Server) RejectedAfter(n int) (list []Rejection, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.deliveries)
+	return s.rejections.after(n)
 }
 
 // OrdersOf returns the orders with this user_data, of all kinds and projects, in their order.

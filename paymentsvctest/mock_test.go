@@ -49,7 +49,10 @@ func TestMockFaultsAreFiltered(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	client := newClient(t, srv)
 	isCard := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/card") }
-	rule := srv.FaultWhere(paymentsvctest.InitPayment, isCard, paymentsvctest.Nth(2), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	var selected []string
+	strike := func(r *http.Request) { selected = append(selected, r.URL.Path) }
+	lose := paymentsvctest.Drop(paymentsvctest.AfterCommit)
+	rule := srv.FaultWhere(paymentsvctest.InitPayment, isCard, strike, paymentsvctest.Nth(2), lose)
 	for i, test := range []struct {
 		paymentType paymentsvc.PaymentType
 		fails       bool
@@ -58,6 +61,7 @@ func TestMockFaultsAreFiltered(t *testing.T) {
 		require.Equal(t, test.fails, err != nil, "request %d", i+1)
 	}
 	require.Equal(t, 1, rule.Hits())
+	require.Equal(t, []string{"/base/v1/init_payment/card"}, selected)
 	lost := srv.FaultNotificationsWhere("", func(n paymentsvctest.Notification) bool { return n.OrderID == nth(2) }, paymentsvctest.Every(), paymentsvctest.Lost())
 	received := 0
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }), "/n"))
@@ -129,8 +133,8 @@ func TestOrdersAreFoundByNumberAndUserData(t *testing.T) {
 	require.Equal(t, []int{4, 6}, numbers(srv.OrdersOf("a")))
 	require.Empty(t, srv.OrdersOf("c"))
 	after := func(number, limit int) (list []paymentsvctest.Order) {
-		srv.EachOrder(number, func(o paymentsvctest.Order) bool {
-			list = append(list, o)
+		srv.EachOrder(number, func(o *paymentsvctest.Order) bool {
+			list = append(list, *o)
 			return len(list) < limit
 		})
 		return list

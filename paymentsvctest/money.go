@@ -31,6 +31,12 @@ func (m money) rat() *big.Rat {
 }
 
 func (m money) plus(other money) money {
+	switch {
+	case other.value == nil:
+		return money{m.value, max(m.scale, other.scale)}
+	case m.value == nil:
+		return money{other.value, max(m.scale, other.scale)}
+	}
 	return money{new(big.Rat).Add(m.rat(), other.rat()), max(m.scale, other.scale)}
 }
 
@@ -39,6 +45,12 @@ func (m money) minus(other money) money {
 }
 
 func (m money) sign() int { return m.rat().Sign() }
+
+// short reports whether m and sums of a few such values certainly fit an Amount of 64 digits.
+func (m money) short() bool {
+	const bits, decimals = 128, 20 // 2^128 has 39 digits
+	return m.scale <= decimals && (m.value == nil || m.value.Num().BitLen() <= bits)
+}
 
 // amount returns m with its scale, or, if that has more digits than an Amount holds, without the zeros at its end. It is
 // an error for m to have more digits even so.

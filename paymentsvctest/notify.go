@@ -35,7 +35,12 @@ type Receiver struct {
 	address   string
 	handler   http.Handler
 	transport http.RoundTripper // nil for the server's own
+	choose    func(Notification) Receiver
 }
+
+// ToEach chooses a receiver for each notification, for example by its project and its event. choose must not call the
+// server.
+func ToEach(choose func(Notification) Receiver) Receiver { return Receiver{choose: choose} }
 
 // ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for an answer.
 func ToURL(address string) Receiver { return Receiver{address: address} }
@@ -53,7 +58,15 @@ func ToHandler(h http.Handler, path string) Receiver {
 	return Receiver{handler: h, address: (&url.URL{Scheme: "http", Host: "partner.example", Path: path}).String()}
 }
 
-func (r Receiver) nowhere() bool { return r.address == "" }
+func (r Receiver) nowhere() bool { return r.address == "" && r.choose == nil }
+
+// of returns the receiver of a notification.
+func (r Receiver) of(n Notification) Receiver {
+	if r.choose == nil {
+		return r
+	}
+	return r.choose(n)
+}
 
 // SetReceiver sets where notifications go from now on.
 func (s *Server) SetReceiver(r Receiver) {
@@ -66,7 +79,7 @@ func (s *Server) SetReceiver(r Receiver) {
 type outboxEntry struct {
 	Notification
 	attempts int
-	taken    bool             // answered with a 2xx
+	number   int
 	wait     int              // calls of Deliver to pass by
 	effects  *deliveryEffects // nil before the choice of the faults
 	faults   []string
@@ -154,8 +167,9 @@ func (o *order) notification(status paymentsvc.StatusName, numbers Numbers) Noti
 
 // post puts a notification into the outbox. The lock is held.
 func (s *Server) post(n Notification) Notification {
-	l := &outboxEntry{Notification: n}
-	s.outbox, s.posted = append(s.outbox, l), append(s.posted, l)
+	s.posted++
+	l := &outboxEntry{Notification: n, number: s.posted}
+	s.outbox, s.untaken[l] = append(s.outbox, l), true
 	return n
 }
 

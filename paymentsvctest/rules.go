@@ -76,6 +76,7 @@ type Rule struct {
 	server   *Server
 	which    Which
 	requests func(*http.Request) bool // a further condition, or nil
+	selected func(*http.Request)      // called with each selected request, or nil
 	entries  func(Notification) bool
 	faults   []Fault             // of requests
 	notified []NotificationFault // of notifications
@@ -253,8 +254,12 @@ func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects
 			continue
 		}
 		r.arrivals++
-		if r.which.selects(r.arrivals) {
-			e.add(r, r.faults)
+		if !r.which.selects(r.arrivals) {
+			continue
+		}
+		e.add(r, r.faults)
+		if r.selected != nil {
+			r.selected(req)
 		}
 	}
 	if s.chaos != nil {

@@ -39,14 +39,15 @@ type Server struct {
 	dialed    map[string]bool // local addresses of the connections that HTTPClient's client has open
 
 	arrivals   map[string]int // requests by endpoint
-	rejections []Rejection
-	signatures []SignatureFault
+	rejections record[Rejection]
+	signatures record[SignatureFault]
 
 	notifyRules []*Rule
 	receiver    Receiver
 	outbox      []*outboxEntry
-	posted      []*outboxEntry // all entries, also delivered ones
-	deliveries  []Delivery
+	posted      int                   // the number of all entries, also delivered ones
+	untaken     map[*outboxEntry]bool // entries without a 2xx response
+	deliveries  record[Delivery]
 
 	http     *http.Server
 	listener net.Listener
@@ -70,7 +71,9 @@ func New(c Config) (*Server, error) {
 		arrivals: map[string]int{},
 		conns:    map[net.Conn]http.ConnState{},
 		changed:  make(chan struct{}),
+		untaken:  map[*outboxEntry]bool{},
 	}
+	s.rejections.limit, s.signatures.limit, s.deliveries.limit = c.MaxRecords, c.MaxRecords, c.MaxRecords
 	s.life, s.end = context.WithCancel(context.Background())
 	s.transport = paymentsvc.NewTransport()
 	s.transport.Proxy, s.transport.DialContext = s.refusing, s.dial

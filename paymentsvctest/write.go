@@ -17,13 +17,14 @@ import (
 
 // distort applies the faults to an answer.
 func (s *Server) distort(a answer, e *effects) answer {
-	date := s.cfg.Now().UTC().Format(http.TimeFormat)
+	now := s.cfg.Now().UTC()
+	date := now.Format(http.TimeFormat)
 	a.header.Set("Date", date)
 	if e.date != nil {
-		a.header.Set("Date", s.cfg.Now().Add(*e.date).UTC().Format(http.TimeFormat))
-	}
-	if a.header.Get("Date") != date {
-		s.markApplied(e.pendingFaults, "wrong-date")
+		a.header.Set("Date", now.Add(*e.date).Format(http.TimeFormat))
+		if a.header.Get("Date") != date {
+			s.markApplied(e.pendingFaults, "wrong-date")
+		}
 	}
 	if e.wrongShape {
 		if fields, err := parseObject(a.body); err == nil && len(fields) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -37,8 +38,8 @@ func discoverCommand() cli.Command {
 			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "save what -listen and -proxy receive there"},
 			cli.Flag{Name: "demo", Kind: cli.Bool, LineOnly: true, Usage: "make samples with a hidden composition, and find it"},
 		),
-		Notes: `A sample is a request that the service accepted, or a notification from it, as HTTP text, a curl command, the
-output of curl -v, a HAR file or a gateway's JSON. With -scheme or -scheme-file it checks that scheme instead.
+		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a copied
+fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme instead.
 
 -listen answers 503, which is this command's own choice: the interface document shows no response. The service is likely
 to deliver again what it was told is not handled, so your own receiver loses nothing. -proxy passes on the bytes of a
@@ -192,6 +193,7 @@ func (d *discovery) readFiles() error {
 // found is the result of one search.
 type found struct {
 	about   string // "requests", "notifications" or "requests and notifications"
+	body    string // the form of a compressed body that fits, or ""
 	samples []sample
 	result  discover.Result
 	err     error // nil if there is a match
@@ -229,12 +231,47 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 	return []found{both}, nil
 }
 
-func (d *discovery) find(ctx context.Context, about string, samples []sample) (found, error) {
-	in := make([]discover.Sample, 0, len(samples))
+// find searches the received bodies, and also the decompressed bodies. Before the whole effort for one form, both forms
+// get a small part.
+func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
+	received := make([]discover.Sample, 0, len(samples))
+	compressed := false
 	for _, s := range samples {
-		in = append(in, s.Sample)
+		received = append(received, s.Sample)
+		compressed = compressed || s.plain != nil
 	}
+	if !compressed {
+		return d.findIn(ctx, about, samples, received, 1)
+	}
+	plain := slices.Clone(received)
+	for i, s := range samples {
+		if s.plain != nil {
+			plain[i].Message.Body = s.plain
+		}
+	}
+	for _, share := range []float64{0.05, 1} {
+		for _, in := range [][]discover.Sample{plain, received} {
+			f, err = d.findIn(ctx, about, samples, in, share)
+			if err != nil || ctx.Err() != nil {
+				return f, err
+			}
+			if !f.fits() {
+				continue
+			}
+			if f.body = "received, compressed"; &in[0] == &plain[0] {
+				f.body = "decompressed"
+			}
+			return f, nil
+		}
+	}
+	return f, nil
+}
+
+func (d *discovery) findIn(ctx context.Context, about string, samples []sample, in []discover.Sample,
+	share float64,
+) (found, error) {
 	o := d.options
+	o.Effort *= share
 	o.Progress = d.progress()
 	result, err := discover.Find(ctx, in, o)
 	if wrong, ok := errors.AsType[*discover.SampleError](err); ok {
@@ -244,5 +281,5 @@ func (d *discovery) find(ctx context.Context, about string, samples []sample) (f
 	if err != nil && !errors.Is(err, discover.ErrNoMatch) && ctx.Err() == nil {
 		return found{}, cli.Usagef("%w", err)
 	}
-	return found{about, samples, result, err}, nil
+	return found{about: about, samples: samples, result: result, err: err}, nil
 }

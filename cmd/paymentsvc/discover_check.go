@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
@@ -15,6 +16,7 @@ type checked struct {
 	Bytes  int      `json:"bytes"`
 	Fits   bool     `json:"fits"`
 	Error  string   `json:"error"`
+	Body   string   `json:"body"` // the signed form of a compressed body
 }
 
 // check prints the canonical string of each sample, and whether the signature matches.
@@ -25,17 +27,14 @@ func (d *discovery) check() error {
 	}
 	all := true
 	for _, s := range d.samples {
-		c := checked{Sample: s.Name, Lines: []string{}}
-		// The output has a placeholder for the secret, so hashes of it differ. The comparison uses the real secret.
-		text, err := key.Shown.Canonical(nil, &s.Message)
-		if err != nil {
-			c.Error = err.Error()
-		} else {
-			signature, err := key.Scheme.Signature(key.Secret, &s.Message)
-			c.Bytes = len(text)
-			shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, &s.Message)) // with other values only
-			c.Lines = visible(key.Mask(string(shown)))
-			c.Fits = err == nil && signature == s.Signature
+		c := d.checkSample(key, s.Name, s.Signature, &s.Message)
+		if s.plain != nil && !c.Fits {
+			plain := s.Message
+			plain.Body = s.plain
+			if other := d.checkSample(key, s.Name, s.Signature, &plain); other.Fits {
+				c = other
+				c.Body = "decompressed"
+			}
 		}
 		all = all && c.Fits
 		d.Print("checked", c, c.lines()...)
@@ -44,6 +43,22 @@ func (d *discovery) check() error {
 		return cli.No()
 	}
 	return nil
+}
+
+func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.Message) checked {
+	c := checked{Sample: name, Lines: []string{}}
+	// The output has a placeholder for the secret, so hashes of it differ. The comparison uses the real secret.
+	text, err := key.Shown.Canonical(nil, m)
+	if err != nil {
+		c.Error = err.Error()
+		return c
+	}
+	signature, err := key.Scheme.Signature(key.Secret, m)
+	c.Bytes = len(text)
+	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m)) // with other values only
+	c.Lines = visible(key.Mask(string(shown)))
+	c.Fits = err == nil && signature == signed
+	return c
 }
 
 func (c checked) lines() []string {
@@ -55,6 +70,9 @@ func (c checked) lines() []string {
 		verdict = "right  %s: fits the signature; the canonical string, of %d bytes:"
 	}
 	lines := []string{fmt.Sprintf(verdict, c.Sample, c.Bytes)}
+	if c.Body != "" {
+		lines = append(lines, "       with the "+c.Body+" body")
+	}
 	for i, line := range c.Lines {
 		lines = append(lines, fmt.Sprintf("  %4d %s", i+1, line))
 	}

@@ -21,6 +21,7 @@ import (
 type (
 	resultJSON struct {
 		About            string          `json:"about"`
+		Body             string          `json:"body"` // the signed form of a compressed body
 		Found            bool            `json:"found"`
 		Error            string          `json:"error"`
 		Samples          []string        `json:"samples"`
@@ -78,7 +79,7 @@ func allFit(results []found) bool {
 
 func (d *discovery) printResult(f found) {
 	o := resultJSON{
-		About: f.about, Found: f.fits(), Samples: []string{}, More: f.result.More, Tried: f.result.Tried,
+		About: f.about, Body: f.body, Found: f.fits(), Samples: []string{}, More: f.result.More, Tried: f.result.Tried,
 		Seconds: f.result.Elapsed.Seconds(), MillionPerSecond: perSecond(f.result.Tried, f.result.Elapsed),
 		Matches: matchesJSON(f.result.Matches), Partial: matchesJSON(f.result.Partial),
 		Undecided: []undecidedJSON{}, Hints: []string{}, Covered: []coverageJSON{},
@@ -123,6 +124,9 @@ func (d *discovery) foundLines(f found) []string {
 		fmt.Sprintf("       for %s, in %v after %d compositions", f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried),
 		"key    the secret as " + best.SecretForm.String(),
 		"code   " + best.Description,
+	}
+	if f.body != "" {
+		lines = append(lines, "body   the scheme fits the "+f.body+" body")
 	}
 	for line := range strings.Lines(code(best)) {
 		lines = append(lines, strings.TrimRight("       "+line, " \n"))

@@ -12,6 +12,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
+const maxDecompressed = 16 << 20 // bytes; a few kilobytes can decompress to gigabytes
+
 // headerNames are the names of the two headers of section 5. An unset name is only a first guess.
 type headerNames struct {
 	timestamp, signature       string
@@ -22,6 +24,7 @@ type headerNames struct {
 type sample struct {
 	discover.Sample
 	captured capture.Message
+	plain    []byte      // the decompressed body; nil without a compressed body
 	file     string      // for verify; "" without a file
 	names    headerNames // in this message
 }
@@ -54,7 +57,11 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	if !isDigits(timestamp) {
 		return fail(s.names.timestamp, fmt.Errorf("the header %s is not Unix seconds in digits", cli.Printable(s.names.timestamp)))
 	}
-	kind, err := kindOf(d.Call, m.Body)
+	body := m.Body
+	if plain, ok := capture.Decompressed(m.Header, m.Body, maxDecompressed); ok {
+		s.plain, body = plain, plain
+	}
+	kind, err := kindOf(d.Call, body)
 	if err != nil {
 		return sample{}, err
 	}

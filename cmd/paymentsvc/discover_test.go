@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -273,7 +274,7 @@ func TestDiscoverChecksAScheme(t *testing.T) {
 	}
 	code, out, _ := c.run(t.Context(), t, "a.http", "-json", "-scheme", `hex(path), body unsigned`)
 	require.Equal(t, cli.ExitNo, code)
-	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,"error":""}`+"\n", out)
+	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,"error":"","body":""}`+"\n", out)
 	code, out, _ = c.run(t.Context(), t, "a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
@@ -623,4 +624,32 @@ func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
 	cancel(cli.Interrupted())
 	code, _ = s.end()
 	require.Equal(t, cli.ExitInterrupt, code)
+}
+
+func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
+	const plain = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
+		`"status_code":20,"amount":10.50,"destination":"79990000000"}`
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, _ = w.Write([]byte(plain))
+	require.NoError(t, w.Close())
+	for signed, form := range map[string]string{plain: "decompressed", zipped.String(): "received, compressed"} {
+		d := newDesk(t)
+		head := fmt.Sprintf("POST /hook HTTP/1.1\r\nContent-Encoding: gzip\r\nTimestamp: 1700000000\r\nSignature: %s\r\nContent-Length: %d\r\n\r\n",
+			signatureOf(t, testScheme, testKey, signed, "1700000000"), zipped.Len())
+		d.write("m.http", head+zipped.String())
+		require.Zero(t, d.run("discover", "m.http"), "%s", &d.stderr)
+		require.Contains(t, d.stdout.String(), "found  "+testScheme)
+		require.Contains(t, d.stdout.String(), "body   the scheme fits the "+form+" body")
+		require.Zero(t, d.run("discover", "-scheme", testScheme, "m.http"), "%s", &d.stdout)
+		require.NotContains(t, d.stdout.String(), "79990000000")
+		require.NotContains(t, d.stdout.String(), `\x1f`)
+		code := d.run("verify", "m.http")
+		if signed == plain {
+			require.Zero(t, code, "%s", &d.stdout)
+			require.Contains(t, d.stdout.String(), ", over the decompressed body")
+			continue
+		}
+		require.Contains(t, d.stdout.String(), "the signature covers the received, compressed body")
+	}
 }

@@ -108,11 +108,23 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 // [clientTLS].
 func newTransport(trust *tls.Config) *http.Transport {
 	transport := paymentsvc.NewTransport()
-	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = trust, true
+	transport.TLSClientConfig = trust
+	transport.Protocols.SetHTTP2(true)
 	transport.Proxy = nil
 	transport.DisableCompression = true
 	transport.DisableKeepAlives = true // a POST on a closing connection would be lost
 	return transport
+}
+
+// clientTransport returns the transport of -cacert and -http2.
+func clientTransport(c *cli.Call) (*http.Transport, error) {
+	trust, err := clientTLS(c)
+	transport := newTransport(trust)
+	if c.Bool("http2") {
+		transport.Protocols.SetHTTP1(false)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return transport, err
 }
 
 // dials records the dialled addresses of a request.

@@ -19,13 +19,14 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 func listenCommand() cli.Command {
 	return cli.Command{
 		Name:    "listen",
 		Summary: "Receive notifications, verify them and forward them to your program",
-		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "tolerance",
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Usage: "address; localhost is both loopbacks, port 0 a free port"},
 			cli.Flag{Name: "forward", Value: "URL", Usage: "where to forward; without a path, to the path that was requested"},
@@ -92,12 +93,12 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	answer := int(c.Int("answer"))
 	to, does := "", fmt.Sprintf(", answers %d: nothing is forwarded", answer)
 	if target != nil {
-		trust, err := clientTLS(c)
+		transport, err := clientTransport(c)
 		if err != nil {
 			return err
 		}
-		r.forwarder = &forwarder{newTransport(trust), target, c.Text("host"), c.Duration("forward-timeout")}
-		to = cli.WithoutQuery(target.String())
+		r.forwarder = &forwarder{transport, target, c.Text("host"), c.Duration("forward-timeout")}
+		to = mask.Query(target.String())
 		answer, does = 0, " -> "+to
 	}
 	if c.Set("save") {

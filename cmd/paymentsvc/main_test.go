@@ -5,11 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,8 +150,8 @@ func TestHelpFitsAScreen(t *testing.T) {
 	for _, cmd := range append(program().Commands, cli.Command{}) {
 		assert.Zero(t, d.run(strings.Fields(cmd.Name+" -h")...), cmd.Name)
 		assert.Empty(t, d.stderr.String(), cmd.Name)
-		lines := strings.Split(d.stdout.String(), "\n")
-		assert.LessOrEqual(t, len(lines), 50, cmd.Name)
+		lines := strings.Split(strings.TrimSuffix(d.stdout.String(), "\n"), "\n")
+		assert.LessOrEqual(t, len(lines), 40, cmd.Name)
 		for _, line := range lines {
 			assert.LessOrEqual(t, len(line), 120, "%s: %s", cmd.Name, line)
 		}
@@ -180,13 +183,55 @@ func TestCompletionKnowsEachCommandAndFlag(t *testing.T) {
 		for _, cmd := range program().Commands {
 			assert.Contains(t, d.stdout.String(), cmd.Name, shell)
 			for _, name := range cmd.Names() {
-				assert.Regexp(t, `-o `+name+`\n|-s `+name+`\n|-`+name+`[ ']`, d.stdout.String(), shell)
+				assert.Regexp(t, ` -[os] `+name+`\n|-`+name+`[ ']`, d.stdout.String(), shell)
 			}
 		}
 		assert.NotContains(t, d.stdout.String(), `\t`)
 	}
+	assert.NotZero(t, strings.Count(d.stdout.String(), "'trigger -fault' = 'forged unsigned "))
+	assert.Zero(t, d.run("completion", "fish"))
+	assert.Contains(t, d.stdout.String(), "from mock' -x -a 'reject same new' -o repeated\n")
+	assert.Contains(t, d.stdout.String(), "from mock' -r -o ready-file\n")
 	assert.Equal(t, cli.ExitUsage, d.run("completion", "bsh", "-json"))
 	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
+}
+
+func TestCompletionCompletesValues(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skipf("there is no bash here: %v", err)
+	}
+	d := newDesk(t)
+	require.Zero(t, d.run("completion", "bash"))
+	script := d.stdout.String()
+	for _, test := range []struct{ line, want string }{
+		{"tri", "trigger"},
+		{"mock -repeated ", "reject same new"},
+		{"mock --repeated s", "same"},
+		{"mock -q -sh", "-show-bodies"},
+		{"trigger pay", "payment.status_changed payout.status_changed"},
+		{"trigger -fault ea", "early"},
+		{"trigger -status S", "SUCCESS"},
+		{"completion f", "fish"},
+		{"sign -kind n", "notification"},
+		{"sign -as p", "python php"},
+		{"mock -secret-file ", ""}, // names of files
+		{"sign -scheme b", "base64( body body-compact body-sorted"},
+		{"sign -scheme 'hex(timestamp bod", "hex(timestamp body hex(timestamp body-compact hex(timestamp body-sorted"},
+	} {
+		words := strings.Split(test.line, " ")
+		if at := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "'") }); at >= 0 {
+			words = append(words[:at], strings.Join(words[at:], " ")) // a shell gives a quoted text as one word
+		}
+		set := script + `COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _paymentsvc; echo "${COMPREPLY[*]}"`
+		out, err := exec.Command(bash, append([]string{"-c", set, "bash", "paymentsvc"}, words...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		assert.Equal(t, test.want, strings.TrimSpace(string(out)), test.line)
+	}
+	for _, part := range schemeParts {
+		_, err := canonical.ParseScheme("hex(" + part)
+		assert.NotContains(t, fmt.Sprint(err), "unknown", part)
+	}
 }
 
 func TestVersionNamesItsCommit(t *testing.T) {
@@ -209,7 +254,7 @@ func TestVersionAndSettings(t *testing.T) {
 	assert.Equal(t, runtime.Version(), d.object("version")["go"])
 	assert.Zero(t, d.run("settings"))
 	for line := range strings.Lines(d.stdout.String()) {
-		assert.Regexp(t, `^[a-z_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")
+		assert.Regexp(t, `^[a-z0-9_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")
 	}
 	assert.Zero(t, d.run("settings", "-json"))
 	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","value":"localhost:9000","set":true,"origin":"default"`)

@@ -34,16 +34,26 @@ func mockCommand() cli.Command {
 	return cli.Command{
 		Name:    "mock",
 		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
-		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "partner", "project",
-			"tolerance", "timeout", "v"),
+		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "partner",
+			"project", "tolerance", "timeout", "v"),
 			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Usage: "where to listen; port 0 takes a free one"},
 			cli.Flag{Name: "notify", Value: "URL", Usage: "where notifications go"},
+			cli.Flag{
+				Name: "receiver", Kind: cli.List, Value: "TEXT",
+				Usage: "receiver of a project or event: 'project_id=7: http://...'",
+			},
 			cli.Flag{Name: "script", Kind: cli.List, Value: "TEXT", Usage: "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"},
 			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with"},
 			cli.Flag{Name: "projects", Kind: cli.JSON},
 			cli.Flag{Name: "error-fields", Value: "NAMES", Default: "error_code,error_message", Usage: "fields of an error's code and message"},
-			cli.Flag{Name: "error-format", Value: "FORMAT", Default: "fields", Usage: "fields, list, shared, status or html"},
-			cli.Flag{Name: "repeated", Value: "WHAT", Default: "reject", Usage: "what a duplicate user_data does: reject, same or new"},
+			cli.Flag{
+				Name: "error-format", Value: "FORMAT", Default: "fields", Values: mock.ErrorFormats(),
+				Usage: strings.Join(mock.ErrorFormats(), ", "),
+			},
+			cli.Flag{
+				Name: "repeated", Value: "WHAT", Default: "reject", Values: []string{"reject", "same", "new"},
+				Usage: "what a duplicate user_data does: reject, same or new",
+			},
 			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
 			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
 			cli.Flag{Name: "hosts", Value: "NAMES", Usage: "names of the mock besides localhost, with commas between them"},
@@ -55,9 +65,8 @@ func mockCommand() cli.Command {
 			cli.Flag{Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s", Usage: "how long requests may take after SIGTERM"},
 			cli.Flag{Name: "wait", Value: "URL", Usage: "start nothing, and wait until the mock at URL answers", LineOnly: true},
 		),
-		Notes: "The control API is at /_mock, which /_mock/openapi.json describes, and the page for people at /ui/. What the\n" +
-			"interface document does not show is the mock's choice, unless you say it: see /_mock/settings. More projects,\n" +
-			`each with an id and a secret_file, are the key mock.projects of the settings file.`,
+		Notes: "/_mock/openapi.json describes the control API. /ui/ is a page for people. /_mock/settings lists\n" +
+			"the values of the mock's own choice. Further projects, each with an id and a secret_file, are the key mock.projects.",
 		Examples: []string{
 			"paymentsvc mock -notify http://127.0.0.1:9000/notifications",
 			"paymentsvc mock -addr 127.0.0.1:0 -ready-file mock.json -script 'amount=13.13: DECLINED'",
@@ -104,17 +113,6 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// notWritable adds the flag and the given file name to err. It returns nil for nil.
-func notWritable(c *cli.Call, flag string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %s cannot be written: %w", c.Value(flag).Place(), cli.Mask(given(c, flag)), err)
-}
-
-// given returns a file's name as given.
-func given(c *cli.Call, flag string) string { return c.Value(flag).Texts[0] }
-
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
 		_ = l.Close() // no client has connected
@@ -151,8 +149,9 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"), Notify: c.Text("notify"),
-		Script: c.List("script"), ShowBodies: c.Bool("show-bodies"), JournalBytes: int(c.Int("journal")) << 20,
-		MaxSessions: int(c.Int("max-sessions")), Chosen: map[string]string{},
+		Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"), ShowBodies: c.Bool("show-bodies"),
+		JournalBytes: int(c.Int("journal")) << 20,
+		MaxSessions:  int(c.Int("max-sessions")), Chosen: chosen(c),
 	}
 	for _, name := range []string{"journal", "max-sessions"} {
 		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
@@ -161,16 +160,6 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	}
 	if c.Text("hosts") != "" {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
-	}
-	for _, name := range []string{
-		"partner", "project", "scheme", "tolerance", "notify", "script", "error-fields", "error-format",
-		"repeated", "base-path", "show-bodies",
-	} {
-		if c.Set(name) {
-			opt.Chosen[strings.ReplaceAll(name, "-", "_")] = c.Value(name).Origin
-		} else if name == "scheme" && c.Set("scheme-file") {
-			opt.Chosen[name] = c.Value("scheme-file").Origin
-		}
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		opt.Version = build.Main.Version
@@ -202,6 +191,9 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	if err := mock.CheckScript(opt.Script); err != nil {
 		return opt, c.Fail("script", "%w", err)
 	}
+	if err := mock.CheckReceivers(opt.Receivers); err != nil {
+		return opt, c.Fail("receiver", "%w", err)
+	}
 	if public := c.Text("public"); public != "" {
 		if u, err := url.Parse(public); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 			return opt, c.Fail("public", "want an origin such as http://mock:8080")
@@ -211,6 +203,22 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		return opt, err
 	}
 	return opt, mockProjects(c, &opt)
+}
+
+// chosen returns the origin of each setting with another value than its default.
+func chosen(c *cli.Call) map[string]string {
+	origins := map[string]string{}
+	for _, name := range []string{
+		"partner", "project", "scheme", "tolerance", "notify", "receiver", "script", "error-fields", "error-format",
+		"repeated", "base-path", "show-bodies",
+	} {
+		if c.Set(name) {
+			origins[strings.ReplaceAll(name, "-", "_")] = c.Value(name).Origin
+		} else if name == "scheme" && c.Set("scheme-file") {
+			origins[name] = c.Value("scheme-file").Origin
+		}
+	}
+	return origins
 }
 
 // mockErrors reads the format of errors.
@@ -320,13 +328,10 @@ type ready struct {
 
 func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid(), opt.Chosen["secret"]}
-	if file := c.Text("ready-file"); file != "" {
-		text, err := json.Marshal(r)
-		if err == nil {
-			err = mock.WriteFile(file, append(text, '\n'))
-		}
-		if err != nil {
-			return notWritable(c, "ready-file", err)
+	if c.Text("ready-file") != "" {
+		text, _ := json.Marshal(r) // a struct of texts and numbers
+		if err := replaceFile(c, "ready-file", append(text, '\n')); err != nil {
+			return err
 		}
 	}
 	from := r.SecretFrom

@@ -153,6 +153,7 @@ func TestMockCommandExitCodes(t *testing.T) {
 		args []string
 	}{
 		{2, `-script: script 1: column 11: an outcome is`, []string{"-script", "amount=1: DONE"}},
+		{2, "-receiver: receiver 1: event: not one of payment.status_changed, ", []string{"-receiver", "event=x: http://a"}},
 		{2, "-repeated: not reject, same or new", []string{"-repeated", "twice"}},
 		{2, "-error-fields: want two names", []string{"-error-fields", "code"}},
 		{2, "-public: want an origin", []string{"-public", "mock"}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 // shownMessage returns m with placeholders for card data, personal data and destinations in its body, because their
@@ -15,7 +16,13 @@ import (
 // note reports the placeholders.
 func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	if !json.Valid(m.Body) { // valid JSON has limited nesting
-		return m
+		if m.Header.Get("Content-Encoding") == "" {
+			return m
+		}
+		c.Note("a placeholder replaces the compressed body, because its bytes contain card data and destinations")
+		copied := *m
+		copied.Body = []byte("<compressed body>")
+		return &copied
 	}
 	h := &hiding{dec: json.NewDecoder(bytes.NewReader(m.Body)), body: m.Body}
 	h.value("")
@@ -46,7 +53,7 @@ func (h *hiding) value(placeholder string) {
 			name, _ := h.dec.Token()
 			text, _ := name.(string)
 			inner := placeholder
-			if inner == "" && slices.Contains(cli.HiddenFields(), strings.ToLower(text)) {
+			if inner == "" && slices.Contains(mask.Fields(), strings.ToLower(text)) {
 				inner = `"<` + strings.ReplaceAll(strings.ToLower(text), "_", " ") + `>"`
 			}
 			h.value(inner)

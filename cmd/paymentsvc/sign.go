@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,14 +18,18 @@ import (
 func signCommand() cli.Command {
 	return cli.Command{
 		Name:    "sign",
-		Summary: "Sign a body and print its two headers, a curl command or the HTTP text",
+		Summary: "Sign a body and print its two headers, a command, code or the HTTP text",
 		Usage:   "[FILE|-]",
 		MaxArgs: 1,
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file"),
 			cli.Flag{Name: "url", Value: "URL", Usage: "address of the request, for -as and for schemes that sign it"},
 			cli.Flag{Name: "method", Value: "METHOD", Default: http.MethodPost, Usage: "HTTP method"},
 			cli.Flag{Name: "kind", Value: "KIND", Default: "request", Usage: "request or notification"},
-			cli.Flag{Name: "as", Value: "FORM", Default: "headers", Usage: "headers, curl (for a POSIX shell) or http", LineOnly: true},
+			cli.Flag{
+				Name: "as", Value: "FORM", Default: "headers", LineOnly: true,
+				Values: []string{"headers", "curl", "fetch", "python", "php", "http"},
+				Usage:  "headers, curl (for a POSIX shell), fetch, python, php or http",
+			},
 			cli.Flag{Name: "show", Kind: cli.Bool, Usage: "print the text that is signed, with placeholders for secret and card data", LineOnly: true},
 			cli.Flag{Name: "trim", Kind: cli.Bool, Usage: "cut one line end off the end of the body", LineOnly: true},
 			cli.Flag{Name: "timestamp", Value: "SECONDS", Kind: cli.Int, Usage: "Unix time to sign (default now)", LineOnly: true},
@@ -170,14 +175,20 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, signature, fil
 	case out.As == "headers":
 		c.Print("signed", out, "timestamp: "+m.Timestamp, "signature: "+signature)
 		return nil
-	case out.As != "curl" && out.As != "http":
-		return c.Fail("as", "want headers, curl or http")
+	case !slices.Contains([]string{"curl", "fetch", "python", "php", "http"}, out.As):
+		return c.Fail("as", "want headers, curl, fetch, python, php or http")
 	case m.URL == nil:
 		return cli.Usagef("-as %s: needs -url", out.As)
 	case out.As == "http":
 		var text bytes.Buffer
 		err = capture.Write(&text, capture.Message{Method: m.Method, URL: m.URL, Header: m.Header, Body: m.Body})
 		out.Text = text.String()
+	case out.As == "fetch":
+		out.Text, err = fetchCall(m)
+	case out.As == "python":
+		out.Text = pythonCode(m)
+	case out.As == "php":
+		out.Text = phpCode(m)
 	default:
 		out.Text, err = curlCommand(m, file, c.Bool("trim"))
 	}
@@ -197,33 +208,4 @@ func shownText(key cli.Key, m *paymentsvc.Message) (string, error) {
 		return "", cli.Usagef("the scheme cannot sign this: %s", key.Mask(err.Error()))
 	}
 	return key.Mask(string(text)), nil
-}
-
-// curlCommand returns a command for a POSIX shell. It names the file if the file has exactly the signed bytes.
-func curlCommand(m *paymentsvc.Message, file string, trimmed bool) (string, error) {
-	// Without these, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
-	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}
-	if m.Method != http.MethodPost {
-		words = append(words, "--request", m.Method)
-	}
-	words = append(words, m.URL.String())
-	for _, name := range []string{"Content-Type", "Timestamp", "Signature"} {
-		words = append(words, "--header", strings.ToLower(name)+": "+m.Header.Get(name))
-	}
-	switch body := string(m.Body); {
-	case file != "-" && !trimmed:
-		words = append(words, "--data-binary", "@"+file)
-	case strings.Contains(body, "\x00"):
-		return "", cli.Usagef("-as curl: the body has a NUL, which no command line can hold: give it as FILE, without -trim")
-	case strings.HasPrefix(body, "@"):
-		words = append(words, "--data-raw", body) // --data-binary would read a file
-	default:
-		words = append(words, "--data-binary", body)
-	}
-	for i, word := range words {
-		if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./:_") != "" || word == "" {
-			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ") + "\n", nil
 }

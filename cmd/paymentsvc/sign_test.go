@@ -80,7 +80,7 @@ func TestSignUsageErrors(t *testing.T) {
 		"sign -scheme hex(path,body)":                "paymentsvc sign: -scheme: column 9",
 		"sign gone.json":                             "paymentsvc sign: gone.json: no such file",
 		"sign -as curl":                              "paymentsvc sign: -as curl: needs -url",
-		"sign -as crul":                              "paymentsvc sign: -as: want headers, curl or http",
+		"sign -as crul":                              "paymentsvc sign: -as: want headers, curl, fetch, python, php or http",
 		"sign -url pay.example":                      "paymentsvc sign: -url: want an address that starts with http",
 		"sign -url https://u:p@pay.example":          "paymentsvc sign: -url: want an address without user",
 		"sign -kind both":                            "paymentsvc sign: -kind: want request or notification",

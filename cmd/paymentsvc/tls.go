@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mock"
 )
 
 // listenTLS returns listeners for HTTPS with a new certificate for localhost, the addresses and the names. It writes the
@@ -28,7 +27,7 @@ func listenTLS(c *cli.Call, listeners []net.Listener, names []string) ([]net.Lis
 		return nil, err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
-	if err := notWritable(c, "tls-cert", mock.WriteFile(c.Text("tls-cert"), text)); err != nil {
+	if err := replaceFile(c, "tls-cert", text); err != nil {
 		return nil, err
 	}
 	config := &tls.Config{

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,10 @@ func triggerCommand() cli.Command {
 	line := func(name, value, usage string) cli.Flag {
 		return cli.Flag{Name: name, Value: value, Usage: usage, LineOnly: true}
 	}
+	status := line("status", "NAME", "status_description").With(string(paymentsvc.StatusSuccess))
+	status.Values = []string{"PENDING", "SUCCESS", "FAILURE"}
+	fault := line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'")
+	fault.Values = faultNames()
 	set := line("set", "NAME=VALUE", "another field of the document")
 	set.Kind = cli.List
 	asSent := line("as-sent", "", "with -replay, send the old timestamp and signature")
@@ -30,10 +33,11 @@ func triggerCommand() cli.Command {
 		Name:    "trigger",
 		Summary: "Send a signed notification to your program, or a forgery",
 		Usage:   "[EVENT]",
+		Values:  events(),
 		MaxArgs: 1,
 		Flags: append([]cli.Flag{
 			{Name: "to", Value: "URL", Usage: "address of the receiver"},
-			line("status", "NAME", "status_description").With(string(paymentsvc.StatusSuccess)),
+			status,
 			line("amount", "AMOUNT", "amount").With("10.00"),
 			line("order-id", "ID", "order_id (default: a new UUID)"),
 			line("user-data", "TEXT", "user_data (default: none)"),
@@ -41,9 +45,9 @@ func triggerCommand() cli.Command {
 			line("body", "FILE", "send these bytes instead of an EVENT, - for standard input"),
 			line("replay", "FILE", "send a captured message again, with a new timestamp and signature"),
 			asSent,
-			line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'"),
+			fault,
 			cli.Shared("timeout")[0].With("30s"),
-		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "v")...),
+		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
 			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
@@ -67,7 +71,7 @@ type delivery struct {
 	times   int
 	cut     int // the length of a cut body, or -1
 
-	trust      *tls.Config
+	transport  *http.Transport
 	faultValue string // "5m" of "late 5m"
 }
 
@@ -83,7 +87,7 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if d.trust, err = clientTLS(c); err != nil {
+	if d.transport, err = clientTransport(c); err != nil {
 		return err
 	}
 	if err := d.prepare(c); err != nil {
@@ -207,7 +211,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	req.ContentLength = int64(len(d.message.Body))
 	req.Header = d.message.Header
 	began := time.Now()
-	resp, err := newTransport(d.trust).RoundTrip(req)
+	resp, err := d.transport.RoundTrip(req)
 	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
 	var shown []byte
 	switch {

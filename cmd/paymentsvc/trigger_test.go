@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -178,4 +179,28 @@ func TestTriggerErrors(t *testing.T) {
 		assert.Contains(t, d.stderr.String(), want.said, args)
 		assert.Empty(t, d.stdout.String(), args)
 	}
+}
+
+func TestTriggerReachesReceiversWithHTTP2Only(t *testing.T) {
+	protocols := make(chan string, 1)
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { protocols <- r.Proto })
+	plain, secure := httptest.NewUnstartedServer(handler), httptest.NewUnstartedServer(handler)
+	plain.Config.Protocols = new(http.Protocols)
+	plain.Config.Protocols.SetUnencryptedHTTP2(true)
+	plain.Start()
+	secure.EnableHTTP2 = true // over TLS, only HTTP/2 then
+	secure.StartTLS()
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	d := newDesk(t)
+	d.write("shop.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})))
+	for _, args := range [][]string{
+		{"-to", plain.URL, "-http2"},
+		{"-to", secure.URL, "-cacert", "shop.pem", "-http2"},
+		{"-to", secure.URL, "-cacert", "shop.pem"},
+	} {
+		assert.Zero(t, d.run(append([]string{"trigger", "payment.status_changed"}, args...)...), "%s: %s", args, &d.stderr)
+		assert.Equal(t, "HTTP/2.0", <-protocols, args)
+	}
+	assert.NotZero(t, d.run("trigger", "payment.status_changed", "-to", plain.URL))
 }

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -65,6 +67,7 @@ type verdict struct {
 	Reason         string `json:"reason"`
 	Message        string `json:"message"`
 	OldSecret      bool   `json:"old_secret"`
+	Decompressed   bool   `json:"decompressed"` // the signature covers the decompressed body
 	Age            *int64 `json:"age_seconds"`
 	summary
 	Difference *difference `json:"difference"`
@@ -76,8 +79,28 @@ type difference struct {
 	Expected string `json:"expected"`
 }
 
-// verify checks a message. r.URL is its address. It ignores r.Body.
+// verify checks a message. r.URL is its address. It ignores r.Body. For a compressed body with a wrong signature, it
+// also checks the decompressed body.
 func (v *verifier) verify(r *http.Request, body []byte) verdict {
+	result := v.verifyBody(r, body)
+	plain, compressed := capture.Decompressed(r.Header, body, maxMessage)
+	if !compressed || result.Reason == "body_too_large" {
+		return result
+	}
+	if result.SignatureValid {
+		result.Message += compressedNote
+		return result
+	}
+	if other := v.verifyBody(r, plain); other.SignatureValid {
+		other.Decompressed = true
+		return other
+	}
+	return result
+}
+
+const compressedNote = ": the signature covers the received, compressed body"
+
+func (v *verifier) verifyBody(r *http.Request, body []byte) verdict {
 	named := v.named(r, body)
 	result := verdict{summary: summaryOf(body)}
 	if seconds, err := strconv.ParseInt(named.Header.Get("Timestamp"), 10, 64); err == nil {
@@ -184,6 +207,9 @@ func (d *verdict) lines() []string {
 		if d.Age != nil {
 			line += ", signed " + ageText(*d.Age)
 		}
+		if d.Decompressed {
+			line += ", over the decompressed body"
+		}
 		return []string{line}
 	}
 	lines := []string{"wrong  " + d.Message}
@@ -229,7 +255,7 @@ func summaryOf(body []byte) summary {
 		if short := []rune(text); len(short) > most {
 			text = string(short[:most]) + "..."
 		}
-		return cli.Mask(text)
+		return mask.Text(text)
 	}
 	return summary{text("event"), text("status_description"), text("amount"), text("order_id"), len(body), ""}
 }

@@ -21,7 +21,7 @@ func verifyCommand() cli.Command {
 			cli.Flag{Name: "kind", Value: "KIND", Usage: "request or notification (default: a body with an event is a notification)"},
 			cli.Flag{Name: "entry", Kind: cli.Int, Value: "N", Usage: "which message of a HAR file or a list", LineOnly: true},
 		),
-		Notes: "FILE is HTTP text, a curl command, the output of curl -v, a HAR file or a gateway's JSON.\n" +
+		Notes: "FILE is a captured message in one of the forms of discover.\n" +
 			"Exit code 1 means that the message is not valid.",
 		Examples: []string{
 			"paymentsvc verify notification.http -tolerance any",
@@ -43,7 +43,11 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if len(m.Body) > usual {
 		c.Note("the body has more than 64 KiB, which a Webhook rejects unless its MaxBodyBytes is higher")
 	}
-	kind, err := kindOf(c, m.Body)
+	plain, compressed := capture.Decompressed(m.Header, m.Body, maxMessage)
+	if !compressed {
+		plain = m.Body
+	}
+	kind, err := kindOf(c, plain)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestVerify(t *testing.T) {
 		object := d.object("verified")
 		assert.Equal(t, test.reason, object["reason"], test.name)
 		assert.Equal(t, test.code == 0, object["valid"], test.name)
-		assert.Len(t, object, 15, "all fields are always there")
+		assert.Len(t, object, 16, "all fields are always there")
 		assert.Equal(t, strings.HasPrefix(test.reason, "timestamp_too"), strings.Contains(d.stderr.String(), "the signature is right; -tolerance any"), test.name)
 	}
 }

@@ -21,29 +21,47 @@ type action struct {
 	by     string
 }
 
-func (p *page) readAction(r *http.Request) (a action, bad string) {
+func (p *page) readAction(r *http.Request) (a action, bad string, err error) {
 	a = action{filter: filterOf(r), by: by(r)}
-	a.fields = query(a.filter)
-	a.back = p.location("/rows", a.fields)
+	back := query(a.filter)
+	if isByLine(r) {
+		back.Set("order", "line")
+	}
+	a.back = p.location("/rows", back)
 	narrow := a.filter
 	narrow.Kind, narrow.OldestFirst = "", false
-	switch all := r.PostFormValue("scope") == "all"; {
-	case !all && len(r.PostForm["user_data"]) == 0:
-		return a, "Select rows first."
-	case !all:
-		a.filter.UserData = r.PostForm["user_data"]
-		a.fields["user_data"] = a.filter.UserData
-	case len(query(narrow)) == 0:
-		return a, "Choose a state, an error code, an age or a file first, because the filter selects every row."
+	all := false
+	switch r.PostFormValue("scope") {
+	case "all":
+		if all = true; len(query(narrow)) == 0 {
+			return a, "Choose a state, an error code, an age or a file first, because the filter selects every row.", nil
+		}
+	case "list":
+		a.filter = durable.Filter{Held: a.filter.Held}
+		if a.filter.UserData, bad, err = p.listed(r.Context(), r.PostFormValue("list")); bad != "" || err != nil {
+			return a, bad, err
+		}
 	default:
+		if a.filter.UserData = r.PostForm["user_data"]; len(a.filter.UserData) == 0 {
+			return a, "Select rows first.", nil
+		}
+	}
+	if a.fields = query(a.filter); all {
 		a.fields.Set("scope", "all")
+	} else {
+		a.fields["user_data"] = a.filter.UserData
 	}
 	var known bool
 	if a.choice, known = find(bulkChoices(a.filter), durable.DecisionKind(r.PostFormValue("decision"))); !known {
-		return a, "Choose what to do."
+		return a, "Choose what to do.", nil
 	}
 	a.fields.Set("decision", string(a.choice.Kind))
-	return a, ""
+	return a, "", nil
+}
+
+// fits reports whether the action changes a row.
+func (a action) fits(row durable.Row) bool {
+	return a.choice.Kind.Allowed(row) || a.choice.Kind == release && row.Held
 }
 
 type bulkView struct {
@@ -53,13 +71,19 @@ type bulkView struct {
 	Back   string
 	N      int
 	Sum    string
+	Rows   []durable.Row // the first of the rows, by line
+	Listed bool          // Rows has a list
 	Bad    string
 }
 
 // bulk shows a preview of an action. It applies the action after a confirmation, if the preview is still true.
 func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	a, bad := p.readAction(r)
+	a, bad, err := p.readAction(r)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
 	if bad != "" {
 		p.reject(w, r, bad)
 		return
@@ -83,7 +107,10 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if v.frame, err = p.frame(r, "Review the changes", ""); err != nil {
+	if v.Rows, _, v.Listed, err = p.byLine(ctx, a.filter, a.fits, "", maxListed); err == nil {
+		v.frame, err = p.frame(r, "Review the changes", "")
+	}
+	if err != nil {
 		p.fail(w, r, err)
 		return
 	}

@@ -69,6 +69,8 @@ func New(store *durable.Store, c Config) http.Handler {
 		"GET /find":             p.find,
 		"GET /row/{user_data}":  p.row,
 		"GET /files":            p.files,
+		"GET /unreadable":       p.unreadable,
+		"POST /unreadable":      p.reviewUnreadable,
 		"POST /row/{user_data}": p.decide,
 		"POST /bulk":            p.bulk,
 		"POST /control":         p.control,

@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -550,4 +551,38 @@ func TestNotificationsWithoutARowAreShown(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, o.page("/"), "1 notification without a row")
 	assert.Contains(t, o.page("/"), "lost-1")
+}
+
+func TestUnreadableNotificationsAreReviewed(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	assert.NotContains(t, o.page("/"), "unreadable")
+	require.NoError(t, o.store.KeepUnreadable(t.Context(), &paymentsvc.NotificationError{
+		Raw: []byte("{\"order_id\":\"<b>\u202eé\xff\x00\"}\n"), Err: errors.New("status: missing"),
+	}))
+	require.NoError(t, o.store.KeepUnreadable(t.Context(), &paymentsvc.NotificationError{
+		Raw: bytes.Repeat([]byte("x"), 70_000), Err: errors.New("amount: missing"),
+	}))
+	assert.Contains(t, o.page("/"), "2 unreadable notifications, oldest")
+	page := o.page("/unreadable")
+	for _, text := range []string{
+		"status: missing", `{&#34;order_id&#34;:&#34;&lt;b&gt;\u202eé\xff\x00&#34;}` + "\n</pre>",
+		"70000 bytes, the first 65536 are stored", "26 bytes ·",
+	} {
+		assert.Contains(t, page, text)
+	}
+	list, err := o.store.Unreadable(t.Context())
+	require.NoError(t, err)
+	if list[0].Reason != "status: missing" { // both arrived in one millisecond
+		slices.Reverse(list)
+	}
+	for range 2 { // the second time, another operator was faster
+		w := o.request(http.MethodPost, "/unreadable", url.Values{"key": {list[0].Key}})
+		assert.Equal(t, http.StatusSeeOther, w.Code)
+	}
+	assert.NotContains(t, o.page("/unreadable"), "status: missing")
+	assert.Contains(t, o.page("/"), "1 unreadable notification, oldest")
+	require.NoError(t, o.db.Close())
+	assert.Equal(t, http.StatusServiceUnavailable, o.request(http.MethodGet, "/unreadable", nil).Code)
+	w := o.request(http.MethodPost, "/unreadable", url.Values{"key": {list[1].Key}})
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 }

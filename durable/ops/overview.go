@@ -20,7 +20,9 @@ type overviewView struct {
 	Review    []durable.Row // the oldest
 	More      bool          // rows need review
 	Unmatched []durable.Notice
-	Files     []fileView
+	// Unreadable counts notifications of both kinds.
+	Unreadable durable.Count
+	Files      []fileView
 }
 
 type kindCounts struct {
@@ -54,7 +56,7 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) {
 				of.States = append(of.States, stateCount{state, n})
 			}
 		}
-		v.Counts = append(v.Counts, of)
+		v.Counts, v.Unreadable = append(v.Counts, of), counts.Unreadable
 	}
 	if v.Review, v.More, err = p.collect(ctx, durable.Filter{Review: true, OldestFirst: true}, 10); err != nil {
 		p.fail(w, r, err)

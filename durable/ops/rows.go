@@ -2,6 +2,8 @@ package ops
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -39,6 +41,11 @@ func filterOf(r *http.Request) durable.Filter {
 	}
 }
 
+// isByLine reports whether a request lists the payouts of a file by line.
+func isByLine(r *http.Request) bool {
+	return r.FormValue("order") == "line" && r.FormValue("batch") != ""
+}
+
 // query is the inverse of filterOf.
 func query(f durable.Filter) url.Values {
 	values := url.Values{}
@@ -67,6 +74,7 @@ type rowsView struct {
 	Fields  url.Values // of the filter
 	File    string     // the name of the filter's file, "" without a file
 	Note    string
+	ByLine  bool // the order
 	Rows    []durable.Row
 	States  []durable.State
 	Ages    []time.Duration // the choices of a minimum age
@@ -96,8 +104,16 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 	if f.MinAge > 0 && !slices.Contains(ages, f.MinAge) {
 		v.Ages = append([]time.Duration{f.MinAge}, ages...)
 	}
-	f.After = r.FormValue("after")
-	rows, more, err := p.collect(r.Context(), f, rowsPerPage)
+	var more bool
+	after, complete := r.FormValue("after"), true
+	if v.ByLine = isByLine(r); v.ByLine {
+		v.Fields.Set("order", "line")
+		all := func(durable.Row) bool { return true }
+		v.Rows, more, complete, err = p.byLine(r.Context(), f, all, after, rowsPerPage)
+	} else {
+		f.After = after
+		v.Rows, more, err = p.collect(r.Context(), f, rowsPerPage)
+	}
 	if err == nil {
 		v.File, err = p.fileName(r.Context(), f.Batch)
 	}
@@ -105,15 +121,27 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	if v.Rows = rows; f.After != "" {
-		v.First = p.location("/rows", query(f))
+	if !complete {
+		p.reject(w, r, fmt.Sprintf("Narrow the filter first, because a page sorts at most %d rows by line.", maxSorted))
+		return
+	}
+	if after != "" {
+		v.First = p.location("/rows", v.Fields)
 	}
 	if more {
-		next := query(f)
-		next.Set("after", rows[len(rows)-1].Cursor())
+		next := maps.Clone(v.Fields)
+		next.Set("after", cursor(v.Rows[len(v.Rows)-1], v.ByLine))
 		v.Next = p.location("/rows", next)
 	}
 	p.views.show(w, http.StatusOK, "rows.html", v)
+}
+
+// cursor returns the place of a row in one of the orders.
+func cursor(row durable.Row, byLine bool) string {
+	if byLine {
+		return linePlace(row)
+	}
+	return row.Cursor()
 }
 
 // fileName returns the name of a batch, "" for an unknown batch.

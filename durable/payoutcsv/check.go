@@ -19,6 +19,10 @@ var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 // does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 
+// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above, at least two.
+// Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
+var ErrTotalRow = errors.New("payoutcsv: the last payout is the sum of the rows above")
+
 // keptRejections bounds Report.Rejections.
 const keptRejections = 100
 
@@ -26,8 +30,8 @@ const keptRejections = 100
 type Report struct {
 	// Rows is the sum of Payouts and Rejected. Empty rows do not count.
 	Rows int64
-	// Payouts is the number of valid rows. Total is the sum of their amounts, "0" if the file has no valid row, and unset
-	// if the sum has more than 64 digits.
+	// Payouts is the number of valid rows. Total is the sum of their amounts, "0" if the file has no valid row, and
+	// unset if the sum has more than 64 digits.
 	Payouts int64
 	Total   paymentsvc.Amount
 	// Rejected is the number of other rows. It includes Duplicates, the rows that repeat the reference of an earlier row.
@@ -37,12 +41,14 @@ type Report struct {
 	Contradictions int64
 	// Rejections has the first 100 rejected rows.
 	Rejections []Row
+	// Warnings has suspicious properties of the whole file, without a value of the file. They do not prevent an import.
+	Warnings []string
 }
 
 // Check reads a file to its end and reports its rows and payouts. It does not store or send payouts.
 //
-// The error wraps [ErrContradiction], or [ErrUnexpected] if the number or sum of payouts differs from o. The report is
-// complete then. Check returns any other error from [Rows], with a report about the rows before the error.
+// The error wraps [ErrContradiction], [ErrTotalRow], or [ErrUnexpected] if the number or sum of payouts differs from o.
+// The report is complete then. Check returns any other error from [Rows], with a report about the rows before the error.
 func Check(file io.Reader, o Options) (Report, error) { return check(file, o, func(Row) {}) }
 
 // check also calls accepted with each payout.
@@ -57,17 +63,26 @@ func check(file io.Reader, o Options, accepted func(Row)) (Report, error) {
 		}
 	}
 	report := c.report()
-	return report, o.compare(report)
+	return report, o.compare(report, c.totalRow)
 }
 
-func (o Options) compare(r Report) error {
-	switch rejected := many(r.Rejected, "row is", "rows are") + " rejected"; {
+// compare compares a report with the expected payouts. totalRow is the line of a last payout that may be a total, or 0.
+func (o Options) compare(r Report, totalRow int64) error {
+	rejected := many(r.Rejected, "row is", "rows are") + " rejected"
+	if totalRow != 0 {
+		rejected += fmt.Sprintf("; line %d is the sum of the rows above", totalRow)
+	}
+	switch {
 	case r.Contradictions > 0:
-		return fmt.Errorf("%w: %s", ErrContradiction, many(r.Contradictions, "row contradicts", "rows contradict")+" an earlier one")
+		contradictions := many(r.Contradictions, "row contradicts", "rows contradict")
+		return fmt.Errorf("%w: %s an earlier one", ErrContradiction, contradictions)
 	case o.ExpectRows != 0 && r.Payouts != o.ExpectRows:
 		return fmt.Errorf("%w: %s, want %d; %s", ErrUnexpected, many(r.Payouts, "payout", "payouts"), o.ExpectRows, rejected)
 	case o.ExpectTotal.IsSet() && !r.Total.Equal(o.ExpectTotal):
 		return fmt.Errorf("%w: a total of %s, want %s; %s", ErrUnexpected, r.Total, o.ExpectTotal, rejected)
+	case totalRow != 0 && o.ExpectRows == 0 && !o.ExpectTotal.IsSet():
+		return fmt.Errorf("%w: remove line %d, or set ExpectRows or ExpectTotal (-expect-rows, -expect-total)",
+			ErrTotalRow, totalRow)
 	}
 	return nil
 }
@@ -81,12 +96,15 @@ func many(n int64, one, more string) string {
 
 // counter counts rows.
 type counter struct {
-	r     Report
-	scale int
-	units *big.Int // of 10^-scale
+	r        Report
+	sum      sum
+	totalRow int64 // the line of the last payout if it has the sum of the rows above, or 0
+	// long counts the destinations with more digits than a spreadsheet keeps. rounded counts the long destinations with
+	// only zeros after these digits.
+	long, rounded int64
 }
 
-func newCounter(o Options) *counter { return &counter{scale: o.scale(), units: new(big.Int)} }
+func newCounter(o Options) *counter { return &counter{sum: sum{scale: o.scale()}} }
 
 func (c *counter) add(row Row) {
 	c.r.Rows++
@@ -104,29 +122,75 @@ func (c *counter) add(row Row) {
 		return
 	}
 	c.r.Payouts++
-	c.sum(row.Amount)
-}
-
-func (c *counter) sum(amount paymentsvc.Amount) {
-	integer, decimals, _ := strings.Cut(amount.String(), ".")
-	if n, ok := new(big.Int).SetString(integer+decimals+strings.Repeat("0", c.scale-len(decimals)), 10); ok {
-		c.units.Add(c.units, n)
+	c.sum.add(row.Amount)
+	if c.totalRow = 0; row.isTotal {
+		c.totalRow = row.Line
+	}
+	if len(row.Destination) > spreadsheetDigits && strings.Trim(row.Destination, "0123456789") == "" {
+		c.long++
+		if strings.Trim(row.Destination[spreadsheetDigits:], "0") == "" {
+			c.rounded++
+		}
 	}
 }
+
+// spreadsheetDigits is the number of digits that a spreadsheet keeps of a number. It replaces further digits by zeros.
+const spreadsheetDigits = 15
 
 func (c *counter) report() Report {
-	digits := c.units.String()
-	if missing := c.scale + 1 - len(digits); missing > 0 {
+	c.r.Total = c.sum.amount()
+	if c.r.Warnings = nil; c.long > 0 && c.rounded == c.long {
+		c.r.Warnings = []string{"all destinations with more than 15 digits have zeros after the fifteenth digit, " +
+			"as if a spreadsheet had rounded them: compare them with their source"}
+	}
+	return c.r
+}
+
+// sum is an exact sum of amounts.
+type sum struct {
+	rows  int
+	scale int     // the largest number of decimals
+	units big.Int // of 10^-scale
+}
+
+// add ignores an unset amount.
+func (s *sum) add(amount paymentsvc.Amount) {
+	if amount.IsSet() {
+		s.units.Add(&s.units, s.unitsOf(amount))
+		s.rows++
+	}
+}
+
+// isTotal reports whether an amount is the sum of at least two amounts. With one amount it would be an equal payout.
+func (s *sum) isTotal(amount paymentsvc.Amount) bool {
+	return s.rows >= 2 && amount.IsSet() && s.unitsOf(amount).Cmp(&s.units) == 0
+}
+
+// unitsOf returns an amount in units of s, and enlarges the scale of s to the decimals of the amount.
+func (s *sum) unitsOf(amount paymentsvc.Amount) *big.Int {
+	integer, decimals, _ := strings.Cut(amount.String(), ".")
+	if more := len(decimals) - s.scale; more > 0 {
+		s.units.Mul(&s.units, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(more)), nil))
+		s.scale += more
+	}
+	n, _ := new(big.Int).SetString(integer+decimals+strings.Repeat("0", s.scale-len(decimals)), 10)
+	return n
+}
+
+// amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other
+// amount.
+func (s *sum) amount() paymentsvc.Amount {
+	digits := s.units.String()
+	if missing := s.scale + 1 - len(digits); missing > 0 {
 		digits = strings.Repeat("0", missing) + digits
 	}
-	point := len(digits) - c.scale
+	point := len(digits) - s.scale
 	text := digits[:point]
-	if c.scale > 0 && c.units.Sign() != 0 {
+	if s.scale > 0 && s.units.Sign() != 0 {
 		text += "." + digits[point:]
 	}
-	// An amount has at most 64 digits. A larger sum stays unset, so it does not equal any expected total.
-	c.r.Total, _ = paymentsvc.ParseAmount(text)
-	return c.r
+	amount, _ := paymentsvc.ParseAmount(text)
+	return amount
 }
 
 // duplicates has the first row of every reference, by the first 128 bits of the reference's SHA-256. A false match is

@@ -1,6 +1,7 @@
 package payoutcsv
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,12 +85,78 @@ func TestCheckStopsAtAContradiction(t *testing.T) {
 	}
 }
 
+func TestCheckRejectsATotalRow(t *testing.T) {
+	amount := paymentsvc.MustParseAmount
+	for content, line := range map[string]int{
+		"a,1,x\nb,2.5,x\ntotal,3.50,x\n":                      4,
+		"a,1,x\nb,1,x\nb,1,x\ntotal,3,x\n":                    5, // with the duplicate
+		"a,1,x\nb,1,x\nb,1,x\ntotal,2,x\n":                    5, // without it
+		"a,1,x\nb,2,\ntotal,3,x\n":                            4, // with the rejected row
+		"a,1.255,x\nb,1.245,x\ntotal,2.50,x\n":                4, // with too many decimals
+		"a,\"1,5\",x\nb,\"1,5\",x\ntotal,3,x\n":               4, // with a decimal comma
+		"a,5,x\nb,-2,x\ntotal,3,x\n":                          4,
+		"a,1,x\nb,2,x\ntotal,3,x\n,,\nprinted on Monday,,\n":  4, // above a row that is rejected
+		"a,0.1,x\nb,0.2,x\nc,0.3,x\ntotal,0.6,x\n":            5,
+		"a,-5,x\nb,-2,x\nc,7,x\n":                             0,
+		"a,1,x\ntotal,1,x\n":                                  0,
+		"a,1,x\nb,2,x\n":                                      0,
+		"a,1,x\nb,2,x\nc,3,x\nd,1,x\n":                        0,
+		"a,1,x\nb,2,x\ntotal,3,\n":                            0, // it is not paid
+		"a,nothing,x\nb,nothing,x\ntotal,0.00,x\nc,1,x\n":     0,
+		"a," + strings.Repeat("9", 64) + ",x\nb,1,x\nc,1,x\n": 0,
+	} {
+		report, err := Check(strings.NewReader(header+content), Options{})
+		if line == 0 {
+			assert.NoError(t, err, content)
+			continue
+		}
+		require.ErrorIs(t, err, ErrTotalRow, content)
+		assert.ErrorContains(t, err, fmt.Sprintf("remove line %d", line), content)
+		assert.Positive(t, report.Payouts)
+	}
+	const content = header + "a,1,x\nb,2,x\nc,3,x\n"
+	for _, o := range []Options{{ExpectRows: 3}, {ExpectTotal: amount("6")}, {ExpectRows: 3, ExpectTotal: amount("6")}} {
+		_, err := Check(strings.NewReader(content), o)
+		assert.NoError(t, err, "the row is expected")
+	}
+	for _, o := range []Options{{ExpectRows: 2}, {ExpectTotal: amount("3")}} {
+		_, err := Check(strings.NewReader(content), o)
+		require.ErrorIs(t, err, ErrUnexpected)
+		assert.ErrorContains(t, err, "line 4 is the sum of the rows above")
+	}
+}
+
+func TestCheckWarnsOfRoundedDestinations(t *testing.T) {
+	for destinations, warnings := range map[string]int{
+		"4111111111111110": 1,
+		"4111111111111110 5555555555554440 +12025550100 123": 1, // short numbers are not rounded
+		"4111111111111110000":                                1,
+		"4111111111111110 4111111111111111":                  0,
+		"4111111111111110001":                                0,
+		"411111111111110":                                    0,
+		"DE89370400440532013000":                             0, // text is not rounded
+		"+411111111111111000":                                0,
+	} {
+		content := header
+		for n, destination := range strings.Fields(destinations) {
+			content += fmt.Sprintf("%d-ref,%d,%s\n", n, 100-n, destination)
+		}
+		report, err := Check(strings.NewReader(content), Options{})
+		require.NoError(t, err)
+		assert.Len(t, report.Warnings, warnings, destinations)
+	}
+	report, err := Check(strings.NewReader(header+"a,1,\nb,1,4111111111111110\nb,2,4111111111111111\n"), Options{})
+	require.ErrorIs(t, err, ErrContradiction)
+	assert.Len(t, report.Warnings, 1)
+	assert.NotContains(t, report.Warnings[0], "4111")
+}
+
 // FuzzCheck: whatever a file contains, no error and no rejection repeats a destination, the counts agree, and each payout
 // is in the file as it is paid.
 func FuzzCheck(f *testing.F) {
 	for _, content := range []string{
 		"", header + "a,1,x\n", "sep=;\nreference;amount;destination\r\"a\";1,5;x\r", header + "a,1,\"x\n",
-		"\xff\xfer\x00", "\ufeff" + header + "a,1e2,=\"1\"\n,,\na,1,x",
+		"\xff\xfer\x00", "title\n" + header + "a,1,x\n", "," + header + "a,1,x\n", "\x00\x00\xfe\xff\x00\x00\x00r", "<p>", "\ufeff" + header + "a,1e2,=\"1\"\n,,\na,1,x",
 	} {
 		f.Add(content, true, false)
 	}
@@ -104,6 +171,7 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			assert.NotContains(t, err.Error(), secret)
 		}
+		assert.NotContains(t, strings.Join(report.Warnings, " "), secret)
 		assert.Equal(t, report.Rows, report.Payouts+report.Rejected)
 		for _, row := range report.Rejections {
 			assert.NotContains(t, row.Rejected, secret)

@@ -2,6 +2,7 @@ package payoutcsv
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -38,6 +40,12 @@ type ImportConfig struct {
 	// Pause is the time between two transactions, 0 by default. On SQLite, 120 ms gives writers in other processes a
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
+	// Wake, if set, is called in each transaction with new payouts, after they are stored. riverqueue's Queue.Wake wakes
+	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction, and Import tries it again.
+	Wake func(ctx context.Context, tx *sql.Tx) error
+	// Wait is the maximum time for retries of a transaction after an error of the database, such as a restart. 0 means
+	// one minute, and a negative value disables retries.
+	Wait time.Duration
 	// Progress, if set, is called after each transaction.
 	Progress func(Result)
 	Options
@@ -71,7 +79,8 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // with the first reading before it stores them.
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
-// the missing payouts and does not change stored payouts.
+// the missing payouts and does not change stored payouts. After a lost connection, Import repeats the transaction for
+// c.Wait. If the lost transaction had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
@@ -132,20 +141,55 @@ func (i *importer) open(ctx context.Context) error {
 	})
 }
 
+// transaction commits do. It repeats do after an error of the database, because the database may be restarting. So do
+// must be idempotent.
 func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) error {
+	wait := cmp.Or(i.Wait, defaultWait)
+	begun := time.Now()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		err := i.try(ctx, do)
+		if err == nil || errors.Is(err, durable.ErrInvalid) || errors.Is(err, durable.ErrChanged) {
+			return err
+		}
+		if permanent(err) || time.Since(begun) >= wait {
+			return fmt.Errorf("%w: %w", ErrDatabase, err)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	defaultWait        = time.Minute
+	minPause, maxPause = 100 * time.Millisecond, 2 * time.Second // between two tries of a transaction
+)
+
+func (i *importer) try(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := i.DB.BeginTx(ctx, nil)
-	if err == nil {
-		defer func() { _ = tx.Rollback() }()
-		err = do(tx)
-	}
-	if err == nil {
-		err = tx.Commit()
-	}
-	if err == nil || errors.Is(err, durable.ErrInvalid) { // a retry cannot help ErrInvalid
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrDatabase, err)
+	defer func() { _ = tx.Rollback() }()
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
+
+// permanent reports whether PostgreSQL rejected a statement, so that a retry cannot help. The classes of the SQLSTATEs
+// of a server that restarts, is overloaded or rolls back a transaction are temporary.
+func permanent(err error) bool {
+	var state interface{ SQLState() string }
+	if !errors.As(err, &state) || len(state.SQLState()) < 2 {
+		return false
+	}
+	return !slices.Contains(temporaryClasses, state.SQLState()[:2])
+}
+
+// temporaryClasses are a lost connection, a standby, a rollback, missing resources, a lock, the operator's intervention and an
+// error of the system.
+var temporaryClasses = []string{"08", "25", "40", "53", "55", "57", "58"}
 
 // digester hashes payouts.
 type digester struct {
@@ -178,7 +222,8 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 			continue
 		}
 		i.payouts = append(i.payouts, durable.NewPayout{
-			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination, Batch: i.result.Batch, Line: row.Line,
+			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination,
+			Batch: i.result.Batch, Line: row.Line,
 		})
 		sum, full := d.add(row)
 		if !full {
@@ -210,7 +255,11 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 				}
 			}
 			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
-			return err
+			added := slices.ContainsFunc(queued, func(q durable.Queued) bool { return q.New })
+			if err != nil || !added || i.Wake == nil {
+				return err
+			}
+			return i.Wake(ctx, tx)
 		})
 		switch {
 		case errors.Is(err, durable.ErrChanged): // another process imports the same file
@@ -239,7 +288,7 @@ func (i *importer) count(queued []durable.Queued) {
 			}
 		case q.New:
 			i.result.New++
-			i.added.sum(i.payouts[n].Amount)
+			i.added.sum.add(i.payouts[n].Amount)
 		default:
 			i.result.Known++
 		}

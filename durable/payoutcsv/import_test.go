@@ -2,54 +2,49 @@ package payoutcsv
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
+	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"os"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/unicode/norm"
 	_ "modernc.org/sqlite" // registers the driver
+	"pgregory.net/rapid"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 // eachDatabase runs f with an empty SQLite database, and with an empty PostgreSQL database where TEST_DATABASE_URL names
 // a server, which .ci/postgres does.
 func eachDatabase(t *testing.T, f func(t *testing.T, c ImportConfig)) {
 	t.Run("SQLite", func(t *testing.T) {
-		f(t, openStore(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "payouts.db")+
-			"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate"))
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "payouts.db")+
+			"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
+		require.NoError(t, err)
+		db.SetMaxOpenConns(1)
+		f(t, openStore(t, db))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		server := os.Getenv("TEST_DATABASE_URL")
-		if server == "" {
-			t.Skip("no PostgreSQL: TEST_DATABASE_URL is not set. Run the tests with .ci/postgres go -C durable test ./...")
-		}
-		admin, err := sql.Open("pgx", server)
+		db, err := sql.Open("pgx", dbtest.Postgres(t))
 		require.NoError(t, err)
-		name := "test_" + strings.ToLower(rand.Text())
-		_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
-			require.NoError(t, err)
-			_ = admin.Close()
-		})
-		u, err := url.Parse(server)
-		require.NoError(t, err)
-		u.Path = "/" + name
-		f(t, openStore(t, "pgx", u.String()))
+		f(t, openStore(t, db))
 	})
 }
 
@@ -58,13 +53,8 @@ type unused struct{ durable.Service }
 
 func (unused) DecodesErrors() bool { return true }
 
-func openStore(t *testing.T, driver, address string) ImportConfig {
+func openStore(t *testing.T, db *sql.DB) ImportConfig {
 	t.Helper()
-	db, err := sql.Open(driver, address)
-	require.NoError(t, err)
-	if driver == "sqlite" {
-		db.SetMaxOpenConns(1)
-	}
 	t.Cleanup(func() { _ = db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), db))
 	store, err := durable.Open(t.Context(), db, durable.Config{
@@ -135,6 +125,9 @@ func TestImportStoresNothingUnexpected(t *testing.T) {
 		c.ExpectRows = 11
 		_, err := Import(t.Context(), c, strings.NewReader(fileOf(10)))
 		require.ErrorIs(t, err, ErrUnexpected)
+		c.ExpectRows = 0
+		_, err = Import(t.Context(), c, strings.NewReader(header+"a,1,x\nb,2,x\ntotal,3,x\n"))
+		require.ErrorIs(t, err, ErrTotalRow)
 		assert.Empty(t, stored(t, c))
 		for batch, err := range c.Store.Batches(t.Context()) {
 			t.Error("a batch was stored", batch, err)
@@ -246,10 +239,178 @@ func (c *changing) Seek(int64, int) (int64, error) {
 func TestImportNamesTheDatabaseThatFailed(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		require.NoError(t, c.DB.Close())
+		c.Wait = -1
 		_, err := Import(t.Context(), c, strings.NewReader(fileOf(1)))
 		require.ErrorIs(t, err, ErrDatabase)
 		require.ErrorIs(t, WriteResults(t.Context(), io.Discard, c.Store, durable.Filter{}), ErrDatabase)
 	})
+}
+
+func TestImportWakesInTheTransactionOfNewPayouts(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		wakes := 0
+		c.Wake = func(ctx context.Context, tx *sql.Tx) error {
+			wakes++
+			var n int
+			require.NoError(t, tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM durable_rows`).Scan(&n))
+			assert.Equal(t, min(wakes*batchRows, batchRows+1), n)
+			return nil
+		}
+		file := fileOf(batchRows + 1)
+		_, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, 2, wakes)
+		_, err = Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, 2, wakes, "nothing is new")
+		c.Wait = -1 // no retries
+		c.Wake = func(context.Context, *sql.Tx) error { return io.ErrUnexpectedEOF }
+		_, err = Import(t.Context(), c, strings.NewReader(header+"new,1.50,"+card+"\n"))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Len(t, stored(t, c), batchRows+1, "it was rolled back")
+	})
+}
+
+func TestResultsNamePrunedPayouts(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		file := header + "salary-1,1.50," + card + "\nsalary-2,2.50," + card + "\n"
+		result, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		for _, statement := range []string{
+			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0 WHERE reference = 'salary-1'`,
+			`DELETE FROM durable_queue`,
+		} {
+			_, err = c.DB.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		_, err = c.Store.Prune(t.Context(), 24*time.Hour)
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(file), Options{}))
+		assert.Contains(t, out.String(), "\nsalary-1,2,1.50,pruned,,,,,\nsalary-2,3,2.50,created,")
+		out.Reset()
+		other := header + "salary-1,1.51," + card + "\n"
+		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(other), Options{}))
+		assert.Contains(t, out.String(), "\nsalary-1,2,1.51,conflict,")
+		out.Reset()
+		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
+		assert.True(t, strings.HasSuffix(out.String(), ",\n,,,pruned,,,1 payout,,\n"), out.String())
+		again, err := Import(t.Context(), c, strings.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, []int64{0, 2}, []int64{again.New, again.Known})
+	})
+}
+
+// network is a connection to a server that restarts. It fails in the ways that a restart causes.
+type network struct {
+	mu         sync.Mutex
+	refuse     int         // dials to refuse
+	loseCommit atomic.Bool // close the next connection that commits, before the response
+	refused    func()      // called after each refused dial
+	open       []net.Conn
+}
+
+func (n *network) dial(ctx context.Context, protocol, address string) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.refuse > 0 {
+		n.refuse--
+		n.refused()
+		return nil, syscall.ECONNREFUSED
+	}
+	c, err := new(net.Dialer).DialContext(ctx, protocol, address)
+	if err == nil {
+		n.open = append(n.open, c)
+		c = &line{Conn: c, network: n}
+	}
+	return c, err
+}
+
+// restart closes all connections, and refuses some new ones.
+func (n *network) restart(refuse int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.open {
+		_ = c.Close()
+	}
+	n.refuse = refuse
+}
+
+type line struct {
+	net.Conn
+	network *network
+	lost    atomic.Bool
+}
+
+func (l *line) Write(b []byte) (int, error) {
+	if strings.Contains(strings.ToLower(string(b)), "commit") && l.network.loseCommit.CompareAndSwap(true, false) {
+		l.lost.Store(true)
+	}
+	return l.Conn.Write(b)
+}
+
+func (l *line) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b) // after its response, the commit is durable
+	if l.lost.Load() {
+		return 0, errors.Join(l.Close(), syscall.ECONNRESET)
+	}
+	return n, err
+}
+
+func openRestarting(t *testing.T) (*network, ImportConfig) {
+	t.Helper()
+	config, err := pgx.ParseConfig(dbtest.Postgres(t))
+	require.NoError(t, err)
+	n := &network{refused: func() {}}
+	config.DialFunc = n.dial
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(1)
+	return n, openStore(t, db)
+}
+
+func TestImportSurvivesARestartOfTheDatabase(t *testing.T) {
+	for name, fail := range map[string]func(*network){
+		"a closed connection": func(n *network) { n.restart(0) },
+		"a refused dial":      func(n *network) { n.restart(2) },
+		"a lost commit":       func(n *network) { n.loseCommit.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, c := openRestarting(t)
+			c.Progress = func(r Result) {
+				if r.Done() == 1000 {
+					fail(n)
+				}
+			}
+			result, err := Import(t.Context(), c, strings.NewReader(fileOf(2500)))
+			require.NoError(t, err)
+			assert.EqualValues(t, 2500, result.Done())
+			assert.Zero(t, result.Conflicts)
+			assert.Len(t, stored(t, c), 2500)
+			assert.Zero(t, n.refuse)
+			assert.False(t, n.loseCommit.Load())
+		})
+	}
+}
+
+func TestImportEndsItsRetries(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	n, c := openRestarting(t)
+	c.Wait = time.Hour
+	n.refused = cancel
+	n.restart(1 << 30)
+	_, err := Import(ctx, c, strings.NewReader(fileOf(1)))
+	require.ErrorIs(t, err, context.Canceled)
+
+	c.Wait = time.Nanosecond
+	_, err = Import(t.Context(), c, strings.NewReader(fileOf(1)))
+	require.ErrorIs(t, err, ErrDatabase)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+
+	n.refuse, c.Wait = 0, time.Hour
+	_, err = c.DB.ExecContext(t.Context(), `DROP TABLE durable_batches`)
+	require.NoError(t, err)
+	_, err = Import(t.Context(), c, strings.NewReader(fileOf(1)))
+	require.ErrorIs(t, err, ErrDatabase, "a rejected statement is not retried")
 }
 
 func TestWriteResultsNamesPayoutsByReference(t *testing.T) {
@@ -273,6 +434,54 @@ func TestWriteResultsNamesPayoutsByReference(t *testing.T) {
 		}
 		assert.NotContains(t, out.String(), card)
 	})
-	assert.Equal(t, "'=1+1", plain("=1+1"))
-	assert.Equal(t, "limit", plain("limit"))
+}
+
+func TestResultsContainNoFormula(t *testing.T) {
+	formulas := []string{"+1+1", "@SUM(1)", "-2+3", "+12025550100", "＝1+1", "－1"}
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		content := header
+		for _, reference := range formulas {
+			content += reference + ",1,x\n"
+		}
+		read := func(write func(io.Writer) error) (references []string) {
+			var out strings.Builder
+			require.NoError(t, write(&out))
+			records, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+			require.NoError(t, err)
+			for _, record := range records[1:] {
+				assert.Equal(t, "'", record[0][:1])
+				references = append(references, Unescape(record[0]))
+			}
+			return references
+		}
+		ofFile := func(content string) func(io.Writer) error {
+			return func(w io.Writer) error {
+				return WriteFileResults(t.Context(), w, c.Store, strings.NewReader(content), Options{})
+			}
+		}
+		assert.Equal(t, formulas, read(ofFile(content)), "not imported")
+		_, err := Import(t.Context(), c, strings.NewReader(content))
+		require.NoError(t, err)
+		assert.Equal(t, formulas, read(ofFile(content)))
+		assert.Equal(t, formulas, read(ofFile(strings.ReplaceAll(content, ",1,", ",2,"))), "conflicts")
+		assert.ElementsMatch(t, formulas, read(func(w io.Writer) error {
+			return WriteResults(t.Context(), w, c.Store, durable.Filter{})
+		}))
+	})
+}
+
+func TestUnescapeRestoresEveryText(t *testing.T) {
+	for text, want := range map[string]string{
+		"=1": "'=1", "+1+1": "'+1+1", "-2+3": "'-2+3", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1",
+		" =1": "' =1", "\u00a0=1": "'\u00a0=1", "\x00=1": "'\x00=1", "＋1": "'＋1", "＠SUM(1)": "'＠SUM(1)", "'=1": "''=1", "'": "''",
+		"": "", "limit": "limit", "a=1": "a=1", "salary-1": "salary-1", "é": "é", "\xff": "\xff",
+	} {
+		assert.Equal(t, want, escaped(text))
+	}
+	written := record(durable.Row{Reference: "-1", OrderID: "=1", ErrorCode: "+1", ReviewReason: "@1"})
+	assert.Equal(t, "'-1,0,,,'=1,'+1,'@1,,", strings.Join(written, ","))
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOf(rapid.RuneFrom([]rune("'=+-@\t\r a1"))).Draw(t, "text")
+		assert.Equal(t, text, Unescape(escaped(text)))
+	})
 }

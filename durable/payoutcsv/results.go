@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc/durable"
 )
@@ -17,8 +19,12 @@ import (
 // for a review), user_data and held. Match the rows by reference. Destinations are not written. [WriteFileResults]
 // writes the results of a file.
 //
-// An order_id, error code or review reason gets a leading apostrophe if a spreadsheet would treat it as a formula.
-// References are written unchanged.
+// If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in
+// the review column.
+//
+// A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. So a reference, order_id, error code or review
+// reason that begins with = + - @ or their full-width forms, with white space, a control character or an apostrophe
+// gets a leading apostrophe. [Unescape] restores the value.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)
@@ -33,13 +39,24 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 			return fmt.Errorf("payoutcsv: %w", err)
 		}
 	}
+	if f.Batch != "" {
+		counts, err := store.Counts(ctx, f)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDatabase, err)
+		}
+		if counts.Pruned > 0 {
+			deleted := many(counts.Pruned, "payout", "payouts")
+			_ = out.Write([]string{"", "", "", "pruned", "", "", deleted, "", ""}) // Error reports it
+		}
+	}
 	return flush(out)
 }
 
 // WriteFileResults writes the columns of [WriteResults] for each row of a file, in the order of its lines. It finds a
 // payout by its reference, even if the payout was imported with another file. The state of any other row is "rejected
-// row", "not imported" or "conflict". A conflict has the reference of a payout with another amount or destination. The
-// review column has the reason for a rejected row or a conflict.
+// row", "not imported", "pruned" or "conflict". [durable.Store.Prune] has deleted a pruned payout. A conflict has the
+// reference of a payout with another amount or destination. The review column has the reason for a rejected row or a
+// conflict.
 //
 // WriteFileResults returns an error of [Rows], or one wrapping [ErrDatabase].
 func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, file io.Reader, o Options) error {
@@ -67,7 +84,9 @@ func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, fi
 func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part []Row) error {
 	payouts := make([]durable.NewPayout, 0, len(part))
 	for _, row := range part {
-		payouts = append(payouts, durable.NewPayout{Reference: row.Reference, Amount: row.Amount, Destination: row.Destination})
+		payouts = append(payouts, durable.NewPayout{
+			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination,
+		})
 	}
 	stored, err := store.Compare(ctx, payouts...)
 	if err != nil {
@@ -81,10 +100,12 @@ func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part 
 		case row.Rejected != "":
 			line = []string{"", line[1], "", "rejected row", "", "", row.Rejected, "", ""}
 		case errors.Is(stored[n].Err, durable.ErrNotFound):
-			line = []string{row.Reference, line[1], row.Amount.String(), "not imported", "", "", "", "", ""}
+			line = []string{escaped(row.Reference), line[1], row.Amount.String(), "not imported", "", "", "", "", ""}
+		case errors.Is(stored[n].Err, durable.ErrPruned):
+			line = []string{escaped(row.Reference), line[1], row.Amount.String(), "pruned", "", "", "", "", ""}
 		case stored[n].Err != nil:
 			line = []string{
-				row.Reference, line[1], row.Amount.String(), "conflict", "", "",
+				escaped(row.Reference), line[1], row.Amount.String(), "conflict", "", "",
 				"the reference belongs to a payout with another amount or destination", line[7], "",
 			}
 		}
@@ -94,7 +115,9 @@ func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part 
 }
 
 func resultColumns() []string {
-	return []string{columnReference, "line", columnAmount, "state", "order_id", "error_code", "review", "user_data", "held"}
+	return []string{
+		columnReference, "line", columnAmount, "state", "order_id", "error_code", "review", "user_data", "held",
+	}
 }
 
 func record(row durable.Row) []string {
@@ -103,8 +126,8 @@ func record(row durable.Row) []string {
 		held = "held"
 	}
 	return []string{
-		row.Reference, strconv.FormatInt(row.Line, 10), row.Amount.String(), string(row.State),
-		plain(row.OrderID), plain(row.ErrorCode), plain(row.ReviewReason), row.UserData, held,
+		escaped(row.Reference), strconv.FormatInt(row.Line, 10), row.Amount.String(), string(row.State),
+		escaped(row.OrderID), escaped(row.ErrorCode), escaped(row.ReviewReason), row.UserData, held,
 	}
 }
 
@@ -115,8 +138,15 @@ func flush(out *csv.Writer) error {
 	return nil
 }
 
-func plain(text string) string {
-	if strings.IndexAny(text, "=+-@\t\r") == 0 {
+// Unescape returns the original of a reference, order_id, error code or review reason of [WriteResults] or
+// [WriteFileResults]. It removes one leading apostrophe. Any other text is its own original, because an original with a
+// leading apostrophe gets another one.
+func Unescape(text string) string { return strings.TrimPrefix(text, "'") }
+
+// escaped returns text with a leading apostrophe if a spreadsheet may not read it as text.
+func escaped(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if size > 0 && (strings.ContainsRune("'=+-@＝＋－＠", first) || unicode.IsSpace(first) || unicode.IsControl(first)) {
 		return "'" + text
 	}
 	return text

@@ -2,9 +2,9 @@
 //
 // A file is CSV as written by spreadsheets and banks, in UTF-8 or UTF-16, with or without a byte order mark. Commas,
 // semicolons or tabs separate the columns, and lines end in LF, CR LF or CR. The first line is a header with the
-// columns reference, amount and destination, in any order. A row is paid with exactly the values in the file, or is
-// rejected. The package does not guess the original of a value rounded, shortened or turned into a formula by a
-// spreadsheet.
+// columns reference, amount and destination, in any order; Options.Columns maps other names. A column without a name must
+// be empty. A row is paid with exactly the values in the file, or is rejected. The package does not guess the original
+// of a value rounded, shortened, replaced by an error or turned into a formula by a spreadsheet.
 package payoutcsv
 
 import (
@@ -17,10 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -35,6 +31,9 @@ type Options struct {
 	// Scale is the maximum number of decimals of an amount, 2 by default. A negative number allows no decimals. The
 	// default rejects 10.500, because some countries write ten thousand five hundred in this way.
 	Scale int
+	// Columns has other names of the columns in the file, by the keys reference, amount and destination. For example,
+	// {"reference": "Beleg"} reads the reference from the column Beleg.
+	Columns map[string]string
 	// Ignore lists additional columns of the file. Any other column is an error, because it may contain payment data.
 	Ignore []string
 	// ExpectRows is the required number of payouts in the file, and ExpectTotal their required sum, both from the sender
@@ -69,6 +68,8 @@ type Row struct {
 	Duplicate bool
 	// Contradicts reports whether the earlier row has another amount or destination, see [ErrContradiction].
 	Contradicts bool
+
+	isTotal bool // the amount is the sum of the rows above
 }
 
 // Format writes the result of [Row.String] for every verb.
@@ -115,144 +116,25 @@ func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
 	}
 }
 
-const (
-	columnReference   = "reference"
-	columnAmount      = "amount"
-	columnDestination = "destination"
-)
-
 var (
-	// columnName matches the column names allowed in an error.
-	columnName   = regexp.MustCompile(`^[a-z][a-z _-]{0,39}$`)
 	decimalComma = regexp.MustCompile(`^[0-9]+,[0-9]{1,2}$`)
 	// exponentForm requires a sign or a fraction, so that it does not match a reference such as 4e12.
 	exponentForm = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+[eE][+-]?|[eE][+-])[0-9]+$`)
 )
 
-// maxText is the maximum length of a reference or destination, in bytes. The interface document does not specify a
-// limit (section 8).
-const maxText = 255
-
 // reader reads a file row by row.
 type reader struct {
 	Options
-	lines   *lines
-	csv     *csv.Reader
-	before  int64          // lines before the header
-	columns map[string]int // index by name
-	width   int
-	seen    duplicates
-}
-
-func newReader(file io.Reader, o Options) (*reader, error) {
-	in, err := newLines(file)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{Options: o, lines: in, seen: duplicates{}}
-	if err := r.findHeader(); err != nil {
-		return nil, err
-	}
-	r.csv = csv.NewReader(in)
-	r.csv.Comma, r.csv.ReuseRecord = r.Comma, true
-	header, err := r.csv.Read() // sets the number of fields of every row
-	switch {
-	case errors.As(err, new(*csv.ParseError)):
-		return nil, r.atHeader("the names of the columns cannot be read")
-	case err != nil:
-		return nil, err
-	}
-	r.width = len(header)
-	return r, r.findColumns(header)
-}
-
-// findHeader skips empty lines and a sep= line before the header, and chooses the separator that finds the most
-// columns.
-func (r *reader) findHeader() error {
-	for {
-		switch err := r.lines.advance(); {
-		case errors.Is(err, io.EOF):
-			return errors.New("the file is empty: its first line names the columns reference, amount and destination")
-		case err != nil:
-			return err
-		}
-		line := strings.TrimSpace(string(r.lines.rest))
-		if declared, ok := strings.CutPrefix(line, "sep="); ok && utf8.RuneCountInString(declared) == 1 && r.Comma == 0 {
-			r.Comma, _ = utf8.DecodeRuneInString(declared)
-			line = ""
-		}
-		if line != "" {
-			break
-		}
-	}
-	r.before = r.lines.count - 1
-	if r.Comma == 0 {
-		r.Comma = separator(string(r.lines.rest))
-	}
-	if r.Comma == '"' || r.Comma == '\r' || r.Comma == '\n' || !utf8.ValidRune(r.Comma) || r.Comma == utf8.RuneError {
-		return errors.New("the separator of the columns is not usable")
-	}
-	return nil
-}
-
-func separator(header string) rune {
-	best, most := ',', 0
-	for _, comma := range []rune{',', ';', '\t'} {
-		found := 0
-		for name := range strings.SplitSeq(header, string(comma)) {
-			if isColumn(normal(strings.Trim(strings.TrimSpace(name), `"`))) {
-				found++
-			}
-		}
-		if found > most {
-			best, most = comma, found
-		}
-	}
-	return best
-}
-
-func normal(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
-
-func isColumn(name string) bool {
-	return name == columnReference || name == columnAmount || name == columnDestination
-}
-
-func (r *reader) atHeader(format string, values ...any) error {
-	return fmt.Errorf("line %d: "+format, append([]any{r.before + 1}, values...)...)
-}
-
-// findColumns finds each column once. Its errors contain only text in the form of a column name, because the line may
-// be a row of payment data.
-func (r *reader) findColumns(header []string) error {
-	r.columns = map[string]int{}
-	var foreign error
-	for i, text := range header {
-		key := normal(text)
-		switch {
-		case isColumn(key):
-			if _, twice := r.columns[key]; twice {
-				return r.atHeader("duplicate column %q", key)
-			}
-			r.columns[key] = i
-		case key != "" && slices.ContainsFunc(r.Ignore, func(s string) bool { return normal(s) == key }):
-		case columnName.MatchString(key):
-			foreign = r.atHeader("unknown column %q, want reference, amount and destination", key)
-		default:
-			foreign = r.atHeader("column %d has no name, want reference, amount and destination", i+1)
-		}
-	}
-	if len(r.columns) == 0 {
-		return r.atHeader("no names of columns, want reference, amount and destination")
-	}
-	if foreign != nil {
-		return foreign
-	}
-	for _, key := range []string{columnReference, columnAmount, columnDestination} {
-		if _, ok := r.columns[key]; !ok {
-			return r.atHeader("column %q is missing", key)
-		}
-	}
-	return nil
+	lines    *lines
+	csv      *csv.Reader
+	before   int64             // lines before the header
+	names    map[string]string // columns of the file by normal name
+	columns  map[string]int    // index by column
+	unnamed  []int             // indexes of columns without a name
+	width    int
+	seen     duplicates
+	all      sum // of all readable amounts
+	accepted sum // of the accepted rows
 }
 
 // next returns the next row, or io.EOF after the last one.
@@ -272,8 +154,14 @@ func (r *reader) next() (Row, error) {
 		case !slices.ContainsFunc(record, func(s string) bool { return s != "" }):
 			continue
 		}
-		line, _ := r.csv.FieldPos(0)
-		return r.check(r.before+int64(line), record), nil
+		first, _ := r.csv.FieldPos(0)
+		line := r.before + int64(first)
+		for _, i := range r.unnamed {
+			if strings.TrimSpace(record[i]) != "" {
+				return Row{}, fmt.Errorf("line %d: column %d has a value, but no name", line, i+1)
+			}
+		}
+		return r.check(line, record), nil
 	}
 }
 
@@ -301,6 +189,9 @@ func (r *reader) check(line int64, record []string) Row {
 		Reference:   strings.Clone(record[r.columns[columnReference]]), // record is reused
 		Destination: strings.Clone(record[r.columns[columnDestination]]),
 	}
+	amount, amountReason := r.amount(record[r.columns[columnAmount]])
+	row.Amount, row.isTotal = amount, r.all.isTotal(amount) || r.accepted.isTotal(amount)
+	r.all.add(amount)
 	if reason := checkText(row.Reference); reason != "" {
 		return r.rejected(line, "reference: "+reason)
 	}
@@ -308,9 +199,8 @@ func (r *reader) check(line int64, record []string) Row {
 	if reason := checkText(row.Destination); reason != "" {
 		return r.rejected(line, "destination: "+reason)
 	}
-	var reason string
-	if row.Amount, reason = r.amount(record[r.columns[columnAmount]]); reason != "" {
-		return r.rejected(line, "amount: "+reason)
+	if amountReason != "" {
+		return r.rejected(line, "amount: "+amountReason)
 	}
 	if !r.lines.ended && (r.ExpectRows == 0 || !r.ExpectTotal.IsSet()) {
 		return r.rejected(line, "the file ends in this row without a line end and may be cut off: "+
@@ -325,12 +215,13 @@ func (r *reader) check(line int64, record []string) Row {
 		return again
 	}
 	r.seen[key] = first{r.seen[key].line, valuesOf(row)}
+	r.accepted.add(amount)
 	return row
 }
 
 const exponent = "a number with an exponent, as spreadsheets shorten long numbers"
 
-// amount reads an amount, or returns the reason for its rejection.
+// amount reads an amount, and returns the reason for a rejection. A rejected amount is set if it is a number.
 func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 	example := "10.50"
 	if r.DecimalComma {
@@ -348,48 +239,19 @@ func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 	amount, err := paymentsvc.ParseAmount(text)
 	switch {
 	case err != nil && !r.DecimalComma && decimalComma.MatchString(text):
-		return paymentsvc.Amount{}, "a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one"
+		amount, _ = paymentsvc.ParseAmount(strings.Replace(text, ",", ".", 1))
+		return amount, "a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one"
 	case err != nil:
-		return paymentsvc.Amount{}, "not a number such as " + example + ", without spaces, thousands separators and leading zeros"
+		return paymentsvc.Amount{}, "not a number such as " + example +
+			", without spaces, thousands separators and leading zeros"
 	case strings.ContainsAny(text, "eE"):
 		return paymentsvc.Amount{}, exponent
 	}
 	if _, decimals, _ := strings.Cut(amount.String(), "."); len(decimals) > r.scale() {
-		return paymentsvc.Amount{}, fmt.Sprintf("%d decimals, want at most %d, see Scale (-scale)", len(decimals), r.scale())
+		return amount, fmt.Sprintf("%d decimals, want at most %d, see Scale (-scale)", len(decimals), r.scale())
 	}
 	if amount.Sign() <= 0 {
-		return paymentsvc.Amount{}, "not above 0"
+		return amount, "not above 0"
 	}
 	return amount, ""
-}
-
-// checkText rejects text with invisible differences, and text changed by a spreadsheet.
-func checkText(text string) string {
-	switch {
-	case text == "":
-		return "empty"
-	case len(text) > maxText:
-		return fmt.Sprintf("more than %d bytes", maxText)
-	case !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError):
-		return "neither UTF-8 nor UTF-16"
-	case !norm.NFC.IsNormalString(text):
-		return "not in Unicode NFC, such as an é that is two characters: convert the file to NFC"
-	case strings.ContainsFunc(text, invisible):
-		return "a line end, a combining mark or another invisible character"
-	case text != strings.TrimSpace(text):
-		return "white space around it"
-	case text[0] == '=' || text[0] == '\'':
-		return "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
-	case exponentForm.MatchString(text):
-		return exponent
-	}
-	return ""
-}
-
-// invisible reports whether r is invisible to readers. Two references with only an invisible difference would be paid
-// twice.
-func invisible(r rune) bool {
-	const brailleBlank = '\u2800'
-	return !unicode.IsPrint(r) || r == brailleBlank ||
-		unicode.In(r, unicode.Mn, unicode.Me, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -87,6 +87,23 @@ func TestRowsReadsWhatProgramsWrite(t *testing.T) {
 		"three decimals, allowed":                 {header + "a,10.500,x\n", Options{Scale: 3}, []string{"2 a 10.500 x"}},
 		"a column ignored":                        {"reference,note,amount,destination\na,b,1,x\n", Options{Ignore: []string{"Note"}}, []string{"2 a 1 x"}},
 		"no last line end, but an expected total": {header + "a,1,x", expected, []string{"2 a 1 x"}},
+		"other names": {
+			"Empfa\u0308nger;BELEG ;betrag\nx;a;1\n",
+			Options{Columns: map[string]string{"reference": "Beleg", "amount": "Betrag", "destination": "Empfänger"}},
+			[]string{"2 a 1 x"},
+		},
+		"names exchanged": {
+			"amount,reference,destination\na,1,x\n",
+			Options{Columns: map[string]string{"reference": "amount", "amount": "reference"}},
+			[]string{"2 a 1 x"},
+		},
+		"a replaced name is another column": {
+			"Beleg,reference,amount,destination\na,b,1,x\n",
+			Options{Columns: map[string]string{"reference": "Beleg"}, Ignore: []string{"reference"}}, []string{"2 a 1 x"},
+		},
+		"empty columns without a name": {
+			", reference,amount,,destination,\u00a0\n,a,1, ,x,\n,b,2,,y,\u00a0\n", Options{}, []string{"2 a 1 x", "3 b 2 y"},
+		},
 		"none": {header, Options{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,6 +172,32 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 	assert.Equal(t, []string{"2: destination: neither UTF-8 nor UTF-16"}, rows)
 }
 
+func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
+	const reason = "an error or a missing value of a spreadsheet, such as #N/A, ### or null"
+	for _, value := range []string{
+		"#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!", "#NV", "#BEZUG!", "#WERT!", "#ZAHL!", "#VALEUR!",
+		"#NOM?", "#NOMBRE!", "#NUL!", "#Н/Д", "#ССЫЛКА!", "#ЗНАЧ!", "#ИМЯ?", "#ДЕЛ/0!", "#ЧИСЛО!", "#ПУСТО!", "#N/D", "#¡REF!",
+		"#¡VALOR!", "#¿NOMBRE?", "#¡DIV/0!", "#¡NUM!", "#¡NÚM!", "#¡NULO!", "#SPILL!", "#ERROR!", "Err:502", "Err :502",
+		"Ошибка:502", "########", "#", "nan", "NaN", "null", "NULL", "None", "undefined", "<NA>", "#n/a", "#ссылка!",
+		"#NOM\u00a0?", "＃Ｎ／Ａ", "ｎｕｌｌ", "＃＃＃＃", "# REF!", "\u00a0#N/A", "null ",
+	} {
+		for _, row := range []string{value + ",1,x", "a,1," + value} {
+			rows, err := read(t, header+row+"\n", Options{})
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			assert.Contains(t, rows[0], ": "+reason, "%q", value)
+		}
+	}
+	for _, value := range []string{
+		"null-1234", "NA", "N/A", "Nan Goldin", "none of them", "#1234", "#N/A-1", "ref!", "##1", "undefined1", "err:5021",
+		"error:502", "valor", "n ull",
+	} {
+		rows, err := read(t, header+value+",1,"+value+"\n", Options{})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"2 " + value + " 1 " + value}, rows)
+	}
+}
+
 func TestRowsRejectsDuplicates(t *testing.T) {
 	rows, err := read(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
 	require.NoError(t, err)
@@ -181,8 +224,7 @@ func TestRowsNeedsTheColumns(t *testing.T) {
 		"":                                     "the file is empty",
 		"\n\n":                                 "the file is empty",
 		"a,1," + card + "\n":                   "line 1: no names of columns",
-		"reference,amount," + card + "\n":      "line 1: column 3 has no name",
-		"reference,amount,destination,\n":      "line 1: column 4 has no name",
+		"reference,amount," + card + "\n":      "line 1: column 3 has no usable name",
 		"reference,amount,destination,note\n":  `line 1: unknown column "note"`,
 		"\nreference,amount,amount\n":          `line 2: duplicate column "amount"`,
 		"reference,amount\n":                   `line 1: column "destination" is missing`,
@@ -192,6 +234,63 @@ func TestRowsNeedsTheColumns(t *testing.T) {
 		_, err := read(t, content, Options{})
 		require.ErrorContains(t, err, reason)
 		assert.NotContains(t, err.Error(), card)
+	}
+	for _, c := range []struct {
+		columns         map[string]string
+		content, reason string
+	}{
+		{map[string]string{"Reference": "Beleg"}, header, "unknown key"},
+		{map[string]string{"reference": " "}, header, "no name of its own for the column reference"},
+		{map[string]string{"reference": "AMOUNT"}, header, "no name of its own for the column amount"},
+		{map[string]string{"reference": "Beleg"}, header, `unknown column "reference", want Beleg, amount and destination`},
+		{map[string]string{"reference": "Beleg"}, "amount,destination\n", `column "Beleg" is missing`},
+		{map[string]string{"reference": "Beleg"}, "Beleg,beleg\n", `duplicate column "Beleg"`},
+		{nil, "reference,amount,destination,Straße\n", `unknown column "straße"`},
+	} {
+		_, err := read(t, c.content, Options{Columns: c.columns})
+		assert.ErrorContains(t, err, c.reason)
+	}
+}
+
+func TestRowsRejectsAValueWithoutAColumnName(t *testing.T) {
+	rows, err := read(t, "reference,,amount,destination,\na,,1,x,\nb,,1,x,"+card+"\n", Options{})
+	assert.EqualError(t, err, "payoutcsv: line 3: column 5 has a value, but no name")
+	assert.Equal(t, []string{"2 a 1 x"}, rows)
+}
+
+// inUTF32 writes text in UTF-32.
+func inUTF32(order binary.AppendByteOrder, text string) string {
+	var b []byte
+	for _, c := range text {
+		b = order.AppendUint32(b, uint32(c)) //nolint:gosec // not negative
+	}
+	return string(b)
+}
+
+func TestRowsNamesAnotherFormat(t *testing.T) {
+	row := "a,1," + card + "\n"
+	for content, reason := range map[string]string{
+		"PK\x03\x04\x14\x00" + card:               "a workbook (xlsx or ods)",
+		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + card: "a workbook (xls)",
+		"%PDF-1.7\n":                          "PDF",
+		"\n <!DOCTYPE html><p>" + card + "\n": "line 2: the file is HTML or XML",
+		"<table border=\"1\"><tr><td>" + card + "</td></tr>\n":                      "line 1: the file is HTML or XML",
+		inUTF16(binary.LittleEndian, "\ufeff<html>\n"):                              "line 1: the file is HTML or XML",
+		inUTF32(binary.LittleEndian, "\ufeff"+header+row):                           "UTF-32 (little-endian)",
+		inUTF32(binary.LittleEndian, header+row):                                    "UTF-32 (little-endian)",
+		inUTF32(binary.LittleEndian, "Имя,"+header+row):                             "UTF-32 (little-endian)",
+		inUTF32(binary.BigEndian, "\ufeff"+header+row):                              "UTF-32 (big-endian)",
+		inUTF32(binary.BigEndian, header+row):                                       "UTF-32 (big-endian)",
+		"Payouts of March\n" + card + "\n\n" + header + row:                         "line 1: lines above the header, which is in line 4",
+		"\nAmount,a\nb\nREFERENCE;\"amount\";destination;\n" + row:                  "line 2: lines above the header, which is in line 4",
+		"\"Payouts\nof March\"\n" + header + row:                                    "line 1: lines above the header, which is in line 3",
+		card + strings.Repeat("\n"+card, maxAbove+1) + "\n" + header:                "line 1: no names of columns",
+		"reference,amount,destination," + card + "\nreference,amount,destination\n": "line 1: column 4 has no usable name",
+	} {
+		rows, err := read(t, content, Options{})
+		require.ErrorContains(t, err, reason)
+		assert.NotContains(t, err.Error(), card)
+		assert.Empty(t, rows)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // file into memory.
 const maxRecord = 1 << 20
 
-var errUnfinished = fmt.Errorf("no row ends within %d bytes, probably because a quotation mark is not closed", maxRecord)
+var errUnfinished = fmt.Errorf("no row ends within %d bytes, probably because a quotation mark is not closed",
+	maxRecord)
 
 // lines reads a file in UTF-8 or UTF-16 line by line. It converts the line ends CR LF and CR to LF.
 type lines struct {
@@ -37,15 +38,30 @@ func newLines(file io.Reader) (*lines, error) {
 	return l, nil
 }
 
+// signatures are the first bytes of files that are not CSV.
+var signatures = []struct{ begin, name string }{
+	{"PK\x03\x04", "a workbook (xlsx or ods) or another zip file"},
+	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a workbook (xls)"},
+	{"%PDF-", "PDF"},
+}
+
 // decoded returns the file as UTF-8 without a byte order mark.
 func decoded(file io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(file)
-	begin, err := r.Peek(3)
+	begin, err := r.Peek(8)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	for _, s := range signatures {
+		if bytes.HasPrefix(begin, []byte(s.begin)) {
+			return nil, fmt.Errorf("the file is %s, want CSV: save the sheet as CSV", s.name)
+		}
+	}
+	if order, ok := utf32Order(begin); ok {
+		return nil, fmt.Errorf("the file is in UTF-32 (%s), want UTF-8 or UTF-16: save it as UTF-8", order)
+	}
 	switch {
-	case bytes.Equal(begin, []byte("\ufeff")):
+	case bytes.HasPrefix(begin, []byte("\ufeff")):
 		_, err = r.Discard(3)
 		return r, err
 	case bytes.HasPrefix(begin, []byte{0xff, 0xfe}):
@@ -60,6 +76,18 @@ func decoded(file io.Reader) (io.Reader, error) {
 		return &utf16Reader{r, binary.BigEndian}, nil
 	}
 	return r, nil
+}
+
+// utf32Order recognizes UTF-32 by the zero half of its first character, with or without a byte order mark. No text in
+// UTF-8 or UTF-16 has two such zeros, because a header has no NUL.
+func utf32Order(begin []byte) (name string, ok bool) {
+	switch {
+	case len(begin) < 4:
+		return "", false
+	case begin[0] == 0 && begin[1] == 0:
+		return "big-endian", true
+	}
+	return "little-endian", begin[2] == 0 && begin[3] == 0
 }
 
 // utf16Reader converts UTF-16 to UTF-8. An unpaired surrogate becomes U+FFFD, so its value is rejected.

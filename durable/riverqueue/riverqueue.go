@@ -9,13 +9,18 @@
 //	config := &river.Config{Workers: river.NewWorkers()}
 //	if err := queue.AddTo(config); err != nil { ... }
 //	client, err := river.NewClient(riverdatabasesql.NewWithPgxListener(db, pool), config)
-//	err = client.Start(ctx)
+//	err = queue.Start(ctx, client) // instead of client.Start
 //
 //	queued, err := store.QueuePayouts(ctx, tx, payouts...)
 //	err = queue.Wake(ctx, client, tx) // before the commit of tx
 //
-// After [river.Client.Start], call [Queue.Wake] once too. River's periodic jobs need a leader, and after the death of a
-// leader the next one is elected up to 20 seconds later.
+// A file's payouts wake the workers too:
+//
+//	wake := func(ctx context.Context, tx *sql.Tx) error { return queue.Wake(ctx, client, tx) }
+//	result, err := payoutcsv.Import(ctx, payoutcsv.ImportConfig{DB: db, Store: store, Wake: wake}, file)
+//
+// River's periodic jobs need a leader. After the death of a leader, the next leader is elected up to 20 seconds later.
+// Start inserts a job, so that a restarted process continues at once.
 //
 // Do not call [durable.Store.Run] of the same Store. While Run works, the jobs only sweep.
 package riverqueue
@@ -79,8 +84,9 @@ func New(store *durable.Store, c Config) (*Queue, error) {
 // sweep and twelve minutes, because a completion waits for an unavailable database. River compares two clocks to rescue
 // a job. So AddTo sets a c.RescueStuckJobsAfter of 0, and returns an error if the value is too short.
 //
-// The stop of a service waits for a batch. Give River's Stop more than twice the batch's Duration and the Store's
-// Timeout.
+// The stop of a service waits for a batch, because Config.Drain of the Store does not limit RunBatch. Give the context
+// of River's Stop more than twice the batch's Duration and the Store's Timeout. At its end, the calls in flight stay
+// claimed and become unknown at the end of their leases.
 func (q *Queue) AddTo(c *river.Config) error {
 	if c.Workers == nil {
 		return errors.New("riverqueue: river.Config.Workers is required")
@@ -108,9 +114,19 @@ func (q *Queue) AddTo(c *river.Config) error {
 	return nil
 }
 
-// Wake inserts a job in tx, so that the commit starts the work at once. Call it after [durable.Store.QueuePayouts]. It
-// inserts at most one job per second and process. A running batch or the periodic job finds the other rows. River sends
-// one notification of inserts per river.Config.FetchCooldown, by default 100 ms, and finds further jobs after Poll.
+// Start inserts a job and starts client, whose Config has been passed to [Queue.AddTo]. Payouts from before a crash are
+// sent without a leader of River. It returns the error of the insert or of [river.Client.Start].
+func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error {
+	if _, err := client.Insert(ctx, Batch{}, q.options()); err != nil {
+		return fmt.Errorf("riverqueue: start: %w", err)
+	}
+	return client.Start(ctx)
+}
+
+// Wake inserts a job in tx, so that the commit starts the work at once. Call it after [durable.Store.QueuePayouts], and
+// in payoutcsv.ImportConfig.Wake. It inserts at most one job per second and process. A running batch or the periodic
+// job finds the other rows. River sends one notification of inserts per river.Config.FetchCooldown, by default 100 ms,
+// and finds further jobs after Poll.
 func (q *Queue) Wake(ctx context.Context, client *river.Client[*sql.Tx], tx *sql.Tx) error {
 	if !q.once(&q.woken, time.Second) {
 		return nil

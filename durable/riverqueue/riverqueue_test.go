@@ -2,12 +2,9 @@ package riverqueue
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -23,32 +20,9 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
+	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
 )
-
-// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
-const variable = "TEST_DATABASE_URL"
-
-func postgres(t *testing.T) string {
-	t.Helper()
-	server := os.Getenv(variable)
-	if server == "" {
-		t.Skip("no PostgreSQL: " + variable + " is not set. Run .ci/postgres go -C durable/riverqueue test ./...")
-	}
-	admin, err := sql.Open("pgx", server)
-	require.NoError(t, err)
-	name := "test_" + strings.ToLower(rand.Text())
-	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
-		require.NoError(t, err)
-		admin.Close()
-	})
-	u, err := url.Parse(server)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	return u.String()
-}
 
 // service counts starts. Its other methods are not called.
 type service struct {
@@ -109,7 +83,7 @@ func newProcess(t *testing.T, address string, f durable.Service, c Config) *proc
 
 func (p *process) start(t *testing.T) {
 	t.Helper()
-	require.NoError(t, p.client.Start(context.WithoutCancel(t.Context())))
+	require.NoError(t, p.queue.Start(context.WithoutCancel(t.Context()), p.client))
 	t.Cleanup(func() { assert.NoError(t, p.client.Stop(context.WithoutCancel(t.Context()))) })
 }
 
@@ -143,19 +117,19 @@ func (p *process) pending(t *testing.T, n int) {
 }
 
 func TestJobsPayEachPayoutOnce(t *testing.T) {
-	address := postgres(t)
+	address := dbtest.Postgres(t)
 	f := &service{started: map[string]int{}}
 	// With a long poll, payouts are sent by a wake-up and by further batches of its job.
 	c := Config{Batch: durable.BatchLimit{Rows: 20}, Poll: time.Hour}
 	a, b := newProcess(t, address, f, c), newProcess(t, address, f, c)
 	a.start(t)
 	b.start(t)
-	require.Eventually(t, func() bool { // the job that each new leader inserts
-		return a.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) == 1
+	require.Eventually(t, func() bool { // the jobs that each Start and the leader insert
+		return a.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) == 3
 	}, time.Minute, 5*time.Millisecond)
 	a.add(t, 0, 300)
 	a.pending(t, 300)
-	assert.Equal(t, 2, a.count(t, `SELECT COUNT(*) FROM river_job`), "one for 300 payouts")
+	assert.Equal(t, 4, a.count(t, `SELECT COUNT(*) FROM river_job`), "one for 300 payouts")
 	assert.Zero(t, a.count(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`))
 	assert.Len(t, f.started, 300)
 	for userData, n := range f.started {
@@ -165,7 +139,7 @@ func TestJobsPayEachPayoutOnce(t *testing.T) {
 
 func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	f := &service{started: map[string]int{}}
-	p := newProcess(t, postgres(t), f, Config{Poll: time.Second})
+	p := newProcess(t, dbtest.Postgres(t), f, Config{Poll: time.Second})
 	p.queue.woken = p.queue.now().Add(time.Hour) // no wake-up
 	p.add(t, 0, 5)
 	_, err := p.store.HoldPayouts(t.Context(), "person", "restored")
@@ -173,7 +147,7 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job`))
 	p.start(t)
 	require.Eventually(t, func() bool {
-		return p.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 1
+		return p.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 2
 	}, time.Minute, 5*time.Millisecond)
 	assert.Empty(t, f.started)
 	_, err = p.store.Release(t.Context(), "person", durable.Filter{})
@@ -186,9 +160,43 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	require.Error(t, (&worker{queue: p.queue}).Work(t.Context(), nil), "the database is one")
 }
 
+// After SIGKILL, the dead process's job is running and its term as River's leader lasts. Each process lives briefly.
+func TestStartContinuesAfterAKill(t *testing.T) {
+	address := dbtest.Postgres(t)
+	f := &service{started: map[string]int{}}
+	for n := range 3 {
+		p := newProcess(t, address, f, Config{Poll: time.Hour})
+		if n == 0 {
+			_, err := p.client.Insert(t.Context(), Batch{}, p.queue.options())
+			require.NoError(t, err)
+			_, err = p.db.ExecContext(t.Context(), `UPDATE river_job
+				SET state = 'running', attempt = 1, attempted_at = now(), attempted_by = '{dead}'`)
+			require.NoError(t, err)
+			_, err = p.db.ExecContext(t.Context(), `INSERT INTO river_leader (leader_id, elected_at, expires_at)
+				VALUES ('dead', now(), now() + INTERVAL '1 hour')`)
+			require.NoError(t, err)
+		}
+		p.queue.woken = p.queue.now().Add(time.Hour) // the wake-up of the dead process is lost
+		p.add(t, 2*n, 2*n+1)
+		require.NoError(t, p.queue.Start(context.WithoutCancel(t.Context()), p.client))
+		p.pending(t, 2*n+1)
+
+		p.queue.woken = time.Time{}
+		result, err := payoutcsv.Import(t.Context(), payoutcsv.ImportConfig{DB: p.db, Store: p.store,
+			Wake: func(ctx context.Context, tx *sql.Tx) error { return p.queue.Wake(ctx, p.client, tx) },
+		}, strings.NewReader(fmt.Sprintf("reference,amount,destination\na%d,1.00,4111111111111111\n", 2*n+1)))
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, result.New)
+		p.pending(t, 2*n+2)
+		require.NoError(t, p.client.Stop(t.Context()))
+		assert.Equal(t, 1, p.count(t, `SELECT COUNT(*) FROM river_leader WHERE leader_id = 'dead'`))
+	}
+	assert.Len(t, f.started, 6)
+}
+
 func TestJobBesideRunSucceeds(t *testing.T) {
 	f := &service{started: map[string]int{}}
-	p := newProcess(t, postgres(t), f, Config{})
+	p := newProcess(t, dbtest.Postgres(t), f, Config{})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.store.Run(ctx) }()

@@ -39,7 +39,9 @@ func (s *shop) handler(notifications http.Handler) http.Handler {
 	s.pages = template.Must(template.ParseFS(files, "pages.html"))
 	s.limit.most = s.set.Checkouts
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, s.form("", uuid.New())) })
+	mux.HandleFunc(
+		"GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, s.form("", uuid.New())) },
+	)
 	checkout := http.MaxBytesHandler(http.HandlerFunc(s.checkout), 16<<10)
 	mux.Handle("POST /checkout", http.NewCrossOriginProtection().Handler(checkout))
 	mux.HandleFunc("GET /orders/{user_data}", s.order)
@@ -194,8 +196,9 @@ func orderView(row durable.Row, now time.Time) view {
 	case durable.StateCreated, durable.StateStarting:
 		v.Say = "Your payment is being prepared. Do not order again."
 	case durable.StatePending:
-		v.Say, v.Pay = "Your payment is in progress.", row.RedirectURL
-		if v.Pay == "" { // section 4.2 does not specify a redirect_url in a status response
+		v.Say = "Your payment is in progress. If you have paid already, do not pay again: this page shows the result."
+		v.Pay = row.RedirectURL // a link, because the payer may have paid already
+		if v.Pay == "" {        // section 4.2 does not specify a redirect_url in a status response
 			v.Say = "Your payment was started, but we do not know where you can pay. Ask us before you order again."
 		}
 	case durable.StateSucceeded:
@@ -240,7 +243,8 @@ func clientOf(r *http.Request) netip.Prefix {
 		return netip.Prefix{}
 	}
 	bits := 32
-	if addr = addr.Unmap().WithZone(""); addr.Is6() {
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
 		bits = 64
 	}
 	network, _ := addr.Prefix(bits)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,6 +35,7 @@ func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (in
 	}
 	_, _ = fmt.Fprintf(stdout, "rows       %d\npayouts    %d\nrejected   %d\nduplicates %d\ntotal      %s\n",
 		report.Rows, report.Payouts, report.Rejected, report.Duplicates, report.Total)
+	printWarnings(stderr, report)
 	if err != nil {
 		return exitError, err
 	}
@@ -82,6 +84,12 @@ func many(n int64, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
+func printWarnings(out io.Writer, report payoutcsv.Report) {
+	for _, warning := range report.Warnings {
+		_, _ = fmt.Fprintln(out, "warning:", warning)
+	}
+}
+
 func printRejections(out io.Writer, file string, rows []payoutcsv.Row, all int64) {
 	const most = 20
 	for _, row := range rows[:min(len(rows), most)] {
@@ -118,7 +126,9 @@ func payFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int,
 
 func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stderr io.Writer) (int, error) {
 	name := filepath.Base(file.Name())
-	config := payoutcsv.ImportConfig{DB: p.db, Store: p.store, Name: name, Options: p.set.File}
+	config := payoutcsv.ImportConfig{
+		DB: p.db, Store: p.store, Name: name, Options: p.set.File, Wait: math.MaxInt64, // Run logs the database's failure
+	}
 	if p.db != p.read { // SQLite
 		config.Pause = 120 * time.Millisecond
 	}
@@ -130,11 +140,7 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 		}
 	}
 	result, err := payoutcsv.Import(ctx, config, file)
-	for errors.Is(err, payoutcsv.ErrDatabase) && ctx.Err() == nil {
-		p.log.Warn("the database does not answer; the import goes on when it does", "err", err)
-		pause(ctx, time.Second)
-		result, err = payoutcsv.Import(ctx, config, file)
-	}
+	printWarnings(stderr, result.Report)
 	printRejections(stderr, name, result.Report.Rejections, result.Report.Rejected)
 	printRejections(stderr, name, result.ConflictRows, result.Conflicts)
 	if err != nil {
@@ -170,7 +176,10 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
 	code := exitDone
 	if n := result.Report.Rejected + result.Conflicts; n > 0 {
-		_, _ = fmt.Fprintf(out, "%s rejected: correct and send again what was to be paid.\n", many(n, "row of the file is", "rows of the file are"))
+		_, _ = fmt.Fprintf(
+			out, "%s rejected: correct and send again what was to be paid.\n",
+			many(n, "row of the file is", "rows of the file are"),
+		)
 		code = exitReview
 	}
 	if counts.Held.Rows > 0 {
@@ -235,7 +244,8 @@ func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) 
 	var file *os.File
 	if len(set.Args) > 0 {
 		var err error
-		if file, err = os.Open(set.Args[0]); err != nil {
+		file, err = os.Open(set.Args[0])
+		if err != nil {
 			return exitError, err
 		}
 		defer func() { _ = file.Close() }()

@@ -97,7 +97,9 @@ func startServing(t *testing.T, environment func(string) string, args ...string)
 	s := &serving{Out: &output{}, stop: cancel, ended: make(chan struct{})}
 	read, write := io.Pipe()
 	go func() {
-		args := append([]string{"serve", "-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-log-json", "-log-level", "debug"}, args...)
+		args := append(
+			[]string{"serve", "-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-log-json", "-log-level", "debug"}, args...,
+		)
 		s.code = run(ctx, args, environment, write, s.Out)
 		_ = write.Close()
 		close(s.ended)
@@ -135,7 +137,9 @@ func (s *serving) buy(t *testing.T) (page, userData string) {
 func (s *serving) checkout(t *testing.T, basket, amount string) (code int, location, text string) {
 	t.Helper()
 	form := url.Values{"basket": {basket}, "amount": {amount}, "type": {"card"}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Public+"/checkout", strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(
+		t.Context(), http.MethodPost, s.Public+"/checkout", strings.NewReader(form.Encode()),
+	)
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := http.DefaultTransport.RoundTrip(r) // which follows no redirect
@@ -161,7 +165,9 @@ func read(t *testing.T, address string) string {
 // until waits until the page at an address contains text.
 func until(t *testing.T, address, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(read(t, address), text) }, patience, 20*time.Millisecond, text)
+	require.Eventually(
+		t, func() bool { return strings.Contains(read(t, address), text) }, patience, 20*time.Millisecond, text,
+	)
 }
 
 func state(s durable.State) string { return "state-" + string(s) }
@@ -189,8 +195,10 @@ func serviceFlags(t *testing.T, address, database string) []string {
 	t.Helper()
 	return []string{
 		"-service", address, "-partner", "1001", "-project", "2002", "-scheme", demoScheme, "-error-fields", demoFields,
-		"-not-found-codes", string(paymentsvctest.ProblemNotFound), "-duplicate-codes", string(paymentsvctest.ProblemRepeated),
-		"-secret-file", fileWith(t, key), "-old-secret-file", fileWith(t, oldKey), "-database", database, "-allow-unsafe-database",
+		"-not-found-codes", string(paymentsvctest.ProblemNotFound), "-duplicate-codes",
+		string(paymentsvctest.ProblemRepeated),
+		"-secret-file", fileWith(t, key), "-old-secret-file", fileWith(t, oldKey), "-database", database,
+		"-allow-unsafe-database",
 		"-checkouts-per-minute", "0",
 	}
 }
@@ -206,7 +214,9 @@ func postgres(t *testing.T) string {
 	t.Helper()
 	server := os.Getenv("TEST_DATABASE_URL")
 	if server == "" {
-		t.Skip("no PostgreSQL: TEST_DATABASE_URL is not set. Run the tests with .ci/postgres go -C examples/partner test ./...")
+		t.Skip(
+			"no PostgreSQL: TEST_DATABASE_URL is not set. Run the tests with .ci/postgres go -C examples/partner test ./...",
+		)
 	}
 	admin, err := sql.Open("pgx", server)
 	require.NoError(t, err)

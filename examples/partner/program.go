@@ -51,19 +51,22 @@ func open(ctx context.Context, set *settings, stderr io.Writer) (*program, error
 }
 
 func (p *program) openService(ctx context.Context) (err error) {
-	if p.measure, err = newTelemetry(ctx, p.set.Traces, p.log); err != nil {
+	p.measure, err = newTelemetry(ctx, p.set.Traces, p.log)
+	if err != nil {
 		return err
 	}
 	p.ends = append(p.ends, p.measure.Close)
 	address := p.set.Service
 	if address == "" {
-		if p.fake, err = startFake(p.set, p.log); err != nil {
+		p.fake, err = startFake(p.set, p.log)
+		if err != nil {
 			return err
 		}
 		p.ends = append(p.ends, p.fake.Close)
 		address = p.fake.URL
 	}
-	if p.client, err = newClient(p.set, address, p.measure); err != nil {
+	p.client, err = newClient(p.set, address, p.measure)
+	if err != nil {
 		return err
 	}
 	p.ends = append(p.ends, p.client.CloseIdleConnections)
@@ -88,7 +91,8 @@ func (p *program) openDatabase() (err error) {
 	case strings.ContainsAny(address, "=") || strings.Contains(address, "://"):
 		return errors.New("-database is neither postgres://... nor the path of a file")
 	default:
-		if p.db, p.read, err = openSQLite(address); err == nil {
+		p.db, p.read, err = openSQLite(address)
+		if err == nil {
 			p.warnReadable(address)
 		}
 	}
@@ -102,7 +106,9 @@ func (p *program) openDatabase() (err error) {
 func (p *program) warnReadable(file string) {
 	for _, name := range []string{file, file + "-wal", file + "-shm"} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
-			p.log.Warn("others can read the database: chmod 600", "file", filepath.Base(name), "mode", info.Mode().Perm().String())
+			p.log.Warn(
+				"others can read the database: chmod 600", "file", filepath.Base(name), "mode", info.Mode().Perm().String(),
+			)
 		}
 	}
 }
@@ -131,7 +137,8 @@ func openSQLite(file string) (db, read *sql.DB, err error) {
 	}
 	path := url.URL{Path: file} // escaped, because SQLite interprets ?, # and %
 	address := "file:" + path.EscapedPath() + "?_pragma=busy_timeout(10000)"
-	if db, err = sql.Open("sqlite", address+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"); err != nil {
+	db, err = sql.Open("sqlite", address+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+	if err != nil {
 		return nil, nil, err
 	}
 	db.SetMaxOpenConns(1) // SQLite has one writer at a time
@@ -143,25 +150,29 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	if err := durable.Migrate(ctx, p.db); err != nil {
 		return err
 	}
-	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Service, p.set.Partner, p.set.Project)
+	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Name, p.set.Partner, p.set.Project) // never changes
 	if p.fake != nil {
 		project = "the fake " + rand.Text() // it forgets its orders with this process
 	}
 	p.store, err = durable.Open(ctx, p.db, durable.Config{
-		Service: p.client, Project: project, ReadDB: p.read, NotFound: p.set.NotFound, InsufficientFundsCodes: p.set.AccountCodes,
-		Slots: p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
-		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log, AllowUnsafeDatabase: p.set.AllowUnsafe,
+		Service: p.client, Project: project, ReadDB: p.read, NotFound: p.set.NotFound,
+		InsufficientFundsCodes: p.set.AccountCodes,
+		Slots:                  p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
+		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log,
+		AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
 	if errors.Is(err, durable.ErrUnsafeDatabase) && strings.Contains(err.Error(), "Config.Project") {
-		return errors.New("-database belongs to another -service, -partner or -project, or to a fake: name another database")
+		return errors.New("-database belongs to another -service-name, -partner or -project, or to a fake: name another database")
 	}
 	if err != nil {
 		return err
 	}
-	if err := p.measure.Watch(p.store); err != nil {
+	if err := watch(ctx, p.measure.meter, p.store); err != nil {
 		return err
 	}
-	for _, table := range []string{`refunds (user_data text PRIMARY KEY)`, `shipments (user_data text PRIMARY KEY, basket text NOT NULL)`} {
+	for _, table := range []string{
+		`refunds (user_data text PRIMARY KEY)`, `shipments (user_data text PRIMARY KEY, basket text NOT NULL)`,
+	} {
 		if _, err := p.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+table); err != nil {
 			return err
 		}

@@ -25,7 +25,9 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		return exitError, err
 	}
 	defer p.Close()
-	webhook, err := newWebhook(set, func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) })
+	webhook, err := newWebhook(
+		set, func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) },
+	)
 	if err != nil {
 		return exitError, err
 	}
@@ -35,7 +37,8 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		*site
 		address string
 	}{{&buyers, set.Addr}, {&operators, set.Admin}} {
-		if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.address); err != nil {
+		s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.address)
+		if err != nil {
 			return exitError, err
 		}
 		defer func() { _ = s.listener.Close() }()

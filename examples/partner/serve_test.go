@@ -25,7 +25,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-func TestServeNeedsNothing(t *testing.T) {
+func TestServeRunsWithoutSettings(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	s := startServing(t, from())
 	assert.Equal(t, "ok\n", read(t, s.Public+"/healthz"))
@@ -33,7 +33,7 @@ func TestServeNeedsNothing(t *testing.T) {
 	assert.Contains(t, read(t, s.Public+"/"), "the payment service is a fake")
 	page, userData := s.buy(t)
 	until(t, page, state(durable.StateSucceeded))
-	until(t, s.Admin+"/metrics", `partner_rows{kind="payout",state="pending"} 0`)
+	until(t, s.Admin+"/metrics", `durable_rows{kind="payout",state="pending"} 0`)
 	for _, path := range []string{"/", "/metrics"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Admin+path, nil)
 		require.NoError(t, err)
@@ -59,13 +59,16 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		service := startService(t)
 		s := startServing(t, from(), serviceFlags(t, service.URL, database)...)
 		service.SetReceiver(paymentsvctest.ToURL(s.Public + "/notifications"))
-		service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.SignedWithOldSecret(), paymentsvctest.RepeatedBy(2))
+		service.FaultNotifications(
+			"", paymentsvctest.Every(), paymentsvctest.SignedWithOldSecret(), paymentsvctest.RepeatedBy(2),
+		)
 		basket := uuid.NewString()
 		code, first, _ := s.checkout(t, basket, "10.50")
 		require.Equal(t, 303, code)
 		code, second, _ := s.checkout(t, basket, "10.50")
 		require.Equal(t, 303, code)
-		assert.Equal(t, first, second, "the same form")
+		assert.Equal(t, first, second, "the same form leads to the order, and not to the service's page")
+		assert.Contains(t, read(t, s.Public+first), "If you have paid already, do not pay again")
 		code, _, text := s.checkout(t, basket, "11")
 		assert.Equal(t, 409, code)
 		assert.Contains(t, text, "being paid already")
@@ -79,7 +82,8 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		early.Event = paymentsvc.EventRefundStatusChanged
 		service.Send(t.Context(), early) // before the payment's success
 		for order, status := range map[string]paymentsvc.StatusName{
-			paid.OrderID: paymentsvc.StatusSuccess, service.Orders()[1].OrderID: paymentsvc.StatusFailure, early.OrderID: paymentsvc.StatusSuccess,
+			paid.OrderID: paymentsvc.StatusSuccess, service.Orders()[1].OrderID: paymentsvc.StatusFailure,
+			early.OrderID: paymentsvc.StatusSuccess,
 		} {
 			_, err := service.Settle(order, status)
 			require.NoError(t, err)
@@ -103,7 +107,7 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 	})
 }
 
-func TestServeFindsAPaymentWhoseAnswerWasLost(t *testing.T) {
+func TestServeReconcilesALostResponse(t *testing.T) {
 	service := startService(t)
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	s := startServing(t, from(), serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))...)
@@ -113,13 +117,17 @@ func TestServeFindsAPaymentWhoseAnswerWasLost(t *testing.T) {
 	service.AssertStarted(t, userData, 1)
 }
 
-// TestServeRecordsWhatIsInFlight stops the program while the service holds back its answers to a buyer and a payout.
-func TestServeRecordsWhatIsInFlight(t *testing.T) {
+// TestServeRecordsCallsInFlight stops the program while the service holds back its answers to a buyer and a payout.
+func TestServeRecordsCallsInFlight(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, database string) {
 		service := startService(t)
 		release, releaseLast := make(chan struct{}), make(chan struct{})
-		payment := service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
-		payout := service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, releaseLast))
+		payment := service.Fault(
+			paymentsvctest.InitPayment, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release),
+		)
+		payout := service.Fault(
+			paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, releaseLast),
+		)
 		flags := serviceFlags(t, service.URL, database)
 		books := func(do func(p *program)) {
 			set, _ := readSettings(flags, from(), io.Discard)
@@ -129,7 +137,9 @@ func TestServeRecordsWhatIsInFlight(t *testing.T) {
 			do(p)
 		}
 		books(func(p *program) {
-			_, err := payoutcsv.Import(t.Context(), payoutcsv.ImportConfig{DB: p.db, Store: p.store}, strings.NewReader(example(t, 1)))
+			_, err := payoutcsv.Import(
+				t.Context(), payoutcsv.ImportConfig{DB: p.db, Store: p.store}, strings.NewReader(example(t, 1)),
+			)
 			require.NoError(t, err)
 		})
 		s := startServing(t, from(), flags...)
@@ -144,7 +154,9 @@ func TestServeRecordsWhatIsInFlight(t *testing.T) {
 		}()
 		require.Eventually(t, func() bool { return payment.Hits()+payout.Hits() == 2 }, patience, time.Millisecond)
 		s.stop()
-		require.Eventually(t, func() bool { return strings.Contains(s.Out.String(), `"stopping"`) }, patience, time.Millisecond)
+		require.Eventually(
+			t, func() bool { return strings.Contains(s.Out.String(), `"stopping"`) }, patience, time.Millisecond,
+		)
 		close(release)
 		<-bought
 		select {
@@ -204,7 +216,9 @@ func TestLimiterCountsByMinuteAndNetwork(t *testing.T) {
 func TestOrderPageBacksOff(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for age, refresh := range map[time.Duration]int{0: 2, 30 * time.Second: 6, time.Hour: 60, -time.Hour: 2} {
-		assert.Equal(t, refresh, orderView(durable.Row{State: durable.StateUnknown, CreatedAt: now.Add(-age)}, now).Refresh, age)
+		assert.Equal(
+			t, refresh, orderView(durable.Row{State: durable.StateUnknown, CreatedAt: now.Add(-age)}, now).Refresh, age,
+		)
 	}
 	for _, s := range durable.States() {
 		v := orderView(durable.Row{State: s, RedirectURL: "https://pay.example/1", CreatedAt: now}, now)
@@ -235,18 +249,32 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	s.Stop(t)
 	started := len(service.Orders())
 	file := fileWith(t, "reference,amount,destination\n1,1,"+card+"\n")
-	for _, args := range [][]string{{"-database", database}, {"-database", database, "payouts", file}, append(flags, "-project", "2003")} {
+	for _, args := range [][]string{
+		{"-database", database}, {"-database", database, "payouts", file}, append(flags, "-project", "2003"),
+	} {
 		code, out := command(t, args...)
 		assert.NotEqual(t, exitDone, code, out)
 		assert.Contains(t, out, "-database belongs to another -service")
 	}
 	assert.Len(t, service.Orders(), started)
+	named := append(serviceFlags(t, service.URL, database+"2"), "-service-name", "pay", "results")
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{nil, exitDone}, {[]string{"-service", "https://new.example"}, exitDone}, {[]string{"-service-name", "other"}, exitError},
+	} {
+		code, out := command(t, append(named, c.args...)...)
+		assert.Equal(t, c.code, code, out)
+	}
 	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // what it warns of
 	_, out := command(t, append(flags, "results")...)
 	assert.Contains(t, out, "others can read the database")
 
 	t.Chdir(t.TempDir())
-	for _, database := range []string{"host=db password=hunter2", "mysql://me:hunter2@db/partner", "postgres://me:hunter2@db:x/"} {
+	for _, database := range []string{
+		"host=db password=hunter2", "mysql://me:hunter2@db/partner", "postgres://me:hunter2@db:x/",
+	} {
 		code, _ := command(t, "-database", database)
 		assert.Equal(t, exitError, code)
 	}
@@ -255,11 +283,13 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	assert.Empty(t, files)
 }
 
-// TestNothingSecretIsPrinted reads the outputs, the pages, the metrics and the traces of calls that went wrong.
-func TestNothingSecretIsPrinted(t *testing.T) {
+// TestProgramPrintsNoSecret reads the outputs, the pages, the metrics and the traces of calls that went wrong.
+func TestProgramPrintsNoSecret(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, database string) {
 		var out, traces output
-		collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&traces, r.Body) }))
+		collector := httptest.NewServer(
+			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&traces, r.Body) }),
+		)
 		t.Cleanup(collector.Close)
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // which the exporter reads by itself
 		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
@@ -299,7 +329,9 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 		_, _ = io.WriteString(&out, read(t, page))
 		s.Stop(t)
 		_, _ = io.WriteString(&out, s.Out.String())
-		for _, text := range []string{"E17", userData, "partner_attempts_total", "••••\u00a01111", "signature mismatch", "salary-0"} {
+		for _, text := range []string{
+			"E17", userData, "partner_attempts_total", "••••\u00a01111", "signature mismatch", "salary-0",
+		} {
 			require.Contains(t, out.String(), text, "what is read is what was meant")
 		}
 		for _, text := range []string{"init_payout", "init_payment"} {
@@ -312,8 +344,8 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 	})
 }
 
-// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking the
-// claim for lost.
+// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking
+// the claim for lost.
 func age(t *testing.T, database string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")

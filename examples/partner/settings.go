@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,7 +27,8 @@ const usage = `Usage: partner [serve] [flags]
 
 serve takes payments and notifications, and sends queued payouts. check reports what a file of payouts contains, and
 sends nothing. payouts imports a file and sends it, until nothing more can be done. results writes what became of the
-payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts writes an example of a file. All write to the standard output.
+payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts
+writes an example of a file. All write to the standard output.
 
 Exit status: 0 when the service has every payout, whose end notifications report; 1 for an error; 2 for wrong flags;
 3 when something needs review.
@@ -42,6 +44,7 @@ type settings struct {
 
 	Database                          string // "" for a SQLite file removed at the end
 	Service                           string // "" for the fake
+	Name                              string // of the service, for durable.Config.Project
 	Partner, Project                  int64
 	Scheme                            paymentsvc.Scheme
 	Keys                              []paymentsvc.Secret // the first one signs
@@ -72,7 +75,8 @@ func readSettings(args []string, environment func(string) string, stderr io.Writ
 		case err != nil:
 			return nil, exitUsage
 		}
-		if args = flags.Args(); len(args) == 0 {
+		args = flags.Args()
+		if len(args) == 0 {
 			break
 		}
 		words, args = append(words, args[0]), args[1:]
@@ -100,32 +104,53 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 
 	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file (DATABASE_URL;\n"+
 		"without either a SQLite file that is removed at the end)", text(&set.Database))
-	flags.Func("service", "`address` of the service (PAYMENTSVC_URL; without either a fake inside this process)", text(&set.Service))
+	flags.Func(
+		"service", "`address` of the service (PAYMENTSVC_URL; without either a fake inside this process)", text(&set.Service),
+	)
 	flags.Int64Var(&set.Partner, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
 	flags.Func("secret-file", "`file` with the project secret key (PAYMENTSVC_SECRET_FILE)", text(&set.secretFile))
-	flags.StringVar(&set.oldFile, "old-secret-file", "", "`file` with the key before a rotation: notifications may still be signed with it\n"+
-		"(not with a -scheme that contains the secret)")
+	flags.StringVar(&set.Name, "service-name", "",
+		"`name` of the service in the database, which must never change; without it the address")
+	flags.StringVar(&set.oldFile, "old-secret-file", "",
+		"`file` with the key before a rotation: notifications may still be signed with it\n"+
+			"(not with a -scheme that contains the secret)")
 	flags.StringVar(&set.schemeText, "scheme", "", "`text` of how messages are signed, as paymentsvc discover prints it")
 	flags.StringVar(&set.fields, "error-fields", "", "`names` of the fields of an error's code and message: code,message")
-	flags.StringVar(&set.notFound, "not-found-codes", "", "`codes` of errors that mean that the service has no such payment: only after one of these\n"+
-		"is a payment with an unknown outcome started again")
+	flags.StringVar(&set.notFound, "not-found-codes", "",
+		"`codes` of errors that mean that the service has no such payment: only after one of these\n"+
+			"is a payment with an unknown outcome started again")
 	flags.StringVar(&set.duplicates, "duplicate-codes", "", "`codes` of errors that mean that user_data was used before")
 	flags.Func("account-codes", "`codes` of errors that mean that the account has run dry", list(&set.AccountCodes))
-	flags.DurationVar(&set.Tolerance, "tolerance", 0, "maximal age of a notification; 0 accepts any age, since a duplicate changes nothing here")
+	flags.DurationVar(
+		&set.Tolerance, "tolerance", 0,
+		"maximal age of a notification; 0 accepts any age, since a duplicate changes nothing here",
+	)
 	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080", "`address` for buyers and notifications; port 0 takes a free one")
-	flags.StringVar(&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which ask for no password")
-	flags.Func("admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts))
+	flags.StringVar(
+		&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which ask for no password",
+	)
+	flags.Func(
+		"admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts),
+	)
 	flags.StringVar(&set.UserHeader, "admin-user-header", "", "`name` of the header in which your login says who decides")
-	flags.IntVar(&set.Checkouts, "checkouts-per-minute", 10, "payments that one client address may start per minute; 0 is no limit")
+	flags.IntVar(
+		&set.Checkouts, "checkouts-per-minute", 10, "payments that one client address may start per minute; 0 is no limit",
+	)
 	flags.IntVar(&set.Slots, "slots", 8, "calls that this process makes at once")
 	flags.Float64Var(&set.PerSecond, "payouts-per-second", 0, "payouts that this process starts per second; 0 is no limit")
 	flags.DurationVar(&set.CallTimeout, "call-timeout", 40*time.Second, "limit of one call to the service")
-	flags.DurationVar(&set.Lease, "lease", 2*time.Minute, "time after which a call that was not recorded is unknown; more than twice -call-timeout")
-	flags.DurationVar(&set.Grace, "grace", 0, "time after the last call during which a late request may still reach the service;\n"+
-		"at least -call-timeout and 2 minutes, and 0 for that")
+	flags.DurationVar(
+		&set.Lease, "lease", 2*time.Minute,
+		"time after which a call that was not recorded is unknown; more than twice -call-timeout",
+	)
+	flags.DurationVar(&set.Grace, "grace", 0,
+		"time after the last call during which a late request may still reach the service;\n"+
+			"at least -call-timeout and 2 minutes, and 0 for that")
 	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "age from which a payment is no longer started")
-	flags.BoolVar(&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests")
+	flags.BoolVar(
+		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
+	)
 	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "makes one in `n` calls to the fake fail; 0 is none")
 	flags.BoolVar(&set.LogJSON, "log-json", false, "log in JSON")
 	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
@@ -133,6 +158,14 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
 	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
 	flags.IntVar(&set.File.Scale, "scale", 2, "decimals that an amount in a file may have")
+	flags.Func("columns", "other `names` of the columns in a file, such as reference=Beleg,amount=Betrag", func(s string) error {
+		set.File.Columns = map[string]string{}
+		for _, pair := range split(s) {
+			column, name, _ := strings.Cut(pair, "=")
+			set.File.Columns[strings.TrimSpace(column)] = name
+		}
+		return nil
+	})
 	flags.Func("ignore-columns", "`names` of further columns of a file", list(&set.File.Ignore))
 	return flags
 }
@@ -140,7 +173,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 // split returns the parts between commas.
 func split(text string) (parts []string) {
 	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
+		part = strings.TrimSpace(part)
+		if part != "" {
 			parts = append(parts, part)
 		}
 	}
@@ -184,7 +218,8 @@ func (set *settings) complete(words []string) error {
 }
 
 func (set *settings) readService() (err error) {
-	set.Service = strings.TrimRight(set.Service, "/") // part of durable.Config.Project
+	set.Service = strings.TrimRight(set.Service, "/")
+	set.Name = cmp.Or(set.Name, set.Service)
 	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" || set.fields == "" {
 		return errors.New("-service needs -partner, -project, -secret-file, -scheme and -error-fields")
 	}

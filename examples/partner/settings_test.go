@@ -10,8 +10,11 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
-	service := []string{"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file", fileWith(t, key), "-error-fields", "code,message"}
+func TestSettingsRejectInvalidValues(t *testing.T) {
+	service := []string{
+		"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file",
+		fileWith(t, key), "-error-fields", "code,message",
+	}
 	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
 	for _, c := range []struct {
 		args []string
@@ -44,14 +47,20 @@ func TestSettingsRejectWhatMakesNoSense(t *testing.T) {
 
 func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	var out output
-	environment := from("DATABASE_URL=postgres://me:hunter2@db", "PAYMENTSVC_URL=https://pay.example/", "PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"))
+	environment := from(
+		"DATABASE_URL=postgres://me:hunter2@db", "PAYMENTSVC_URL=https://pay.example/",
+		"PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"),
+	)
 	set, code := readSettings([]string{
-		"-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file", fileWith(t, oldKey),
+		"-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file",
+		fileWith(t, oldKey),
 		"-account-codes", "dry, empty", "-database", "file.db", "-error-fields", "code,message",
 	}, environment, &out)
 	require.NotNil(t, set, out.String())
 	assert.Zero(t, code)
-	assert.Equal(t, "file.db https://pay.example payouts march.csv", set.Database+" "+set.Service+" "+set.Command+" "+set.Args[0])
+	assert.Equal(
+		t, "file.db https://pay.example payouts march.csv", set.Database+" "+set.Service+" "+set.Command+" "+set.Args[0],
+	)
 	assert.Equal(t, []paymentsvc.Secret{key, oldKey}, set.Keys)
 	assert.Equal(t, []string{"dry", "empty"}, set.AccountCodes)
 	assert.Equal(t, paymentsvc.AnyAge, set.Tolerance)
@@ -61,19 +70,25 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	assert.NotContains(t, out.String(), "hunter2")
 }
 
-func TestDecodersKnowOnlyTheCodesThatWereGiven(t *testing.T) {
+func TestDecodersKnowOnlyTheGivenCodes(t *testing.T) {
 	decode, notFound, err := decoders("error.code,error.message", "none", "twice")
 	require.NoError(t, err)
 	for code, want := range map[string]struct {
 		notFound bool
 		effect   paymentsvc.Effect
-	}{"none": {true, paymentsvc.EffectByStatus}, "twice": {false, paymentsvc.EffectPossible}, "other": {false, paymentsvc.EffectByStatus}} {
+	}{
+		"none":  {true, paymentsvc.EffectByStatus},
+		"twice": {false, paymentsvc.EffectPossible},
+		"other": {false, paymentsvc.EffectByStatus},
+	} {
 		body, err := json.Marshal(map[string]any{"error": map[string]string{"code": code}})
 		require.NoError(t, err)
 		reported := decode(404, body)
 		require.NotNil(t, reported)
 		assert.Equal(t, want.effect, reported.Effect)
 		assert.Equal(t, want.notFound, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, Err: reported}), code)
-		assert.False(t, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown, Err: reported}), "the service has not said so")
+		assert.False(
+			t, notFound(&paymentsvc.Error{Outcome: paymentsvc.OutcomeUnknown, Err: reported}), "the service has not said so",
+		)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -103,41 +102,33 @@ func (t *telemetry) Hooks() durable.Hooks {
 	}
 }
 
-// Watch adds gauges of rows by state, rows in need of review, notifications without a row, and a pause of sending.
-// After a failed count, a gauge has no value instead of 0, so that an alert can distinguish the two.
-func (t *telemetry) Watch(store *durable.Store) error {
-	errs := make([]error, 5)
-	gauge := func(i int, name, description string) (g metric.Int64ObservableGauge) {
-		g, errs[i] = t.meter.Int64ObservableGauge(name, metric.WithDescription(description))
-		return g
+// watch exports the gauges of a store.
+func watch(ctx context.Context, meter metric.Meter, store *durable.Store) error {
+	gauges, err := store.Gauges(ctx) // for the names
+	if err != nil {
+		return err
 	}
-	rows := gauge(0, "partner.rows", "Rows by kind and state, counted up to 10000.")
-	review := gauge(1, "partner.review", "Rows that need review, and payouts that are held.")
-	paused := gauge(2, "partner.paused", "1 while nothing is sent.")
-	unmatched := gauge(3, "partner.unmatched", "Final notifications of the last 30 days without a row, counted up to 10000.")
-	_, errs[4] = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+	named := map[string]metric.Float64ObservableGauge{}
+	var all []metric.Observable
+	for _, g := range gauges {
+		named[g.Name], err = meter.Float64ObservableGauge(
+			g.Name, metric.WithUnit(g.Unit), metric.WithDescription(g.Description))
+		if err != nil {
+			return err
+		}
+		all = append(all, named[g.Name])
+	}
+	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		for _, kind := range []durable.Kind{durable.KindPayment, durable.KindPayout} {
-			counts, err := store.Counts(ctx, durable.Filter{Kind: kind})
-			if err != nil {
-				t.log.Warn("the rows cannot be counted", "err", err)
-				return nil
-			}
-			of := attribute.String("kind", string(kind))
-			for _, state := range durable.States() {
-				o.ObserveInt64(rows, counts.States[state].Rows, metric.WithAttributes(of, attribute.String("state", string(state))))
-			}
-			o.ObserveInt64(unmatched, counts.Unmatched.Rows, metric.WithAttributes(of))
-			o.ObserveInt64(review, counts.Review.Rows+counts.Held.Rows, metric.WithAttributes(of))
+		gauges, err := store.Gauges(ctx)
+		for _, g := range gauges {
+			o.ObserveFloat64(named[g.Name], g.Value, metric.WithAttributes(
+				attribute.String("kind", string(g.Kind)), attribute.String("state", string(g.State))))
 		}
-		status, err := store.Status(ctx)
-		if err == nil {
-			o.ObserveInt64(paused, int64(slices.Index([]bool{false, true}, status.Paused)))
-		}
-		return nil
-	}, rows, review, paused, unmatched)
-	return errors.Join(errs...)
+		return err // after an error, the gauges have no values
+	}, all...)
+	return err
 }
 
 // Handler serves the metrics to Prometheus.

@@ -6,14 +6,16 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestOwnGivesTheTextInMemoryThatIsNobodyElses(t *testing.T) {
+func TestOwnCopiesForeignMemory(t *testing.T) {
 	for name, test := range map[string]struct {
 		capacity int
 		write    func(own, foreign []byte) []byte
 		want     string
 	}{
-		"appended in place":    {8, func(own, _ []byte) []byte { return append(own, "ab"...) }, "ab"},
-		"grown":                {8, func(own, _ []byte) []byte { return append(own, "longer than eight"...) }, "longer than eight"},
+		"appended in place": {8, func(own, _ []byte) []byte { return append(own, "ab"...) }, "ab"},
+		"grown": {
+			8, func(own, _ []byte) []byte { return append(own, "longer than eight"...) }, "longer than eight",
+		},
 		"another's":            {8, func(_, foreign []byte) []byte { return foreign }, "foreign"},
 		"a part of another's":  {8, func(_, foreign []byte) []byte { return foreign[3:] }, "eign"},
 		"another's, no memory": {0, func(_, foreign []byte) []byte { return foreign }, "foreign"},

@@ -73,7 +73,8 @@ func split[T string | []byte](s T) (n number, ok bool) {
 	}
 	if i < len(s) && s[i] == '.' {
 		i++
-		if n.decimals = digits(); n.decimals == 0 {
+		n.decimals = digits()
+		if n.decimals == 0 {
 			return n, false
 		}
 	}

@@ -74,6 +74,12 @@ func Value(data []byte, name string) json.RawMessage {
 	return found
 }
 
+// Members calls member with the quoted name and the value of each member of the object at data[start], in their order.
+// It returns the index after the object, or -1 for invalid JSON. member also receives the members before a mistake.
+func Members(data []byte, start int, member func(name, value []byte)) int {
+	return endOfObject(data, start, 0, member)
+}
+
 // Text reads a JSON string. It rejects other values, invalid UTF-8 and half a surrogate pair.
 func Text(value json.RawMessage) (string, error) {
 	if len(value) == 0 {

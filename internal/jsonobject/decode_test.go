@@ -65,12 +65,18 @@ func TestDecodeReads(t *testing.T) {
 		want answer
 	}{{`{"order_id":"o","status":1}`, least}, {`{"status":1,"order_id":"o"}`, least},
 		{" \t\r\n{ \"order_id\" : \"o\" ,\n\"status\"\t:\r1 } \n", least},
-		{`{"order_id":"o","status":-3,"note":"n","count":9223372036854775807,"extra":{"a":[1,{"b":"}]"}]}}`, answer{"o", -3, "n", 9223372036854775807, value{`{"a":[1,{"b":"}]"}]}`}}},
+		{
+			`{"order_id":"o","status":-3,"note":"n","count":9223372036854775807,"extra":{"a":[1,{"b":"}]"}]}}`,
+			answer{"o", -3, "n", 9223372036854775807, value{`{"a":[1,{"b":"}]"}]}`}},
+		},
 		{`{"order_id":"o","status":1.0,"count":-0.0}`, least},
 		{`{"order_id":"o","status":1e0,"count":0.20E+2}`, answer{orderID: "o", status: 1, count: 20}},
 		{`{"order_id":"o","status":100e-2,"count":-5.00e-0}`, answer{orderID: "o", status: 1, count: -5}},
 		{`{"order_id":"o","status":1,"count":0e-99999999999}`, least},
-		{`{"order_id":"o","status":1,"count":9.223372036854775807e18}`, answer{orderID: "o", status: 1, count: 9223372036854775807}},
+		{
+			`{"order_id":"o","status":1,"count":9.223372036854775807e18}`,
+			answer{orderID: "o", status: 1, count: 9223372036854775807},
+		},
 		{`{"order_id":"o","status":-9223372036854775808}`, answer{orderID: "o", status: -9223372036854775808}},
 		{`{"order_id":"o","status":"1","count":"007"}`, answer{orderID: "o", status: 1, count: 7}},
 		{
@@ -88,7 +94,11 @@ func TestDecodeReads(t *testing.T) {
 		{`{"order_id":"\ufffd\uFFFD\\ufffd","status":1}`, answer{orderID: "\uFFFD\uFFFD\\ufffd", status: 1}},
 		{`{"order\u005fid":"o","\u0073tatu\u0073":1}`, least},
 
-		{`{"a":"x","b":1.5e3,"c":true,"d":false,"e":null,"f":{},"g":[],"order_id":"o","h":{"order_id":"no"},"i":[{"status":9}],"status":1,"j":-0}`, least},
+		{
+			`{"a":"x","b":1.5e3,"c":true,"d":false,"e":null,"f":{},"g":[],"order_id":"o","h":{"order_id":"no"},` +
+				`"i":[{"status":9}],"status":1,"j":-0}`,
+			least,
+		},
 		{`{"a":1,"order_id":"o","a":2,"status":1,"a":3}`, least},
 		{`{"order_id2":"no","order_id":"o","statu":9,"status":1,"":8}`, least},
 		{`{"a":"{[\"","order_id":"o","b":"\\","c":["\\\"]}"],"status":1}`, least},
@@ -103,7 +113,7 @@ func TestDecodeReads(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	for want, list := range map[string][]string{
 		"status: missing": {
 			`{"order_id":"` + canary + `"}`, `{"order_id":"` + canary + `","status ":1}`,
@@ -178,7 +188,10 @@ func TestDecodeLenient(t *testing.T) {
 		{"a byte order mark", "\ufeff" + ` {"order_id":"o","status":1}`, least, nil, ""},
 		{"two byte order marks", "\ufeff\ufeff" + `{"order_id":"o","status":1}`, answer{}, nil, "not JSON"},
 		{"other letter cases", `{"Order_ID":"x","order_id":"o","STATUS":2,"status":1,"Note":"x"}`, least, nil, ""},
-		{"a required field in another letter case alone", `{"order_id":"o","Status":1}`, answer{orderID: "o"}, nil, "status: missing"},
+		{
+			"a required field in another letter case alone", `{"order_id":"o","Status":1}`, answer{orderID: "o"}, nil,
+			"status: missing",
+		},
 		{"a number for a string", `{"order_id":"o","status":1,"note":5}`, least, []string{"note"}, ""},
 		{"false for a string", `{"note":false,"order_id":"o","status":1}`, least, []string{"note"}, ""},
 		{"half a surrogate pair", `{"order_id":"o","status":1,"note":"\ud83d"}`, least, []string{"note"}, ""},
@@ -188,11 +201,20 @@ func TestDecodeLenient(t *testing.T) {
 			answer{orderID: "o", status: 1, count: 7}, nil, "",
 		},
 		{"a string of no digits for an integer", `{"order_id":"o","status":1,"count":"7a"}`, least, []string{"count"}, ""},
-		{"an unmarshaler that rejects its value", `{"order_id":"o","status":1,"extra":"refuse"}`, least, []string{"extra"}, ""},
-		{"a duplicate", `{"note":"a","order_id":"o","status":1,"note":"a","count":2,"count":3}`, least, []string{"note", "count"}, ""},
+		{
+			"an unmarshaler that rejects its value", `{"order_id":"o","status":1,"extra":"refuse"}`, least, []string{"extra"},
+			"",
+		},
+		{
+			"a duplicate", `{"note":"a","order_id":"o","status":1,"note":"a","count":2,"count":3}`, least,
+			[]string{"note", "count"}, "",
+		},
 		{"a duplicate of null", `{"note":null,"order_id":"o","status":1,"note":"a"}`, least, []string{"note"}, ""},
 		{"three of one field", `{"note":"a","note":"b","note":"c","order_id":"o","status":1}`, least, []string{"note"}, ""},
-		{"several, in the order of the fields", `{"count":"x","note":1,"order_id":"o","status":1}`, least, []string{"note", "count"}, ""},
+		{
+			"several, in the order of the fields", `{"count":"x","note":1,"order_id":"o","status":1}`, least,
+			[]string{"note", "count"}, "",
+		},
 		{
 			"a required field that is malformed", `{"order_id":"o","note":1,"status":"x"}`,
 			answer{orderID: "o"}, []string{"note"}, "status: not a 64-bit integer",
@@ -239,7 +261,7 @@ func TestDecodeListsMalformedOptionalFields(t *testing.T) {
 	}
 }
 
-func TestDecodeWantsOneOfEither(t *testing.T) {
+func TestDecodeRequiresOneOfEither(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"a":1}`:             "",
 		`{"b":1}`:             "",
@@ -311,7 +333,9 @@ func TestDecodeReportsCutData(t *testing.T) {
 
 func TestDecodeSurvivesDeepNesting(t *testing.T) {
 	nested := func(depth int, open, end string) []byte {
-		return []byte(`{"order_id":"` + canary + `","status":1,"x":` + strings.Repeat(open, depth) + strings.Repeat(end, depth) + `}`)
+		return []byte(
+			`{"order_id":"` + canary + `","status":1,"x":` + strings.Repeat(open, depth) + strings.Repeat(end, depth) + `}`,
+		)
 	}
 	require.NoError(t, decode(nested(9_999, "[", "]"), new(answer).fields()))
 	for _, data := range [][]byte{
@@ -326,7 +350,7 @@ func TestDecodeSurvivesDeepNesting(t *testing.T) {
 	}
 }
 
-func TestDecodeReachesTheErrorOfAnUnmarshaler(t *testing.T) {
+func TestDecodeReturnsTheErrorOfAnUnmarshaler(t *testing.T) {
 	_, err := jsonobject.Decode([]byte(`{"extra":"refuse"}`), []jsonobject.Field{
 		{Name: "extra", Into: new(value), Need: jsonobject.Required},
 	})
@@ -334,7 +358,7 @@ func TestDecodeReachesTheErrorOfAnUnmarshaler(t *testing.T) {
 	require.EqualError(t, err, "extra: refused by the value")
 }
 
-func TestDecodeAsksAnUnmarshalerForNoNull(t *testing.T) {
+func TestDecodeCallsNoUnmarshalerForNull(t *testing.T) {
 	for _, need := range []jsonobject.Need{jsonobject.Required, jsonobject.Filled} {
 		var v value
 		fields := []jsonobject.Field{{Name: "extra", Into: &v, Need: need}}
@@ -344,7 +368,7 @@ func TestDecodeAsksAnUnmarshalerForNoNull(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesATargetItCannotFill(t *testing.T) {
+func TestDecodeRejectsUnsupportedTargets(t *testing.T) {
 	var n int
 	for _, into := range []any{&n, nil, "text"} {
 		_, err := jsonobject.Decode([]byte(`{"a":`+canary+`}`), []jsonobject.Field{
@@ -354,7 +378,7 @@ func TestDecodeRefusesATargetItCannotFill(t *testing.T) {
 	}
 }
 
-func TestDecodeKnowsSixtyFourFields(t *testing.T) {
+func TestDecodeSupportsSixtyFourFields(t *testing.T) {
 	into := make([]int64, 64)
 	var fields []jsonobject.Field
 	var members []string
@@ -372,7 +396,7 @@ func TestDecodeKnowsSixtyFourFields(t *testing.T) {
 	require.EqualError(t, decode(object(append(members, `"f63":1`)), fields), "f63: duplicate field")
 }
 
-func TestDecodeKeepsNothingOfItsInput(t *testing.T) {
+func TestDecodeCopiesItsInput(t *testing.T) {
 	data := []byte(`{"order_id":"plain","note":"esc\u0061ped","status":1}`)
 	var got answer
 	require.NoError(t, decode(data, got.fields()))

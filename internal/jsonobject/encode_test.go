@@ -81,7 +81,10 @@ func TestEncodeOpenWritesObjects(t *testing.T) {
 		{json.RawMessage(`{"a":1,"a":2}`), `{"a":1,"a":2}`},
 		{objectOfBytes{[]byte(`{"b":1,"a":2}`)}, `{"b":1,"a":2}`},
 
-		{json.RawMessage(`{"n":1234567890123456789,"d":1.10,"e":1E+2,"z":-0}`), `{"n":1234567890123456789,"d":1.10,"e":1E+2,"z":-0}`},
+		{
+			json.RawMessage(`{"n":1234567890123456789,"d":1.10,"e":1E+2,"z":-0}`),
+			`{"n":1234567890123456789,"d":1.10,"e":1E+2,"z":-0}`,
+		},
 		{object{"d": json.Number("1.10")}, `{"d":1.10}`},
 		{object{"n": int64(math.MaxInt64)}, `{"n":9223372036854775807}`},
 
@@ -96,7 +99,13 @@ func TestEncodeOpenWritesObjects(t *testing.T) {
 		{json.RawMessage(`{"a":"\ufffd\uFFFD"}`), `{"a":"\ufffd\uFFFD"}`},
 		{object{"a": json.RawMessage(`"\ufffd"`)}, `{"a":"\ufffd"}`},
 		{json.RawMessage(`{"a":"\ud800"}`), `{"a":"\ud800"}`},
-		{object{"a": "\uFFFD", "b": []any{nil, true, 1.5, (*card)(nil), []byte("\xff"), [1]int{1}, map[int]bool{}, (*textOfPointer)(nil)}}, "{\"a\":\"\uFFFD\",\"b\":[null,true,1.5,null,\"/w==\",[1],{},null]}"},
+		{
+			object{
+				"a": "\uFFFD",
+				"b": []any{nil, true, 1.5, (*card)(nil), []byte("\xff"), [1]int{1}, map[int]bool{}, (*textOfPointer)(nil)},
+			},
+			"{\"a\":\"\uFFFD\",\"b\":[null,true,1.5,null,\"/w==\",[1],{},null]}",
+		},
 		{object{"a": ownText("\xff"), "b": "\uFFFD"}, "{\"a\":\"?\",\"b\":\"\uFFFD\"}"},
 		{&struct {
 			A ownPointer
@@ -115,7 +124,7 @@ func TestEncodeOpenWritesObjects(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenTakesNilForNothing(t *testing.T) {
+func TestEncodeOpenOmitsNil(t *testing.T) {
 	var nothing *card
 	for _, in := range []any{
 		nil, map[string]any(nil), (*card)(nil), (*map[string]any)(nil), &nothing, new(map[string]any), new(any),
@@ -128,7 +137,7 @@ func TestEncodeOpenTakesNilForNothing(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenRefusesWhatIsNoObject(t *testing.T) {
+func TestEncodeOpenRejectsNonObjects(t *testing.T) {
 	for _, in := range []any{
 		canary, "", int64(4111111111111111), 0, false, []string{canary}, []string{}, [1]card{{Number: canary}},
 		[]byte(`{"number":"` + canary + `"}`), `{"number":"` + canary + `"}`,
@@ -141,7 +150,7 @@ func TestEncodeOpenRefusesWhatIsNoObject(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenRefusesInvalidText(t *testing.T) {
+func TestEncodeOpenRejectsInvalidText(t *testing.T) {
 	type object = map[string]any
 	invalid := canary + "\xff"
 	for _, in := range []any{
@@ -167,7 +176,7 @@ func TestEncodeOpenRefusesInvalidText(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenGivesTheEncodersError(t *testing.T) {
+func TestEncodeOpenReturnsTheErrorOfTheEncoder(t *testing.T) {
 	refused := errors.New("refused")
 	for _, tt := range []struct {
 		name string
@@ -203,7 +212,7 @@ func TestEncodeOpenSurvivesAnEndlessValue(t *testing.T) {
 	require.ErrorAs(t, err, new(*json.UnsupportedValueError))
 }
 
-func TestEncodeOpenGivesBytesOfItsOwn(t *testing.T) {
+func TestEncodeOpenReturnsACopy(t *testing.T) {
 	in := json.RawMessage(`{"a":1}`)
 	got, err := jsonobject.EncodeOpen(in)
 	require.NoError(t, err)
@@ -239,7 +248,10 @@ func TestDecodeOpen(t *testing.T) {
 		want any
 	}{
 		{``, nil}, {`null`, nil}, {`{}`, map[string]any{}},
-		{`{"a":"b","c":[1,true,null,{"d":{}}]}`, map[string]any{"a": "b", "c": []any{1.0, true, nil, map[string]any{"d": map[string]any{}}}}},
+		{
+			`{"a":"b","c":[1,true,null,{"d":{}}]}`,
+			map[string]any{"a": "b", "c": []any{1.0, true, nil, map[string]any{"d": map[string]any{}}}},
+		},
 		{`{"a":1.5,"b":-0.25,"c":123456}`, map[string]any{"a": 1.5, "b": -0.25, "c": 123456.0}},
 		{`{"a":"<&>"}`, map[string]any{"a": "<&>"}}, {`{"a":"\u003c\u0026\u003e"}`, map[string]any{"a": "<&>"}},
 		{"{\"a\":\"\uFFFD\"}", map[string]any{"a": "\uFFFD"}},
@@ -267,12 +279,14 @@ func TestDecodeOpenKeepsACopy(t *testing.T) {
 
 func TestIsNil(t *testing.T) {
 	for _, v := range []any{
-		nil, (*card)(nil), map[string]any(nil), []int(nil), json.RawMessage(nil), (func())(nil), (chan int)(nil), error(nil), io.Reader((*bytes.Buffer)(nil)),
+		nil, (*card)(nil), map[string]any(nil), []int(nil), json.RawMessage(nil), (func())(nil), (chan int)(nil), error(nil),
+		io.Reader((*bytes.Buffer)(nil)),
 	} {
 		require.True(t, jsonobject.IsNil(v), "%T", v)
 	}
 	for _, v := range []any{
-		0, "", false, card{}, &card{}, map[string]any{}, []int{}, [0]int{}, func() {}, make(chan int), new(any), errors.New("not nil"),
+		0, "", false, card{}, &card{}, map[string]any{}, []int{}, [0]int{}, func() {}, make(chan int), new(any),
+		errors.New("not nil"),
 	} {
 		require.False(t, jsonobject.IsNil(v), "%T", v)
 	}

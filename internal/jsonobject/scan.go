@@ -121,7 +121,8 @@ func EndOfString(data []byte, i int) int {
 		case c < ' ':
 			return -1
 		case c == '\\':
-			if i = lastOfEscape(data, i); i < 0 {
+			i = lastOfEscape(data, i)
+			if i < 0 {
 				return -1
 			}
 		}
@@ -179,7 +180,8 @@ func endOfNumber(data []byte, i int) int {
 	}
 	if i < len(data) && data[i] == '.' {
 		decimals := i + 1
-		if i = skipDigits(data, decimals); i == decimals {
+		i = skipDigits(data, decimals)
+		if i == decimals {
 			return -1
 		}
 	}
@@ -189,7 +191,8 @@ func endOfNumber(data []byte, i int) int {
 			i++
 		}
 		exponent := i
-		if i = skipDigits(data, exponent); i == exponent {
+		i = skipDigits(data, exponent)
+		if i == exponent {
 			return -1
 		}
 	}

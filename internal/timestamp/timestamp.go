@@ -20,8 +20,8 @@ var (
 	errLarge   = errors.New("too large for Unix time in seconds")
 )
 
-// Parse parses a positive number of Unix seconds in ASCII digits, until the end of the year 9999. Its error identifies the
-// mistake, such as another unit, and does not contain the text.
+// Parse parses a positive number of Unix seconds in ASCII digits, until the end of the year 9999. Its error identifies
+// the mistake, such as another unit, and does not contain the text.
 func Parse(text string) (time.Time, error) {
 	var seconds int64
 	for i := range len(text) {

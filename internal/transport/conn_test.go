@@ -208,7 +208,8 @@ func closings(t *testing.T, text string, requests int) (address string, ends cha
 			}
 			in := bufio.NewReader(conn)
 			for range requests {
-				if err = readRequest(in); err != nil {
+				err = readRequest(in)
+				if err != nil {
 					break // a reset may arrive before the request is read
 				}
 				if text != "" { // a write to a connection that was reset takes the error from the read

@@ -64,9 +64,10 @@ func (g *guard) getConn(hostPort string) {
 
 // hostPort is the argument of getConn for the request, unless the transport uses a proxy.
 func (g *guard) hostPort() string {
-	port := cmp.Or(g.url.Port(), map[string]string{"http": "80", "https": "443"}[g.url.Scheme])
-	return net.JoinHostPort(g.url.Hostname(), port)
+	return net.JoinHostPort(g.url.Hostname(), cmp.Or(g.url.Port(), defaultPorts[g.url.Scheme]))
 }
+
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
 // gotConn reports whether conn is for a second delivery.
 func (g *guard) gotConn(conn net.Conn) bool {

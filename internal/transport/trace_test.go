@@ -98,7 +98,9 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 		"signature with space": {func(r *http.Request) { r.Header.Set("Signature", " abc ") }, "Signature", "abc"},
 		"host":                 {unsigned, "Host", "pay.example.com"},
 		"host of HTTP/2":       {unsigned, ":authority", "pay.example.com"},
-		"host of the signer":   {func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com"},
+		"host of the signer": {
+			func(r *http.Request) { r.Header, r.Host = nil, "vhost.example.com" }, "Host", "vhost.example.com",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trace, hooks, ctx := attempt(t, "https://pay.example.com/v1", test.change)
@@ -126,7 +128,7 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 }
 
 // A connection that arrives after the proof of "not sent" carries nothing.
-func TestAConnectionAfterTheProofIsClosed(t *testing.T) {
+func TestTraceClosesConnectionAfterTheProof(t *testing.T) {
 	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
 	conn, closed := pipe(t)
 	hooks.GetConn("pay.example.com:443")
@@ -136,7 +138,7 @@ func TestAConnectionAfterTheProofIsClosed(t *testing.T) {
 	assert.True(t, closed())
 }
 
-func TestARevokedBodyIsEmpty(t *testing.T) {
+func TestBodyIsEmptyAfterRevoke(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		for _, read := range []int64{0, 1} {
 			var b body
@@ -151,7 +153,7 @@ func TestARevokedBodyIsEmpty(t *testing.T) {
 }
 
 // A connection that arrives after the attempt resets, although its earlier responses were complete.
-func TestAConnectionAfterTheAttemptResets(t *testing.T) {
+func TestTraceResetsConnectionAfterTheAttempt(t *testing.T) {
 	trace, hooks, _ := attempt(t, "https://pay.example.com/v1", nil)
 	conn, far := own(t)
 	conn.hold()
@@ -191,9 +193,9 @@ func TestGuardStopsADeliveryWhoseHeaderAlternatesWithAnother(t *testing.T) {
 	}
 }
 
-// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one without
-// a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A header
-// that has not ended when the next one begins is a plus sign.
+// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one
+// without a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A
+// header that has not ended when the next one begins is a plus sign.
 func TestGuardAttributesHeadersToConnections(t *testing.T) {
 	for steps, stopped := range map[string]bool{
 		"r!":         false,
@@ -360,9 +362,13 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(a.body)}, nil
 }
 
-func TestAnAnswerIsNeverNotSent(t *testing.T) {
-	c := New(Config{HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true})
-	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }})
+func TestTraceNeverProvesNotSentAfterAResponse(t *testing.T) {
+	c := New(
+		Config{HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true},
+	)
+	result := c.Send(
+		t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }},
+	)
 	require.ErrorIs(t, result.Err, io.ErrUnexpectedEOF)
 	assert.False(t, result.NotSent, "something has answered it")
 }

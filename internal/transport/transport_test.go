@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
+func TestTraceEndsTheAttemptBeforeTheProof(t *testing.T) {
 	var trace attemptTrace
 	trace.body.open([]byte("{}"), false)
 	hooks := httptrace.ContextClientTrace(trace.watch(t.Context()))
@@ -35,7 +35,7 @@ func TestTheAttemptIsOverBeforeItsTraceIsRead(t *testing.T) {
 	assert.False(t, trace.notSent())
 }
 
-func TestAContextThatIsDoneIsNotEvenSigned(t *testing.T) {
+func TestSendDoesNotSignAfterTheContextIsDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := New(Config{Timeout: time.Second, MaxResponseBytes: 1})
@@ -73,15 +73,23 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		{refused, "dial tcp: connect: connection refused"},
 		{&net.OpError{Op: "read", Net: "tcp", Source: address("10.0.0.1:53412"), Addr: address("10.0.0.2:443"), Err: io.EOF},
 			"read tcp 10.0.0.2:443: EOF"},
-		{&net.DNSError{Err: "read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout", Name: "pay.example.com", Server: "10.0.0.2:53"},
+		{&net.DNSError{
+			Err: "read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout", Name: "pay.example.com", Server: "10.0.0.2:53",
+		},
 			"lookup pay.example.com on 10.0.0.2:53: read udp 10.0.0.2:53: i/o timeout"},
 		{&net.DNSError{Err: "read udp [::1]:41234->[::1]:53: i/o timeout", Name: "pay.example.com"},
 			"lookup pay.example.com: read udp [::1]:53: i/o timeout"},
-		{fmt.Errorf("%w: %w", context.DeadlineExceeded, refused), "context deadline exceeded: dial tcp: connect: connection refused"},
+		{
+			fmt.Errorf("%w: %w", context.DeadlineExceeded, refused),
+			"context deadline exceeded: dial tcp: connect: connection refused",
+		},
 		{fmt.Errorf("4111111111111111: %w", io.EOF), "EOF"},
 		{errors.New(`malformed HTTP response "4111"`), `malformed HTTP response "…"`},
 		{textproto.ProtocolError("malformed MIME header line: 4111"), "malformed header in the answer"},
-		{&net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true}, "lookup pay.example.com: no such host"},
+		{
+			&net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true},
+			"lookup pay.example.com: no such host",
+		},
 		{secret, unknown},
 		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: secret}, "proxyconnect tcp: " + unknown},
 		{errors.Join(io.EOF, secret), "EOF: " + unknown},
@@ -125,7 +133,7 @@ type ownError string
 
 func (e ownError) Error() string { return string(e) }
 
-func TestAProxysWordsAreNotShown(t *testing.T) {
+func TestFailureHidesTheTextOfAProxy(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, http.MethodConnect, r.Method)
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -139,7 +147,9 @@ func TestAProxysWordsAreNotShown(t *testing.T) {
 	c := New(Config{Timeout: time.Minute, MaxResponseBytes: 1})
 	c.http.Transport.(*http.Transport).Proxy = http.ProxyURL(address)
 	defer c.CloseIdleConnections()
-	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }})
+	result := c.Send(
+		t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }},
+	)
 	assert.True(t, result.NotSent)
 	assert.EqualError(t, result.Err, "the proxy answered CONNECT with HTTP 407")
 }
@@ -168,7 +178,7 @@ func TestRetryAfterAtTheLimitsOfADuration(t *testing.T) {
 	}
 }
 
-func TestALastByteThatFailsIsAFailure(t *testing.T) {
+func TestReadBodyReportsAnErrorBehindTheLimit(t *testing.T) {
 	c := New(Config{MaxResponseBytes: 4})
 	for _, test := range []struct {
 		body io.Reader

@@ -170,18 +170,16 @@ func (m *message) response() *http.Response {
 	}
 }
 
-// contract is the document at one base address, in three readings.
+// contract is the document at one base address, in two readings.
 type contract struct {
 	// closed refuses what the document does not name: for what the SDK and the fake send.
 	closed validator.Validator
 	// open is JSON Schema as it is, where an object may have more members: for what a service may answer.
 	open validator.Validator
-	// refusal is closed, with an error in place of the answer.
-	refusal validator.Validator
 }
 
 // newContract reads the document for a service at base, such as "http://127.0.0.1:4010/partner/v1".
-func newContract(t testing.TB, base string, fields errorFields) *contract {
+func newContract(t testing.TB, base string) *contract {
 	t.Helper()
 	strict := []config.Option{
 		config.WithStrictMode(),
@@ -190,15 +188,14 @@ func newContract(t testing.TB, base string, fields errorFields) *contract {
 		config.WithStrictIgnoredHeaders("content-type", "content-length", "user-agent", "accept-encoding", "date"),
 	}
 	return &contract{
-		closed:  newValidator(t, base, nil, strict...),
-		open:    newValidator(t, base, nil),
-		refusal: newValidator(t, base, &fields, strict...),
+		closed: newValidator(t, base, strict...),
+		open:   newValidator(t, base),
 	}
 }
 
-// newValidator changes three things in the document: its address; the webhooks, of which the validator looks at paths
-// only; and, with fields, the answers.
-func newValidator(t testing.TB, base string, fields *errorFields, options ...config.Option) validator.Validator {
+// newValidator changes the address in the document, and makes a path of the webhook, because the validator reads only
+// paths.
+func newValidator(t testing.TB, base string, options ...config.Option) validator.Validator {
 	t.Helper()
 	data, err := os.ReadFile(documentFile)
 	require.NoError(t, err)
@@ -206,11 +203,6 @@ func newValidator(t testing.TB, base string, fields *errorFields, options ...con
 	require.NoError(t, yaml.Unmarshal(data, &tree))
 	tree["servers"] = []any{map[string]any{"url": base}}
 	paths := tree["paths"].(map[string]any)
-	for _, o := range readDocument(t).operations {
-		if fields != nil {
-			paths[o.path].(map[string]any)["post"].(map[string]any)["responses"] = fields.responses(o.answer)
-		}
-	}
 	paths[webhookPath] = tree["webhooks"].(map[string]any)["status_changed"]
 	delete(tree, "webhooks")
 	derived, err := json.Marshal(tree)
@@ -224,40 +216,6 @@ func newValidator(t testing.TB, base string, fields *errorFields, options ...con
 	)...)
 	require.Empty(t, errs)
 	return v
-}
-
-// errorFields are the fields that an error has in the fake's configuration, below parent if it is not "".
-type errorFields struct{ parent, code, message string }
-
-// responses are those of an error in place of an answer. Section 7 gives both one shape, and shows neither the names of
-// the error's two fields, nor the HTTP status, nor which other fields an error has: those that appear in it must have
-// the document's types, and none is required.
-func (f *errorFields) responses(answer *schema) map[string]any {
-	text := map[string]any{"type": "string"}
-	object := map[string]any{
-		"type": "object", "required": []string{f.code, f.message}, "properties": map[string]any{f.code: text, f.message: text},
-	}
-	if f.parent != "" {
-		object = map[string]any{"type": "object", "required": []string{f.parent}, "properties": map[string]any{f.parent: object}}
-	}
-	for _, p := range answer.properties {
-		shape := map[string]any{"type": p.typ}
-		if p.format != "" {
-			shape["format"] = p.format
-		}
-		object["properties"].(map[string]any)[p.name] = shape
-	}
-	return map[string]any{"default": map[string]any{
-		"description": "an error", "content": map[string]any{"application/json": map[string]any{"schema": object}},
-	}}
-}
-
-// names are the dotted names of the two fields.
-func (f *errorFields) names() (code, message string) {
-	if f.parent == "" {
-		return f.code, f.message
-	}
-	return f.parent + "." + f.code, f.parent + "." + f.message
 }
 
 func checkRequest(v validator.Validator, m *message) error {

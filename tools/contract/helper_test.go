@@ -8,10 +8,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -45,16 +43,12 @@ type place struct {
 	path     string // that of {base_url}, as it is in an address
 	encoding paymentsvc.Encoding
 	encode   func([]byte) string
-	errors   errorFields
 }
 
-// places are where the service is tried. How it signs and what its errors look like differ with them, since the
-// document shows neither.
-func places() []place {
-	return []place{
-		{"", paymentsvc.Hex, hex.EncodeToString, errorFields{"", "error_code", "error_message"}},
-		{"/a%20b/%C3%A9", base64.StdEncoding, base64.StdEncoding.EncodeToString, errorFields{"error", "code", "message"}},
-	}
+// places are where the service is tried. Their encodings differ, because the document specifies none.
+var places = []place{
+	{"", paymentsvc.Hex, hex.EncodeToString},
+	{"/a%20b/%C3%A9", base64.StdEncoding, base64.StdEncoding.EncodeToString},
 }
 
 func (p *place) scheme() paymentsvc.Scheme {
@@ -86,43 +80,36 @@ func (p *place) post(url, body string) *message {
 type service struct {
 	place
 	*contract
-	configure func(*paymentsvctest.Config)
-	http      *http.Client
-	base      string
+	http *http.Client
+	base string
 
 	mu       sync.Mutex // guards what follows where the server's goroutines use it
 	fake     *paymentsvctest.Server
 	messages []*message
 }
 
-// serve starts the fake at a place. configure, when not nil, changes its configuration.
-func serve(t testing.TB, p place, configure func(*paymentsvctest.Config)) *service {
+// serve starts the fake at a place.
+func serve(t testing.TB, p place) *service {
 	t.Helper()
-	s := &service{place: p, configure: configure}
+	s := &service{place: p}
 	s.renew(t)
 	t.Cleanup(func() { s.fake.Close() })
 	front := httptest.NewServer(s.record())
 	t.Cleanup(front.Close)
 	s.http = front.Client()
 	s.base = front.URL + p.path
-	s.contract = newContract(t, s.base, p.errors)
+	s.contract = newContract(t, s.base)
 	return s
 }
 
 // renew makes the fake anew, without orders and rules, so that no check of rapid depends on those before it.
 func (s *service) renew(t require.TestingT) {
-	code, text := s.errors.names()
 	cfg := paymentsvctest.Config{
-		PartnerID:    partnerID,
-		Projects:     []paymentsvctest.Project{{ID: projectID, Secret: secret, OldSecret: "the-secret-before"}},
-		Scheme:       s.scheme(),
-		Now:          now,
-		Tolerance:    time.Minute,
-		ErrorCode:    code,
-		ErrorMessage: text,
-	}
-	if s.configure != nil {
-		s.configure(&cfg)
+		PartnerID: partnerID,
+		Projects:  []paymentsvctest.Project{{ID: projectID, Secret: secret, OldSecret: "the-secret-before"}},
+		Scheme:    s.scheme(),
+		Now:       now,
+		Tolerance: time.Minute,
 	}
 	if s.fake != nil {
 		s.fake.Close()
@@ -205,8 +192,50 @@ func (s *service) send(t require.TestingT, m *message) *message {
 	return s.only(t)
 }
 
-// An operation of the document is the method of Client that has its operationId for a name, so calls are made through
-// reflection: a method or an operation without the other is a failure, and a new one is tested from its first day.
+// startedOrderID is the identifier of the first order of a fake.
+const startedOrderID = "00000000-0000-4000-8000-000000000001"
+
+func paymentRequest(full bool) paymentsvc.PaymentRequest {
+	r := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-2"}
+	if full {
+		object := map[string]any{"member": 1}
+		r.CardData, r.Browser, r.Payer, r.Payee = object, object, object, object
+	}
+	return r
+}
+
+// call calls one operation, with the required fields only or with every field that can be set together.
+type call func(ctx context.Context, c *paymentsvc.Client, paymentType string, full bool) (any, error)
+
+// calls are the operations by their operationId, which is the name of a method of Client.
+var calls = map[string]call{
+	"InitPayment": func(ctx context.Context, c *paymentsvc.Client, paymentType string, full bool) (any, error) {
+		return c.InitPayment(ctx, paymentsvc.PaymentType(paymentType), paymentRequest(full))
+	},
+	"StatusPayment": func(ctx context.Context, c *paymentsvc.Client, _ string, full bool) (any, error) {
+		if full {
+			return c.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: "order-1"})
+		}
+		return c.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: startedOrderID})
+	},
+	"InitPayout": func(ctx context.Context, c *paymentsvc.Client, _ string, _ bool) (any, error) {
+		return c.InitPayout(ctx, paymentsvc.PayoutRequest{
+			Amount: paymentsvc.MustParseAmount("10.50"), Destination: card, UserData: "order-1",
+		})
+	},
+	"StatusPayout": func(ctx context.Context, c *paymentsvc.Client, _ string, _ bool) (any, error) {
+		return c.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: startedOrderID})
+	},
+	"InitForm": func(ctx context.Context, c *paymentsvc.Client, _ string, full bool) (any, error) {
+		return c.InitForm(ctx, paymentRequest(full))
+	},
+	"InitInvoice": func(ctx context.Context, c *paymentsvc.Client, _ string, full bool) (any, error) {
+		return c.InitInvoice(ctx, paymentRequest(full))
+	},
+	"GetBalance": func(ctx context.Context, c *paymentsvc.Client, _ string, _ bool) (any, error) {
+		return c.GetBalance(ctx)
+	},
+}
 
 // endpointMethods are the methods of Client that call the service.
 func endpointMethods() (names []string) {
@@ -219,121 +248,9 @@ func endpointMethods() (names []string) {
 	return names
 }
 
-// newRequest returns a request of an operation that can be set, or the zero Value where the method takes none.
-func newRequest(t require.TestingT, id string) reflect.Value {
-	m, ok := reflect.TypeFor[*paymentsvc.Client]().MethodByName(id)
-	require.True(t, ok, "Client has no method %s", id)
-	if last := m.Type.In(m.Type.NumIn() - 1); last.Kind() == reflect.Struct {
-		return reflect.New(last).Elem()
-	}
-	return reflect.Value{}
-}
-
-// invoke calls an endpoint.
-func invoke(t require.TestingT, client *paymentsvc.Client, id, paymentType string, request reflect.Value) (any, error) {
-	method := reflect.ValueOf(client).MethodByName(id)
-	require.True(t, method.IsValid(), "Client has no method %s", id)
-	args := []reflect.Value{reflect.ValueOf(context.Background())}
-	if method.Type().NumIn() == 3 {
-		args = append(args, reflect.ValueOf(paymentsvc.PaymentType(paymentType)))
-	}
-	if request.IsValid() {
-		args = append(args, request)
-	}
-	out := method.Call(args)
-	err, _ := out[1].Interface().(error)
-	return out[0].Interface(), err
-}
-
-// jsonNames are the names that the fields of a request have on the wire.
-func jsonNames(request reflect.Value) (names []string) {
-	for f := range request.Type().Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
-}
-
-// fill sets the fields of a request but one, and returns what must be on the wire for each: the very text of the JSON, or
-// nothing. Text is compared by its value.
-func fill(t *testing.T, request reflect.Value, v variant, except string) map[string]any {
-	want := map[string]any{}
-	if !request.IsValid() {
-		return want
-	}
-	for i, name := range jsonNames(request) {
-		if name == except {
-			continue
-		}
-		switch into := request.Field(i).Addr().Interface().(type) {
-		case *paymentsvc.Amount:
-			*into = paymentsvc.MustParseAmount(v.amount)
-			want[name] = json.RawMessage(into.String())
-		case *string:
-			*into = v.text
-			want[name] = *into
-		case *any:
-			if *into = v.open; !isNothing(*into) {
-				data, err := json.Marshal(*into)
-				require.NoError(t, err)
-				want[name] = json.RawMessage(data)
-			}
-		default:
-			t.Fatalf("%s has a type that no test fills", name)
-		}
-	}
-	return want
-}
-
-// minimal returns a request of what the document requires, with the first of its choices.
-func minimal(t require.TestingT, o *operation) reflect.Value {
-	request := newRequest(t, o.id)
-	if request.IsValid() {
-		for i, name := range jsonNames(request) {
-			if o.request.requires(name) || len(o.request.choices) > 0 && name == o.request.choices[0] {
-				setAny(request.Field(i))
-			}
-		}
-	}
-	return request
-}
-
-// setAny sets a field of a request.
-func setAny(field reflect.Value) {
-	switch into := field.Addr().Interface().(type) {
-	case *paymentsvc.Amount:
-		*into = paymentsvc.MustParseAmount("10.50")
-	case *string:
-		*into = "text"
-	case *any:
-		*into = map[string]any{"member": 1}
-	}
-}
-
-// requireBody compares a body on the wire with what was asked for, name by name.
-func requireBody(t require.TestingT, want map[string]any, body []byte) {
-	got := membersOf(t, body)
-	require.ElementsMatch(t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(got)), "names in the body")
-	for name, value := range want {
-		if text, ok := value.(string); ok {
-			require.Equal(t, text, decoded(t, got[name]), name)
-			continue
-		}
-		require.Equal(t, decoded(t, value.(json.RawMessage)), decoded(t, got[name]), name)
-	}
-}
-
 func membersOf(t require.TestingT, object []byte) (members map[string]json.RawMessage) {
 	require.NoError(t, json.Unmarshal(object, &members), "%s", object)
 	return members
-}
-
-// decoded reads any JSON and keeps every digit.
-func decoded(t require.TestingT, data []byte) (v any) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	require.NoError(t, dec.Decode(&v))
-	return v
 }
 
 // fieldNamed finds the field of a struct that stands for a name of the document: order_id is OrderID.
@@ -343,93 +260,12 @@ func fieldNamed(result reflect.Value, name string) reflect.Value {
 	})
 }
 
-// requireRead compares what was read into a struct with the JSON that it was read from, field by field.
-func requireRead(t require.TestingT, s *schema, body []byte, result any) {
-	requireFields(t, s, body, result)
-	v := reflect.Indirect(reflect.ValueOf(result))
-	require.Equal(t, string(body), string(v.FieldByName("Raw").Bytes()), "Raw")
-	require.Empty(t, malformed(v), "Malformed")
-}
-
 // malformed returns the names of the fields that were there and could not be read. A Notification has none such.
 func malformed(result reflect.Value) []string {
 	if names := result.FieldByName("Malformed"); names.IsValid() {
 		return names.Interface().([]string)
 	}
 	return nil
-}
-
-// requireFields compares the fields that the document names, of which the struct must have all and no other.
-func requireFields(t require.TestingT, s *schema, body []byte, result any) {
-	given := membersOf(t, body)
-	v := reflect.Indirect(reflect.ValueOf(result))
-	fields := slices.DeleteFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
-		return slices.Contains([]string{"Raw", "Malformed", "Timestamp", "SecretIndex"}, f.Name)
-	})
-	require.Len(t, fields, len(s.properties), "fields of %s", v.Type())
-	for _, p := range s.properties {
-		field := fieldNamed(v, p.name)
-		require.True(t, field.IsValid(), "%s has no field for %s", v.Type(), p.name)
-		if value, there := given[p.name]; there {
-			require.NoError(t, sameValue(p, value, field), p.name)
-		} else {
-			require.True(t, field.IsZero(), "%s is set, and was not given", p.name)
-		}
-	}
-}
-
-// sameValue compares by the document's type, without the SDK's own readers.
-func sameValue(p property, given json.RawMessage, field reflect.Value) error {
-	var text string
-	number, isNumber := new(big.Rat).SetString(string(given)) // 17.0 and 1.7e1 are the integer 17
-	same := false
-	switch p.typ {
-	case "string":
-		same = json.Unmarshal(given, &text) == nil && field.Kind() == reflect.String && field.String() == text
-	case "integer":
-		same = isNumber && field.Kind() == reflect.Int64 && number.Cmp(new(big.Rat).SetInt64(field.Int())) == 0
-	case "number":
-		amount, isAmount := field.Interface().(paymentsvc.Amount)
-		got, ok := new(big.Rat).SetString(amount.String())
-		keepsScale := number.Sign() == 0 || strings.ContainsAny(string(given), "eE") || amount.String() == string(given)
-		same = isAmount && ok && isNumber && got.Cmp(number) == 0 && keepsScale
-	}
-	if !same {
-		return fmt.Errorf("%v was read from %s", field, given)
-	}
-	return nil
-}
-
-// hardText is what JSON, HTML, headers and databases each have trouble with.
-const hardText = "\x00\x1f\x7f\t\r\n \"\\</script>&amp;it's%2F%00\u0085\u00a0\u2028\u202e\ufeff\ufffd\uffff\ud7ffe\u0301ſ支払い🏳️\u200d🌈\U0010ffff"
-
-// variant is what the fields of a request hold: an amount, a text and an open object.
-type variant struct {
-	amount, text string
-	open         any
-}
-
-func variants() []variant {
-	name := hardText
-	return []variant{
-		{"10.50", "order-1", nil},
-		{"5e-1", "null", json.RawMessage("null")},
-		{"1.50e1", hardText, map[string]any{hardText: []any{nil, true, 0.1, json.RawMessage(`"\u0000\ud83d\ude00\/"`), map[string]any{"card_data": nil}}}},
-		{strings.Repeat("8", 31) + "." + strings.Repeat("8", 32), strings.Repeat("ü", 300), &cardData{card, &name, []json.Number{"1.10", "1e3"}}},
-		{"9007199254740993", "0", json.RawMessage(` { "a" : 1.10 , "b" : "\u0041" } `)},
-	}
-}
-
-// cardData is an open object as a partner may write it down.
-type cardData struct {
-	Number  string        `json:"number"`
-	Name    *string       `json:"имя <владельца>"`
-	Amounts []json.Number `json:"amounts"`
-}
-
-func isNothing(open any) bool {
-	data, err := json.Marshal(open)
-	return err == nil && string(data) == "null"
 }
 
 // member is one member of a JSON object, its value as text.

@@ -125,7 +125,10 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 // its package clause, so it compiles by itself.
 func TestGoCodeIsCompiled(t *testing.T) {
 	var compiled strings.Builder
-	for _, pattern := range []string{"*_test.go", "*/*.go", "durable/*/*.go", "examples/*/*.go", "tools/docs/*_test.go", "tools/*/*/*.go"} {
+	for _, pattern := range []string{
+		"*_test.go", "*/*.go", "durable/*/*.go", "examples/*/*.go", "tools/docs/*_test.go", "tools/docs/*/*/*.go",
+		"tools/docs/migrating/*.go", "tools/compat/*/*/*.go",
+	} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
@@ -138,9 +141,9 @@ func TestGoCodeIsCompiled(t *testing.T) {
 	checked := 0
 	for name, p := range pages(t) {
 		for _, b := range p.blocks {
-			if b.lang == "go" && !strings.HasPrefix(b.text, "package main") { // tools/stranger runs whole programs
+			if b.lang == "go" && !strings.HasPrefix(b.text, "package main") { // tools/compat/stranger runs whole programs
 				checked++
-				code := unindented(regexp.MustCompile(`(?m)^import [^(]*$`).ReplaceAllString(b.text, "")) + "\n"
+				code := unindented(singleImport.ReplaceAllString(b.text, "")) + "\n"
 				if strings.HasPrefix(code, "import (") {
 					code += "\x00"
 				}
@@ -153,18 +156,26 @@ func TestGoCodeIsCompiled(t *testing.T) {
 	assert.Greater(t, checked, 20)
 }
 
+var (
+	singleImport = regexp.MustCompile(`(?m)^import [^(]*$`)
+	lineBreak    = regexp.MustCompile(`\s*\n\s*`)
+	shellComment = regexp.MustCompile(`(^|\s\s)\s*#.*`)
+)
+
 // unindented returns the lines of code without the white space around them and without empty lines.
 func unindented(code string) string {
-	return regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(strings.TrimSpace(code), "\n")
+	return lineBreak.ReplaceAllString(strings.TrimSpace(code), "\n")
 }
 
-// TestOutcomesAreTheMatrixs finds each row of the table of faults in the matrix that package paymentsvctest tests.
-func TestOutcomesAreTheMatrixs(t *testing.T) {
+// TestPageOfOutcomesFitsTheMatrix finds each row of the table of faults in the matrix that package paymentsvctest
+// tests.
+func TestPageOfOutcomesFitsTheMatrix(t *testing.T) {
 	matrix, err := os.ReadFile(filepath.Join(root, "paymentsvctest", "matrix_test.go"))
 	require.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "outcomes.md"))
 	require.NoError(t, err)
-	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([^|]+ \\d/\\d) \\| ([^|]+ \\d/\\d) \\|$").FindAllStringSubmatch(string(text), -1)
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([^|]+ \\d/\\d) \\| ([^|]+ \\d/\\d) \\|$")
+	rows := row.FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(rows), 10)
 	columns := strings.Join(strings.Fields(string(matrix)), " ")
 	require.Contains(t, columns, "struck | faults | init_payment | status_payment |")
@@ -173,39 +184,64 @@ func TestOutcomesAreTheMatrixs(t *testing.T) {
 	}
 }
 
-// notRun are the commands of the pages that .ci/commands does not run, and why.
-func notRun() map[string]string {
-	const ci = "a step of .ci/run"
-	return map[string]string{
-		"go get github.com/paymentsvc/paymentsvc":                             "tools/stranger does",
-		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc": "it is there already",
-		"go get github.com/paymentsvc/paymentsvc/durable/riverqueue":          "tools/stranger does",
-		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest":   "it installs a release",
-		"tar -xzf paymentsvc_1.0.0_linux_amd64.tar.gz paymentsvc":             "it installs a release",
-		"./paymentsvc version": "it installs a release",
-		"docker build -f cmd/paymentsvc/Containerfile -t paymentsvc .":                                  ci,
-		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080": "no image may have been built",
-		".ci/run":                               "it runs .ci/commands",
-		"go test ./...":                         ci,
-		".ci/postgres go -C durable test ./...": ci,
-		"go get github.com/paymentsvc/paymentsvc/durable":                                                       "tools/stranger does so with the root",
-		`go -C tools/browser test -count=1 -run TestPartnerPage . -screenshot "$PWD/examples/partner/page.png"`: "it makes a picture",
-		`go -C tools/browser test -count=1 -run TestMockPage . -mock.screenshot "$PWD/docs/mock.png"`:           "it makes a picture",
-		"go -C tools/browser test -count=1 -v ./...":                                                            ci,
-		".ci/release v1.0.0":                               "it makes a release",
-		".ci/binaries release --snapshot --clean":          "it builds for six systems",
-		"sha256sum --check --ignore-missing checksums.txt": "it checks a download",
-		"gh attestation verify paymentsvc_1.0.0_linux_amd64.tar.gz --repo paymentsvc/paymentsvc": "it checks a download",
-	}
+// notRun are the commands of the pages that .ci/commands does not run, by the reason.
+var notRun = map[string][]string{
+	"tools/compat/stranger does": {
+		"go get github.com/paymentsvc/paymentsvc",
+		"go get github.com/paymentsvc/paymentsvc/durable/riverqueue",
+	},
+	"it is there already": {
+		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc",
+	},
+	"it installs a release": {
+		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest",
+		"tar -xzf paymentsvc_1.0.0_linux_amd64.tar.gz paymentsvc",
+		"./paymentsvc version",
+	},
+	"a step of .ci/run": {
+		"docker build -f cmd/paymentsvc/Containerfile -t paymentsvc .",
+		"go test ./...",
+		".ci/postgres go -C durable test ./...",
+		"go -C tools/compat test ./encoders",
+		"go -C tools/contract test -count=1 -v ./browser",
+	},
+	"no image may have been built": {
+		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080",
+	},
+	"it runs .ci/commands": {
+		".ci/run",
+	},
+	"tools/compat/stranger does so with the root": {
+		"go get github.com/paymentsvc/paymentsvc/durable",
+	},
+	"it makes a picture": {
+		`go -C tools/contract test -count=1 -run TestPartnerPage ./browser -screenshot "$PWD/examples/partner/page.png"`,
+		`go -C tools/contract test -count=1 -run TestMockPage ./browser -mock.screenshot "$PWD/docs/mock.png"`,
+	},
+	"it makes a release": {
+		".ci/release v1.0.0",
+	},
+	"it builds for six systems": {
+		".ci/binaries release --snapshot --clean",
+	},
+	"it checks a download": {
+		"sha256sum --check --ignore-missing checksums.txt",
+		"gh attestation verify paymentsvc_1.0.0_linux_amd64.tar.gz --repo paymentsvc/paymentsvc",
+	},
 }
 
 // TestCommandsAreRun finds each command of the pages in a comment of .ci/commands, above what runs in its place.
 func TestCommandsAreRun(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root, ".ci", "commands"))
 	require.NoError(t, err)
-	known := map[string]bool{}
+	known, skipped := map[string]bool{}, map[string]bool{}
 	for _, command := range regexp.MustCompile(`(?m)^\s*# \$ (.*)$`).FindAllStringSubmatch(string(script), -1) {
 		known[command[1]] = true
+	}
+	for _, commands := range notRun {
+		for _, command := range commands {
+			skipped[command] = true
+		}
 	}
 	shown := map[string]bool{}
 	for name, p := range pages(t) {
@@ -215,13 +251,13 @@ func TestCommandsAreRun(t *testing.T) {
 			}
 			for _, command := range commands(b.text) {
 				shown[command] = true
-				if notRun()[command] == "" {
+				if !skipped[command] {
 					assert.True(t, known[command], "%s: .ci/commands does not run %s", name, command)
 				}
 			}
 		}
 	}
-	for command := range notRun() {
+	for command := range skipped {
 		assert.True(t, shown[command], "no page shows it any more: %s", command)
 	}
 	for command := range known {
@@ -233,7 +269,7 @@ func TestCommandsAreRun(t *testing.T) {
 func commands(script string) []string {
 	var list []string
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
-		line = regexp.MustCompile(`(^|\s\s)\s*#.*`).ReplaceAllString(line, "")
+		line = shellComment.ReplaceAllString(line, "")
 		if command := strings.Join(strings.Fields(line), " "); command != "" {
 			list = append(list, command)
 		}

@@ -44,9 +44,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestErrorTextsAreTheSDKs compares the error texts of the pages with errors of the SDK, in both directions. Long texts
-// are on one line, so that a search finds them.
-func TestErrorTextsAreTheSDKs(t *testing.T) {
+// TestPagesQuoteTheErrorsOfTheSDK compares the error texts of the pages with errors of the SDK, in both directions.
+// Long texts are on one line, so that a search finds them.
+func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	var said []string
 	for _, err := range []func(*testing.T) []error{
 		rejectedConfigurations, failedCalls, oddTransports, oddAnswers, amounts, notificationErrors,
@@ -163,8 +163,10 @@ func handled(t *testing.T, r *http.Request) (rejected error) {
 func steady(text string) string {
 	const windows = "connectex: No connection could be made because the target machine actively refused it."
 	text = strings.ReplaceAll(text, windows, "connect: connection refused")
-	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "203.0.113.10:443")
+	return loopback.ReplaceAllString(text, "203.0.113.10:443")
 }
+
+var loopback = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 func signer(canonical paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
@@ -386,7 +388,8 @@ func oddTransports(t *testing.T) []error {
 		for range 2 {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			var resp *http.Response
-			if resp, err = http.DefaultTransport.RoundTrip(r); err == nil {
+			resp, err = http.DefaultTransport.RoundTrip(r)
+			if err == nil {
 				_ = resp.Body.Close()
 			}
 		}

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBlocksOfTestingCompileAlone checks the promise of docs/testing.md: its first block and any other are a program.
-func TestBlocksOfTestingCompileAlone(t *testing.T) {
+// TestPageOfTestingCompilesBlockByBlock checks the promise of docs/testing.md: its first block and any other are a
+// program.
+func TestPageOfTestingCompilesBlockByBlock(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "testing_example_test.go", nil, parser.ImportsOnly)
 	require.NoError(t, err)
 	dir, write := module(t)
@@ -62,8 +63,8 @@ func module(t *testing.T) (dir string, write func(name, text string)) {
 	return dir, write
 }
 
-// TestTheTestsOfTestingFailWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
-func TestTheTestsOfTestingFailWrongCode(t *testing.T) {
+// TestPageOfTestingDetectsWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
+func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 	const (
 		lost, each, ships = "TestLostResponseIsNotPaidTwice", "TestEachFaultStartsAtMostOnePayment", "TestPaidOrderShipsOnce"
 

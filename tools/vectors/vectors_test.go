@@ -1,4 +1,5 @@
-// Package vectors makes the table of package canonical that has what PHP, Python, Node and Java write of bodies.
+// Package vectors makes the table of package canonical with the bodies that PHP, Python, Node and Java write, and signs
+// the vectors of the root's tests with openssl.
 package vectors
 
 import (
@@ -15,8 +16,8 @@ var update = flag.Bool("vectors.update", false, "write the table anew, with the 
 
 const table = "../../canonical/testdata/vectors.tsv"
 
-// TestVectorsAreWhatTheLanguagesWrite runs each program that is at hand, and compares its lines with the table.
-func TestVectorsAreWhatTheLanguagesWrite(t *testing.T) {
+// TestVectorsFitEachLanguage runs each program that is at hand, and compares its lines with the table.
+func TestVectorsFitEachLanguage(t *testing.T) {
 	bodies, err := os.ReadFile("bodies.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,9 @@ func TestVectorsAreWhatTheLanguagesWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := slices.Collect(strings.Lines(string(kept)))
-	for language, source := range map[string]string{"php": "vectors.php", "python3": "vectors.py", "node": "vectors.js", "java": "Vectors.java"} {
+	for language, source := range map[string]string{
+		"php": "vectors.php", "python3": "vectors.py", "node": "vectors.js", "java": "Vectors.java",
+	} {
 		t.Run(language, func(t *testing.T) {
 			if _, err := exec.LookPath(language); err != nil {
 				t.Skipf("%s is not installed, so its part of the table is not made anew", language)
@@ -49,7 +52,8 @@ func TestVectorsAreWhatTheLanguagesWrite(t *testing.T) {
 			}
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
-				t.Errorf("%s no longer writes what the table has: run go test . -vectors.update\ngot\n%s\nwant\n%s", language, strings.Join(got, ""), strings.Join(want, ""))
+				t.Errorf("%s differs from the table: run go test . -vectors.update\ngot\n%s\nwant\n%s",
+					language, strings.Join(got, ""), strings.Join(want, ""))
 			}
 		})
 	}
@@ -57,6 +61,29 @@ func TestVectorsAreWhatTheLanguagesWrite(t *testing.T) {
 		slices.Sort(all)
 		if err := os.WriteFile(table, []byte(strings.Join(all, "")), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestVectorsFitOpenSSL(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("openssl is not installed, so the signatures are not made anew")
+	}
+	for argument, file := range map[string]string{
+		"requests": "signatures.json", "notifications": "notifications.json",
+	} {
+		want, err := os.ReadFile("../../testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := exec.CommandContext(t.Context(), "sh", "../../testdata/make-vectors.sh", argument)
+		script.Stderr = os.Stderr
+		got, err := script.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs from the output of testdata/make-vectors.sh %s", file, argument)
 		}
 	}
 }

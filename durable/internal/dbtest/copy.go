@@ -9,7 +9,8 @@ import (
 
 // tables are the tables of durable and of its tests.
 const tables = `durable_control durable_mark durable_rows durable_queue durable_claims durable_orders
-	durable_notifications durable_decisions durable_events_due durable_batches test_changes test_files`
+	durable_notifications durable_decisions durable_events_due durable_batches durable_unreadable durable_pruned
+	test_changes test_files`
 
 // Copy is a copy of the rows of all tables at one moment.
 type Copy []copied

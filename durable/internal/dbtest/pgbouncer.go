@@ -1,4 +1,4 @@
-// Package dbtest copies databases and starts Debian's pgbouncer, for tests.
+// Package dbtest creates databases on a PostgreSQL server, copies their rows and starts Debian's pgbouncer, for tests.
 package dbtest
 
 import (

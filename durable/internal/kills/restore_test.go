@@ -183,7 +183,7 @@ func TestRestoredDumpIsHeld(t *testing.T) {
 			case "rows alone":
 				db.exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims,
 					durable_orders, durable_notifications, durable_decisions, durable_events_due, durable_batches,
-					test_changes, test_files`)
+					durable_unreadable, test_changes, test_files`)
 				byPerson = true // the tables are the same, so only a process that lives on would see it
 			}
 			db.Close()

@@ -2,11 +2,9 @@ package kills
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,14 +92,7 @@ func server(t *testing.T) database {
 
 func postgres(t *testing.T) database {
 	t.Helper()
-	admin := server(t)
-	name := "test_" + strings.ToLower(rand.Text())
-	admin.exec(t, "CREATE DATABASE "+name)
-	t.Cleanup(func() { admin.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
-	u, err := url.Parse(admin.address)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	return prepared(t, u.String())
+	return prepared(t, dbtest.Postgres(t))
 }
 
 func each(t *testing.T, f func(t *testing.T, db database)) {

@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-
-	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
@@ -31,9 +29,12 @@ func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 
 // enqueue puts created rows into the queue.
 func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) error {
-	_, err := l.exec(ctx, tx, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+	insert, err := l.sized(ctx, tx, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
 		SELECT kind, generation, due_at, user_data, created_at FROM durable_rows
-		WHERE state = 'created' AND user_data`+l.in("$1")+` ON CONFLICT DO NOTHING`, list(userData))
+		WHERE state = 'created' AND user_data`+l.in("$1")+` ON CONFLICT DO NOTHING`)
+	if err == nil {
+		_, err = l.exec(ctx, tx, insert, list(userData))
+	}
 	return err
 }
 
@@ -111,23 +112,28 @@ func (l *Ledger) claimOne(
 		`SELECT type, amount, destination FROM durable_rows WHERE user_data = $1`, userData)
 }
 
-// Pay stores a payment and claims it for its caller, in one commit. It reports false if the user_data exists.
+// Pay stores a payment and claims it for its caller, in one commit. It reports false if the user_data exists or is
+// pruned.
 func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (added bool, err error) {
+	id := identity(r.UserData)
 	insert := `INSERT INTO durable_rows (kind, user_data, reference, type, amount, state, due_at, created_at, updated_at)
-		VALUES ('payment', $1, $2, $3, $4, 'created', {now}, {now}, {now}) ON CONFLICT DO NOTHING`
+		SELECT 'payment', $1, $2, $3, $4, 'created', {now}, {now}, {now} WHERE ` + absent(`$1`, `$5`, `$6`)
 	claim := `INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, $2, 1, {now}, {now} + $3, created_at FROM `
 	if l.Dialect == PostgreSQL {
-		n, err := l.write(ctx, `WITH added AS (INSERT INTO durable_rows
+		insert, err := l.sized(ctx, l.DB, `WITH added AS (INSERT INTO durable_rows
 				(kind, user_data, reference, type, amount, state, due_at, created_at, updated_at)
 				SELECT 'payment', $1, $4, $5, $6, 'created', now, now AS created_at, now AS updated_at
 				FROM (SELECT {now} AS now OFFSET 0) AS clock
-				ON CONFLICT DO NOTHING RETURNING user_data, kind, created_at) `+claim+`added`,
-			r.UserData, token, lease, r.Reference, r.Type, r.Amount)
+				WHERE `+absent(`$1`, `$7`, `$8`)+` ON CONFLICT DO NOTHING RETURNING user_data, kind, created_at) `+claim+`added`)
+		if err != nil {
+			return false, err
+		}
+		n, err := l.write(ctx, insert, r.UserData, token, lease, r.Reference, r.Type, r.Amount, id.High, id.Low)
 		return n == 1, err
 	}
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		n, err := l.exec(ctx, tx, insert, r.UserData, r.Reference, r.Type, r.Amount)
+		n, err := l.exec(ctx, tx, insert, r.UserData, r.Reference, r.Type, r.Amount, id.High, id.Low)
 		if added = n == 1; err != nil || !added {
 			return err
 		}
@@ -191,43 +197,4 @@ func (l *Ledger) PaymentsDue(ctx context.Context) (due bool, err error) {
 	err = l.one(ctx, []any{&due}, `SELECT EXISTS (SELECT 1 FROM durable_queue
 		WHERE kind = 'payment' AND generation = 0 AND due_at <= {now})`)
 	return due, err
-}
-
-// Poll is an unknown row to poll the service for.
-type Poll struct {
-	*row.Row
-	Now int64 // the database's time
-}
-
-// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made
-// while the database's clock was wrong, so only the monotonic clock decides about it.
-func (p Poll) ClaimedBefore(age int64) bool {
-	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
-}
-
-// DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time
-// first, so that one process polls. After patience polls, a row is flagged for review.
-func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
-	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
-		users, err := l.texts(ctx, tx, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
-				WHERE `+due+` AND (kind = 'payment' OR order_id <> '') ORDER BY due_at LIMIT $1{skip})
-			UPDATE durable_rows SET polls = polls + 1, updated_at = {now},
-				due_at = {now} + CASE WHEN polls >= 9 THEN 600000 ELSE 1000 * (1 << CAST(polls AS INTEGER)) END,
-				version = CASE WHEN review_reason = '' AND polls >= $2 THEN version + 1 ELSE version END,
-				review_reason = CASE WHEN review_reason = '' AND polls >= $2 THEN $3 ELSE review_reason END
-			WHERE `+due+` AND user_data IN (SELECT user_data FROM due)
-			RETURNING user_data`, limit, patience, row.NotConfirmed)
-		if err != nil || len(users) == 0 {
-			return err
-		}
-		polls = nil
-		return l.query(ctx, tx, func(rows *sql.Rows) error {
-			p := Poll{}
-			p.Row, err = scan(rows, &p.Now)
-			polls = append(polls, p)
-			return err
-		}, `SELECT `+columns+`, {now} FROM `+claimed+` WHERE r.user_data`+l.in("$1"), list(users))
-	})
-	return polls, err
 }

@@ -132,11 +132,15 @@ func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation 
 	return released, err
 }
 
-// Held reports whether a hold keeps payouts back.
-func (l *Ledger) Held(ctx context.Context) (held bool, err error) {
-	err = l.one(ctx, []any{&held}, `SELECT EXISTS (SELECT 1 FROM durable_queue WHERE kind = 'payout'
-		AND generation < (SELECT generation FROM durable_control))`)
-	return held, err
+// Remaining reports whether a hold keeps payouts back, and whether due rows remain that a round may claim. Rounds skip
+// rows that another transaction has locked, but this query reads them.
+func (l *Ledger) Remaining(ctx context.Context) (held, due bool, err error) {
+	const queued = `EXISTS (SELECT 1 FROM durable_queue AS q WHERE q.kind = `
+	err = l.one(ctx, []any{&held, &due}, `SELECT `+queued+`'payout' AND q.generation < control.generation),
+			`+queued+`'payment' AND q.generation = 0 AND q.due_at <= now AND {unnotified})
+			OR `+queued+`'payout' AND q.generation = control.generation AND q.due_at <= now AND {unnotified})
+		FROM durable_control AS control CROSS JOIN (SELECT {now} AS now) AS clock`)
+	return held, due, err
 }
 
 // Join stores the project if the database has none, and returns the database's project.

@@ -60,10 +60,12 @@ type Ledger struct {
 	Moved func(ctx context.Context, k row.Kind, from, to row.State)
 	Log   *slog.Logger
 
-	text     *strings.Replacer
-	identity string                 // SQL expression, see Identify
-	round    string                 // the statement of a round on PostgreSQL
-	sizes    atomic.Pointer[string] // its end, see measure
+	text      *strings.Replacer
+	identity  string                 // SQL expression, see Identify
+	statement string                 // of a round on PostgreSQL
+	sizes     atomic.Pointer[string] // of the tables, the end of some statements, see measure
+	round     atomic.Pointer[string] // the statement with the sizes
+	measured  atomic.Pointer[time.Time]
 
 	prepared map[string]*sql.Stmt // see Prepare
 }
@@ -71,8 +73,8 @@ type Ledger struct {
 // New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
 func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	l := &Ledger{DB: db, Read: read, Dialect: d, text: replacer(d, clock)}
-	l.Identify(`''`)
 	l.sizes.Store(new(string))
+	l.Identify(`''`)
 	return l
 }
 

@@ -15,14 +15,17 @@ type Batch struct {
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
 	Rejected      int64
+	Pruned        int64
 	CreatedAt     int64
 }
 
-const batchColumns = `id, name, line, complete, expected_rows, expected_total, rejected, created_at`
+const batchColumns = `id, name, line, complete, expected_rows, expected_total, rejected, pruned,
+	created_at`
 
 func scanBatch(from interface{ Scan(into ...any) error }) (b Batch, err error) {
 	var complete int64
-	err = from.Scan(&b.ID, &b.Name, &b.Line, &complete, &b.ExpectedRows, &b.ExpectedTotal, &b.Rejected, &b.CreatedAt)
+	err = from.Scan(&b.ID, &b.Name, &b.Line, &complete, &b.ExpectedRows, &b.ExpectedTotal, &b.Rejected, &b.Pruned,
+		&b.CreatedAt)
 	b.Complete = complete == 1
 	return b, err
 }

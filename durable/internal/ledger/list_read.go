@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
@@ -139,52 +140,65 @@ func (c *Count) add(rows, oldest, limit int64) {
 type Counts struct {
 	States                           map[row.State]*Count
 	Review, Overdue, Held, Unmatched Count
+	Unreadable                       Count
+	Pruned                           int64
 	Now                              int64
 }
 
-// Counts returns the numbers of the rows of f.Kind, each up to limit. It uses f.Overdue, and ignores the other fields.
-func (l *Ledger) Counts(ctx context.Context, f Filter, limit int) (Counts, error) {
+// Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the same
+// Unmatched, the number of the notifications of these kinds, and the same Unreadable.
+func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, kinds ...row.Kind) ([]Counts, error) {
 	s, err := l.selection(ctx, l.Read, Filter{})
 	if err != nil {
-		return Counts{}, err
+		return nil, err
 	}
-	c := Counts{States: map[row.State]*Count{}}
-	into := map[string]*Count{"unmatched": &c.Unmatched}
-	parts := []string{
-		`SELECT 'now', {now}, 0`,
-		`SELECT 'unmatched', COUNT(*), COALESCE(MIN(received_at), 0) FROM (SELECT received_at FROM durable_notifications
-			WHERE ` + unmatched + ofKind(f.Kind) + ` ORDER BY received_at LIMIT ` + strconv.Itoa(limit) + `) AS part`,
+	var into []*Count
+	var parts []string
+	count := func(count *Count, ranges ...string) {
+		for _, part := range ranges {
+			parts = append(parts, `SELECT `+strconv.Itoa(len(into))+` AS place, COUNT(*), COALESCE(MIN(created_at), 0), {now}
+				FROM (`+part+`) AS part`)
+		}
+		into = append(into, count)
 	}
-	count := func(name string, count *Count, f Filter) {
-		into[name] = count
-		for _, part := range s.parts(f, limit) {
-			parts = append(parts, `SELECT '`+name+`', COUNT(*), COALESCE(MIN(created_at), 0) FROM (`+part+`) AS part`)
+	var notices, unreadable Count
+	count(&unreadable, `SELECT received_at AS created_at FROM durable_unreadable WHERE reviewed_at = 0`)
+	events := ``
+	if len(kinds) == 1 {
+		events = ofKind(kinds[0])
+	}
+	count(&notices, `SELECT received_at AS created_at FROM durable_notifications
+		WHERE `+unmatched+events+` ORDER BY received_at LIMIT `+strconv.Itoa(limit))
+	all, both := make([]Counts, len(kinds)), make([]Count, len(kinds)) // both has the rows with both reasons for review
+	for i, kind := range kinds {
+		c := &all[i]
+		c.States = map[row.State]*Count{}
+		for _, state := range states {
+			c.States[state] = &Count{}
+			count(c.States[state], s.parts(Filter{Kind: kind, State: state, OldestFirst: true}, limit)...)
+		}
+		count(&c.Review, s.parts(Filter{Kind: kind, Review: true, OldestFirst: true}, limit)...)
+		count(&c.Held, s.parts(Filter{Kind: kind, Held: true, OldestFirst: true}, limit)...)
+		if overdue > 0 {
+			late := Filter{Kind: kind, State: row.Pending, MinAge: overdue, OldestFirst: true}
+			count(&c.Overdue, s.parts(late, limit)...)
+			late.Review = true
+			count(&both[i], s.parts(late, limit)...)
 		}
 	}
-	for _, state := range states {
-		c.States[state] = &Count{}
-		count(string(state), c.States[state], Filter{Kind: f.Kind, State: state, OldestFirst: true})
-	}
-	count("review", &c.Review, Filter{Kind: f.Kind, Review: true, OldestFirst: true})
-	count("held", &c.Held, Filter{Kind: f.Kind, Held: true, OldestFirst: true})
-	var both Count // rows with both reasons for review
-	if f.Overdue > 0 {
-		count("overdue", &c.Overdue, Filter{Kind: f.Kind, State: row.Pending, MinAge: f.Overdue, OldestFirst: true})
-		count("both", &both, Filter{Kind: f.Kind, State: row.Pending, Review: true, MinAge: f.Overdue, OldestFirst: true})
-	}
+	var now int64
 	err = l.query(ctx, l.Read, func(rows *sql.Rows) error {
-		var name string
-		var n, oldest int64
-		err := rows.Scan(&name, &n, &oldest)
-		if name == "now" {
-			c.Now = n
-		} else if into[name] != nil {
-			into[name].add(n, oldest, int64(limit))
-		}
+		var place, n, oldest int64
+		err := rows.Scan(&place, &n, &oldest, &now)
+		into[place].add(n, oldest, int64(limit))
 		return err
 	}, strings.Join(parts, ` UNION ALL `), s.args...)
-	c.Review.add(c.Overdue.Rows-both.Rows, c.Overdue.Oldest, int64(limit))
-	return c, err
+	for i := range all {
+		c := &all[i]
+		c.Unmatched, c.Unreadable, c.Now = notices, unreadable, now
+		c.Review.add(c.Overdue.Rows-both[i].Rows, c.Overdue.Oldest, int64(limit))
+	}
+	return all, err
 }
 
 // BatchCounts returns the exact numbers of the rows of a batch. It reads each row of the batch.
@@ -206,5 +220,9 @@ func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64) (
 		c.Held.add(held*n, oldest, noLimit)
 		return nil
 	}, listBatchCounts, batch, overdue)
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	return c, l.query(ctx, l.Read, func(rows *sql.Rows) error { return rows.Scan(&c.Pruned) },
+		`SELECT pruned FROM durable_batches WHERE id = $1`, batch)
 }

@@ -1,16 +1,11 @@
 package ledger
 
 import (
-	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
 	mathrand "math/rand/v2"
-	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
 
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
@@ -33,24 +29,7 @@ func eachListed(t *testing.T, f func(t *testing.T, l *Ledger)) {
 		f(t, fillList(t, db, SQLite))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		server := os.Getenv("TEST_DATABASE_URL")
-		if server == "" {
-			t.Skip("no PostgreSQL: run the tests with .ci/postgres go -C durable test ./...")
-		}
-		admin, err := sql.Open("pgx", server)
-		require.NoError(t, err)
-		name := "list_" + strings.ToLower(rand.Text())
-		_, err = admin.ExecContext(t.Context(), `CREATE DATABASE `+name)
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			_, err := admin.ExecContext(context.WithoutCancel(t.Context()), `DROP DATABASE `+name+` WITH (FORCE)`)
-			require.NoError(t, err)
-			admin.Close()
-		})
-		u, err := url.Parse(server)
-		require.NoError(t, err)
-		u.Path = "/" + name
-		db, err := sql.Open("pgx", u.String())
+		db, err := sql.Open("pgx", dbtest.Postgres(t))
 		require.NoError(t, err)
 		f(t, fillList(t, db, PostgreSQL))
 	})
@@ -238,10 +217,10 @@ func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 			"": {3, 500_001}, row.Payment: {2, 500_001}, row.Payout: {1, 500_002},
 		} {
 			for _, limit := range []int64{10_000, 30} {
-				c, err := l.Counts(t.Context(), Filter{Kind: kind, Overdue: overdue}, int(limit))
+				counts, err := l.Counts(t.Context(), overdue, int(limit), kind)
 				require.NoError(t, err)
-				checkAll(c, limit, Filter{Kind: kind})
-				assert.Equal(t, unmatched, c.Unmatched)
+				checkAll(counts[0], limit, Filter{Kind: kind})
+				assert.Equal(t, unmatched, counts[0].Unmatched)
 			}
 		}
 		for _, batch := range []string{"one", "two", "absent"} {

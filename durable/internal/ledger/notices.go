@@ -16,7 +16,7 @@ type Notice struct {
 	StatusDescription      paymentsvc.StatusName
 	Status, StatusCode     int64
 	Amount                 paymentsvc.Amount
-	// Matched is false while no row is known for it.
+	// Matched is false while no row, deleted rows included, is known for it.
 	Matched    bool
 	ReceivedAt int64 // in Unix milliseconds
 }
@@ -40,7 +40,7 @@ func (l *Ledger) notices(ctx context.Context, on rowser, where string, args ...a
 		var matched int64
 		err := rows.Scan(&n.Key, &n.Event, &n.OrderID, &n.UserData, &n.Status, &n.StatusDescription, &n.StatusCode, &n.Amount,
 			&matched, &n.ReceivedAt)
-		n.Matched = matched == 1
+		n.Matched = matched != 0
 		notices = append(notices, n)
 		return err
 	}, `SELECT key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at
@@ -61,9 +61,9 @@ func (l *Ledger) StoreNotice(ctx context.Context, n Notice) error {
 // ApplyNotice applies a stored notification, unless it is matched or no row is known for it. With strict, an error of
 // OnChange undoes it and is returned.
 func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
-	failed := false
+	failed, missing := false, false
 	err := l.transact(ctx, strict, func(ctx context.Context, tx *Tx) error {
-		failed = false
+		failed, missing = false, false
 		if err := tx.lockOrderID(ctx, n.OrderID); err != nil {
 			return err
 		}
@@ -74,6 +74,7 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 		}
 		r, err := tx.find(ctx, n)
 		if errors.Is(err, ErrNotFound) {
+			missing = true
 			return nil // it waits
 		}
 		if err != nil {
@@ -87,6 +88,9 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 		failed = tx.failed != nil
 		return err
 	})
+	if err == nil && missing {
+		_, err = l.KeepForPruned(ctx, n)
+	}
 	if failed {
 		err = errors.Join(err, l.flagFailure(ctx, n, err))
 	}

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
@@ -89,7 +90,7 @@ func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
 	ctx, cancel := l.writing(ctx)
 	defer cancel()
 	if r.AfterPayouts == (Position{}) {
-		if err := l.measure(ctx); err != nil {
+		if err := l.measure(ctx, l.DB); err != nil {
 			return Round{}, err
 		}
 	}
@@ -147,16 +148,17 @@ func (r Request) payouts(recorded map[string]bool) bool {
 //go:embed round_postgres.sql
 var roundPostgres string
 
-// measure adds the sizes of the tables to the text of the statement, as powers of 8, when a scan of the queue begins at
-// its start. PostgreSQL keeps the plan of a text, and a plan for small tables reads all of their rows. With a new text,
-// PostgreSQL plans again.
-func (l *Ledger) measure(ctx context.Context) error {
+// measure adds the sizes of the tables to the texts of some statements, as powers of 8. PostgreSQL keeps the plan of a
+// text, and a plan for small tables reads all of their rows. With a new text, PostgreSQL plans again.
+func (l *Ledger) measure(ctx context.Context, on rowser) error {
 	if l.Dialect == SQLite {
 		return nil
 	}
-	var sizes [4]uint64
-	err := l.one(ctx, []any{&sizes[0], &sizes[1], &sizes[2], &sizes[3]}, `SELECT pg_relation_size('durable_rows'),
-		pg_relation_size('durable_queue'), pg_relation_size('durable_claims'), pg_relation_size('durable_notifications')`)
+	var sizes [5]uint64
+	err := l.query(ctx, on, func(rows *sql.Rows) error {
+		return rows.Scan(&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4])
+	}, `SELECT pg_relation_size('durable_rows'), pg_relation_size('durable_queue'), pg_relation_size('durable_claims'),
+		pg_relation_size('durable_notifications'), pg_relation_size('durable_pruned')`)
 	if err != nil {
 		return err
 	}
@@ -164,8 +166,22 @@ func (l *Ledger) measure(ctx context.Context) error {
 	for _, size := range sizes {
 		text += " " + strconv.Itoa(bits.Len64(size)/3)
 	}
+	round := l.statement + text
 	l.sizes.Store(&text)
+	l.round.Store(&round)
 	return nil
+}
+
+// sized returns a statement with the table sizes of at most 100 ms ago.
+func (l *Ledger) sized(ctx context.Context, on rowser, statement string) (string, error) {
+	last, now := l.measured.Load(), time.Now()
+	if last == nil || now.Sub(*last) > 100*time.Millisecond {
+		if err := l.measure(ctx, on); err != nil {
+			return "", err
+		}
+		l.measured.Store(&now)
+	}
+	return statement + *l.sizes.Load(), nil
 }
 
 // Identify sets the SQL expression that a round compares with Request.Identity on PostgreSQL. It reads the control row.
@@ -173,7 +189,8 @@ func (l *Ledger) measure(ctx context.Context) error {
 func (l *Ledger) Identify(expression string) {
 	fill := strings.NewReplacer("{identity}", expression, "{slots}", strconv.Itoa(max(l.Slots, 1)))
 	l.identity = expression
-	l.round = l.text.Replace(fill.Replace(roundPostgres))
+	l.statement = l.text.Replace(fill.Replace(roundPostgres))
+	l.round.Store(&l.statement)
 }
 
 func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error {
@@ -211,7 +228,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 			got.Status, got.runLength = Status(part), c.Claims
 		}
 		return nil
-	}, l.round+*l.sizes.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
+	}, *l.round.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
 		array(users), array(tokens), array(orders), array(urls), array(slots), array(early), r.Token, r.Lease,
 		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.DueAt, r.AfterPayments.UserData,
 		r.AfterPayouts.DueAt, r.AfterPayouts.UserData)
@@ -222,12 +239,13 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	return nil
 }
 
+var arrayEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
 // array encodes texts as an array of PostgreSQL.
 func array(texts []string) string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	quoted := make([]string, len(texts))
 	for i, text := range texts {
-		quoted[i] = `"` + escape.Replace(text) + `"`
+		quoted[i] = `"` + arrayEscapes.Replace(text) + `"`
 	}
 	return `{` + strings.Join(quoted, `,`) + `}`
 }

@@ -113,6 +113,19 @@ CREATE INDEX durable_waiting_row ON durable_notifications (user_data) WHERE matc
 CREATE INDEX durable_waiting_since ON durable_notifications (received_at) WHERE matched = 0;
 CREATE INDEX durable_notices_order ON durable_notifications (order_id, received_at);
 CREATE INDEX durable_notices_row ON durable_notifications (user_data, received_at);
+-- matched is 2 for a notification of a pruned row, until Prune deletes the notification too.
+CREATE INDEX durable_notices_pruned ON durable_notifications (received_at) WHERE matched = 2;
+-- Genuine notifications with unreadable bodies. body is base64, and key is the SHA-256 of the whole body.
+CREATE TABLE durable_unreadable (
+    key         TEXT PRIMARY KEY,
+    reason      TEXT NOT NULL,
+    body        TEXT NOT NULL,
+    size        BIGINT NOT NULL,
+    received_at BIGINT NOT NULL,
+    reviewed_by TEXT NOT NULL DEFAULT '',
+    reviewed_at BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX durable_unreadable_waiting ON durable_unreadable (received_at) WHERE reviewed_at = 0;
 CREATE TABLE durable_decisions (
     id            TEXT PRIMARY KEY,
     user_data     TEXT NOT NULL,
@@ -142,6 +155,16 @@ CREATE TABLE durable_batches (
     expected_rows  BIGINT NOT NULL DEFAULT 0,
     expected_total TEXT,
     created_at     BIGINT NOT NULL,
-    rejected       BIGINT NOT NULL DEFAULT 0
+    rejected       BIGINT NOT NULL DEFAULT 0,
+    pruned         BIGINT NOT NULL DEFAULT 0
 );
+-- The pruned rows: hashes of their user_data, of the caller's values, and of their order_id (0 without one).
+CREATE TABLE durable_pruned (
+    id_high     BIGINT NOT NULL,
+    id_low      BIGINT NOT NULL,
+    values_hash BIGINT NOT NULL,
+    order_hash  BIGINT NOT NULL,
+    PRIMARY KEY (id_high, id_low)
+){narrow};
+CREATE INDEX durable_pruned_order ON durable_pruned (order_hash) WHERE order_hash <> 0;
 INSERT INTO durable_version (version) VALUES (3);

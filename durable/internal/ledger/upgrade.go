@@ -51,9 +51,9 @@ func upgrade2(d Dialect) []string {
 		case name == nil:
 		case name[1] == "rows" && strings.Contains(statement, "CREATE TABLE"):
 			table = statement
-		case name[1] == "rows" || strings.Contains(statement, "INDEX durable_waiting_row "):
+		case name[1] == "rows", newIndex.MatchString(statement):
 			indexes = append(indexes, statement)
-		case slices.Contains([]string{"queue", "claims", "orders", "mark"}, name[1]):
+		case slices.Contains([]string{"queue", "claims", "orders", "mark", "unreadable", "pruned"}, name[1]):
 			statements = append(statements, statement)
 		}
 	}
@@ -77,6 +77,9 @@ func upgrade2(d Dialect) []string {
 	}
 	return append(statements, indexes...)
 }
+
+// newIndex matches indexes that the notifications of version 2 do not have.
+var newIndex = regexp.MustCompile(`INDEX durable_(waiting_row|notices_pruned) `)
 
 var tableName = regexp.MustCompile(`(?:CREATE TABLE|INSERT INTO|CREATE INDEX \w+ ON) durable_(\w+)`)
 

@@ -16,3 +16,4 @@ ALTER TABLE durable_rows
     ALTER COLUMN order_id SET DEFAULT '', ALTER COLUMN order_id SET NOT NULL;
 ALTER TABLE durable_rows {generated columns};
 ALTER TABLE durable_control DROP COLUMN rounds;
+ALTER TABLE durable_batches ADD COLUMN pruned BIGINT NOT NULL DEFAULT 0;

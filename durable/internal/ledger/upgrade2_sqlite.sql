@@ -12,3 +12,4 @@ DROP TABLE durable_rows2;
 ALTER TABLE durable_decisions RENAME COLUMN attention TO review_reason;
 UPDATE durable_mark SET mark = (SELECT rounds FROM durable_control);
 ALTER TABLE durable_control DROP COLUMN rounds;
+ALTER TABLE durable_batches ADD COLUMN pruned BIGINT NOT NULL DEFAULT 0;

@@ -115,7 +115,16 @@ func (g *Guard) Remember(c Claim) {
 	g.last = c
 }
 
-// Last returns the claim of the last Remember, or the zero value after payouts were held.
+// Forget removes the last claim if it has the token, because its row was deleted on purpose.
+func (g *Guard) Forget(token string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last.Token == token {
+		g.last = Claim{}
+	}
+}
+
+// Last returns the claim of the last Remember, or the zero value after payouts were held or after Forget.
 func (g *Guard) Last() Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()

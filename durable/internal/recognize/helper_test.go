@@ -2,12 +2,9 @@ package recognize
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,10 +12,9 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
-)
 
-// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
-const variable = "TEST_DATABASE_URL"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
+)
 
 const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 
@@ -85,18 +81,7 @@ func sqlite(t *testing.T) database {
 
 func postgres(t *testing.T) database {
 	t.Helper()
-	server := os.Getenv(variable)
-	if server == "" {
-		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable test ./...")
-	}
-	admin := connectTo(t, server)
-	name := "test_" + strings.ToLower(rand.Text())
-	admin.exec(t, "CREATE DATABASE "+name)
-	t.Cleanup(func() { admin.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
-	u, err := url.Parse(server)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	db := connectTo(t, u.String())
+	db := connectTo(t, dbtest.Postgres(t))
 	db.exec(t, tables...)
 	return db
 }

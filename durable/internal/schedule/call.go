@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"time"
 )
 
 // begin begins the calls of jobs with committed claims. s.mu is held.
@@ -11,12 +12,24 @@ func (s *Scheduler[Job, Done]) begin(w *worker, jobs []Job) {
 	s.used += len(jobs)
 	w.made += len(jobs)
 	w.inFlight += len(jobs)
+	s.calls += len(jobs)
 	for _, job := range jobs {
 		s.tasks.Go(func() {
 			ctx := context.WithoutCancel(w.ctx)
-			s.complete(&entry[Done]{Completion: s.c.Call(ctx, job), ctx: ctx, worker: w})
+			begun := time.Now()
+			c := s.c.Call(ctx, job)
+			s.measureCall(time.Since(begun))
+			s.complete(&entry[Done]{Completion: c, ctx: ctx, worker: w})
 		})
 	}
+}
+
+// measureCall counts the end of a call with a slot.
+func (s *Scheduler[Job, Done]) measureCall(took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls--
+	average(&s.pace.call, took)
 }
 
 // complete passes a completion to the next round, or records it separately.

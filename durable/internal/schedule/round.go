@@ -34,7 +34,10 @@ func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
 	}
-	return len(s.queue) > 0 || s.maxRows(s.c.Slots-s.used) > 0
+	if len(s.queue) > 0 {
+		return !s.waitsForCalls()
+	}
+	return s.maxRows(s.c.Slots-s.used) > 0
 }
 
 // round makes one round. Other goroutines run first, and the completions of short calls join the round.
@@ -44,7 +47,9 @@ func (s *Scheduler[Job, Done]) round() {
 	if r == nil {
 		return
 	}
+	begun := time.Now()
 	result, err := s.c.Ledger.Round(context.Background(), r.Request)
+	took := time.Since(begun)
 	if limit := r.limit(result.Recorded); err == nil && len(result.Jobs) > limit {
 		err = fmt.Errorf("round claimed %d rows, want at most %d", len(result.Jobs), limit)
 	}
@@ -57,6 +62,7 @@ func (s *Scheduler[Job, Done]) round() {
 	if err != nil {
 		s.failRound(r, result.Recorded, err)
 	} else {
+		average(&s.pace.round, took)
 		s.finishRound(r, result)
 	}
 	s.startRound()

@@ -56,7 +56,9 @@ type Scheduler[Job, Done any] struct {
 	recording  map[string][]*entry[Done] // order keys and user_data of the rounds in flight, with waiting duplicates
 	orderIDs   []string                  // of the last rounds, for Request.OrderIDs
 	used       int                       // slots
-	worker     *worker                   // the active Run or RunBatch
+	calls      int                       // in flight, with a slot
+	pace       pace
+	worker     *worker // the active Run or RunBatch
 	closed     bool
 	unresolved []string // tokens of claims with an unknown commit, which may still arrive
 	oddPayment bool     // the last odd row was for a payment

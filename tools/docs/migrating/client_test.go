@@ -1,8 +1,8 @@
-package migrating
+package migrating_test
 
 import (
 	"context"
-	"flag"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,20 +11,36 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+	"github.com/paymentsvc/paymentsvc/tools/docs/migrating"
+	"github.com/paymentsvc/paymentsvc/tools/docs/migrating/after"
 )
 
-var starts = flag.Int("starts", 2, "payments that are started if the first answer is lost")
+type client interface {
+	Balance(ctx context.Context) (string, error)
+	Pay(ctx context.Context, userData string, cents int64) (string, error)
+	Notifications(paid func(ctx context.Context, userData string) error) http.Handler
+}
 
-// The same test runs before the migration and after each of its steps.
-func TestTheClientWorks(t *testing.T) {
-	const key = "the-key-of-the-migration"
+const key = "the-key-of-the-migration"
+
+func TestOldClientPaysTwiceAfterALostResponse(t *testing.T) {
+	testClient(t, func(url string) (client, error) { return migrating.New(url, key) }, 2)
+}
+
+func TestNewClientPaysOnceAfterALostResponse(t *testing.T) {
+	testClient(t, func(url string) (client, error) { return after.New(url, key) }, 1)
+}
+
+// testClient runs all methods of a client, and compares the number of payments after a lost response.
+func testClient(t *testing.T, create func(url string) (client, error), starts int) {
+	t.Helper()
 	srv := paymentsvctest.Start(t, paymentsvctest.Config{
 		PartnerID: 7, Projects: []paymentsvctest.Project{{ID: 42, Secret: key}}, Repeated: paymentsvctest.NewOrder,
 		Scheme: paymentsvc.Scheme{
 			Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
 		},
 	})
-	client, err := New(srv.URL, key)
+	client, err := create(srv.URL)
 	require.NoError(t, err)
 	balance, err := client.Balance(t.Context())
 	require.NoError(t, err)
@@ -34,12 +50,10 @@ func TestTheClientWorks(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotEmpty(t, address)
 	assert.True(t, srv.Orders()[0].Amount.Equal(paymentsvc.MustParseAmount("10.50")))
-	lost := srv.Fault(
-		paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit),
-	)
+	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	_, err = client.Pay(t.Context(), "order-2", 1050)
-	assert.Equal(t, *starts == 1, err != nil)
-	srv.AssertStarted(t, "order-2", *starts)
+	assert.Equal(t, starts == 1, err != nil)
+	srv.AssertStarted(t, "order-2", starts)
 	assert.Equal(t, 1, lost.Hits())
 
 	var paid []string

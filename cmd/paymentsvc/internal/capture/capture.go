@@ -1,14 +1,16 @@
-// Package capture reads signed messages from the files that partners have: HTTP text, a curl command, the output of
-// curl -v, a HAR file, a gateway's JSON, or separate files for headers and body.
+// Package capture reads signed messages from the files of partners: HTTP text, .http files, a curl command, the output
+// of curl -v, copied calls, JSON of tools and logs, printed headers, or separate files for headers and body.
 package capture
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -135,8 +137,20 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	switch {
 	case strings.HasPrefix(first, "{"), strings.HasPrefix(first, "["):
 		if list, err = t.json(o); err != nil {
+			list = t.program(o)
+		}
+		if len(list) == 0 {
 			return nil, nil, err
 		}
+	case hasSections(t.data, line):
+		list = t.sections(o)
+	case accessLog.MatchString(line):
+		return nil, nil, t.fail(0, "an access log has neither headers nor body: %s", capturing)
+	case strings.Contains(line, "{"):
+		list = t.logLines(o)
+	}
+	switch {
+	case len(list) > 0:
 	case isHead(line):
 		list = one((*text).http)
 	case verboseHead(t.data) >= 0:
@@ -144,10 +158,38 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	case commandStart(t.data) >= 0:
 		list = one((*text).curl)
 	default:
-		list = one((*text).http)
+		if list = t.program(o); len(list) == 0 {
+			list = one((*text).http)
+		}
 	}
 	list, err = t.choose(list, o)
 	return t, list, err
+}
+
+var accessLog = regexp.MustCompile(`^\S+ \S+ .*\[[^\]]+\] "[A-Z]+ \S+ HTTP/[0-9.]+" [0-9]{3} `)
+
+// logLines returns the messages of JSON after a time, a level or the like. The JSON ends at the end of a line. The list
+// is empty for other text.
+func (t *text) logLines(o Options) (list []entry) {
+	for at := 0; at < len(t.data); {
+		line, _, _ := strings.Cut(t.data[at:], "\n")
+		start := strings.IndexByte(line, '{')
+		var value json.RawMessage
+		if start >= 0 && json.NewDecoder(strings.NewReader(t.data[at+start:])).Decode(&value) == nil {
+			from := at + start
+			at = from + len(value)
+			rest, _, _ := strings.Cut(t.data[at:], "\n")
+			if strings.TrimSpace(rest) == "" {
+				t.walk(&list, node{value, from}, strings.TrimSpace(line[:start]), o, 0)
+			}
+			line = rest
+		}
+		at += len(line) + 1
+	}
+	if len(list) == 1 {
+		list[0].signed = true
+	}
+	return list
 }
 
 // decode returns the text of a file in UTF-8, also from the encodings of Windows.

@@ -56,7 +56,7 @@ func (t *text) curl(o Options) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	c := &command{text: t, o: o, powershell: powershell, m: Message{Header: http.Header{}, lines: map[string]int{}}}
+	c := &command{text: t, o: o, powershell: powershell, m: newMessage()}
 	for rest := words[1:]; len(rest) > 0; {
 		if rest, err = c.next(rest); err != nil {
 			return Message{}, err

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func Write(w io.Writer, m Message) error {
 func (t *text) http(o Options) (Message, error) {
 	lines, body := headLines(t.data)
 	if len(lines) == 0 {
-		return Message{}, t.fail(len(t.data), "empty: want a raw HTTP request, a curl command, a HAR file or JSON")
+		return Message{}, t.fail(len(t.data), "empty: want HTTP text, a curl command, a HAR file or JSON; %s", capturing)
 	}
 	m, err := t.head(lines)
 	switch {
@@ -60,9 +61,12 @@ func (t *text) http(o Options) (Message, error) {
 	case o.Body != nil:
 		err = t.fail(body, "there is a body here, and another one in %s", o.BodyName)
 	case body < 0:
-		err = t.fail(len(t.data), "the file ends within the headers: want a blank line between them and the body")
+		err = t.fail(len(t.data),
+			"the file ends within the headers: want a blank line between them and the body, or its file with -body")
 	default:
-		err = t.cut(&m, body, len(t.data))
+		if err = t.cut(&m, body, len(t.data)); err == nil {
+			err = t.present(&m, body, false)
+		}
 	}
 	return m, err
 }
@@ -78,6 +82,9 @@ func headLines(data string) (lines []line, body int) {
 	at := 0
 	for l := range strings.Lines(data) {
 		content := strings.TrimRight(l, "\r\n")
+		if strings.TrimSpace(content) == "" {
+			content = ""
+		}
 		if content != "" {
 			lines = append(lines, line{content, at})
 		}
@@ -102,7 +109,7 @@ func isHead(first string) bool {
 
 // head parses an optional request line, and headers.
 func (t *text) head(lines []line) (Message, error) {
-	m := Message{Header: http.Header{}, lines: map[string]int{}}
+	m := newMessage()
 	if name, _, found := strings.Cut(strings.TrimPrefix(lines[0].text, ":"), ":"); !found || !isToken(name) {
 		if err := t.requestLine(&m, lines[0]); err != nil {
 			return m, err
@@ -154,6 +161,9 @@ func (t *text) requestLine(m *Message, l line) error {
 
 // address reads a path or a URL.
 func (t *text) address(m *Message, target string, at int) error {
+	if plain, _ := url.PathUnescape(target); placeholder.MatchString(plain) {
+		return t.fail(at, variables)
+	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil || u.Host == "" && !strings.HasPrefix(target, "/") || u.Host != "" && u.Scheme != "http" && u.Scheme != "https" {
 		return t.fail(at, "the address is neither a path nor a URL")
@@ -167,6 +177,8 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	name, value = http.CanonicalHeaderKey(name), strings.TrimSpace(value)
 	_, twice := m.lines[name]
 	switch {
+	case placeholder.MatchString(value):
+		return t.fail(at, variables)
 	case !isToken(name) || !isValue(value):
 		return t.fail(at, "a header has a character that no header can have")
 	case twice && (name == "Host" || name == "Content-Length"):
@@ -184,6 +196,9 @@ func (t *text) add(m *Message, name, value string, at int) error {
 func (t *text) cut(m *Message, from, to int) error {
 	if m.Header.Get("Transfer-Encoding") != "" {
 		return t.fail(from, "the body is sent in chunks: take them apart, and give a Content-Length")
+	}
+	if response := responseLine.FindStringIndex(t.data[from:to]); response != nil {
+		to = from + response[0]
 	}
 	rest := t.data[from:to]
 	length := m.Header.Get("Content-Length")
@@ -214,9 +229,12 @@ func (t *text) cut(m *Message, from, to int) error {
 	return t.fail(from+n, "there is more than the %d bytes of body that Content-Length says", n)
 }
 
+// responseLine is the start of a response after the request. Some tools write both.
+var responseLine = regexp.MustCompile(`(?m)^[ \t]*\r?\n(?:HTTP/[0-9.]+ [0-9]{3}|<< [0-9]{3}) `)
+
 // fits returns the first n bytes if only line ends follow.
 func fits(rest string, n int) (string, bool) {
-	if n > len(rest) || strings.Trim(rest[n:], "\r\n") != "" {
+	if n > len(rest) || strings.Trim(rest[n:], " \r\n") != "" {
 		return "", false
 	}
 	return rest[:n], true
@@ -287,7 +305,8 @@ func (t *text) verbose(o Options) (Message, error) {
 			m.Body, m.Notes = sent.Body, append(m.Notes, sent.Notes...)
 		}
 	case from == to && m.Header.Get("Content-Length") != "0":
-		err = t.fail(at, "curl -v does not show the body that it sent: put it in a file of its own, for -body")
+		err = t.fail(at, "curl -v does not show the body: paste the command above it, or name the body's file with -body; %s",
+			capturing)
 	default:
 		err = t.cut(&m, from, to)
 	}

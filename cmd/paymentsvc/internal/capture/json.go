@@ -1,345 +1,344 @@
 package capture
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// json returns the messages of a HAR file, or of a gateway's JSON: one value, a list, or one value a line.
+// node is a JSON value and its position in the file.
+type node struct {
+	raw json.RawMessage
+	at  int
+}
+
+// kind returns the first character of the value, or 0 for a missing value and for null.
+func (n node) kind() byte {
+	if len(n.raw) == 0 || string(n.raw) == "null" {
+		return 0
+	}
+	return n.raw[0]
+}
+
+// text returns the value of a text, or the characters of a number.
+func (n node) text() string {
+	var text string
+	switch kind := n.kind(); {
+	case kind == '"':
+		_ = json.Unmarshal(n.raw, &text) // the file's JSON is valid
+	case kind == '-' || kind >= '0' && kind <= '9':
+		text = string(n.raw)
+	}
+	return text
+}
+
+// members returns the members of an object, including duplicates, or the elements of a list without names. It copies
+// no value, because a body can be long and inside of many objects.
+func (n node) members() iter.Seq2[string, node] {
+	return func(yield func(string, node) bool) {
+		if n.kind() != '{' && n.kind() != '[' {
+			return
+		}
+		for at := valueStart(n.raw, 1); at < len(n.raw)-1; at = valueStart(n.raw, at) {
+			name := ""
+			if n.raw[0] == '{' {
+				end := valueEnd(n.raw, at)
+				name = node{raw: n.raw[at:end]}.text()
+				at = valueStart(n.raw, end)
+			}
+			end := valueEnd(n.raw, at)
+			if !yield(name, node{n.raw[at:end], n.at + at}) {
+				return
+			}
+			at = end
+		}
+	}
+}
+
+// valueStart returns the position of the next value or closing bracket in valid JSON.
+func valueStart(raw []byte, at int) int {
+	return at + len(raw[at:]) - len(bytes.TrimLeft(raw[at:], " \t\r\n,:"))
+}
+
+// valueEnd returns the end of the value at a position in valid JSON.
+func valueEnd(raw []byte, at int) int {
+	depth := 0
+	for ; at < len(raw); at++ {
+		switch raw[at] {
+		case '"':
+			for at++; raw[at] != '"'; at++ {
+				if raw[at] == '\\' {
+					at++
+				}
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			if depth == 0 {
+				return at // after a number or a word
+			}
+			depth--
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return at
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 {
+			return at + 1
+		}
+	}
+	return at
+}
+
+// json returns the messages of JSON: one value, a list, or one value a line.
 func (t *text) json(o Options) ([]entry, error) {
 	if !utf8.ValidString(t.data) {
 		t.notes = append(t.notes, "the file is not UTF-8, so its other bytes are lost")
 	}
-	var list []json.RawMessage
+	var list []node
 	decoder := json.NewDecoder(strings.NewReader(t.data))
 	for {
 		var value json.RawMessage
-		switch err := decoder.Decode(&value); {
+		err := decoder.Decode(&value)
+		syntax, wrong := errors.AsType[*json.SyntaxError](err)
+		switch {
 		case errors.Is(err, io.EOF) && len(list) > 0:
 			return t.entries(list, o)
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, t.fail(len(t.data), "the JSON is cut off")
+		case wrong:
+			return nil, t.fail(int(max(0, syntax.Offset-1)), "this is not JSON here")
 		case err != nil:
-			return nil, t.wrong(t.data, err)
+			return nil, t.fail(len(t.data), "the JSON is cut off")
 		}
-		list = append(list, value)
+		list = append(list, node{value, int(decoder.InputOffset()) - len(value)})
 	}
 }
 
-// find returns the position of a value in the file.
-func (t *text) find(value string) int {
-	if t.listing {
-		return 0
-	}
-	return strings.Index(t.data, value)
-}
-
-// wrong returns the error of a JSON value with its place in the file.
-func (t *text) wrong(value string, err error) error {
-	at := max(0, t.find(value))
-	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return t.fail(at+int(max(0, syntax.Offset-1)), "this is not JSON here")
-	}
-	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return t.fail(at+int(kind.Offset), "the field %q is of a kind that no log of a request has", kind.Field)
-	}
-	return t.fail(at, "this JSON is not a request")
-}
-
-// entries returns the messages of values.
-func (t *text) entries(values []json.RawMessage, o Options) ([]entry, error) {
+// entries returns the messages anywhere in values. Without a message, a single value may be the headers alone.
+func (t *text) entries(values []node, o Options) ([]entry, error) {
 	var list []entry
 	for _, value := range values {
-		var many []json.RawMessage
-		var har struct {
-			Log *struct{ Entries []json.RawMessage }
-		}
-		switch {
-		case json.Unmarshal(value, &many) == nil:
-		case json.Unmarshal(value, &har) == nil && har.Log != nil:
-			for _, e := range har.Log.Entries {
-				t.entry(&list, e, o, t.har)
-			}
-			continue
-		default:
-			many = []json.RawMessage{value}
-		}
-		for _, one := range many {
-			t.entry(&list, one, o, t.gateway)
-		}
+		t.walk(&list, value, "", o, 0)
+	}
+	if len(list) == 0 && len(values) == 1 && isHeaders(values[0]) {
+		t.entry(&list, fields{"headers": values[0]}, values[0].at, o)
 	}
 	if len(list) == 0 {
-		return nil, t.fail(0, "there is no request in this JSON")
+		return nil, t.fail(0, "there is no request in this JSON: %s", capturing)
 	}
-	if len(list) == 1 {
-		list[0].signed = true
-	}
+	list[0].signed = list[0].signed || len(list) == 1
 	return list, nil
 }
 
+const maxNested = 32 // values around a request; folders of a collection need two each
+
+// walk adds the messages in a value. Some programs log a request as JSON in a text.
+func (t *text) walk(list *[]entry, n node, name string, o Options, depth int) {
+	if depth > maxNested {
+		return
+	}
+	switch n.kind() {
+	case '"':
+		if inner := strings.TrimSpace(n.text()); strings.HasPrefix(inner, "{") && json.Valid([]byte(inner)) {
+			t.walk(list, node{json.RawMessage(inner), n.at}, "", o, depth+1)
+		}
+	case '{':
+		f := fields{}
+		f.gather(n, "", 0)
+		f.requestLine(name)
+		if f.isMessage() {
+			t.entry(list, f, n.at, o)
+			return
+		}
+		fallthrough
+	case '[':
+		for name, value := range n.members() {
+			if !isResponse(name) {
+				t.walk(list, value, name, o, depth+1)
+			}
+		}
+	}
+}
+
+func isResponse(name string) bool {
+	name = plainName(name)
+	return strings.HasPrefix(name, "response") || strings.HasPrefix(name, "answer") || name == "res"
+}
+
+// isHeaders reports whether names in a value are headers.
+func isHeaders(n node) bool {
+	if n.kind() != '{' && n.kind() != '[' {
+		return false
+	}
+	for name, value := range n.members() {
+		if name == "" {
+			name = value.text()
+			for _, first := range value.members() {
+				name += first.text()
+				break
+			}
+		}
+		if name = strings.ToLower(name); looksSigned(name) || name == "host" || name == "content-type" {
+			return true
+		}
+	}
+	return false
+}
+
+func looksSigned(name string) bool {
+	return strings.Contains(name, "sign") || strings.Contains(name, "hmac")
+}
+
 // entry adds a message. An unreadable message is an error only when selected.
-func (t *text) entry(list *[]entry, value json.RawMessage, o Options, read func(json.RawMessage, Options) (Message, error)) {
+func (t *text) entry(list *[]entry, f fields, at int, o Options) {
 	t.listing = true
-	m, _ := read(value, o) // the entry's own read returns the error
+	m, _ := t.logged(f, at, o) // the entry's own read returns the error
 	t.listing = false
 	number := len(*list) + 1
 	e := entry{number: number, method: m.Method, url: m.URL, read: func() (Message, error) {
-		m, err := read(value, o)
+		m, err := t.logged(f, at, o)
 		m.Source = fmt.Sprintf("%s entry %d", t.name, number)
 		return t.finish(m, err)
 	}}
-	for name := range m.Header {
-		lower := strings.ToLower(name)
-		e.signed = e.signed || strings.EqualFold(name, o.Signature) ||
-			o.Signature == "" && (strings.Contains(lower, "sign") || strings.Contains(lower, "hmac"))
-	}
+	e.signed = isSigned(m, o)
 	*list = append(*list, e)
 }
 
-// har parses an entry of a HAR file.
-func (t *text) har(value json.RawMessage, o Options) (Message, error) {
-	var e struct {
-		Request struct {
-			Method, URL string
-			Headers     json.RawMessage
-			BodySize    int
-			PostData    *struct {
-				Text     *string
-				Params   []json.RawMessage
-				Encoding string
-			}
+// isSigned reports whether a message has a signature header.
+func isSigned(m Message, o Options) bool {
+	for name := range m.Header {
+		if strings.EqualFold(name, o.Signature) || o.Signature == "" && looksSigned(strings.ToLower(name)) {
+			return true
 		}
 	}
-	m := Message{Header: http.Header{}, lines: map[string]int{}}
-	if err := json.Unmarshal(value, &e); err != nil {
-		return m, t.wrong(string(value), err)
-	}
-	at := t.find(string(value))
-	r := e.Request
-	m.Method = r.Method
-	if err := t.address(&m, r.URL, at); err != nil {
-		return m, err
-	}
-	if err := t.pairs(&m, r.Headers, at); err != nil {
-		return m, err
-	}
-	data := r.PostData
-	switch {
-	case o.Body != nil:
-		return m, t.bodyFile(&m, o)
-	case data == nil && r.BodySize <= 0:
-		return m, nil
-	case data == nil || data.Text == nil && len(data.Params) == 0:
-		return m, t.fail(at, "this HAR was saved without the body: save it with content")
-	case data.Text == nil || *data.Text == "" && len(data.Params) > 0:
-		return m, t.fail(at, "this HAR has the body as params only, whose bytes are lost: capture the message by other means")
-	}
-	if err := t.setBody(&m, *data.Text, data.Encoding == "base64", at); err != nil {
-		return m, err
-	}
-	if r.BodySize > 0 && r.BodySize != len(m.Body) {
-		m.note("the HAR's bodySize is %d, and the body here has %d bytes", r.BodySize, len(m.Body))
-	}
-	return m, nil
+	return false
 }
 
-func (t *text) setBody(m *Message, body string, encoded bool, at int) error {
-	m.Body = []byte(body)
-	if !encoded {
+// pairs adds headers from an object of texts or lists, from a list, or from lines in a text. A list has pairs, lines,
+// objects with a name and a value, or names and values in turn.
+func (t *text) pairs(m *Message, headers node) error {
+	switch headers.kind() {
+	case 0:
 		return nil
-	}
-	decoded, err := base64.StdEncoding.DecodeString(body)
-	if err != nil {
-		return t.fail(at, "the body is not the base64 that this entry calls it")
-	}
-	m.Body = decoded
-	return nil
-}
-
-// logged is a request in the log of a gateway or program.
-type logged struct {
-	HTTPMethod, Method, Path, RawPath, RawQueryString, URL, URI string
-	Headers, MultiValueHeaders                                  json.RawMessage
-	QueryStringParameters                                       map[string]string
-	MultiValueQueryStringParameters                             map[string][]string
-	Body                                                        json.RawMessage
-	BodyBase64                                                  *string `json:"body_base64"`
-	IsBase64Encoded                                             bool
-	Request                                                     json.RawMessage
-	RequestContext                                              struct {
-		Path, DomainName string
-		HTTP             struct{ Method, Path string }
-	}
-}
-
-// gateway parses the JSON of API Gateway, of ALB, or of a program that logs headers and body.
-func (t *text) gateway(value json.RawMessage, o Options) (Message, error) {
-	return t.wrapped(value, o, 0)
-}
-
-const mostWrapped = 8 // objects "request" around a request
-
-func (t *text) wrapped(value json.RawMessage, o Options, wrapped int) (Message, error) {
-	m := Message{Header: http.Header{}, lines: map[string]int{}}
-	var l logged
-	if err := json.Unmarshal(value, &l); err != nil {
-		return m, t.wrong(string(value), err)
-	}
-	at := t.find(string(value))
-	if l.Headers == nil && l.MultiValueHeaders == nil {
-		if l.Request != nil && wrapped < mostWrapped {
-			return t.wrapped(l.Request, o, wrapped+1)
+	case '{':
+		for name, value := range headers.members() {
+			if err := t.values(m, name, value); err != nil {
+				return err
+			}
 		}
-		return m, t.fail(at, "this JSON has no headers")
-	}
-	m.Method = cmp.Or(l.HTTPMethod, l.Method, l.RequestContext.HTTP.Method)
-	headers := l.MultiValueHeaders
-	if len(headers) == 0 || string(headers) == "null" {
-		headers = l.Headers
-	}
-	if err := t.pairs(&m, headers, at); err != nil {
-		return m, err
-	}
-	if err := t.loggedAddress(&m, &l, at); err != nil {
-		return m, err
-	}
-	if o.Body != nil {
-		return m, t.bodyFile(&m, o)
-	}
-	var body *string
-	switch {
-	case l.BodyBase64 != nil:
-		return m, t.setBody(&m, *l.BodyBase64, true, at)
-	case len(l.Body) == 0:
-	case json.Unmarshal(l.Body, &body) != nil:
-		m.Body = l.Body
-		m.note("the body is JSON here and not text: it was parsed and encoded again, so the bytes that were signed may be lost")
-	case body != nil:
-		return m, t.setBody(&m, *body, l.IsBase64Encoded, at)
-	}
-	return m, nil
-}
-
-// loggedAddress builds the address of a logged request.
-func (t *text) loggedAddress(m *Message, l *logged, at int) error {
-	target := cmp.Or(l.URL, l.URI, l.RawPath, l.RequestContext.Path, l.Path, l.RequestContext.HTTP.Path)
-	if target == "" {
-		m.note("there is no path: what the signature covers of the address is unknown")
 		return nil
-	}
-	if _, err := url.ParseRequestURI(target); err != nil {
-		target = (&url.URL{Path: target}).EscapedPath()
-	}
-	if l.RequestContext.Path != "" && l.Path != "" && l.RequestContext.Path != l.Path {
-		m.note("the path is the one of requestContext, with the stage")
-	}
-	query := url.Values(l.MultiValueQueryStringParameters)
-	if len(query) == 0 {
-		query = url.Values{}
-		for name, value := range l.QueryStringParameters {
-			query.Set(name, value)
-		}
-	}
-	switch {
-	case l.RawQueryString != "":
-		target += "?" + l.RawQueryString
-	case len(query) > 0 && !strings.Contains(target, "?"):
-		target += "?" + query.Encode()
-		m.note("the query is put together from its parameters: their order and escapes may be others than were signed")
-	}
-	if err := t.address(m, target, at); err != nil {
-		return err
-	}
-	if m.URL.Host == "" && m.Header.Get("Host") == "" && l.RequestContext.DomainName != "" {
-		m.URL.Scheme, m.URL.Host = "https", l.RequestContext.DomainName
-	}
-	return nil
-}
-
-// pairs adds headers from an object of texts or lists, or from a list of pairs, lines or objects with name and value.
-func (t *text) pairs(m *Message, headers json.RawMessage, at int) error {
-	if len(headers) == 0 || string(headers) == "null" {
-		return nil
-	}
-	unknown := func() error {
-		return t.fail(at, "the headers are neither an object nor a list of names and values")
-	}
-	add := func(name string, value json.RawMessage) error {
-		var one any
-		var many []string
-		if json.Unmarshal(value, &many) != nil {
-			if json.Unmarshal(value, &one) != nil {
-				return unknown()
+	case '"':
+		for l := range strings.Lines(headers.text()) {
+			name, value, found := strings.Cut(l, ":")
+			if !found {
+				continue
 			}
-			many = []string{strings.Trim(string(value), `"`)}
-			if text, ok := one.(string); ok {
-				many[0] = text
-			}
-		}
-		for _, v := range many {
-			if strings.HasPrefix(name, ":") {
-				continue // a pseudo-header of HTTP/2, already in the address
-			}
-			if err := t.add(m, name, v, at); err != nil {
+			if err := t.add(m, name, value, headers.at); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if headers[0] == '{' {
-		return eachMember(headers, add)
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(headers, &list) != nil {
-		return unknown()
-	}
-	for _, item := range list {
-		var pair []json.RawMessage
-		var object struct {
-			Name  string
-			Value json.RawMessage
+	var waiting string // a name in a list that alternates names and values
+	for _, item := range headers.members() {
+		parts := fields{}
+		var list []node
+		for name, value := range item.members() {
+			parts[plainName(name)] = value
+			list = append(list, value)
 		}
-		var line, name string
+		name, value, found := strings.Cut(item.text(), ":")
 		var err error
-		switch {
-		case json.Unmarshal(item, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &name) == nil:
-			err = add(name, pair[1])
-		case json.Unmarshal(item, &object) == nil && object.Name != "":
-			err = add(object.Name, object.Value)
-		case json.Unmarshal(item, &line) == nil && strings.Contains(line[min(1, len(line)):], ":"):
-			name, value, _ := strings.Cut(line, ":")
-			err = t.add(m, name, value, at)
+		switch named := parts.text("name", "key", "header"); {
+		case waiting != "":
+			err, waiting = t.values(m, waiting, item), ""
+		case item.kind() == '[' && len(list) == 2 && list[0].text() != "":
+			err = t.values(m, list[0].text(), list[1])
+		case item.kind() == '{' && named != "":
+			if !parts.isTrue("disabled") {
+				err = t.values(m, named, parts.first("value", "values"))
+			}
+		case found && isToken(name):
+			err = t.add(m, name, value, item.at)
+		case item.kind() == '"' && isToken(item.text()):
+			waiting = item.text()
 		default:
-			err = unknown()
+			err = t.fail(headers.at, noHeaders)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	if waiting != "" {
+		return t.fail(headers.at, noHeaders)
+	}
+	return nil
+}
+
+const noHeaders = "the headers are neither an object nor a list of names and values"
+
+// values adds a header with one value or a list of values.
+func (t *text) values(m *Message, name string, value node) error {
+	list := []node{value}
+	switch {
+	case strings.HasPrefix(name, ":"):
+		return nil // a pseudo-header of HTTP/2, already in the address
+	case value.kind() == '[':
+		list = list[:0]
+		for _, one := range value.members() {
+			list = append(list, one)
+		}
+	}
+	for _, one := range list {
+		if kind := one.kind(); kind == '{' || kind == '[' {
+			return t.fail(value.at, noHeaders)
+		}
+		text := one.text()
+		if kind := one.kind(); kind == 't' || kind == 'f' {
+			text = string(one.raw)
+		}
+		if err := t.add(m, name, text, one.at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// eachMember calls f with each member of an object, including duplicates.
-func eachMember(object json.RawMessage, f func(name string, value json.RawMessage) error) error {
-	decoder := json.NewDecoder(strings.NewReader(string(object)))
-	_, _ = decoder.Token() // the bracket of a valid object
-	for decoder.More() {
-		name, _ := decoder.Token()
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return err
-		}
-		if err := f(fmt.Sprint(name), value); err != nil {
-			return err
-		}
+// setBody sets a body, possibly in base64.
+func (t *text) setBody(m *Message, body node, encoded bool) error {
+	m.Body = []byte(body.text())
+	if !encoded {
+		return nil
 	}
+	decoded, err := base64.StdEncoding.AppendDecode(nil, m.Body)
+	if err != nil {
+		return t.fail(body.at, "the body is not the base64 that this entry calls it")
+	}
+	m.Body = decoded
 	return nil
+}
+
+// plainName returns a name without letter case and separators.
+func plainName(name string) string {
+	return separators.Replace(strings.ToLower(name))
+}
+
+var separators = strings.NewReplacer("_", "", "-", "", " ", "", "$", "", "@", "")
+
+// newMessage returns an empty message.
+func newMessage() Message { return Message{Header: http.Header{}, lines: map[string]int{}} }
+
+func isBodiless(method string) bool {
+	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions}, method)
 }

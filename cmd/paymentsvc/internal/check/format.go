@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 var (
@@ -73,7 +73,7 @@ func addFields(v any, at string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if name != "" && len(name) < 60 && !strings.ContainsAny(name, ".[]") && cli.Mask(name) == name {
+			if name != "" && len(name) < 60 && !strings.ContainsAny(name, ".[]") && mask.Text(name) == name {
 				addFields(member, strings.TrimPrefix(at+"."+name, "."), names)
 			}
 		}
@@ -142,7 +142,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 		e.prose = e.prose || strings.Contains(value, " ")
 		e.stable = e.stable && (byKind[x.Kind] == "" || byKind[x.Kind] == value)
 		values[value], byKind[x.Kind] = true, value
-		e.code = e.code && shortCode.MatchString(value) && cli.Mask(value) == value &&
+		e.code = e.code && shortCode.MatchString(value) && mask.Text(value) == value &&
 			!strings.Contains(value, x.Request.Header.Get("Signature"))
 	}
 	e.distinct = len(values)

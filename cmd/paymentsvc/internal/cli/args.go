@@ -63,13 +63,7 @@ func nearestFlag(name string, flags []Flag) string {
 	if name == "secret" {
 		return ": a secret is read from a file, -secret-file"
 	}
-	names := make([]string, 0, len(flags))
-	for _, f := range flags {
-		if f.Kind != JSON {
-			names = append(names, f.Name)
-		}
-	}
-	return strings.Replace(Nearest(name, names), `"`, `"-`, 1)
+	return strings.Replace(Nearest(name, Command{Flags: flags}.Names()), `"`, `"-`, 1)
 }
 
 // command removes the command's name from the line. The name is the first argument after any flags.

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 // Call is one call of a command: its values, its input and its output. Its methods are safe for concurrent use.
@@ -249,21 +249,6 @@ func (c *Call) PrintSettings() error {
 	return nil
 }
 
-// WithoutQuery returns an address without its query, because a query may contain a token.
-func WithoutQuery(address string) string {
-	before, _, query := strings.Cut(address, "?")
-	if query {
-		return before + "?..."
-	}
-	return before
-}
-
-// withoutSecrets removes users and queries from addresses, because they may contain a password or a token.
-func withoutSecrets(text string) string {
-	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
-	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
-}
-
 // printSetting prints a setting, with its key in a column of the given width.
 func (c *Call) printSetting(f Flag, v Value, width int) {
 	text := strings.Join(v.Texts, ", ")
@@ -276,7 +261,7 @@ func (c *Call) printSetting(f Flag, v Value, width int) {
 			text = "(no such file)" // the name may be the secret by mistake
 		}
 	case f.Kind != Bool:
-		text = Mask(withoutSecrets(text))
+		text = mask.Text(mask.Addresses(text))
 	}
 	shown := text
 	if shown == "" {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/internal/nearest"
 )
 
 // Env is the environment of the process. All fields except Environ are required.
@@ -34,6 +36,8 @@ type Command struct {
 	Usage string
 	// MaxArgs is the number of arguments allowed; -1 is any number. The default, 0, allows none.
 	MaxArgs int
+	// Values are the possible arguments, or some of them, for completion.
+	Values []string
 	// Flags are the command's flags. A flag of [Shared] has one meaning for all commands. Each command also has
 	// -config, -json, -q and -h.
 	Flags []Flag
@@ -71,6 +75,8 @@ type Flag struct {
 	Default string
 	// Usage describes the flag in a short line.
 	Usage string
+	// Values are the possible values, or some of them, for completion.
+	Values []string
 	// LineOnly excludes it from the settings file and the environment.
 	LineOnly bool
 
@@ -120,9 +126,13 @@ func sharedFlags() []Flag {
 		{Name: "old-secret-file", Kind: File, Value: "FILE", Usage: "file with the key before a rotation"},
 		{Name: "base-url", Value: "URL", Usage: "address of the service, {base_url}"},
 		{Name: "cacert", Kind: File, Value: "FILE", Usage: "PEM file with further CA certificates for https"},
+		{Name: "http2", Kind: Bool, Usage: "send by HTTP/2 only, also without TLS"},
 		{Name: "partner", Kind: Int, Value: "ID", Usage: "partner id"},
 		{Name: "project", Kind: Int, Value: "ID", Usage: "project id"},
-		{Name: "tolerance", Value: "DURATION", Usage: `how far a timestamp may be from the clock, or "any"`},
+		{
+			Name: "tolerance", Value: "DURATION", Values: []string{"any", "5m"},
+			Usage: `how far a timestamp may be from the clock, or "any"`,
+		},
 		{Name: "timestamp-header", Value: "NAME", Default: "timestamp", Usage: "header with the timestamp"},
 		{Name: "signature-header", Value: "NAME", Default: "signature", Usage: "header with the signature"},
 		{Name: "timeout", Kind: Duration, Value: "DURATION", Usage: "end after this time with exit code 124"},
@@ -179,16 +189,10 @@ func (p Program) Settings() []Flag {
 
 // Nearest returns a hint with the most similar candidate, such as `; did you mean "x"?`, or "".
 func Nearest(word string, candidates []string) string {
-	best, least := "", len(word)/3+2
-	for _, candidate := range candidates {
-		if d := distance(word, candidate); d < least {
-			best, least = candidate, d
-		}
+	if best := nearest.Of(word, candidates); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return ""
 }
 
 // NearestOf is [Nearest] with a list of all candidates.
@@ -196,35 +200,17 @@ func NearestOf(word string, candidates []string) string {
 	return Nearest(word, candidates) + "; want one of " + strings.Join(candidates, ", ")
 }
 
-// distance counts the letters to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j]+1, diagonal+1, replace)
-		}
-	}
-	return row[len(b)]
+// Line returns the command's flags for the command line, sorted by name.
+func (cmd Command) Line() []Flag {
+	flags := slices.DeleteFunc(cmd.all(), func(f Flag) bool { return f.Kind == JSON })
+	slices.SortFunc(flags, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
+	return flags
 }
 
-// Names returns the names of the command's flags, sorted.
-func (cmd Command) Names() []string {
-	var names []string
-	for _, f := range cmd.all() {
-		if f.Kind != JSON {
-			names = append(names, f.Name)
-		}
+// Names returns the names of [Command.Line].
+func (cmd Command) Names() (names []string) {
+	for _, f := range cmd.Line() {
+		names = append(names, f.Name)
 	}
-	slices.Sort(names)
 	return names
 }

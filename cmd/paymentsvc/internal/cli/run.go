@@ -160,6 +160,13 @@ func (p Program) help() string {
 		fmt.Fprintf(&out, "  %-12s%s\n", cmd.Name, cmd.Summary)
 	}
 	fmt.Fprintf(&out, `
+Flags of every command, and of most commands:
+
+  -config FILE       settings file (default %[2]s, if there is one)
+  -json              print JSON, one object a line
+  -q, -v             print no notes and no progress; print more
+  -timeout DURATION  end after this time with exit code 124
+
 %[1]s COMMAND -h describes a command. Flags may be anywhere on the line; -- ends them.
 Settings come from flags, PAYMENTSVC_* variables and %[2]s: see %[1]s settings.
 
@@ -178,19 +185,22 @@ func (c *Call) printHelp(text string) error {
 func (c *Call) help(cmd *Command) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Usage: %s %s [flags] %s\n\n%s.\n\n", c.Program.Name, cmd.Name, cmd.Usage, cmd.Summary)
+	var common []string
 	for _, f := range cmd.all() {
 		if f.Kind == JSON {
+			continue
+		}
+		if slices.Contains([]string{"config", "json", "q", "v", "timeout"}, f.Name) {
+			common = append(common, "-"+f.Name+defaultOf(f))
 			continue
 		}
 		usage := f.Usage
 		if f.Kind == List {
 			usage += "; may be repeated"
 		}
-		if f.Default != "" {
-			usage += " (default " + f.Default + ")"
-		}
-		fmt.Fprintf(&out, "  %-26s%s\n", strings.TrimSpace("-"+f.Name+" "+f.Value), usage)
+		fmt.Fprintf(&out, "  %-26s%s\n", strings.TrimSpace("-"+f.Name+" "+f.Value), usage+defaultOf(f))
 	}
+	fmt.Fprintf(&out, "  %s: see %s help\n", strings.Join(common, ", "), c.Program.Name)
 	if cmd.Notes != "" {
 		fmt.Fprintf(&out, "\n%s\n", cmd.Notes)
 	}
@@ -201,6 +211,14 @@ func (c *Call) help(cmd *Command) error {
 		fmt.Fprintf(&out, "  %s\n", example)
 	}
 	return c.printHelp(out.String())
+}
+
+// defaultOf returns the default of a flag for the help.
+func defaultOf(f Flag) string {
+	if f.Default == "" {
+		return ""
+	}
+	return " (default " + f.Default + ")"
 }
 
 // Millis returns a duration in whole milliseconds, for output.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 const maxInput = 64 << 20
@@ -43,7 +44,7 @@ func (c *Call) ReadInput(what, path string) ([]byte, error) {
 // named returns what, or the argument's position if the argument may be JSON, a card number or a secret by mistake.
 func (c *Call) named(what string) string {
 	at := slices.Index(c.Args, what)
-	if at < 0 || len(what) <= 200 && !strings.ContainsAny(what, "{}\"\n") && Mask(what) == what {
+	if at < 0 || len(what) <= 200 && !strings.ContainsAny(what, "{}\"\n") && mask.Text(what) == what {
 		return what
 	}
 	return fmt.Sprintf("argument %d", at+1)
@@ -192,7 +193,7 @@ type Key struct {
 }
 
 // Mask hides the secret, card numbers and destinations in text.
-func (k Key) Mask(text string) string { return Mask(text, k.secret, k.Secret) }
+func (k Key) Mask(text string) string { return mask.Text(text, k.secret, k.Secret) }
 
 // MaskAll is [Key.Mask] with several keys.
 func MaskAll(keys []Key, text string) string {
@@ -200,7 +201,7 @@ func MaskAll(keys []Key, text string) string {
 	for _, key := range keys {
 		secrets = append(secrets, key.secret, key.Secret)
 	}
-	return Mask(text, secrets...)
+	return mask.Text(text, secrets...)
 }
 
 // SchemeText returns the text of -scheme or -scheme-file and its origin. It returns an error without a scheme, and

@@ -74,8 +74,7 @@ func routes() []route {
 // call is a request to the control API.
 type call struct {
 	*epoch
-	r    *http.Request
-	args map[string]string // the path has them
+	r *http.Request
 }
 
 // apiError is an error of the control API.
@@ -135,11 +134,22 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 // controlHandler checks the host and the origin of a request to the control API, and handles it.
 func (m *Mock) controlHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, failure(http.StatusNotFound, "not_found", "", "there is no such path: see /_mock/openapi.json"))
+	})
+	operations := map[string][]route{}
+	for _, r := range routes() {
+		operations[r.pattern] = append(operations[r.pattern], r)
+	}
+	for pattern, routes := range operations {
+		mux.Handle("/_mock"+pattern, m.operation(routes))
+	}
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, failure(http.StatusForbidden, "foreign_origin", "", "the request comes from another origin"))
 	}))
-	inner := origin.Handler(http.HandlerFunc(m.answerControl))
+	inner := origin.Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -151,6 +161,49 @@ func (m *Mock) controlHandler() http.Handler {
 		inner.ServeHTTP(w, r)
 	})
 }
+
+// operation handles the requests to one path. routes has a route for each method.
+func (m *Mock) operation(routes []route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := epochOf(r)
+		routes := slices.DeleteFunc(slices.Clone(routes), func(r route) bool { return r.main && e.session != m.main })
+		i := slices.IndexFunc(routes, func(route route) bool { return route.method == r.Method })
+		switch {
+		case len(routes) == 0:
+			writeError(w, failure(http.StatusNotFound, "not_found", "", "only the main session has this path"))
+		case i < 0:
+			var allowed []string
+			for _, route := range routes {
+				allowed = append(allowed, route.method)
+			}
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			want := strings.Join(allowed, " or ")
+			writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", want))
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, maxControl)
+			status, answer, err := routes[i].handle(&call{e, r})
+			writeAnswer(w, status, answer, err)
+		}
+	})
+}
+
+// writeAnswer writes the result of a route.
+func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
+	switch raw, isText := answer.(rawText); {
+	case err != nil:
+		writeError(w, err)
+	case isText:
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(raw) // the client may have left
+	case status == http.StatusNoContent:
+		w.WriteHeader(status)
+	default:
+		writeJSON(w, status, answer)
+	}
+}
+
+// rawText is a response in another format than JSON.
+type rawText []byte
 
 // checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could belong to a foreign site, whose
 // scripts would have the same origin.
@@ -167,68 +220,8 @@ func (m *Mock) checkHost(host string) error {
 		"the mock does not know this name of its own: start it with -hosts and the name")
 }
 
-func (m *Mock) answerControl(w http.ResponseWriter, r *http.Request) {
-	s, path := m.find(r.URL.Path)
-	if s == nil {
-		writeError(w, failure(http.StatusNotFound, "not_found", "name", "there is no such session"))
-		return
-	}
-	path = strings.TrimPrefix(path, "/_mock")
-	var allowed []string
-	for _, route := range routes() {
-		args, ok := match(route.pattern, path)
-		if !ok || route.main && s != m.main {
-			continue
-		}
-		if route.method != r.Method {
-			allowed = append(allowed, route.method)
-			continue
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxControl)
-		status, answer, err := route.handle(&call{s.current(), r, args})
-		switch raw, isText := answer.(rawText); {
-		case err != nil:
-			writeError(w, err)
-		case isText:
-			w.Header().Set("Content-Type", "application/octet-stream")
-			_, _ = w.Write(raw) // the client may have left
-		case status == http.StatusNoContent:
-			w.WriteHeader(status)
-		default:
-			writeJSON(w, status, answer)
-		}
-		return
-	}
-	if len(allowed) > 0 {
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", strings.Join(allowed, " or ")))
-		return
-	}
-	writeError(w, failure(http.StatusNotFound, "not_found", "", "there is no such path: see /_mock/openapi.json"))
-}
-
-// rawText is a response in another format than JSON.
-type rawText []byte
-
-// match compares a path with a pattern such as "/orders/{id}".
-func match(pattern, path string) (args map[string]string, ok bool) {
-	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
-	if len(want) != len(have) {
-		return nil, false
-	}
-	args = map[string]string{}
-	for i := range want {
-		if name, isArg := strings.CutPrefix(want[i], "{"); isArg {
-			args[strings.TrimSuffix(name, "}")] = have[i]
-		} else if want[i] != have[i] {
-			return nil, false
-		}
-	}
-	return args, true
-}
-
-// decode parses the body. An empty body changes nothing. It rejects unknown names, and accepts every Content-Type, because the origin of
-// the request is checked.
+// decode parses the body. An empty body changes nothing. It rejects unknown names, and accepts every Content-Type,
+// because the origin of the request is checked.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)
 	var tooLarge *http.MaxBytesError
@@ -304,7 +297,7 @@ func statusName(text string) (paymentsvc.StatusName, error) {
 }
 
 func (c *call) number(name string) (int, error) {
-	n, err := strconv.Atoi(c.args[name])
+	n, err := strconv.Atoi(c.r.PathValue(name))
 	if err != nil {
 		return 0, failure(http.StatusNotFound, "not_found", name, "not a number")
 	}

@@ -32,6 +32,14 @@ type formatter struct {
 	status int // not written yet
 }
 
+// format returns a writer of responses in Options.ErrorFormat.
+func (opt *Options) format(w http.ResponseWriter) http.ResponseWriter {
+	if opt.ErrorFormat == "" || opt.ErrorFormat == "fields" {
+		return w
+	}
+	return &formatter{ResponseWriter: w, opt: opt}
+}
+
 // WriteHeader delays the status until the body, if there is one.
 func (f *formatter) WriteHeader(status int) {
 	if status < http.StatusOK || f.Header().Get("Content-Length") == "0" {

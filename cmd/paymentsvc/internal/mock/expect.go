@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -33,6 +33,14 @@ type expectation struct {
 	AtMost   *int   `json:"at_most"`
 	Within   string `json:"within"`
 	HoldsFor string `json:"holds_for"`
+
+	seen seen
+}
+
+// seen is the part of the orders and rejections that an expectation has counted. It keeps repeated checks short.
+type seen struct {
+	order, orders         int // the number of the last order, and of the matching orders
+	rejection, duplicates int // the number of the last rejection, and of the matching rejections
 }
 
 // unbounded is the upper limit of a claim without one.
@@ -112,7 +120,7 @@ func (x *expectation) messages() (about, counts func(*message) bool, err error) 
 func (e *epoch) actual(x *expectation) (found finding, err error) {
 	switch x.That {
 	case thatStarted:
-		return e.starts(&x.filter), nil
+		return e.starts(x), nil
 	case thatFaultHits:
 		rule, err := e.faultByID(x.FaultID)
 		if err != nil {
@@ -136,29 +144,38 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 	return found, nil
 }
 
-// starts counts orders and rejected duplicates.
-func (e *epoch) starts(f *filter) (found finding) {
-	e.eachOrder(f, func(paymentsvctest.Order) bool {
-		found.n++
+// starts counts orders and rejected duplicates. An order never changes its identity, but it changes its status.
+func (e *epoch) starts(x *expectation) (found finding) {
+	if x.Status != "" {
+		x.seen.order, x.seen.orders = 0, 0
+	}
+	later := x.filter
+	later.After = max(x.After, x.seen.order)
+	e.eachOrder(&later, func(o *paymentsvctest.Order) bool {
+		x.seen.order = o.Number
+		x.seen.orders++
 		return true
 	})
-	found.duplicates = len(e.duplicates(f))
+	if x.OrderID != "" || x.After != 0 { // a rejection has only user_data and kind
+		return finding{n: x.seen.orders}
+	}
+	list, all := e.fake.RejectedAfter(x.seen.rejection)
+	found.hole = len(list) < all-x.seen.rejection
+	x.seen.rejection = all
+	for _, r := range list {
+		if x.duplicates(r) {
+			x.seen.duplicates++
+		}
+	}
+	found.n, found.duplicates = x.seen.orders, x.seen.duplicates
 	return found
 }
 
-// duplicates returns the starts rejected as duplicates. A rejection has only user_data and kind.
-func (e *epoch) duplicates(f *filter) (list []paymentsvctest.Rejection) {
-	if f.OrderID != "" || f.After != 0 {
-		return nil
-	}
-	for _, r := range e.fake.Rejected() {
-		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
-		if r.Problem == paymentsvctest.ProblemRepeated && (f.Kind == "" || f.Kind == kind) &&
-			(f.UserData == nil || *f.UserData == r.UserData) && strings.HasPrefix(r.UserData, f.UserDataPrefix) {
-			list = append(list, r)
-		}
-	}
-	return list
+// duplicates reports whether a rejection is that of a matching start with a duplicate user_data.
+func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
+	return r.Problem == paymentsvctest.ProblemRepeated && (x.Kind == "" || x.Kind == kind) &&
+		(x.UserData == nil || *x.UserData == r.UserData) && strings.HasPrefix(r.UserData, x.UserDataPrefix)
 }
 
 // met reports whether the claim holds. Evicted messages can only increase the count.
@@ -271,10 +288,10 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	case found.duplicates > 0 && most != unbounded:
 		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", found.duplicates)
 	}
-	f.apiError.Error.Message = cli.Mask(f.apiError.Error.Message)
+	f.apiError.Error.Message = mask.Text(f.apiError.Error.Message)
 	f.Actual = &found.n
 	for _, near := range e.nearest(x, found.n > most) {
-		f.Nearest = append(f.Nearest, cli.Mask(near))
+		f.Nearest = append(f.Nearest, mask.Text(near))
 	}
 	return f
 }
@@ -283,12 +300,14 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 func (e *epoch) nearest(x *expectation, counted bool) (lines []string) {
 	const few = 3
 	if x.That == thatStarted {
-		orders, _ := e.newestOrders(0, few, func(o paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
+		orders, _ := e.newestOrders(0, few, func(o *paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
 		for _, o := range slices.Backward(orders) {
 			lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
 		}
-		for _, r := range e.duplicates(&x.filter) {
-			lines = append(lines, r.String())
+		for _, r := range e.fake.Rejected() {
+			if x.OrderID == "" && x.After == 0 && x.duplicates(r) {
+				lines = append(lines, r.String())
+			}
 		}
 		return lines[max(len(lines)-few, 0):]
 	}

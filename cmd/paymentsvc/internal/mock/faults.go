@@ -17,8 +17,7 @@ type fault struct {
 	rule  *paymentsvctest.Rule
 	which paymentsvctest.Which
 
-	// The fake holds its lock while it calls applies, so never call the fake with e.mu held.
-	seen   int
+	// The fake holds its lock while it calls strike, so never call the fake with e.mu held.
 	struck []int
 	hold   chan struct{} // nil for other faults
 }
@@ -30,6 +29,31 @@ type faultIn struct {
 	N     int    `json:"n"`
 	Fault string `json:"fault"`
 	Where filter `json:"where"`
+}
+
+// faultGroup is a list of faults for the form on the page.
+type faultGroup struct {
+	Of     string
+	Faults []faultChoice
+}
+
+// faultChoice is a fault and the syntax of its arguments, see [paymentsvctest.ParseFault] and
+// [paymentsvctest.ParseNotificationFault].
+type faultChoice struct{ Name, Arguments string }
+
+var faultChoices = []faultGroup{
+	{"Requests", []faultChoice{
+		{"drop", "before|after"}, {"hang", "before|after"}, {"hold", "before|after"}, {"bad-gateway", "before|after"},
+		{"too-many-requests", "before|after DURATION"}, {"reject", "STATUS CODE MESSAGE"},
+		{"answer", "before|after STATUS TYPE BODY"}, {"redirect", "before|after ADDRESS"}, {"refuse", ""}, {"reset", ""},
+		{"cut", "BYTES"}, {"cut-chunked", "BYTES"}, {"cut-unframed", "BYTES"}, {"cut-header", "BYTES"},
+		{"slow", "DURATION"}, {"wrong-shape", ""}, {"wrong-date", "DURATION"}, {"oversized", "BYTES"}, {"gzip-bomb", "BYTES"},
+	}},
+	{"Notifications", []faultChoice{
+		{"forged", ""}, {"unsigned", ""}, {"altered", ""}, {"late", "[DURATION]"}, {"early", "[DURATION]"},
+		{"repeated", "[DUPLICATES]"}, {"cut", "[BYTES]"}, {"old-secret", ""}, {"lost", ""}, {"delayed", "DELIVERIES"},
+		{"reordered", ""},
+	}},
 }
 
 // faultOut is a fault in JSON.
@@ -105,8 +129,8 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		applies := func(r *http.Request) bool { return e.applies(f, r) }
-		f.rule = e.fake.FaultWhere(given.On, applies, paymentsvctest.Every(), parsed)
+		strike := func(r *http.Request) { e.strike(f, messageOf(r.Context())) }
+		f.rule = e.fake.FaultWhere(given.On, f.fits, strike, f.which, parsed)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,29 +155,18 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 	return parsed, nil
 }
 
-// applies counts the requests of the filter, and reports whether the fault applies to this one.
-func (e *epoch) applies(f *fault, r *http.Request) bool {
+// fits reports whether a request meets the condition of the fault.
+func (f *fault) fits(r *http.Request) bool {
 	m := messageOf(r.Context())
-	if m == nil {
-		return false
-	}
-	e.journal.mu.Lock()
-	fits := f.In.Where.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
-	e.journal.mu.Unlock()
-	if !fits {
-		return false
-	}
+	return m != nil && f.In.Where.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+}
+
+// strike records an affected request.
+func (e *epoch) strike(f *fault, m *message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	f.seen++
-	n := max(f.In.N, 1)
-	applies := f.In.Which == "" || f.In.Which == "every" ||
-		f.In.Which == "first" && f.seen <= n || f.In.Which == "nth" && f.seen == n
-	if applies {
-		f.struck = append(f.struck, m.Seq)
-		e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
-	}
-	return applies
+	f.struck = append(f.struck, m.Seq)
+	e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
 }
 
 func (e *epoch) listFaults() []*fault {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -52,11 +51,9 @@ type message struct {
 
 // fields are the members that bodies have in common.
 type fields struct {
-	ProjectID         int64                `json:"project_id"`
-	UserData          string               `json:"user_data"`
-	OrderID           string               `json:"order_id"`
-	Event             paymentsvc.EventType `json:"event"`
-	StatusDescription string               `json:"status_description"`
+	ProjectID                int64
+	UserData, OrderID        string
+	Event, StatusDescription string
 }
 
 // size estimates the memory of a message, including its entries in the journal.
@@ -133,7 +130,7 @@ type journal struct {
 	evicted    int
 	hole       int // the number of the last evicted message
 	flight     int
-	waiters    map[*waiter]bool
+	waiters    waiters
 	nextCheck  time.Time // when a waiter may check its claim
 	closed     bool
 }
@@ -142,7 +139,8 @@ type journal struct {
 func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
 	j := &journal{
 		budget: b, log: log, done: make(chan struct{}), base: last,
-		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{}, waiters: map[*waiter]bool{},
+		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{},
+		waiters: waiters{},
 	}
 	b.add(j)
 	return j
@@ -222,7 +220,10 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
 	j.notice(m)
-	line := *m
+	var line message
+	if j.log != nil {
+		line = *m
+	}
 	j.mu.Unlock()
 	j.budget.trim()
 	if j.log != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 // messageOut is a message in JSON.
@@ -50,11 +50,11 @@ type rejected struct {
 func (e *epoch) messageOut(m message) messageOut {
 	body, answer, userData, orderID := m.Body, m.Answered, m.Fields.UserData, m.Fields.OrderID
 	if !e.opt.ShowBodies {
-		body, answer, userData, orderID = masked(body), masked(answer), cli.Mask(userData), cli.Mask(orderID)
+		body, answer, userData, orderID = masked(body), masked(answer), mask.Text(userData), mask.Text(orderID)
 	}
 	o := messageOut{
 		Seq: m.Seq, Time: m.At.UTC(), Direction: m.Direction, State: m.State,
-		Method: m.Method, Target: cli.WithoutQuery(m.Target), Endpoint: m.Endpoint,
+		Method: m.Method, Target: mask.Query(m.Target), Endpoint: m.Endpoint,
 		ProjectID: m.Fields.ProjectID, UserData: userData, OrderID: orderID,
 		Headers: pairs(m.Header), BodyBase64: append([]byte{}, body...),
 		Masked:     !bytes.Equal(body, m.Body) || !bytes.Equal(answer, m.Answered),
@@ -123,7 +123,7 @@ func masked(body []byte) []byte {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return []byte(hidden)
 	}
-	return []byte(cli.Mask(string(append(out, body[kept:]...))))
+	return []byte(mask.Text(string(append(out, body[kept:]...))))
 }
 
 func getMessages(c *call) (int, any, error) {

@@ -39,6 +39,10 @@ type Options struct {
 	SchemeText string
 	// Notify is the address of the receiver. The default, "", sends no notifications.
 	Notify string
+	// Receivers have the addresses of projects and events with an own receiver, see [CheckReceivers].
+	Receivers []string
+	// HTTP2 sends notifications by HTTP/2 only, also without TLS.
+	HTTP2 bool
 	// Trust is the configuration of HTTPS for notifications; nil trusts the system's CA certificates.
 	Trust *tls.Config
 	// Script has scripted outcomes, see [CheckScript].
@@ -82,7 +86,13 @@ type Mock struct {
 // New returns a Mock. It returns an error for incomplete options.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
-	m := &Mock{opt: opt, client: &http.Transport{DisableKeepAlives: true, TLSClientConfig: opt.Trust, ForceAttemptHTTP2: true}, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{}}
+	m := &Mock{
+		opt: opt, budget: newBudget(opt.JournalBytes), sessions: map[string]*session{},
+		client: &http.Transport{DisableKeepAlives: true, TLSClientConfig: opt.Trust, Protocols: new(http.Protocols)},
+	}
+	m.client.Protocols.SetHTTP1(!opt.HTTP2)
+	m.client.Protocols.SetHTTP2(true)
+	m.client.Protocols.SetUnencryptedHTTP2(opt.HTTP2)
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
 			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
@@ -109,15 +119,29 @@ func (m *Mock) Close() {
 func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, path := m.find(r.URL.Path)
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); {
-	case first == "_mock":
-		m.control.ServeHTTP(w, r)
 	case s == nil:
 		writeError(w, failure(http.StatusNotFound, "not_found", "name", "there is no such session"))
+	case first == "_mock":
+		m.control.ServeHTTP(w, s.within(r, path))
 	case first == "ui", first == "pay", (path == "/" || path == "/favicon.ico") && r.Method != http.MethodPost:
-		m.pages.ServeHTTP(w, r)
+		m.pages.ServeHTTP(w, s.within(r, path))
 	default:
 		s.serve(w, r)
 	}
+}
+
+type epochKey struct{}
+
+// within returns r with a path in the session, for [epochOf].
+func (s *session) within(r *http.Request, path string) *http.Request {
+	r = r.Clone(context.WithValue(r.Context(), epochKey{}, s.current()))
+	r.URL.Path, r.URL.RawPath = path, ""
+	return r
+}
+
+func epochOf(r *http.Request) *epoch {
+	e, _ := r.Context().Value(epochKey{}).(*epoch)
+	return e
 }
 
 // find returns the session of a path and the path within it. The session is nil for an unknown name.
@@ -167,7 +191,7 @@ type session struct {
 	mu     sync.Mutex
 	number int // the epoch has this number
 	epoch  *epoch
-	notify string
+	to     receivers
 	script []scripted
 }
 
@@ -187,7 +211,7 @@ type epoch struct {
 }
 
 func (m *Mock) newSession(name string, opt Options) (*session, error) {
-	s := &session{name: name, mock: m, opt: opt, notify: opt.Notify}
+	s := &session{name: name, mock: m, opt: opt, to: receivers{rest: opt.Notify}}
 	if name != "" {
 		s.prefix = "/s/" + name
 	}
@@ -197,6 +221,9 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	}
 	if err := checkReceiver(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
+	}
+	if s.to.own, err = parseReceivers(opt.Receivers); err != nil {
+		return nil, err
 	}
 	s.epoch, err = s.newEpoch(0, 0)
 	return s, err
@@ -220,7 +247,7 @@ func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 		return nil, err
 	}
 	e.fake = fake
-	e.receive(s.notify)
+	e.receive(s.to)
 	return e, nil
 }
 
@@ -268,30 +295,24 @@ func (e *epoch) close() {
 	e.journal.close()
 }
 
-// receive sets the receiver of notifications.
-func (e *epoch) receive(address string) {
-	if address == "" {
-		e.fake.SetReceiver(paymentsvctest.Receiver{})
-		return
-	}
-	e.fake.SetReceiver(paymentsvctest.ToURL(address).Via(&outgoing{e}))
-}
-
 // settings returns the variable settings.
-func (s *session) settings() (notify string, script []scripted) {
+func (s *session) settings() (to receivers, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.notify, s.script
+	return s.to, s.script
 }
 
 // change sets the settings that are not nil.
-func (s *session) change(notify *string, script []scripted) {
+func (s *session) change(notify *string, own []receiver, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if notify != nil {
-		s.notify = *notify
-		s.epoch.receive(s.notify)
+		s.to.rest = *notify
 	}
+	if own != nil {
+		s.to.own = own
+	}
+	s.epoch.receive(s.to)
 	if script != nil {
 		s.script = script
 	}

@@ -224,6 +224,43 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	require.Equal(t, "13.50", balance.PayoutBalance.String(), "a seeded order counts")
 }
 
+func TestReceiversOfProjectsAndEvents(t *testing.T) {
+	main, other, refunds := receive(t), receive(t), receive(t)
+	r := start(t, func(o *Options) {
+		o.Notify, o.Projects[1].Secret = main.URL, secret
+		o.Receivers = []string{
+			"project_id=3 event=payment.status_changed: " + other.URL, "event=refund.status_changed: " + refunds.URL,
+		}
+	})
+	r.pay("order-1")
+	_, err := pay(r.client(r.url, 3, secret), "order-2", "1")
+	require.NoError(t, err)
+	taken := func() []int { return []int{len(main.taken()), len(other.taken()), len(refunds.taken())} }
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	require.Equal(t, []int{1, 0, 0}, taken())
+	r.ask(200, "POST", "/orders/"+second+"/settle", `{"status":"SUCCESS"}`)
+	require.Equal(t, []int{0, 1, 0}, taken())
+	r.ask(200, "POST", "/orders/"+second+"/refund", `{"amount":"0.50"}`)
+	require.Equal(t, []int{0, 0, 1}, taken())
+	r.ask(200, "POST", "/notifications", `{"project_id":3,"body":"{\"event\":\"payment.status_changed\"}"}`)
+	r.ask(200, "POST", "/notifications/3/resend", "")
+	require.Equal(t, []int{1, 1, 0}, taken())
+	_, page := r.do("GET", "/ui/", "")
+	require.Contains(t, page, "<code>event=refund.status_changed: "+refunds.URL+"</code>, <code>"+main.URL+"</code>")
+
+	r.ask(200, "PATCH", "/settings", `{"notify":"","receivers":["project_id=3: `+other.URL+`"]}`)
+	r.ask(200, "POST", "/orders/"+second+"/refund", `{"amount":"0.01","status":"PENDING"}`)
+	r.ask(422, "POST", "/notifications", `{"order_id":"`+first+`"}`)
+	require.Equal(t, []int{0, 1, 0}, taken())
+	for _, text := range []string{
+		"", "http://a", ": http://a", "project_id: http://a", "event=x: http://a", "kind=payment: http://a",
+		"project_id=3: ftp://a", "project_id=3:",
+	} {
+		require.Error(t, CheckReceivers([]string{text}), text)
+		r.ask(422, "PATCH", "/settings", `{"receivers":["`+text+`"]}`)
+	}
+}
+
 func TestControlAnswersAfterTheNotification(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -605,7 +642,7 @@ func TestSettingsShowAnyTolerance(t *testing.T) {
 func TestScriptErrorsNameTheColumn(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
-		": SUCCESS":                            "script 1: column 1: a condition such as user_data=order-1 is missing",
+		": SUCCESS":                            "script 1: column 1: a condition such as user_data=... is missing",
 		"amount=1 DECLINED":                    "script 1: column 10: a condition is one of user_data, amount, kind, type and project_id: is a colon missing?",
 		"userdata=1: SUCCESS":                  "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
 		"amount 1: SUCCESS":                    `script 1: column 7: "=" is missing`,

@@ -87,9 +87,12 @@ func getNotifications(c *call) (int, any, error) {
 	}{waiting, deliveriesOf(c.fake.Deliveries())}, nil
 }
 
-func (c *call) receiver(to string) (string, error) {
-	notify, _ := c.settings()
-	to = cmp.Or(to, notify)
+// receiver returns the address for a notification of a project and an event, or to if that is set.
+func (c *call) receiver(to string, project int64, event string) (string, error) {
+	if to == "" {
+		rs, _ := c.settings()
+		to = rs.of(cmp.Or(project, c.opt.Projects[0].ID), event)
+	}
 	if to == "" {
 		return "", invalid("to", "nobody receives notifications: set notify, or to")
 	}
@@ -100,8 +103,8 @@ func (c *call) receiver(to string) (string, error) {
 }
 
 func postDeliver(c *call) (int, any, error) {
-	if _, err := c.receiver(""); err != nil {
-		return 0, nil, err
+	if to, _ := c.settings(); to.none() {
+		return 0, nil, invalid("to", "nobody receives notifications: set notify")
 	}
 	deliveries, messages := c.deliver(sending(c.r))
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
@@ -122,11 +125,11 @@ func postNotification(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
-	to, err := c.receiver(in.To)
-	if err != nil {
-		return 0, nil, err
-	}
 	if in.Body != nil {
+		to, err := c.receiver(in.To, in.ProjectID, fieldsOf([]byte(*in.Body)).Event)
+		if err != nil {
+			return 0, nil, err
+		}
 		if in.OrderID != "" || in.Status != "" || in.Event != "" || in.Faults != nil {
 			return 0, nil, invalid("body", "body: a raw body takes only to, timestamp and project_id")
 		}
@@ -137,6 +140,9 @@ func postNotification(c *call) (int, any, error) {
 	}
 	n, faults, err := c.composed(in.OrderID, in.Status, in.Event, in.Faults)
 	if err != nil {
+		return 0, nil, err
+	}
+	if _, err := c.receiver("", n.ProjectID, string(n.Event)); err != nil {
 		return 0, nil, err
 	}
 	deliveries, messages := c.send(sending(c.r), n, faults...)
@@ -202,7 +208,11 @@ func postResend(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	to, err := c.receiver(in.To)
+	project := m.Fields.ProjectID
+	if o, ok := c.fake.Order(m.Fields.OrderID); ok {
+		project = o.ProjectID
+	}
+	to, err := c.receiver(in.To, project, m.Fields.Event)
 	switch {
 	case err != nil:
 		return 0, nil, err
@@ -210,10 +220,6 @@ func postResend(c *call) (int, any, error) {
 		return 0, nil, invalid("id", "message %d is not a notification", m.Seq)
 	case in.Sign != "again" && in.Sign != "as_sent":
 		return 0, nil, invalid("sign", "sign: not again or as_sent")
-	}
-	project := m.Fields.ProjectID
-	if o, ok := c.fake.Order(m.Fields.OrderID); ok {
-		project = o.ProjectID
 	}
 	header := m.Header
 	if in.Sign == "again" {

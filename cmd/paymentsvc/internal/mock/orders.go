@@ -131,14 +131,14 @@ func messageFilters() []string {
 	return []string{"status", "direction", "endpoint", "event", "valid", "after"}
 }
 
-func (f *filter) fitsOrder(o paymentsvctest.Order) bool {
+func (f *filter) fitsOrder(o *paymentsvctest.Order) bool {
 	return f.fits(o.ProjectID, o.UserData, o.OrderID) && (f.Kind == "" || f.Kind == string(o.Kind)) &&
 		(f.Status == "" || f.Status == string(o.Status)) && o.Number > f.After
 }
 
 func (f *filter) fitsMessage(m *message) bool {
 	return f.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID) &&
-		(f.Direction == "" || f.Direction == m.Direction) && (f.Event == "" || f.Event == string(m.Fields.Event)) &&
+		(f.Direction == "" || f.Direction == m.Direction) && (f.Event == "" || f.Event == m.Fields.Event) &&
 		(f.Endpoint == "" || f.Endpoint == m.Endpoint || strings.HasPrefix(m.Endpoint, f.Endpoint+"/")) &&
 		(f.Status == "" || f.Status == m.Fields.StatusDescription) &&
 		(f.Valid == nil || m.Signature != nil && m.Signature.Valid == *f.Valid) && m.Seq > f.After
@@ -150,18 +150,18 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 }
 
 // eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
-func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
-	fitting := func(o paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
+func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
+	fitting := func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
 	switch {
 	case f.UserData != nil:
 		for _, o := range e.fake.OrdersOf(*f.UserData) {
-			if !fitting(o) {
+			if !fitting(&o) {
 				return
 			}
 		}
 	case f.OrderID != "":
 		if o, ok := e.fake.Order(f.OrderID); ok {
-			fitting(o)
+			fitting(&o)
 		}
 	default:
 		e.fake.EachOrder(f.After, fitting)
@@ -171,17 +171,17 @@ func (e *epoch) eachOrder(f *filter, visit func(paymentsvctest.Order) bool) {
 // newestOrders returns the last matching orders, the newest first, and the number of all matching orders. match must
 // not use the fake.
 func (e *epoch) newestOrders(
-	skip, limit int, match func(paymentsvctest.Order) bool,
+	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
 	kept := skip + limit
-	e.fake.EachOrder(0, func(o paymentsvctest.Order) bool {
+	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
 		if !match(o) {
 			return true
 		}
 		if len(list) == kept {
-			list[matches%kept] = o
+			list[matches%kept] = *o
 		} else {
-			list = append(list, o)
+			list = append(list, *o)
 		}
 		matches++
 		return true
@@ -218,8 +218,8 @@ func getOrders(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	orders := []order{}
-	c.eachOrder(&f, func(o paymentsvctest.Order) bool {
-		orders = append(orders, orderOf(o))
+	c.eachOrder(&f, func(o *paymentsvctest.Order) bool {
+		orders = append(orders, orderOf(*o))
 		return len(orders) <= limit
 	})
 	orders, next := cut(orders, limit, func(o order) int { return o.Number })
@@ -232,7 +232,7 @@ func getOrders(c *call) (int, any, error) {
 var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
 
 func getOrder(c *call) (int, any, error) {
-	o, ok := c.fake.Order(c.args["id"])
+	o, ok := c.fake.Order(c.r.PathValue("id"))
 	if !ok {
 		return 0, nil, errNoOrder
 	}
@@ -302,7 +302,7 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 func (e *epoch) notified(
 	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
 ) (orderAnswer, error) {
-	before := e.fake.Delivered()
+	_, before := e.fake.DeliveriesAfter(1 << 62)
 	n, err := move()
 	answer, err := e.moved(orderID, err)
 	if err != nil {
@@ -311,9 +311,14 @@ func (e *epoch) notified(
 	answer.Notification = new(notificationOf(n))
 	_, answer.Messages = e.deliver(ctx)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	own := func() []delivery { return deliveriesOf(slices.DeleteFunc(e.fake.DeliveriesAfter(before), others)) }
+	own := func() []delivery {
+		list, _ := e.fake.DeliveriesAfter(before)
+		return deliveriesOf(slices.DeleteFunc(list, others))
+	}
 	const longest = 15 * time.Second // a delivery takes at most 10
-	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool { return slices.Contains(e.fake.Outbox(), n) || len(own()) > 0 })
+	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool {
+		return len(own()) > 0 || slices.Contains(e.fake.Outbox(), n)
+	})
 	answer.Deliveries = own()
 	return answer, nil
 }
@@ -341,14 +346,14 @@ func postSettle(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if after > 0 {
-		o, ok := c.fake.Order(c.args["id"])
+		o, ok := c.fake.Order(c.r.PathValue("id"))
 		if !ok {
 			return 0, nil, errNoOrder
 		}
 		c.clock.schedule(after, event{OrderID: o.OrderID, Status: to, Notify: in.Notify})
 		return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
 	}
-	answer, err := c.settled(sending(c.r), c.args["id"], to, in.Notify)
+	answer, err := c.settled(sending(c.r), c.r.PathValue("id"), to, in.Notify)
 	return http.StatusOK, answer, err
 }
 
@@ -360,7 +365,7 @@ func postRefund(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
-	o, ok := c.fake.Order(c.args["id"])
+	o, ok := c.fake.Order(c.r.PathValue("id"))
 	if !ok {
 		return 0, nil, errNoOrder
 	}

@@ -2,7 +2,6 @@ package mock
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"errors"
 	"html/template"
@@ -16,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-//go:embed page.html pay.html style.css icon.svg
+//go:embed page.html page.js pay.html style.css icon.svg
 var files embed.FS // an embedded file needs a package variable
 
 const (
@@ -24,10 +23,8 @@ const (
 	pageTimeout = time.Minute
 )
 
-type epochKey struct{}
-
-// pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect,
-// without scripts.
+// pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
+// They need no script.
 func (m *Mock) pagesHandler() http.Handler {
 	p := &pages{template: template.Must(template.ParseFS(files, "page.html", "pay.html"))}
 	mux := http.NewServeMux()
@@ -35,6 +32,7 @@ func (m *Mock) pagesHandler() http.Handler {
 	mux.HandleFunc("GET /ui", p.home)
 	mux.HandleFunc("GET /ui/{$}", p.show)
 	mux.Handle("GET /ui/style.css", file("style.css"))
+	mux.Handle("GET /ui/page.js", file("page.js"))
 	mux.Handle("GET /ui/icon.svg", file("icon.svg"))
 	mux.Handle("GET /favicon.ico", file("icon.svg"))
 	mux.Handle("POST /ui/orders/{order}/settle", p.action(inOrders, settleForm))
@@ -54,22 +52,14 @@ func (m *Mock) pagesHandler() http.Handler {
 			return
 		}
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout)) // fails without a server
-		s, path := m.find(r.URL.Path)
-		inSession := r.Clone(context.WithValue(r.Context(), epochKey{}, s.current()))
-		inSession.URL.Path, inSession.URL.RawPath = path, ""
-		inner.ServeHTTP(w, inSession)
+		inner.ServeHTTP(w, r)
 	})
 }
 
-func epochOf(r *http.Request) *epoch {
-	e, _ := r.Context().Value(epochKey{}).(*epoch)
-	return e
-}
-
-// secure forbids scripts, frames and foreign content.
+// secure forbids frames and foreign content. The only script is page.js.
 func secure(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "+
-		"base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "+
+		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -134,7 +124,7 @@ func (p *pages) action(section string, do func(*http.Request, *epoch) (string, e
 // kept returns the parameters that remain after an action.
 func kept(query url.Values) url.Values {
 	keep := url.Values{}
-	for _, name := range []string{"q", "all", "auto"} {
+	for _, name := range []string{"q", inOrders, inMessages} {
 		if query.Get(name) != "" {
 			keep.Set(name, query.Get(name))
 		}
@@ -153,7 +143,7 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 
 // notifyForm sends one notification directly, without the outbox.
 func notifyForm(r *http.Request, e *epoch) (string, error) {
-	if notify, _ := e.settings(); notify == "" {
+	if to, _ := e.settings(); to.none() {
 		return "", errors.New("nobody receives notifications: start the mock with -notify")
 	}
 	status, faults := "", []string(nil)
@@ -196,7 +186,7 @@ func deliverForm(r *http.Request, e *epoch) (string, error) {
 
 func faultForm(r *http.Request, e *epoch) (string, error) {
 	given := faultIn{On: r.PostFormValue("on"), Which: r.PostFormValue("which")}
-	given.Fault = strings.TrimSpace(r.PostFormValue("fault"))
+	given.Fault = strings.TrimSpace(r.PostFormValue("fault") + " " + strings.TrimSpace(r.PostFormValue("arguments")))
 	if given.Which != "every" {
 		n, err := strconv.Atoi(strings.TrimSpace(r.PostFormValue("n")))
 		if err != nil || n < 1 {

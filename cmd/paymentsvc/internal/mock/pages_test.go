@@ -1,12 +1,15 @@
 package mock
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // press sends a form, and returns the page that follows.
@@ -83,6 +86,11 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		{"/ui/orders/" + second + "/notify", url.Values{"what": {"nothing"}}, "There is no such notification."},
 		{"/ui/deliver", nil, "What was waiting has been sent."},
 		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}}, "The fault is set."},
+		{
+			"/ui/faults", url.Values{"which": {"every"}, "fault": {"drop"}, "arguments": {" after "}},
+			"<code>drop after</code>",
+		},
+		{"/ui/faults/2/remove", nil, "The fault is removed."},
 		{"/ui/faults", url.Values{"which": {"nth"}, "n": {"0"}, "fault": {"reset"}}, "N is not a number from 1 on."},
 		{"/ui/faults/1/remove", nil, "The fault is removed."},
 		{"/ui/faults/1/remove", nil, "There is no such fault."},
@@ -94,9 +102,47 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "rejected", "payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 1"}, box.taken())
 	resp, _ = r.do("POST", "/ui/deliver", "", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
-	for _, file := range []string{"/ui/style.css", "/ui/icon.svg", "/favicon.ico"} {
+	for _, file := range []string{"/ui/style.css", "/ui/page.js", "/ui/icon.svg", "/favicon.ico"} {
 		resp, _ = r.do("GET", file, "")
 		require.Equal(t, 200, resp.StatusCode, file)
 	}
 	require.Len(t, r.ask(200, "GET", "/messages?direction=in", "")["messages"], 3, "pages are no messages")
+}
+
+func TestPageHasPagesOfRows(t *testing.T) {
+	r := start(t, nil)
+	for i := range maxRows + 1 {
+		r.pay(fmt.Sprint("order-", i+1))
+	}
+	rows := func(page, section string) int { return strings.Count(page, `<tr role="row" id="`+section+`-`) }
+	_, newest := r.do("GET", "/ui/", "")
+	require.Equal(t, []int{maxRows, maxRows}, []int{rows(newest, "order"), rows(newest, "message")})
+	require.Contains(t, newest, `<a href="?orders=2#orders">Older</a>`)
+	require.NotContains(t, newest, ">Newer<")
+	require.Contains(t, newest, `<a href="/ui/?q=`+second+`#order-2">order 2</a>`, "each message leads to its order")
+	_, older := r.do("GET", "/ui/?orders=2", "")
+	require.Equal(t, []int{1, maxRows}, []int{rows(older, "order"), rows(older, "message")})
+	require.Contains(t, older, `id="order-1"`)
+	require.Contains(t, older, `<a href="?orders=1#orders">Newer</a>`)
+	require.Contains(t, older, `<a href="?messages=2&amp;orders=2#messages">Older</a>`)
+	require.Contains(t, older, `data-update="/ui/?orders=2"`)
+	_, page := r.do("GET", "/ui/?orders=x&messages=-1", "")
+	require.Equal(t, maxRows, rows(page, "order"))
+}
+
+func TestPageOffersEachFault(t *testing.T) {
+	_, requests := paymentsvctest.ParseFault("none")
+	_, notifications := paymentsvctest.ParseNotificationFault("none")
+	for i, err := range []error{requests, notifications} {
+		_, known, _ := strings.Cut(err.Error(), "want one of ")
+		want := strings.Split(known, ", ")
+		if i == 0 {
+			want = append(want, "hold")
+		}
+		offered := []string{}
+		for _, choice := range faultChoices[i].Faults {
+			offered = append(offered, choice.Name)
+		}
+		require.ElementsMatch(t, want, offered, faultChoices[i].Of)
+	}
 }

@@ -2,13 +2,9 @@ package mock
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"syscall"
 )
 
 func postReset(c *call) (int, any, error) {
@@ -34,32 +30,6 @@ func postReset(c *call) (int, any, error) {
 		return 0, nil, invalid("what", "what: not all, messages or faults")
 	}
 	return http.StatusOK, answer{c.epoch.number, 0}, nil
-}
-
-// WriteFile writes a temporary file and renames it, so readers see the whole file. Its error does not contain the
-// name.
-func WriteFile(name string, data []byte) error {
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return errors.New("is a directory")
-	}
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
-	if err != nil {
-		return withoutNames(err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // after the rename it does not exist
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return withoutNames(err)
-	}
-	return withoutNames(os.Rename(file.Name(), name))
-}
-
-// withoutNames returns the reason of an error without the name of the temporary file.
-func withoutNames(err error) error {
-	if reason, ok := errors.AsType[syscall.Errno](err); ok {
-		return reason
-	}
-	return err
 }
 
 func postDrain(c *call) (int, any, error) {

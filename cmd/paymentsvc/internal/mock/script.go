@@ -93,16 +93,9 @@ func (p *scriptParser) take(c byte) bool {
 func parseScripted(text string) (scripted, error) {
 	p := &scriptParser{text: text}
 	s := scripted{text: text}
-	for !p.take(':') {
-		p.blanks()
-		c, err := p.condition()
-		if err != nil {
-			return s, err
-		}
-		s.where = append(s.where, c)
-	}
-	if len(s.where) == 0 {
-		return s, p.fail(0, "a condition such as user_data=order-1 is missing")
+	var err error
+	if s.where, err = p.conditions("user_data", "amount", "kind", "type", "project_id"); err != nil {
+		return s, err
 	}
 	for more := true; more; more = p.take(',') {
 		if err := p.outcome(&s); err != nil || s.decline != nil {
@@ -115,15 +108,32 @@ func parseScripted(text string) (scripted, error) {
 	return s, nil
 }
 
-func (p *scriptParser) condition() (condition, error) {
+// conditions parses at least one condition and the colon.
+func (p *scriptParser) conditions(names ...string) (list []condition, err error) {
+	for !p.take(':') {
+		p.blanks()
+		c, err := p.condition(names)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	if len(list) == 0 {
+		return nil, p.fail(0, "a condition such as "+names[0]+"=... is missing")
+	}
+	return list, nil
+}
+
+func (p *scriptParser) condition(names []string) (condition, error) {
 	start := p.at
 	c := condition{name: p.until("=: ")}
-	if !slices.Contains([]string{"user_data", "amount", "kind", "type", "project_id"}, c.name) {
+	if !slices.Contains(names, c.name) {
 		hint := ""
 		if rest := p.text[start:]; rest != "" && !strings.Contains(rest, ":") {
 			hint = ": is a colon missing?"
 		}
-		return c, p.fail(start, "a condition is one of user_data, amount, kind, type and project_id"+hint)
+		last := len(names) - 1
+		return c, p.fail(start, "a condition is one of "+strings.Join(names[:last], ", ")+" and "+names[last]+hint)
 	}
 	if p.at >= len(p.text) || p.text[p.at] != '=' {
 		return c, p.fail(p.at, `"=" is missing`)
@@ -186,6 +196,12 @@ func (p *scriptParser) outcome(s *scripted) error {
 	return nil
 }
 
+// fits reports whether a value matches the pattern.
+func (c condition) fits(value string) bool {
+	matched, _ := path.Match(c.pattern, value) // [scriptParser.condition] has validated the pattern
+	return matched
+}
+
 // fits reports whether an order meets all conditions.
 func (s scripted) fits(o paymentsvctest.Order) bool {
 	for _, c := range s.where {
@@ -193,7 +209,7 @@ func (s scripted) fits(o paymentsvctest.Order) bool {
 			"user_data": o.UserData, "amount": o.Amount.String(), "kind": string(o.Kind), "type": string(o.Type),
 			"project_id": strconv.FormatInt(o.ProjectID, 10),
 		}[c.name]
-		matched, _ := path.Match(c.pattern, value) // condition has validated the pattern
+		matched := c.fits(value)
 		if amount, err := paymentsvc.ParseAmount(c.pattern); c.name == "amount" && err == nil {
 			matched = amount.Equal(o.Amount)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -45,7 +45,7 @@ func anyOr(tolerance time.Duration) string {
 
 // all returns the settings without secrets.
 func (s *session) all() []setting {
-	notify, script := s.settings()
+	to, script := s.settings()
 	list := []setting{
 		{"partner", fmt.Sprint(s.opt.PartnerID), ""},
 		{"scheme", s.opt.SchemeText, ""},
@@ -55,12 +55,15 @@ func (s *session) all() []setting {
 		{"repeated", map[paymentsvctest.Repeated]string{
 			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
 		}[s.opt.Repeated], ""},
-		{"notify", cli.WithoutQuery(notify), ""},
+		{"notify", mask.Query(to.rest), ""},
 		{"base_path", cmp.Or(s.opt.BasePath, "/"), ""},
 		{"show_bodies", fmt.Sprint(s.opt.ShowBodies), ""},
 	}
 	for _, p := range s.opt.Projects {
 		list = append(list, setting{"project", fmt.Sprint(p.ID), ""})
+	}
+	for _, own := range to.own {
+		list = append(list, setting{"receiver", mask.Query(own.text), ""})
 	}
 	for _, line := range script {
 		list = append(list, setting{"script", line.text, ""})
@@ -80,8 +83,9 @@ func getSettings(c *call) (int, any, error) {
 
 func patchSettings(c *call) (int, any, error) {
 	var in struct {
-		Notify *string  `json:"notify"`
-		Script []string `json:"script"`
+		Notify    *string  `json:"notify"`
+		Receivers []string `json:"receivers"`
+		Script    []string `json:"script"`
 	}
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
@@ -93,10 +97,17 @@ func patchSettings(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, invalid("script", "%s", err)
 	}
+	own, err := parseReceivers(in.Receivers)
+	if err != nil {
+		return 0, nil, invalid("receivers", "%s", err)
+	}
 	if in.Script == nil {
 		script = nil
 	}
-	c.change(in.Notify, script)
+	if in.Receivers == nil {
+		own = nil
+	}
+	c.change(in.Notify, own, script)
 	return getSettings(c)
 }
 
@@ -106,6 +117,7 @@ type sessionIn struct {
 	Projects  []projectIn `json:"projects"`
 	Scheme    string      `json:"scheme"`
 	Notify    *string     `json:"notify"`
+	Receivers []string    `json:"receivers"`
 	Repeated  string      `json:"repeated"`
 	Tolerance string      `json:"tolerance"`
 	Script    []string    `json:"script"`
@@ -155,6 +167,9 @@ func (in sessionIn) options(opt Options) (Options, error) {
 	}
 	if in.Notify != nil {
 		opt.Notify = *in.Notify
+	}
+	if in.Receivers != nil {
+		opt.Receivers = in.Receivers
 	}
 	if in.Repeated != "" {
 		if opt.Repeated, err = ParseRepeated(in.Repeated); err != nil {
@@ -226,8 +241,8 @@ func postSession(c *call) (int, any, error) {
 
 func deleteSession(c *call) (int, any, error) {
 	c.mock.mu.Lock()
-	s := c.mock.sessions[c.args["name"]]
-	delete(c.mock.sessions, c.args["name"])
+	s := c.mock.sessions[c.r.PathValue("name")]
+	delete(c.mock.sessions, c.r.PathValue("name"))
 	c.mock.mu.Unlock()
 	if s == nil {
 		return 0, nil, failure(http.StatusNotFound, "not_found", "name", "there is no such session")

@@ -3,7 +3,6 @@ package mock
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -32,7 +32,11 @@ func messageOf(ctx context.Context) *message {
 // fieldsOf parses the common fields of a body, as far as possible.
 func fieldsOf(body []byte) fields {
 	var f fields
-	_ = json.Unmarshal(body, &f) // the fake validates the body
+	_, _ = jsonobject.DecodeLenient(body, []jsonobject.Field{ // the fake validates the body
+		{Name: "project_id", Into: &f.ProjectID}, {Name: "user_data", Into: &f.UserData},
+		{Name: "order_id", Into: &f.OrderID}, {Name: "event", Into: &f.Event},
+		{Name: "status_description", Into: &f.StatusDescription},
+	})
 	return f
 }
 
@@ -42,7 +46,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	endpoint := strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/")
 	m := e.journal.arrive(message{
 		Direction: in, Method: r.Method, Target: r.RequestURI,
-		Endpoint: endpoint[:min(len(endpoint), 100)], Header: r.Header.Clone(),
+		Endpoint: endpoint[:min(len(endpoint), 100)], Header: r.Header,
 	})
 	kept := &recorder{ResponseWriter: w}
 	whole := false
@@ -61,7 +65,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, fieldsOf(body) })
 	r = r.WithContext(context.WithValue(r.Context(), messageKey{}, m))
 	r.Body = io.NopCloser(withError(body, err))
-	e.fake.ServeHTTP(&formatter{ResponseWriter: kept, opt: &s.opt}, r)
+	e.fake.ServeHTTP(s.opt.format(kept), r)
 	whole = true
 }
 
@@ -96,7 +100,7 @@ type recorder struct {
 // WriteHeader records the final status.
 func (k *recorder) WriteHeader(status int) {
 	if k.status == 0 && status >= http.StatusOK {
-		k.status, k.header = status, k.Header().Clone()
+		k.status, k.header = status, k.Header() // net/http sends a copy
 	}
 	k.ResponseWriter.WriteHeader(status)
 }
@@ -222,7 +226,7 @@ func (e *epoch) post(
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()
 	f := fieldsOf(body)
-	d := delivery{Event: string(f.Event), OrderID: f.OrderID, Status: f.StatusDescription}
+	d := delivery{Event: f.Event, OrderID: f.OrderID, Status: f.StatusDescription}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err == nil && header == nil {
 		err = e.sign(r, project, at, body)
@@ -255,15 +259,4 @@ func withoutAddress(err error) string {
 		err = e.Err
 	}
 	return err.Error()
-}
-
-func checkReceiver(address string) error {
-	if address == "" {
-		return nil
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return errors.New("not an address that starts with http:// or https://, without a user and a fragment")
-	}
-	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -21,34 +21,31 @@ const (
 	inFaults   = "faults"
 )
 
-// fewRows and allRows are the numbers of rows of a table.
-const (
-	fewRows = 25
-	allRows = 100
-)
+// maxRows is the number of rows on a page of a list.
+const maxRows = 100
 
 // view is the data of the page, without destinations, card data and secrets.
 type view struct {
 	Prefix, Session  string
 	Search           string
-	Auto, All        bool
 	Query            string // the parameters that remain after an action
-	AutoURL, AllURL  string
+	Update           string // the parameters of the page's updates
+	query            url.Values
 	said             note
 	form             url.Values // a rejected form
-	Receiver         string
+	Receivers        []string
 	Orders           []orderRow
-	OrderCount       int
+	OrderPages       pager
 	Waiting          []notification
 	Messages         []messageRow
-	MessageCount     int
+	MessagePages     pager
 	Evicted          int
 	Faults           []faultOut
 	Balances         []balanceRow
 	Settings         []setting
 	Endpoints        []string
 	Events           []string
-	Usual            []string
+	Choices          []faultGroup
 	CanShowRawBodies bool
 }
 
@@ -68,6 +65,14 @@ type messageRow struct {
 	Body, Reply        string
 	Verdict            string
 	Wrong              bool
+	Order              int // the number of its order, or 0
+	OrderURL           string
+}
+
+// pager has the number of a list's rows, and the addresses of the neighbouring pages or "".
+type pager struct {
+	Count        int
+	Newer, Older string
 }
 
 type balanceRow struct {
@@ -78,12 +83,15 @@ type balanceRow struct {
 // newView reads the mock server. The data may change between two of its reads.
 func newView(r *http.Request, said note) *view {
 	e, query := epochOf(r), kept(r.URL.Query())
-	notify, _ := e.settings()
+	to, _ := e.settings()
 	v := &view{
-		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Auto: query.Get("auto") != "", All: query.Get("all") != "",
-		Query: asQuery(query), AutoURL: toggled(query, "auto"), AllURL: toggled(query, "all"), said: said,
-		Receiver: cli.WithoutQuery(notify),
-		Settings: e.all(), Endpoints: endpoints(), Events: events(), Usual: usualFaults(), CanShowRawBodies: e.opt.ShowBodies,
+		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), query: query, said: said,
+		Receivers: to.shown(),
+		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
+		CanShowRawBodies: e.opt.ShowBodies,
+	}
+	if v.Update = v.Query; r.Method == http.MethodGet {
+		v.Update = asQuery(r.URL.Query())
 	}
 	if said.Bad {
 		v.form = r.PostForm
@@ -107,12 +115,12 @@ func newView(r *http.Request, said note) *view {
 }
 
 func (v *view) orders(e *epoch) {
-	list, matches := e.newestOrders(0, v.rows(), func(o paymentsvctest.Order) bool {
+	list, matches := e.newestOrders(v.skip(inOrders), maxRows, func(o *paymentsvctest.Order) bool {
 		return v.finds(o.UserData, o.OrderID, o.Amount.String())
 	})
-	v.OrderCount = matches
+	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
-		row := orderRow{order: orderOf(o), CanNotify: v.Receiver != ""}
+		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
 		isPayout := o.Kind == paymentsvctest.KindPayout
 		for _, to := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
@@ -132,23 +140,27 @@ func (v *view) orders(e *epoch) {
 }
 
 func (v *view) messages(e *epoch) {
-	list, matches, evicted := e.journal.newest(0, v.rows(), func(m *message) bool {
+	list, matches, evicted := e.journal.newest(v.skip(inMessages), maxRows, func(m *message) bool {
 		return v.finds(m.Fields.UserData, m.Fields.OrderID, m.Endpoint, strconv.Itoa(m.Seq))
 	})
-	v.MessageCount, v.Evicted = matches, evicted
+	v.MessagePages, v.Evicted = v.pages(inMessages, matches), evicted
 	for _, m := range list {
 		shown := e.messageOut(m)
 		row := messageRow{messageOut: shown, Clock: m.At.Format("15:04:05.000")}
 		row.Body, row.Reply = readable(shown.BodyBase64), readable(shown.AnswerBase64)
 		row.Arrow, row.What = "received", m.Endpoint
 		if m.Direction == out {
-			row.Arrow, row.What = "sent", string(m.Fields.Event)+" "+m.Fields.StatusDescription
+			row.Arrow, row.What = "sent", m.Fields.Event+" "+m.Fields.StatusDescription
 		}
 		row.Verdict, row.Wrong = "signature not checked", false
 		if s := m.Signature; s != nil && s.Valid {
 			row.Verdict = "signed correctly"
 		} else if s != nil {
 			row.Verdict, row.Wrong = "wrong signature: "+s.Reason, true
+		}
+		if o, found := e.orderOf(&m); found {
+			row.Order = o.Number
+			row.OrderURL = fmt.Sprintf("%s/ui/?q=%s#order-%d", e.prefix, url.QueryEscape(o.OrderID), o.Number)
 		}
 		v.Messages = append(v.Messages, row)
 	}
@@ -184,12 +196,58 @@ func readable(body []byte) string {
 	return string(body)
 }
 
-// rows returns the number of rows of a table.
-func (v *view) rows() int {
-	if v.All {
-		return allRows
+// shown returns the receivers without queries.
+func (rs receivers) shown() (list []string) {
+	for _, own := range rs.own {
+		list = append(list, mask.Query(own.text))
 	}
-	return fewRows
+	if rs.rest != "" {
+		list = append(list, mask.Query(rs.rest))
+	}
+	return list
+}
+
+// orderOf returns the order of a message, by its order_id or its user_data.
+func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
+	if o, found := e.fake.Order(m.Fields.OrderID); found {
+		return o, true
+	}
+	if m.Fields.UserData == "" {
+		return paymentsvctest.Order{}, false
+	}
+	list := e.fake.OrdersOf(m.Fields.UserData)
+	if len(list) == 0 {
+		return paymentsvctest.Order{}, false
+	}
+	return list[len(list)-1], true
+}
+
+// page returns the number of a list's page, from 1.
+func (v *view) page(list string) int {
+	page, err := strconv.Atoi(v.query.Get(list))
+	if err != nil || page < 1 || page > 1<<20 {
+		return 1
+	}
+	return page
+}
+
+func (v *view) skip(list string) int { return (v.page(list) - 1) * maxRows }
+
+// pages returns the neighbouring pages of a list with this number of rows.
+func (v *view) pages(list string, rows int) pager {
+	address := func(page int) string {
+		query := kept(v.query)
+		query.Set(list, strconv.Itoa(page))
+		return "?" + query.Encode() + "#" + list
+	}
+	p, page := pager{Count: rows}, v.page(list)
+	if page > 1 {
+		p.Newer = address(page - 1)
+	}
+	if page*maxRows < rows {
+		p.Older = address(page + 1)
+	}
+	return p
 }
 
 func asQuery(query url.Values) string {
@@ -197,17 +255,6 @@ func asQuery(query url.Values) string {
 		return ""
 	}
 	return "?" + query.Encode()
-}
-
-// toggled returns the page's address with a parameter set, or removed if it was set.
-func toggled(query url.Values, name string) string {
-	other := kept(query)
-	if other.Has(name) {
-		other.Del(name)
-	} else {
-		other.Set(name, "1")
-	}
-	return "?" + other.Encode()
 }
 
 // note is the message about the last action.
@@ -251,15 +298,4 @@ func (v *view) Value(field, absent string) string {
 		return v.form.Get(field)
 	}
 	return absent
-}
-
-// usualFaults returns suggestions for the form, see [paymentsvctest.ParseFault] and
-// [paymentsvctest.ParseNotificationFault].
-func usualFaults() []string {
-	return []string{
-		"drop after", "drop before", "hang after", "hang before", "hold after", "reset",
-		"bad-gateway before", "bad-gateway after",
-		"too-many-requests before 1s", "reject 402 E17 no money", "cut 10", "cut-unframed 10", "slow 50ms", "wrong-shape",
-		"repeated 2", "delayed 1", "reordered", "lost", "forged", "unsigned", "altered", "late 1h", "early 1h", "cut 20",
-	}
 }

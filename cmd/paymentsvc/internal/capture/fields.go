@@ -1,0 +1,266 @@
+package capture
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// fields maps plain names to the members of a logged request. A member of an inner object has a dotted name,
+// except in "request" and its synonyms.
+type fields map[string]node
+
+const maxInner = 3 // inner objects, as in requestContext.http.method
+
+// transparent lists the objects that only wrap the request.
+var transparent = map[string]bool{"request": true, "req": true, "httprequest": true, "config": true}
+
+// gather adds the members of an object.
+func (f fields) gather(n node, prefix string, depth int) {
+	for name, value := range n.members() {
+		plain := plainName(name)
+		switch {
+		case isResponse(name):
+		case prefix == "" && transparent[plain] && value.kind() == '"':
+			f.requestLine(value.text())
+			f[plain] = value
+		case transparent[plain] && value.kind() == '{' && depth < maxInner:
+			f.gather(value, prefix, depth+1)
+		default:
+			if header := serverName(name); header != "" && prefix == "" {
+				f["header:"+header] = value
+			}
+			f[prefix+plain] = value
+			if value.kind() == '{' && depth < maxInner && !strings.Contains(plain, "headers") {
+				f.gather(value, prefix+plain+".", depth+1)
+			}
+		}
+	}
+}
+
+// serverName returns the header of a server's variable, such as HTTP_SIGNATURE or http_signature, or "".
+func serverName(name string) string {
+	lower := strings.ToLower(name)
+	header, isHeader := strings.CutPrefix(lower, "http_")
+	if lower == "content_type" || lower == "content_length" {
+		header, isHeader = lower, true
+	}
+	switch header {
+	case "method", "version", "status", "code", "path", "url", "request":
+		return ""
+	}
+	if !isHeader {
+		return ""
+	}
+	return strings.ReplaceAll(header, "_", "-")
+}
+
+// requestLine adds the method and the address of a text such as POST /hook HTTP/1.1, if it is one.
+func (f fields) requestLine(text string) {
+	first, _, _ := strings.Cut(text, "\n")
+	method, rest, found := strings.Cut(strings.TrimSpace(first), " ")
+	target, _, _ := strings.Cut(strings.TrimSuffix(rest, ":"), " ")
+	if found && isToken(method) && (strings.HasPrefix(target, "/") || strings.Contains(target, "://")) {
+		f["method"], f["url"] = quoted(method), quoted(target)
+	}
+}
+
+func quoted(text string) node {
+	raw, _ := json.Marshal(text) // a text never fails
+	return node{raw: raw}
+}
+
+// first returns the first present value.
+func (f fields) first(names ...string) node {
+	for _, name := range names {
+		if n := f[name]; n.kind() != 0 {
+			return n
+		}
+	}
+	return node{}
+}
+
+// text returns the first text or number.
+func (f fields) text(names ...string) string {
+	for _, name := range names {
+		if text := f[name].text(); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (f fields) isTrue(names ...string) bool {
+	text := string(f.first(names...).raw)
+	return text == "true" || text == `"true"`
+}
+
+func (f fields) method() string {
+	return f.text("httpmethod", "method", "requestmethod", "requestcontext.http.method", "verb")
+}
+
+func (f fields) target() string {
+	return f.text("url", "url.raw", "absoluteurl", "uri", "requesturi", "requesturl", "originalurl", "fullurl", "target",
+		"endpoint", "rawpath", "requestcontext.path", "path", "requestcontext.http.path")
+}
+
+func (f fields) headers() node {
+	names := []string{
+		"multivalueheaders", "rawheaders", "headers", "requestheaders", "header.headers", "header", "httpheaders",
+	}
+	for _, name := range names {
+		if kind := f[name].kind(); kind == '{' || kind == '[' || kind == '"' && strings.Contains(name, "headers") {
+			return f[name]
+		}
+	}
+	return node{}
+}
+
+// raw returns the HTTP text of a request, possibly in base64, or "".
+func (f fields) raw() string {
+	for _, name := range []string{"raw", "rawrequest", "request", "request.text"} {
+		text := f[name].text()
+		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
+			text = string(decoded)
+		}
+		if first, _, more := strings.Cut(text, "\n"); more && isHead(first) && strings.Contains(first, " HTTP/") {
+			return text
+		}
+	}
+	return ""
+}
+
+// isMessage reports whether the fields are the fields of a request.
+func (f fields) isMessage() bool {
+	_, present := f["headers"] // possibly null
+	for name := range f {
+		present = present || strings.HasPrefix(name, "header:") && name != "header:content-type"
+	}
+	return present || f.headers().kind() != 0 || f.raw() != "" || f.method() != "" && f.target() != ""
+}
+
+// logged parses the request in the log of a gateway, a browser, a tool or a program.
+func (t *text) logged(f fields, at int, o Options) (Message, error) {
+	if raw := f.raw(); raw != "" {
+		part := &text{name: t.name, listing: t.listing, data: raw}
+		return part.http(o)
+	}
+	m := newMessage()
+	m.Method = strings.ToUpper(f.method())
+	if err := t.pairs(&m, f.headers()); err != nil {
+		return m, err
+	}
+	for name, value := range f {
+		header, found := strings.CutPrefix(name, "header:")
+		text := value.text() // a dash is nginx's sign for a missing header
+		if found && text != "-" && text != "" && m.Header.Get(header) == "" {
+			if err := t.add(&m, header, value.text(), value.at); err != nil {
+				return m, err
+			}
+		}
+	}
+	if err := t.loggedAddress(&m, f, at); err != nil {
+		return m, err
+	}
+	return m, t.loggedBody(&m, f, at, o)
+}
+
+// loggedAddress builds the address of a logged request.
+func (t *text) loggedAddress(m *Message, f fields, at int) error {
+	target := f.target()
+	if target == "" {
+		m.note("there is no path: what the signature covers of the address is unknown")
+		return nil
+	}
+	if _, err := url.ParseRequestURI(target); err != nil {
+		target = (&url.URL{Path: target}).EscapedPath()
+	}
+	if stage := f.text("requestcontext.path"); stage != "" && f.text("path") != "" && f.text("path") != stage {
+		m.note("the path is the one of requestContext, with the stage")
+	}
+	if query := f.text("rawquerystring", "querystring", "query"); query != "" && !strings.Contains(target, "?") {
+		target += "?" + strings.TrimPrefix(query, "?")
+	}
+	query := url.Values{}
+	for name, value := range f.first("multivaluequerystringparameters", "querystringparameters").members() {
+		query[name] = append(query[name], texts(value)...)
+	}
+	if len(query) > 0 && !strings.Contains(target, "?") {
+		target += "?" + query.Encode()
+		m.note("the query is put together from its parameters: their order and escapes may be others than were signed")
+	}
+	if err := t.address(m, target, at); err != nil {
+		return err
+	}
+	host := f.text("requestcontext.domainname", "host", "hostname")
+	if m.URL.Host == "" && m.Header.Get("Host") == "" && host != "" {
+		m.URL.Scheme, m.URL.Host = cmp.Or(f.text("scheme"), "https"), host
+	}
+	return nil
+}
+
+// texts returns a text, or the texts of a list.
+func texts(n node) (list []string) {
+	if n.kind() != '[' {
+		return []string{n.text()}
+	}
+	for _, one := range n.members() {
+		list = append(list, one.text())
+	}
+	return list
+}
+
+// loggedBody sets the body of a logged request.
+func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
+	switch {
+	case t.listing: // needs no body
+		return nil
+	case o.Body != nil:
+		return t.bodyFile(m, o)
+	case f.isTrue("masked"):
+		return t.fail(at, "values of this body are masked: start paymentsvc mock with -show-bodies")
+	}
+	inBase64 := []string{"bodybase64", "bodyasbase64", "body.rawbytes", "body.base64", "body.encoded", "rawbodybase64"}
+	if encoded := f.first(inBase64...); encoded.kind() == '"' {
+		return t.setBody(m, encoded, true)
+	}
+	encoded := f.isTrue("isbase64encoded", "base64encoded", "base64") ||
+		f.text("postdata.encoding", "body.encoding", "bodyencoding", "encoding") == "base64"
+	body := f.first("rawbody", "bodyraw", "body.raw", "body.text", "body.body", "body.string", "postdata.text",
+		"requestbody", "body", "content", "rawcontent", "payload", "data")
+	size, _ := strconv.Atoi(f.text("bodysize"))
+	_, hasBody := f["body"] // null is an empty body
+	switch {
+	case body.text() == "" && (f.first("postdata.params").kind() == '[' || f.text("body.mode") != ""):
+		return t.fail(at, "the body is recorded as params or as a file's name, whose bytes are lost: %s", capturing)
+	case body.kind() == '{' || body.kind() == '[':
+		m.Body = body.raw
+		m.note("the body is JSON here and not text: it was parsed and encoded again, so the signed bytes may be lost")
+	case body.kind() != 0:
+		if err := t.setBody(m, body, encoded); err != nil {
+			return err
+		}
+	}
+	if size > 0 && len(m.Body) > 0 && size != len(m.Body) {
+		m.note("the HAR's bodySize is %d, and the body here has %d bytes", size, len(m.Body))
+	}
+	empty := body.kind() != 0 || hasBody || f.text("bodysize") == "0"
+	return t.present(m, at, empty && size <= 0)
+}
+
+// capturing is the advice for a lossy format.
+const capturing = "paymentsvc discover -listen ADDR -save DIR captures whole notifications, " +
+	"and -proxy -to URL whole requests"
+
+// present rejects an empty body if the message probably had one. An empty body is the message's own if the format
+// records empty bodies, or with a Content-Length of 0.
+func (t *text) present(m *Message, at int, recorded bool) error {
+	length := m.Header.Get("Content-Length")
+	if len(m.Body) > 0 || length == "0" || isBodiless(m.Method) || recorded && length == "" {
+		return nil
+	}
+	return t.fail(at, "the body is missing here: name its file with -body; %s", capturing)
+}

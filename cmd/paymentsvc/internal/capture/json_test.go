@@ -1,0 +1,97 @@
+package capture
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inJSON replaces BODY, BASE64 and RAW in a file by the forms of the usual message in JSON.
+func inJSON(file string) string {
+	raw := "POST /hook?a=1 HTTP/1.1\r\nHost: shop.example\r\nSignature: abab\r\n\r\n" + body
+	encoded := base64.StdEncoding.EncodeToString
+	return strings.NewReplacer("BODY", string(quoted(body).raw), "BASE64", encoded([]byte(body)),
+		"RAW", encoded([]byte(raw)), "TEXT", string(quoted(raw).raw)).Replace(file)
+}
+
+func TestReadJSONOfTools(t *testing.T) {
+	const lines = `[{"name":"Host","value":"shop.example"},{"name":"Signature","value":"abab"}]`
+	for name, file := range map[string]string{
+		"a Postman collection": `{"info":{"name":"x"},"item":[{"name":"folder","item":[{"name":"pay",
+			"request":{"method":"POST","header":[{"key":"Signature","value":"abab"},
+			{"key":"Signature","value":"old","disabled":true}],
+			"body":{"mode":"raw","raw":BODY,"options":{"raw":{"language":"json"}}},
+			"url":{"raw":"https://shop.example/hook?a=1","host":["shop","example"]}},"response":[]}]}]}`,
+		"a message of Postman's console": `{"POST https://shop.example/hook?a=1":{"Network":{},"Request Headers":
+			{"signature":"abab"},"Request Body":BODY,"Response Headers":{"signature":"other"},"Response Body":"{}"}}`,
+		"Postman's console": `POST https://shop.example/hook?a=1: {"Request Headers":{"signature":"abab"},
+			"Request Body":BODY}`,
+		"Charles": `[{"status":"COMPLETE","method":"POST","scheme":"https","host":"shop.example","path":"/hook",
+			"query":"a=1","request":{"header":{"firstLine":"POST /hook HTTP/1.1","headers":` + lines + `},
+			"body":{"text":BODY,"charset":"utf-8"}},"response":{"status":200,"body":{"text":"{}"}}}]`,
+		"Charles in base64": `[{"method":"POST","scheme":"https","host":"shop.example","path":"/hook","query":"a=1",
+			"request":{"header":{"headers":` + lines + `},"body":{"encoding":"base64","encoded":"BASE64"}}}]`,
+		"mitmproxy": `[{"type":"http","request":{"method":"POST","scheme":"https","host":"shop.example","port":443,
+			"path":"/hook?a=1","headers":[["signature","abab"]],"content":BODY},"response":{"headers":[["signature","x"]]}}]`,
+		"webhook.site": `{"data":[{"uuid":"u","type":"web","hostname":"shop.example","method":"POST","query":{"a":"1"},
+			"headers":{"signature":["abab"]},"url":"https://shop.example/hook?a=1","content":BODY}],"total":1}`,
+		"ngrok": `{"requests":[{"uri":"/api/requests/1","request":{"method":"POST","uri":"/hook?a=1","raw":"RAW",
+			"headers":{"Signature":["abab"]}},"response":{"raw":"RAW"}}]}`,
+		"HTTP text": `{"items":[{"request":TEXT}]}`,
+		"the mock server": `{"messages":[{"seq":1,"direction":"in","method":"POST","target":"/hook?a=1",
+			"headers":[["Host","shop.example"],["Signature","abab"]],"body_base64":"BASE64","masked":false}]}`,
+		"a log of nginx": `{"time":"x","request_method":"POST","request_uri":"/hook?a=1","http_host":"shop.example",
+			"http_signature":"abab","http_cookie":"-","request_body":BODY,"status":200}`,
+		"a log of nginx with the request line": `{"request":"POST /hook?a=1 HTTP/1.1","http_host":"shop.example",
+			"http_signature":"abab","request_body":BODY}`,
+		"a line after a time": `2026-11-29T10:00:00Z INFO got {"req":{"method":"POST","url":"/hook?a=1",` +
+			`"headers":{"host":"shop.example","signature":"abab"},"body":BODY}}` + "\nmore",
+		"JSON in a text": `{"log":` + string(quoted(inJSON(`{"method":"POST","url":"/hook?a=1",
+			"headers":{"host":"shop.example","signature":"abab"},"body":BODY}`)).raw) + `}`,
+		"headers as names and values": `{"url":"/hook?a=1","body":BODY,
+			"rawHeaders":["Host","shop.example","Signature","abab"]}`,
+		"headers as text": `{"url":"/hook?a=1","headers":"Host: shop.example\r\nSignature: abab\r\n","body":BODY}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(inJSON(file)), "a.txt", Options{})
+			require.NoError(t, err)
+			require.Equal(t, body, string(m.Body))
+			require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
+			require.Equal(t, []string{"abab"}, m.Header["Signature"])
+			roundTrip(t, m)
+		})
+	}
+}
+
+func TestReadRejectsAMissingBody(t *testing.T) {
+	for name, file := range map[string]string{
+		"an access log":       `127.0.0.1 - - [29/Nov/2026:06:00:00 +0000] "POST /hook HTTP/1.1" 200 2 "-" "curl/8"`,
+		"JSON without a body": `{"method":"POST","url":"/hook","headers":{"signature":"abab"}}`,
+		"an empty body":       `{"method":"POST","url":"/hook","headers":{"content-length":"9"},"body":""}`,
+		"a form in Postman":   `{"request":{"method":"POST","url":"/","header":[],"body":{"mode":"urlencoded"}}}`,
+		"HTTP text":           "POST /hook HTTP/1.1\nSignature: abab\n\n",
+		"curl -v":             "> POST /hook HTTP/1.1\n> Signature: abab\n>\n< HTTP/1.1 200 OK\n",
+		"printed headers":     "{ host: 'shop.example', signature: 'abab' }\n",
+	} {
+		_, err := Read([]byte(file), "a.txt", Options{})
+		require.ErrorAs(t, err, new(*Error), name)
+		require.Regexp(t, "body.*"+"paymentsvc discover -listen", err.Error(), name)
+		require.NotContains(t, err.Error(), "abab", name)
+	}
+	const masked = `{"messages":[{"method":"POST","target":"/a","headers":[],"body_base64":"e30=","masked":true}]}`
+	_, err := Read([]byte(masked), "a.txt", Options{})
+	require.ErrorContains(t, err, "paymentsvc mock with -show-bodies")
+	for _, file := range []string{"POST / HTTP/1.1\nContent-Length: 0\n\n", `{"method":"GET","url":"/","headers":{}}`} {
+		m, err := Read([]byte(file), "a.txt", Options{})
+		require.NoError(t, err)
+		require.Empty(t, m.Body)
+	}
+}
+
+func TestReadLimitsNesting(t *testing.T) {
+	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
+	_, err := Read([]byte(deep), "a.txt", Options{})
+	require.ErrorContains(t, err, "no request in this JSON")
+}

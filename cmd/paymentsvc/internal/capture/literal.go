@@ -1,0 +1,334 @@
+package capture
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// literal parses values as JavaScript, Python, PHP and Go write them, and returns them as JSON. It skips the names of
+// types and functions before a value.
+type literal struct {
+	data   string
+	pos    int
+	strict bool // rejects variables and other expressions
+	bad    bool // has an expression, or no end
+}
+
+// item is an element of a group, or a member with a name.
+type item struct {
+	name, value string // JSON
+	named       bool
+}
+
+const opening, closing = "{[(<", "}])>"
+
+func (l *literal) rest() string { return l.data[l.pos:] }
+
+// next skips characters and returns the following character, or 0 at the end.
+func (l *literal) next(skipped string) byte {
+	for l.pos < len(l.data) && strings.IndexByte(skipped, l.data[l.pos]) >= 0 {
+		l.pos++
+	}
+	if l.pos == len(l.data) {
+		return 0
+	}
+	return l.data[l.pos]
+}
+
+const blank = " \t\r\n"
+
+// group parses the elements up to the closing bracket.
+func (l *literal) group(depth int) (items []item) {
+	l.pos++
+	for {
+		switch c := l.next(blank + ",;"); {
+		case c == 0 || depth > maxNested:
+			l.bad = true
+			return items
+		case strings.IndexByte(closing, c) >= 0:
+			l.pos++
+			return items
+		}
+		start := l.pos
+		one := item{value: l.value(depth + 1)}
+		l.next(blank)
+		if sign := pairSign(l.rest()); sign > 0 {
+			l.pos += sign
+			one = item{name: one.value, named: true}
+			if c := l.next(blank); strings.IndexByte(closing+",", c) < 0 {
+				one.value = l.value(depth + 1)
+			}
+		}
+		if l.pos == start {
+			l.pos++ // a character of no value
+			continue
+		}
+		items = append(items, one)
+	}
+}
+
+// pairSign returns the length of the sign between a name and a value, or 0.
+func pairSign(rest string) int {
+	for _, sign := range []string{"=>", ":", "="} {
+		if strings.HasPrefix(rest, sign) {
+			return len(sign)
+		}
+	}
+	return 0
+}
+
+// value parses a value after any names of types.
+func (l *literal) value(depth int) string {
+	prefix := ""
+	for {
+		c := l.next(blank + "&*@")
+		switch {
+		case c == 0 || strings.IndexByte(closing+",;:=", c) >= 0:
+			return wordJSON(prefix)
+		case strings.IndexByte("'\"`", c) >= 0:
+			return l.quoted(c)
+		case strings.IndexByte(opening, c) >= 0:
+			items := l.group(depth)
+			// In string(4) "abab" and []string{"abab"} the brackets belong to the type.
+			if follows := l.next(" \t"); follows == 0 || strings.IndexByte("'\"`"+opening, follows) < 0 && !isLetter(follows) {
+				return join(items, c == '(' || c == '<')
+			}
+			prefix = ""
+		default:
+			end := strings.IndexAny(l.rest(), blank+",;:='\"`"+opening+closing)
+			if end < 0 {
+				end = len(l.rest())
+			}
+			prefix = l.rest()[:end]
+			l.pos += end
+			l.check(prefix)
+			if follows := l.next(" \t"); follows == 0 || strings.IndexByte("'\"`"+opening, follows) < 0 && !isLetter(follows) {
+				return wordJSON(prefix)
+			}
+		}
+	}
+}
+
+// check rejects variables, operators and the prefixes of texts with values inside.
+func (l *literal) check(word string) {
+	follows := l.next(blank)
+	constant := json.Valid([]byte(word)) || slices.Contains([]string{"None", "True", "False", "undefined"}, word)
+	switch {
+	case !l.strict, constant, follows != 0 && pairSign(l.rest()) > 0:
+	case isLetter(word[0]) && (follows == '(' || follows == '{'):
+	case (word == "b" || word == "u") && (follows == '"' || follows == '\''):
+	default:
+		l.bad = true
+	}
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// wordJSON returns a word without quotes as JSON.
+func wordJSON(word string) string {
+	switch lower := strings.ToLower(word); lower {
+	case "none", "undefined", "nil", "":
+		return "null"
+	case "true", "false", "null":
+		return lower
+	}
+	if json.Valid([]byte(word)) {
+		return word
+	}
+	return string(quoted(word).raw)
+}
+
+// quoted parses a text in quotes.
+func (l *literal) quoted(quote byte) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for l.pos++; l.pos < len(l.data); l.pos++ {
+		c := l.data[l.pos]
+		switch {
+		case c == quote:
+			l.pos++
+			b.WriteByte('"')
+			return b.String()
+		case c == '\\' && l.pos+1 < len(l.data):
+			l.pos++
+			l.escape(&b, l.data[l.pos])
+		case quote == '`' && strings.HasPrefix(l.rest(), "${"):
+			l.bad = true
+			b.WriteByte(c)
+		case c == '"' || c == '\\':
+			b.WriteString(`\` + string(c))
+		case c < ' ':
+			b.WriteString(`\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]))
+		default:
+			b.WriteByte(c)
+		}
+	}
+	l.bad = true
+	return `""`
+}
+
+// escape writes the escape of a character as JSON.
+func (l *literal) escape(b *strings.Builder, c byte) {
+	switch {
+	case strings.IndexByte(`"\/bfnrtu`, c) >= 0:
+		b.WriteString(`\` + string(c))
+	case c == 'x' && l.pos+2 < len(l.data):
+		b.WriteString(`\u00` + l.data[l.pos+1:l.pos+3])
+		l.pos += 2
+	case c == 'v' || c == '0':
+		b.WriteString(map[byte]string{'v': `\u000b`, '0': `\u0000`}[c])
+	case c != '\n':
+		b.WriteByte(c)
+	}
+}
+
+// join returns a group as JSON. Members with numbers for names are a list, as in PHP. A single value in round brackets
+// is that value. In the arguments of a call, the address comes first, and then the body.
+func join(items []item, round bool) string {
+	if len(items) == 1 && round && !items[0].named {
+		return items[0].value
+	}
+	named := slices.ContainsFunc(items, func(i item) bool {
+		return i.named && strings.Trim(i.name, "[]0123456789") != ""
+	})
+	var parts []string
+	unnamed := []string{`"url"`, `"body"`, `"more"`}
+	for _, i := range items {
+		switch {
+		case !named:
+			parts = append(parts, i.value)
+		case !i.named && len(unnamed) == 0:
+		case i.named:
+			name := strings.TrimSuffix(strings.TrimPrefix(i.name, "["), "]")
+			if !strings.HasPrefix(name, `"`) {
+				name = string(quoted(name).raw)
+			}
+			parts = append(parts, name+":"+i.value)
+		case strings.HasPrefix(i.value, "{"): // the options after an address
+			if inner := strings.TrimSpace(i.value[1 : len(i.value)-1]); inner != "" {
+				parts = append(parts, inner)
+			}
+		case strings.Trim(i.value, `"ABCDEFGHIJKLMNOPQRSTUVWXYZ`) == "":
+			parts = append(parts, `"method":`+i.value)
+		default:
+			parts = append(parts, unnamed[0]+":"+i.value)
+			unnamed = unnamed[1:]
+		}
+	}
+	if named {
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+// calls are the functions of programs that send a request.
+var calls = regexp.MustCompile(`\b(?:fetch|axios(?:\.(post|put|patch))?|requests?\.(post|put|patch|request))\(`)
+
+// call returns the arguments of a call that sends a request, as JSON, and its position, or -1. The value is "" if the
+// arguments have an expression.
+func call(data string) (value string, at int) {
+	found := calls.FindStringSubmatchIndex(data)
+	if found == nil {
+		return "", -1
+	}
+	l := &literal{data: data, pos: found[1] - 1, strict: true}
+	items := l.group(0)
+	method := "GET"
+	for _, pair := range [][]int{found[2:4], found[4:6]} {
+		if pair[0] >= 0 {
+			method = data[pair[0]:pair[1]]
+		}
+	}
+	items = append([]item{{`"method"`, string(quoted(strings.ToUpper(method)).raw), true}}, items...)
+	if value = join(items, false); l.bad || !json.Valid([]byte(value)) {
+		return "", found[0]
+	}
+	return value, found[0]
+}
+
+var (
+	printR   = regexp.MustCompile(`(?m)^\s*\[([\w-]+)\] => (?:Array\s*\(\s*\[0\] => )?([^\r\n]*)`)
+	goMap    = regexp.MustCompile(`([\w-]+):\[([^\]\r\n]*)\]`)
+	variable = regexp.MustCompile(`(?m)^((?:HTTP|CONTENT|REQUEST)_[A-Z0-9_]+)=([^\r\n]*)`)
+)
+
+// printed returns headers as a program printed them, as JSON, and the end of their text.
+func printed(data string) (value string, end int) {
+	first := strings.TrimLeft(data, blank)
+	line, _, _ := strings.Cut(first, "\n")
+	form := variable
+	switch {
+	case strings.Contains(line, "map["):
+		form = goMap
+	case strings.TrimSpace(line) == "Array":
+		form = printR
+	case !variable.MatchString(data):
+		l := &literal{data: data, pos: len(data) - len(first)}
+		value = l.value(0)
+		if l.next(blank); l.bad || !json.Valid([]byte(value)) {
+			return "", 0
+		}
+		return value, l.pos
+	}
+	var items []item
+	for _, pair := range form.FindAllStringSubmatchIndex(data, -1) {
+		name, text := data[pair[2]:pair[3]], data[pair[4]:pair[5]]
+		items = append(items, item{string(quoted(name).raw), string(quoted(text).raw), true})
+		end = pair[1]
+	}
+	end += len(data[end:]) - len(strings.TrimLeft(data[end:], blank+")]"))
+	if form == variable {
+		end = len(data)
+	}
+	return join(items, false), end
+}
+
+// program returns the messages of a program's text: a call, or printed headers. The list is empty for other text.
+func (t *text) program(o Options) []entry {
+	value, at := call(t.data)
+	end := len(t.data)
+	if at >= 0 && value == "" {
+		return []entry{{number: 1, signed: true, read: func() (Message, error) {
+			return Message{}, t.fail(at, "this call has a variable or another expression: paste its value")
+		}}}
+	}
+	if at < 0 {
+		value, end = printed(t.data)
+		at = len(t.data) - len(strings.TrimLeft(t.data, blank))
+	}
+	if value == "" {
+		return nil
+	}
+	n := node{json.RawMessage(value), at}
+	part := &text{name: t.name, data: strings.Repeat("\n", t.lineOf(at)-1) + value}
+	var list []entry
+	t.walk(&list, n, "", o, 0)
+	if len(list) > 0 {
+		return list
+	}
+	if !isHeaders(n) {
+		return nil
+	}
+	return []entry{{number: 1, signed: true, read: func() (Message, error) {
+		m := newMessage()
+		err := part.pairs(&m, node{n.raw, t.lineOf(at) - 1})
+		if err == nil {
+			m.note("there is no request line: what the signature covers of the address is unknown")
+			err = t.printedBody(&m, end, o)
+		}
+		return t.finish(m, err)
+	}}}
+}
+
+// printedBody sets the body of printed headers: a file, or the text after them.
+func (t *text) printedBody(m *Message, end int, o Options) error {
+	if o.Body != nil {
+		return t.bodyFile(m, o)
+	}
+	if end == len(t.data) {
+		return t.present(m, len(t.data), false)
+	}
+	return t.cut(m, end, len(t.data))
+}

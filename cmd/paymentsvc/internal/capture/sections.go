@@ -1,0 +1,89 @@
+package capture
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	separator   = regexp.MustCompile(`(?m)^###[^\n]*\n?`)
+	assignment  = regexp.MustCompile(`(?m)^@([\w.-]+)[ \t]*=[ \t]*([^\r\n]*)`)
+	placeholder = regexp.MustCompile(`\{\{\s*[$\w.-]+[^{}]*\}\}`)
+)
+
+const variables = "a variable in {{...}}: put in its value"
+
+// hasSections reports whether a file has requests of an editor, separated by ###, with comments and variables.
+func hasSections(data, first string) bool {
+	return separator.MatchString(data) && !strings.Contains(strings.ToLower(data), "\ncontent-length:") ||
+		strings.HasPrefix(first, "//") || strings.HasPrefix(first, "# @") || assignment.MatchString(first)
+}
+
+// sections returns the requests of an editor's file.
+func (t *text) sections(o Options) []entry {
+	data := t.data
+	for _, found := range assignment.FindAllStringSubmatch(t.data, -1) {
+		data = strings.ReplaceAll(data, "{{"+found[1]+"}}", strings.TrimSpace(found[2]))
+	}
+	var list []entry
+	from := 0
+	ends := append(separator.FindAllStringIndex(data, -1), []int{len(data), len(data)})
+	for _, end := range ends {
+		// Line ends in place of the text before a request keep the numbers of its lines.
+		text := &text{name: t.name, data: strings.Repeat("\n", strings.Count(data[:from], "\n")) + request(data[from:end[0]])}
+		from = end[1]
+		if strings.TrimSpace(text.data) == "" {
+			continue
+		}
+		m, _ := text.http(Options{Body: []byte{}}) // the entry's own read returns the error
+		list = append(list, entry{
+			number: len(list) + 1, method: m.Method, url: m.URL, signed: isSigned(m, o),
+			read: func() (Message, error) { return t.finish(text.section(o)) },
+		})
+	}
+	return list
+}
+
+// request returns a section without its comments, variables and scripts. A line end replaces each line before the
+// request.
+func request(section string) string {
+	var b strings.Builder
+	began := false
+	for l := range strings.Lines(section) {
+		trimmed := strings.TrimSpace(l)
+		comment := strings.HasPrefix(trimmed, "#") || strings.HasPrefix(trimmed, "//") || strings.HasPrefix(trimmed, "@")
+		switch {
+		case !began && (trimmed == "" || comment):
+			b.WriteByte('\n')
+		case strings.HasPrefix(l, "> {%"), strings.HasPrefix(l, "> ./"), strings.HasPrefix(l, "<> "):
+			return strings.TrimRight(b.String(), "\r\n") + "\n"
+		default:
+			began = true
+			b.WriteString(l)
+		}
+	}
+	text := strings.TrimRight(b.String(), blank)
+	if _, body := headLines(text + "\n"); body < 0 {
+		return text + "\n\n" // without a body
+	}
+	return text + "\n"
+}
+
+// section parses one request, with its body in the section or in a file.
+func (t *text) section(o Options) (Message, error) {
+	_, body := headLines(t.data)
+	file, named := strings.CutPrefix(t.data[max(body, 0):], "< ")
+	if !named || body < 0 {
+		return t.http(o)
+	}
+	t.data = t.data[:body]
+	if o.Body == nil {
+		c := &command{text: t, o: o}
+		var err error
+		if o.Body, err = c.read(strings.TrimSpace(file), body); err != nil {
+			return Message{}, err
+		}
+		o.BodyName = "the body's file"
+	}
+	return t.http(o)
+}

@@ -1,0 +1,151 @@
+// Package mask hides secrets, card data, personal data and destinations in output.
+package mask
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Text replaces secrets, card numbers, destinations and the four open objects by placeholders, in JSON and in forms.
+func Text(text string, secrets ...paymentsvc.Secret) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, string(secret), "<secret>")
+		}
+	}
+	return maskNumbers(maskFields(text))
+}
+
+// Fields returns the fields with card data, personal data or a destination.
+func Fields() []string {
+	return []string{"destination", "card_data", "browser", "payer", "payee"}
+}
+
+// maskFields replaces the values of [Fields].
+func maskFields(text string) string {
+	name := regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
+	var out strings.Builder
+	for {
+		at := name.FindStringSubmatchIndex(text)
+		if at == nil {
+			return out.String() + text
+		}
+		field := "<" + strings.ReplaceAll(strings.ToLower(text[at[2]:at[3]]), "_", " ") + ">"
+		before, value := text[:at[1]], text[at[1]:]
+		out.WriteString(before)
+		text = value[valueEnd(value):]
+		if strings.HasSuffix(strings.TrimSpace(before), ":") && strings.Contains(before[at[4]:], `"`) {
+			field = `"` + field + `"`
+		}
+		out.WriteString(field)
+	}
+}
+
+// valueEnd returns the length of the value at the start of text: a JSON value, possibly truncated, or a form field.
+func valueEnd(text string) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth <= 0 {
+				return i + 1 + depth // the bracket around the field is not part of the value
+			}
+		case depth == 0 && strings.IndexByte("&,;|\r\n\t ", c) >= 0:
+			return i
+		}
+	}
+	return len(text)
+}
+
+// maskNumbers replaces each possible card number of 13 to 19 digits, also within longer numbers.
+func maskNumbers(text string) string {
+	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
+	return numbers.ReplaceAllStringFunc(text, func(run string) string {
+		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' { // the digits of a UUID may pass the check by chance
+			return run
+		}
+		hidden := make([]bool, len(run))
+		for start := range run {
+			for i := start; i < cardEnd(run, start); i++ {
+				hidden[i] = true
+			}
+		}
+		var out strings.Builder
+		for i := range run {
+			switch {
+			case !hidden[i]:
+				out.WriteByte(run[i])
+			case i == 0 || !hidden[i-1]:
+				out.WriteString("<card number>")
+			}
+		}
+		return out.String()
+	})
+}
+
+// cardEnd returns the end of the longest card number at start, or 0. A number with separators consists of whole
+// groups, so that adjacent numbers stay readable.
+func cardEnd(run string, start int) (end int) {
+	const shortest, longest = 13, 19
+	isDigit := func(i int) bool { return i >= 0 && i < len(run) && '0' <= run[i] && run[i] <= '9' }
+	if !isDigit(start) || run[start] == '0' {
+		return 0
+	}
+	digits, grouped := 0, false
+	for i := start; i < len(run) && digits < longest; i++ {
+		if !isDigit(i) {
+			grouped = true
+			continue
+		}
+		digits++
+		whole := !isDigit(start-1) && !isDigit(i+1)
+		if digits >= shortest && (whole || !grouped) && isCardNumber(run[start:i+1]) {
+			end = i + 1
+		}
+	}
+	return end
+}
+
+// isCardNumber checks the last digit by Luhn's formula, because most other long numbers fail it.
+func isCardNumber(number string) bool {
+	sum, double := 0, false
+	for i := len(number) - 1; i >= 0; i-- {
+		if number[i] == ' ' || number[i] == '-' {
+			continue
+		}
+		digit := int(number[i] - '0')
+		if double {
+			if digit *= 2; digit > 9 {
+				digit -= 9
+			}
+		}
+		sum, double = sum+digit, !double
+	}
+	return sum%10 == 0
+}
+
+// Query returns an address without its query, because a query may contain a token.
+func Query(address string) string {
+	before, _, query := strings.Cut(address, "?")
+	if query {
+		return before + "?..."
+	}
+	return before
+}
+
+// Addresses removes users and queries from the addresses in text, because they may contain a password or a token.
+func Addresses(text string) string {
+	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
+	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
+}

@@ -1,0 +1,185 @@
+package durable
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"log/slog"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// withRoles is a database with the roles of the page, under names of this test.
+type withRoles struct {
+	database
+	prefix string
+	sql    []string // the blocks of the page
+}
+
+// rolesOfPage runs the first block of the page on an empty database.
+func rolesOfPage(t *testing.T) withRoles {
+	t.Helper()
+	page, err := os.ReadFile("../docs/deployment.md")
+	require.NoError(t, err)
+	r := withRoles{prefix: "payments_" + strings.ToLower(rand.Text())}
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		r.sql = append(r.sql, strings.NewReplacer("payments_", r.prefix+"_").Replace(block[1]))
+	}
+	t.Cleanup(func() { // after the removal of the database
+		admin, err := sql.Open("pgx", os.Getenv("TEST_DATABASE_URL"))
+		require.NoError(t, err)
+		defer admin.Close()
+		for _, role := range []string{"owner", "program", "monitor"} {
+			_, err := admin.ExecContext(context.WithoutCancel(t.Context()), `DROP ROLE IF EXISTS `+r.prefix+`_`+role)
+			require.NoError(t, err)
+		}
+	})
+	r.database = postgres(t)
+	exec(t, r.database, `DROP SCHEMA public CASCADE`, r.sql[0])
+	return r
+}
+
+// as opens the database as a role. The test's server trusts every user.
+func (r withRoles) as(t *testing.T, role string) database {
+	t.Helper()
+	u, err := url.Parse(r.address)
+	require.NoError(t, err)
+	u.User = url.User(r.prefix + "_" + role)
+	db, err := sql.Open("pgx", u.String())
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	return database{PostgreSQL, u.String(), db}
+}
+
+func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
+	r := rolesOfPage(t)
+	require.NoError(t, Migrate(t.Context(), r.as(t, "owner").DB))
+	var log safeBuffer
+	db, f := r.as(t, "program"), &service{}
+	require.NoError(t, Migrate(t.Context(), db.DB), "the tables are there")
+	all := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+	s := openStore(t, db, Config{Service: f, Log: slog.New(all)})
+	assert.NotContains(t, log.String(), "cannot be read", "of the server's identity")
+	_, err := db.ExecContext(t.Context(), `DROP TABLE durable_rows`)
+	require.ErrorContains(t, err, "must be owner")
+
+	queued := queue(t, s, payouts("p", 3)...)
+	f.after = func(n int, _ string) error {
+		if n == 1 {
+			return unanswered("")
+		}
+		return nil
+	}
+	_, err = s.RunBatch(t.Context(), BatchLimit{})
+	require.NoError(t, err)
+	_, err = s.Pay(t.Context(), NewPayment{Key: "k", Type: paymentsvc.PaymentTypeCard, Amount: ten})
+	require.NoError(t, err)
+	paid := notice(paymentsvc.EventPayoutStatusChanged, "", queued[1].UserData+"/1", success)
+	require.NoError(t, s.Notified(t.Context(), paid))
+	require.NoError(t, s.Sweep(t.Context()))
+	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
+	require.NoError(t, s.Drained(t.Context()))
+	require.NoError(t, s.Resume(t.Context(), "ada"))
+	_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	queue(t, s, payouts("held", 1)...)
+	n, err := s.Release(t.Context(), "ada", Filter{})
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	require.NoError(t, s.EndHold(t.Context(), "ada"))
+	n, _, err = s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecidePaid, By: "ada"}, false)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	require.NoError(t, s.Ready(t.Context()))
+	_, err = s.Gauges(t.Context())
+	require.NoError(t, err)
+	_, err = s.Unmatched(t.Context())
+	require.NoError(t, err)
+}
+
+func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
+	r := rolesOfPage(t)
+	owner := r.as(t, "owner")
+	require.NoError(t, Migrate(t.Context(), owner.DB))
+	exec(t, owner, r.sql[1])
+	f, monitor := &service{}, r.as(t, "monitor")
+	s := openStore(t, r.as(t, "program"), Config{Service: f})
+	figures := func() (all []string) {
+		for query := range strings.SplitSeq(strings.TrimSuffix(r.sql[2], ";\n"), ";\n") {
+			var value sql.NullString
+			require.NoError(t, monitor.QueryRowContext(t.Context(), query).Scan(&value), query)
+			whole, _, _ := strings.Cut(value.String, ".")
+			all = append(all, whole)
+		}
+		return all
+	}
+	assert.Equal(t, []string{"0", "false", "", "", "0"}, figures())
+
+	f.after = func(n int, _ string) error {
+		if n == 1 {
+			return unanswered("")
+		}
+		return nil
+	}
+	queue(t, s, payouts("p", 2)...)
+	_, err := s.RunBatch(t.Context(), BatchLimit{})
+	require.NoError(t, err)
+	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "another", success)))
+	_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	queue(t, s, payouts("held", 1)...)
+	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
+	exec(t, owner, `UPDATE durable_queue SET created_at = created_at - 1000000`,
+		`UPDATE durable_orders SET created_at = created_at - 2000000`,
+		`UPDATE durable_notifications SET received_at = received_at - 3000000`)
+	found := figures()
+	assert.Equal(t, []string{"2", "true"}, found[:2])
+	assert.Regexp(t, "^10[0-9]{2}$", found[2])
+	assert.Regexp(t, "^20[0-9]{2}$", found[3])
+	assert.Equal(t, "1", found[4])
+	_, err = monitor.ExecContext(t.Context(), `SELECT destination FROM durable_rows`)
+	require.ErrorContains(t, err, "permission denied")
+}
+
+// Tools for migrations run a file as one text.
+func TestSchemaRunsAsOneText(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		want := shape(t, db)
+		for _, table := range newTables {
+			exec(t, db, `DROP TABLE durable_`+table)
+		}
+		exec(t, db, strings.Join(Schema(db.dialect), ";\n"))
+		assert.Equal(t, want, shape(t, db))
+	})
+}
+
+func TestProjectsOfOneProcessHaveTheirOwnSchemas(t *testing.T) {
+	db := postgres(t)
+	for _, project := range []string{"one", "two"} {
+		exec(t, db, `CREATE SCHEMA `+project)
+		u, err := url.Parse(db.address)
+		require.NoError(t, err)
+		query := u.Query()
+		query.Set("search_path", project)
+		u.RawQuery = query.Encode()
+		f := &service{}
+		c := config(Config{Service: f})
+		c.Project = project
+		s, err := Open(t.Context(), opened(t, PostgreSQL, u.String()).DB, c)
+		require.NoError(t, err)
+		queue(t, s, payouts("p", 2)...)
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err)
+		n, different := f.starts()
+		assert.Equal(t, []int{2, 2}, []int{n, different}, project)
+		require.NoError(t, s.Drained(t.Context()))
+	}
+}

@@ -1,0 +1,80 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"strconv"
+)
+
+// ErrFull reports that too many unreadable notifications wait for a review.
+var ErrFull = errors.New("durable: " + strconv.Itoa(maxUnreadable) + " unreadable notifications wait for a review")
+
+const (
+	// maxUnreadable is the maximum number of unreadable notifications without a review, and of ones with a review. Several
+	// processes may exceed it by a few.
+	maxUnreadable = 1000
+	// MaxUnreadableBytes is the maximum number of stored bytes of one.
+	MaxUnreadableBytes = 64 << 10
+)
+
+// Unreadable is a genuine notification with an unreadable body.
+type Unreadable struct {
+	Key, Reason string
+	Body        []byte // its first MaxUnreadableBytes
+	Size        int64  // of the whole body
+	ReceivedAt  int64  // in Unix milliseconds
+}
+
+// StoreUnreadable commits an unreadable notification, once by its Key. The error may wrap ErrFull.
+func (l *Ledger) StoreUnreadable(ctx context.Context, u Unreadable) error {
+	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var known, waiting int64
+		if err := l.row(ctx, tx, []any{&known, &waiting}, `SELECT
+			(SELECT COUNT(*) FROM durable_unreadable WHERE key = $1),
+			(SELECT COUNT(*) FROM durable_unreadable WHERE reviewed_at = 0)`, u.Key); err != nil || known > 0 {
+			return err
+		}
+		if waiting >= maxUnreadable {
+			return ErrFull
+		}
+		body := base64.StdEncoding.EncodeToString(u.Body[:min(len(u.Body), MaxUnreadableBytes)])
+		_, err := l.exec(ctx, tx, `INSERT INTO durable_unreadable (key, reason, body, size, received_at)
+			VALUES ($1, $2, $3, $4, {now}) ON CONFLICT (key) DO NOTHING`, u.Key, Storable(u.Reason), body, u.Size)
+		return err
+	})
+}
+
+// Unreadable returns the unreadable notifications without a review, the oldest first. It reads from l.Read.
+func (l *Ledger) Unreadable(ctx context.Context, limit int) (list []Unreadable, err error) {
+	err = l.query(ctx, l.Read, func(rows *sql.Rows) error {
+		var u Unreadable
+		var body string
+		err := rows.Scan(&u.Key, &u.Reason, &body, &u.Size, &u.ReceivedAt)
+		if err == nil {
+			u.Body, err = base64.StdEncoding.DecodeString(body)
+		}
+		list = append(list, u)
+		return err
+	}, `SELECT key, reason, body, size, received_at FROM durable_unreadable
+		WHERE reviewed_at = 0 ORDER BY received_at, key LIMIT $1`, limit)
+	return list, err
+}
+
+// ReviewUnreadable ends the wait of an unreadable notification. It keeps the last maxUnreadable reviewed ones.
+func (l *Ledger) ReviewUnreadable(ctx context.Context, key, by string) error {
+	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		n, err := l.exec(ctx, tx, `UPDATE durable_unreadable SET reviewed_by = $2, reviewed_at = {now}
+			WHERE key = $1 AND reviewed_at = 0`, key, by)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return ErrNotFound
+		}
+		_, err = l.exec(ctx, tx, `DELETE FROM durable_unreadable WHERE reviewed_at > 0 AND key NOT IN (
+			SELECT key FROM durable_unreadable WHERE reviewed_at > 0 ORDER BY reviewed_at DESC, key LIMIT $1)`, maxUnreadable)
+		return err
+	})
+}

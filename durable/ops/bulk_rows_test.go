@@ -1,0 +1,151 @@
+package ops_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/ops"
+)
+
+// references returns the references of the rows on a page, in their order.
+func references(page string) (list []string) {
+	for _, found := range regexp.MustCompile(`payout (salary-\d+)`).FindAllStringSubmatch(page, -1) {
+		list = append(list, found[1])
+	}
+	return list
+}
+
+func lines(from, to int) (list []string) {
+	for n := from; n <= to; n++ {
+		list = append(list, fmt.Sprintf("salary-%d", n))
+	}
+	return list
+}
+
+func TestRowsOfAFileAreSortedByLine(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", slices.Repeat([]string{"1.00"}, 120)...)
+	path, all := "/rows?kind=payout&batch=march&order=line", []string{}
+	for path != "" {
+		page := o.page(path)
+		assert.Contains(t, page, `<option value="line" selected>`)
+		assert.Contains(t, page, `name="order" value="line"`)
+		all = append(all, references(page)...)
+		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+		if path = ""; next != nil {
+			path = html.UnescapeString(next[1])
+		}
+	}
+	assert.Equal(t, lines(1, 120), all)
+	assert.NotContains(t, o.page("/rows?order=line"), `value="line"`, "lines belong to a file")
+	assert.Contains(t, o.page("/rows?batch=march&order=line"), "line 2<")
+}
+
+func TestBulkPreviewListsItsRowsByLine(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	amounts := append(slices.Repeat([]string{"3.00"}, 30), "1.00")
+	o.queue("march", amounts...)
+	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}, "order": {"line"}}
+	page := o.request(http.MethodPost, "/bulk", form).Body.String()
+	assert.Contains(t, page, `<dd id="n">30</dd>`)
+	assert.Equal(t, lines(1, 30), references(page), "without the row that does not fit")
+	assert.Contains(t, page, "order=line", "the way back")
+}
+
+func TestDecisionsAboutAList(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	bulk := func(form url.Values, headers ...string) *httptest.ResponseRecorder {
+		return o.request(http.MethodPost, "/bulk", form, headers...)
+	}
+	list := func(text string) url.Values {
+		return url.Values{"scope": {"list"}, "decision": {"unpaid"}, "list": {text}}
+	}
+	first, second := queued[0].UserData, queued[1].UserData
+	for text, want := range map[string]string{
+		"":    "Enter the user_data of the rows first.",
+		" ,;": "Enter the user_data of the rows first.",
+		first + "\n" + first + "\n4111 " + card + " " + second: "2 entries of the list are not the user_data of a row. The first of them is entry 3.",
+		strings.Repeat(first+" ", 1000) + card:                 "1 entries of the list",
+	} {
+		w := bulk(list(text))
+		assert.Equal(t, 422, w.Code)
+		assert.Contains(t, w.Body.String(), want)
+	}
+	many := list("")
+	for n := range 1001 {
+		many.Set("list", many.Get("list")+fmt.Sprintf("%d,", n))
+	}
+	assert.Contains(t, bulk(many).Body.String(), "The list has 1001 user_data, want at most 1000.")
+	text := second + ",\r\n\t" + first + ";" + second + " " + queued[3].UserData
+	assert.Equal(t, 403, bulk(list(text), "Sec-Fetch-Site", "cross-site").Code)
+
+	w := bulk(list(text))
+	require.Equal(t, 200, w.Code)
+	assert.Contains(t, w.Body.String(), `<dd id="n">3</dd>`)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">5.10</dd>`)
+	assert.Equal(t, []string{"salary-1", "salary-2", "salary-4"}, references(w.Body.String()), "by line, each once")
+	assert.Equal(t, durable.StateUnknown, o.row(first).State, "a preview changes no row")
+	form := hidden(w.Body.String(), `id="confirm"`)
+	assert.Equal(t, 422, bulk(form).Code, "not confirmed")
+	form.Set("sure", "yes")
+	assert.Equal(t, "/rows?done=unpaid&n=3", bulk(form).Header().Get("Location"))
+	for n, q := range queued {
+		assert.Equal(t, n != 2, o.row(q.UserData).State == durable.StateFailed)
+	}
+	page := o.page("/rows?held=1")
+	assert.Equal(t, url.Values{"scope": {"list"}, "held": {"1"}}, hidden(page, `id="list-form"`))
+	assert.Contains(t, page, `<textarea id="list" name="list"`)
+}
+
+func TestAListOfTheGreatestLengthIsConfirmed(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
+	require.NoError(t, err)
+	queued := o.queue("march", slices.Repeat([]string{"1.00"}, 1000)...)
+	text := make([]string, len(queued))
+	for i, q := range queued {
+		text[i] = q.UserData
+	}
+	form := url.Values{"scope": {"list"}, "decision": {"release"}, "held": {"1"}, "list": {strings.Join(text, "\r\n")}}
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">1000.00</dd>`)
+	assert.Len(t, references(w.Body.String()), 1000)
+	form = hidden(w.Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	counts, err := o.store.Counts(t.Context(), durable.Filter{Kind: durable.KindPayout})
+	require.NoError(t, err)
+	assert.Zero(t, counts.Held.Rows)
+}
+
+func TestPageDoesNotSortALargeFile(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", "3.00")
+	var columns, values string
+	require.NoError(t, o.db.QueryRowContext(t.Context(), `SELECT group_concat(name),
+		group_concat(CASE name WHEN 'user_data' THEN 'user_data || n' ELSE name END)
+		FROM pragma_table_info('durable_rows')`).Scan(&columns, &values))
+	_, err := o.db.ExecContext(t.Context(), `WITH RECURSIVE numbers (n) AS (
+		SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
+		INSERT INTO durable_rows (`+columns+`) SELECT `+values+` FROM durable_rows, numbers`)
+	require.NoError(t, err)
+	w := o.request(http.MethodGet, "/rows?batch=march&order=line", nil)
+	assert.Equal(t, 422, w.Code)
+	assert.Contains(t, w.Body.String(), "at most 20000 rows")
+	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}}
+	page := o.request(http.MethodPost, "/bulk", form).Body.String()
+	assert.Contains(t, page, `<dd id="n">20001</dd>`)
+	assert.Contains(t, page, "There are too many rows to sort.")
+}

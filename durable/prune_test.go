@@ -1,0 +1,428 @@
+package durable
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+)
+
+const (
+	day = 24 * time.Hour
+	// tombstones are of a store's pruned rows.
+	tombstones = `SELECT COUNT(*) FROM durable_pruned`
+	// waiters are the transactions that wait for a lock on PostgreSQL.
+	waiters = `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+)
+
+// pass moves the clock of the database and of the process.
+func pass(t *testing.T, db database, c *clocks, d time.Duration) {
+	c.Add(d)
+	setClock(t, db, c.Now())
+}
+
+func number(t require.TestingT, db database, query string) (n int) {
+	require.NoError(t, db.QueryRowContext(context.Background(), query).Scan(&n), query)
+	return n
+}
+
+// pruned requires that Prune deletes n rows.
+func pruned(t *testing.T, s *Store, n int) {
+	t.Helper()
+	got, err := s.Prune(t.Context(), day)
+	require.NoError(t, err)
+	require.EqualValues(t, n, got)
+}
+
+// succeed sends all due payouts and ends them with notifications.
+func succeed(t *testing.T, s *Store) {
+	t.Helper()
+	_, err := s.RunBatch(t.Context(), BatchLimit{})
+	require.NoError(t, err)
+	for r, err := range s.Rows(t.Context(), Filter{State: StatePending}) {
+		require.NoError(t, err)
+		event := paymentsvc.EventPayoutStatusChanged
+		if r.Kind == KindPayment {
+			event = paymentsvc.EventPaymentStatusChanged
+		}
+		require.NoError(t, s.Notified(t.Context(), notice(event, r.UserData, r.OrderID, success)))
+	}
+}
+
+func TestPruneRejectsAReferenceForever(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f, clock := &service{}, &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		_, err = s.AddBatch(t.Context(), tx, Batch{ID: "file"})
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+		list := payouts("a", 3)
+		list[0].Batch, list[1].Batch = "file", "file"
+		queue(t, s, list...)
+		payment := NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten}
+		paid, err := s.Pay(t.Context(), payment)
+		require.NoError(t, err)
+		succeed(t, s)
+		pass(t, db, clock, day)
+		pruned(t, s, 4)
+		for _, table := range []string{"rows", "orders", "notifications", "decisions", "queue", "claims"} {
+			assert.Zero(t, number(t, db, `SELECT COUNT(*) FROM durable_`+table), table)
+		}
+		assert.Equal(t, 4, number(t, db, tombstones))
+		counts, err := s.Counts(t.Context(), Filter{Batch: "file"})
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, counts.Pruned)
+		for b, err := range s.Batches(t.Context()) {
+			require.NoError(t, err)
+			assert.EqualValues(t, 2, b.Pruned)
+		}
+
+		list = append(list, payouts("b", 1)...)
+		list[0].Amount = paymentsvc.MustParseAmount("10.5") // equal
+		list[1].Amount = paymentsvc.MustParseAmount("10.51")
+		list[2].Destination = "5500000000000004"
+		compared, err := s.Compare(t.Context(), list...)
+		require.NoError(t, err)
+		queued := queue(t, s, list...)
+		for i, want := range []error{ErrPruned, ErrConflict, ErrConflict, ErrNotFound} {
+			require.ErrorIs(t, compared[i].Err, want)
+			if want == ErrConflict { //nolint:errorlint // of the table
+				require.ErrorIs(t, queued[i].Err, want)
+			} else {
+				require.NoError(t, queued[i].Err)
+			}
+			assert.Equal(t, i == 3, queued[i].New)
+		}
+		_, err = s.Pay(t.Context(), payment)
+		require.ErrorIs(t, err, ErrPruned)
+		for _, other := range []NewPayment{
+			{Key: "basket", Type: paymentsvc.PaymentTypeSBP, Amount: ten},
+			{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10")},
+		} {
+			_, err = s.Pay(t.Context(), other)
+			require.ErrorIs(t, err, ErrConflict)
+		}
+		require.NoError(t, ledgerTx(t, s, func(tx *sql.Tx) error {
+			again, err := s.QueuePayments(t.Context(), tx, payment)
+			assert.Equal(t, []Queued{{UserData: paid.UserData, Reference: "basket"}}, again)
+			return err
+		}))
+		succeed(t, s)
+		n, different := f.starts()
+		assert.Equal(t, []int{5, 5}, []int{n, different}, "only the new payout was sent")
+		assert.False(t, status(t, s).Hold, "the last claim's row was deleted on purpose")
+	})
+}
+
+func ledgerTx(t *testing.T, s *Store, f func(*sql.Tx) error) error {
+	return s.ledger.Tx(t.Context(), func(_ context.Context, tx *sql.Tx) error { return f(tx) })
+}
+
+func status(t *testing.T, s *Store) Status {
+	got, err := s.Status(t.Context())
+	require.NoError(t, err)
+	return got
+}
+
+func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{}, clock)
+		names := []string{
+			"young", "changed", "review", "event", "unmatched", "unmatched order", "recent", "recent order",
+			"old succeeded", "old failed", "old rejected", "payment's notification",
+		}
+		for _, state := range States()[:4] {
+			names = append(names, string(state))
+		}
+		users := map[string]string{}
+		for _, name := range names {
+			if name == "young" {
+				pass(t, db, clock, day)
+			}
+			users[name] = queue(t, s, NewPayout{Reference: name, Amount: ten, Destination: "4111111111111111"})[0].UserData
+			state := name
+			if !slices.Contains(States(), State(name)) {
+				state = map[string]string{"old failed": "failed", "old rejected": "rejected"}[name]
+				if state == "" {
+					state = "succeeded"
+				}
+			}
+			set(t, db, users[name], fmt.Sprintf(`state = '%s', order_id = 'order of %s'`, state,
+				map[bool]string{true: "payments", false: name}[name == "payment's notification"]))
+		}
+		exec(t, db,
+			`UPDATE durable_rows SET created_at = created_at - 86400000 WHERE reference <> 'young'`,
+			`UPDATE durable_rows SET updated_at = updated_at - 86400000 WHERE reference NOT IN ('young', 'changed')`,
+			`UPDATE durable_rows SET review_reason = 'look' WHERE reference = 'review'`,
+			`INSERT INTO durable_events_due (id, user_data, from_state, to_state, refund_key, due_at)
+				VALUES ('e', '`+users["event"]+`', 'pending', 'succeeded', '', 0)`)
+		store := func(key string, event paymentsvc.EventType, userData, orderID string, matched int, age time.Duration) {
+			exec(t, db, fmt.Sprintf(`INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name,
+				status_code, amount, matched, received_at) VALUES ('%s', '%s', '%s', '%s', 1, 'SUCCESS', 1, '1', %d, %d)`,
+				key, event, orderID, userData, matched, clock.Now().Add(-age).UnixMilli()))
+		}
+		payout := paymentsvc.EventPayoutStatusChanged
+		store("1", payout, users["unmatched"], "x", 0, 2*day)
+		store("2", payout, "", "order of unmatched order", 0, 2*day)
+		store("3", payout, users["recent"], "x", 1, day-time.Second)
+		store("4", payout, "", "order of recent order", 1, day-time.Second)
+		store("5", paymentsvc.EventPaymentStatusChanged, "", "order of payments", 1, 0)
+		store("6", payout, "", "order of old failed", 1, 2*day)
+		pruned(t, s, 4)
+		assert.Equal(t, 4, number(t, db, tombstones))
+		left := map[string]bool{}
+		for r, err := range s.Rows(t.Context(), Filter{}) {
+			require.NoError(t, err)
+			left[r.Reference] = true
+		}
+		for _, name := range names {
+			gone := slices.Contains([]string{"old succeeded", "old failed", "old rejected", "payment's notification"}, name)
+			assert.Equal(t, !gone, left[name], name)
+		}
+		assert.Equal(t, 5, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+	})
+}
+
+func TestPruneWantsASafeAge(t *testing.T) {
+	s := openStore(t, sqlite(t), Config{Grace: 3 * day})
+	for _, age := range []time.Duration{-time.Second, 0, day, 3*day - 1} {
+		_, err := s.Prune(t.Context(), age)
+		require.ErrorIs(t, err, ErrInvalid)
+	}
+	_, err := s.Prune(t.Context(), 3*day)
+	require.NoError(t, err)
+	s = openStore(t, sqlite(t), Config{})
+	_, err = s.Prune(t.Context(), day-1)
+	require.ErrorIs(t, err, ErrInvalid)
+}
+
+func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		var changes int
+		var log safeBuffer
+		clock := &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{
+			Log:      slog.New(slog.NewTextHandler(&log, nil)),
+			OnChange: func(context.Context, *sql.Tx, Event) error { changes++; return nil },
+		}, clock)
+		userData := queue(t, s, payouts("a", 1)...)[0].UserData
+		succeed(t, s)
+		r := get(t, s, userData)
+		pass(t, db, clock, day)
+		pruned(t, s, 1)
+		changes = 0
+		payout := paymentsvc.EventPayoutStatusChanged
+		for _, n := range []*paymentsvc.Notification{
+			notice(payout, userData, "other", failure), notice(payout, "", r.OrderID, failure),
+			notice(payout, userData, r.OrderID, success), // a repetition
+			notice(payout, "", "foreign", success), notice(paymentsvc.EventPaymentStatusChanged, "", r.OrderID, success),
+		} {
+			require.NoError(t, s.Notified(t.Context(), n))
+		}
+		assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
+		// The process died between the two steps of Notified.
+		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
+			Key: "died", Event: payout, OrderID: r.OrderID, StatusDescription: success, Amount: ten,
+		}))
+		pass(t, db, clock, time.Hour)
+		require.NoError(t, s.Sweep(t.Context()))
+		unmatched, err := s.Unmatched(t.Context())
+		require.NoError(t, err)
+		require.Len(t, unmatched, 2, "foreign, and of another kind")
+		assert.Zero(t, changes)
+		notices, err := s.Notices(t.Context(), Row{Kind: KindPayout, UserData: userData, OrderID: r.OrderID})
+		require.NoError(t, err)
+		require.Len(t, notices, 4)
+		assert.True(t, notices[0].Matched)
+		assert.Equal(t, 4, strings.Count(log.String(), "a notification of a pruned row"))
+		assert.Equal(t, 2, strings.Count(log.String(), "a notification has no row"))
+		pass(t, db, clock, day-2*time.Hour)
+		pruned(t, s, 0)
+		assert.Equal(t, 6, number(t, db, `SELECT COUNT(*) FROM durable_notifications`), "younger than the age")
+		pass(t, db, clock, 2*time.Hour)
+		pruned(t, s, 0)
+		assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+	})
+}
+
+// A batch in which the rows cannot be deleted changes nothing. The following Prune continues.
+func TestPruneContinuesAfterAnErrorInABatch(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{}, clock)
+		queue(t, s, payouts("a", 1200)...)
+		set(t, db, "", `state = 'succeeded', order_id = 'order of ' || user_data`)
+		pass(t, db, clock, day)
+		if db.dialect == SQLite {
+			exec(t, db, `PRAGMA foreign_keys = ON`)
+		}
+		exec(t, db, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data))`,
+			`INSERT INTO partner SELECT user_data FROM durable_rows WHERE user_data =
+				(SELECT user_data FROM durable_rows ORDER BY created_at DESC, user_data DESC LIMIT 1)`)
+		n, err := s.Prune(t.Context(), day)
+		require.Error(t, err)
+		assert.EqualValues(t, 1000, n)
+		for _, table := range []string{"rows", "orders"} {
+			assert.Equal(t, 200, number(t, db, `SELECT COUNT(*) FROM durable_`+table), table)
+		}
+		assert.Equal(t, 1000, number(t, db, tombstones))
+		exec(t, db, `DROP TABLE partner`)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = s.Prune(ended, day)
+		require.ErrorIs(t, err, context.Canceled)
+		pruned(t, s, 200)
+		queued := queue(t, s, payouts("a", 1200)...)
+		assert.False(t, slices.ContainsFunc(queued, func(q Queued) bool { return q.New || q.Err != nil }))
+	})
+}
+
+// Two processes prune while others queue the same references, repeat notifications and decide.
+func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
+	const n = 100
+	each(t, func(t *testing.T, db database) {
+		f, clock := &service{}, &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		other := openShimmed(t, db, Config{Service: f}, clock)
+		list := payouts("a", n)
+		queue(t, s, list...)
+		succeed(t, s)
+		var rows []Row
+		for r, err := range s.Rows(t.Context(), Filter{}) {
+			require.NoError(t, err)
+			rows = append(rows, r)
+		}
+		pass(t, db, clock, day)
+		work := []func(int) error{}
+		for _, store := range []*Store{s, other} {
+			work = append(work, func(int) error { _, err := store.Prune(t.Context(), day); return err },
+				func(i int) error {
+					return ledgerTx(t, store, func(tx *sql.Tx) error {
+						queued, err := store.QueuePayouts(t.Context(), tx, list[i])
+						if err == nil && (queued[0].New || queued[0].Err != nil) {
+							err = fmt.Errorf("queued again: %+v", queued[0])
+						}
+						return err
+					})
+				},
+				func(i int) error {
+					return store.Notified(t.Context(),
+						notice(paymentsvc.EventPayoutStatusChanged, rows[i].UserData, rows[i].OrderID, failure))
+				},
+				func(i int) error {
+					err := store.Decide(t.Context(), Decision{
+						Kind: DecideAcknowledge, UserData: rows[i].UserData, By: "operator", Version: rows[i].Version + 1,
+					})
+					if errors.Is(err, ErrNotFound) || errors.Is(err, ErrChanged) || errors.Is(err, ErrUndecidable) {
+						return nil
+					}
+					return err
+				})
+		}
+		failed := make(chan error, len(work))
+		for _, one := range work {
+			go func() {
+				var err error
+				for i := 0; i < n && err == nil; i++ {
+					err = one(i)
+				}
+				failed <- err
+			}()
+		}
+		for range work {
+			require.NoError(t, <-failed)
+		}
+		succeed(t, s)
+		_, different := f.starts()
+		assert.Equal(t, n, different)
+		calls, _ := f.starts()
+		assert.Equal(t, n, calls)
+		assert.Equal(t, n, number(t, db, tombstones)+number(t, db, `SELECT COUNT(*) FROM durable_rows`))
+		assert.Zero(t, number(t, db, `SELECT COUNT(*) FROM durable_orders
+			WHERE user_data NOT IN (SELECT user_data FROM durable_rows)`))
+		assert.False(t, status(t, s).Hold)
+	})
+}
+
+// The snapshot of an insert is from before the commit of Prune, and the insert itself from after it. A locked row of a
+// partner's table holds Prune back after it has deleted the rows.
+func TestPruneCommitsDuringAnInsert(t *testing.T) {
+	db := postgres(t)
+	f, clock := &service{}, &clocks{process: time.Now()}
+	s := openShimmed(t, db, Config{Service: f}, clock)
+	queue(t, s, payouts("a", 1)...)
+	succeed(t, s)
+	pass(t, db, clock, day)
+	exec(t, db, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data) ON DELETE CASCADE)`,
+		`INSERT INTO partner SELECT user_data FROM durable_rows`)
+	held, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = held.Rollback() }()
+	_, err = held.ExecContext(t.Context(), `SELECT 1 FROM partner FOR UPDATE`)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
+	waitUntil(t, func() bool { return number(t, db, waiters) == 1 })
+	again := make(chan error, 1)
+	go func() {
+		again <- ledgerTx(t, s, func(tx *sql.Tx) error {
+			queued, err := s.QueuePayouts(t.Context(), tx, payouts("a", 1)...)
+			if err == nil && (queued[0].New || queued[0].Err != nil) {
+				err = fmt.Errorf("%+v", queued[0])
+			}
+			return err
+		})
+	}()
+	waitUntil(t, func() bool { return len(again) == 1 || number(t, db, waiters) == 2 })
+	require.NoError(t, held.Commit())
+	require.NoError(t, <-ended)
+	require.NoError(t, <-again)
+	succeed(t, s)
+	calls, _ := f.starts()
+	assert.Equal(t, 1, calls)
+}
+
+// A locked batch holds Prune back between its check for unmatched notifications and their deletion.
+func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
+	db := postgres(t)
+	clock := &clocks{process: time.Now()}
+	s := openShimmed(t, db, Config{}, clock)
+	exec(t, db, `INSERT INTO durable_batches (id, name, created_at) VALUES ('file', '', 0)`)
+	payout := payouts("a", 1)[0]
+	payout.Batch = "file"
+	userData := queue(t, s, payout)[0].UserData
+	succeed(t, s)
+	pass(t, db, clock, day)
+	held, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = held.Rollback() }()
+	_, err = held.ExecContext(t.Context(), `UPDATE durable_batches SET line = 1`)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
+	waitUntil(t, func() bool { return number(t, db, waiters) == 1 })
+	for _, n := range []ledger.Notice{
+		{Key: "by user_data", UserData: userData}, {Key: "by order_id", OrderID: userData + "/1"},
+	} {
+		n.Event, n.StatusDescription, n.Amount = paymentsvc.EventPayoutStatusChanged, failure, ten
+		require.NoError(t, s.ledger.StoreNotice(t.Context(), n))
+	}
+	require.NoError(t, held.Commit())
+	require.NoError(t, <-ended)
+	assert.Equal(t, 1, number(t, db, tombstones))
+	assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
+}

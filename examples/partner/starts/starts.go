@@ -1,0 +1,132 @@
+// Package starts has a partner's own tables for programs without package durable. It stores a row before each call,
+// records the outcome, reconciles unknown outcomes, and applies each notification once. The statements work with
+// PostgreSQL and SQLite. The section numbers refer to the interface document.
+package starts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Schema creates the tables. The unique index rejects a second start of the same order while the first may succeed.
+const Schema = `
+CREATE TABLE starts (
+    user_data    text PRIMARY KEY,
+    pays_for     text NOT NULL, -- the order or the salary
+    amount       text NOT NULL, -- exact text, because a float column loses digits
+    state        text NOT NULL DEFAULT 'open',
+    order_id     text,
+    redirect_url text NOT NULL DEFAULT ''
+);
+CREATE UNIQUE INDEX one_start_at_a_time ON starts (pays_for) WHERE state NOT IN ('rejected', 'failed');
+CREATE TABLE notifications (
+    key  text PRIMARY KEY,
+    body text NOT NULL
+);
+CREATE TABLE states (
+    event    text NOT NULL,
+    order_id text NOT NULL,
+    status   text NOT NULL,
+    amount   text NOT NULL,
+    final    boolean NOT NULL,
+    PRIMARY KEY (event, order_id)
+);
+CREATE TABLE shipments (
+    order_id text PRIMARY KEY,
+    done     boolean NOT NULL DEFAULT false
+);`
+
+// State is the state of a start.
+type State string
+
+// The states. Before each call, the committed state is Open, because a process may die after the call.
+const (
+	Open     State = "open"     // a call is in flight, or its outcome is unknown
+	Retry    State = "retry"    // the service started no operation, so Start may repeat the call after a back-off
+	Started  State = "started"  // the service has it
+	Failed   State = "failed"   // the final FAILURE of a payment
+	Rejected State = "rejected" // permanently
+	Review   State = "review"   // an unknown payout without an order_id needs an operator
+)
+
+// Table has the tables of [Schema].
+type Table struct {
+	DB     *sql.DB
+	Client *paymentsvc.Client
+}
+
+// Insert stores a payment before its call. It returns an error if another start for paysFor may still succeed.
+func (t *Table) Insert(ctx context.Context, userData, paysFor string, amount paymentsvc.Amount) error {
+	_, err := t.DB.ExecContext(ctx, `INSERT INTO starts (user_data, pays_for, amount, state) VALUES ($1, $2, $3, 'retry')`,
+		userData, paysFor, amount)
+	return err
+}
+
+// Start calls the service for a payment in state [Retry]. It does nothing if another process was first. ctx must
+// outlive the payer's HTTP request.
+func (t *Table) Start(ctx context.Context, userData string) error {
+	var amount paymentsvc.Amount
+	err := t.DB.QueryRowContext(ctx, `
+		UPDATE starts SET state = 'open' WHERE user_data = $1 AND state = 'retry' RETURNING amount`,
+		userData).Scan(&amount) // commits before the call
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	payment, err := t.Client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+		Amount: amount, UserData: userData,
+	})
+	switch {
+	case err == nil:
+		return t.record(ctx, userData, Started, payment.OrderID, payment.RedirectURL)
+	case paymentsvc.SafeToRetry(err):
+		return t.record(ctx, userData, Retry, "", "")
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
+		return t.Reconcile(ctx, userData)
+	default: // rejected permanently, or invalid
+		return t.record(ctx, userData, Rejected, "", "")
+	}
+}
+
+// record stores an outcome, unless a notification has changed the row before.
+func (t *Table) record(ctx context.Context, userData string, state State, orderID, redirectURL string) error {
+	_, err := t.DB.ExecContext(ctx, `
+		UPDATE starts SET state = $2, order_id = COALESCE(NULLIF($3, ''), order_id),
+			redirect_url = COALESCE(NULLIF($4, ''), redirect_url)
+		WHERE user_data = $1 AND state = 'open'`, userData, string(state), orderID, redirectURL)
+	return err
+}
+
+// Reconcile resolves an open row with StatusPayment. The row stays open if the response lacks the row's user_data.
+func (t *Table) Reconcile(ctx context.Context, userData string) error {
+	status, err := t.Client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
+	if err != nil {
+		return fmt.Errorf("user_data %s: %w", userData, err)
+	}
+	if status.UserData != userData {
+		return fmt.Errorf("user_data %s: the response lacks this user_data", userData)
+	}
+	return t.record(ctx, userData, Started, status.OrderID, "")
+}
+
+// ReconcilePayout resolves an open payout with the order_id of its failed call. Without an order_id, only a
+// notification or an operator can resolve the payout, because status_payout accepts only an order_id (section 4.4).
+func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) error {
+	if orderID == "" {
+		return t.record(ctx, userData, Review, "", "")
+	}
+	if err := t.record(ctx, userData, Open, orderID, ""); err != nil { // survives a crash
+		return err
+	}
+	status, err := t.Client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: orderID})
+	if err != nil || status.OrderID != orderID {
+		return err
+	}
+	return t.record(ctx, userData, Started, orderID, "")
+}

@@ -1,0 +1,177 @@
+package starts
+
+import (
+	"database/sql"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+// newTable returns empty tables and a fake service that accepts a user_data twice. The scheme and the secret are
+// examples, because the interface document does not specify them.
+func newTable(t *testing.T) (*Table, *paymentsvctest.Server) {
+	t.Helper()
+	service := paymentsvctest.StartInMemory(t, paymentsvctest.Config{
+		PartnerID: 7, Projects: []paymentsvctest.Project{{ID: 42, Secret: "project-secret-key-of-this-example"}},
+		Scheme: paymentsvc.Scheme{
+			Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+		},
+		Repeated: paymentsvctest.NewOrder,
+	})
+	client, err := paymentsvc.NewClient(service.ClientConfig(42))
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "starts.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(t.Context(), Schema)
+	require.NoError(t, err)
+	return &Table{DB: db, Client: client}, service
+}
+
+// add inserts a start in a state.
+func (t *Table) add(test *testing.T, userData string, state State, orderID any) {
+	test.Helper()
+	require.NoError(test, t.Insert(test.Context(), userData, userData, paymentsvc.MustParseAmount("10.50")))
+	_, err := t.DB.ExecContext(test.Context(), `UPDATE starts SET state = $1, order_id = $2 WHERE user_data = $3`,
+		string(state), orderID, userData)
+	require.NoError(test, err)
+}
+
+// requireRow compares a start.
+func (t *Table) requireRow(test *testing.T, userData string, state State, orderID string) {
+	test.Helper()
+	var gotState, gotOrderID string
+	err := t.DB.QueryRowContext(test.Context(), `SELECT state, COALESCE(order_id, '') FROM starts WHERE user_data = $1`,
+		userData).Scan(&gotState, &gotOrderID)
+	require.NoError(test, err)
+	require.Equal(test, string(state)+" "+orderID, gotState+" "+gotOrderID)
+}
+
+func TestStartStoresTheRedirect(t *testing.T) {
+	table, service := newTable(t)
+	amount := paymentsvc.MustParseAmount("10.50")
+	require.NoError(t, table.Insert(t.Context(), "order-1", "basket", amount))
+	require.Error(t, table.Insert(t.Context(), "order-2", "basket", amount), "a second start of the basket")
+	require.NoError(t, table.Start(t.Context(), "order-1"))
+	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
+	var redirect string
+	require.NoError(t, table.DB.QueryRowContext(t.Context(), `SELECT redirect_url FROM starts`).Scan(&redirect))
+	assert.NotEmpty(t, redirect)
+}
+
+func TestCrashBetweenCallAndRecordStartsNothingTwice(t *testing.T) {
+	table, service := newTable(t)
+	table.add(t, "order-1", Retry, nil)
+	refused := service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(3), paymentsvctest.Refuse())
+	require.NoError(t, table.Start(t.Context(), "order-1"))
+	require.Equal(t, 3, refused.Hits())
+	table.requireRow(t, "order-1", Retry, "")
+
+	_, err := table.DB.ExecContext(t.Context(), `CREATE TRIGGER crash BEFORE UPDATE ON starts
+		WHEN new.state = 'started' BEGIN SELECT RAISE(ABORT, 'the process died'); END`)
+	require.NoError(t, err)
+	require.ErrorContains(t, table.Start(t.Context(), "order-1"), "the process died")
+	_, err = table.DB.ExecContext(t.Context(), `DROP TRIGGER crash`)
+	require.NoError(t, err)
+
+	require.NoError(t, table.Start(t.Context(), "order-1"), "an open row is never started again")
+	require.NoError(t, table.Reconcile(t.Context(), "order-1"))
+	service.AssertStarted(t, "order-1", 1)
+	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
+}
+
+func TestReconcileKeepsRowOpenWithoutItsUserData(t *testing.T) {
+	table, service := newTable(t)
+	table.add(t, "order-1", Open, nil)
+	service.Fault(paymentsvctest.StatusPayment, paymentsvctest.Nth(1),
+		paymentsvctest.Answer(paymentsvctest.AfterCommit, 200, "application/json", "{}"))
+	require.ErrorContains(t, table.Reconcile(t.Context(), "order-1"), "user_data order-1")
+	require.Error(t, table.Reconcile(t.Context(), "order-1"), "not found")
+	table.requireRow(t, "order-1", Open, "")
+}
+
+func TestUnknownPayoutIsReconciledByOrderIDOrReviewed(t *testing.T) {
+	table, service := newTable(t)
+	payout, err := table.Client.InitPayout(t.Context(), paymentsvc.PayoutRequest{
+		Amount: paymentsvc.MustParseAmount("25.00"), Destination: "4111111111111111", UserData: "payout-1",
+	})
+	require.NoError(t, err)
+	table.add(t, "payout-1", Open, nil)
+	table.add(t, "payout-2", Open, nil)
+	require.NoError(t, table.ReconcilePayout(t.Context(), "payout-1", payout.OrderID))
+	table.requireRow(t, "payout-1", Started, payout.OrderID)
+	require.NoError(t, table.ReconcilePayout(t.Context(), "payout-2", ""))
+	table.requireRow(t, "payout-2", Review, "")
+	service.AssertOrders(t, 1)
+
+	n := &paymentsvc.Notification{
+		Event: paymentsvc.EventPayoutStatusChanged, OrderID: "o-2", StatusDescription: paymentsvc.StatusFailure,
+		UserData: "payout-2", Amount: paymentsvc.MustParseAmount("10.50"),
+	}
+	require.NoError(t, table.Apply(t.Context(), n))
+	table.requireRow(t, "payout-2", Started, "o-2")
+}
+
+func TestApplyKeepsFailure(t *testing.T) {
+	table, _ := newTable(t)
+	table.add(t, "order-1", Started, "o-1")
+	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusFailure, paymentsvc.StatusPending} {
+		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
+		table.requireRow(t, "order-1", Failed, "o-1")
+	}
+}
+
+// payment returns a notification of the payment order-1.
+func payment(status paymentsvc.StatusName, amount string) *paymentsvc.Notification {
+	return &paymentsvc.Notification{
+		Event: paymentsvc.EventPaymentStatusChanged, OrderID: "o-1", StatusDescription: status,
+		Amount: paymentsvc.MustParseAmount(amount), UserData: "order-1",
+	}
+}
+
+// refund returns a notification of a refund of the payment order-1.
+func refund(status paymentsvc.StatusName, body string) *paymentsvc.Notification {
+	n := payment(status, "10.50")
+	n.Event, n.Raw = paymentsvc.EventRefundStatusChanged, json.RawMessage(body)
+	return n
+}
+
+func TestOrderShipsOnceInEveryOrderOfArrival(t *testing.T) {
+	pending, paid := payment("PENDING", "10.50"), payment("SUCCESS", "10.50")
+	refunded, secondRefund := refund("SUCCESS", `{"id":1}`), refund("PENDING", `{"id":2}`)
+	for name, test := range map[string]struct {
+		arriving []*paymentsvc.Notification
+		want     int
+	}{
+		"pending":                      {[]*paymentsvc.Notification{pending}, 0},
+		"paid":                         {[]*paymentsvc.Notification{pending, paid}, 1},
+		"duplicates, a late PENDING":   {[]*paymentsvc.Notification{paid, paid, paid, pending}, 1},
+		"refund after SUCCESS":         {[]*paymentsvc.Notification{pending, paid, refunded, paid}, 1},
+		"refund before SUCCESS":        {[]*paymentsvc.Notification{refunded, pending, paid}, 0},
+		"two refunds before SUCCESS":   {[]*paymentsvc.Notification{refunded, secondRefund, paid}, 0},
+		"a refund that did not happen": {[]*paymentsvc.Notification{refund("FAILURE", "{}"), paid}, 1},
+		"another amount":               {[]*paymentsvc.Notification{payment("SUCCESS", "1.50")}, 0},
+		"the same amount":              {[]*paymentsvc.Notification{payment("SUCCESS", "10.5")}, 1},
+		"a failed payment":             {[]*paymentsvc.Notification{payment("FAILURE", "10.50")}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, _ := newTable(t)
+			table.add(t, "order-1", Open, nil)
+			for _, n := range test.arriving {
+				require.NoError(t, table.Apply(t.Context(), n))
+			}
+			var shipped int
+			require.NoError(t, table.DB.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM shipments`).Scan(&shipped))
+			assert.Equal(t, test.want, shipped)
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
+)
+
+// scraped returns the gauges of a response as Prometheus reads them, by name and labels.
+func scraped(t *testing.T, h http.Handler) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, expfmt.TypeTextPlain, expfmt.ResponseFormat(w.Header()).FormatType())
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(w.Body)
+	require.NoError(t, err)
+	gauges := map[string]float64{}
+	for name, family := range families {
+		if family.GetType() != dto.MetricType_GAUGE || family.GetHelp() == "" || name == "target_info" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetValue() != "" { // an empty label is no label
+					name += " " + label.GetName() + "=" + label.GetValue()
+				}
+			}
+			gauges[name], name = m.GetGauge().GetValue(), family.GetName()
+		}
+	}
+	return gauges
+}
+
+// TestGaugesAreEqualInPrometheusAndOpenTelemetry reads both with Prometheus's own parser.
+func TestGaugesAreEqualInPrometheusAndOpenTelemetry(t *testing.T) {
+	service := startService(t)
+	database := filepath.Join(t.TempDir(), "partner.db")
+	flags := serviceFlags(t, service.URL, database)
+	code, out := command(t, append(flags, "hold", "a restore")...)
+	require.Equal(t, exitDone, code, out)
+	set, code := readSettings(append(flags, "serve"), from(), io.Discard)
+	require.Equal(t, exitDone, code)
+	p, err := open(t.Context(), set, io.Discard)
+	require.NoError(t, err)
+	defer p.Close()
+	tx, err := p.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	payout := durable.NewPayout{Reference: "a", Amount: paymentsvc.MustParseAmount("1"), Destination: card}
+	_, err = p.store.QueuePayouts(t.Context(), tx, payout)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+
+	own, theirs := scraped(t, http.HandlerFunc(p.store.ServeMetrics)), scraped(t, p.measure.Handler())
+	assert.Greater(t, len(own), 40)
+	assert.EqualValues(t, 1, own["durable_hold"])
+	assert.EqualValues(t, 1, own["durable_held kind=payout"])
+	assert.EqualValues(t, 1, own["durable_rows kind=payout state=created"])
+	assert.Contains(t, own, "durable_rows_age_seconds kind=payout state=created")
+	for name := range own {
+		require.Contains(t, theirs, name)
+	}
+	assert.Len(t, theirs, len(own))
+
+	page, err := os.ReadFile("../../docs/deployment.md")
+	require.NoError(t, err)
+	alerts := regexp.MustCompile("(?m)^\\|[^|]+\\| `(durable_\\w+).*$").FindAllStringSubmatch(string(page), -1)
+	assert.Len(t, alerts, 5)
+	names := strings.Join(slices.Collect(maps.Keys(own)), "\n")
+	for _, alert := range alerts {
+		assert.Regexp(t, "(?m)^"+alert[1]+"( |$)", names)
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// altered changes one letter in what a form was padded with, so that the JSON stays JSON.
+func altered(body []byte) []byte {
+	return bytes.Replace(body, []byte("order-1"), []byte("order-2"), 1)
+}
+
+func TestCandidatesRejectAlteredBodies(t *testing.T) {
+	for _, size := range sizes {
+		forged := webhooks(size, altered)
+		for work, candidates := range webhooks(size, untouched) {
+			for i, valid := range candidates {
+				name := work + ", " + sizeName(size) + ", " + valid.name
+				for range 2 { // the second goes through pools that are filled
+					id, err := valid.run()
+					assert.NoError(t, err, name)
+					assert.Equal(t, !valid.bound && work == "Verify and parse", id == orderID, name)
+					if _, err := forged[work][i].run(); valid.name != "SHA-256 of the body" { // the bound that checks nothing
+						assert.Error(t, err, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestClientsReadTheResponse(t *testing.T) {
+	paths, bodies := map[string]string{}, map[string]string{}
+	for _, c := range clients {
+		assert.Len(t, answer(c.who), len(answer(ours)), c.name)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			paths[c.who], bodies[c.who] = r.Method+" "+r.URL.Path, string(body)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(answer(c.who))
+		}))
+		for _, h := range []*http.Client{server.Client(), nil} {
+			id, err := c.connect(server.URL, h)(t.Context())
+			assert.NoError(t, err, c.name)
+			assert.Equal(t, orderID, id, c.name)
+		}
+		server.Close()
+	}
+	for _, same := range []string{ours, "resty"} {
+		assert.Equal(t, bodies[byHand], bodies[same], "the same bytes")
+		assert.Equal(t, "POST /init_payment/card", paths[same])
+	}
+	assert.Contains(t, bodies["stripe-go"], "order-1")
+	assert.Contains(t, bodies["paddle"], "order-1")
+}
+
+func TestBareServiceServesEachClient(t *testing.T) {
+	candidates, end := calling(t.Context())
+	defer end()
+	for _, c := range candidates {
+		for range 3 { // what is left over from one request would spoil the next
+			id, err := c.run()
+			assert.NoError(t, err, c.name)
+			assert.Equal(t, orderID, id, c.name)
+		}
+	}
+}
+
+func TestRatiosAreMadeWithinARound(t *testing.T) {
+	candidates := []candidate{{name: "bound", bound: true}, {name: "slow", who: byHand}, {name: "best", who: ours}}
+	rows := summarise(candidates, [][]float64{
+		{1, 10, 2},   // the machine is ten times slower in the second round
+		{8, 80, 9},   // and the third is disturbed
+		{4, 40, 100}, // for this one
+	}, byHand)
+	assert.InDelta(t, 9, rows[1].time, 0)
+	assert.InDelta(t, 2, rows[1].toBest, 0)
+	assert.InDelta(t, 1, rows[2].toBest, 0)
+	assert.InDelta(t, 0.25, rows[0].toBest, 0, "a bound is no best")
+	assert.InDelta(t, 0.5, rows[2].toReference, 0)
+	assert.Contains(
+		t, markdown("title", byHand, rows), "| *bound:* bound | 2ns | 0.25 | 0.12 | 0.12–0.22 | 0 | 0 |\n| **best** | 40ns |",
+	)
+}

@@ -1,0 +1,116 @@
+// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. The
+// first command prints the tables as Markdown, in three minutes on a quiet machine. The second one also writes them to
+// performance-tables.md:
+//
+//	go -C tools/bench run ./benchmarks
+//	go -C tools/bench run ./benchmarks -o ../../docs
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+func main() {
+	out := flag.String("o", "", "write the tables to performance-tables.md in this directory")
+	rounds := flag.Int("rounds", 201, "the minimum number of turns of each candidate")
+	flag.Parse()
+	text, err := compare(context.Background(), max(1, *rounds))
+	if err == nil {
+		fmt.Print(text)
+		err = publish(*out, text)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		os.Exit(1)
+	}
+}
+
+// sizes are the bytes of a usual, a large and the largest notification of Handler.
+var sizes = []int{220, 4 << 10, 64 << 10}
+
+func sizeName(bytes int) string {
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%d KiB", bytes>>10)
+}
+
+func compare(ctx context.Context, rounds int) (string, error) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns is not a secret
+	text := machine() + fmt.Sprintf("\nEach candidate has %d turns, and up to %d until the range of the SDK is within "+
+		"%.0f %%.\n\n", rounds, max(rounds, maxRounds), 100*narrow)
+	add := func(title, reference string, candidates []candidate, callers int) error {
+		fmt.Fprintln(os.Stderr, title)
+		rows, err := measure(candidates, reference, rounds, callers, random)
+		text += markdown(title, reference, rows)
+		return err
+	}
+	for _, work := range []string{"Verify", "Verify and parse"} {
+		for _, size := range sizes {
+			if err := add(work+", "+sizeName(size), pooledHMACName, webhooks(size, untouched)[work], 1); err != nil {
+				return "", err
+			}
+		}
+	}
+	for i, title := range []string{"A call, one caller", "A call, 64 callers"} {
+		candidates, end := calling(ctx)
+		err := add(title, byHand, candidates, []int{1, 64}[i])
+		end()
+		if err != nil {
+			return "", err
+		}
+	}
+	connections, err := countConnections(ctx, min(rounds, 21), 64, 20)
+	return text + connections, err
+}
+
+var peerModule = regexp.MustCompile(`/(stripe-go|standard-webhooks|svix-webhooks|paddle-go-sdk|resty)(/|$)`)
+
+// machine describes the machine and lists the versions of the peers.
+func machine() string {
+	read := func(file, pattern string) string {
+		content, _ := os.ReadFile(file) //nolint:gosec // a constant path, missing on other systems
+		return string(regexp.MustCompile(pattern).Find(content))
+	}
+	text := fmt.Sprintf("Run on %s with %s, on %d processors (%s) under %s/%s. The load average at its start was %s, "+
+		"where an idle machine has 0.\n\nPeers: ", time.Now().UTC().Format("2 January 2006"), runtime.Version(),
+		runtime.NumCPU(),
+		strings.TrimPrefix(read("/proc/cpuinfo", `model name\s*: .*`), "model name\t: "), runtime.GOOS, runtime.GOARCH,
+		read("/proc/loadavg", `^\S+`))
+	info, _ := debug.ReadBuildInfo()
+	var peers []string
+	for _, m := range info.Deps {
+		if peerModule.MatchString(m.Path) {
+			peers = append(peers, m.Path+" "+m.Version)
+		}
+	}
+	return text + strings.Join(peers, ", ") + ".\n"
+}
+
+// publish writes the page with the tables.
+func publish(dir, text string) error {
+	if dir == "" {
+		return nil
+	}
+	const head = "# Performance tables\n\n[Performance](performance.md) explains the columns and the candidates.\n\n"
+	file := filepath.Join(dir, "performance-tables.md")
+	return os.WriteFile(file, []byte(head+strings.TrimSpace(text)+"\n"), 0o644) //nolint:gosec // a public document
+}
+
+// must panics on errors that only a mistake in this program can cause.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}

@@ -1,3 +1,0 @@
-module github.com/paymentsvc/paymentsvc/tools/clients
-
-go 1.26

@@ -1,0 +1,378 @@
+package encoders
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/gob"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/fxamacker/cbor/v2"
+	goccy "github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+	"github.com/vmihailenco/msgpack/v5"
+	bsonv1 "go.mongodb.org/mongo-driver/bson"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"gopkg.in/yaml.v3"
+	_ "modernc.org/sqlite"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// encoder writes a value and reads it into another.
+type encoder struct {
+	name string
+	trip func(in, out any) error
+}
+
+func encoders() []encoder {
+	of := func(marshal func(any) ([]byte, error), unmarshal func([]byte, any) error) func(in, out any) error {
+		return func(in, out any) error {
+			data, err := marshal(in)
+			if err != nil {
+				return err
+			}
+			return unmarshal(data, out)
+		}
+	}
+	return []encoder{
+		{"encoding/json", of(json.Marshal, json.Unmarshal)},
+		{"encoding/xml", func(in, out any) error {
+			var buf bytes.Buffer
+			name := xml.StartElement{Name: xml.Name{Local: "record"}} // which the types here do not have
+			if err := xml.NewEncoder(&buf).EncodeElement(in, name); err != nil {
+				return err
+			}
+			return xml.Unmarshal(buf.Bytes(), out)
+		}},
+		{"encoding/gob", func(in, out any) error {
+			var buf bytes.Buffer
+			if err := gob.NewEncoder(&buf).Encode(in); err != nil {
+				return err
+			}
+			return gob.NewDecoder(&buf).Decode(out)
+		}},
+		{"yaml.v3", of(yaml.Marshal, yaml.Unmarshal)},
+		{"goccy/go-yaml", of(goccy.Marshal, goccy.Unmarshal)},
+		{"BSON", of(bson.Marshal, bson.Unmarshal)},
+		{"BSON as JSON", of(
+			func(v any) ([]byte, error) { return bson.MarshalExtJSON(v, true, false) },
+			func(b []byte, v any) error { return bson.UnmarshalExtJSON(b, true, v) },
+		)},
+		{"BSON, driver v1", of(bsonv1.Marshal, bsonv1.Unmarshal)},
+		{"CBOR", of(cbor.Marshal, cbor.Unmarshal)},
+		{"msgpack", of(msgpack.Marshal, msgpack.Unmarshal)},
+		{"DynamoDB", func(in, out any) error {
+			av, err := attributevalue.Marshal(in)
+			if err != nil {
+				return err
+			}
+			return attributevalue.Unmarshal(av, out)
+		}},
+		{"DynamoDB with options", func(in, out any) error {
+			av, err := attributevalue.MarshalWithOptions(in, encodesText)
+			if err != nil {
+				return err
+			}
+			return attributevalue.UnmarshalWithOptions(av, out, decodesText)
+		}},
+	}
+}
+
+func encodesText(o *attributevalue.EncoderOptions) { o.UseEncodingMarshalers = true }
+func decodesText(o *attributevalue.DecoderOptions) { o.UseEncodingUnmarshalers = true }
+
+// amounts are what an encoder that thinks in floats, in 64 bits or in 34 digits would lose.
+func amounts() []paymentsvc.Amount {
+	all := []paymentsvc.Amount{{}} // not set
+	for _, text := range []string{
+		"10.50", "0", "0.00", "-0.01", "7", "12345678901234567.89", "1e20", "9007199254740993",
+		strings.Repeat("9", 62) + ".10", "0." + strings.Repeat("0", 63) + "1",
+	} {
+		all = append(all, paymentsvc.MustParseAmount(text))
+	}
+	return all
+}
+
+// amountShapes are the places in a record at which a program keeps an Amount.
+func amountShapes(a paymentsvc.Amount) []shape {
+	two := paymentsvc.MustParseAmount("2.0")
+	return []shape{
+		{"field", struct{ A paymentsvc.Amount }{a}},
+		{"pointer", struct{ A *paymentsvc.Amount }{&a}},
+		{"slice", struct{ A []paymentsvc.Amount }{[]paymentsvc.Amount{a, two, a}}},
+		{"slice of pointers", struct{ A []*paymentsvc.Amount }{[]*paymentsvc.Amount{&a, &two}}},
+		{"array", struct{ A [2]paymentsvc.Amount }{[2]paymentsvc.Amount{a, two}}},
+		{"nested", struct{ B struct{ A paymentsvc.Amount } }{struct{ A paymentsvc.Amount }{a}}},
+		{"map value", struct{ A map[string]paymentsvc.Amount }{map[string]paymentsvc.Amount{"a": a, "b": two}}},
+		{"map key", struct{ A map[paymentsvc.Amount]string }{map[paymentsvc.Amount]string{a: "a", two: "b"}}},
+	}
+}
+
+// fails lists where an encoder returns an error, which is as good as keeping the Amount: nobody believes it stored.
+func fails(encoder, shape string, a paymentsvc.Amount) bool {
+	switch encoder {
+	case "encoding/json":
+		return shape == "map key" && !a.IsSet() // "" is text, and not null
+	case "encoding/xml":
+		return strings.HasPrefix(shape, "map") || shape == "array" // of which encoding/xml knows none
+	case "BSON, driver v1":
+		return shape != "map key" // a key is written with MarshalText
+	case "DynamoDB":
+		return shape != "map key" || !a.IsSet()
+	case "DynamoDB with options":
+		return shape == "map key" && !a.IsSet() // a key may not be empty
+	}
+	return false
+}
+
+func TestEncodersKeepAnAmountOrFail(t *testing.T) {
+	for _, e := range encoders() {
+		for _, a := range amounts() {
+			for _, s := range amountShapes(a) {
+				name := fmt.Sprintf("%s, %s, %q", e.name, s.name, a)
+				out := reflect.New(reflect.TypeOf(s.value))
+				err := e.trip(s.value, out.Interface())
+				if fails(e.name, s.name, a) {
+					if err == nil {
+						t.Errorf("%s: no error; it became %q", name, texts(out.Elem()))
+					}
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				} else if want, got := texts(reflect.ValueOf(s.value)), texts(out.Elem()); !slices.Equal(want, got) {
+					t.Errorf("%s: %q became %q without an error", name, want, got)
+				}
+			}
+		}
+	}
+}
+
+// texts lists all amounts in v by their texts; a nil pointer is one that is not set, as null is in JSON.
+func texts(v reflect.Value) (all []string) {
+	if a, ok := v.Interface().(paymentsvc.Amount); ok {
+		return []string{a.String()}
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return []string{""}
+		}
+		return texts(v.Elem())
+	case reflect.Struct:
+		return texts(v.Field(0))
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			all = append(all, texts(v.Index(i))...)
+		}
+	case reflect.Map:
+		for members := v.MapRange(); members.Next(); {
+			all = append(all, fmt.Sprint(members.Key(), "=", members.Value()))
+		}
+		slices.Sort(all)
+	default:
+		panic(v.Kind())
+	}
+	return all
+}
+
+// Other programs write other types; a float is an error, since its digits are not those that were meant.
+func TestAmountReadsWhatOthersStored(t *testing.T) {
+	decimal128 := func(s string) bson.Decimal128 {
+		d, err := bson.ParseDecimal128(s)
+		require.NoError(t, err)
+		return d
+	}
+	inBSON := func(v any) func(out any) error {
+		return func(out any) error {
+			data, err := bson.Marshal(bson.D{{Key: "a", Value: v}})
+			require.NoError(t, err)
+			return bson.Unmarshal(data, out)
+		}
+	}
+	inDynamo := func(av types.AttributeValue) func(out any) error {
+		return func(out any) error {
+			return attributevalue.UnmarshalWithOptions(
+				&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": av}}, out, decodesText,
+			)
+		}
+	}
+	in := func(marshal func(any) ([]byte, error), unmarshal func([]byte, any) error, v any) func(out any) error {
+		return func(out any) error {
+			data, err := marshal(map[string]any{"A": v})
+			require.NoError(t, err)
+			return unmarshal(data, out)
+		}
+	}
+	text := func(unmarshal func([]byte, any) error, text string) func(out any) error {
+		return func(out any) error { return unmarshal([]byte(text), out) }
+	}
+	const isError = "an error"
+	for _, tt := range []struct {
+		name string
+		read func(out any) error
+		want string
+	}{
+		{"BSON string", inBSON("10.50"), "10.50"},
+		{"BSON int32", inBSON(int32(-7)), "-7"},
+		{"BSON int64", inBSON(int64(9007199254740993)), "9007199254740993"},
+		{"BSON decimal128", inBSON(decimal128("10.50")), "10.50"},
+		{"BSON decimal128 with an exponent", inBSON(decimal128("1E+20")), "100000000000000000000"},
+		{
+			"BSON decimal128 of 34 digits", inBSON(decimal128("-12345678901234567890123456789012.34")),
+			"-12345678901234567890123456789012.34",
+		},
+		{"BSON decimal128 below one", inBSON(decimal128("0.0000001")), "0.0000001"},
+		{"BSON decimal128 that is infinite", inBSON(decimal128("-Infinity")), isError},
+		{"BSON decimal128 that is not a number", inBSON(decimal128("NaN")), isError},
+		{"BSON decimal128 that is huge", inBSON(decimal128("1E+6000")), isError},
+		{"BSON null", inBSON(nil), ""},
+		{"BSON double", inBSON(10.5), isError},
+		{"BSON boolean", inBSON(true), isError},
+		{"BSON empty string", inBSON(""), isError},
+		{"BSON document, as version 1 of the driver would have stored it", inBSON(bson.D{}), isError},
+
+		{"JSON string", text(json.Unmarshal, `{"A":"10.50"}`), "10.50"},
+		{"YAML number", text(yaml.Unmarshal, `a: 10.50`), "10.50"},
+		{"YAML integer beyond 64 bits", text(yaml.Unmarshal, `a: 123456789012345678901`), "123456789012345678901"},
+		{"YAML hexadecimal", text(yaml.Unmarshal, `a: 0x10`), isError},
+		{"goccy's YAML number", text(goccy.Unmarshal, `a: 10.50`), "10.50"},
+		{"goccy's YAML number with a comment", text(goccy.Unmarshal, "a: 10.50 # what it costs\nb: 1"), "10.50"},
+		{"goccy's YAML number of many digits", text(goccy.Unmarshal, `a: 12345678901234567.89`), "12345678901234567.89"},
+		{"goccy's YAML text", text(goccy.Unmarshal, `a: '10.50'`), "10.50"},
+		{"goccy's YAML null", text(goccy.Unmarshal, `a: null`), ""},
+		{"goccy's YAML hexadecimal", text(goccy.Unmarshal, `a: 0x10`), isError},
+		{"goccy's YAML octal", text(goccy.Unmarshal, `a: 010`), isError},
+		{"XML element", text(xml.Unmarshal, `<x><A>10.50</A></x>`), "10.50"},
+
+		{"CBOR bytes", in(cbor.Marshal, cbor.Unmarshal, []byte("10.50")), "10.50"},
+		{"CBOR null", in(cbor.Marshal, cbor.Unmarshal, nil), ""},
+		{"CBOR text", in(cbor.Marshal, cbor.Unmarshal, "10.50"), isError},
+		{"CBOR float", in(cbor.Marshal, cbor.Unmarshal, 10.5), isError},
+		{"msgpack text", in(msgpack.Marshal, msgpack.Unmarshal, "10.50"), "10.50"},
+		{"msgpack float", in(msgpack.Marshal, msgpack.Unmarshal, 10.5), isError},
+		{"msgpack null", in(msgpack.Marshal, msgpack.Unmarshal, nil), ""},
+
+		{"DynamoDB string", inDynamo(&types.AttributeValueMemberS{Value: "10.50"}), "10.50"},
+		{"DynamoDB null", inDynamo(&types.AttributeValueMemberNULL{Value: true}), ""},
+		{"DynamoDB number", inDynamo(&types.AttributeValueMemberN{Value: "10.50"}), isError},
+		{"DynamoDB string without the option", func(out any) error {
+			return attributevalue.Unmarshal(
+				&types.AttributeValueMemberM{
+					Value: map[string]types.AttributeValue{"A": &types.AttributeValueMemberS{Value: "10.50"}},
+				},
+				out,
+			)
+		}, isError},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got struct{ A paymentsvc.Amount }
+			err := tt.read(&got)
+			if tt.want == isError {
+				require.Error(t, err, "it was read as %q", got.A)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got.A.String())
+		})
+	}
+}
+
+// Only TEXT and BLOB keep every Amount. Other columns turn what looks like a number into an integer or a float when it
+// is stored, before this package can see it. A float comes back as an error, but an amount that became another integer
+// is read without one. The documentation of Amount and docs/notifications.md say so.
+func TestAmountInColumnsOfSQLite(t *testing.T) {
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "amounts.db"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	const kept, isError, notSet = "kept", "an error", ""
+	long := strings.Repeat("9", 62) + ".10"
+	values := []string{
+		notSet, "7", "0", "10.50", "10.00", "-0.01", "12345678901234567.89", "1e20", "9007199254740993", long,
+	}
+	numeric := map[string]string{ // what is not here is kept
+		"10.50": isError, "10.00": "10", "-0.01": isError, "12345678901234567.89": "12345678901234568", "1e20": isError,
+		long: isError,
+	}
+	float := map[string]string{}
+	for _, text := range values[1:] {
+		float[text] = isError
+	}
+	for i, tt := range []struct {
+		column string
+		want   map[string]string
+	}{
+		{"TEXT", nil},
+		{"VARCHAR(70)", nil},
+		{"CHAR(70)", nil},
+		{"BLOB", nil},
+		{"NUMERIC", numeric},
+		{"DECIMAL(20, 2)", numeric},
+		{"INTEGER", numeric},
+		{"REAL", float},
+	} {
+		t.Run(tt.column, func(t *testing.T) {
+			_, err := db.ExecContext(
+				t.Context(), fmt.Sprintf("CREATE TABLE t%d (id INTEGER PRIMARY KEY, amount %s)", i, tt.column),
+			)
+			require.NoError(t, err)
+			for id, text := range values {
+				want := kept
+				if other, ok := tt.want[text]; ok {
+					want = other
+				}
+				var stored, read paymentsvc.Amount
+				require.NoError(t, stored.UnmarshalText([]byte(text)))
+				_, err := db.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO t%d VALUES ($1, $2)", i), id, stored)
+				require.NoError(t, err)
+				got := kept
+				err = db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT amount FROM t%d WHERE id = $1", i), id).Scan(&read)
+				if err != nil {
+					got = isError
+				} else if read != stored {
+					got = read.String()
+				}
+				require.Equal(t, want, got, "%q", text)
+			}
+		})
+	}
+}
+
+// Encoders that no logger uses write a request as it is. What they read back is the request, or they return an error.
+func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
+	for _, e := range encoders() {
+		t.Run(e.name, func(t *testing.T) {
+			want := canaryPayout()
+			var got paymentsvc.PayoutRequest
+			err := e.trip(want, &got)
+			switch e.name {
+			case "encoding/json":
+				require.ErrorIs(t, err, paymentsvc.ErrSensitive)
+			case "DynamoDB", "BSON, driver v1":
+				require.Error(t, err, "as Amount is")
+			default:
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+
+			payment := paymentsvc.PaymentRequest{Amount: want.Amount, UserData: "u", CardData: map[string]any{"number": canary}}
+			var read paymentsvc.PaymentRequest
+			if err := e.trip(payment, &read); err != nil {
+				t.Log(err)
+				return
+			}
+			require.Equal(t, payment.Amount, read.Amount)
+			require.Equal(t, payment.UserData, read.UserData)
+			require.Contains(t, fmt.Sprint(read.CardData), canary)
+		})
+	}
+}

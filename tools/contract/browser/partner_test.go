@@ -1,0 +1,246 @@
+package browser
+
+import (
+	"database/sql"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+var screenshot = flag.String("screenshot", "", "`file` that TestPartnerPage writes a picture of the operators' page to")
+
+// partner is examples/partner in a process of its own, with a service that the test breaks.
+type partner struct {
+	t             *testing.T
+	program       string
+	flags         []string
+	service       *paymentsvctest.Server
+	public, admin string
+}
+
+// startPartner sends a file of payouts, of which two answers are lost, and then serves.
+func startPartner(t *testing.T) *partner {
+	t.Helper()
+	p := &partner{t: t, program: build(t, "examples/partner")}
+	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
+		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // or a second start stays unseen
+		Projects: []paymentsvctest.Project{{ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00")}},
+	})
+	database := filepath.Join(t.TempDir(), "partner.db")
+	p.flags = []string{
+		"-database", database, "-service", p.service.URL, "-partner", "1001", "-project", "2002",
+		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`, "-error-fields", "error_code,error_message",
+		"-not-found-codes", "order_not_found", "-slots", "1", "-checkouts-per-minute", "0",
+	}
+	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
+	age(t, database)
+	addresses := start(t, p.program, append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, p.flags...), "public", "admin")
+	p.public, p.admin = addresses["public"], addresses["admin"]
+	p.service.SetReceiver(paymentsvctest.ToURL(p.public + "/notifications"))
+	return p
+}
+
+// payFile sends ten payouts. The answer to the third is lost, and the fifth never arrives.
+func (p *partner) payFile(file string) {
+	p.t.Helper()
+	var rows strings.Builder
+	rows.WriteString("reference,amount,destination\n")
+	for _, name := range []string{"ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal", "ida", "joe"} {
+		rows.WriteString("salary-" + name + ",1200.50," + card + "\n")
+	}
+	rows.WriteString("salary-kim,a lot," + card + "\n")
+	require.NoError(p.t, os.WriteFile(file, []byte(rows.String()), 0o600))
+	p.service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(3), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	p.service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(5), paymentsvctest.Drop(paymentsvctest.BeforeCommit))
+	cmd := exec.CommandContext(p.t.Context(), p.program, append([]string{"payouts", file}, p.flags...)...)
+	output, err := cmd.CombinedOutput()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	require.True(p.t, ok, string(output))
+	require.Equal(p.t, 3, exit.ExitCode(), "it needs review: %s", output)
+}
+
+// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking the
+// claim for lost.
+func age(t *testing.T, database string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
+	require.NoError(t, err)
+}
+
+// settle settles all orders in flight, except those to keep, and sends the notifications.
+func (p *partner) settle(t *testing.T, status paymentsvc.StatusName, keep func(paymentsvctest.Order) bool) {
+	t.Helper()
+	for _, order := range p.service.Orders() {
+		if order.Status.Final() || keep != nil && keep(order) {
+			continue
+		}
+		_, err := p.service.Settle(order.OrderID, status)
+		require.NoError(t, err)
+	}
+	p.service.DeliverAll(t.Context())
+}
+
+// order makes one in a browser, and returns its user_data.
+func (p *partner) order(t *testing.T, b *tab, amount string) string {
+	t.Helper()
+	b.do(chromedp.Navigate(p.public+"/"), chromedp.SetValue(chromedp.CSS("#amount"), amount))
+	require.EqualValues(t, 200, b.press("form button"))
+	return b.text("dd code")
+}
+
+// parked returns the page of the payout that needs review and that the service has started so often.
+func (p *partner) parked(t *testing.T, b *tab, started int) (page, userData string) {
+	t.Helper()
+	b.do(chromedp.Navigate(p.admin + "/rows?kind=payout&review=1"))
+	for _, page := range evaluate[[]string](b, `[...document.querySelectorAll("tbody a")].map(a => a.href)`) {
+		userData = page[strings.LastIndex(page, "/")+1:]
+		if p.service.Started(userData) == started {
+			return page, userData
+		}
+	}
+	t.Fatalf("no payout that was started %d times needs review", started)
+	return "", ""
+}
+
+func TestPartnerPage(t *testing.T) {
+	findBrowser(t) // without one nothing is built
+	p := startPartner(t)
+	browser := startBrowser(t)
+	for _, javaScript := range []bool{true, false} {
+		name := map[bool]string{true: "with JavaScript", false: "without JavaScript"}[javaScript]
+		t.Run("a buyer sees how the payment ends "+name, func(t *testing.T) { testABuyer(t, p, openTab(browser, t, javaScript)) })
+	}
+	b := openTab(browser, t, true)
+	t.Run("it can be used at every width, in light and dark", func(t *testing.T) { testPartnerLayout(t, p, b) })
+	t.Run("a person decides about many payouts", func(t *testing.T) { testBulk(t, p, b) })
+	if *screenshot != "" {
+		takePicture(t, p, b, *screenshot)
+	}
+	t.Run("a person decides about payouts whose answers were lost", func(t *testing.T) { testDecisions(t, p, b) })
+}
+
+func testABuyer(t *testing.T, p *partner, b *tab) {
+	userData := p.order(t, b, "10.50")
+	require.Contains(t, b.text(".say"), "in progress")
+	require.Equal(t, "https://pay.example", evaluate[string](b, `new URL(document.querySelector("a.button").href).origin`))
+	p.settle(t, paymentsvc.StatusSuccess, func(o paymentsvctest.Order) bool { return o.UserData != userData })
+	b.do(chromedp.WaitVisible(chromedp.CSS(".state-succeeded"))) // the page refreshes by itself
+	require.Contains(t, b.text(".say"), "has arrived")
+
+	b.do(chromedp.Navigate(p.public + "/"))
+	b.do(chromedp.SetValue(chromedp.CSS("#amount"), "nothing"))
+	require.EqualValues(t, 422, b.press("form button"))
+	require.Contains(t, b.text("[role=alert]"), "an amount above 0")
+	console, _ := b.seen() // the browser notes the 422
+	require.Len(t, console, 1)
+	b.do(chromedp.Navigate(p.admin+"/"), chromedp.SendKeys(chromedp.CSS("[name=q]"), userData))
+	require.EqualValues(t, 200, b.press("form.search button"))
+	require.Contains(t, b.text("main"), "payment.status_changed")
+	b.requireQuiet(p.public, p.admin)
+}
+
+func testPartnerLayout(t *testing.T, p *partner, b *tab) {
+	parked, _ := p.parked(t, b, 1)
+	order := p.order(t, b, "7")
+	for _, page := range []string{
+		p.admin + "/", p.admin + "/rows?kind=payout", parked, p.admin + "/files", p.public + "/", p.public + "/orders/" + order,
+	} {
+		b.do(chromedp.Navigate(page))
+		b.requireUsable(page)
+		b.resize(360, "light")
+		require.Equal(t, evaluate[int](b, `document.querySelectorAll("table, thead, tbody, tr, th, td").length`),
+			evaluate[int](b, `document.querySelectorAll("table[role=table], thead[role=rowgroup], tbody[role=rowgroup], tr[role=row], th[role=columnheader], td[role=cell]").length`),
+			"%s: a table without roles is none where its rows are blocks", page)
+	}
+	b.requireQuiet(p.public, p.admin)
+}
+
+func testDecisions(t *testing.T, p *partner, b *tab) {
+	b.do(chromedp.Navigate(p.admin + "/"))
+	require.Contains(t, b.text("#balance + dl"), "XTS")
+	require.Regexp(t, `^2 need review, oldest \d+ (s|min)$`, b.text(".needs"))
+	require.Contains(t, b.text("section[aria-labelledby=files]"), "1 rejected row: not paid")
+	require.NotContains(t, b.text("body"), card)
+
+	// It was carried out: the service has said so, with its order_id.
+	page, userData := p.parked(t, b, 1)
+	b.do(chromedp.Navigate(page))
+	require.Contains(t, b.text("main"), "•••• 1111")
+	b.do(chromedp.SendKeys(chromedp.CSS("#order-paid"), p.orderID(t, userData)), chromedp.Click(chromedp.CSS("#sure-paid")))
+	require.EqualValues(t, 200, b.press("#choice-paid button"))
+	require.Equal(t, "It is marked as succeeded.", b.text("[role=status]"))
+	p.service.AssertStarted(t, userData, 1)
+
+	// It never arrived: it is sent again, but not before somebody has said that they are sure.
+	page, userData = p.parked(t, b, 0)
+	b.do(chromedp.Navigate(page), chromedp.Click(chromedp.CSS("#choice-again button")))
+	require.True(t, evaluate[bool](b, `document.querySelector("#sure-again:invalid") != null`), "the browser asks for it")
+	p.service.AssertStarted(t, userData, 0)
+	b.do(chromedp.Click(chromedp.CSS("#sure-again")))
+	require.EqualValues(t, 200, b.press("#choice-again button"))
+	require.Equal(t, "It is sent again, with the same user_data.", b.text("[role=status]"))
+	require.Eventually(t, func() bool { return p.service.Started(userData) == 1 }, 20*time.Second, 20*time.Millisecond)
+
+	p.settle(t, paymentsvc.StatusSuccess, nil)
+	b.do(chromedp.Navigate(page))
+	require.Contains(t, b.text(".facts"), "State succeeded")
+	p.service.AssertStarted(t, userData, 1)
+	b.do(chromedp.Navigate(p.admin + "/"))
+	require.Contains(t, b.text("section[aria-labelledby=review]"), "No rows.")
+	b.requireQuiet(p.public, p.admin)
+}
+
+// testBulk marks two payouts as paid, after a preview.
+func testBulk(t *testing.T, p *partner, b *tab) {
+	b.do(chromedp.Navigate(p.admin+"/rows?kind=payout&state=pending"), chromedp.SetValue(chromedp.CSS("#decision"), "paid"))
+	for _, n := range []string{"1", "2"} {
+		b.do(chromedp.Click(chromedp.CSS("tbody tr:nth-child(" + n + ") input")))
+	}
+	require.EqualValues(t, 200, b.press("section[aria-labelledby=bulk] button"))
+	require.Equal(t, "2 2401.00", b.text("#n")+" "+b.text("#sum"))
+	b.requireUsable("the preview")
+	b.do(chromedp.Click(chromedp.CSS("#sure")))
+	require.EqualValues(t, 200, b.press("#confirm button"))
+	require.Equal(t, "It is marked as succeeded. Rows: 2.", b.text("[role=status]"))
+}
+
+// orderID is what the service would answer a person.
+func (p *partner) orderID(t *testing.T, userData string) string {
+	t.Helper()
+	for _, order := range p.service.Orders() {
+		if order.UserData == userData {
+			return order.OrderID
+		}
+	}
+	t.Fatal("the service has no such order")
+	return ""
+}
+
+// takePicture makes one of the upper part of the operators' page, after a few orders.
+func takePicture(t *testing.T, p *partner, b *tab, file string) {
+	for _, amount := range []string{"120.00", "3.99", "47.00"} {
+		p.order(t, b, amount)
+	}
+	_, lost := p.parked(t, b, 1)
+	p.settle(t, paymentsvc.StatusSuccess, func(o paymentsvctest.Order) bool { return o.UserData == lost })
+	b.resize(1180, "light")
+	b.do(chromedp.Navigate(p.admin + "/"))
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, png, 0o644))
+}
