@@ -2,11 +2,7 @@ package durable
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,41 +18,34 @@ import (
 )
 
 func TestDryAccountPausesEverything(t *testing.T) {
-	unknown := &paymentsvc.Error{HTTPStatus: 402, Err: errors.New("a proxy's page")}
-	for name, answer := range map[string]error{"status": refused(402, "E1"), "code": refused(400, "DRY"),
-		"unknown": unknown} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, db database) {
-				f := &service{before: func(n int, _ string) error {
-					if n >= 10 && n < 100 {
-						return answer
-					}
-					return nil
-				}}
-				s := openStore(t, db, Config{Service: f, InsufficientFundsCodes: []string{"DRY"}, Slots: 2})
-				queue(t, s, payouts("a", 40)...)
-				_, err := s.RunBatch(t.Context(), BatchLimit{})
-				require.ErrorIs(t, err, ErrPaused)
-				assert.LessOrEqual(t, f.calls, 11)
-				states := count(t, s, KindPayout)
-				assert.Zero(t, states[StateRejected])
-				status, err := s.Status(t.Context())
-				require.NoError(t, err)
-				assert.True(t, status.Paused)
-				assert.Zero(t, status.Until)
-				assert.Contains(t, status.Reason, "insufficient funds")
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(n int, _ string) error {
+			if n >= 10 && n < 100 {
+				return refused(400, "DRY")
+			}
+			return nil
+		}}
+		s := openStore(t, db, Config{Service: f, InsufficientFundsCodes: []string{"DRY"}, Slots: 2})
+		queue(t, s, payouts("a", 40)...)
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
+		require.ErrorIs(t, err, ErrPaused)
+		assert.LessOrEqual(t, f.calls, 11)
+		assert.Zero(t, count(t, s, KindPayout)[StateRejected])
+		status, err := s.Status(t.Context())
+		require.NoError(t, err)
+		assert.True(t, status.Paused)
+		assert.Zero(t, status.Until)
+		assert.Contains(t, status.Reason, "insufficient funds")
 
-				other := openStore(t, db, Config{Service: f})
-				_, err = other.RunBatch(t.Context(), BatchLimit{})
-				require.ErrorIs(t, err, ErrPaused)
-				f.calls = 100
-				require.NoError(t, s.Resume(t.Context(), "person"))
-				_, err = other.RunBatch(t.Context(), BatchLimit{})
-				require.NoError(t, err)
-				assert.Equal(t, 40-states[StateUnknown], count(t, s, KindPayout)[StatePending])
-			})
-		})
-	}
+		other := openStore(t, db, Config{Service: f})
+		_, err = other.RunBatch(t.Context(), BatchLimit{})
+		require.ErrorIs(t, err, ErrPaused)
+		f.calls = 100
+		require.NoError(t, s.Resume(t.Context(), "person"))
+		_, err = other.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 40, count(t, s, KindPayout)[StatePending])
+	})
 }
 
 func TestEqualRefusalsInARowPause(t *testing.T) {
@@ -276,15 +265,23 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 	})
 }
 
-// The database forgets the claims of a process, or is another server: the process holds payouts by itself.
-func TestLostCommitsHoldByThemselves(t *testing.T) {
-	for name, lose := range map[string]string{
-		"claim": `UPDATE durable_rows SET state = 'created', claims = 0, order_id = '' WHERE user_data = $1`,
-		// Another process has claimed the row since.
-		"other":    `UPDATE durable_rows SET claimed_at = claimed_at + 1 WHERE user_data = $1`,
-		"row":      `DELETE FROM durable_rows WHERE user_data = $1`,
-		"timeline": `UPDATE durable_control SET timeline = '000000AA' WHERE $1 <> ''`,
-		"server":   `UPDATE durable_control SET fingerprint = 'another' WHERE $1 <> ''`,
+// The database forgets the claims of a process, or is another server, so the process holds payouts automatically. Later
+// claims of other processes prove that its last claim is there. Other claims with the number of that claim do not.
+func TestLostCommitsHoldPayouts(t *testing.T) {
+	const reset = `UPDATE durable_rows SET state = 'created', order_id = '', claims = 0, claimed_at = 0`
+	for name, tt := range map[string]struct {
+		change []string
+		want   error
+	}{
+		"claim":       {[]string{reset}, ErrHeld},
+		"later claim": {[]string{`UPDATE durable_rows SET claims = 2, claimed_at = 1`}, nil},
+		"other time":  {[]string{`UPDATE durable_rows SET claimed_at = claimed_at + 1`}, ErrHeld},
+		"other token": {[]string{reset, `INSERT INTO durable_claims
+			(user_data, kind, token, claims, claimed_at, ends_at, created_at)
+			SELECT user_data, kind, 'other', 1, 1, 1, created_at FROM durable_rows`}, ErrHeld},
+		"row":      {[]string{`DELETE FROM durable_rows`}, ErrHeld},
+		"timeline": {[]string{`UPDATE durable_control SET timeline = '000000AA'`}, ErrHeld},
+		"server":   {[]string{`UPDATE durable_control SET fingerprint = 'another'`}, ErrHeld},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, db database) {
@@ -296,138 +293,46 @@ func TestLostCommitsHoldByThemselves(t *testing.T) {
 				queue(t, s, payouts("a", 1)...)
 				_, err := s.RunBatch(t.Context(), BatchLimit{})
 				require.NoError(t, err)
-				_, err = db.ExecContext(t.Context(), lose, derived("test", KindPayout, "a-0000"))
-				require.NoError(t, err)
+				exec(t, db, tt.change...)
 				queue(t, s, payouts("a", 3)...)
 				_, err = s.RunBatch(t.Context(), BatchLimit{})
-				require.ErrorIs(t, err, ErrHeld)
-				assert.Equal(t, 1, f.calls)
+				require.ErrorIs(t, err, tt.want)
 				status, err := s.Status(t.Context())
 				require.NoError(t, err)
-				assert.True(t, status.Hold)
+				if tt.want == nil {
+					assert.False(t, status.Hold)
+					return
+				}
+				assert.Equal(t, 1, f.calls)
 				assert.Equal(t, "durable", status.HoldBy)
 			})
 		})
 	}
 }
 
-// Later claims of other processes prove that the last claim is there. Other claims with its number do not.
-func TestClaimsOfOthersAsEvidence(t *testing.T) {
-	const reset = `UPDATE durable_rows SET state = 'created', order_id = '', claims = 0, claimed_at = 0`
-	for _, tt := range []struct {
-		name   string
-		change []string
-		want   error
-	}{
-		{"later claim", []string{`UPDATE durable_rows SET claims = 2, claimed_at = 1`}, nil},
-		{"other time", []string{`UPDATE durable_rows SET claimed_at = 1`}, ErrHeld},
-		{"other token", []string{reset, `INSERT INTO durable_claims
-			(user_data, kind, token, claims, claimed_at, ends_at, created_at)
-			SELECT user_data, kind, 'other', 1, 1, 1, created_at FROM durable_rows`}, ErrHeld},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			each(t, func(t *testing.T, db database) {
-				s := openStore(t, db, Config{})
-				queue(t, s, payouts("a", 1)...)
-				_, err := s.RunBatch(t.Context(), BatchLimit{})
-				require.NoError(t, err)
-				exec(t, db, tt.change...)
-				queue(t, s, payouts("b", 1)...)
-				_, err = s.RunBatch(t.Context(), BatchLimit{})
-				require.ErrorIs(t, err, tt.want)
-			})
-		})
-	}
-}
-
-func TestRestoredBackupHolds(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) {
-		db := sqlite(t)
-		f := &service{}
-		s := openStore(t, db, Config{Service: f})
-		backup := filepath.Join(t.TempDir(), "backup.db")
-		_, err := db.ExecContext(t.Context(), `VACUUM INTO '`+backup+`'`)
-		require.NoError(t, err)
-		queue(t, s, payouts("a", 5)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
-		require.NoError(t, db.Close())
-		file := db.address[len("file:") : len(db.address)-len(pragmas)]
-		_ = os.Remove(file + "-wal")
-		require.NoError(t, os.Rename(backup, file))
-
-		db = opened(t, SQLite, db.address)
-		s = openStore(t, db, Config{Service: f})
-		queued := queue(t, s, payouts("a", 5)...)
-		assert.True(t, queued[0].New)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
-		n, different := f.starts()
-		assert.Equal(t, []int{5, 5}, []int{n, different})
-		// The service's notifications find them, since their user_data is the same.
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, queued[0].UserData,
-			f.started[queued[0].UserData][0], paymentsvc.StatusSuccess)))
-		assert.Equal(t, StateSucceeded, get(t, s, queued[0].UserData).State)
-		s = openStore(t, db, Config{Service: f})
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.EqualValues(t, 2, status.Generation, "held once")
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		db := postgres(t)
-		openStore(t, db, Config{})
-		_, err := db.ExecContext(t.Context(), `UPDATE durable_control SET fingerprint = 'before'`)
-		require.NoError(t, err)
-		s := openStore(t, db, Config{})
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.True(t, status.Hold)
-	})
-}
-
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {
-	rejected := func(t *testing.T, db *sql.DB, says string) {
-		t.Helper()
-		c := config(Config{HoldOnlyOnRestore: true})
-		c.AllowUnsafeDatabase = false
-		_, err := Open(t.Context(), db, c)
-		require.ErrorIs(t, err, ErrUnsafeDatabase)
-		assert.ErrorContains(t, err, says)
-	}
-	set := func(t *testing.T, db database, statement string) {
-		t.Helper()
-		_, err := db.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
-	}
-	t.Run("SQLite", func(t *testing.T) {
-		db := sqlite(t)
-		c := config(Config{})
-		c.AllowUnsafeDatabase = false
-		_, err := Open(t.Context(), db.DB, c)
-		require.NoError(t, err)
-		c.Project = "another"
-		_, err = Open(t.Context(), db.DB, c)
-		require.ErrorIs(t, err, ErrUnsafeDatabase)
-		set(t, db, `PRAGMA synchronous = NORMAL`)
-		rejected(t, db.DB, "synchronous")
-		set(t, db, `PRAGMA synchronous = FULL`)
-		set(t, db, `PRAGMA journal_mode = DELETE`)
-		rejected(t, db.DB, "journal_mode")
-		db.SetMaxOpenConns(2)
-		rejected(t, db.DB, "connections")
-		set(t, db, `UPDATE durable_version SET version = 99`)
-		_, err = Open(t.Context(), db.DB, c)
-		require.ErrorIs(t, err, ErrSchema)
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		db := postgres(t)
+	each(t, func(t *testing.T, db database) {
 		db.SetMaxOpenConns(1)
-		set(t, db, `SET synchronous_commit = off`)
-		rejected(t, db.DB, "synchronous_commit")
-		set(t, db, `SET synchronous_commit = local`)
-		rejected(t, db.DB, "synchronous_commit")
-		set(t, db, `SET synchronous_commit = on; SET default_transaction_isolation = 'serializable'`)
-		rejected(t, db.DB, "isolation")
+		c := config(Config{})
+		c.Project = "another"
+		openStore(t, db, Config{})
+		_, err := Open(t.Context(), db.DB, c)
+		require.ErrorIs(t, err, ErrUnsafeDatabase)
+		assert.ErrorContains(t, err, `it belongs to project "test"`)
+		unsafe, setting := `PRAGMA synchronous = NORMAL`, "synchronous is"
+		if db.dialect == PostgreSQL {
+			unsafe, setting = `SET synchronous_commit = local`, "synchronous_commit is"
+		}
+		c = config(Config{HoldOnlyOnRestore: true})
+		c.AllowUnsafeDatabase = false
+		if db.dialect == SQLite { // the test's server has fsync off
+			_, err = Open(t.Context(), db.DB, c)
+			require.NoError(t, err)
+		}
+		exec(t, db, unsafe)
+		_, err = Open(t.Context(), db.DB, c)
+		require.ErrorIs(t, err, ErrUnsafeDatabase)
+		assert.ErrorContains(t, err, setting)
 	})
 }
 

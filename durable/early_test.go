@@ -1,9 +1,6 @@
 package durable
 
 import (
-	"context"
-	"database/sql"
-	"errors"
 	"testing"
 	"time"
 
@@ -67,31 +64,6 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 			assert.Equal(t, state, get(t, s, userData).State)
 		}
 		assert.Zero(t, f.calls)
-	})
-}
-
-// A notification whose OnChange failed is applied by a later sweep, even if its row has no order_id.
-func TestNotificationThatOnChangeRejectedIsApplied(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		down := errors.New("shop is down")
-		s := openShimmed(t, db, Config{
-			Service:  &service{after: func(int, string) error { return unanswered("") }},
-			OnChange: func(context.Context, *sql.Tx, Event) error { return down },
-		}, clock)
-		q := queue(t, s, payouts("a", 1)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
-		require.NoError(t, s.Sweep(t.Context()))
-		require.ErrorIs(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, q[0].UserData, "o", success)),
-			down)
-		assert.Equal(t, StateUnknown, get(t, s, q[0].UserData).State)
-		down = nil
-		clock.Add(-time.Hour) // the wall clock of a process may go back
-		clock.Add(time.Minute + time.Hour)
-		setClock(t, db, clock.Now())
-		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, StateSucceeded, get(t, s, q[0].UserData).State)
 	})
 }
 

@@ -23,13 +23,15 @@ func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
 		for _, one := range queue(t, s, card, amount) {
 			require.ErrorIs(t, one.Err, ErrConflict)
 		}
-		require.NoError(t, queue(t, s, p)[0].Err)
+		again := queue(t, s, p)[0]
+		require.NoError(t, again.Err)
+		assert.False(t, again.New)
 		pay := NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten}
 		first, err := s.Pay(t.Context(), pay)
 		require.NoError(t, err)
-		again, err := s.Pay(t.Context(), pay)
+		second, err := s.Pay(t.Context(), pay)
 		require.NoError(t, err)
-		assert.Equal(t, first.OrderID, again.OrderID)
+		assert.Equal(t, first.OrderID, second.OrderID)
 		pay.Amount = paymentsvc.MustParseAmount("1")
 		_, err = s.Pay(t.Context(), pay)
 		require.ErrorIs(t, err, ErrConflict)
@@ -91,17 +93,6 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
 		assert.Zero(t, f.calls)
-	})
-}
-
-func TestHoldItselfKnowsTheDatabaseAfterwards(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		openStore(t, db, Config{})
-		older(t, db)
-		s := openStore(t, db, Config{})
-		assert.True(t, held(t, s))
-		require.NoError(t, s.EndHold(t.Context(), "person"))
-		assert.False(t, held(t, openStore(t, db, Config{})))
 	})
 }
 

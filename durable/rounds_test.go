@@ -17,28 +17,6 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-func TestRoundsClaimNoMoreThanFreeSlots(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		var s *Store
-		var most atomic.Int64
-		f.before = func(int, string) error {
-			var n int64
-			err := s.ledger.DB.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM durable_claims`).Scan(&n)
-			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
-			}
-			return err
-		}
-		s = openStore(t, db, Config{Service: f, Slots: 3})
-		queue(t, s, payouts("a", 60)...)
-		done, err := s.RunBatch(t.Context(), BatchLimit{Rows: 50})
-		require.NoError(t, err)
-		assert.Equal(t, 50, done)
-		assert.LessOrEqual(t, most.Load(), int64(3))
-		assert.Positive(t, most.Load())
-	})
-}
-
 // A completion with further consequences is left out of its round, without harm to the others. Recorded ones free
 // slots.
 func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
@@ -123,37 +101,6 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	assert.Less(t, read()-before, 10*100, "rows and dead rows in 10 rounds of 4")
 }
 
-// Outcomes that free slots together do not let a round claim more than Limit.Rows.
-func TestRoundsKeepLimitRows(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		together := make(chan struct{}, 100)
-		f := &service{}
-		f.after = func(int, string) error { // eight calls end together
-			if together <- struct{}{}; len(together)%8 == 0 {
-				time.Sleep(10 * time.Millisecond)
-			}
-			return nil
-		}
-		s := openStore(t, db, Config{Service: f, Slots: 8})
-		for _, rows := range []int{9, 10, 12, 15} {
-			queue(t, s, payouts(fmt.Sprint(rows), 30)...)
-			tx, err := db.BeginTx(t.Context(), nil)
-			require.NoError(t, err)
-			var payments []NewPayment
-			for i := range 30 {
-				payments = append(payments, NewPayment{Key: fmt.Sprint(rows, "-", i), Type: paymentsvc.PaymentTypeCard,
-					Amount: ten})
-			}
-			_, err = s.QueuePayments(t.Context(), tx, payments...)
-			require.NoError(t, err)
-			require.NoError(t, tx.Commit())
-			n, err := s.RunBatch(t.Context(), BatchLimit{Rows: rows})
-			require.NoError(t, err)
-			assert.Equal(t, rows, n)
-		}
-	})
-}
-
 // A round claims at most its limit, however many payments and payouts are due and slots are freed.
 func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -169,7 +116,7 @@ func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 	})
 }
 
-// A RunBatch continues after the server was recognized again, and ends if each round meets another server.
+// A RunBatch continues after the server was recognized again.
 func TestRunBatchRecognizesTheServer(t *testing.T) {
 	db := postgres(t)
 	var rounds atomic.Int64
@@ -182,13 +129,6 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 	n, err := s.RunBatch(t.Context(), BatchLimit{})
 	require.NoError(t, err)
 	assert.Equal(t, 100, n)
-	queue(t, s, payouts("b", 10)...)
-	rounds.Store(0)
-	s.ledger.Identify("clock_timestamp()::TEXT")
-	n, err = s.RunBatch(t.Context(), BatchLimit{})
-	require.ErrorContains(t, err, "another database server")
-	assert.Zero(t, n)
-	assert.Less(t, rounds.Load(), int64(10))
 }
 
 func TestRoundsWithOneOrderIDTwice(t *testing.T) {
@@ -211,39 +151,6 @@ type sameOrder struct{ *service }
 func (f sameOrder) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
 	_, err := f.service.InitPayout(ctx, r)
 	return &paymentsvc.InitPayoutResponse{OrderID: "one"}, err
-}
-
-// A database that is away stops the claims by itself, and Run goes on when it is back.
-func TestRunWaitsOutADatabaseThatIsAway(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f, Slots: 2})
-		queue(t, s, payouts("a", 20)...)
-		away := make(chan struct{})
-		f.after = func(n int, _ string) error {
-			if n == 3 {
-				_, err := db.ExecContext(context.Background(), `ALTER TABLE durable_rows RENAME TO away`)
-				assert.NoError(t, err)
-				close(away)
-			}
-			return nil
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- s.Run(ctx) }()
-		<-away
-		before, _ := f.starts()
-		time.Sleep(300 * time.Millisecond)
-		n, _ := f.starts()
-		assert.LessOrEqual(t, n, before+2, "calls went on without a database")
-		_, err := db.ExecContext(t.Context(), `ALTER TABLE away RENAME TO durable_rows`)
-		require.NoError(t, err)
-		waitUntil(t, func() bool { return count(t, s, KindPayout)[StatePending] == 20 })
-		cancel()
-		require.NoError(t, <-ended)
-		n, different := f.starts()
-		assert.Equal(t, []int{20, 20}, []int{n, different})
-	})
 }
 
 // No call begins under a claim with an unknown commit. Its rows become due again.

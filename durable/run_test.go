@@ -15,23 +15,6 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestTurnSendsEachPayoutOnce(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f})
-		queue(t, s, payouts("a", 100)...)
-		again := queue(t, s, payouts("a", 101)...)
-		assert.False(t, again[0].New)
-		assert.True(t, again[100].New)
-		done, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
-		assert.Equal(t, 101, done)
-		n, different := f.starts()
-		assert.Equal(t, []int{101, 101}, []int{n, different})
-		assert.Equal(t, map[State]int64{StatePending: 101}, count(t, s, KindPayout))
-	})
-}
-
 // Another transaction locks the due rows, and rolls back after the scan of RunBatch.
 func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	db := postgres(t)

@@ -161,31 +161,6 @@ func TestFilterSelectsByEachField(t *testing.T) {
 	}
 }
 
-func TestPagesContainEachRowOnce(t *testing.T) {
-	eachListed(t, func(t *testing.T, l *Ledger) {
-		for _, f := range []Filter{
-			{}, {OldestFirst: true}, {State: row.Succeeded}, {State: row.Created, OldestFirst: true},
-			{Review: true, Overdue: time.Second},
-			{Batch: "one", State: row.Pending, OldestFirst: true}, {ErrorCode: "limit"}, {Held: true},
-		} {
-			all, _, err := l.Page(t.Context(), l.DB, f, 10_000)
-			require.NoError(t, err)
-			var paged []string
-			for after := f; ; {
-				page, _, err := l.Page(t.Context(), l.DB, after, 17)
-				require.NoError(t, err)
-				paged = append(paged, users(page)...)
-				if len(page) < 17 {
-					break
-				}
-				after.After = Place{page[16].CreatedAt, page[16].UserData}
-			}
-			assert.Equal(t, users(all), paged, "%+v", f)
-			assert.NotEmpty(t, paged, "%+v", f)
-		}
-	})
-}
-
 func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 	eachListed(t, func(t *testing.T, l *Ledger) {
 		all, _, err := l.Page(t.Context(), l.DB, Filter{}, 10_000)

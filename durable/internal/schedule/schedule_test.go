@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,21 +33,6 @@ func TestRunBatchReportsThePauseOfTheNewerRound(t *testing.T) {
 		older.record()
 		require.ErrorIs(t, t.result(), ErrPaused)
 		assert.Equal(t, 2, t.made)
-	})
-}
-
-// The older of two rounds finds no row, because the newer round has locked the last one. Later rounds still claim.
-func TestOlderRoundDoesNotEndClaims(t *testing.T) {
-	bubble(t, nil, func(t *bench) {
-		t.start(t.Context(), 0)
-		older, newer := twoRounds(t)
-		newer.record("c")
-		older.record()
-		next := t.next()
-		assert.Equal(t, 1, next.MaxRows)
-		next.record("d")
-		require.NoError(t, t.result())
-		assert.Equal(t, 4, t.made)
 	})
 }
 
@@ -173,39 +157,6 @@ func TestExcludedCompletionGetsOneMoreRound(t *testing.T) {
 			assert.Equal(t, []string{"a"}, separate)
 		})
 	}
-}
-
-func TestThousandSlotsShareFewTransactions(t *testing.T) {
-	at, most := 0, 0
-	var mu sync.Mutex
-	bubble(t, func(c *Config[string, string]) {
-		c.Slots, c.MaxRecords = 1000, 4
-		c.Call = func(_ context.Context, job string) Completion[string] {
-			return Completion[string]{UserData: job, Slot: 1}
-		}
-	}, func(t *bench) {
-		t.ledger.record = func(Completion[string]) error {
-			mu.Lock()
-			at++
-			most = max(most, at)
-			mu.Unlock()
-			time.Sleep(time.Millisecond)
-			mu.Lock()
-			defer mu.Unlock()
-			at--
-			return nil
-		}
-		t.start(t.Context(), 1000)
-		first := t.next()
-		jobs := make([]string, first.MaxRows)
-		for i := range jobs {
-			jobs[i] = strconv.Itoa(i)
-		}
-		first.record(jobs...)
-		time.Sleep(time.Second)
-		require.NoError(t, t.result())
-		assert.Equal(t, []int{1000, 4}, []int{t.made, most})
-	})
 }
 
 // A database may be away for ten minutes. Then the lease decides about the row, and the slot is free.
@@ -531,27 +482,6 @@ func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
 		cancel()
 		r.record()
 		require.NoError(t, t.result())
-	})
-}
-
-// A call may make its row due again after a newer round has found no row. RunBatch then scans once more.
-func TestRowThatIsDueAgainIsClaimedAgain(t *testing.T) {
-	var ends [2]chan Completion[string]
-	bubble(t, func(c *Config[string, string]) {
-		ends = [2]chan Completion[string]{make(chan Completion[string]), make(chan Completion[string])}
-		c.Call = func(_ context.Context, job string) Completion[string] {
-			return <-ends[map[string]int{"a": 0, "b": 1}[job]]
-		}
-	}, func(t *bench) {
-		t.start(t.Context(), 0)
-		t.next().record("a", "b")
-		ends[0] <- success("a")
-		t.next().record() // no row is due while b is called
-		ends[1] <- Completion[string]{UserData: "b", Slot: 1}
-		t.claiming().record("b")
-		ends[1] <- success("b")
-		require.NoError(t, t.result())
-		assert.Equal(t, 3, t.made)
 	})
 }
 
