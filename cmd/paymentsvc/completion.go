@@ -49,10 +49,10 @@ var schemeParts = []string{
 
 // valuesOf returns the words that completion offers for the value of a flag.
 func valuesOf(f cli.Flag) string {
-	switch {
-	case f.Name == "scheme":
+	switch f.Name {
+	case "scheme":
 		return strings.Join(schemeParts, " ")
-	case f.Name == "kind": // of every command
+	case "kind": // of every command
 		return "request notification"
 	}
 	return strings.Join(f.Values, " ")

@@ -84,7 +84,7 @@ func pythonCode(m *paymentsvc.Message) string {
 	if m.URL.Scheme == "http" {
 		connection = "HTTPConnection"
 	}
-	var headers []string
+	headers := make([]string, 0, len(signedHeaders))
 	for _, name := range signedHeaders {
 		headers = append(headers, fmt.Sprintf("    %s: %s,\n", byteText(name, ""), byteText(m.Header.Get(name), "")))
 	}
@@ -101,7 +101,7 @@ print(response.status, response.read().decode())
 
 // phpCode returns a program for PHP without extensions, except openssl for https.
 func phpCode(m *paymentsvc.Message) string {
-	var headers []string
+	headers := make([]string, 0, len(signedHeaders))
 	for _, name := range signedHeaders {
 		headers = append(headers, "        "+byteText(name+": "+m.Header.Get(name), "$")+",\n")
 	}

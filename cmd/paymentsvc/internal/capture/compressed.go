@@ -14,7 +14,7 @@ import (
 // encoding, for an unknown encoding, for a body that is not in the encoding, and for a result of more than limit bytes.
 func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
 	var reader io.Reader
-	err := error(nil)
+	var err error
 	switch strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding"))) {
 	case "gzip", "x-gzip":
 		reader, err = gzip.NewReader(bytes.NewReader(body))

@@ -172,7 +172,7 @@ func (m *Mock) operation(routes []route) http.Handler {
 		case len(routes) == 0:
 			writeError(w, failure(http.StatusNotFound, "not_found", "", "only the main session has this path"))
 		case i < 0:
-			var allowed []string
+			allowed := make([]string, 0, len(routes))
 			for _, route := range routes {
 				allowed = append(allowed, route.method)
 			}
