@@ -390,7 +390,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 		exec(t, db, `CREATE TABLE test_changes (state TEXT NOT NULL)`)
 		f, w := &service{}, &markWitness{}
 		onChange := func(ctx context.Context, tx *sql.Tx, e Event) error {
-			_, err := tx.ExecContext(ctx, `INSERT INTO test_changes VALUES ('`+string(e.To)+`')`)
+			_, err := tx.ExecContext(ctx, `INSERT INTO test_changes VALUES ($1)`, string(e.To))
 			return err
 		}
 		var processes []*process

@@ -32,7 +32,7 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) (rows int64, err e
 	for _, kind := range []row.Kind{row.Payment, row.Payout} {
 		var at ledger.Place
 		err := s.inBatches(ctx, func() (more bool, err error) {
-			n := 0
+			var n int
 			n, at, err = s.ledger.Prune(ctx, kind, age.Milliseconds(), at)
 			rows += int64(n)
 			return at != ledger.Place{}, err

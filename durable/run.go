@@ -31,10 +31,11 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	s.abandon()
 	select {
-	case <-ended:
+	case err := <-ended:
+		return errors.Join(ErrDrain, err)
 	case <-time.After(lastRecords):
+		return ErrDrain
 	}
-	return ErrDrain
 }
 
 // lastRecords is the time for the resets and the records of abandoned calls.

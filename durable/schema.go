@@ -76,7 +76,7 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 		}
 	}
 	for _, statement := range statements {
-		if _, err := tx.ExecContext(ctx, statement); err != nil { //nolint:gosec // a statement of package ledger
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}

@@ -74,8 +74,8 @@ func TestDecisionsAboutAList(t *testing.T) {
 	}
 	first, second := queued[0].UserData, queued[1].UserData
 	for text, want := range map[string]string{
-		"":    "Enter the user_data of the rows first.",
-		" ,;": "Enter the user_data of the rows first.",
+		"":   "Enter the user_data of the rows first.",
+		",;": "Enter the user_data of the rows first.",
 		first + "\n" + first + "\n4111 " + card + " " + second: "2 entries of the list are not the user_data of a row. The first of them is entry 3.",
 		strings.Repeat(first+" ", 1000) + card:                 "1 entries of the list",
 	} {
@@ -137,6 +137,7 @@ func TestPageDoesNotSortALargeFile(t *testing.T) {
 	require.NoError(t, o.db.QueryRowContext(t.Context(), `SELECT group_concat(name),
 		group_concat(CASE name WHEN 'user_data' THEN 'user_data || n' ELSE name END)
 		FROM pragma_table_info('durable_rows')`).Scan(&columns, &values))
+	//nolint:gosec // columns of the schema
 	_, err := o.db.ExecContext(t.Context(), `WITH RECURSIVE numbers (n) AS (
 		SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
 		INSERT INTO durable_rows (`+columns+`) SELECT `+values+` FROM durable_rows, numbers`)

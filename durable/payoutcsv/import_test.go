@@ -473,7 +473,7 @@ func TestResultsContainNoFormula(t *testing.T) {
 func TestUnescapeRestoresEveryText(t *testing.T) {
 	for text, want := range map[string]string{
 		"=1": "'=1", "+1+1": "'+1+1", "-2+3": "'-2+3", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1",
-		" =1": "' =1", "\u00a0=1": "'\u00a0=1", "\x00=1": "'\x00=1", "＋1": "'＋1", "＠SUM(1)": "'＠SUM(1)", "'=1": "''=1", "'": "''",
+		"\u0020=1": "' =1", "\u00a0=1": "'\u00a0=1", "\x00=1": "'\x00=1", "＋1": "'＋1", "＠SUM(1)": "'＠SUM(1)", "'=1": "''=1", "'": "''",
 		"": "", "limit": "limit", "a=1": "a=1", "salary-1": "salary-1", "é": "é", "\xff": "\xff",
 	} {
 		assert.Equal(t, want, escaped(text))

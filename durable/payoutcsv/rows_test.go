@@ -262,7 +262,7 @@ func TestRowsRejectsAValueWithoutAColumnName(t *testing.T) {
 func inUTF32(order binary.AppendByteOrder, text string) string {
 	var b []byte
 	for _, c := range text {
-		b = order.AppendUint32(b, uint32(c)) //nolint:gosec // not negative
+		b = order.AppendUint32(b, uint32(c))
 	}
 	return string(b)
 }

@@ -66,7 +66,7 @@ func absent(userData, high, low string) string {
 // Pruned returns the hashes of the values of pruned rows, by user_data.
 func (l *Ledger) Pruned(ctx context.Context, on rowser, userData ...string) (map[string]int64, error) {
 	if len(userData) == 0 {
-		return nil, nil
+		return map[string]int64{}, nil
 	}
 	names, high := map[Identity]string{}, make([]int64, len(userData))
 	for i, u := range userData {
