@@ -80,6 +80,7 @@ func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 		`[...document.querySelectorAll("#orders tbody tr")].map(row => row.id).join(" ")`))
 	require.Contains(t, b.text("#orders caption"), "2 in all")
 	settle := mock.address + "/_mock/orders/" + strings.Replace(payment.OrderID, "001", "002", 1) + "/settle"
+	//nolint:gosec // the address of the test server
 	resp, err := http.Post(settle, "application/json", strings.NewReader(`{"status":"FAILURE"}`))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
