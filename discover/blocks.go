@@ -10,10 +10,10 @@ import (
 // A sequence is a piece of several other pieces with fixed separators. The search places it as one text, so that
 // compositions of many parts stay few. A hit is reported with the members of its sequences.
 
-// addSequence adds a sequence and returns it, or nil if every sample lacks a member.
-func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) *piece {
+// addSequence adds a sequence, unless every sample lacks a member.
+func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
 	if c.ctx.Err() != nil || slices.Contains(members, nil) {
-		return nil
+		return
 	}
 	p.members, p.gaps = members, gaps
 	whole := composition{pieces: members, gaps: gaps}
@@ -22,7 +22,7 @@ func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) *piec
 		p.texts, p.lacking = append(p.texts, text), append(p.lacking, err != nil)
 	}
 	if !slices.Contains(p.lacking, false) {
-		return nil
+		return
 	}
 	p.text, p.desc, p.shape = whole.inner(), whole.describe(), shape{}
 	for _, m := range members {
@@ -30,7 +30,6 @@ func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) *piec
 		p.stamped = p.stamped || m.stamped || m.kind == ofTimestamp
 	}
 	c.pieces = append(c.pieces, &p)
-	return &p
 }
 
 // expanded returns the composition with the members of its sequences.
