@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -302,7 +303,7 @@ func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
 func (e *epoch) notified(
 	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
 ) (orderAnswer, error) {
-	_, before := e.fake.DeliveriesAfter(1 << 62)
+	_, before := e.fake.DeliveriesAfter(math.MaxInt)
 	n, err := move()
 	answer, err := e.moved(orderID, err)
 	if err != nil {
