@@ -335,6 +335,10 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 			require.NoError(t, err)
 			assert.NotEmpty(t, notices)
 		}
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o-3", success)))
+		none, err := s.Notices(t.Context(), Row{})
+		require.NoError(t, err)
+		assert.Empty(t, none, "a notification without user_data is not of each row without it")
 		later(30 * 24 * time.Hour)
 		notices, err := s.Unmatched(t.Context())
 		require.NoError(t, err)

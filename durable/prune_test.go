@@ -358,6 +358,27 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 	})
 }
 
+// A process whose last claim is of a pruned row notices a restored backup from before that claim.
+func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f, clock := &service{}, &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		queue(t, s, payouts("a", 1)...)
+		succeed(t, s)
+		pass(t, db, clock, day)
+		pruned(t, s, 1)
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err)
+		assert.False(t, status(t, s).Hold, "the row was deleted on purpose")
+		exec(t, db, `DELETE FROM durable_pruned`) // the backup is from before the claim
+		queue(t, s, payouts("a", 1)...)
+		_, err = s.RunBatch(t.Context(), BatchLimit{})
+		require.ErrorIs(t, err, ErrHeld)
+		calls, _ := f.starts()
+		assert.Equal(t, 1, calls)
+	})
+}
+
 // The snapshot of an insert is from before the commit of Prune, and the insert itself from after it. A locked row of a
 // partner's table holds Prune back after it has deleted the rows.
 func TestPruneCommitsDuringAnInsert(t *testing.T) {

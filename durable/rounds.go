@@ -36,7 +36,7 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 	}
 	jobs, err := s.jobs(ctx, got, request.Identity, begun, false)
 	if err == nil && (got.Status == ledger.Lost || got.Status == ledger.Moved) {
-		err = s.checkFailover(ctx, got.Status, request.Last)
+		err = s.checkFailover(ctx, got.Status)
 	}
 	if err != nil {
 		return schedule.Result[job]{Recorded: got.Recorded}, err
@@ -115,20 +115,11 @@ func (s *Store) jobs(ctx context.Context, got ledger.Round, server string, begun
 	return jobs, nil
 }
 
-// checkFailover recognizes the database after a restart, or holds its payouts. last is the claim that a round has not
-// found. Only a database with that claim can have the hashes of its pruned row.
-func (s *Store) checkFailover(ctx context.Context, status ledger.Status, last ledger.Claim) error {
+// checkFailover recognizes the database after a restart, or holds its payouts.
+func (s *Store) checkFailover(ctx context.Context, status ledger.Status) error {
 	check := s.guard.Recognize
 	if status == ledger.Lost {
 		check = s.guard.Lost
-		pruned, err := s.ledger.Pruned(ctx, s.ledger.DB, last.UserData)
-		if err != nil {
-			return fmt.Errorf("failover check: %w", err)
-		}
-		if len(pruned) > 0 {
-			s.guard.Forget(last.Token)
-			return nil
-		}
 	}
 	if err := check(ctx); err != nil {
 		return fmt.Errorf("failover check: %w", err)

@@ -3,7 +3,10 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"slices"
+	"strconv"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
@@ -19,6 +22,20 @@ func ofKind(k row.Kind) string {
 	}
 }
 
+// unmatchedParts returns statements for the ranges of an index that contain the final notifications without a row, of
+// kinds. Kind "" is both kinds. A statement reads the first notifications of its range, up to limit.
+func unmatchedParts(limit int, kinds ...row.Kind) (parts []string) {
+	for _, event := range [...]paymentsvc.EventType{
+		paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged,
+	} { // a notification of another event is never unmatched
+		if slices.Contains(kinds, "") || slices.Contains(kinds, KindOf(event)) {
+			parts = append(parts, `SELECT received_at AS created_at FROM durable_notifications
+				WHERE `+unmatched+` AND event = '`+string(event)+`' ORDER BY received_at LIMIT `+strconv.Itoa(limit))
+		}
+	}
+	return parts
+}
+
 // Unmatched returns the last final notifications without a row, the newest first. It reads from l.Read.
 func (l *Ledger) Unmatched(ctx context.Context, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.Read, unmatched+` ORDER BY received_at DESC, key DESC LIMIT $1`, limit)
@@ -27,7 +44,7 @@ func (l *Ledger) Unmatched(ctx context.Context, limit int) ([]Notice, error) {
 // Notices returns the last notifications with a user_data or an order_id, the newest first. With a kind, they are about
 // rows of that kind. It reads from l.DB.
 func (l *Ledger) Notices(ctx context.Context, k row.Kind, userData, orderID string, limit int) ([]Notice, error) {
-	return l.notices(ctx, l.DB, `(user_data = $1 OR order_id = $2 AND order_id <> '')`+ofKind(k)+`
+	return l.notices(ctx, l.DB, `(user_data = $1 AND user_data <> '' OR order_id = $2 AND order_id <> '')`+ofKind(k)+`
 		ORDER BY received_at DESC, key DESC LIMIT $3`, userData, orderID, limit)
 }
 

@@ -163,12 +163,7 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 	}
 	var notices, unreadable Count
 	count(&unreadable, `SELECT received_at AS created_at FROM durable_unreadable WHERE reviewed_at = 0`)
-	events := ``
-	if len(kinds) == 1 {
-		events = ofKind(kinds[0])
-	}
-	count(&notices, `SELECT received_at AS created_at FROM durable_notifications
-		WHERE `+unmatched+events+` ORDER BY received_at LIMIT `+strconv.Itoa(limit))
+	count(&notices, unmatchedParts(limit, kinds...)...)
 	all, both := make([]Counts, len(kinds)), make([]Count, len(kinds)) // both has the rows with both reasons for review
 	for i, kind := range kinds {
 		c := &all[i]

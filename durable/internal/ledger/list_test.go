@@ -207,6 +207,28 @@ func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 	})
 }
 
+// Without the index, a count of one kind reads the notifications of both kinds, however many.
+func TestCountsReadUnmatchedNotificationsInTheOrderOfAnIndex(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "list.db"))
+	require.NoError(t, err)
+	l := fillList(t, db, SQLite)
+	for kind, n := range map[row.Kind]int{"": 3, row.Payment: 2, row.Payout: 1} {
+		parts := unmatchedParts(10, kind)
+		require.Len(t, parts, n)
+		for _, part := range parts {
+			var plan []string
+			require.NoError(t, l.query(t.Context(), db, func(rows *sql.Rows) error {
+				var detail string
+				err := rows.Scan(new(int), new(int), new(int), &detail)
+				plan = append(plan, detail)
+				return err
+			}, `EXPLAIN QUERY PLAN `+part))
+			require.Len(t, plan, 1, "a sort")
+			assert.Contains(t, plan[0], "durable_waiting_final (event=? AND received_at>? AND received_at<?)")
+		}
+	}
+}
+
 func TestRareIsEmptyOnlyForStatesOfOtherTables(t *testing.T) {
 	eachListed(t, func(t *testing.T, l *Ledger) {
 		var n, usual int

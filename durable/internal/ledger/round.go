@@ -207,6 +207,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	for _, id := range r.OrderIDs {
 		before[id] = true
 	}
+	last := identity(r.Last.UserData)
 	err := each(ctx, l.DB, func(rows *sql.Rows) error {
 		var part string
 		var c Claim
@@ -231,7 +232,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	}, *l.round.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
 		array(users), array(tokens), array(orders), array(urls), array(slots), array(early), r.Token, r.Lease,
 		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.DueAt, r.AfterPayments.UserData,
-		r.AfterPayouts.DueAt, r.AfterPayouts.UserData)
+		r.AfterPayouts.DueAt, r.AfterPayouts.UserData, last.High, last.Low)
 	if err != nil || got.runLength == 0 || !r.payouts(got.Recorded) {
 		return err
 	}

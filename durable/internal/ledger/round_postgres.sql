@@ -3,6 +3,7 @@
 --
 -- LATERAL looks up one row at a time. LIMIT {slots} is the planner's estimate. The exact limit is around both kinds, and
 -- ends the scan before it locks further rows. The parameters are in "given", so all rounds can share one plan.
+-- The hashes of a pruned row are evidence of its claim as well.
 WITH given AS MATERIALIZED (
 	SELECT CAST($1 AS TEXT) AS identity, CAST($2 AS TEXT) AS last_user, CAST($3 AS TEXT) AS last_token,
 		CAST($4 AS BIGINT) AS last_claims, CAST($5 AS BIGINT) AS last_claimed_at,
@@ -11,14 +12,16 @@ WITH given AS MATERIALIZED (
 		CAST($12 AS TEXT) AS token, CAST($13 AS BIGINT) AS lease, CAST($14 AS BIGINT) AS free,
 		CAST($15 AS BIGINT) AS max_rows, CAST($16 AS BIGINT) AS max_payments,
 		CAST($17 AS BIGINT) AS payments_due, CAST($18 AS TEXT) AS payments_user,
-		CAST($19 AS BIGINT) AS payouts_due, CAST($20 AS TEXT) AS payouts_user),
+		CAST($19 AS BIGINT) AS payouts_due, CAST($20 AS TEXT) AS payouts_user,
+		CAST($21 AS BIGINT) AS last_high, CAST($22 AS BIGINT) AS last_low),
 control AS MATERIALIZED (
 	SELECT given.*, generation, now, run_length, CASE
 		WHEN {identity} <> given.identity THEN 'moved'
 		WHEN last_user <> ''
 			AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = last_user AND token = last_token OFFSET 0)
 			AND NOT EXISTS (SELECT 1 FROM durable_rows WHERE user_data = last_user
-				AND (claims > last_claims OR claims = last_claims AND claimed_at = last_claimed_at) OFFSET 0) THEN 'lost'
+				AND (claims > last_claims OR claims = last_claims AND claimed_at = last_claimed_at) OFFSET 0)
+			AND NOT EXISTS (SELECT 1 FROM durable_pruned WHERE id_high = last_high AND id_low = last_low OFFSET 0) THEN 'lost'
 		WHEN paused = 1 OR pause_until BETWEEN now + 1 AND now + {impossible} THEN 'paused'
 		WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END AS status
 	FROM given CROSS JOIN (SELECT {now} AS now OFFSET 0) AS clock CROSS JOIN durable_control WHERE one = 1),

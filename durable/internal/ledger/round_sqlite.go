@@ -15,11 +15,12 @@ var recordSQLite string
 //go:embed claim_sqlite.sql
 var claimSQLite string
 
-// controlSQLite reads whether a round may claim rows.
+// controlSQLite reads whether a round may claim rows. The hashes of a pruned row are evidence of its claim as well.
 const controlSQLite = `SELECT CASE
 	WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = $1 AND token = $2)
 		AND NOT EXISTS (SELECT 1 FROM durable_rows
-			WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at = $4)) THEN 'lost'
+			WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at = $4))
+		AND NOT EXISTS (SELECT 1 FROM durable_pruned WHERE id_high = $5 AND id_low = $6) THEN 'lost'
 	WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
 	WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`
 
@@ -70,9 +71,11 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 	return l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {
 		tx := compiled{inner, l.prepared}
 		var generation int64
+		last := identity(r.Last.UserData)
 		err := l.query(ctx, tx, func(rows *sql.Rows) error {
 			return rows.Scan(&got.Status, &generation, &got.runLength)
-		}, controlSQLite, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt)
+		}, controlSQLite, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
+			last.High, last.Low)
 		if err != nil {
 			return err
 		}

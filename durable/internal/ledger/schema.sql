@@ -111,6 +111,8 @@ CREATE TABLE durable_notifications (
 CREATE INDEX durable_waiting ON durable_notifications (order_id) WHERE matched = 0;
 CREATE INDEX durable_waiting_row ON durable_notifications (user_data) WHERE matched = 0;
 CREATE INDEX durable_waiting_since ON durable_notifications (received_at) WHERE matched = 0;
+CREATE INDEX durable_waiting_final ON durable_notifications (event, received_at)
+    WHERE matched = 0 AND status_name IN ('SUCCESS', 'FAILURE');
 CREATE INDEX durable_notices_order ON durable_notifications (order_id, received_at);
 CREATE INDEX durable_notices_row ON durable_notifications (user_data, received_at);
 -- matched is 2 for a notification of a pruned row, until Prune deletes the notification too.

@@ -79,7 +79,7 @@ func upgrade2(d Dialect) []string {
 }
 
 // newIndex matches indexes that the notifications of version 2 do not have.
-var newIndex = regexp.MustCompile(`INDEX durable_(waiting_row|notices_pruned) `)
+var newIndex = regexp.MustCompile(`INDEX durable_(waiting_row|waiting_final|notices_pruned) `)
 
 var tableName = regexp.MustCompile(`(?:CREATE TABLE|INSERT INTO|CREATE INDEX \w+ ON) durable_(\w+)`)
 

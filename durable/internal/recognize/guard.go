@@ -115,16 +115,7 @@ func (g *Guard) Remember(c Claim) {
 	g.last = c
 }
 
-// Forget removes the last claim if it has the token, because its row was deleted on purpose.
-func (g *Guard) Forget(token string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.last.Token == token {
-		g.last = Claim{}
-	}
-}
-
-// Last returns the claim of the last Remember, or the zero value after payouts were held or after Forget.
+// Last returns the claim of the last Remember, or the zero value after payouts were held.
 func (g *Guard) Last() Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()

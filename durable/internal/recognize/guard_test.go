@@ -280,12 +280,3 @@ func TestWitnessThatIsLostAfterOpenIsHeldBeforeCalls(t *testing.T) {
 	require.ErrorIs(t, beforeCalls(t, other, db), errChanged)
 	assert.True(t, db.held(t))
 }
-
-func TestForgetKeepsANewerClaim(t *testing.T) {
-	g := &Guard{}
-	g.Remember(Claim{Token: "new"})
-	g.Forget("old")
-	assert.Equal(t, Claim{Token: "new"}, g.Last())
-	g.Forget("new")
-	assert.Zero(t, g.Last())
-}
