@@ -126,17 +126,14 @@ func (n number) expand(mantissa string) (string, error) {
 	scale := int(decimals)
 	digits := strings.Replace(strings.TrimPrefix(mantissa, "-"), ".", "", 1)
 	digits = digits[len(digits)-n.significant:]
-	if scale < 0 {
-		digits += strings.Repeat("0", -scale)
-		scale = 0
-	}
+	digits += strings.Repeat("0", max(0, -scale))
 	if len(digits) > MaxDigits {
 		return "", ErrTooLong
 	}
 	return fromDigits(n.negative, digits, scale), nil
 }
 
-// fromDigits removes leading zeros from digits and adds a point before the last scale digits.
+// fromDigits removes leading zeros from digits and adds a point before the last scale digits, if scale is positive.
 func fromDigits(negative bool, digits string, scale int) string {
 	if missing := scale + 1 - len(digits); missing > 0 {
 		digits = strings.Repeat("0", missing) + digits
