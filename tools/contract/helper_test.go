@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"maps"
@@ -38,47 +37,36 @@ const (
 
 func now() time.Time { return time.Unix(1800000000, 0) }
 
-// place is a base address and what goes with it in the tests.
-type place struct {
-	path     string // that of {base_url}, as it is in an address
-	encoding paymentsvc.Encoding
-	encode   func([]byte) string
-}
+// basePath is the path of {base_url}. It needs escapes.
+const basePath = "/a%20b/%C3%A9"
 
-// places are where the service is tried. Their encodings differ, because the document specifies none.
-var places = []place{
-	{"", paymentsvc.Hex, hex.EncodeToString},
-	{"/a%20b/%C3%A9", base64.StdEncoding, base64.StdEncoding.EncodeToString},
-}
-
-func (p *place) scheme() paymentsvc.Scheme {
+func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body),
-		Encoding:  p.encoding,
+		Encoding:  base64.StdEncoding,
 	}
 }
 
-// signature is that of scheme, made without the SDK (section 5).
-func (p *place) signature(timestamp string, body []byte) string {
+// signature returns a signature of scheme, made without the SDK (section 5).
+func signature(timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))
 	mac.Write(body)
-	return p.encode(mac.Sum(nil))
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// post is a signed message as any partner could send it, on its way to an address.
-func (p *place) post(url, body string) *message {
+// post returns a signed message to an address.
+func post(url, body string) *message {
 	return &message{
 		method: http.MethodPost, url: url, body: []byte(body),
 		header: http.Header{
-			"Content-Type": {"application/json"}, "Timestamp": {timestamp}, "Signature": {p.signature(timestamp, []byte(body))},
+			"Content-Type": {"application/json"}, "Timestamp": {timestamp}, "Signature": {signature(timestamp, []byte(body))},
 		},
 	}
 }
 
 // service is the fake behind a server that keeps what was on the wire.
 type service struct {
-	place
 	*contract
 	http *http.Client
 	base string
@@ -88,26 +76,26 @@ type service struct {
 	messages []*message
 }
 
-// serve starts the fake at a place.
-func serve(t testing.TB, p place) *service {
+// serve starts the fake.
+func serve(t testing.TB) *service {
 	t.Helper()
-	s := &service{place: p}
+	s := new(service)
 	s.renew(t)
 	t.Cleanup(func() { s.fake.Close() })
 	front := httptest.NewServer(s.record())
 	t.Cleanup(front.Close)
 	s.http = front.Client()
-	s.base = front.URL + p.path
+	s.base = front.URL + basePath
 	s.contract = newContract(t, s.base)
 	return s
 }
 
-// renew makes the fake anew, without orders and rules, so that no check of rapid depends on those before it.
+// renew replaces the fake, so that it has no orders.
 func (s *service) renew(t require.TestingT) {
 	cfg := paymentsvctest.Config{
 		PartnerID: partnerID,
 		Projects:  []paymentsvctest.Project{{ID: projectID, Secret: secret, OldSecret: "the-secret-before"}},
-		Scheme:    s.scheme(),
+		Scheme:    scheme(),
 		Now:       now,
 		Tolerance: time.Minute,
 	}
@@ -123,7 +111,7 @@ func (s *service) renew(t require.TestingT) {
 
 // record keeps what the fake is sent and what it answers.
 func (s *service) record() http.Handler {
-	prefix, err := url.PathUnescape(s.path)
+	prefix, err := url.PathUnescape(basePath)
 	if err != nil {
 		panic(err)
 	}

@@ -28,14 +28,13 @@ type reader struct {
 func readers(t testing.TB) (list []reader) {
 	t.Helper()
 	const base = "http://127.0.0.1:4010"
-	p := places[0]
 	c := newContract(t, base)
 	d := readDocument(t)
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: p.scheme(), Secret: secret, Now: now})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
 	require.NoError(t, err)
 	for _, o := range d.operations {
 		route := o.routes()[0]
-		answered := func(body string) *message { return p.post(base+route.path, "{}").answered(body) }
+		answered := func(body string) *message { return post(base+route.path, "{}").answered(body) }
 		list = append(list, reader{
 			id:      o.id,
 			schema:  o.answer,
@@ -51,15 +50,15 @@ func readers(t testing.TB) (list []reader) {
 		})
 	}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme: p.scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: paymentsvc.AnyAge,
+		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: paymentsvc.AnyAge,
 	})
 	require.NoError(t, err)
 	return append(list, reader{
 		id:           d.notification.id,
 		notification: true,
 		schema:       d.notification.request,
-		allowed:      func(body string) error { return checkRequest(c.open, p.post(base+webhookPath, body)) },
-		read:         func(body string) (any, error) { return webhook.Parse(p.post("", body).header, []byte(body)) },
+		allowed:      func(body string) error { return checkRequest(c.open, post(base+webhookPath, body)) },
+		read:         func(body string) (any, error) { return webhook.Parse(post("", body).header, []byte(body)) },
 	})
 }
 

@@ -15,35 +15,33 @@ import (
 
 // TestSentRequestsAndResponsesFitTheDocument makes every call, and validates the request and the fake's response.
 func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
-	for _, p := range places {
-		s := serve(t, p)
-		for _, o := range readDocument(t).operations {
-			for _, route := range o.routes() {
-				for _, full := range []bool{false, true} {
-					s.renew(t)
-					client := newClient(t, s.config())
-					switch o.id { // the order of the status
-					case "StatusPayment":
-						_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeMC, paymentsvc.PaymentRequest{
-							Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
-						})
-						require.NoError(t, err)
-					case "StatusPayout":
-						_, err := calls["InitPayout"](t.Context(), client, "", full)
-						require.NoError(t, err)
-					}
-					s.taken()
-					_, err := calls[o.id](t.Context(), client, route.paymentType, full)
-					require.NoError(t, err, route.path)
-					m := s.only(t)
-					require.Equal(t, s.base+route.path, m.url)
-					require.NoError(t, checkRequest(s.closed, m), "request %s", m.body)
-					require.NoError(t, checkAnswer(s.closed, m), "response %s", m.answer)
-					requireHeaders(t, s, m)
-					if full { // a request has one of the choices
-						names := o.request.names()[min(1, len(o.request.choices)):]
-						require.ElementsMatch(t, names, slices.Collect(maps.Keys(membersOf(t, m.body))), route.path)
-					}
+	s := serve(t)
+	for _, o := range readDocument(t).operations {
+		for _, route := range o.routes() {
+			for _, full := range []bool{false, true} {
+				s.renew(t)
+				client := newClient(t, s.config())
+				switch o.id { // the order of the status
+				case "StatusPayment":
+					_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeMC, paymentsvc.PaymentRequest{
+						Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
+					})
+					require.NoError(t, err)
+				case "StatusPayout":
+					_, err := calls["InitPayout"](t.Context(), client, "", full)
+					require.NoError(t, err)
+				}
+				s.taken()
+				_, err := calls[o.id](t.Context(), client, route.paymentType, full)
+				require.NoError(t, err, route.path)
+				m := s.only(t)
+				require.Equal(t, s.base+route.path, m.url)
+				require.NoError(t, checkRequest(s.closed, m), "request %s", m.body)
+				require.NoError(t, checkAnswer(s.closed, m), "response %s", m.answer)
+				requireHeaders(t, m)
+				if full { // a request has one of the choices
+					names := o.request.names()[min(1, len(o.request.choices)):]
+					require.ElementsMatch(t, names, slices.Collect(maps.Keys(membersOf(t, m.body))), route.path)
 				}
 			}
 		}
@@ -52,7 +50,7 @@ func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
 
 // requireHeaders checks the headers of section 5 without the SDK's help, and that there are no others than those that
 // HTTP itself has.
-func requireHeaders(t require.TestingT, s *service, m *message) {
+func requireHeaders(t require.TestingT, m *message) {
 	require.ElementsMatch(t,
 		[]string{"Accept-Encoding", "Content-Length", "Content-Type", "Signature", "Timestamp", "User-Agent"},
 		slices.Collect(maps.Keys(m.header)))
@@ -62,7 +60,7 @@ func requireHeaders(t require.TestingT, s *service, m *message) {
 	require.Equal(t, "application/json", m.header.Get("Content-Type"))
 	require.Equal(t, strconv.Itoa(len(m.body)), m.header.Get("Content-Length"))
 	require.Equal(t, timestamp, m.header.Get("Timestamp"))
-	require.Equal(t, s.signature(timestamp, m.body), m.header.Get("Signature"))
+	require.Equal(t, signature(timestamp, m.body), m.header.Get("Signature"))
 }
 
 // variations are bodies in which one thing was changed, with whether a schema that allows nothing beyond its properties
@@ -98,24 +96,24 @@ func variations(t require.TestingT, s *schema) map[string]bool {
 // correctly signed, what the document allows and what it does not.
 func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 	d := readDocument(t)
-	s := serve(t, places[1])
+	s := serve(t)
 	for _, o := range d.operations {
 		for _, route := range o.routes() {
 			for body, valid := range variations(t, o.request) {
 				s.renew(t)
-				require.Equal(t, valid, checkRequest(s.closed, s.post(s.base+route.path, body)) == nil, "%s: %s", route.path, body)
-				m := s.send(t, s.post(s.base+route.path, body))
+				require.Equal(t, valid, checkRequest(s.closed, post(s.base+route.path, body)) == nil, "%s: %s", route.path, body)
+				m := s.send(t, post(s.base+route.path, body))
 				rejected := s.fake.Rejected()
 				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound // nothing was started here
 				require.Equal(t, valid, accepted, "%s: %s: %s", route.path, body, m.answer)
 			}
 		}
 		for body, valid := range variations(t, o.answer) {
-			m := s.post(s.base+o.routes()[0].path, "{}").answered(body)
+			m := post(s.base+o.routes()[0].path, "{}").answered(body)
 			require.Equal(t, valid, checkAnswer(s.closed, m) == nil, "answer of %s: %s", o.id, body)
 		}
 	}
 	for body, valid := range variations(t, d.notification.request) {
-		require.Equal(t, valid, checkRequest(s.closed, s.post(s.base+webhookPath, body)) == nil, "notification: %s", body)
+		require.Equal(t, valid, checkRequest(s.closed, post(s.base+webhookPath, body)) == nil, "notification: %s", body)
 	}
 }

@@ -1,52 +1,69 @@
 package clients
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-func TestClientsOfTheMock(t *testing.T) {
+const secret = "a test key"
+
+// mock is the mock server in a process of its own.
+type mock struct {
+	*exec.Cmd
+	file       string
+	BaseURL    string `json:"base_url"`
+	ControlURL string `json:"control_url"`
+}
+
+// startMock builds and starts the mock server. It ends with the test.
+func startMock(t *testing.T, args ...string) *mock {
+	t.Helper()
 	dir := t.TempDir()
-	program, ready := filepath.Join(dir, "paymentsvc"), filepath.Join(dir, "ready.json")
-	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../..", "build", "-o", program, "./cmd/paymentsvc").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, output)
+	program, key := filepath.Join(dir, "paymentsvc"), filepath.Join(dir, "secret.txt")
+	build := exec.CommandContext(t.Context(), "go", "-C", "../../..", "build", "-o", program, "./cmd/paymentsvc")
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.NoError(t, os.WriteFile(key, []byte(secret), 0o600))
+	m := &mock{file: filepath.Join(dir, "ready.json")}
+	args = append([]string{"mock", "-addr", "127.0.0.1:0", "-secret-file", key, "-ready-file", m.file}, args...)
+	m.Cmd = exec.CommandContext(t.Context(), program, args...)
+	require.NoError(t, m.Start())
+	t.Cleanup(func() { _ = m.Wait() }) // the context ends it
+	for json.Unmarshal(read(m.file), m) != nil {
+		time.Sleep(10 * time.Millisecond)
 	}
-	secret := filepath.Join(dir, "secret.txt")
-	if err := os.WriteFile(secret, []byte("a test key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	mock := exec.CommandContext(t.Context(), program, "mock", "-addr", "127.0.0.1:0", "-secret-file", secret, "-ready-file", ready, "-balance", "100.00")
-	if err := mock.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = mock.Wait() }) // the context has ended it
+	return m
+}
+
+func TestClientsOfTheMock(t *testing.T) {
+	m := startMock(t, "-balance", "100.00")
 	for _, client := range [][]string{
 		{"node", "--test", "client.test.mjs"}, {"python3", "client_test.py"}, {"/usr/bin/python3", "fastapi_test.py"},
 	} {
 		t.Run(client[len(client)-1], func(t *testing.T) {
 			if _, err := exec.LookPath(client[0]); err != nil {
-				t.Skipf("there is no %s here: %v", client[0], err)
+				t.Skipf("%s is missing: %v", client[0], err)
 			}
 			if client[1] == "fastapi_test.py" {
 				needPython(t, client[0], "fastapi", "uvicorn")
 			}
 			cmd := exec.CommandContext(t.Context(), client[0], client[1:]...)
-			cmd.Env = append(os.Environ(), "READY_FILE="+ready, "SECRET=a test key")
-			if output, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, output)
-			}
+			cmd.Env = append(os.Environ(), "READY_FILE="+m.file, "SECRET="+secret)
+			output, err := cmd.CombinedOutput()
+			assert.NoError(t, err, "%s", output)
 		})
 	}
 }
@@ -63,75 +80,48 @@ func needPython(t *testing.T, python string, modules ...string) {
 func TestPageOfFastAPIQuotesItsTest(t *testing.T) {
 	page, test := string(read("../../../docs/fastapi.md")), string(read("fastapi_test.py"))
 	blocks := strings.Split(page, "```python\n")[1:]
-	if len(blocks) == 0 {
-		t.Fatal("the page has no block")
-	}
+	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
-		if code, _, _ := strings.Cut(block, "```"); !strings.Contains(test, code) {
-			t.Errorf("not in fastapi_test.py:\n%s", code)
-		}
+		code, _, _ := strings.Cut(block, "```")
+		assert.Contains(t, test, code)
 	}
 }
 
-func TestMockAnswersWhatIsInFlightAtSIGTERM(t *testing.T) {
-	dir := t.TempDir()
-	program, file := filepath.Join(dir, "paymentsvc"), filepath.Join(dir, "ready.json")
-	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../..", "build", "-o", program, "./cmd/paymentsvc").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, output)
+func TestMockAnswersRequestsInFlightAtSIGTERM(t *testing.T) {
+	m := startMock(t, "-grace", "1m")
+	post := func(path, body string) {
+		resp, err := http.Post(m.ControlURL+path, "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Less(t, resp.StatusCode, 300, path)
 	}
-	mock := exec.CommandContext(t.Context(), program, "mock", "-addr", "127.0.0.1:0", "-ready-file", file, "-grace", "1m")
-	if err := mock.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = mock.Process.Kill() }() // it has ended if all went well
-	var ready struct {
-		BaseURL    string `json:"base_url"`
-		ControlURL string `json:"control_url"`
-	}
-	for json.Unmarshal(read(file), &ready) != nil {
-		time.Sleep(10 * time.Millisecond)
-	}
-	post := func(address, body string, header ...string) int {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-		if err != nil {
-			t.Error(err)
-			return 0
-		}
-		req.Header.Set("Content-Type", "application/json")
-		for i := 0; i+1 < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Error(err)
-			return 0
-		}
-		_ = resp.Body.Close() // its status is enough
-		return resp.StatusCode
-	}
-	post(ready.ControlURL+"/faults", `{"on":"init_payment","fault":"slow 5ms"}`)
-	body := `{"partner_id":1001,"project_id":2002,"amount":1.0,"user_data":"order-1"}`
-	stamp := strconv.FormatInt(time.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, []byte("secret-of-the-mock"))
-	_, _ = mac.Write([]byte(stamp + "." + body)) // a hash takes everything
-	answered := make(chan int, 1)
+	post("/faults", `{"on":"init_payment","fault":"slow 5ms"}`)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: paymentsvc.Scheme{
+			Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+		},
+		Secret: secret,
+	})
+	require.NoError(t, err)
+	client, err := paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: m.BaseURL, PartnerID: 1001, ProjectID: 2002, Signer: signer,
+	})
+	require.NoError(t, err)
+	answered := make(chan error)
 	go func() {
-		answered <- post(ready.BaseURL+"/init_payment/card", body, "timestamp", stamp, "signature", hex.EncodeToString(mac.Sum(nil)))
+		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+			Amount: paymentsvc.MustParseAmount("1"), UserData: "order-1",
+		})
+		answered <- err
 	}()
-	post(ready.ControlURL+"/expect", `{"that":"messages","endpoint":"init_payment","within":"1m"}`)
-	if err := mock.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if status := <-answered; status != http.StatusOK {
-		t.Errorf("HTTP %d", status)
-	}
-	if err := mock.Wait(); err != nil {
-		t.Error(err)
-	}
+	post("/expect", `{"that":"messages","endpoint":"init_payment","within":"1m"}`)
+	require.NoError(t, m.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, <-answered)
+	require.NoError(t, m.Wait())
 }
 
+// read returns a file, or nil if it does not exist.
 func read(file string) []byte {
-	text, _ := os.ReadFile(file) // nothing, if it is not there yet
+	text, _ := os.ReadFile(file)
 	return text
 }
