@@ -1,7 +1,5 @@
-// Package frameworks_test tests the code of docs/frameworks.md and docs/telemetry.md. Each package below it is one block of
-// these pages, so each block compiles by itself.
-//
-// It is a module of its own, so that the frameworks stay out of the SDK's requirements.
+// Package frameworks_test tests the code of docs/frameworks.md and docs/telemetry.md. Each package below it is one block
+// of these pages, so each block compiles by itself.
 package frameworks_test
 
 import (
@@ -50,7 +48,9 @@ var scheme = paymentsvc.Scheme{
 type applying func(context.Context, *paymentsvc.Notification) error
 
 // served starts a server and returns the address for notifications.
-func served(routes func(*paymentsvc.Webhook, func(context.Context, *paymentsvc.Notification) error) http.Handler) serving {
+func served(
+	routes func(*paymentsvc.Webhook, func(context.Context, *paymentsvc.Notification) error) http.Handler,
+) serving {
 	return func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
 		srv := httptest.NewServer(routes(webhook, apply))
 		t.Cleanup(srv.Close)
@@ -89,8 +89,10 @@ func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) stri
 	return front.URL + "/shop/api/notifications"
 }
 
-// function serves a function as a gateway does, which hands it an event with these names in its JSON.
-func function[E, R any](encoded bool, query string, method func(gateway.Function, context.Context, E) (R, error)) serving {
+// function serves a function like a gateway, which passes an event with these names in its JSON.
+func function[E, R any](
+	encoded bool, query string, method func(gateway.Function, context.Context, E) (R, error),
+) serving {
 	return func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
@@ -103,9 +105,12 @@ func function[E, R any](encoded bool, query string, method func(gateway.Function
 				joined[strings.ToLower(name)] = strings.Join(values, ",")
 			}
 			event, err := json.Marshal(map[string]any{
-				"httpMethod": r.Method, "path": strings.TrimPrefix(r.URL.Path, "/stage"), "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery,
+				"httpMethod": r.Method, "path": strings.TrimPrefix(r.URL.Path, "/stage"),
+				"rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery,
 				"headers": joined, "multiValueHeaders": r.Header, "body": text, "isBase64Encoded": encoded,
-				"requestContext": map[string]any{"path": r.URL.Path, "domainName": r.Host, "http": map[string]string{"method": r.Method}},
+				"requestContext": map[string]any{
+					"path": r.URL.Path, "domainName": r.Host, "http": map[string]string{"method": r.Method},
+				},
 			})
 			assert.NoError(t, err)
 			var e E
@@ -149,7 +154,8 @@ func newService(t *testing.T) (*paymentsvctest.Server, paymentsvctest.Notificati
 
 func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 	for name, serve := range map[string]serving{
-		"net/http": served(nethttp.Routes), "chi": served(inchi.Routes), "gin": served(ingin.Routes), "echo": served(inecho.Routes),
+		"net/http": served(nethttp.Routes), "chi": served(inchi.Routes),
+		"gin": served(ingin.Routes), "echo": served(inecho.Routes),
 		"fiber": func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
 			return serveFiber(t, infiber.Routes(webhook, apply))
 		},
@@ -190,7 +196,8 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 				assert.Equal(t, 4, sent(t, method, address, "X-Http-Method-Override", "POST")/100, method)
 			}
 			assert.NotContains(t, log.String(), "4111", "anybody can send any event")
-			assert.Contains(t, []int{0, 5}, sent(t, http.MethodPost, address, "Connection", "Upgrade")/100, "chi writes no status for it")
+			upgrade := sent(t, http.MethodPost, address, "Connection", "Upgrade") / 100
+			assert.Contains(t, []int{0, 5}, upgrade, "chi writes no status for it")
 			fails = errors.New("the database is away")
 			assert.Equal(t, []int{http.StatusInternalServerError}, statuses(success))
 			require.Len(t, applied, 2)
@@ -202,7 +209,8 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 
 // sent sends a correct notification with one more header, and returns the status of the answer, 0 without one.
 func sent(t *testing.T, method, address, name, value string) int {
-	const body = `{"event":"4111111111111111","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
+	const body = `{"event":"4111111111111111","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
+		`"status_code":20,"amount":10.50}`
 	r, err := http.NewRequest(method, address, strings.NewReader(body))
 	require.NoError(t, err)
 	r.Close = name != "Connection"

@@ -39,12 +39,13 @@ func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
 }
 
-// build compiles the program in a directory of the repository. go test's cache does not see its sources, which lie outside
-// this module: run these tests with -count=1.
+// build compiles the program in a directory of the repository. The cache of go test does not see its sources, because
+// they are outside of this module. Run these tests with -count=1.
 func build(t *testing.T, dir string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), filepath.Base(dir))
-	output, err := exec.CommandContext(t.Context(), "go", "-C", "../../../"+dir, "build", "-o", program, ".").CombinedOutput()
+	command := exec.CommandContext(t.Context(), "go", "-C", "../../../"+dir, "build", "-o", program, ".")
+	output, err := command.CombinedOutput()
 	require.NoError(t, err, string(output))
 	return program
 }
@@ -133,7 +134,9 @@ func openTab(browser context.Context, t *testing.T, javaScript bool) *tab {
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, hosts: map[string]bool{}}
 	require.NoError(t, chromedp.Listen(ctx, b.notice))
-	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !javaScript})
+	_, err := chromedp.Call(
+		ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !javaScript},
+	)
 	require.NoError(t, err)
 	return b
 }
@@ -217,9 +220,12 @@ func (b *tab) requireUsable(page string) {
 	for what, expression := range map[string]string{
 		"fields without a label": `[...document.querySelectorAll("input:not([type=hidden]), select, progress")]
 			.filter(e => e.labels.length != 1 && !e.ariaLabel)`,
-		"tables without a caption or a head": `[...document.querySelectorAll("table")].filter(t => !t.caption && !t.querySelector("thead th[scope=col]"))`,
-		"ids that are not unique":            `[...document.querySelectorAll("[id]")].filter((e, i, all) => all.findIndex(o => o.id == e.id) != i)`,
-		"what says nothing but by its looks": `[...document.querySelectorAll(".state, a, button")].filter(e => !e.innerText.trim())`,
+		"tables without a caption or a head": `[...document.querySelectorAll("table")]
+			.filter(t => !t.caption && !t.querySelector("thead th[scope=col]"))`,
+		"duplicate ids": `[...document.querySelectorAll("[id]")]
+			.filter((e, i, all) => all.findIndex(o => o.id == e.id) != i)`,
+		"controls and states without text": `[...document.querySelectorAll(".state, a, button")]
+			.filter(e => !e.innerText.trim())`,
 	} {
 		require.Empty(b.t, evaluate[[]string](b, expression+`.map(e => e.outerHTML.slice(0, 80))`), "%s: %s", page, what)
 	}
@@ -227,7 +233,8 @@ func (b *tab) requireUsable(page string) {
 	for _, width := range widths() {
 		for _, look := range []string{"light", "dark"} {
 			b.resize(width, look)
-			require.LessOrEqual(b.t, evaluate[int64](b, "document.documentElement.scrollWidth"), width, "%s can be scrolled sideways", page)
+			content := evaluate[int64](b, "document.documentElement.scrollWidth")
+			require.LessOrEqual(b.t, content, width, "%s can be scrolled sideways", page)
 			require.Empty(b.t, evaluate[[]string](b, faint), "%s, %s: too little contrast", page, look)
 		}
 	}
@@ -236,10 +243,20 @@ func (b *tab) requireUsable(page string) {
 // faint lists texts whose contrast with what lies behind them is below 4.5 to 1.
 const faint = `(() => {
 	const rgba = text => { const n = text.match(/[\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1] }
-	const light = c => { const [r, g, b] = c.slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-		return 0.2126 * r + 0.7152 * g + 0.0722 * b }
-	const behind = e => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] == 1) return c } return [255, 255, 255, 1] }
-	return [...document.querySelectorAll("body *")].filter(e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())).filter(e => {
+	const linear = v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4
+	const light = c => {
+		const [r, g, b] = c.slice(0, 3).map(v => linear(v / 255))
+		return 0.2126 * r + 0.7152 * g + 0.0722 * b
+	}
+	const behind = e => {
+		for (; e; e = e.parentElement) {
+			const c = rgba(getComputedStyle(e).backgroundColor)
+			if (c[3] == 1) return c
+		}
+		return [255, 255, 255, 1]
+	}
+	const hasText = e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())
+	return [...document.querySelectorAll("body *")].filter(hasText).filter(e => {
 		const [a, b] = [light(rgba(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x)
 		return (a + 0.05) / (b + 0.05) < 4.5
 	}).map(e => e.outerHTML.slice(0, 80))
@@ -276,8 +293,9 @@ func startMock(t *testing.T, program string) *mockServer {
 		return nil
 	}))
 	t.Cleanup(receiver.Close)
-	m.address = start(t, program,
-		[]string{"mock", "-addr", "127.0.0.1:0", "-secret-file", secretFile(t), "-notify", receiver.URL + "/notifications"}, "ready")["ready"]
+	m.address = start(t, program, []string{
+		"mock", "-addr", "127.0.0.1:0", "-secret-file", secretFile(t), "-notify", receiver.URL + "/notifications",
+	}, "ready")["ready"]
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret})
 	require.NoError(t, err)
 	m.Client, err = paymentsvc.NewClient(paymentsvc.Config{

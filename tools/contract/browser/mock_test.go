@@ -15,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-var mockScreenshot = flag.String("mock.screenshot", "", "`file` that TestMockPage writes a picture of the mock's page to")
+var mockScreenshot = flag.String("mock.screenshot", "", "`file` for a picture of the mock's page")
 
 func TestMockPage(t *testing.T) {
 	browser, program := startBrowser(t), build(t, "cmd/paymentsvc")
@@ -34,8 +34,9 @@ func TestMockPage(t *testing.T) {
 		fill(t, b, mock)
 		b.requireUsable("the page")
 		b.resize(360, "light")
-		require.Greater(t, evaluate[float64](b, `Math.min(...[...document.querySelectorAll("td, tbody th")].map(e => e.getBoundingClientRect().width))`), 250.0,
-			"a cell is too narrow to read")
+		narrowest := evaluate[float64](b, `Math.min(...[...document.querySelectorAll("td, tbody th")]
+			.map(e => e.getBoundingClientRect().width))`)
+		require.Greater(t, narrowest, 250.0, "a cell is too narrow to read")
 		testKeyboard(t, b, mock)
 		b.requireQuiet(mock.address)
 		if *mockScreenshot != "" {
@@ -104,7 +105,9 @@ func testAPayer(t *testing.T, b *tab, mock *mockServer) {
 	require.Equal(t, "Paid 10.50 for order order-1: SUCCESS The shop has been notified.", b.text("main"))
 	require.Equal(t, "SUCCESS", string((<-mock.got).StatusDescription))
 
-	form, err := mock.InitForm(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("3"), UserData: "form-1"})
+	form, err := mock.InitForm(t.Context(), paymentsvc.PaymentRequest{
+		Amount: paymentsvc.MustParseAmount("3"), UserData: "form-1",
+	})
 	require.NoError(t, err)
 	b.do(chromedp.Navigate(form.RedirectURL))
 	b.requireUsable("the payment page")
@@ -174,7 +177,9 @@ func fill(t *testing.T, b *tab, mock *mockServer) {
 	require.NoError(t, err)
 	_, err = mock.pay(t, "order-2")
 	require.NoError(t, err)
-	_, err = mock.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
+	_, err = mock.InitPayout(t.Context(), paymentsvc.PayoutRequest{
+		Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1",
+	})
 	require.NoError(t, err)
 	resp, err := http.Post(mock.address+"/"+strings.Repeat("no-such-endpoint", 20), "application/json", nil)
 	require.NoError(t, err)
@@ -201,12 +206,14 @@ func (b *tab) chooseFault(fault, arguments string) {
 func testKeyboard(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	const reachable = `[...document.querySelectorAll("a[href], button, select, input:not([type=hidden]), summary, pre")]`
-	number := evaluate[int](b, `(`+reachable+`.forEach((e, i) => e.dataset.stop = i), document.activeElement.blur(), scrollTo(0, 0), `+reachable+`.length)`)
+	number := evaluate[int](b, `(`+reachable+`.forEach((e, i) => e.dataset.stop = i),
+		document.activeElement.blur(), scrollTo(0, 0), `+reachable+`.length)`)
 	b.do(chromedp.Evaluate[chromedp.Void](`document.body.tabIndex = -1, document.body.focus(), undefined`))
 	reached := map[string]bool{}
 	for range number {
 		b.do(chromedp.KeyEvent(kb.Tab))
-		stop := evaluate[string](b, `document.activeElement.dataset.stop + (getComputedStyle(document.activeElement).outlineStyle == "solid" ? "" : " unseen")`)
+		stop := evaluate[string](b, `document.activeElement.dataset.stop +
+			(getComputedStyle(document.activeElement).outlineStyle == "solid" ? "" : " unseen")`)
 		reached[stop] = true
 	}
 	require.Len(t, reached, number)

@@ -46,7 +46,8 @@ func startPartner(t *testing.T) *partner {
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
 	age(t, database)
-	addresses := start(t, p.program, append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, p.flags...), "public", "admin")
+	flags := append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, p.flags...)
+	addresses := start(t, p.program, flags, "public", "admin")
 	p.public, p.admin = addresses["public"], addresses["admin"]
 	p.service.SetReceiver(paymentsvctest.ToURL(p.public + "/notifications"))
 	return p
@@ -71,8 +72,8 @@ func (p *partner) payFile(file string) {
 	require.Equal(p.t, 3, exit.ExitCode(), "it needs review: %s", output)
 }
 
-// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking the
-// claim for lost.
+// age makes all calls so old that no request can arrive any more. With the next number of a claim, durable does not
+// take the claim for lost.
 func age(t *testing.T, database string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")
@@ -123,7 +124,9 @@ func TestPartnerPage(t *testing.T) {
 	browser := startBrowser(t)
 	for _, javaScript := range []bool{true, false} {
 		name := map[bool]string{true: "with JavaScript", false: "without JavaScript"}[javaScript]
-		t.Run("a buyer sees how the payment ends "+name, func(t *testing.T) { testABuyer(t, p, openTab(browser, t, javaScript)) })
+		t.Run("a payer sees how the payment ends "+name, func(t *testing.T) {
+			testAPayment(t, p, openTab(browser, t, javaScript))
+		})
 	}
 	b := openTab(browser, t, true)
 	t.Run("it can be used at every width, in light and dark", func(t *testing.T) { testPartnerLayout(t, p, b) })
@@ -134,7 +137,7 @@ func TestPartnerPage(t *testing.T) {
 	t.Run("a person decides about payouts whose answers were lost", func(t *testing.T) { testDecisions(t, p, b) })
 }
 
-func testABuyer(t *testing.T, p *partner, b *tab) {
+func testAPayment(t *testing.T, p *partner, b *tab) {
 	userData := p.order(t, b, "10.50")
 	require.Contains(t, b.text(".say"), "in progress")
 	require.Equal(t, "https://pay.example", evaluate[string](b, `new URL(document.querySelector("a.button").href).origin`))
@@ -158,14 +161,15 @@ func testPartnerLayout(t *testing.T, p *partner, b *tab) {
 	parked, _ := p.parked(t, b, 1)
 	order := p.order(t, b, "7")
 	for _, page := range []string{
-		p.admin + "/", p.admin + "/rows?kind=payout", parked, p.admin + "/files", p.public + "/", p.public + "/orders/" + order,
+		p.admin + "/", p.admin + "/rows?kind=payout", parked, p.admin + "/files",
+		p.public + "/", p.public + "/orders/" + order,
 	} {
 		b.do(chromedp.Navigate(page))
 		b.requireUsable(page)
 		b.resize(360, "light")
-		require.Equal(t, evaluate[int](b, `document.querySelectorAll("table, thead, tbody, tr, th, td").length`),
-			evaluate[int](b, `document.querySelectorAll("table[role=table], thead[role=rowgroup], tbody[role=rowgroup], tr[role=row], th[role=columnheader], td[role=cell]").length`),
-			"%s: a table without roles is none where its rows are blocks", page)
+		require.Zero(t, evaluate[int](b, `document.querySelectorAll("table:not([role=table]), thead:not([role=rowgroup])," +
+			"tbody:not([role=rowgroup]), tr:not([role=row]), th:not([role=columnheader]), td:not([role=cell])").length`),
+			"%s: rows that are blocks need the roles of a table", page)
 	}
 	b.requireQuiet(p.public, p.admin)
 }
@@ -181,7 +185,10 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	page, userData := p.parked(t, b, 1)
 	b.do(chromedp.Navigate(page))
 	require.Contains(t, b.text("main"), "•••• 1111")
-	b.do(chromedp.SendKeys(chromedp.CSS("#order-paid"), p.orderID(t, userData)), chromedp.Click(chromedp.CSS("#sure-paid")))
+	b.do(
+		chromedp.SendKeys(chromedp.CSS("#order-paid"), p.orderID(t, userData)),
+		chromedp.Click(chromedp.CSS("#sure-paid")),
+	)
 	require.EqualValues(t, 200, b.press("#choice-paid button"))
 	require.Equal(t, "It is marked as succeeded.", b.text("[role=status]"))
 	p.service.AssertStarted(t, userData, 1)
@@ -207,7 +214,10 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 
 // testBulk marks two payouts as paid, after a preview.
 func testBulk(t *testing.T, p *partner, b *tab) {
-	b.do(chromedp.Navigate(p.admin+"/rows?kind=payout&state=pending"), chromedp.SetValue(chromedp.CSS("#decision"), "paid"))
+	b.do(
+		chromedp.Navigate(p.admin+"/rows?kind=payout&state=pending"),
+		chromedp.SetValue(chromedp.CSS("#decision"), "paid"),
+	)
 	for _, n := range []string{"1", "2"} {
 		b.do(chromedp.Click(chromedp.CSS("tbody tr:nth-child(" + n + ") input")))
 	}

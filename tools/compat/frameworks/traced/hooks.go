@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// Hooks returns hooks for durable.Config with a span per call of the service. The span has an event for each attempt and
-// each change of state.
+// Hooks returns hooks for durable.Config with a span per call of the service. The span has an event for each attempt
+// and each change of state.
 func Hooks(traces trace.TracerProvider) durable.Hooks {
 	tracer := traces.Tracer("payments")
 	return durable.Hooks{
