@@ -105,29 +105,6 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 
 func address(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
 
-// Equal failures have equal texts, so a log groups them.
-func TestFailureHasNoLocalPort(t *testing.T) {
-	texts := map[string]bool{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := w.(http.Hijacker).Hijack()
-		assert.NoError(t, err)
-		assert.NoError(t, conn.(*net.TCPConn).SetLinger(0))
-		assert.NoError(t, conn.Close())
-	}))
-	defer server.Close()
-	c := New(Config{Timeout: time.Hour, MaxResponseBytes: 1})
-	for range 5 {
-		result := c.Send(t.Context(), &Request{URL: server.URL, Body: []byte("{}"), Sign: unsigned})
-		require.Error(t, result.Err)
-		texts[result.Err.Error()] = true
-	}
-	assert.Len(t, texts, 1)
-	for text := range texts {
-		assert.NotContains(t, text, "->")
-		assert.Contains(t, text, server.Listener.Addr().String())
-	}
-}
-
 // ownError is an error type of a RoundTripper.
 type ownError string
 
