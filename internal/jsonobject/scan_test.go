@@ -27,7 +27,7 @@ func TestDecodeAgreesWithEncodingJSON(t *testing.T) {
 			require.Failf(t, "", "json.Valid says %t: %.100q", json.Valid([]byte(text)), text)
 		}
 	}
-	for depth := 9_999; depth <= 10_001; depth++ { // around the deepest that encoding/json goes
+	for _, depth := range []int{9_999, 10_000, 10_001, 200_000} { // encoding/json reads 10,000
 		check(strings.Repeat(`{"x":`, depth) + "1" + strings.Repeat("}", depth))
 		check(`{"x":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + "}")
 	}

@@ -157,13 +157,6 @@ func forEachProtocol(t *testing.T, test func(t *testing.T, http2, trust bool)) {
 	}
 }
 
-// requireOneDelivery makes the calls against a server that breaks. Each payout arrives exactly once.
-func requireOneDelivery(t *testing.T, s *server, transport http.RoundTripper, trust bool) {
-	t.Helper()
-	requireAtMostOneDelivery(t, s, transport, trust)
-	require.Len(t, s.taken, int(*calls), "payouts that arrived")
-}
-
 // requireAtMostOneDelivery makes the calls against a server that breaks. No payout arrives twice, and no call is
 // reported as not sent.
 func requireAtMostOneDelivery(t *testing.T, s *server, transport http.RoundTripper, trust bool) {
@@ -182,26 +175,7 @@ func requireAtMostOneDelivery(t *testing.T, s *server, transport http.RoundTripp
 	}
 }
 
-// Retryablehttp buffers the body, rebuilds the request and sends it up to five times.
-func TestRetryablehttpDeliversOnce(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
-		s := newServer(t, http2, breaking())
-		requireOneDelivery(t, s, retrying(s.base), trust)
-	})
-}
-
-// A protocol that is registered with an http.Transport is a wrapper as well.
-func TestRegisteredRetryablehttpDeliversOnce(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
-		s := newServer(t, http2, breaking())
-		registers := new(http.Transport)
-		registers.RegisterProtocol("http", retrying(s.base))
-		registers.RegisterProtocol("https", retrying(s.base))
-		requireOneDelivery(t, s, registers, trust)
-	})
-}
-
-// The wrapper does send more than once: the test above would fail without the SDK's guard.
+// Without the SDK, go-retryablehttp buffers the body, rebuilds the request and sends it up to five times.
 func TestRetryablehttpSendsAgainByItself(t *testing.T) {
 	s := newServer(t, false, breaking())
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a payout"))
@@ -210,27 +184,6 @@ func TestRetryablehttpSendsAgainByItself(t *testing.T) {
 	require.Error(t, err)
 	s.Close()
 	require.Equal(t, map[string]int{"a payout": 5}, s.taken)
-}
-
-func TestOpenTelemetryDeliversOnce(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
-		s := newServer(t, http2, breaking())
-		requireOneDelivery(t, s, tracing(t, s.base), trust)
-		require.Equal(t, len(s.taken), s.traced, "requests with the trace's id")
-	})
-}
-
-func TestOpenTelemetrySucceeds(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
-		s := newServer(t, http2, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, `{"order_id":"payout-1","status":1,"status_code":2}`)
-		})
-		for _, err := range payOutAll(t.Context(), newClient(t, s.URL, tracing(t, s.base), trust)) {
-			require.NoError(t, err)
-		}
-		require.Len(t, s.taken, int(*calls))
-		require.Equal(t, len(s.taken), s.traced, "requests with the trace's id")
-	})
 }
 
 // dumping is a RoundTripper that logs each request with httputil.DumpRequestOut.
@@ -303,8 +256,24 @@ func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTrippe
 	}
 }
 
-func TestRecordersSucceed(t *testing.T) {
-	for name, wrap := range recorders(t) {
+// wrappers are the recorders, OpenTelemetry and go-retryablehttp. A protocol that is registered with an http.Transport
+// is a wrapper as well.
+func wrappers(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	all := recorders(t)
+	all["OpenTelemetry"] = func(base http.RoundTripper) http.RoundTripper { return tracing(t, base) }
+	all["retryablehttp"] = retrying
+	all["registered retryablehttp"] = func(base http.RoundTripper) http.RoundTripper {
+		registers := new(http.Transport)
+		registers.RegisterProtocol("http", retrying(base))
+		registers.RegisterProtocol("https", retrying(base))
+		return registers
+	}
+	return all
+}
+
+func TestWrappersSucceed(t *testing.T) {
+	for name, wrap := range wrappers(t) {
 		if name == "dump and delivery" { // which the guard may stop, because the trace mixes their headers
 			continue
 		}
@@ -322,14 +291,17 @@ func TestRecordersSucceed(t *testing.T) {
 	}
 }
 
-func TestRecordersDeliverOnce(t *testing.T) {
-	for name, wrap := range recorders(t) {
+func TestWrappersDeliverOnce(t *testing.T) {
+	for name, wrap := range wrappers(t) {
 		t.Run(name, func(t *testing.T) {
 			forEachProtocol(t, func(t *testing.T, http2, trust bool) {
 				s := newServer(t, http2, breaking())
 				requireAtMostOneDelivery(t, s, wrap(s.base), trust)
 				if name != "dump and delivery" {
 					require.Len(t, s.taken, int(*calls), "payouts that arrived")
+				}
+				if name == "OpenTelemetry" {
+					require.Equal(t, len(s.taken), s.traced, "requests with the trace's id")
 				}
 			})
 		})
