@@ -90,8 +90,20 @@ func (l *Ledger) Pruned(ctx context.Context, on rowser, userData ...string) (map
 	return pruned, err
 }
 
+// FindPruned reports whether a pruned row had an order_id or one of the user_data. It reads from l.DB.
+func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...string) (found bool, err error) {
+	pruned, err := l.Pruned(ctx, l.DB, userData...)
+	if err != nil || len(pruned) > 0 {
+		return len(pruned) > 0, err
+	}
+	err = l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_pruned
+		WHERE order_hash IN ($1, $2) AND order_hash <> 0)`,
+		orderHash(row.Payment, orderID), orderHash(row.Payout, orderID))
+	return found, err
+}
+
 // KeepForPruned marks an unmatched notification or an unspecified event as one of a pruned row, and reports whether it
-// is. The order_id counts only without a user_data. A notification with the user_data of a lost row must stay unmatched,
+// is. The order_id counts only without a user_data. A notification with the user_data of a lost row stays unmatched,
 // because it prevents a claim of that row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
