@@ -6,8 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -179,9 +181,20 @@ func hidden(page, id string) url.Values {
 	form, _, _ = strings.Cut(form, "</form>")
 	fields := url.Values{}
 	for _, field := range regexp.MustCompile(`type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
-		fields.Add(field[1], field[2])
+		fields.Add(field[1], html.UnescapeString(field[2]))
 	}
 	return fields
+}
+
+// confirm sends a form of a page, with the hidden fields and the confirmation.
+func (o *office) confirm(path string, fields url.Values, page, id string) *httptest.ResponseRecorder {
+	o.t.Helper()
+	form := hidden(page, id)
+	maps.Copy(form, fields)
+	form.Set("sure", "yes")
+	w := o.request(http.MethodPost, path, form)
+	require.Equal(o.t, 303, w.Code)
+	return w
 }
 
 func TestOverviewShowsWhatNeedsReview(t *testing.T) {
@@ -482,7 +495,10 @@ func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
 func TestPauseHoldAndRelease(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	control := func(do, reason string) int {
-		return o.request(http.MethodPost, "/control", url.Values{"do": {do}, "reason": {reason}}).Code
+		form := hidden(o.page("/"), `id="`+do+`"`)
+		form.Set("do", do)
+		form.Set("reason", reason)
+		return o.request(http.MethodPost, "/control", form).Code
 	}
 	assert.Equal(t, 422, control("pause", " "))
 	assert.Equal(t, 422, control("hold", ""))
@@ -502,7 +518,7 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.NotContains(t, payments, "1 held", "a payment is never held")
 	require.Equal(t, 422, control("end-hold", ""))
 	require.Contains(t, o.page("/"), "Payouts are held")
-	require.Equal(t, 303, o.request(http.MethodPost, "/control", url.Values{"do": {"end-hold"}, "sure": {"yes"}}).Code)
+	o.confirm("/control", url.Values{"do": {"end-hold"}}, o.page("/"), `id="end-hold"`)
 	o.send()
 	assert.Zero(t, o.service.total(), "what is held stays so")
 
@@ -514,6 +530,79 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
 	o.send()
 	assert.Equal(t, 1, o.service.starts(first[0].UserData))
+}
+
+func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	for _, reason := range []string{"first", "second"} {
+		require.NoError(t, o.store.Pause(t.Context(), "ada", reason))
+		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		page := o.page("/")
+		require.NoError(t, o.store.Pause(t.Context(), "ada", reason+" changed"))
+		resume := hidden(page, `id="resume"`)
+		resume.Set("do", "resume")
+		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
+		require.NoError(t, o.store.Pause(t.Context(), "ada", reason))
+		_, err = o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		end := hidden(page, `id="end-hold"`)
+		end.Set("do", "end-hold")
+		end.Set("sure", "yes")
+		assert.Equal(t, 422, o.request(http.MethodPost, "/control", end).Code)
+	}
+	status, err := o.store.Status(t.Context())
+	require.NoError(t, err)
+	assert.True(t, status.Paused && status.Hold)
+}
+
+func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00")
+	o.age(t)
+	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
+	form := hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	send := func() {
+		require.NoError(t, o.store.Resume(t.Context(), "test"))
+		o.send()
+		o.age(t)
+	}
+	send()
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "the same row was sent meanwhile")
+	send()
+	assert.Equal(t, 2, o.service.starts(queued[0].UserData))
+
+	form = hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
+	_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
+	require.NoError(t, err)
+	other := o.queue("april", "3.00", "2.00")[1]
+	send()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "another row with the same amount")
+	send()
+	assert.Equal(t, 1, o.service.starts(other.UserData))
+}
+
+func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	hold := func() {
+		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+	}
+	hold()
+	o.queue("march", "1.00")
+	release := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
+	form := hidden(o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	hold()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
+	o.send()
+	assert.Zero(t, o.service.total())
 }
 
 func TestPageRejectsRequests(t *testing.T) {
