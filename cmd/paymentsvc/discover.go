@@ -180,9 +180,9 @@ func (d *discovery) readFiles() error {
 			switch {
 			case o.Body != nil: // verify takes one file
 			case o.Entry > 0:
-				s.file = file + " -entry " + entry
+				s.file = shellWord(file) + " -entry " + entry
 			default:
-				s.file = file
+				s.file = shellWord(file)
 			}
 			d.samples = append(d.samples, s)
 		}
@@ -198,6 +198,8 @@ type found struct {
 	result  discover.Result
 	err     error // nil if there is a match
 }
+
+const decompressed = "decompressed" // [found.body] of a scheme that covers the decompressed body
 
 func (f found) fits() bool { return f.err == nil }
 
@@ -235,19 +237,17 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 // get a small part.
 func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
 	received := make([]discover.Sample, 0, len(samples))
-	compressed := false
 	for _, s := range samples {
 		received = append(received, s.Sample)
-		compressed = compressed || s.plain != nil
+	}
+	compressed, plain := false, slices.Clone(received)
+	for i, s := range samples {
+		if body, ok := s.decompressed(); ok {
+			compressed, plain[i].Message.Body = true, body
+		}
 	}
 	if !compressed {
 		return d.findIn(ctx, about, samples, received, 1)
-	}
-	plain := slices.Clone(received)
-	for i, s := range samples {
-		if s.plain != nil {
-			plain[i].Message.Body = s.plain
-		}
 	}
 	for _, share := range []float64{0.05, 1} {
 		for _, in := range [][]discover.Sample{plain, received} {
@@ -259,7 +259,7 @@ func (d *discovery) find(ctx context.Context, about string, samples []sample) (f
 				continue
 			}
 			if f.body = "received, compressed"; &in[0] == &plain[0] {
-				f.body = "decompressed"
+				f.body = decompressed
 			}
 			return f, nil
 		}

@@ -24,9 +24,14 @@ type headerNames struct {
 type sample struct {
 	discover.Sample
 	captured capture.Message
-	plain    []byte      // the decompressed body; nil without a compressed body
 	file     string      // for verify; "" without a file
 	names    headerNames // in this message
+}
+
+// decompressed returns the decompressed body. It returns false without a compressed body. The samples do not store it,
+// because it can be long.
+func (s sample) decompressed() ([]byte, bool) {
+	return capture.Decompressed(s.Message.Header, s.Message.Body, maxDecompressed)
 }
 
 func (s sample) line(header string) int {
@@ -57,19 +62,18 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	if !isDigits(timestamp) {
 		return fail(s.names.timestamp, fmt.Errorf("the header %s is not Unix seconds in digits", cli.Printable(s.names.timestamp)))
 	}
-	body := m.Body
-	if plain, ok := capture.Decompressed(m.Header, m.Body, maxDecompressed); ok {
-		s.plain, body = plain, plain
-	}
-	kind, err := kindOf(d.Call, body)
-	if err != nil {
-		return sample{}, err
-	}
 	s.Sample = discover.Sample{
 		Name: m.Source, Signature: m.Header.Get(s.names.signature),
 		Message: paymentsvc.Message{
-			Kind: kind, Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: timestamp, Body: m.Body,
+			Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: timestamp, Body: m.Body,
 		},
+	}
+	body, ok := s.decompressed()
+	if !ok {
+		body = m.Body
+	}
+	if s.Message.Kind, err = kindOf(d.Call, body); err != nil {
+		return sample{}, err
 	}
 	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
 		s.Message.URL = nil // unknown, not empty

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -495,6 +496,26 @@ func TestDiscoverListenEnds(t *testing.T) {
 	})
 }
 
+func TestDiscoverKeepsFewMessagesOfAnybody(t *testing.T) {
+	r := &catcher{discovery: &discovery{Call: callOf(t)}, arrived: make(chan struct{}, 1)}
+	for range mostKept + 1 {
+		require.NoError(t, r.keep(capture.Message{Method: "POST", URL: &url.URL{}}))
+	}
+	require.Len(t, r.waiting, mostKept)
+	all, none := make([]sample, mostKept+2), []found{{err: discover.ErrNoMatch}}
+	require.Len(t, kept(all, none, 0), mostKept)
+	require.Len(t, kept(all, none, mostKept+1), mostKept+1)
+	require.Len(t, kept(all, []found{{}}, 0), mostKept+2, "all are genuine")
+}
+
+func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
+	text := strings.Replace(signedText(t, "hex(body)", "/a", discoverRequest), "signature", "x-sign`id`", 1)
+	c := newDiscover(t, map[string]string{"$(id)": text})
+	_, out, errs := c.run(t.Context(), t, "$(id)", "-out", "new\x01")
+	require.Contains(t, out, "paymentsvc verify '$(id)' -tolerance any -signature-header 'X-Sign`id`'", errs)
+	require.Contains(t, out, `{"scheme_file": "new\u0001/scheme.txt"}`)
+}
+
 func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
 	d.options.Secret = discoverSecret
@@ -641,6 +662,14 @@ func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
 		require.Zero(t, d.run("discover", "m.http"), "%s", &d.stderr)
 		require.Contains(t, d.stdout.String(), "found  "+testScheme)
 		require.Contains(t, d.stdout.String(), "body   the scheme fits the "+form+" body")
+		c := &catcher{discovery: &discovery{Call: callOf(t)}}
+		c.names, c.options.Secret = headerNames{timestamp: "timestamp", signature: "signature"}, testKey
+		m, err := capture.Read([]byte(head+zipped.String()), "m", capture.Options{})
+		require.NoError(t, err)
+		s, err := c.sample(m)
+		require.NoError(t, err)
+		fits := found{body: form, result: discover.Result{Matches: []discover.Match{{Text: testScheme}}}}
+		require.True(t, c.explains(fits, s), "it is no forgery")
 		require.Zero(t, d.run("discover", "-scheme", testScheme, "m.http"), "%s", &d.stdout)
 		require.NotContains(t, d.stdout.String(), "79990000000")
 		require.NotContains(t, d.stdout.String(), `\x1f`)
