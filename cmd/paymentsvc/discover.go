@@ -27,7 +27,6 @@ func discoverCommand() cli.Command {
 			cli.Flag{Name: "kind", Value: "KIND", LineOnly: true, Usage: "kind of all samples, request or notification (default: by the event)"},
 			cli.Flag{Name: "entry", Kind: cli.List, Value: "N", LineOnly: true, Usage: "entry of a HAR file or of a list in JSON"},
 			cli.Flag{Name: "url", Value: "TEXT", LineOnly: true, Usage: "choose the entries whose address has TEXT in it"},
-			cli.Flag{Name: "headers", Kind: cli.File, Value: "FILE", LineOnly: true, Usage: "file with headers, for -body"},
 			cli.Flag{Name: "body", Kind: cli.File, Value: "FILE", LineOnly: true, Usage: "file with the body, if FILE has none"},
 			cli.Flag{Name: "out", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "write scheme.txt and scheme.go.txt there"},
 			cli.Flag{Name: "listen", Value: "ADDR", LineOnly: true, Usage: "receive notifications, and search them"},
@@ -97,7 +96,7 @@ func (d *discovery) checks() bool {
 }
 
 func (d *discovery) checkFlags() error {
-	files := len(d.Args) > 0 || d.Set("headers")
+	files := len(d.Args) > 0
 	modes := 0
 	for _, on := range []bool{files, d.Set("listen"), d.Bool("proxy"), d.Bool("demo")} {
 		if on {
@@ -143,10 +142,6 @@ func (d *discovery) checkOut() error {
 
 // readFiles reads the samples.
 func (d *discovery) readFiles() error {
-	files := d.Args
-	if d.Set("headers") {
-		files = append(files, d.Value("headers").Texts[0])
-	}
 	o := capture.Options{URL: d.Text("url")}
 	if d.names.signatureSet {
 		o.Signature = d.names.signature
@@ -163,7 +158,7 @@ func (d *discovery) readFiles() error {
 	if len(entries) == 0 {
 		entries = []string{"0"}
 	}
-	for _, file := range files {
+	for _, file := range d.Args {
 		for _, entry := range entries {
 			var err error
 			if o.Entry, err = strconv.Atoi(entry); err != nil {

@@ -53,13 +53,13 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 		return fail(d.names.signature, err)
 	}
 	looksStamped := func(name, value string) bool {
-		return (strings.Contains(name, "time") || strings.Contains(name, "date")) && isDigits(value)
+		return (strings.Contains(name, "time") || strings.Contains(name, "date")) && capture.IsDigits(value)
 	}
 	if s.names.timestamp, err = d.headerOf(m, "timestamp", d.names.timestamp, d.names.timestampSet, looksStamped); err != nil {
 		return fail(d.names.timestamp, err)
 	}
 	timestamp := m.Header.Get(s.names.timestamp)
-	if !isDigits(timestamp) {
+	if !capture.IsDigits(timestamp) {
 		return fail(s.names.timestamp, fmt.Errorf("the header %s is not Unix seconds in digits", cli.Printable(s.names.timestamp)))
 	}
 	s.Sample = discover.Sample{
@@ -109,5 +109,3 @@ func (d *discovery) headerOf(m capture.Message, what, name string, set bool, loo
 	}
 	return "", fmt.Errorf("no %s header; choose with -%s-header: %s", what, what, strings.Join(guesses, ", "))
 }
-
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -186,7 +186,7 @@ func (t *text) add(m *Message, name, value string, at int) error {
 		return t.fail(at, "a header has a character that no header can have")
 	case twice && (name == "Host" || name == "Content-Length"):
 		return t.fail(at, "a second %s header", name)
-	case name == "Content-Length" && !isDigits(value):
+	case name == "Content-Length" && !IsDigits(value):
 		return t.fail(at, "the Content-Length is not a number")
 	}
 	m.text, m.at[name] = t, at
@@ -335,7 +335,8 @@ func between(data string, at int) (from, to int) {
 	return from, to
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+// IsDigits reports whether s has only digits, and at least one.
+func IsDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // isToken reports whether s is a valid method or header name.
 func isToken(s string) bool {
