@@ -100,12 +100,11 @@ func TestReadRejectsAMissingBody(t *testing.T) {
 }
 
 func TestReadNeedsLittleMemory(t *testing.T) {
-	many := func(text string, n int) string { return strings.Repeat(text, n) }
-	doubled := "@a=0123456789\n" + many("@a={{a}}{{a}}\n", 22) + "POST /{{a}}\nSignature: b\n\n{}\n"
+	doubled := "@a=0123456789\n" + strings.Repeat("@a={{a}}{{a}}\n", 22) + "POST /{{a}}\nSignature: b\n\n{}\n"
 	for name, file := range map[string]string{
-		"requests of an editor": many("###\nGET /\n", 5000),
+		"requests of an editor": strings.Repeat("###\nGET /\n", 5000),
 		"variables in values":   doubled,
-		"values without an end": "x " + many("{\"a\":\n", 1000) + many(" ", 1<<20) + "!",
+		"values without an end": "x " + strings.Repeat("{\"a\":\n", 1000) + strings.Repeat(" ", 1<<20) + "!",
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
