@@ -236,12 +236,17 @@ func TestFilesShowRejectedRowsAndTheImport(t *testing.T) {
 
 func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 	asked := 0
-	o := newOffice(t, ops.Config{Balance: func(context.Context) (*paymentsvc.Balance, error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := newOffice(t, ops.Config{Balance: func(ctx context.Context) (*paymentsvc.Balance, error) {
+		cancel()
+		assert.NoError(t, ctx.Err(), "other requests wait for it too")
 		asked++
-		return nil, errors.New("the service is away")
+		return &paymentsvc.Balance{}, errors.New("the service is unavailable")
 	}})
-	assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
-	o.page("/")
+	for range 2 {
+		o.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil))
+		assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
+	}
 	assert.Equal(t, 1, asked, "it is asked once in 10 seconds")
 }
 
@@ -318,8 +323,10 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 	w := o.request(http.MethodPost, "/bulk", form)
 	assert.Contains(t, w.Body.String(), `<dd id="n">1</dd>`, "the age limits a decision about all rows")
 	assert.Contains(t, w.Body.String(), `name="age" value="1h0m0s"`)
-	form = url.Values{"decision": {"paid"}, "scope": {"all"}, "order": {"oldest"}}
-	assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "an order does not")
+	for name, value := range map[string]string{"order": "oldest", "age": "-1h"} {
+		form = url.Values{"decision": {"paid"}, "scope": {"all"}, name: {value}}
+		assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "every row has this %s", name)
+	}
 }
 
 func TestPagesOfTheOldestFollowEachOther(t *testing.T) {
@@ -356,7 +363,13 @@ func TestPageSaysThatNoWitnessIsConfigured(t *testing.T) {
 
 func TestSearchFindsByEveryName(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	queued := o.queue("march", "1.00")
+	queued := o.queue("march", "1.00", "2.00", "2.10")
+	found := durable.Decision{
+		Kind: durable.DecideFound, UserData: queued[1].UserData, OrderID: "salary-3", By: "ada",
+		Version: o.row(queued[1].UserData).Version,
+	}
+	require.NoError(t, o.store.Decide(t.Context(), found))
+	assert.Equal(t, []string{"salary-2", "salary-3"}, slices.Sorted(slices.Values(references(o.page("/find?q=salary-3")))))
 	for _, text := range []string{queued[0].UserData, "order-" + queued[0].UserData, " salary-1 "} {
 		w := o.request(http.MethodGet, "/find?q="+url.QueryEscape(text), nil)
 		assert.Equal(t, 303, w.Code, text)
@@ -400,6 +413,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
 	}
 	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
+	assert.NotContains(t, o.page("/row/"+queued[2].UserData), `id="order-paid"`, "its order_id is known")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
 	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
 		assert.Contains(t, page, text)
@@ -474,6 +488,7 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Zero(t, o.service.total())
 	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
 	assert.Contains(t, o.page("/"), "1 held")
+	assert.Contains(t, o.page("/files"), "0 of 1", "a created payout was not called")
 	payments, _, _ := strings.Cut(o.page("/"), "counts-payout")
 	assert.NotContains(t, payments, "1 held", "a payment is never held")
 	require.Equal(t, 422, control("end-hold", ""))
@@ -597,6 +612,12 @@ func TestPageRejectsRequests(t *testing.T) {
 		w := httptest.NewRecorder()
 		o.handler.ServeHTTP(w, r)
 		assert.Equal(t, code, w.Code, host)
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store",
+			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+		} {
+			assert.Contains(t, w.Header().Get(name), want, name)
+		}
 		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 	}
 }
