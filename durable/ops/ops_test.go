@@ -165,6 +165,20 @@ func (o *office) page(path string) string {
 	return w.Body.String()
 }
 
+// pages returns the references on a page and on the pages after it.
+func (o *office) pages(path string) (list []string) {
+	o.t.Helper()
+	for path != "" {
+		page := o.page(path)
+		list = append(list, references(page)...)
+		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+		if path = ""; next != nil {
+			path = html.UnescapeString(next[1])
+		}
+	}
+	return list
+}
+
 func (o *office) row(userData string) durable.Row {
 	o.t.Helper()
 	for row, err := range o.store.Rows(o.t.Context(), durable.Filter{UserData: []string{userData}}) {
@@ -257,16 +271,9 @@ func TestRowsAreFilteredAndPaged(t *testing.T) {
 		amounts = append(amounts, "1.00")
 	}
 	o.queue("march", amounts...)
-	seen, path := 0, "/rows?kind=payout"
-	for path != "" {
-		page := o.page(path)
-		seen += strings.Count(page, `aria-label="Select `)
-		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
-		if path = ""; next != nil {
-			path = strings.ReplaceAll(next[1], "&amp;", "&")
-		}
+	for _, path := range []string{"/rows?kind=payout", "/rows?order=oldest"} {
+		assert.ElementsMatch(t, lines(1, 55), o.pages(path), path)
 	}
-	assert.Equal(t, 55, seen)
 	for query, want := range map[string]int{
 		"state=unknown": 1, "state=rejected": 1, "code=limit": 1, "code=other": 0, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
 		"batch=march&state=unknown": 1,
@@ -326,20 +333,6 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 	for name, value := range map[string]string{"order": "oldest", "age": "-1h"} {
 		form = url.Values{"decision": {"paid"}, "scope": {"all"}, name: {value}}
 		assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "every row has this %s", name)
-	}
-}
-
-func TestPagesOfTheOldestFollowEachOther(t *testing.T) {
-	o := newOffice(t, ops.Config{})
-	o.queue("march", slices.Repeat([]string{"1.00"}, 55)...)
-	first := o.page("/rows?order=oldest")
-	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(first)
-	require.NotNil(t, next)
-	second := o.page(strings.ReplaceAll(next[1], "&amp;", "&"))
-	assert.Equal(t, 5, strings.Count(second, `aria-label="Select `))
-	row := regexp.MustCompile(`aria-label="Select ([^"]+)"`)
-	for _, found := range row.FindAllStringSubmatch(second, -1) {
-		assert.NotContains(t, first, found[1])
 	}
 }
 
