@@ -2,13 +2,17 @@ package ops
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
@@ -71,6 +75,7 @@ type bulkView struct {
 	Back   string
 	N      int
 	Sum    string
+	Seen   string        // the hash of a selection
 	Rows   []durable.Row // the first of the rows, by line
 	Listed bool          // Rows has a list
 	Bad    string
@@ -88,22 +93,22 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 		p.reject(w, r, bad)
 		return
 	}
-	n, sum, err := p.do(ctx, a, true)
+	chosen, err := p.choose(ctx, a)
 	if err != nil {
 		p.fail(w, r, err)
 		return
 	}
-	v := bulkView{Choice: a.choice, Fields: a.fields, Back: a.back, N: n, Sum: sum.String()}
+	v := bulkView{Choice: a.choice, Fields: a.fields, Back: a.back, N: len(chosen.rows), Sum: chosen.sum, Seen: chosen.hash}
 	status := http.StatusOK
 	if r.PostFormValue("confirm") == "yes" {
 		switch {
-		case r.PostFormValue("n") != strconv.Itoa(n) || r.PostFormValue("sum") != sum.String():
+		case r.PostFormValue("seen") != chosen.hash:
 			status, v.Bad = http.StatusConflict,
-				"The rows have changed meanwhile, so the decision was not applied. These are the numbers now."
+				"The rows have changed meanwhile, so the decision was not applied. These are the rows now."
 		case a.choice.Sure != "" && r.PostFormValue("sure") != "yes":
 			status, v.Bad = http.StatusUnprocessableEntity, "Confirm the statement of the service first."
 		default:
-			p.apply(w, r, a)
+			p.apply(w, r, a, chosen.rows)
 			return
 		}
 	}
@@ -117,8 +122,8 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 	p.views.show(w, status, "bulk.html", v)
 }
 
-func (p *page) apply(w http.ResponseWriter, r *http.Request, a action) {
-	n, _, err := p.do(r.Context(), a, false)
+func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, rows []durable.Decision) {
+	n, err := p.do(r.Context(), a, rows)
 	if err != nil {
 		p.Log.Error("ops: not all decided", "decision", a.choice.Kind, "by", a.by, "rows", n, "err", err)
 		if n == 0 {
@@ -136,29 +141,60 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action) {
 	http.Redirect(w, r, p.location("/rows", done), http.StatusSeeOther)
 }
 
-// do returns the number and the sum of an action's rows. It applies the action, except for a preview.
-func (p *page) do(ctx context.Context, a action, preview bool) (n int, sum paymentsvc.Amount, err error) {
-	if a.choice.Kind != release {
-		return p.store.DecideMany(ctx, a.filter, durable.Decision{Kind: a.choice.Kind, By: a.by}, preview)
-	}
-	if !preview {
-		n, err = p.store.Release(ctx, a.by, a.filter)
-		return n, paymentsvc.Amount{}, err
-	}
-	total, scale := new(big.Rat), 0
+// selection has the rows of an action. Its hash is another one after a change of a row, even if the number and the sum
+// of the rows are the same. So an old confirmation cannot apply to later rows, or to a row sent meanwhile.
+type selection struct {
+	rows []durable.Decision
+	sum  string
+	hash string
+}
+
+func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
+	total, scale, hash := new(big.Rat), 0, sha256.New()
 	for row, err := range p.store.Rows(ctx, a.filter) {
 		if err != nil {
-			return 0, paymentsvc.Amount{}, err
+			return s, err
 		}
-		n++
+		if !a.fits(row) {
+			continue
+		}
+		s.rows = append(s.rows, durable.Decision{Kind: a.choice.Kind, UserData: row.UserData, Version: row.Version, By: a.by})
+		_, _ = fmt.Fprintf(hash, "%q %d\n", row.UserData, row.Version)
 		if amount, ok := new(big.Rat).SetString(row.Amount.String()); ok {
 			total.Add(total, amount)
 		}
 		_, decimals, _ := strings.Cut(row.Amount.String(), ".")
 		scale = max(scale, len(decimals))
 	}
-	sum, err = paymentsvc.ParseAmount(total.FloatString(scale))
-	return n, sum, err
+	s.sum, s.hash = total.FloatString(scale), hex.EncodeToString(hash.Sum(nil))
+	return s, nil
+}
+
+// do applies an action to its rows, and returns their number. It leaves out rows with a change since the selection.
+func (p *page) do(ctx context.Context, a action, rows []durable.Decision) (n int, err error) {
+	if a.choice.Kind == release {
+		for part := range slices.Chunk(rows, maxListed) {
+			f := durable.Filter{Held: true}
+			for _, row := range part {
+				f.UserData = append(f.UserData, row.UserData)
+			}
+			released, err := p.store.Release(ctx, a.by, f)
+			if n += released; err != nil {
+				return n, err
+			}
+		}
+		return n, nil
+	}
+	for _, row := range rows {
+		switch err := p.store.Decide(ctx, row); {
+		case err == nil:
+			n++
+		case errors.Is(err, durable.ErrChanged), errors.Is(err, durable.ErrUndecidable), errors.Is(err, durable.ErrNotFound):
+		default:
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // bulkNote returns the effect of an action, for the page after its redirect.
@@ -178,6 +214,17 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	if reason == "" && (do == "pause" || do == "hold") {
 		p.reject(w, r, "Enter a reason for the other operators.")
 		return
+	}
+	if do == "resume" || do == "end-hold" {
+		status, err := p.store.Status(ctx)
+		if err != nil {
+			p.fail(w, r, err)
+			return
+		}
+		if r.PostFormValue("seen") != control(status) {
+			p.reject(w, r, "The pause or the hold has changed meanwhile, so it was not ended. Look at its reason first.")
+			return
+		}
 	}
 	if do == "end-hold" && r.PostFormValue("sure") != "yes" {
 		p.reject(w, r, "Confirm first that all payouts since the backup are imported or queued again.")
@@ -204,6 +251,10 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) {
 	p.Log.Info("ops: control", "do", do, "by", name)
 	http.Redirect(w, r, p.location("/", nil), http.StatusSeeOther)
 }
+
+// control returns a text that differs between two holds and between two pauses, so that the form of an earlier pause or
+// hold cannot end a later one.
+func control(s durable.Status) string { return fmt.Sprintf("%d %q %q", s.Generation, s.By, s.Reason) }
 
 // reject shows the error of a form.
 func (p *page) reject(w http.ResponseWriter, r *http.Request, text string) {

@@ -6,8 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -163,6 +165,20 @@ func (o *office) page(path string) string {
 	return w.Body.String()
 }
 
+// pages returns the references on a page and on the pages after it.
+func (o *office) pages(path string) (list []string) {
+	o.t.Helper()
+	for path != "" {
+		page := o.page(path)
+		list = append(list, references(page)...)
+		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+		if path = ""; next != nil {
+			path = html.UnescapeString(next[1])
+		}
+	}
+	return list
+}
+
 func (o *office) row(userData string) durable.Row {
 	o.t.Helper()
 	for row, err := range o.store.Rows(o.t.Context(), durable.Filter{UserData: []string{userData}}) {
@@ -179,9 +195,20 @@ func hidden(page, id string) url.Values {
 	form, _, _ = strings.Cut(form, "</form>")
 	fields := url.Values{}
 	for _, field := range regexp.MustCompile(`type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
-		fields.Add(field[1], field[2])
+		fields.Add(field[1], html.UnescapeString(field[2]))
 	}
 	return fields
+}
+
+// confirm sends a form of a page, with the hidden fields and the confirmation.
+func (o *office) confirm(path string, fields url.Values, page, id string) *httptest.ResponseRecorder {
+	o.t.Helper()
+	form := hidden(page, id)
+	maps.Copy(form, fields)
+	form.Set("sure", "yes")
+	w := o.request(http.MethodPost, path, form)
+	require.Equal(o.t, 303, w.Code)
+	return w
 }
 
 func TestOverviewShowsWhatNeedsReview(t *testing.T) {
@@ -221,14 +248,59 @@ func TestFilesShowRejectedRowsAndTheImport(t *testing.T) {
 	}
 }
 
+func TestPrunedPayoutsAreCountedAndFound(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	tx, err := o.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = o.store.AddBatch(t.Context(), tx, durable.Batch{ID: "march"})
+	require.NoError(t, err)
+	queued, err := o.store.QueuePayouts(t.Context(), tx, durable.NewPayout{
+		Reference: "salary-1", Amount: paymentsvc.MustParseAmount("1.00"), Destination: card, Batch: "march",
+	})
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	_, err = o.store.RunBatch(t.Context(), durable.BatchLimit{})
+	require.NoError(t, err)
+	orderID := "order-" + queued[0].UserData
+	n := &paymentsvc.Notification{
+		Event: paymentsvc.EventPayoutStatusChanged, OrderID: orderID, StatusDescription: paymentsvc.StatusSuccess,
+		Amount: paymentsvc.MustParseAmount("1.00"),
+	}
+	require.NoError(t, o.store.Notified(t.Context(), n))
+	const day = 24 * time.Hour
+	for _, statement := range []string{
+		`UPDATE durable_rows SET created_at = created_at - 86400000, updated_at = updated_at - 86400000`,
+		`UPDATE durable_notifications SET received_at = received_at - 86400000`,
+	} {
+		_, err := o.db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	assert.NotContains(t, o.page("/files"), "pruned")
+	pruned, err := o.store.Prune(t.Context(), day)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, pruned)
+	assert.Contains(t, o.page("/files"), "0 of 0, 1 pruned<")
+	for _, text := range []string{"salary-1", orderID, queued[0].UserData} {
+		assert.Contains(t, o.page("/find?q="+text), "was pruned, in a final state", text)
+	}
+	assert.NotContains(t, o.page("/find?q=salary-2"), "pruned")
+	require.NoError(t, o.store.Notified(t.Context(), n))
+	assert.Contains(t, o.page("/find?q="+orderID), "payout.status_changed", "its late notification")
+}
+
 func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 	asked := 0
-	o := newOffice(t, ops.Config{Balance: func(context.Context) (*paymentsvc.Balance, error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := newOffice(t, ops.Config{Balance: func(ctx context.Context) (*paymentsvc.Balance, error) {
+		cancel()
+		assert.NoError(t, ctx.Err(), "other requests wait for it too")
 		asked++
-		return nil, errors.New("the service is away")
+		return &paymentsvc.Balance{}, errors.New("the service is unavailable")
 	}})
-	assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
-	o.page("/")
+	for range 2 {
+		o.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil))
+		assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
+	}
 	assert.Equal(t, 1, asked, "it is asked once in 10 seconds")
 }
 
@@ -239,16 +311,9 @@ func TestRowsAreFilteredAndPaged(t *testing.T) {
 		amounts = append(amounts, "1.00")
 	}
 	o.queue("march", amounts...)
-	seen, path := 0, "/rows?kind=payout"
-	for path != "" {
-		page := o.page(path)
-		seen += strings.Count(page, `aria-label="Select `)
-		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
-		if path = ""; next != nil {
-			path = strings.ReplaceAll(next[1], "&amp;", "&")
-		}
+	for _, path := range []string{"/rows?kind=payout", "/rows?order=oldest"} {
+		assert.ElementsMatch(t, lines(1, 55), o.pages(path), path)
 	}
-	assert.Equal(t, 55, seen)
 	for query, want := range map[string]int{
 		"state=unknown": 1, "state=rejected": 1, "code=limit": 1, "code=other": 0, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
 		"batch=march&state=unknown": 1,
@@ -305,21 +370,9 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 	w := o.request(http.MethodPost, "/bulk", form)
 	assert.Contains(t, w.Body.String(), `<dd id="n">1</dd>`, "the age limits a decision about all rows")
 	assert.Contains(t, w.Body.String(), `name="age" value="1h0m0s"`)
-	form = url.Values{"decision": {"paid"}, "scope": {"all"}, "order": {"oldest"}}
-	assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "an order does not")
-}
-
-func TestPagesOfTheOldestFollowEachOther(t *testing.T) {
-	o := newOffice(t, ops.Config{})
-	o.queue("march", slices.Repeat([]string{"1.00"}, 55)...)
-	first := o.page("/rows?order=oldest")
-	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(first)
-	require.NotNil(t, next)
-	second := o.page(strings.ReplaceAll(next[1], "&amp;", "&"))
-	assert.Equal(t, 5, strings.Count(second, `aria-label="Select `))
-	row := regexp.MustCompile(`aria-label="Select ([^"]+)"`)
-	for _, found := range row.FindAllStringSubmatch(second, -1) {
-		assert.NotContains(t, first, found[1])
+	for name, value := range map[string]string{"order": "oldest", "age": "-1h"} {
+		form = url.Values{"decision": {"paid"}, "scope": {"all"}, name: {value}}
+		assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "every row has this %s", name)
 	}
 }
 
@@ -343,7 +396,13 @@ func TestPageSaysThatNoWitnessIsConfigured(t *testing.T) {
 
 func TestSearchFindsByEveryName(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	queued := o.queue("march", "1.00")
+	queued := o.queue("march", "1.00", "2.00", "2.10")
+	found := durable.Decision{
+		Kind: durable.DecideFound, UserData: queued[1].UserData, OrderID: "salary-3", By: "ada",
+		Version: o.row(queued[1].UserData).Version,
+	}
+	require.NoError(t, o.store.Decide(t.Context(), found))
+	assert.Equal(t, []string{"salary-2", "salary-3"}, slices.Sorted(slices.Values(references(o.page("/find?q=salary-3")))))
 	for _, text := range []string{queued[0].UserData, "order-" + queued[0].UserData, " salary-1 "} {
 		w := o.request(http.MethodGet, "/find?q="+url.QueryEscape(text), nil)
 		assert.Equal(t, 303, w.Code, text)
@@ -387,6 +446,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
 	}
 	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
+	assert.NotContains(t, o.page("/row/"+queued[2].UserData), `id="order-paid"`, "its order_id is known")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
 	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
 		assert.Contains(t, page, text)
@@ -442,7 +502,10 @@ func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
 func TestPauseHoldAndRelease(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	control := func(do, reason string) int {
-		return o.request(http.MethodPost, "/control", url.Values{"do": {do}, "reason": {reason}}).Code
+		form := hidden(o.page("/"), `id="`+do+`"`)
+		form.Set("do", do)
+		form.Set("reason", reason)
+		return o.request(http.MethodPost, "/control", form).Code
 	}
 	assert.Equal(t, 422, control("pause", " "))
 	assert.Equal(t, 422, control("hold", ""))
@@ -458,11 +521,12 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Zero(t, o.service.total())
 	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
 	assert.Contains(t, o.page("/"), "1 held")
+	assert.Contains(t, o.page("/files"), "0 of 1", "a created payout was not called")
 	payments, _, _ := strings.Cut(o.page("/"), "counts-payout")
 	assert.NotContains(t, payments, "1 held", "a payment is never held")
 	require.Equal(t, 422, control("end-hold", ""))
 	require.Contains(t, o.page("/"), "Payouts are held")
-	require.Equal(t, 303, o.request(http.MethodPost, "/control", url.Values{"do": {"end-hold"}, "sure": {"yes"}}).Code)
+	o.confirm("/control", url.Values{"do": {"end-hold"}}, o.page("/"), `id="end-hold"`)
 	o.send()
 	assert.Zero(t, o.service.total(), "what is held stays so")
 
@@ -474,6 +538,79 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
 	o.send()
 	assert.Equal(t, 1, o.service.starts(first[0].UserData))
+}
+
+func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	for _, reason := range []string{"first", "second"} {
+		require.NoError(t, o.store.Pause(t.Context(), "ada", reason))
+		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		page := o.page("/")
+		require.NoError(t, o.store.Pause(t.Context(), "ada", reason+" changed"))
+		resume := hidden(page, `id="resume"`)
+		resume.Set("do", "resume")
+		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
+		require.NoError(t, o.store.Pause(t.Context(), "ada", reason))
+		_, err = o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		end := hidden(page, `id="end-hold"`)
+		end.Set("do", "end-hold")
+		end.Set("sure", "yes")
+		assert.Equal(t, 422, o.request(http.MethodPost, "/control", end).Code)
+	}
+	status, err := o.store.Status(t.Context())
+	require.NoError(t, err)
+	assert.True(t, status.Paused && status.Hold)
+}
+
+func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00")
+	o.age(t)
+	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
+	form := hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	send := func() {
+		require.NoError(t, o.store.Resume(t.Context(), "test"))
+		o.send()
+		o.age(t)
+	}
+	send()
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "the same row was sent meanwhile")
+	send()
+	assert.Equal(t, 2, o.service.starts(queued[0].UserData))
+
+	form = hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
+	_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
+	require.NoError(t, err)
+	other := o.queue("april", "3.00", "2.00")[1]
+	send()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "another row with the same amount")
+	send()
+	assert.Equal(t, 1, o.service.starts(other.UserData))
+}
+
+func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	hold := func() {
+		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+	}
+	hold()
+	o.queue("march", "1.00")
+	release := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
+	form := hidden(o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	hold()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
+	o.send()
+	assert.Zero(t, o.service.total())
 }
 
 func TestPageRejectsRequests(t *testing.T) {
@@ -508,6 +645,12 @@ func TestPageRejectsRequests(t *testing.T) {
 		w := httptest.NewRecorder()
 		o.handler.ServeHTTP(w, r)
 		assert.Equal(t, code, w.Code, host)
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store",
+			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+		} {
+			assert.Contains(t, w.Header().Get(name), want, name)
+		}
 		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 	}
 }

@@ -23,7 +23,7 @@ type views struct {
 
 func newViews(c Config) *views {
 	functions := template.FuncMap{
-		"utc": utc, "count": count, "age": age, "since": since, "mask": mask,
+		"utc": utc, "count": count, "age": age, "since": since, "mask": mask, "control": control,
 		"rowsOf": func(status *durable.Status, rows []durable.Row, selectable bool) table {
 			return table{status, rows, selectable}
 		},

@@ -19,7 +19,8 @@ var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 // does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 
-// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above, at least two.
+// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above, at least two,
+// or the sum without their subtotals.
 // Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
 var ErrTotalRow = errors.New("payoutcsv: the last payout is the sum of the rows above")
 
@@ -161,9 +162,14 @@ func (s *sum) add(amount paymentsvc.Amount) {
 	}
 }
 
-// isTotal reports whether an amount is the sum of at least two amounts. With one amount it would be an equal payout.
-func (s *sum) isTotal(amount paymentsvc.Amount) bool {
-	return s.rows >= 2 && amount.IsSet() && s.unitsOf(amount).Cmp(&s.units) == 0
+// isTotal reports whether several times an amount is the sum of at least two amounts. With one amount it would be an
+// equal payout. Below rows with their subtotals, twice a total is the sum.
+func (s *sum) isTotal(amount paymentsvc.Amount, times int64) bool {
+	if s.rows < 2 || !amount.IsSet() {
+		return false
+	}
+	units := s.unitsOf(amount)
+	return units.Mul(units, big.NewInt(times)).Cmp(&s.units) == 0
 }
 
 // unitsOf returns an amount in units of s, and enlarges the scale of s to the decimals of the amount.

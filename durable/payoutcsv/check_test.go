@@ -49,7 +49,7 @@ func TestCheckComparesWithWhatIsExpected(t *testing.T) {
 		{"a,1,x\nb,2.5,x\n", "3.49", 2, "a total of 3.50, want 3.49; 0 rows are rejected"},
 		{"a,1,x\nb,2.5,\n", "3.5", 2, "1 payout, want 2; 1 row is rejected"},
 		{"a,1,x\nb,10", "1001", 2, "1 payout, want 2; 1 row is rejected"},
-		{"a,1,x\nb,1000,x", "1001", 2, ""},
+		{"a,1,x\nb,1000,41", "1001", 2, "1 payout, want 2; 1 row is rejected"},
 	} {
 		o := Options{ExpectRows: c.rows}
 		if c.total != "" {
@@ -89,22 +89,25 @@ func TestCheckRejectsATotalRow(t *testing.T) {
 	amount := paymentsvc.MustParseAmount
 	again := strings.Repeat("b,1,x\n", 2)
 	for content, line := range map[string]int{
-		"a,1,x\nb,2.5,x\ntotal,3.50,x\n":                      4,
-		"a,1,x\n" + again + "total,3,x\n":                     5, // with the duplicate
-		"a,1,x\n" + again + "total,2,x\n":                     5, // without it
-		"a,1,x\nb,2,\ntotal,3,x\n":                            4, // with the rejected row
-		"a,1.255,x\nb,1.245,x\ntotal,2.50,x\n":                4, // with too many decimals
-		"a,\"1,5\",x\nb,\"1,5\",x\ntotal,3,x\n":               4, // with a decimal comma
-		"a,5,x\nb,-2,x\ntotal,3,x\n":                          4,
-		"a,1,x\nb,2,x\ntotal,3,x\n,,\nprinted on Monday,,\n":  4, // above a row that is rejected
-		"a,0.1,x\nb,0.2,x\nc,0.3,x\ntotal,0.6,x\n":            5,
-		"a,-5,x\nb,-2,x\nc,7,x\n":                             0,
-		"a,1,x\ntotal,1,x\n":                                  0,
-		"a,1,x\nb,2,x\n":                                      0,
-		"a,1,x\nb,2,x\nc,3,x\nd,1,x\n":                        0,
-		"a,1,x\nb,2,x\ntotal,3,\n":                            0, // it is not paid
-		"a,nothing,x\nb,nothing,x\ntotal,0.00,x\nc,1,x\n":     0,
-		"a," + strings.Repeat("9", 64) + ",x\nb,1,x\nc,1,x\n": 0,
+		"a,1,x\nb,2.5,x\ntotal,3.50,x\n":                              4,
+		"a,1,x\n" + again + "total,3,x\n":                             5, // with the duplicate
+		"a,1,x\n" + again + "total,2,x\n":                             5, // without it
+		"a,1,x\nb,2,\ntotal,3,x\n":                                    4, // with the rejected row
+		"a,1.255,x\nb,1.245,x\ntotal,2.50,x\n":                        4, // with too many decimals
+		"a,\"1,5\",x\nb,\"1,5\",x\ntotal,3,x\n":                       4, // with a decimal comma
+		"a,5,x\nb,-2,x\ntotal,3,x\n":                                  4,
+		"a,1,x\nb,2,x\ntotal,3,x\n,,\nprinted on Monday,,\n":          4, // above a row that is rejected
+		"a,0.1,x\nb,0.2,x\nc,0.3,x\ntotal,0.6,x\n":                    5,
+		"a,1,x\nb,2,x\nsub,3,x\ntotal,3,x\n":                          5, // below a subtotal
+		"a,1,x\nb,2,x\nsub,3,x\nc,4,x\nd,5,x\nsub2,9,x\ntotal,12,x\n": 8,
+		"a,1,x\nb,1,x\nc,1,x\nd,1.5,x\n":                              0, // without a subtotal
+		"a,-5,x\nb,-2,x\nc,7,x\n":                                     0,
+		"a,1,x\ntotal,1,x\n":                                          0,
+		"a,1,x\nb,2,x\n":                                              0,
+		"a,1,x\nb,2,x\nc,3,x\nd,1,x\n":                                0,
+		"a,1,x\nb,2,x\ntotal,3,\n":                                    0, // it is not paid
+		"a,nothing,x\nb,nothing,x\ntotal,0.00,x\nc,1,x\n":             0,
+		"a," + strings.Repeat("9", 64) + ",x\nb,1,x\nc,1,x\n":         0,
 	} {
 		report, err := Check(strings.NewReader(header+content), Options{})
 		if line == 0 {

@@ -474,6 +474,7 @@ func TestUnescapeRestoresEveryText(t *testing.T) {
 	for text, want := range map[string]string{
 		"=1": "'=1", "+1+1": "'+1+1", "-2+3": "'-2+3", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1",
 		"\u0020=1": "' =1", "\u00a0=1": "'\u00a0=1", "\x00=1": "'\x00=1", "＋1": "'＋1", "＠SUM(1)": "'＠SUM(1)", "'=1": "''=1", "'": "''",
+		"a;=1+1;b;;@c": "a;'=1+1;b;;'@c", "; =1": ";' =1", ";'": ";''", "no; its": "no; its", " 1": " 1",
 		"": "", "limit": "limit", "a=1": "a=1", "salary-1": "salary-1", "é": "é", "\xff": "\xff",
 	} {
 		assert.Equal(t, want, escaped(text))
@@ -481,7 +482,7 @@ func TestUnescapeRestoresEveryText(t *testing.T) {
 	written := record(durable.Row{Reference: "-1", OrderID: "=1", ErrorCode: "+1", ReviewReason: "@1"})
 	assert.Equal(t, "'-1,0,,,'=1,'+1,'@1,,", strings.Join(written, ","))
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOf(rapid.RuneFrom([]rune("'=+-@\t\r a1"))).Draw(t, "text")
+		text := rapid.StringOf(rapid.RuneFrom([]rune("'=+-@;\t\r a1"))).Draw(t, "text")
 		assert.Equal(t, text, Unescape(escaped(text)))
 	})
 }

@@ -22,9 +22,10 @@ import (
 // If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in
 // the review column.
 //
-// A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. So a reference, order_id, error code or review
-// reason that begins with = + - @ or their full-width forms, with white space, a control character or an apostrophe
-// gets a leading apostrophe. [Unescape] restores the value.
+// A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. Some spreadsheets also split a;=1 at the semicolon,
+// even within quotation marks. So the package inserts an apostrophe before = + - @, their full-width forms and an
+// apostrophe, at the beginning of a reference, order_id, error code or review reason, and after each semicolon in it.
+// White space and control characters before such a character get the apostrophe. [Unescape] restores the value.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)
@@ -139,15 +140,25 @@ func flush(out *csv.Writer) error {
 }
 
 // Unescape returns the original of a reference, order_id, error code or review reason of [WriteResults] or
-// [WriteFileResults]. It removes one leading apostrophe. Any other text is its own original, because an original with a
-// leading apostrophe gets another one.
-func Unescape(text string) string { return strings.TrimPrefix(text, "'") }
-
-// escaped returns text with a leading apostrophe if a spreadsheet may not read it as text.
-func escaped(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	if size > 0 && (strings.ContainsRune("'=+-@＝＋－＠", first) || unicode.IsSpace(first) || unicode.IsControl(first)) {
-		return "'" + text
+// [WriteFileResults]. It removes one apostrophe at the beginning and one after each semicolon.
+func Unescape(text string) string {
+	parts := strings.SplitAfter(text, ";")
+	for i, part := range parts {
+		parts[i] = strings.TrimPrefix(part, "'")
 	}
-	return text
+	return strings.Join(parts, "")
+}
+
+// escaped returns text with an apostrophe before each part that a spreadsheet may calculate. Quotation marks would not
+// prevent it, because they have no effect within a cell, and a line has one cell per semicolon there.
+func escaped(text string) string {
+	parts := strings.SplitAfter(text, ";")
+	for i, part := range parts {
+		value := strings.TrimLeftFunc(part, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) })
+		first, size := utf8.DecodeRuneInString(value)
+		if strings.HasPrefix(part, "'") || size > 0 && strings.ContainsRune("=+-@＝＋－＠", first) {
+			parts[i] = "'" + part
+		}
+	}
+	return strings.Join(parts, "")
 }

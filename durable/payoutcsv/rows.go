@@ -37,8 +37,9 @@ type Options struct {
 	// Ignore lists additional columns of the file. Any other column is an error, because it may contain payment data.
 	Ignore []string
 	// ExpectRows is the required number of payouts in the file, and ExpectTotal their required sum, both from the sender
-	// of the file. 0 and an unset amount are not compared. If both are set, the last row may lack a line end. Such a row
-	// is rejected otherwise, because it may have been cut off.
+	// of the file. 0 and an unset amount are not compared. If both are set and the amount is the last column, the last
+	// row may lack a line end. Such a row is rejected otherwise, because its reference or destination may have been cut
+	// off, and the number and the sum would be as expected.
 	ExpectRows  int64
 	ExpectTotal paymentsvc.Amount
 }
@@ -133,8 +134,9 @@ type reader struct {
 	unnamed  []int             // indexes of columns without a name
 	width    int
 	seen     duplicates
-	all      sum // of all readable amounts
-	accepted sum // of the accepted rows
+	all      sum  // of all readable amounts
+	accepted sum  // of the accepted rows
+	subtotal bool // a row was the sum of the rows above
 }
 
 // next returns the next row, or io.EOF after the last one.
@@ -190,7 +192,9 @@ func (r *reader) check(line int64, record []string) Row {
 		Destination: strings.Clone(record[r.columns[columnDestination]]),
 	}
 	amount, amountReason := r.amount(record[r.columns[columnAmount]])
-	row.Amount, row.isTotal = amount, r.all.isTotal(amount) || r.accepted.isTotal(amount)
+	row.Amount = amount
+	row.isTotal = r.all.isTotal(amount, 1) || r.accepted.isTotal(amount, 1) || r.subtotal && r.all.isTotal(amount, 2)
+	r.subtotal = r.subtotal || row.isTotal
 	r.all.add(amount)
 	if reason := checkText(row.Reference); reason != "" {
 		return r.rejected(line, "reference: "+reason)
@@ -202,9 +206,9 @@ func (r *reader) check(line int64, record []string) Row {
 	if amountReason != "" {
 		return r.rejected(line, "amount: "+amountReason)
 	}
-	if !r.lines.ended && (r.ExpectRows == 0 || !r.ExpectTotal.IsSet()) {
-		return r.rejected(line, "the file ends in this row without a line end and may be cut off: "+
-			"end the line, or set ExpectRows and ExpectTotal (-expect-rows, -expect-total)")
+	expected := r.ExpectRows != 0 && r.ExpectTotal.IsSet() && r.columns[columnAmount] == r.width-1
+	if !r.lines.ended && !expected {
+		return r.rejected(line, "the file ends in this row without a line end and may be cut off: end the line")
 	}
 	if duplicate {
 		again := r.rejected(line, fmt.Sprintf("duplicate reference, already in line %d", earlier.line))

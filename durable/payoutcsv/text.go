@@ -3,12 +3,12 @@ package payoutcsv
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // maxRecord is the maximum size of a row in bytes. Without it, an unclosed quotation mark would read the rest of the
@@ -45,7 +45,8 @@ var signatures = []struct{ begin, name string }{
 	{"%PDF-", "PDF"},
 }
 
-// decoded returns the file as UTF-8 without a byte order mark.
+// decoded returns the file as UTF-8 without a byte order mark. Half a UTF-16 character, such as at the end of a file cut
+// off, becomes U+FFFD, so its row is rejected.
 func decoded(file io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(file)
 	begin, err := r.Peek(8)
@@ -60,22 +61,15 @@ func decoded(file io.Reader) (io.Reader, error) {
 	if order, ok := utf32Order(begin); ok {
 		return nil, fmt.Errorf("the file is in UTF-32 (%s), want UTF-8 or UTF-16: save it as UTF-8", order)
 	}
+	var without transform.Transformer = transform.Nop // of a file without a byte order mark
 	switch {
-	case bytes.HasPrefix(begin, []byte("\ufeff")):
-		_, err = r.Discard(3)
-		return r, err
-	case bytes.HasPrefix(begin, []byte{0xff, 0xfe}):
-		_, err = r.Discard(2)
-		return &utf16Reader{r, binary.LittleEndian}, err
-	case bytes.HasPrefix(begin, []byte{0xfe, 0xff}):
-		_, err = r.Discard(2)
-		return &utf16Reader{r, binary.BigEndian}, err
-	case len(begin) > 1 && begin[0] != 0 && begin[1] == 0: // an ASCII header in UTF-16 without a byte order mark
-		return &utf16Reader{r, binary.LittleEndian}, nil
-	case len(begin) > 1 && begin[0] == 0 && begin[1] != 0:
-		return &utf16Reader{r, binary.BigEndian}, nil
+	case len(begin) < 2:
+	case begin[0] != 0 && begin[1] == 0: // an ASCII header in UTF-16
+		without = unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM).NewDecoder()
+	case begin[0] == 0 && begin[1] != 0:
+		without = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM).NewDecoder()
 	}
-	return r, nil
+	return transform.NewReader(r, unicode.BOMOverride(without)), nil
 }
 
 // utf32Order recognizes UTF-32 by the zero half of its first character, with or without a byte order mark. No text in
@@ -88,42 +82,6 @@ func utf32Order(begin []byte) (name string, ok bool) {
 		return "big-endian", true
 	}
 	return "little-endian", begin[2] == 0 && begin[3] == 0
-}
-
-// utf16Reader converts UTF-16 to UTF-8. An unpaired surrogate becomes U+FFFD, so its value is rejected.
-type utf16Reader struct {
-	r     *bufio.Reader
-	order binary.ByteOrder
-}
-
-func (u *utf16Reader) Read(p []byte) (n int, err error) {
-	for n == 0 || len(p)-n >= utf8.UTFMax && u.r.Buffered() >= 4 {
-		c, err := u.unit()
-		if err != nil {
-			return n, err
-		}
-		if utf16.IsSurrogate(c) {
-			if next, err := u.r.Peek(2); err == nil {
-				if pair := utf16.DecodeRune(c, rune(u.order.Uint16(next))); pair != utf8.RuneError {
-					c = pair
-					_, _ = u.r.Discard(2)
-				}
-			}
-		}
-		n += len(utf8.AppendRune(p[:n], c)) - n
-	}
-	return n, nil
-}
-
-func (u *utf16Reader) unit() (rune, error) {
-	var b [2]byte
-	switch _, err := io.ReadFull(u.r, b[:]); {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return 0, errors.New("the file ends within a UTF-16 character: it was cut off")
-	case err != nil:
-		return 0, err
-	}
-	return rune(u.order.Uint16(b[:])), nil
 }
 
 // splitLine is a [bufio.SplitFunc]. Each token ends in LF, except a last line without a line end.

@@ -1,21 +1,23 @@
 package main
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
+	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc/durable"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -30,6 +32,9 @@ func example(t *testing.T, n int) string {
 func TestPayoutsSendsAFileOnce(t *testing.T) {
 	lost := func(s *paymentsvctest.Server) {
 		s.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(3), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	}
+	rejected := func(s *paymentsvctest.Server) {
+		s.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(3), paymentsvctest.Reject(400, "E1", "no"))
 	}
 	none := func(*paymentsvctest.Server) {}
 	eachDatabase(t, func(t *testing.T, _ string) {
@@ -47,6 +52,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 			{"another total", none, "", []string{"-expect-total", "4058.71"}, exitError, 0, "a total of 4058.70, want 4058.71"},
 			{"another number", none, "", []string{"-expect-rows", "21"}, exitError, 0, "20 payouts, want 21"},
 			{"an answer is lost", lost, "", nil, exitReview, 20, "1 unknown"},
+			{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
 			{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
 			{"a last row cut off", none, "x,1,4111", nil, exitReview, 20, "may be cut off"},
 			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rows of the file"},
@@ -169,115 +175,62 @@ func TestHoldKeepsPayoutsBack(t *testing.T) {
 	assert.Empty(t, service.Orders())
 }
 
-// TestPayoutsWaitsForTheDatabase cuts the way to PostgreSQL while a file is imported, and again while it is sent.
+// TestPayoutsWaitsForTheDatabase makes PostgreSQL unavailable while a file is imported, and again while it is sent.
 func TestPayoutsWaitsForTheDatabase(t *testing.T) {
-	way := newProxy(t, postgres(t))
+	database := postgres(t)
 	service := startService(t)
 	const n = 3000
-	way.left.Store(200_000) // bytes, of some 400,000
 	release := make(chan struct{})
 	rule := service.Fault(
 		paymentsvctest.InitPayout, paymentsvctest.Nth(n-100), paymentsvctest.Hold(paymentsvctest.AfterCommit, release),
 	)
+	admin, err := sql.Open("pgx", os.Getenv("TEST_DATABASE_URL"))
+	require.NoError(t, err)
+	defer admin.Close()
+	db, err := sql.Open("pgx", database)
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, durable.Migrate(t.Context(), db))
+	lock, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = lock.Rollback() }()
+	_, err = lock.ExecContext(t.Context(), `LOCK TABLE durable_batches IN SHARE MODE`) // until the first outage
+	require.NoError(t, err)
+	address, err := url.Parse(database)
+	require.NoError(t, err)
+	name := path.Base(address.Path)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	outages := make(chan error, 2)
 	go func() {
-		for rule.Hits() == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		defer close(outages)
+		outages <- outage(ctx, admin, name, func() (importing bool) {
+			_ = admin.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND database =
+				(SELECT oid FROM pg_database WHERE datname = $1))`, name).Scan(&importing)
+			return importing
+		})
+		outages <- outage(ctx, admin, name, func() bool { return rule.Hits() > 0 })
 		close(release)
-		way.cut()
 	}()
-	code, out := command(t, append(serviceFlags(t, service.URL, way.address), "payouts", fileWith(t, example(t, n)))...)
+	code, out := command(t, append(serviceFlags(t, service.URL, database), "payouts", fileWith(t, example(t, n)))...)
+	for err := range outages {
+		require.NoError(t, err)
+	}
 	assert.Contains(t, []int{exitDone, exitReview}, code, out)
 	assert.Contains(t, out, fmt.Sprintf("%d rows", n))
 	assert.Len(t, service.Orders(), n, "every payout is sent once")
-	assert.EqualValues(t, 2, way.cuts.Load())
 }
 
-// proxy is a way to a PostgreSQL server that can be cut.
-type proxy struct {
-	address string // for -database
-	dial    func() (net.Conn, error)
-	left    atomic.Int64 // bytes before the first cut
-	cuts    atomic.Int64
-
-	mu    sync.Mutex
-	down  bool
-	conns map[net.Conn]bool
-}
-
-func newProxy(t *testing.T, database string) *proxy {
-	t.Helper()
-	u, err := url.Parse(database)
-	require.NoError(t, err)
-	p := &proxy{conns: map[net.Conn]bool{}}
-	query := u.Query()
-	if dir := query.Get("host"); dir != "" { // the socket of .ci/postgres
-		p.dial = func() (net.Conn, error) { return net.Dial("unix", filepath.Join(dir, ".s.PGSQL.5432")) }
-	} else {
-		server := u.Host
-		p.dial = func() (net.Conn, error) { return net.Dial("tcp", server) }
+// outage closes the connections of a database when the time has come, and rejects new connections for two seconds.
+func outage(ctx context.Context, admin *sql.DB, database string, now func() bool) error {
+	for !now() && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	query.Del("host")
-	query.Set("sslmode", "disable")
-	u.Host, u.RawQuery = listener.Addr().String(), query.Encode()
-	p.address = u.String()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(conn)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	server, err := p.dial()
-	if err != nil || !p.keep(conn) {
-		return
+	_, err := admin.ExecContext(ctx, `ALTER DATABASE `+database+` ALLOW_CONNECTIONS false`)
+	if err == nil {
+		_, err = admin.ExecContext(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, database)
 	}
-	defer func() { _ = server.Close() }()
-	go func() {
-		_, _ = io.Copy(server, io.TeeReader(conn, p))
-		_ = server.Close()
-	}()
-	_, _ = io.Copy(conn, server)
-}
-
-func (p *proxy) keep(conn net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conns[conn] = true
-	return !p.down
-}
-
-// Write counts what is sent.
-func (p *proxy) Write(b []byte) (int, error) {
-	if left := p.left.Add(-int64(len(b))); left < 0 && left+int64(len(b)) >= 0 {
-		p.cut()
-	}
-	return len(b), nil
-}
-
-// cut closes the way for two seconds.
-func (p *proxy) cut() {
-	p.cuts.Add(1)
-	p.set(true)
-	time.AfterFunc(2*time.Second, func() { p.set(false) })
-}
-
-func (p *proxy) set(down bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = down
-	for conn := range p.conns {
-		_ = conn.Close()
-	}
-	clear(p.conns)
+	time.Sleep(2 * time.Second)
+	_, restored := admin.ExecContext(ctx, `ALTER DATABASE `+database+` ALLOW_CONNECTIONS true`)
+	return errors.Join(err, restored, ctx.Err())
 }

@@ -13,14 +13,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/paymentsvc/paymentsvc/durable"
 )
 
 // Exit statuses.
@@ -54,9 +51,6 @@ func run(ctx context.Context, args []string, environment func(string) string, st
 		code = max(code, exitError)
 		if ctx.Err() != nil {
 			err = fmt.Errorf("stopped: the same command goes on where it ended (%w)", ctx.Err())
-		}
-		if errors.Is(err, durable.ErrInvalid) { // flags that only durable understands
-			code = exitUsage
 		}
 		_, _ = fmt.Fprintln(stderr, "partner:", err)
 	}

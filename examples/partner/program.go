@@ -156,9 +156,8 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	}
 	p.store, err = durable.Open(ctx, p.db, durable.Config{
 		Service: p.client, Project: project, ReadDB: p.read, NotFound: p.set.NotFound,
-		InsufficientFundsCodes: p.set.AccountCodes,
-		Slots:                  p.set.Slots, PerSecond: p.set.PerSecond, Timeout: p.set.CallTimeout, Lease: p.set.Lease,
-		Grace: p.set.Grace, GiveUp: p.set.GiveUp, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log,
+		InsufficientFundsCodes: p.set.AccountCodes, Slots: p.set.Slots,
+		OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log,
 		AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
 	if errors.Is(err, durable.ErrUnsafeDatabase) && strings.Contains(err.Error(), "Config.Project") {

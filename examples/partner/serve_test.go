@@ -199,6 +199,45 @@ func TestServeLimitsCheckouts(t *testing.T) {
 	assert.Contains(t, read(t, s.Public+"/orders/"+uuid.NewString()), "nothing at this address")
 }
 
+func TestShopRejectsRequests(t *testing.T) {
+	s := startServing(t, from())
+	payout := regexp.MustCompile(`href="/row/([^"]+)"`).FindStringSubmatch(read(t, s.Admin+"/rows?kind=payout"))
+	require.NotNil(t, payout)
+	assert.Contains(t, read(t, s.Public+"/orders/"+payout[1]), "nothing at this address", "a payout is not public")
+	for _, c := range []struct{ status, kind, site, more string }{
+		{"403", "card", "cross-site", ""}, {"422", "none", "same-origin", ""},
+		{"422", "card", "same-origin", strings.Repeat("x", 17<<10)},
+	} {
+		form := url.Values{"amount": {"1"}, "type": {c.kind}, "basket": {uuid.NewString()}, "more": {c.more}}
+		r, err := http.NewRequestWithContext(
+			t.Context(), http.MethodPost, s.Public+"/checkout", strings.NewReader(form.Encode()),
+		)
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", c.site)
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Contains(t, resp.Status, c.status)
+		assert.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+		assert.Equal(t, "no-referrer", resp.Header.Get("Referrer-Policy"))
+	}
+}
+
+func TestPostgresCommitsAreDurable(t *testing.T) {
+	address, err := url.Parse(postgres(t))
+	require.NoError(t, err)
+	query := address.Query()
+	query.Set("synchronous_commit", "off")
+	address.RawQuery = query.Encode()
+	db, err := openPostgres(address.String())
+	require.NoError(t, err)
+	defer db.Close()
+	var commit string
+	require.NoError(t, db.QueryRowContext(t.Context(), `SHOW synchronous_commit`).Scan(&commit))
+	assert.Equal(t, "on", commit)
+}
+
 func TestLimiterCountsByMinuteAndNetwork(t *testing.T) {
 	l := limiter{most: 1}
 	now := time.Unix(1_800_000_000, 0)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -41,7 +42,7 @@ func newClient(set *settings, address string, measure *telemetry) (*paymentsvc.C
 	}
 	return paymentsvc.NewClient(paymentsvc.Config{
 		BaseURL: address, PartnerID: set.Partner, ProjectID: set.Project, Signer: signer,
-		Timeout:     set.CallTimeout / 2, // per attempt, so that a status call has time for a second attempt
+		Timeout:     20 * time.Second, // per attempt, so that a status call has time for a second attempt
 		DecodeError: set.DecodeError,
 		OnAttempt:   measure.OnAttempt,
 	})
@@ -50,6 +51,7 @@ func newClient(set *settings, address string, measure *telemetry) (*paymentsvc.C
 // newWebhook returns the verifier of notifications. During a rotation it accepts both keys.
 func newWebhook(set *settings, onError func(*http.Request, error)) (*paymentsvc.Webhook, error) {
 	return paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme: set.Scheme, Secrets: set.Keys, Tolerance: set.Tolerance, OnError: onError,
+		Scheme: set.Scheme, Secrets: set.Keys, OnError: onError,
+		Tolerance: paymentsvc.AnyAge, // a duplicate has no effect here
 	})
 }

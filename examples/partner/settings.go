@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -42,25 +40,22 @@ type settings struct {
 	Command string
 	Args    []string
 
-	Database                          string // "" for a SQLite file removed at the end
-	Service                           string // "" for the fake
-	Name                              string // of the service, for durable.Config.Project
-	Partner, Project                  int64
-	Scheme                            paymentsvc.Scheme
-	Keys                              []paymentsvc.Secret // the first one signs
-	DecodeError                       paymentsvc.ErrorDecoder
-	NotFound                          func(*paymentsvc.Error) bool
-	AccountCodes, AdminHosts          []string
-	Addr, Admin, UserHeader           string
-	Tolerance                         time.Duration
-	CallTimeout, Lease, Grace, GiveUp time.Duration
-	Checkouts, Slots, DemoFaults      int
-	PerSecond                         float64
-	AllowUnsafe, Traces, LogJSON      bool
-	LogLevel                          slog.Level
-	File                              payoutcsv.Options
-	secretFile, oldFile, schemeText   string
-	fields, notFound, duplicates      string
+	Database                        string // "" for a SQLite file removed at the end
+	Service                         string // "" for the fake
+	Name                            string // of the service, for durable.Config.Project
+	Partner, Project                int64
+	Scheme                          paymentsvc.Scheme
+	Keys                            []paymentsvc.Secret // the first one signs
+	DecodeError                     paymentsvc.ErrorDecoder
+	NotFound                        func(*paymentsvc.Error) bool
+	AccountCodes, AdminHosts        []string
+	Addr, Admin, UserHeader         string
+	Checkouts, Slots, DemoFaults    int
+	AllowUnsafe, Traces, LogJSON    bool
+	LogLevel                        slog.Level
+	File                            payoutcsv.Options
+	secretFile, oldFile, schemeText string
+	fields, notFound, duplicates    string
 }
 
 // readSettings returns the settings, or nil and the exit status. environment is os.Getenv.
@@ -122,10 +117,6 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 			"is a payment with an unknown outcome started again")
 	flags.StringVar(&set.duplicates, "duplicate-codes", "", "`codes` of errors that mean that user_data was used before")
 	flags.Func("account-codes", "`codes` of errors that mean that the account has run dry", list(&set.AccountCodes))
-	flags.DurationVar(
-		&set.Tolerance, "tolerance", 0,
-		"maximal age of a notification; 0 accepts any age, since a duplicate changes nothing here",
-	)
 	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080", "`address` for buyers and notifications; port 0 takes a free one")
 	flags.StringVar(
 		&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which ask for no password",
@@ -138,16 +129,6 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 		&set.Checkouts, "checkouts-per-minute", 10, "payments that one client address may start per minute; 0 is no limit",
 	)
 	flags.IntVar(&set.Slots, "slots", 8, "calls that this process makes at once")
-	flags.Float64Var(&set.PerSecond, "payouts-per-second", 0, "payouts that this process starts per second; 0 is no limit")
-	flags.DurationVar(&set.CallTimeout, "call-timeout", 40*time.Second, "limit of one call to the service")
-	flags.DurationVar(
-		&set.Lease, "lease", 2*time.Minute,
-		"time after which a call that was not recorded is unknown; more than twice -call-timeout",
-	)
-	flags.DurationVar(&set.Grace, "grace", 0,
-		"time after the last call during which a late request may still reach the service;\n"+
-			"at least -call-timeout and 2 minutes, and 0 for that")
-	flags.DurationVar(&set.GiveUp, "give-up", 15*time.Minute, "age from which a payment is no longer started")
 	flags.BoolVar(
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
 	)
@@ -200,13 +181,8 @@ func (set *settings) complete(words []string) error {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil
-	case set.PerSecond < 0 || math.IsNaN(set.PerSecond) || math.IsInf(set.PerSecond, 0):
-		return errors.New("-payouts-per-second is out of range")
-	case set.Tolerance < 0 || set.DemoFaults < 0 || set.Checkouts < 0 || set.Slots < 1 || set.File.Scale < 0:
-		return errors.New("-tolerance, -demo-faults, -checkouts-per-minute, -slots or -scale is out of range")
-	}
-	if set.Tolerance == 0 {
-		set.Tolerance = paymentsvc.AnyAge
+	case set.DemoFaults < 0 || set.Checkouts < 0 || set.Slots < 1 || set.File.Scale < 0:
+		return errors.New("-demo-faults, -checkouts-per-minute, -slots or -scale is out of range")
 	}
 	if set.File.Scale == 0 {
 		set.File.Scale = -1 // no decimals, because 0 would be the default

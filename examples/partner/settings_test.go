@@ -26,9 +26,7 @@ func TestSettingsRejectInvalidValues(t *testing.T) {
 		{[]string{"make-payouts", "none"}, "a number of rows"},
 		{[]string{"-nonsense"}, "flag provided but not defined"},
 		{[]string{"-slots", "0"}, "out of range"},
-		{[]string{"-payouts-per-second", "NaN"}, "out of range"},
 		{[]string{"-expect-total", "a lot", "check", "x"}, "invalid value"},
-		{[]string{"-lease", "1s"}, "Lease must be more than twice"},
 		{[]string{"-service", "https://pay.example"}, "-service needs"},
 		{with("-secret-file", fileWith(t, "\n")), "the file is empty"},
 		{with("-secret-file", "/nowhere"), "-secret-file: open /nowhere"},
@@ -63,7 +61,6 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	)
 	assert.Equal(t, []paymentsvc.Secret{key, oldKey}, set.Keys)
 	assert.Equal(t, []string{"dry", "empty"}, set.AccountCodes)
-	assert.Equal(t, paymentsvc.AnyAge, set.Tolerance)
 	assert.NotNil(t, set.DecodeError)
 	_, code = readSettings([]string{"-help"}, environment, &out)
 	assert.Zero(t, code)
