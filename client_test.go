@@ -877,3 +877,8 @@ func TestClientDecodesErrorsReportsDecoder(t *testing.T) {
 	assert.True(t, client.DecodesErrors())
 	assert.False(t, (*paymentsvc.Client)(nil).DecodesErrors())
 }
+
+func TestClientCloseIdleConnectionsAcceptsNil(*testing.T) {
+	(*paymentsvc.Client)(nil).CloseIdleConnections()
+	new(paymentsvc.Client).CloseIdleConnections()
+}

@@ -390,6 +390,8 @@ func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
 				}
 				assert.Equal(t, want, s.taken.Load(), op.name)
 				assert.EqualValues(t, want, e.Attempts, op.name)
+				inBody := strings.Contains(name, "body")
+				assert.Equal(t, inBody, errors.Is(err, paymentsvc.ErrUnexpectedResponse), op.name)
 			}
 		})
 	}

@@ -300,6 +300,12 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 	for name, v := range all {
 		showsNothing(t, name, v, allVerbs, true)
 	}
+	for want, v := range map[string]any{
+		"Client{PartnerID: 11, ProjectID: 22}": client, "HMACSigner{[redacted]}": signer, "Webhook{[redacted]}": webhook,
+		"HMACConfig{[redacted]}": hmacConfig, "WebhookConfig{[redacted]}": &webhookConfig,
+	} {
+		assert.Equal(t, want, fmt.Sprint(v))
+	}
 }
 
 func TestSecurityRequestsShowNoCardData(t *testing.T) {

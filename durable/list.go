@@ -144,12 +144,19 @@ func place(cursor string) (ledger.Place, bool) {
 	return ledger.Place{CreatedAt: at, UserData: userData}, err == nil
 }
 
-// Find yields the rows whose user_data, order_id or reference is text. It reads from the database of [Open].
+// Find yields the rows whose user_data, order_id or reference is text. The error wraps [ErrPruned] if only a pruned row
+// had it. Find reads from the database of [Open].
 func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		text := ledger.Identifier(text)
-		found, now, err := s.ledger.Find(ctx, text,
-			text, derived(s.c.Project, KindPayment, text), derived(s.c.Project, KindPayout, text))
+		users := []string{text, derived(s.c.Project, KindPayment, text), derived(s.c.Project, KindPayout, text)}
+		found, now, err := s.ledger.Find(ctx, text, users...)
+		if err == nil && len(found) == 0 {
+			var pruned bool
+			if pruned, err = s.ledger.FindPruned(ctx, text, users...); pruned {
+				err = ErrPruned
+			}
+		}
 		if err != nil {
 			yield(Row{}, fmt.Errorf("durable: find: %w", err))
 			return

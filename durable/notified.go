@@ -26,7 +26,11 @@ func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error 
 	// It is committed before it is applied. The record of an outcome looks for notifications after its own commit, so the
 	// later of both sees the other.
 	err := s.ledger.StoreNotice(ctx, notice)
-	if err == nil && ledger.KindOf(notice.Event) != "" {
+	switch {
+	case err != nil:
+	case ledger.KindOf(notice.Event) == "":
+		_, err = s.ledger.KeepForPruned(ctx, notice)
+	default:
 		err = s.ledger.ApplyNotice(ctx, notice, true)
 	}
 	if err != nil {

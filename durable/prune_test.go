@@ -230,6 +230,8 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 			notice(payout, userData, "other", failure), notice(payout, "", r.OrderID, failure),
 			notice(payout, userData, r.OrderID, success), // a repetition
 			notice(payout, "", "foreign", success), notice(paymentsvc.EventPaymentStatusChanged, "", r.OrderID, success),
+			notice("payout.returned", userData, "x", success), notice("payout.returned", "", r.OrderID, success),
+			notice("payout.returned", "", "foreign", success),
 		} {
 			require.NoError(t, s.Notified(t.Context(), n))
 		}
@@ -246,16 +248,16 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 		assert.Zero(t, changes)
 		notices, err := s.Notices(t.Context(), Row{Kind: KindPayout, UserData: userData, OrderID: r.OrderID})
 		require.NoError(t, err)
-		require.Len(t, notices, 4)
+		require.Len(t, notices, 6)
 		assert.True(t, notices[0].Matched)
-		assert.Equal(t, 4, strings.Count(log.String(), "a notification of a pruned row"))
+		assert.Equal(t, 6, strings.Count(log.String(), "a notification of a pruned row"))
 		assert.Equal(t, 2, strings.Count(log.String(), "a notification has no row"))
 		pass(t, db, clock, day-2*time.Hour)
 		pruned(t, s, 0)
-		assert.Equal(t, 6, number(t, db, `SELECT COUNT(*) FROM durable_notifications`), "younger than the age")
+		assert.Equal(t, 9, number(t, db, `SELECT COUNT(*) FROM durable_notifications`), "younger than the age")
 		pass(t, db, clock, 2*time.Hour)
 		pruned(t, s, 0)
-		assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+		assert.Equal(t, 3, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
 	})
 }
 
@@ -442,8 +444,51 @@ func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 		n.Event, n.StatusDescription, n.Amount = paymentsvc.EventPayoutStatusChanged, failure, ten
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), n))
 	}
+	require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
+		Key: "unspecified", Event: "payout.returned", UserData: userData, Amount: ten,
+	}))
 	require.NoError(t, held.Commit())
 	require.NoError(t, <-ended)
 	assert.Equal(t, 1, number(t, db, tombstones))
 	assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
+	assert.Equal(t, 1, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE key = 'unspecified'`))
+}
+
+// The service has reported the order_id of the pruned row with the user_data of a row that waits for a review.
+func TestPruneKeepsTheNotificationsOfOtherRows(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{}, clock)
+		userData := queue(t, s, payouts("a", 1)...)[0].UserData
+		succeed(t, s)
+		other := queue(t, s, payouts("b", 1)...)[0].UserData
+		contradiction := notice(paymentsvc.EventPayoutStatusChanged, other, get(t, s, userData).OrderID, success)
+		require.NoError(t, s.Notified(t.Context(), contradiction))
+		require.Contains(t, get(t, s, other).ReviewReason, "another row has")
+		pass(t, db, clock, day)
+		pruned(t, s, 1)
+		notices, err := s.Notices(t.Context(), get(t, s, other))
+		require.NoError(t, err)
+		assert.Len(t, notices, 1)
+	})
+}
+
+// A notification whose user_data no row has may be of a row that a restored backup has lost, so it prevents a claim.
+func TestNotificationWithAnotherUserDataIsNotOfThePrunedRow(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f, clock := &service{}, &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		userData := queue(t, s, payouts("a", 1)...)[0].UserData
+		succeed(t, s)
+		orderID := get(t, s, userData).OrderID
+		pass(t, db, clock, day)
+		pruned(t, s, 1)
+		lost := derived(s.c.Project, KindPayout, payouts("b", 1)[0].Reference)
+		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, lost, orderID, success)))
+		queue(t, s, payouts("b", 1)...)
+		_, err := s.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err)
+		calls, _ := f.starts()
+		assert.Equal(t, 1, calls)
+	})
 }

@@ -99,8 +99,10 @@ func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err erro
 		case ctx.Err() != nil, l.Rows > 0 && calls >= l.Rows:
 			return calls, nil
 		}
-		held, due, err := s.ledger.Remaining(context.WithoutCancel(ctx))
+		held, due, err := s.ledger.Remaining(ctx)
 		switch {
+		case ctx.Err() != nil:
+			return calls, nil
 		case err != nil:
 			return calls, fmt.Errorf("durable: batch: %w", err)
 		case !due && held:

@@ -42,6 +42,30 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	assert.Equal(t, 2, calls)
 }
 
+// After the last scan, the pool has no connection for the question whether due rows remain.
+func TestRunBatchEndsWithItsContextWithoutAConnection(t *testing.T) {
+	db := postgres(t)
+	db.SetMaxOpenConns(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var taken *sql.Conn
+	s := openStore(t, db, Config{Hooks: Hooks{Round: func(context.Context, Round) {
+		var err error
+		taken, err = db.Conn(t.Context())
+		assert.NoError(t, err)
+	}}})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.RunBatch(ctx, BatchLimit{})
+		ended <- err
+	}()
+	waitUntil(t, func() bool { return db.Stats().WaitCount > 0 })
+	cancel()
+	waitUntil(t, func() bool { return len(ended) == 1 })
+	require.NoError(t, taken.Close())
+	require.NoError(t, <-ended)
+}
+
 // Processes, notifications that come before, between and after the outcomes, and faults, all at once.
 func TestRunManyAtOnce(t *testing.T) {
 	const rows = 300

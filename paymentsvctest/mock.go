@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -51,6 +52,18 @@ func (s *Server) FaultNotificationsWhere(
 	event paymentsvc.EventType, match func(Notification) bool, which Which, faults ...NotificationFault,
 ) *Rule {
 	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), entries: match, which: which, notified: faults})
+}
+
+// SignNotification sets the headers of a request with this body, signed with the key of a project. It returns an error for
+// an unknown project and an error of the scheme.
+func (s *Server) SignNotification(req *http.Request, projectID int64, at time.Time, body []byte) error {
+	p := s.project(projectID)
+	if p == nil {
+		return fmt.Errorf("paymentsvctest: SignNotification: %w", errNoProject)
+	}
+	_, signature, err := s.signed(req, at, p.Secret, body)
+	req.Header.Set("Signature", signature)
+	return err
 }
 
 // Move is [Server.Settle] without a notification.

@@ -22,7 +22,6 @@ func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secr
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	body := encode(n)
 	if body, err = s.sign(req, body, secret, e); err != nil {
 		return 0, err
@@ -46,12 +45,7 @@ func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secr
 
 // sign sets the timestamp and signature headers, and returns the body to send.
 func (s *Server) sign(req *http.Request, body []byte, secret paymentsvc.Secret, e *deliveryEffects) ([]byte, error) {
-	timestamp := strconv.FormatInt(s.cfg.Now().Add(e.skew).Unix(), 10)
-	req.Header.Set("Timestamp", timestamp)
-	m := &paymentsvc.Message{
-		Kind: paymentsvc.KindNotification, Method: req.Method, URL: req.URL, Header: req.Header, Timestamp: timestamp, Body: body,
-	}
-	signature, err := s.cfg.Scheme.Signature(secret, m)
+	m, signature, err := s.signed(req, s.cfg.Now().Add(e.skew), secret, body)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +59,20 @@ func (s *Server) sign(req *http.Request, body []byte, secret paymentsvc.Secret, 
 		req.Header.Set("Signature", signature)
 	}
 	return m.Body, nil
+}
+
+// signed sets the headers of a notification without its signature, and returns the signed message and the signature.
+func (s *Server) signed(
+	req *http.Request, at time.Time, secret paymentsvc.Secret, body []byte,
+) (*paymentsvc.Message, string, error) {
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Timestamp", timestamp)
+	m := &paymentsvc.Message{
+		Kind: paymentsvc.KindNotification, Method: req.Method, URL: req.URL, Header: req.Header, Timestamp: timestamp, Body: body,
+	}
+	signature, err := s.cfg.Scheme.Signature(secret, m)
+	return m, signature, err
 }
 
 // altered changes the last digit of a body. Every notification has a digit, and some schemes do not sign white space.

@@ -27,7 +27,6 @@ func discoverCommand() cli.Command {
 			cli.Flag{Name: "kind", Value: "KIND", LineOnly: true, Usage: "kind of all samples, request or notification (default: by the event)"},
 			cli.Flag{Name: "entry", Kind: cli.List, Value: "N", LineOnly: true, Usage: "entry of a HAR file or of a list in JSON"},
 			cli.Flag{Name: "url", Value: "TEXT", LineOnly: true, Usage: "choose the entries whose address has TEXT in it"},
-			cli.Flag{Name: "headers", Kind: cli.File, Value: "FILE", LineOnly: true, Usage: "file with headers, for -body"},
 			cli.Flag{Name: "body", Kind: cli.File, Value: "FILE", LineOnly: true, Usage: "file with the body, if FILE has none"},
 			cli.Flag{Name: "out", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "write scheme.txt and scheme.go.txt there"},
 			cli.Flag{Name: "listen", Value: "ADDR", LineOnly: true, Usage: "receive notifications, and search them"},
@@ -97,7 +96,7 @@ func (d *discovery) checks() bool {
 }
 
 func (d *discovery) checkFlags() error {
-	files := len(d.Args) > 0 || d.Set("headers")
+	files := len(d.Args) > 0
 	modes := 0
 	for _, on := range []bool{files, d.Set("listen"), d.Bool("proxy"), d.Bool("demo")} {
 		if on {
@@ -143,10 +142,6 @@ func (d *discovery) checkOut() error {
 
 // readFiles reads the samples.
 func (d *discovery) readFiles() error {
-	files := d.Args
-	if d.Set("headers") {
-		files = append(files, d.Value("headers").Texts[0])
-	}
 	o := capture.Options{URL: d.Text("url")}
 	if d.names.signatureSet {
 		o.Signature = d.names.signature
@@ -163,7 +158,7 @@ func (d *discovery) readFiles() error {
 	if len(entries) == 0 {
 		entries = []string{"0"}
 	}
-	for _, file := range files {
+	for _, file := range d.Args {
 		for _, entry := range entries {
 			var err error
 			if o.Entry, err = strconv.Atoi(entry); err != nil {
@@ -180,9 +175,9 @@ func (d *discovery) readFiles() error {
 			switch {
 			case o.Body != nil: // verify takes one file
 			case o.Entry > 0:
-				s.file = file + " -entry " + entry
+				s.file = shellWord(file) + " -entry " + entry
 			default:
-				s.file = file
+				s.file = shellWord(file)
 			}
 			d.samples = append(d.samples, s)
 		}
@@ -198,6 +193,8 @@ type found struct {
 	result  discover.Result
 	err     error // nil if there is a match
 }
+
+const decompressed = "decompressed" // [found.body] of a scheme that covers the decompressed body
 
 func (f found) fits() bool { return f.err == nil }
 
@@ -235,19 +232,17 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 // get a small part.
 func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
 	received := make([]discover.Sample, 0, len(samples))
-	compressed := false
 	for _, s := range samples {
 		received = append(received, s.Sample)
-		compressed = compressed || s.plain != nil
+	}
+	compressed, plain := false, slices.Clone(received)
+	for i, s := range samples {
+		if body, ok := s.decompressed(); ok {
+			compressed, plain[i].Message.Body = true, body
+		}
 	}
 	if !compressed {
 		return d.findIn(ctx, about, samples, received, 1)
-	}
-	plain := slices.Clone(received)
-	for i, s := range samples {
-		if s.plain != nil {
-			plain[i].Message.Body = s.plain
-		}
 	}
 	for _, share := range []float64{0.05, 1} {
 		for _, in := range [][]discover.Sample{plain, received} {
@@ -259,7 +254,7 @@ func (d *discovery) find(ctx context.Context, about string, samples []sample) (f
 				continue
 			}
 			if f.body = "received, compressed"; &in[0] == &plain[0] {
-				f.body = "decompressed"
+				f.body = decompressed
 			}
 			return f, nil
 		}

@@ -28,12 +28,12 @@ func (d *discovery) check() error {
 	all := true
 	for _, s := range d.samples {
 		c := d.checkSample(key, s.Name, s.Signature, &s.Message)
-		if s.plain != nil && !c.Fits {
+		if body, ok := s.decompressed(); ok && !c.Fits {
 			plain := s.Message
-			plain.Body = s.plain
+			plain.Body = body
 			if other := d.checkSample(key, s.Name, s.Signature, &plain); other.Fits {
 				c = other
-				c.Body = "decompressed"
+				c.Body = decompressed
 			}
 		}
 		all = all && c.Fits

@@ -6,11 +6,13 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
 // compositions returns the schemes of the demo.
@@ -64,35 +66,30 @@ func (d *discovery) demo(ctx context.Context, hidden string) error {
 }
 
 // demoSamples signs two requests and a notification.
-func (d *discovery) demoSamples(text string) error {
-	scheme, key, err := canonical.ParseSchemeWith(text, d.options.Secret)
-	if err != nil {
+func (d *discovery) demoSamples(text string) (err error) {
+	var key cli.Key
+	if key.Scheme, key.Secret, err = canonical.ParseSchemeWith(text, d.options.Secret); err != nil {
 		return err
 	}
-	for _, m := range []struct {
-		kind                paymentsvc.MessageKind
-		name, address, body string
-	}{
-		{paymentsvc.KindRequest, "init_payment.http", "https://pay.example.com/v1/init_payment/card",
-			`{"partner_id":1001,"project_id":2002,"amount":10.50,"user_data":"order/1"}`},
-		{paymentsvc.KindRequest, "get_balance.http", "https://pay.example.com/v1/get_balance",
-			`{"partner_id":1001,"project_id":2002}`},
-		{paymentsvc.KindNotification, "notification.http", "https://shop.example/payments/notify",
-			`{"status": 2, "status_code": 0, "status_description": "SUCCESS", "event": "payment.status_changed", "order_id": "o-1", "amount": 10.50}`},
+	for _, sent := range [][2]string{
+		{"https://pay.example.com/v1/init_payment/card", `{"partner_id":1001,"project_id":2002,"amount":10.50,"user_data":"order/1"}`},
+		{"https://pay.example.com/v1/get_balance", `{"partner_id":1001,"project_id":2002}`},
+		{"https://shop.example/payments/notification", `{"status": 2, "status_code": 0, "status_description": "SUCCESS", ` +
+			`"event": "payment.status_changed", "order_id": "o-1", "amount": 10.50}`},
 	} {
-		u, err := url.Parse(m.address)
+		u, err := url.Parse(sent[0])
 		if err != nil {
 			return err
 		}
-		header := http.Header{"Content-Type": {"application/json"}, "Timestamp": {"1700000000"}}
-		signature, err := scheme.Signature(key, &paymentsvc.Message{
-			Kind: m.kind, Method: http.MethodPost, URL: u, Header: header, Timestamp: header.Get("Timestamp"), Body: []byte(m.body),
-		})
+		kind, err := kindOf(d.Call, []byte(sent[1]))
 		if err != nil {
 			return err
 		}
-		header.Set("Signature", signature)
-		s, err := d.sample(capture.Message{Method: http.MethodPost, URL: u, Header: header, Body: []byte(m.body), Source: m.name})
+		m := newMessage(kind, http.MethodPost, u, 1700000000, []byte(sent[1]))
+		if _, err := signMessage(key, m); err != nil {
+			return err
+		}
+		s, err := d.sample(capture.Message{Method: m.Method, URL: u, Header: m.Header, Body: m.Body, Source: path.Base(u.Path)})
 		if err != nil {
 			return err
 		}

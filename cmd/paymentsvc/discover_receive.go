@@ -15,10 +15,12 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 const (
 	mostSamples  = 8                // of a search; more samples cost time and add little
+	mostKept     = 64               // messages in memory without a scheme, because anybody can send messages
 	proxyTimeout = 2 * time.Minute  // for the service's answer
 	serveGrace   = 30 * time.Second // for requests in flight at the end
 )
@@ -122,8 +124,16 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			continue
 		}
 		r.verdict(results, now)
-		samples, results = searched, now
+		samples, results = kept(searched, now, count), now
 	}
+}
+
+// kept returns the samples to keep in memory: all samples of a found scheme, or else only the newest.
+func kept(samples []sample, results []found, count int) []sample {
+	if allFit(results) {
+		return samples
+	}
+	return samples[max(len(samples)-max(mostKept, count), 0):]
 }
 
 // newest returns the samples for one search.
@@ -170,7 +180,11 @@ func (r *catcher) explains(f found, s sample) bool {
 	if err != nil {
 		return false
 	}
-	signature, err := scheme.Signature(key, &s.Message)
+	m := s.Message
+	if plain, ok := s.decompressed(); ok && f.body == decompressed {
+		m.Body = plain
+	}
+	signature, err := scheme.Signature(key, &m)
 	return err == nil && signature == s.Signature
 }
 
@@ -242,7 +256,7 @@ func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples
 			continue
 		}
 		if r.Set("save") {
-			s.file = m.Source
+			s.file = shellWord(m.Source)
 		}
 		if _, err := r.discovery.search(ended, []sample{s}); err != nil {
 			r.Note("not searched: %v", err) // it must not block other messages
@@ -281,9 +295,12 @@ func (r *catcher) keep(m capture.Message) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		r.failed = err
-	} else {
+	case len(r.waiting) == mostKept:
+		r.Note("not searched: %s, because %d messages wait already", m.Source, mostKept)
+	default:
 		r.waiting = append(r.waiting, m)
 	}
 	select {
@@ -294,7 +311,8 @@ func (r *catcher) keep(m capture.Message) error {
 }
 
 func (r *catcher) printReceived(m capture.Message, saved string) {
-	line := fmt.Sprintf("%s  %s %s  %d bytes", r.Now().Format(time.TimeOnly), m.Method, m.URL.Path, len(m.Body))
+	shown := mask.Text(m.URL.Path)
+	line := fmt.Sprintf("%s  %s %s  %d bytes", r.Now().Format(time.TimeOnly), m.Method, shown, len(m.Body))
 	if saved != "" {
 		line += "  saved " + saved
 	}
@@ -305,7 +323,7 @@ func (r *catcher) printReceived(m capture.Message, saved string) {
 		Method string    `json:"method"`
 		Path   string    `json:"path"`
 		Bytes  int       `json:"bytes"`
-	}{m.Source, saved, r.Now().UTC(), m.Method, m.URL.Path, len(m.Body)}, line)
+	}{m.Source, saved, r.Now().UTC(), m.Method, shown, len(m.Body)}, line)
 }
 
 // ServeHTTP receives a message for -listen or forwards it for -proxy.
@@ -343,7 +361,7 @@ func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Messa
 	case accepted(a.Status):
 		_ = r.keep(m) // search reports the error
 	default:
-		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, m.URL.Path, a.Status)
+		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, mask.Text(m.URL.Path), a.Status)
 	}
 	if a.aborted != nil {
 		panic(a.aborted)

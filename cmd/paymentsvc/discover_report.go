@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -227,7 +226,8 @@ func (d *discovery) next(results []found) error {
 		d.Print("wrote", struct {
 			Files []string `json:"files"`
 		}{names}, "wrote  "+strings.Join(names, ", "))
-		settings = `{"scheme_file": ` + strconv.Quote(filepath.ToSlash(names[0])) + "}"
+		setting, _ = json.Marshal(filepath.ToSlash(names[0]))
+		settings = `{"scheme_file": ` + string(setting) + "}"
 	}
 	s := results[len(results)-1].samples[0]
 	file := s.file
@@ -236,10 +236,10 @@ func (d *discovery) next(results []found) error {
 	}
 	verify := "paymentsvc verify " + file + " -tolerance any"
 	if s.names.signature != "signature" {
-		verify += " -signature-header " + s.names.signature
+		verify += " -signature-header " + shellWord(s.names.signature)
 	}
 	if s.names.timestamp != "timestamp" {
-		verify += " -timestamp-header " + s.names.timestamp
+		verify += " -timestamp-header " + shellWord(s.names.timestamp)
 	}
 	d.Print("next", struct {
 		Settings string `json:"settings"`

@@ -24,9 +24,14 @@ type headerNames struct {
 type sample struct {
 	discover.Sample
 	captured capture.Message
-	plain    []byte      // the decompressed body; nil without a compressed body
 	file     string      // for verify; "" without a file
 	names    headerNames // in this message
+}
+
+// decompressed returns the decompressed body. It returns false without a compressed body. The samples do not store it,
+// because it can be long.
+func (s sample) decompressed() ([]byte, bool) {
+	return capture.Decompressed(s.Message.Header, s.Message.Body, maxDecompressed)
 }
 
 func (s sample) line(header string) int {
@@ -48,28 +53,27 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 		return fail(d.names.signature, err)
 	}
 	looksStamped := func(name, value string) bool {
-		return (strings.Contains(name, "time") || strings.Contains(name, "date")) && isDigits(value)
+		return (strings.Contains(name, "time") || strings.Contains(name, "date")) && capture.IsDigits(value)
 	}
 	if s.names.timestamp, err = d.headerOf(m, "timestamp", d.names.timestamp, d.names.timestampSet, looksStamped); err != nil {
 		return fail(d.names.timestamp, err)
 	}
 	timestamp := m.Header.Get(s.names.timestamp)
-	if !isDigits(timestamp) {
+	if !capture.IsDigits(timestamp) {
 		return fail(s.names.timestamp, fmt.Errorf("the header %s is not Unix seconds in digits", cli.Printable(s.names.timestamp)))
-	}
-	body := m.Body
-	if plain, ok := capture.Decompressed(m.Header, m.Body, maxDecompressed); ok {
-		s.plain, body = plain, plain
-	}
-	kind, err := kindOf(d.Call, body)
-	if err != nil {
-		return sample{}, err
 	}
 	s.Sample = discover.Sample{
 		Name: m.Source, Signature: m.Header.Get(s.names.signature),
 		Message: paymentsvc.Message{
-			Kind: kind, Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: timestamp, Body: m.Body,
+			Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: timestamp, Body: m.Body,
 		},
+	}
+	body, ok := s.decompressed()
+	if !ok {
+		body = m.Body
+	}
+	if s.Message.Kind, err = kindOf(d.Call, body); err != nil {
+		return sample{}, err
 	}
 	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
 		s.Message.URL = nil // unknown, not empty
@@ -105,5 +109,3 @@ func (d *discovery) headerOf(m capture.Message, what, name string, set bool, loo
 	}
 	return "", fmt.Errorf("no %s header; choose with -%s-header: %s", what, what, strings.Join(guesses, ", "))
 }
-
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -12,10 +12,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +30,6 @@ import (
 )
 
 const (
-	discoverSecret       = paymentsvc.Secret("sk-test-9a7d3f10")
 	discoverRequest      = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
 	discoverNotification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
 )
@@ -41,7 +40,7 @@ func signedText(t *testing.T, scheme, target, body string) string {
 	head := "POST " + target + " HTTP/1.1\nHost: pay.example.com\ntimestamp: 1700000000\n"
 	m, err := capture.Read([]byte(head+"\n"+body), "a", capture.Options{})
 	require.NoError(t, err)
-	parsed, key, err := canonical.ParseSchemeWith(scheme, discoverSecret)
+	parsed, key, err := canonical.ParseSchemeWith(scheme, testKey)
 	require.NoError(t, err)
 	signature, err := parsed.Signature(key, &paymentsvc.Message{
 		Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: "1700000000", Body: m.Body,
@@ -50,43 +49,19 @@ func signedText(t *testing.T, scheme, target, body string) string {
 	return head + "signature: " + signature + "\n\n" + body
 }
 
-// discoverCall is one run of the command in a directory of its own.
-type discoverCall struct {
-	dir   string
-	stdin string
-}
-
-func newDiscover(t *testing.T, files map[string]string) discoverCall {
+func newDiscover(t *testing.T, files map[string]string) *desk {
 	t.Helper()
-	c := discoverCall{dir: t.TempDir()}
+	d := newDesk(t)
 	for name, text := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
+		d.write(name, text)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "key"), []byte(discoverSecret), 0o600))
-	return c
+	return d
 }
 
-func (c discoverCall) env(stdout, stderr io.Writer) *cli.Env {
-	return &cli.Env{
-		Stdin: strings.NewReader(c.stdin), Stdout: stdout, Stderr: stderr, Dir: c.dir,
-		Getenv: func(string) string { return "" }, Now: func() time.Time { return time.Unix(1700000000, 0) },
-	}
-}
-
-// run runs the command with the secret, and wants the secret nowhere in its output, and nothing but JSON with -json.
-func (c discoverCall) run(ctx context.Context, t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = cli.Main(ctx, c.env(&out, &errs), program(), append([]string{"discover", "-secret-file", "key"}, args...))
-	for _, text := range []string{out.String(), errs.String()} {
-		require.NotContains(t, text, string(discoverSecret))
-		for line := range strings.Lines(text) {
-			if strings.Contains(strings.Join(args, " "), "-json") {
-				require.True(t, json.Valid([]byte(line)), line)
-			}
-		}
-	}
-	return code, out.String(), errs.String()
+func (d *desk) discover(args ...string) (code int, stdout, stderr string) {
+	d.t.Helper()
+	code = d.run(append([]string{"discover"}, args...)...)
+	return code, d.stdout.String(), d.stderr.String()
 }
 
 func TestDiscoverPrintsTheScheme(t *testing.T) {
@@ -104,12 +79,12 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	c.stdin = text
 	for name, args := range map[string][]string{
 		"HTTP text": {"a.http"}, "CRLF": {"crlf"}, "standard input": {"-"}, "curl": {"curl.txt"},
-		"headers and a body": {"-headers", "headers", "-body", "body.json"},
+		"headers and a body": {"headers", "-body", "body.json"},
 		"two kinds":          {"a.http", "curl.txt"},
 		"headers renamed":    {"renamed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, out, errs := c.run(t.Context(), t, args...)
+			code, out, errs := c.discover(args...)
 			require.Zero(t, code, errs)
 			require.Contains(t, out, "found  "+scheme+"\n       for ")
 			require.Contains(t, out, "key    the secret as text\n")
@@ -120,7 +95,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Equal(t, 1, strings.Count(out, "found  "))
 		})
 	}
-	_, out, errs := c.run(t.Context(), t, "renamed")
+	_, out, errs := c.discover("renamed")
 	require.Contains(t, errs, "the header X-Sign is taken for the signature; -signature-header chooses another one")
 	require.Contains(t, errs, "the header X-Time is taken for the timestamp")
 	require.Contains(t, out, "-signature-header X-Sign -timestamp-header X-Time")
@@ -139,7 +114,7 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
 		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
 	})
-	code, out, errs := c.run(t.Context(), t, "a.http", "b.http", "-out", "new/dir")
+	code, out, errs := c.discover("a.http", "b.http", "-out", "new/dir")
 	require.Zero(t, code, errs)
 	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`
 	require.Contains(t, out, "both   "+both)
@@ -151,11 +126,11 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(written), "canonical.ByKind(")
 
-	code, _, errs = c.run(t.Context(), t, "a.http", "-out", "new/dir")
+	code, _, errs = c.discover("a.http", "-out", "new/dir")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "-out: there is a scheme.txt, which would be lost")
 
-	code, out, _ = c.run(t.Context(), t, "a.http", "-kind", "notification", "-json")
+	code, out, _ = c.discover("a.http", "-kind", "notification", "-json")
 	require.Zero(t, code)
 	require.Contains(t, out, `"about":"notifications"`)
 }
@@ -166,10 +141,10 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 		"word": signedText(t, `hex("key-7:" timestamp), body unsigned`, "/a", discoverRequest),
 		"cut":  signedText(t, `hex(field("partner_id") field("amount") timestamp)`, "/a", discoverRequest),
 	})
-	code, out, errs := c.run(t.Context(), t, "word", "-word", "key-8", "-word", "key-7")
+	code, out, errs := c.discover("word", "-word", "key-8", "-word", "key-7")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, `canonical.Literal("key-7")`)
-	code, out, errs = c.run(t.Context(), t, "cut")
+	code, out, errs = c.discover("cut")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "warn   the text can be cut in two ways: ")
 
@@ -178,15 +153,15 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 	signature, err := scheme.Signature(key, &paymentsvc.Message{Body: []byte("{}")})
 	require.NoError(t, err)
 	c.stdin = "POST /a HTTP/1.1\nTimestamp: 1\nSignature: " + signature + "\n\n{}"
-	var printed bytes.Buffer
-	require.Zero(t, cli.Main(t.Context(), c.env(&printed, io.Discard), program(), []string{"discover", "-secret-file", "hex", "-"}))
-	require.Contains(t, printed.String(), "key, err := canonical.SecretHex.Read(secret) // sign with key, not with secret")
+	code, out, errs = c.discover("-secret-file", "hex", "-")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "key, err := canonical.SecretHex.Read(secret) // sign with key, not with secret")
 }
 
 func TestDiscoverFindsNothing(t *testing.T) {
 	good := signedText(t, `hex(body)`, "/v1/a", `{"a":1}`)
 	c := newDiscover(t, map[string]string{"good": good, "bad": strings.Replace(good, `{"a":1}`, `{"a":2}`, 1)})
-	code, out, _ := c.run(t.Context(), t, "bad", "-effort", "0.001")
+	code, out, _ := c.discover("bad", "-effort", "0.001")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "none   for requests: discover: no composition explains the samples")
 	require.Contains(t, out, "check  ")
@@ -194,11 +169,11 @@ func TestDiscoverFindsNothing(t *testing.T) {
 	require.Regexp(t, `tried  \d+ compositions of \d+ families in `, out)
 	require.NotContains(t, out, "scheme := ")
 
-	code, out, _ = c.run(t.Context(), t, "good", "bad", "-effort", "0.01")
+	code, out, _ = c.discover("good", "bad", "-effort", "0.01")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "part   this fits good only: hex(body)")
 
-	code, out, _ = c.run(t.Context(), t, "bad", "-effort", "0.001", "-json")
+	code, out, _ = c.discover("bad", "-effort", "0.001", "-json")
 	require.Equal(t, cli.ExitNo, code)
 	var o struct {
 		Type  string
@@ -214,8 +189,7 @@ func TestDiscoverFindsNothing(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cli.Interrupted())
-	code, _, _ = c.run(ctx, t, "bad")
-	require.Equal(t, cli.ExitInterrupt, code)
+	require.Equal(t, cli.ExitInterrupt, cli.Main(ctx, c.env(io.Discard), program(), []string{"discover", "bad"}))
 }
 
 func TestDiscoverErrors(t *testing.T) {
@@ -252,7 +226,7 @@ func TestDiscoverErrors(t *testing.T) {
 		"-scheme: column 5: unknown part \"bdy\"":      {"ok", "-scheme", "hex(bdy)"},
 	} {
 		t.Run(want, func(t *testing.T) {
-			code, out, errs := c.run(t.Context(), t, args...)
+			code, out, errs := c.discover(args...)
 			require.Equal(t, cli.ExitUsage, code, errs)
 			require.Empty(t, out)
 			require.Contains(t, errs, want)
@@ -263,24 +237,24 @@ func TestDiscoverErrors(t *testing.T) {
 func TestDiscoverChecksAScheme(t *testing.T) {
 	const scheme = `hex(timestamp '\n' body)`
 	c := newDiscover(t, map[string]string{
-		"a.http": signedText(t, scheme, "/a", `{"card":"4111 1111 1111 1111","n":"`+string(discoverSecret)+`"}`),
+		"a.http": signedText(t, scheme, "/a", `{"card":"4111 1111 1111 1111","n":"`+testKey+`"}`),
 		"scheme": scheme,
 	})
 	for _, args := range [][]string{{"-scheme", scheme}, {"-scheme-file", "scheme"}} {
-		code, out, errs := c.run(t.Context(), t, append(args, "a.http")...)
+		code, out, errs := c.discover(append(args, "a.http")...)
 		require.Zero(t, code, errs)
 		require.Contains(t, out, "right  a.http: fits the signature; the canonical string, of ")
 		require.Contains(t, out, `     1 "1700000000\n"`+"\n"+`     2 "{\"card\":\"<card number>\",\"n\":\"<secret>\"}"`+"\n")
 	}
-	code, out, _ := c.run(t.Context(), t, "a.http", "-json", "-scheme", `hex(path), body unsigned`)
+	code, out, _ := c.discover("a.http", "-json", "-scheme", `hex(path), body unsigned`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,"error":"","body":""}`+"\n", out)
-	code, out, _ = c.run(t.Context(), t, "a.http", "-scheme", `hex(header("X-None") body)`)
+	code, out, _ = c.discover("a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
 
-	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "paymentsvc.json"), []byte(`{"scheme": "hex(path)"}`), 0o600))
-	code, out, _ = c.run(t.Context(), t, "a.http")
+	c.write(cli.SettingsFile, `{"scheme": "hex(path)", "secret_file": "key.txt"}`)
+	code, out, _ = c.discover("a.http")
 	require.Zero(t, code, "a scheme in the settings is not checked, but found again")
 	require.Contains(t, out, "found  ")
 }
@@ -316,7 +290,7 @@ func callOf(t *testing.T, args ...string) (call *cli.Call) {
 	for i := range p.Commands {
 		p.Commands[i].Run = func(_ context.Context, c *cli.Call) error { call = c; return nil }
 	}
-	require.Zero(t, cli.Main(t.Context(), newDiscover(t, nil).env(io.Discard, io.Discard), p, append([]string{"discover"}, args...)))
+	require.Zero(t, cli.Main(t.Context(), newDesk(t).env(io.Discard), p, append([]string{"discover"}, args...)))
 	return call
 }
 
@@ -337,24 +311,13 @@ type server struct {
 	base  string
 	lines chan string
 	done  chan int
-	errs  *syncBuffer
+	errs  *bytes.Buffer
 }
 
-type syncBuffer struct {
-	sync.Mutex
-	bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func start(ctx context.Context, t *testing.T, c discoverCall, args ...string) *server {
+func start(ctx context.Context, t *testing.T, d *desk, args ...string) *server {
 	t.Helper()
 	r, w := io.Pipe()
-	s := &server{lines: make(chan string, 100), done: make(chan int, 1), errs: &syncBuffer{}}
+	s := &server{lines: make(chan string, 100), done: make(chan int, 1), errs: &d.stderr}
 	go func() {
 		defer close(s.lines)
 		for lines := bufio.NewReader(r); ; {
@@ -366,7 +329,7 @@ func start(ctx context.Context, t *testing.T, c discoverCall, args ...string) *s
 		}
 	}()
 	go func() {
-		s.done <- cli.Main(ctx, c.env(w, s.errs), program(), append([]string{"discover", "-secret-file", "key", "-json"}, args...))
+		s.done <- cli.Main(ctx, d.env(w), program(), append([]string{"discover", "-json"}, args...))
 		_ = w.Close()
 	}()
 	line := s.wait(t, "ready")
@@ -416,9 +379,9 @@ func post(t *testing.T, base, text string) int {
 func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	const scheme = `hex(timestamp "." body)`
 	first := signedText(t, scheme, "/hook?a=1", " "+discoverNotification+"\r\n\n") // no capture keeps this by chance
-	c := newDiscover(t, nil)
+	c := newDesk(t)
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "captured"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "captured", "0002.http"), []byte("of an earlier run"), 0o600))
+	c.write("captured/0002.http", "of an earlier run")
 	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2", "-timeout", "10m")
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "GET /health HTTP/1.1\n\n"))
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first))
@@ -444,7 +407,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	saved, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(saved), "\r\n\r\n "+discoverNotification+"\r\n"), "%q", saved)
-	code, out, _ := c.run(t.Context(), t, "captured/0002-2.http")
+	code, out, _ := c.discover("captured/0002-2.http")
 	require.Zero(t, code)
 	require.Contains(t, out, "found  "+scheme)
 }
@@ -454,7 +417,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 	bad := strings.Replace(good, "o-1", "o-2", 1)
 	t.Run("when a later message refutes the scheme", func(t *testing.T) {
 		other := signedText(t, `hex(path body)`, "/hook", strings.Replace(discoverNotification, "o-1", "o-3", 1))
-		s := start(t.Context(), t, newDiscover(t, nil), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
+		s := start(t.Context(), t, newDesk(t), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
 		require.Equal(t, http.StatusOK, post(t, s.base, good))
 		s.wait(t, "found")
 		require.Equal(t, http.StatusOK, post(t, s.base, other))
@@ -463,18 +426,18 @@ func TestDiscoverListenEnds(t *testing.T) {
 		require.Equal(t, cli.ExitNo, code)
 	})
 	t.Run("at once when one is enough", func(t *testing.T) {
-		c := newDiscover(t, nil)
+		c := newDesk(t)
 		s := start(t.Context(), t, c, "-listen", "127.0.0.1:0")
 		post(t, s.base, good)
 		code, _ := s.end()
 		require.Zero(t, code)
 		files, err := os.ReadDir(c.dir)
 		require.NoError(t, err)
-		require.Len(t, files, 1, "nothing is written unless that is asked for")
+		require.Len(t, files, 2, "nothing is written unless that is asked for")
 	})
 	t.Run("with a signal before an answer", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := start(ctx, t, newDiscover(t, nil), "-listen", "127.0.0.1:0", "-effort", "0.001")
+		s := start(ctx, t, newDesk(t), "-listen", "127.0.0.1:0", "-effort", "0.001")
 		post(t, s.base, bad)
 		s.wait(t, "not_found")
 		cancel(cli.Terminated())
@@ -490,14 +453,34 @@ func TestDiscoverListenEnds(t *testing.T) {
 	t.Run("when the address is in use", func(t *testing.T) {
 		taken := httptest.NewServer(http.NotFoundHandler())
 		defer taken.Close()
-		code, _, _ := newDiscover(t, nil).run(t.Context(), t, "-listen", taken.Listener.Addr().String())
+		code, _, _ := newDesk(t).discover("-listen", taken.Listener.Addr().String())
 		require.Equal(t, cli.ExitMachine, code)
 	})
 }
 
+func TestDiscoverKeepsFewMessagesOfAnybody(t *testing.T) {
+	r := &catcher{discovery: &discovery{Call: callOf(t)}, arrived: make(chan struct{}, 1)}
+	for range mostKept + 1 {
+		require.NoError(t, r.keep(capture.Message{Method: "POST", URL: &url.URL{}}))
+	}
+	require.Len(t, r.waiting, mostKept)
+	all, none := make([]sample, mostKept+2), []found{{err: discover.ErrNoMatch}}
+	require.Len(t, kept(all, none, 0), mostKept)
+	require.Len(t, kept(all, none, mostKept+1), mostKept+1)
+	require.Len(t, kept(all, []found{{}}, 0), mostKept+2, "all are genuine")
+}
+
+func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
+	text := strings.Replace(signedText(t, "hex(body)", "/a", discoverRequest), "signature", "x-sign`id`", 1)
+	c := newDiscover(t, map[string]string{"$(id)": text})
+	_, out, errs := c.discover("$(id)", "-out", "new\x01")
+	require.Contains(t, out, "paymentsvc verify '$(id)' -tolerance any -signature-header 'X-Sign`id`'", errs)
+	require.Contains(t, out, `{"scheme_file": "new\u0001/scheme.txt"}`)
+}
+
 func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
-	d.options.Secret = discoverSecret
+	d.options.Secret = testKey
 	r := &catcher{discovery: d}
 	message := func(id, forged string) sample {
 		text := signedText(t, `hex(timestamp "." body)`, "/hook", strings.Replace(discoverNotification, "o-1", id, 1))
@@ -582,7 +565,7 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 		w.WriteHeader(map[bool]int{true: http.StatusForbidden, false: http.StatusCreated}[refuse])
 	}))
 	defer service.Close()
-	c := newDiscover(t, nil)
+	c := newDesk(t)
 	s := start(t.Context(), t, c, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured", "-timeout", "1m")
 	text := signedText(t, scheme, "/v1/a%2Fb?q=%zz;1", body+"\n")
 	text = strings.Replace(text, "timestamp", "X-Twice: 1\nX-Twice: 2\ntimestamp", 1)
@@ -619,7 +602,7 @@ func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
 
 	service.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s = start(ctx, t, newDiscover(t, nil), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
+	s = start(ctx, t, newDesk(t), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
 	require.Equal(t, http.StatusBadGateway, post(t, s.base, text))
 	cancel(cli.Interrupted())
 	code, _ = s.end()
@@ -641,6 +624,14 @@ func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
 		require.Zero(t, d.run("discover", "m.http"), "%s", &d.stderr)
 		require.Contains(t, d.stdout.String(), "found  "+testScheme)
 		require.Contains(t, d.stdout.String(), "body   the scheme fits the "+form+" body")
+		c := &catcher{discovery: &discovery{Call: callOf(t)}}
+		c.names, c.options.Secret = headerNames{timestamp: "timestamp", signature: "signature"}, testKey
+		m, err := capture.Read([]byte(head+zipped.String()), "m", capture.Options{})
+		require.NoError(t, err)
+		s, err := c.sample(m)
+		require.NoError(t, err)
+		fits := found{body: form, result: discover.Result{Matches: []discover.Match{{Text: testScheme}}}}
+		require.True(t, c.explains(fits, s), "it is no forgery")
 		require.Zero(t, d.run("discover", "-scheme", testScheme, "m.http"), "%s", &d.stdout)
 		require.NotContains(t, d.stdout.String(), "79990000000")
 		require.NotContains(t, d.stdout.String(), `\x1f`)

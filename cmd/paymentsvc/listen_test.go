@@ -229,7 +229,7 @@ func TestForwardRecordsWhatAClientDidNotTake(t *testing.T) {
 	assert.Zero(t, wait(), d.stderr.String())
 	assert.Contains(t, d.stdout.String(), "#1 <-- 200 in ")
 
-	s := start(t.Context(), t, newDiscover(t, nil), "-proxy", "-addr", "127.0.0.1:0", "-to", receiver.URL, "-count", "1", "-timeout", "1m")
+	s := start(t.Context(), t, newDesk(t), "-proxy", "-addr", "127.0.0.1:0", "-to", receiver.URL, "-count", "1", "-timeout", "1m")
 	text = strings.Replace(signedText(t, "hex(body)", "/", discoverRequest), "\n\n", "\nContent-Length: 70\n\n", 1)
 	leave(s.base, text)
 	code, rest := s.end()

@@ -154,6 +154,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 		assert.LessOrEqual(t, len(lines), 40, cmd.Name)
 		for _, line := range lines {
 			assert.LessOrEqual(t, len(line), 120, "%s: %s", cmd.Name, line)
+			assert.Equal(t, strings.TrimRight(line, " "), line, cmd.Name)
 		}
 		assert.NotContains(t, cmd.Summary, "'", "fish quotes it")
 	}

@@ -153,6 +153,11 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		JournalBytes: int(c.Int("journal")) << 20,
 		MaxSessions:  int(c.Int("max-sessions")), Chosen: chosen(c),
 	}
+	for _, name := range []string{"partner", "project"} {
+		if c.Set(name) && c.Int(name) == 0 {
+			return opt, c.Fail(name, "want a number other than 0")
+		}
+	}
 	for _, name := range []string{"journal", "max-sessions"} {
 		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
 			return opt, c.Fail(name, "want a number from 1 to %d", 1<<20)

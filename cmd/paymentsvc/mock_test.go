@@ -157,6 +157,8 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{2, "-repeated: not reject, same or new", []string{"-repeated", "twice"}},
 		{2, "-error-fields: want two names", []string{"-error-fields", "code"}},
 		{2, "-public: want an origin", []string{"-public", "mock"}},
+		{2, "-partner: want a number other than 0", []string{"-partner", "0"}},
+		{2, "-project: want a number other than 0", []string{"-project", "0"}},
 		{2, "-balance: not a decimal number", []string{"-balance", "1,5"}},
 		{2, "-notify: want an address that starts with http:// or https://", []string{"-notify", "foo"}},
 		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
@@ -73,6 +76,13 @@ func messageToSign(c *cli.Call, file string) (*paymentsvc.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	if address != nil && address.Path == "" {
+		address.Path = "/" // as every client sends it
+	}
+	method := strings.ToUpper(c.Text("method"))
+	if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || method == "" {
+		return nil, c.Fail("method", "want letters only, such as POST")
+	}
 	body, err := c.ReadInput(file, file)
 	if err != nil {
 		return nil, err
@@ -93,7 +103,7 @@ func messageToSign(c *cli.Call, file string) (*paymentsvc.Message, error) {
 	if c.Set("timestamp") {
 		seconds = c.Int("timestamp")
 	}
-	return newMessage(kind, strings.ToUpper(c.Text("method")), address, seconds, body), nil
+	return newMessage(kind, method, address, seconds, body), nil
 }
 
 func newMessage(kind paymentsvc.MessageKind, method string, address *url.URL, seconds int64, body []byte) *paymentsvc.Message {
@@ -109,6 +119,9 @@ func signMessage(key cli.Key, m *paymentsvc.Message) (string, error) {
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	if err != nil {
 		return "", cannotSign(key, m, err)
+	}
+	if strings.ContainsFunc(signature, unicode.IsControl) {
+		return "", cli.Usagef("the scheme makes a signature with a control character, which no header can have")
 	}
 	m.Header.Set("Signature", signature)
 	return signature, nil
@@ -153,6 +166,8 @@ func webAddress(c *cli.Call, flag string) (*url.URL, error) {
 		return nil, c.Fail(flag, "want an address that starts with http:// or https://")
 	case u.User != nil || u.Fragment != "":
 		return nil, c.Fail(flag, "want an address without user and fragment")
+	case strings.Contains(u.RawQuery, " "):
+		return nil, c.Fail(flag, "want %%20 in place of a space")
 	}
 	return u, nil
 }
@@ -183,6 +198,8 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, signature, fil
 		var text bytes.Buffer
 		err = capture.Write(&text, capture.Message{Method: m.Method, URL: m.URL, Header: m.Header, Body: m.Body})
 		out.Text = text.String()
+	case m.URL.Port() == map[string]string{"http": "80", "https": "443"}[m.URL.Scheme]:
+		return c.Fail("url", "want no port %s: clients leave it out of the Host, which may be signed", m.URL.Port())
 	case out.As == "fetch":
 		out.Text, err = fetchCall(m)
 	case out.As == "python":
@@ -190,12 +207,22 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, signature, fil
 	case out.As == "php":
 		out.Text = phpCode(m)
 	default:
-		out.Text, err = curlCommand(m, file, c.Bool("trim"))
+		out.Text, err = curlCommand(m, file, c.Bool("trim") || !isFile(c, file))
 	}
 	if err != nil {
 		return err
 	}
 	return c.PrintRaw("signed", out, out.Text)
+}
+
+// isFile reports whether a later command can read the same bytes from a file. It cannot from a pipe, or from the
+// standard input of this command.
+func isFile(c *cli.Call, name string) bool {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(c.Dir, name)
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/")
 }
 
 // shownText returns the canonical string with placeholders.

@@ -34,17 +34,23 @@ func curlCommand(m *paymentsvc.Message, file string, trimmed bool) (string, erro
 		words = append(words, "--data-binary", body)
 	}
 	for i, word := range words {
-		if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./:_") != "" || word == "" {
-			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
+		words[i] = shellWord(word)
 	}
 	return strings.Join(words, " ") + "\n", nil
+}
+
+// shellWord quotes a word for a POSIX shell.
+func shellWord(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./:_") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 var signedHeaders = []string{"content-type", "timestamp", "signature"}
 
 // rewritten matches addresses that fetch changes before it sends them, so the signature would not fit.
-var rewritten = regexp.MustCompile(`(?i)/(?:\.|%2e)|\?.*["'<> ]|[^ -~]`)
+var rewritten = regexp.MustCompile(`(?i)/(?:\.|%2e)|\?.*["'<>]|[^!-~]|^https?://[^/]*(?-i:[A-Z])`)
 
 // fetchCall returns an ECMAScript module.
 func fetchCall(m *paymentsvc.Message) (string, error) {

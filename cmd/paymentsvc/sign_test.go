@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -49,6 +50,17 @@ func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
 	assert.Zero(t, d.run("sign", "it's.json", "-as=curl", "-url=http://127.0.0.1:1/a", "-method", "put"))
 	assert.Contains(t, d.stdout.String(), `curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
 	assert.Contains(t, d.stdout.String(), ` --data-binary '@it'\''s.json'`)
+	if _, err := os.Stat("/dev/null"); err == nil {
+		assert.Zero(t, d.run("sign", "/dev/null", "-as=curl", "-url=http://127.0.0.1:1/a"))
+		assert.Contains(t, d.stdout.String(), " --data-binary ''\n", "a later command reads other bytes from a device")
+	}
+	var lines []string
+	for _, address := range []string{"http://127.0.0.1:1", "http://127.0.0.1:1/"} {
+		d.stdin = "{}"
+		require.Zero(t, d.run("sign", "-scheme", "hex(path body)", "-url", address))
+		lines = append(lines, d.stdout.String())
+	}
+	assert.Equal(t, lines[1], lines[0], "clients send a / for no path")
 }
 
 func TestSignShowsTheTextWithoutTheSecret(t *testing.T) {
@@ -92,6 +104,16 @@ func TestSignUsageErrors(t *testing.T) {
 		assert.Equal(t, cli.ExitUsage, d.run(strings.Fields(args)...), args)
 		assert.Contains(t, d.stderr.String(), want, args)
 		assert.Empty(t, d.stdout.String(), args)
+	}
+	for want, args := range map[string][]string{
+		"-method: want letters only":           {"-method", "POST / HTTP/1.1\r\nA:"},
+		"-url: want %20 in place of a space":   {"-url", "https://a/?b c"},
+		"-url: want no port 443":               {"-url", "https://a:443/", "-as", "curl"},
+		"a signature with a control character": {"-scheme", `prefixed("a\n", hex)(body)`},
+	} {
+		d.stdin = "{}"
+		assert.Equal(t, cli.ExitUsage, d.run(append([]string{"sign"}, args...)...), want)
+		assert.Contains(t, d.stderr.String(), want)
 	}
 	d.stdin = "{}"
 	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))

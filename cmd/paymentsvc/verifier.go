@@ -252,10 +252,11 @@ func summaryOf(body []byte) summary {
 			text = string(fields[name])
 		}
 		const most = 64
+		text = mask.Text(text) // before the cut, because a part of a card number is no card number
 		if short := []rune(text); len(short) > most {
 			text = string(short[:most]) + "..."
 		}
-		return mask.Text(text)
+		return text
 	}
 	return summary{text("event"), text("status_description"), text("amount"), text("order_id"), len(body), ""}
 }

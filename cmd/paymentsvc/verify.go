@@ -8,6 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 func verifyCommand() cli.Command {
@@ -57,7 +58,7 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	}
 	result := v.verify(&http.Request{Method: m.Method, URL: m.URL, Host: m.URL.Host, Header: m.Header}, m.Body)
 	if kind == paymentsvc.KindRequest {
-		result.request = m.Method + " " + m.URL.Path
+		result.request = m.Method + " " + mask.Text(m.URL.Path)
 	}
 	c.Print("verified", struct {
 		verdict

@@ -13,7 +13,7 @@ import (
 const testBody = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50}`
 
 func TestVerify(t *testing.T) {
-	good := signed(t, testBody, "1700000000")
+	good, long := signed(t, testBody, "1700000000"), strings.Repeat("x", 50)
 	for _, test := range []struct {
 		name, message, args string
 		code                int
@@ -33,6 +33,10 @@ func TestVerify(t *testing.T) {
 		{"another name", strings.Replace(good, "Timestamp", "X-Time", 1), "-timestamp-header x-time", 0, "", "valid"},
 		{"no notification", signed(t, `{"event":"x"}`, "1700000000"), "", 1, "malformed_notification", "wrong  malformed notification: order_id"},
 		{"a request", signed(t, `{"partner_id":1}`, "1700000000"), "", 0, "", "valid  POST /hook, 16 bytes, signed 0s ago\n"},
+		{"a card number in the path", strings.Replace(good, "/hook", "/4111111111111111", 1), "-kind request", 0, "",
+			"valid  POST /<card number>, "},
+		{"a long event", signed(t, strings.Replace(testBody, "payment", long+" 4111111111111111", 1), "1700000000"),
+			"", 0, "", long + " <card number>... "},
 		{"a request by flag", good, "-kind request", 0, "", "valid  POST /hook"},
 		{"a request signed otherwise", good, "-kind request -scheme-file kinds.txt", 1, "signature_mismatch", "wrong  signed over a notification, by its Kind\n"},
 		{"a scheme that does not fit", good, "-scheme-file field.txt", 1, "scheme", "wrong  canonical string: "},

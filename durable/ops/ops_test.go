@@ -247,6 +247,46 @@ func TestFilesShowRejectedRowsAndTheImport(t *testing.T) {
 	}
 }
 
+func TestPrunedPayoutsAreCountedAndFound(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	tx, err := o.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = o.store.AddBatch(t.Context(), tx, durable.Batch{ID: "march"})
+	require.NoError(t, err)
+	queued, err := o.store.QueuePayouts(t.Context(), tx, durable.NewPayout{
+		Reference: "salary-1", Amount: paymentsvc.MustParseAmount("1.00"), Destination: card, Batch: "march",
+	})
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	_, err = o.store.RunBatch(t.Context(), durable.BatchLimit{})
+	require.NoError(t, err)
+	orderID := "order-" + queued[0].UserData
+	n := &paymentsvc.Notification{
+		Event: paymentsvc.EventPayoutStatusChanged, OrderID: orderID, StatusDescription: paymentsvc.StatusSuccess,
+		Amount: paymentsvc.MustParseAmount("1.00"),
+	}
+	require.NoError(t, o.store.Notified(t.Context(), n))
+	const day = 24 * time.Hour
+	for _, statement := range []string{
+		`UPDATE durable_rows SET created_at = created_at - 86400000, updated_at = updated_at - 86400000`,
+		`UPDATE durable_notifications SET received_at = received_at - 86400000`,
+	} {
+		_, err := o.db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	assert.NotContains(t, o.page("/files"), "pruned")
+	pruned, err := o.store.Prune(t.Context(), day)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, pruned)
+	assert.Contains(t, o.page("/files"), "0 of 0, 1 pruned<")
+	for _, text := range []string{"salary-1", orderID, queued[0].UserData} {
+		assert.Contains(t, o.page("/find?q="+text), "was pruned, in a final state", text)
+	}
+	assert.NotContains(t, o.page("/find?q=salary-2"), "pruned")
+	require.NoError(t, o.store.Notified(t.Context(), n))
+	assert.Contains(t, o.page("/find?q="+orderID), "payout.status_changed", "its late notification")
+}
+
 func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 	asked := 0
 	ctx, cancel := context.WithCancel(t.Context())

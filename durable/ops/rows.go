@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -158,8 +159,12 @@ func (p *page) fileName(ctx context.Context, id string) (string, error) {
 func (p *page) find(w http.ResponseWriter, r *http.Request) {
 	text := strings.TrimSpace(r.FormValue("q"))
 	var rows []durable.Row
+	pruned := false
 	if text != "" {
 		for row, err := range p.store.Find(r.Context(), text) {
+			if pruned = errors.Is(err, durable.ErrPruned); pruned {
+				break
+			}
 			if err != nil {
 				p.fail(w, r, err)
 				return
@@ -185,8 +190,9 @@ func (p *page) find(w http.ResponseWriter, r *http.Request) {
 		frame
 		Text    string
 		Rows    []durable.Row
+		Pruned  bool
 		Notices []durable.Notice
-	}{head, text, rows, notices})
+	}{head, text, rows, pruned, notices})
 }
 
 type rowView struct {

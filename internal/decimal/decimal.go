@@ -118,7 +118,7 @@ func (n number) expand(mantissa string) (string, error) {
 		return "", ErrTooLong
 	}
 	if n.zero {
-		return FromDigits(false, "0", int(max(decimals, 0))), nil
+		return fromDigits(false, "0", int(max(decimals, 0))), nil
 	}
 	if n.significant > MaxDigits || decimals < -MaxDigits {
 		return "", ErrTooLong
@@ -126,18 +126,15 @@ func (n number) expand(mantissa string) (string, error) {
 	scale := int(decimals)
 	digits := strings.Replace(strings.TrimPrefix(mantissa, "-"), ".", "", 1)
 	digits = digits[len(digits)-n.significant:]
-	if scale < 0 {
-		digits += strings.Repeat("0", -scale)
-		scale = 0
-	}
+	digits += strings.Repeat("0", max(0, -scale))
 	if len(digits) > MaxDigits {
 		return "", ErrTooLong
 	}
-	return FromDigits(n.negative, digits, scale), nil
+	return fromDigits(n.negative, digits, scale), nil
 }
 
-// FromDigits removes leading zeros from digits and adds a point before the last scale digits.
-func FromDigits(negative bool, digits string, scale int) string {
+// fromDigits removes leading zeros from digits and adds a point before the last scale digits, if scale is positive.
+func fromDigits(negative bool, digits string, scale int) string {
 	if missing := scale + 1 - len(digits); missing > 0 {
 		digits = strings.Repeat("0", missing) + digits
 	}
@@ -154,7 +151,7 @@ func FromDigits(negative bool, digits string, scale int) string {
 // FromMinor writes units of 10^-scale as a decimal: 1050 at scale 2 is "10.50".
 func FromMinor(units int64, scale uint8) string {
 	digits, negative := strings.CutPrefix(strconv.FormatInt(units, 10), "-")
-	return FromDigits(negative, digits, int(scale))
+	return fromDigits(negative, digits, int(scale))
 }
 
 // Minor returns the number in units of 10^-scale, or ErrInexact or ErrOverflow.
@@ -188,7 +185,7 @@ func Round(text string, scale uint8) (string, error) {
 		digits = increment(digits)
 	}
 	digits = append(digits, strings.Repeat("0", int(scale)-kept)...)
-	return Parse(FromDigits(negative, string(digits), int(scale))) // Parse checks the length and removes the sign of zero
+	return Parse(fromDigits(negative, string(digits), int(scale))) // Parse checks the length and removes the sign of zero
 }
 
 // increment adds 1 to a number of decimal digits, in place where no digit is added.

@@ -24,7 +24,7 @@ func TestFrom128(t *testing.T) {
 		{"a scale, which is kept", 0x303C000000000000, 0x000000000000041A, "10.50"},
 		{"a positive exponent", 0x3042000000000000, 0x000000000000000F, "150"},
 		{"34 digits", 0x3041ED09BEAD87C0, 0x378D8E63FFFFFFFF, strings.Repeat("9", 34)},
-		{"a coefficient that is out of range", 0x6C10000000000000, 0, "0"},
+		{"a coefficient that is out of range", 0x6C10000000000000, 1, "0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := decimal.From128(tt.high, tt.low)

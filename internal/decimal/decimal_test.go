@@ -2,15 +2,12 @@ package decimal_test
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"math/big"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/paymentsvc/paymentsvc/internal/decimal"
 )
@@ -104,21 +101,6 @@ func TestParseKeepsACopyOfBytes(t *testing.T) {
 	}
 }
 
-func TestParseAgreesWithBigInt(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := anyNumber().Draw(t, "in")
-		want, digits := writtenOut(in)
-		got, err := decimal.Parse(in)
-		if digits > decimal.MaxDigits {
-			require.Equal(t, decimal.ErrTooLong, err)
-			return
-		}
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.Zero(t, ratOf(t, in).Cmp(ratOf(t, got)), "%s has another value than %s", got, in)
-	})
-}
-
 func TestMinor(t *testing.T) {
 	for _, tt := range []struct {
 		in    string
@@ -157,96 +139,29 @@ func TestFromMinor(t *testing.T) {
 		{math.MinInt64, 2, "-92233720368547758.08"}, {math.MinInt64, 19, "-0.9223372036854775808"},
 		{7, 255, "0." + strings.Repeat("0", 254) + "7"},
 	} {
-		require.Equal(t, tt.want, decimal.FromMinor(tt.units, tt.scale))
+		text := decimal.FromMinor(tt.units, tt.scale)
+		require.Equal(t, tt.want, text)
+		units, err := decimal.Minor(text, tt.scale)
+		require.NoError(t, err)
+		require.Equal(t, tt.units, units, text)
 	}
-}
-
-func TestMinorUndoesFromMinor(t *testing.T) {
-	inverse := func(t require.TestingT, units int64, scale uint8) {
-		text := decimal.FromMinor(units, scale)
-		got, err := decimal.Minor(text, scale)
-		require.NoError(t, err, text)
-		require.Equal(t, units, got, text)
-
-		want := new(big.Rat).SetFrac(big.NewInt(units), tenTo(int(scale)))
-		require.Zero(t, want.Cmp(ratOf(t, text)), "%s is not %d at scale %d", text, units, scale)
-
-		// The texts that FromMinor writes are those that Parse keeps, as far as Parse reads them.
-		parsed, err := decimal.Parse(text)
-		if scale > decimal.MaxDigits {
-			require.Equal(t, decimal.ErrTooLong, err, text)
-			return
-		}
-		require.NoError(t, err, text)
-		require.Equal(t, text, parsed)
-	}
-	for scale := range 256 {
-		for _, units := range []int64{0, 1, -1, 10, -10, 1050, math.MaxInt64, math.MinInt64} {
-			inverse(t, units, uint8(scale))
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		inverse(t, rapid.Int64().Draw(t, "units"), rapid.Uint8().Draw(t, "scale"))
-	})
 }
 
 func TestSignAndCmp(t *testing.T) {
 	// In ascending order; numbers between semicolons are equal.
 	ascending := strings.Split("-100 -100.00; -99.99; -10; -9; -1.1; -1.05 -1.050; -1 -1.0; -0.1; -0.01; 0 0.0 0.00; "+
 		"0.01; 0.09; 0.1 0.10; 0.11; 1 1.00; 1.05; 1.1; 9; 10 10.0; 99.99; 100; "+strings.Repeat("9", 64), "; ")
+	zero := slices.Index(ascending, "0 0.0 0.00")
 	for i, equalA := range ascending {
 		for j, equalB := range ascending {
 			for a := range strings.FieldsSeq(equalA) {
 				for b := range strings.FieldsSeq(equalB) {
 					require.Equal(t, cmp.Compare(i, j), decimal.Cmp(a, b), "%s to %s", a, b)
-					require.Equal(t, ratOf(t, a).Sign(), decimal.Sign(a), a)
+					require.Equal(t, cmp.Compare(i, zero), decimal.Sign(a), a)
 				}
 			}
 		}
 	}
-}
-
-// anyNumber gives numbers in JSON's grammar, up to and somewhat beyond what Parse reads.
-func anyNumber() *rapid.Generator[string] {
-	return rapid.StringMatching(
-		`-?(0|[1-9][0-9]{0,30}|[1-9][0-9]{60,66})(\.(0{0,40}[0-9]{1,30}|0{1,66}))?([eE][+-]?[0-9]{1,2})?`,
-	)
-}
-
-// writtenOut is what Parse should give, worked out with big integers, and the digits that count.
-func writtenOut(number string) (text string, digits int) {
-	mantissa, exponent, found := strings.Cut(strings.ToLower(number), "e")
-	power := 0
-	if found {
-		power, _ = strconv.Atoi(exponent)
-	}
-	integer, decimals, _ := strings.Cut(mantissa, ".")
-	unscaled, _ := new(big.Int).SetString(integer+decimals, 10)
-	scale := len(decimals) - power
-	if scale < 0 {
-		unscaled.Mul(unscaled, tenTo(-scale))
-		scale = 0
-	}
-	magnitude := new(big.Int).Abs(unscaled)
-	digits = max(len(magnitude.String()), scale)
-	text = fmt.Sprintf("%0*d", scale+1, magnitude)
-	if scale > 0 {
-		text = text[:len(text)-scale] + "." + text[len(text)-scale:]
-	}
-	if unscaled.Sign() < 0 {
-		text = "-" + text
-	}
-	return text, digits
-}
-
-func tenTo(power int) *big.Int {
-	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(power)), nil)
-}
-
-func ratOf(t require.TestingT, number string) *big.Rat {
-	value, ok := new(big.Rat).SetString(number)
-	require.True(t, ok, "%s is no number to math/big", number)
-	return value
 }
 
 func TestRound(t *testing.T) {
@@ -258,7 +173,7 @@ func TestRound(t *testing.T) {
 	}{
 		{"29.949999999999999", 2, "29.95"}, {"0.30000000000000004", 2, "0.30"}, {"0.005", 2, "0.01"},
 		{"-0.005", 2, "-0.01"}, {"0.00499999", 2, "0.00"}, {"-0.004", 2, "0.00"}, {"1.4499", 1, "1.4"},
-		{"1.995", 2, "2.00"}, {"99.95", 1, "100.0"}, {"9.5", 0, "10"}, {"0.5", 0, "1"}, {"7", 2, "7.00"},
+		{"1.995", 2, "2.00"}, {"99.95", 1, "100.0"}, {"9.5", 0, "10"}, {"-9.5", 0, "-10"}, {"0.5", 0, "1"}, {"7", 2, "7.00"},
 		{"10.50", 2, "10.50"}, {"0", 2, "0.00"}, {"0." + nines, 63, "1." + strings.Repeat("0", 63)},
 	} {
 		got, err := decimal.Round(tt.in, tt.scale)
@@ -273,26 +188,4 @@ func TestRound(t *testing.T) {
 		require.Equal(t, decimal.ErrTooLong, err, "%.10s at %d", tt.in, tt.scale)
 		require.Empty(t, got)
 	}
-}
-
-// math/big rounds halves away from zero as well.
-func TestRoundAgreesWithMathBig(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringMatching(`-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,20})?`).Draw(t, "number")
-		text, err := decimal.Parse(text)
-		require.NoError(t, err)
-		scale := rapid.Uint8Range(0, 22).Draw(t, "scale")
-		exact, ok := new(big.Rat).SetString(text)
-		require.True(t, ok)
-		want := exact.FloatString(int(scale))
-		if decimal.Sign(strings.TrimPrefix(want, "-")) == 0 {
-			want = strings.TrimPrefix(want, "-")
-		}
-		got, err := decimal.Round(text, scale)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		again, err := decimal.Round(got, scale)
-		require.NoError(t, err)
-		require.Equal(t, got, again, "what is rounded stays")
-	})
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -192,18 +191,9 @@ func TestDecodeLenient(t *testing.T) {
 			"a required field in another letter case alone", `{"order_id":"o","Status":1}`, answer{orderID: "o"}, nil,
 			"status: missing",
 		},
-		{"a number for a string", `{"order_id":"o","status":1,"note":5}`, least, []string{"note"}, ""},
-		{"false for a string", `{"note":false,"order_id":"o","status":1}`, least, []string{"note"}, ""},
-		{"half a surrogate pair", `{"order_id":"o","status":1,"note":"\ud83d"}`, least, []string{"note"}, ""},
-		{"invalid UTF-8", "{\"order_id\":\"o\",\"status\":1,\"note\":\"\xff\"}", least, []string{"note"}, ""},
 		{
 			"a string for an integer", `{"order_id":"o","status":1,"count":"7"}`,
 			answer{orderID: "o", status: 1, count: 7}, nil, "",
-		},
-		{"a string of no digits for an integer", `{"order_id":"o","status":1,"count":"7a"}`, least, []string{"count"}, ""},
-		{
-			"an unmarshaler that rejects its value", `{"order_id":"o","status":1,"extra":"refuse"}`, least, []string{"extra"},
-			"",
 		},
 		{
 			"a duplicate", `{"note":"a","order_id":"o","status":1,"note":"a","count":2,"count":3}`, least,
@@ -219,11 +209,6 @@ func TestDecodeLenient(t *testing.T) {
 			"a required field that is malformed", `{"order_id":"o","note":1,"status":"x"}`,
 			answer{orderID: "o"}, []string{"note"}, "status: not a 64-bit integer",
 		},
-		{"a required duplicate", `{"order_id":"o","status":1,"status":1}`, least, nil, "status: duplicate field"},
-		{"an empty required text", `{"order_id":"","status":1}`, answer{}, nil, "order_id: empty"},
-		{"null for a required field", `{"order_id":"o","status":null}`, answer{orderID: "o"}, nil, "status: null"},
-		{"a second value", `{"order_id":"o","status":1}{}`, least, nil, "more than one JSON value"},
-		{"an array", `[]`, answer{}, nil, "not a JSON object"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got answer
@@ -233,13 +218,10 @@ func TestDecodeLenient(t *testing.T) {
 			} else {
 				require.EqualError(t, err, tt.err)
 			}
-			got.extra.text = strings.ReplaceAll(got.extra.text, "null", "")
 			require.Equal(t, tt.want, got)
 			require.Equal(t, tt.malformed, malformed)
 		})
 	}
-	_, err := jsonobject.DecodeLenient([]byte(`{"order_id":"o"`), new(answer).fields())
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
 func TestDecodeListsMalformedOptionalFields(t *testing.T) {
@@ -331,25 +313,6 @@ func TestDecodeReportsCutData(t *testing.T) {
 	require.ErrorIs(t, decode(nil, nil), io.ErrUnexpectedEOF)
 }
 
-func TestDecodeSurvivesDeepNesting(t *testing.T) {
-	nested := func(depth int, open, end string) []byte {
-		return []byte(
-			`{"order_id":"` + canary + `","status":1,"x":` + strings.Repeat(open, depth) + strings.Repeat(end, depth) + `}`,
-		)
-	}
-	require.NoError(t, decode(nested(9_999, "[", "]"), new(answer).fields()))
-	for _, data := range [][]byte{
-		nested(10_001, "[", "]"),
-		nested(10_001, `{"a":`, "}"), // also cut where the innermost value should be
-		nested(200_000, "[", ""),
-		[]byte(strings.Repeat("[", 10_001)),
-		[]byte(strings.Repeat(`{"a":`, 10_001)),
-	} {
-		_, err := jsonobject.Decode(data, new(answer).fields())
-		require.EqualError(t, err, "not JSON")
-	}
-}
-
 func TestDecodeReturnsTheErrorOfAnUnmarshaler(t *testing.T) {
 	_, err := jsonobject.Decode([]byte(`{"extra":"refuse"}`), []jsonobject.Field{
 		{Name: "extra", Into: new(value), Need: jsonobject.Required},
@@ -378,24 +341,6 @@ func TestDecodeRejectsUnsupportedTargets(t *testing.T) {
 	}
 }
 
-func TestDecodeSupportsSixtyFourFields(t *testing.T) {
-	into := make([]int64, 64)
-	var fields []jsonobject.Field
-	var members []string
-	for i := range into {
-		name := "f" + strconv.Itoa(i)
-		fields = append(fields, jsonobject.Field{Name: name, Into: &into[i], Need: jsonobject.Required})
-		members = append(members, fmt.Sprintf("%q:%d", name, i+1))
-	}
-	object := func(members []string) []byte { return []byte("{" + strings.Join(members, ",") + "}") }
-	require.NoError(t, decode(object(members), fields))
-	for i := range into {
-		require.EqualValues(t, i+1, into[i])
-	}
-	require.EqualError(t, decode(object(members[:63]), fields), "f63: missing")
-	require.EqualError(t, decode(object(append(members, `"f63":1`)), fields), "f63: duplicate field")
-}
-
 func TestDecodeCopiesItsInput(t *testing.T) {
 	data := []byte(`{"order_id":"plain","note":"esc\u0061ped","status":1}`)
 	var got answer
@@ -407,26 +352,8 @@ func TestDecodeCopiesItsInput(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{
-		`{"order_id":"o","status":1}`,
-		` { "order_id" : "o" , "status" : -1 , "note" : null , "count" : 2 , "extra" : [ 1 ] } `,
-		`{"order_id":"","status":1}`,
-		`{"order_id":"o","status":1,"status":1}`,
-		`{"Order_id":"o","status":1}`,
-		`{"order\u005fid":"\ud83d\ude00","status":1}`,
-		`{"order_id":"\ud83d","status":1,"note":"\\ud83d"}`,
-		"{\"order_id\":\"\xff\",\"status\":1}",
-		`{"order_id":"o","status":1.0,"count":1e2}`,
-		`{"order_id":"o","status":1,"extra":"refuse"}`,
-		`{"a":[{"b":"]}\""}],"order_id":"o","status":-0}`,
-		`{"order_id":"o","status":1}{}`,
-		`{"order_id":"o","status":`,
-		`[]`, `null`, `"`, ``, `{`, `{}`,
-		`{"order_id":"` + canary + `","status":"` + canary + `"}`,
-		strings.Repeat(`{"a":`, 50) + "1" + strings.Repeat("}", 50),
-	} {
-		f.Add([]byte(seed))
-	}
+	f.Add([]byte(` { "order\u005fid" : "\ud83d\ude00" , "status" : 1e0 , "note" : null , "count" : -0.5 , "extra" : [ 1 ] } `))
+	f.Add([]byte(`{"a":[{"b":"]}\""}],"order_id":"` + canary + `","Status":"` + canary + `","note":"\ud83d"}{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := bytes.Clone(data)
 		var got answer

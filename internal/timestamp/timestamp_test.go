@@ -30,6 +30,7 @@ func TestParseAcceptsUnixSecondsOnly(t *testing.T) {
 		"1795908604000000000":                    "in nanoseconds, want Unix time in seconds",
 		"253402300800":                           "too large for Unix time in seconds",
 		"99999999999999999999999999999999999999": "too large for Unix time in seconds",
+		"18446744073709551617":                   "too large for Unix time in seconds", // 1 after an overflow
 	} {
 		_, err := timestamp.Parse(text)
 		assert.EqualError(t, err, want, text)

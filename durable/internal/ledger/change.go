@@ -173,7 +173,7 @@ func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
 	return nil
 }
 
-// one runs a statement that must change one row, and returns otherwise if it changes none.
+// one runs a statement for one row, and returns otherwise if the statement changes no row.
 func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...any) error {
 	n, err := tx.l.exec(ctx, tx, query, args...)
 	if err == nil && n != 1 {

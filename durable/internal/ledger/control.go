@@ -53,7 +53,7 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	return s, err
 }
 
-// writing selects the transactions that have written claims: those of a list, or all.
+// writing selects the transactions with written claims.
 const writing = `FROM pg_locks WHERE relation = 'durable_claims'::REGCLASS AND mode = 'RowExclusiveLock'
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 	AND ($1 = '' OR virtualtransaction = ANY (string_to_array($1, ',')))`

@@ -19,7 +19,7 @@ func (p Poll) ClaimedBefore(age int64) bool {
 	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
 }
 
-// DuePolls returns unknown rows that are due: payments, and payouts with an order_id. It commits the next due time
+// DuePolls returns due unknown rows, without payouts that lack an order_id. It commits the next due time
 // first, so that one process polls. After patience polls, a row is flagged for review.
 func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
 	const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`

@@ -90,13 +90,31 @@ func (l *Ledger) Pruned(ctx context.Context, on rowser, userData ...string) (map
 	return pruned, err
 }
 
-// KeepForPruned marks an unmatched notification as one of a pruned row, and reports whether it is.
+// FindPruned reports whether a pruned row had an order_id or one of the user_data. It reads from l.DB.
+func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...string) (found bool, err error) {
+	pruned, err := l.Pruned(ctx, l.DB, userData...)
+	if err != nil || len(pruned) > 0 {
+		return len(pruned) > 0, err
+	}
+	err = l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_pruned
+		WHERE order_hash IN ($1, $2) AND order_hash <> 0)`,
+		orderHash(row.Payment, orderID), orderHash(row.Payout, orderID))
+	return found, err
+}
+
+// KeepForPruned marks an unmatched notification or an unspecified event as one of a pruned row, and reports whether it
+// is. The order_id counts only without a user_data. A notification with the user_data of a lost row stays unmatched,
+// because it prevents a claim of that row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
-	id := identity(n.UserData)
-	changed, err := l.write(ctx, `UPDATE durable_notifications SET matched = 2 WHERE key = $1 AND matched = 0
-		AND (EXISTS (SELECT 1 FROM durable_pruned WHERE id_high = $2 AND id_low = $3)
-			OR EXISTS (SELECT 1 FROM durable_pruned WHERE order_hash = $4 AND order_hash <> 0))`,
-		n.Key, id.High, id.Low, orderHash(KindOf(n.Event), n.OrderID))
+	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
+	if kind == "" {
+		kind, other = row.Payment, row.Payout
+	}
+	changed, err := l.write(ctx, `UPDATE durable_notifications SET matched = 2 WHERE key = $1 AND matched = $2
+		AND (EXISTS (SELECT 1 FROM durable_pruned WHERE id_high = $3 AND id_low = $4)
+			OR user_data = '' AND EXISTS (SELECT 1 FROM durable_pruned
+				WHERE order_hash IN ($5, $6) AND order_hash <> 0))`,
+		n.Key, flag(KindOf(n.Event) == ""), id.High, id.Low, orderHash(kind, n.OrderID), orderHash(other, n.OrderID))
 	if changed > 0 {
 		l.Log.WarnContext(ctx, "durable: a notification of a pruned row", "event", string(n.Event), "order_id", n.OrderID,
 			"user_data", n.UserData, "status", string(n.StatusDescription), "amount", n.Amount.String())
@@ -173,19 +191,21 @@ func (l *Ledger) prune(ctx context.Context, tx *sql.Tx, k row.Kind, age int64, f
 	if l.Dialect == PostgreSQL {
 		from = `SELECT h, k, v, o FROM json_to_recordset(CAST($1 AS TEXT)::JSON) AS v(h BIGINT, k BIGINT, v BIGINT, o BIGINT)`
 	}
+	// An unspecified event may have arrived after the check. The notifications of other rows stay.
+	notices := `DELETE FROM durable_notifications WHERE matched = 1 AND received_at <= {now} - $2` + ofKind(k)
 	for _, one := range []struct {
 		statement string
-		list      any
+		args      []any
 	}{
-		{`INSERT INTO durable_pruned (id_high, id_low, values_hash, order_hash) ` + from, list(kept)},
-		{`DELETE FROM durable_notifications WHERE matched = 1 AND user_data` + l.in("$1") + ofKind(k), list(users)},
-		{`DELETE FROM durable_notifications WHERE matched = 1 AND order_id <> '' AND order_id` + l.in("$1") + ofKind(k),
-			list(orders)},
-		{`DELETE FROM durable_decisions WHERE user_data` + l.in("$1"), list(users)},
+		{`INSERT INTO durable_pruned (id_high, id_low, values_hash, order_hash) ` + from, []any{list(kept)}},
+		{notices + ` AND user_data` + l.in("$1"), []any{list(users), age}},
+		{notices + ` AND order_id <> '' AND order_id` + l.in("$1") + ` AND NOT EXISTS (SELECT 1 FROM durable_rows AS r
+			WHERE r.user_data = durable_notifications.user_data LIMIT 1 OFFSET 0)`, []any{list(orders), age}},
+		{`DELETE FROM durable_decisions WHERE user_data` + l.in("$1"), []any{list(users)}},
 		{`DELETE FROM durable_orders WHERE kind = '` + string(k) + `' AND order_id <> '' AND order_id` + l.in("$1"),
-			list(orders)},
+			[]any{list(orders)}},
 	} {
-		if _, err := l.exec(ctx, tx, one.statement, one.list); err != nil {
+		if _, err := l.exec(ctx, tx, one.statement, one.args...); err != nil {
 			return 0, err
 		}
 	}
@@ -224,6 +244,6 @@ type prunableRow struct {
 // may remain.
 func (l *Ledger) PruneNotices(ctx context.Context, age int64) (more bool, err error) {
 	n, err := l.write(ctx, `DELETE FROM durable_notifications WHERE key IN (SELECT key FROM durable_notifications
-		WHERE matched = 2 AND received_at <= {now} - $1 ORDER BY received_at LIMIT $2)`, age, pruneRows)
+		WHERE matched = 2 AND received_at <= {now} - $1 ORDER BY received_at LIMIT $2{skip})`, age, pruneRows)
 	return n == pruneRows, err
 }

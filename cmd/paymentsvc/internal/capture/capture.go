@@ -15,6 +15,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 // Message is a captured request.
@@ -34,11 +36,18 @@ type Message struct {
 	// Notes lists assumptions and possible losses of signed bytes, in one sentence each.
 	Notes []string
 
-	lines map[string]int // header to line
+	text *text
+	at   map[string]int // position of a header in text
 }
 
 // Line returns the line of a header in its file, or 1 for an unknown header.
-func (m *Message) Line(header string) int { return max(1, m.lines[http.CanonicalHeaderKey(header)]) }
+func (m *Message) Line(header string) int {
+	at, known := m.at[http.CanonicalHeaderKey(header)]
+	if !known {
+		return 1
+	}
+	return m.text.lineOf(at)
+}
 
 // Options configures [Read]. The zero value reads a file with one signed message.
 type Options struct {
@@ -85,18 +94,12 @@ type text struct {
 	name    string
 	data    string
 	notes   []string
+	above   int  // lines of the file before data
 	listing bool // a search, which needs no positions
-	line    int  // the line of lineAt, less 1
-	lineAt  int
 }
 
-// lineOf returns the line of a position. It counts from the previous position, so all lines of a file need one pass.
 func (t *text) lineOf(at int) int {
-	if at = min(max(at, 0), len(t.data)); at < t.lineAt {
-		t.line, t.lineAt = 0, 0
-	}
-	t.line, t.lineAt = t.line+strings.Count(t.data[t.lineAt:at], "\n"), at
-	return t.line + 1
+	return 1 + t.above + strings.Count(t.data[:min(max(at, 0), len(t.data))], "\n")
 }
 
 var errListing = errors.New("capture: not chosen")
@@ -174,17 +177,27 @@ func (t *text) logLines(o Options) (list []entry) {
 	for at := 0; at < len(t.data); {
 		line, _, _ := strings.Cut(t.data[at:], "\n")
 		start := strings.IndexByte(line, '{')
-		var value json.RawMessage
-		if start >= 0 && json.NewDecoder(strings.NewReader(t.data[at+start:])).Decode(&value) == nil {
+		end := at + len(line) + 1
+		if start >= 0 {
 			from := at + start
-			at = from + len(value)
-			rest, _, _ := strings.Cut(t.data[at:], "\n")
-			if strings.TrimSpace(rest) == "" {
-				t.walk(&list, node{value, from}, strings.TrimSpace(line[:start]), o, 0)
+			var value json.RawMessage
+			decoder := json.NewDecoder(strings.NewReader(t.data[from:]))
+			err := decoder.Decode(&value)
+			wrong, ok := errors.AsType[*json.SyntaxError](err)
+			switch {
+			case ok: // continue with the line of the error, because the lines before it are inside of this value
+				end = max(end, 1+strings.LastIndexByte(t.data[:from+int(wrong.Offset)], '\n'))
+			case err != nil: // the file ends inside of this value
+				end = len(t.data)
+			default:
+				rest, _, _ := strings.Cut(t.data[from+len(value):], "\n")
+				end = from + len(value) + len(rest) + 1
+				if strings.TrimSpace(rest) == "" {
+					t.walk(&list, node{value, from}, strings.TrimSpace(line[:start]), o, 0)
+				}
 			}
-			line = rest
 		}
-		at += len(line) + 1
+		at = end
 	}
 	if len(list) == 1 {
 		list[0].signed = true
@@ -246,7 +259,8 @@ func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	return list, nil
 }
 
-// ambiguous lists messages without their queries, because queries may contain secrets.
+// ambiguous lists messages without their queries, because queries may contain secrets. It masks the rest, because a
+// path may contain a card number.
 func (t *text) ambiguous(list []entry) error {
 	const most = 10
 	var names []string
@@ -256,7 +270,7 @@ func (t *text) ambiguous(list []entry) error {
 			shown := url.URL{Scheme: e.url.Scheme, Host: e.url.Host, Path: e.url.Path}
 			name += " " + shown.String()
 		}
-		names = append(names, name)
+		names = append(names, mask.Text(name))
 	}
 	if len(list) > most {
 		names = append(names, "...")
@@ -304,7 +318,11 @@ func (t *text) finish(m Message, err error) (Message, error) {
 			m.note("there are %d headers %s", n, name)
 		}
 	}
-	if length := m.Header.Get("Content-Length"); length != "" && length != fmt.Sprint(len(m.Body)) {
+	length := m.Header.Get("Content-Length")
+	if len(m.Body) == 0 && strings.Trim(length, "0") != "" {
+		return Message{}, t.fail(0, missingBody, capturing)
+	}
+	if length != "" && length != fmt.Sprint(len(m.Body)) {
 		m.note("the body has %d bytes, and its Content-Length is another: a step before lost or added bytes", len(m.Body))
 	}
 	if bytes.Contains(m.Body, []byte("\ufffd")) {

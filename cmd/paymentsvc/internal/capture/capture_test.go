@@ -3,7 +3,9 @@ package capture
 import (
 	"bytes"
 	"encoding/base64"
+	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -200,6 +202,8 @@ func TestReadChooses(t *testing.T) {
 	two := strings.TrimSuffix(har, "]}}") + `,{"request":{"method":"PUT","url":"https://shop.example/other?token=secret","bodySize":0,"headers":[{"name":"X-Sign","value":"c"}]}}]}}`
 	_, err := Read([]byte(two), "a.har", Options{})
 	require.EqualError(t, err, "a.har:1:1: 2 signed messages: choose one with -entry: 2 POST https://shop.example/hook; 3 PUT https://shop.example/other")
+	_, err = Read([]byte(strings.ReplaceAll(two, "shop.example/", "shop.example/4111111111111111/")), "a.har", Options{})
+	require.ErrorContains(t, err, "2 POST https://shop.example/<card number>/hook")
 	for name, tt := range map[string]struct {
 		o    Options
 		want string
@@ -252,6 +256,9 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"curl with one that is none":     {"curl 'https://[x'", "1:6: the address is not a URL"},
 		"curl with an open quote":        {"curl https://a \\\n  -d 'x", "2:6: this quote is not closed"},
 		"curl with a variable":           {`curl -H "Signature: $SIG" https://a`, "1:21: the shell replaces this"},
+		"curl that ends before -d":       {"curl -X POST https://a?b=1&c=2 -d x", "1:27: the command ends here, before"},
+		"curl on lines without signs":    {"curl -X POST https://a\n  -d x", "1:23: the command ends here, before"},
+		"curl of cmd.exe that ends":      {`C:\>curl -X POST https://a?b=1&c=2 --data-raw x`, "1:31: the command ends here, before"},
 		"curl with a file":               {"curl -d @x https://a", "1:9: the body is in a file: name it with -body"},
 		"curl with -G":                   {"curl -G -d a=b https://a", "1:6: curl -G"},
 		"curl without the value":         {"curl https://a -d", "1:16: this option of curl lacks its value"},
@@ -281,6 +288,10 @@ func TestWriteRejectsHeadersThatWouldBeTwo(t *testing.T) {
 		var b bytes.Buffer
 		require.ErrorContains(t, Write(&b, Message{Header: h}), "no header can have")
 		require.Zero(t, b.Len())
+	}
+	for method, query := range map[string]string{"POST / HTTP/1.1\r\nA:": "", "POST": "a b"} {
+		err := Write(io.Discard, Message{Method: method, URL: &url.URL{Path: "/", RawQuery: query}})
+		require.ErrorContains(t, err, "a request line cannot have")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 )
 
+var bodyOption = regexp.MustCompile(`\s(?:-d|--data[a-z-]*|--json)\s`)
+
 // commandStart returns the start of a curl command after a prompt, or -1.
 func commandStart(data string) int {
 	found := regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`).FindStringIndex(data)
@@ -18,8 +20,8 @@ func commandStart(data string) int {
 }
 
 // arguments splits the command by the rules of its shell.
-func (t *text) arguments(start int) (words []word, powershell bool, err error) {
-	s := &shell{text: t, pos: start}
+func (t *text) arguments(start int) (s *shell, powershell bool, err error) {
+	s = &shell{text: t, pos: start}
 	command := t.data[start:]
 	first, _, _ := strings.Cut(command, "\n")
 	s.pos += strings.Index(strings.ToLower(first), "curl") // after the prompt
@@ -34,7 +36,7 @@ func (t *text) arguments(start int) (words []word, powershell bool, err error) {
 	default:
 		err = s.split('\\')
 	}
-	return s.words, powershell, err
+	return s, powershell, err
 }
 
 // command is the state of a curl command during parsing.
@@ -52,17 +54,21 @@ type command struct {
 
 // curl reads a curl command.
 func (t *text) curl(o Options) (Message, error) {
-	words, powershell, err := t.arguments(commandStart(t.data))
+	s, powershell, err := t.arguments(commandStart(t.data))
 	if err != nil {
 		return Message{}, err
 	}
 	c := &command{text: t, o: o, powershell: powershell, m: newMessage()}
-	for rest := words[1:]; len(rest) > 0; {
+	for rest := s.words[1:]; len(rest) > 0; {
 		if rest, err = c.next(rest); err != nil {
 			return Message{}, err
 		}
 	}
-	return c.message(words[0].at)
+	if lost := bodyOption.FindStringIndex(s.rest()); lost != nil && !c.sends && o.Body == nil {
+		return Message{}, t.fail(s.pos, "the command ends here, before the option with its body: quote the address, "+
+			"and keep the shell's sign at the ends of lines")
+	}
+	return c.message(s.words[0].at)
 }
 
 // next reads one argument, with its value.
@@ -211,6 +217,10 @@ func (c *command) body(option string, value word) error {
 		c.m.note("PowerShell before 7.3 strips the double quotes from this body; the body has them here")
 	}
 	c.json = c.json || option == "json"
+	const most = 64 << 20 // a command can name one file many times
+	if len(c.data)+len(data) > most {
+		return c.fail(value.at, "the body has more than 64 MiB")
+	}
 	if c.sends && option != "json" {
 		c.data = append(c.data, '&')
 	}

@@ -73,14 +73,18 @@ func quoted(text string) node {
 	return node{raw: raw}
 }
 
-// first returns the first present value.
-func (f fields) first(names ...string) node {
+// first returns the first value that is not an empty text. Without one, it returns an empty text, if present.
+func (f fields) first(names ...string) (found node) {
 	for _, name := range names {
-		if n := f[name]; n.kind() != 0 {
+		n := f[name]
+		if n.kind() != 0 && string(n.raw) != `""` {
 			return n
 		}
+		if n.kind() != 0 {
+			found = n
+		}
 	}
-	return node{}
+	return found
 }
 
 // text returns the first text or number.
@@ -224,7 +228,7 @@ func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
 		return t.fail(at, "values of this body are masked: start paymentsvc mock with -show-bodies")
 	}
 	inBase64 := []string{"bodybase64", "bodyasbase64", "body.rawbytes", "body.base64", "body.encoded", "rawbodybase64"}
-	if encoded := f.first(inBase64...); encoded.kind() == '"' {
+	if encoded := f.first(inBase64...); encoded.text() != "" {
 		return t.setBody(m, encoded, true)
 	}
 	encoded := f.isTrue("isbase64encoded", "base64encoded", "base64") ||
@@ -236,6 +240,8 @@ func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
 	switch {
 	case body.text() == "" && (f.first("postdata.params").kind() == '[' || f.text("body.mode") != ""):
 		return t.fail(at, "the body is recorded as params or as a file's name, whose bytes are lost: %s", capturing)
+	case body.kind() == 't' || body.kind() == 'f' || body.text() == "[object Object]":
+		return t.fail(at, missingBody, capturing)
 	case body.kind() == '{' || body.kind() == '[':
 		m.Body = body.raw
 		m.note("the body is JSON here and not text: it was parsed and encoded again, so the signed bytes may be lost")
@@ -244,16 +250,21 @@ func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
 			return err
 		}
 	}
+	if hasBody && body.kind() == 0 {
+		m.note("the body is null here, which is taken for an empty body")
+	}
 	if size > 0 && len(m.Body) > 0 && size != len(m.Body) {
 		m.note("the HAR's bodySize is %d, and the body here has %d bytes", size, len(m.Body))
 	}
-	empty := body.kind() != 0 || hasBody || f.text("bodysize") == "0"
+	empty := body.kind() != 0 || f.first(inBase64...).kind() != 0 || hasBody || f.text("bodysize") == "0"
 	return t.present(m, at, empty && size <= 0)
 }
 
 // capturing is the advice for a lossy format.
 const capturing = "paymentsvc discover -listen ADDR -save DIR captures whole notifications, " +
 	"and -proxy -to URL whole requests"
+
+const missingBody = "the body is missing here: name its file with -body; %s"
 
 // present rejects an empty body if the message probably had one. An empty body is the message's own if the format
 // records empty bodies, or with a Content-Length of 0.
@@ -262,5 +273,5 @@ func (t *text) present(m *Message, at int, recorded bool) error {
 	if len(m.Body) > 0 || length == "0" || isBodiless(m.Method) || recorded && length == "" {
 		return nil
 	}
-	return t.fail(at, "the body is missing here: name its file with -body; %s", capturing)
+	return t.fail(at, missingBody, capturing)
 }

@@ -21,6 +21,9 @@ func Write(w io.Writer, m Message) error {
 	var b bytes.Buffer
 	if m.URL != nil {
 		target := m.URL.RequestURI()
+		if !isToken(m.Method) || strings.Contains(target, " ") {
+			return errors.New("capture: the method or the address has a character that a request line cannot have")
+		}
 		if m.URL.Host != "" && m.URL.Scheme != "https" { // Read assumes https for a path with a Host
 			target = m.URL.String()
 		}
@@ -175,7 +178,7 @@ func (t *text) address(m *Message, target string, at int) error {
 // add adds a header.
 func (t *text) add(m *Message, name, value string, at int) error {
 	name, value = http.CanonicalHeaderKey(name), strings.TrimSpace(value)
-	_, twice := m.lines[name]
+	_, twice := m.at[name]
 	switch {
 	case placeholder.MatchString(value):
 		return t.fail(at, variables)
@@ -183,10 +186,10 @@ func (t *text) add(m *Message, name, value string, at int) error {
 		return t.fail(at, "a header has a character that no header can have")
 	case twice && (name == "Host" || name == "Content-Length"):
 		return t.fail(at, "a second %s header", name)
-	case name == "Content-Length" && !isDigits(value):
+	case name == "Content-Length" && !IsDigits(value):
 		return t.fail(at, "the Content-Length is not a number")
 	}
-	m.lines[name] = t.lineOf(at)
+	m.text, m.at[name] = t, at
 	m.Header.Add(name, value)
 	return nil
 }
@@ -204,6 +207,9 @@ func (t *text) cut(m *Message, from, to int) error {
 	length := m.Header.Get("Content-Length")
 	if length == "" {
 		body := strings.TrimSuffix(strings.TrimSuffix(rest, "\n"), "\r")
+		if strings.TrimSpace(body) == "" {
+			return nil // blank lines of an editor are no body
+		}
 		if len(body) < len(rest) {
 			m.note("the line end at the end of the file is taken for the file's own; a Content-Length header would tell")
 		}
@@ -329,7 +335,8 @@ func between(data string, at int) (from, to int) {
 	return from, to
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+// IsDigits reports whether s has only digits, and at least one.
+func IsDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // isToken reports whether s is a valid method or header name.
 func isToken(s string) bool {

@@ -337,7 +337,7 @@ func plainName(name string) string {
 var separators = strings.NewReplacer("_", "", "-", "", " ", "", "$", "", "@", "")
 
 // newMessage returns an empty message.
-func newMessage() Message { return Message{Header: http.Header{}, lines: map[string]int{}} }
+func newMessage() Message { return Message{Header: http.Header{}, at: map[string]int{}} }
 
 func isBodiless(method string) bool {
 	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions}, method)

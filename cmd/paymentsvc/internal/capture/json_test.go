@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/base64"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -52,6 +53,8 @@ func TestReadJSONOfTools(t *testing.T) {
 			"headers":{"host":"shop.example","signature":"abab"},"body":BODY}`)).raw) + `}`,
 		"headers as names and values": `{"url":"/hook?a=1","body":BODY,
 			"rawHeaders":["Host","shop.example","Signature","abab"]}`,
+		"an empty text beside the body": `{"url":"/hook?a=1","headers":{"host":"shop.example","signature":"abab"},
+			"raw_body":"","body_base64":"","body":BODY}`,
 		"headers as text": `{"url":"/hook?a=1","headers":"Host: shop.example\r\nSignature: abab\r\n","body":BODY}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +77,12 @@ func TestReadRejectsAMissingBody(t *testing.T) {
 		"HTTP text":           "POST /hook HTTP/1.1\nSignature: abab\n\n",
 		"curl -v":             "> POST /hook HTTP/1.1\n> Signature: abab\n>\n< HTTP/1.1 200 OK\n",
 		"printed headers":     "{ host: 'shop.example', signature: 'abab' }\n",
+		"blank lines":         "POST /hook HTTP/1.1\nSignature: abab\n\n \n\n",
+		"a word of a program": `{"method":"POST","url":"/hook","headers":{"signature":"abab"},"body":true}`,
+		"an object as text":   `{"method":"POST","url":"/hook","headers":{"signature":"abab"},"body":"[object Object]"}`,
+		"empty base64":        `{"url":"/hook","headers":{"signature":"abab","content-length":"9"},"body_base64":""}`,
+		"curl with a length":  "curl -X POST -H 'Content-Length: 9' -H 'Signature: abab' https://a/",
+		"curl -v of no body":  "curl -v -X POST https://a/\n> POST / HTTP/1.1\n> Signature: abab\n> Content-Length: 9\n>\n",
 	} {
 		_, err := Read([]byte(file), "a.txt", Options{})
 		require.ErrorAs(t, err, new(*Error), name)
@@ -88,6 +97,25 @@ func TestReadRejectsAMissingBody(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, m.Body)
 	}
+}
+
+func TestReadNeedsLittleMemory(t *testing.T) {
+	doubled := "@a=0123456789\n" + strings.Repeat("@a={{a}}{{a}}\n", 22) + "POST /{{a}}\nSignature: b\n\n{}\n"
+	for name, file := range map[string]string{
+		"requests of an editor": strings.Repeat("###\nGET /\n", 5000),
+		"variables in values":   doubled,
+		"values without an end": "x " + strings.Repeat("{\"a\":\n", 1000) + strings.Repeat(" ", 1<<20) + "!",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Read([]byte(file), "a.txt", Options{})
+		runtime.ReadMemStats(&after)
+		require.Error(t, err, name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20), name)
+	}
+	open := func(string) ([]byte, error) { return make([]byte, 40<<20), nil }
+	_, err := Read([]byte("curl --data-binary @a --data-binary @a https://a/"), "a.txt", Options{Open: open})
+	require.ErrorContains(t, err, "more than 64 MiB")
 }
 
 func TestReadLimitsNesting(t *testing.T) {

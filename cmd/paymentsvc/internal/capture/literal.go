@@ -43,6 +43,7 @@ const blank = " \t\r\n"
 func (l *literal) group(depth int) (items []item) {
 	l.pos++
 	for {
+		before := l.pos
 		switch c := l.next(blank + ",;"); {
 		case c == 0 || depth > maxNested:
 			l.bad = true
@@ -50,6 +51,8 @@ func (l *literal) group(depth int) (items []item) {
 		case strings.IndexByte(closing, c) >= 0:
 			l.pos++
 			return items
+		case l.strict && len(items) > 0 && !strings.ContainsAny(l.data[before:l.pos], ",;"):
+			l.bad = true // Python joins adjacent texts
 		}
 		start := l.pos
 		one := item{value: l.value(depth + 1)}
@@ -88,7 +91,9 @@ func (l *literal) value(depth int) string {
 		case c == 0 || strings.IndexByte(closing+",;:=", c) >= 0:
 			return wordJSON(prefix)
 		case strings.IndexByte("'\"`", c) >= 0:
-			return l.quoted(c)
+			text := l.quoted(c)
+			l.bad = l.bad || l.strict && prefix == "b" && strings.Contains(text, `\u`) // a byte, and not a character
+			return text
 		case strings.IndexByte(opening, c) >= 0:
 			items := l.group(depth)
 			// In string(4) "abab" and []string{"abab"} the brackets belong to the type.
@@ -153,7 +158,7 @@ func (l *literal) quoted(quote byte) string {
 			return b.String()
 		case c == '\\' && l.pos+1 < len(l.data):
 			l.pos++
-			l.escape(&b, l.data[l.pos])
+			l.escape(&b, l.data[l.pos], quote)
 		case quote == '`' && strings.HasPrefix(l.rest(), "${"):
 			l.bad = true
 			b.WriteByte(c)
@@ -169,9 +174,12 @@ func (l *literal) quoted(quote byte) string {
 	return `""`
 }
 
-// escape writes the escape of a character as JSON.
-func (l *literal) escape(b *strings.Builder, c byte) {
+// escape writes the escape of a character as JSON. In strict mode it rejects the escapes that JavaScript and Python
+// read differently.
+func (l *literal) escape(b *strings.Builder, c, quote byte) {
 	switch {
+	case l.strict && strings.IndexByte("\"'\\bfnrtuvx\n", c) < 0 && (quote != '`' || strings.IndexByte("`$", c) < 0):
+		l.bad = true
 	case strings.IndexByte(`"\/bfnrtu`, c) >= 0:
 		b.WriteString(`\` + string(c))
 	case c == 'x' && l.pos+2 < len(l.data):
@@ -302,7 +310,7 @@ func (t *text) program(o Options) []entry {
 		return nil
 	}
 	n := node{json.RawMessage(value), at}
-	part := &text{name: t.name, data: strings.Repeat("\n", t.lineOf(at)-1) + value}
+	part := &text{name: t.name, data: value, above: t.lineOf(at) - 1}
 	var list []entry
 	t.walk(&list, n, "", o, 0)
 	if len(list) > 0 {
@@ -313,7 +321,7 @@ func (t *text) program(o Options) []entry {
 	}
 	return []entry{{number: 1, signed: true, read: func() (Message, error) {
 		m := newMessage()
-		err := part.pairs(&m, node{n.raw, t.lineOf(at) - 1})
+		err := part.pairs(&m, node{raw: n.raw})
 		if err == nil {
 			m.note("there is no request line: what the signature covers of the address is unknown")
 			err = t.printedBody(&m, end, o)

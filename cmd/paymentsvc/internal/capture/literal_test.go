@@ -85,6 +85,11 @@ func TestReadCalls(t *testing.T) {
 		"an f-string":   `requests.post("https://a/", headers={"signature": "abab"}, data=f"{x}")`,
 		"no end":        "fetch('https://a/'" + options + "'{}",
 		"a lone option": "requests.post(url)",
+		"two texts":     `requests.post("https://a/", headers={"signature": "abab"}, data="{" "}")`,
+		"three quotes":  `requests.post("https://a/", headers={"signature": "abab"}, data='''{}''')`,
+		"octal digits":  "fetch('https://a/'" + options + `'\101'})`,
+		"an escaped /":  `requests.post("https://a/", headers={"signature": "abab"}, data="\/")`,
+		"high bytes":    `requests.post("https://a/", headers={"signature": "abab"}, data=b"\xe9")`,
 	} {
 		_, err := Read([]byte(file), "a.txt", Options{})
 		require.ErrorContains(t, err, "a.txt:1:1: this call has a variable", name)

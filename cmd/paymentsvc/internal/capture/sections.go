@@ -9,6 +9,8 @@ var (
 	separator   = regexp.MustCompile(`(?m)^###[^\n]*\n?`)
 	assignment  = regexp.MustCompile(`(?m)^@([\w.-]+)[ \t]*=[ \t]*([^\r\n]*)`)
 	placeholder = regexp.MustCompile(`\{\{\s*[$\w.-]+[^{}]*\}\}`)
+
+	variableName = regexp.MustCompile(`\{\{[\w.-]+\}\}`)
 )
 
 const variables = "a variable in {{...}}: put in its value"
@@ -21,16 +23,13 @@ func hasSections(data, first string) bool {
 
 // sections returns the requests of an editor's file.
 func (t *text) sections(o Options) []entry {
-	data := t.data
-	for _, found := range assignment.FindAllStringSubmatch(t.data, -1) {
-		data = strings.ReplaceAll(data, "{{"+found[1]+"}}", strings.TrimSpace(found[2]))
-	}
+	data := expanded(t.data)
 	var list []entry
-	from := 0
+	from, above := 0, 0
 	ends := append(separator.FindAllStringIndex(data, -1), []int{len(data), len(data)})
 	for _, end := range ends {
-		// Line ends in place of the text before a request keep the numbers of its lines.
-		text := &text{name: t.name, data: strings.Repeat("\n", strings.Count(data[:from], "\n")) + request(data[from:end[0]])}
+		text := &text{name: t.name, data: request(data[from:end[0]]), above: above}
+		above += strings.Count(data[from:end[1]], "\n")
 		from = end[1]
 		if strings.TrimSpace(text.data) == "" {
 			continue
@@ -42,6 +41,25 @@ func (t *text) sections(o Options) []entry {
 		})
 	}
 	return list
+}
+
+// expanded replaces variables by their values. A value can have earlier variables. Variables remain as they are if
+// their values are very long in total, because a few lines can double a value many times.
+func expanded(data string) string {
+	values, budget := map[string]string{}, 1<<20
+	replace := func(text string) string {
+		return variableName.ReplaceAllStringFunc(text, func(name string) string {
+			value, known := values[strings.Trim(name, "{}")]
+			if budget -= len(value); !known || budget < 0 {
+				return name
+			}
+			return value
+		})
+	}
+	for _, found := range assignment.FindAllStringSubmatch(data, -1) {
+		values[found[1]] = replace(strings.TrimSpace(found[2]))
+	}
+	return replace(data)
 }
 
 // request returns a section without its comments, variables and scripts. A line end replaces each line before the
@@ -72,6 +90,9 @@ func request(section string) string {
 // section parses one request, with its body in the section or in a file.
 func (t *text) section(o Options) (Message, error) {
 	_, body := headLines(t.data)
+	if strings.HasPrefix(t.data[max(body, 0):], "<@") {
+		return Message{}, t.fail(body, "a body from a file with variables: put the body here, with the values")
+	}
 	file, named := strings.CutPrefix(t.data[max(body, 0):], "< ")
 	if !named || body < 0 {
 		return t.http(o)

@@ -9,13 +9,14 @@ import (
 
 func TestReadSections(t *testing.T) {
 	const file = `@host = https://shop.example
+@hook = {{host}}/hook
 
 ### a balance
 GET {{host}}/balance
 
 ### a payment
 # @name pay
-POST {{host}}/hook?a=1
+POST {{hook}}?a=1
 Signature: abab
 
 ` + body + `
@@ -38,7 +39,7 @@ X-Other: c
 	require.NoError(t, err)
 	require.Equal(t, body, string(m.Body))
 	require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
-	require.Equal(t, 9, m.Line("signature"))
+	require.Equal(t, 10, m.Line("signature"))
 	m, err = Read([]byte(file), "a.http", Options{Open: open, Entry: 3})
 	require.NoError(t, err)
 	require.Equal(t, body, string(m.Body))
@@ -47,4 +48,6 @@ X-Other: c
 	require.ErrorContains(t, err, "choose one with -entry: 1 GET https://shop.example/balance; 2 POST")
 	_, err = Read([]byte("###\nPOST {{host}}/hook\nSignature: {{signature}}\n\n{}"), "a.http", Options{})
 	require.ErrorContains(t, err, "a variable in {{...}}")
+	_, err = Read([]byte("###\nPOST /hook\nSignature: abab\n\n<@ ./body.json\n"), "a.http", Options{})
+	require.ErrorContains(t, err, "a.http:5:1: a body from a file with variables")
 }

@@ -157,8 +157,8 @@ func (s *shell) ansi() error {
 // cmd splits a command as cmd.exe does. It removes the carets first. Then the rules of Microsoft's C library apply to
 // backslashes and quotes.
 func (s *shell) cmd() error {
+	begin, start := s.pos, s.pos
 	line := s.carets()
-	start := s.pos
 	in, open := false, false
 	var cur strings.Builder
 	end := func() {
@@ -201,12 +201,12 @@ func (s *shell) cmd() error {
 	}
 	end()
 	if open {
-		return s.fail(s.pos, unclosed)
+		return s.fail(begin, unclosed)
 	}
 	return nil
 }
 
-// carets returns the command without its carets.
+// carets returns the command without its carets, and advances to its end.
 func (s *shell) carets() string {
 	var b strings.Builder
 	open := false
@@ -221,11 +221,13 @@ func (s *shell) carets() string {
 				b.WriteByte(rest[i])
 			}
 		case strings.IndexByte("\r\n", c) >= 0, strings.IndexByte("&|<>", c) >= 0 && !open:
+			s.pos += i
 			return b.String()
 		default:
 			open = open != (c == '"')
 			b.WriteByte(c)
 		}
 	}
+	s.pos = len(s.data)
 	return b.String()
 }

@@ -137,12 +137,26 @@ func code(problem string) (string, int) {
 	return "E1-" + problem, 401
 }
 
+// reply is an error with a code.
+func reply(problem, _ string) (int, string) {
+	c, status := code(problem)
+	return status, fmt.Sprintf(`{"code":%q}`, c)
+}
+
 // ran is a run against a service.
 type ran struct {
 	check.Findings
 	seen    []*check.Exchange
 	stopped string
 	waits   int
+}
+
+func newSession(address string, transport *http.Transport) *check.Session {
+	return &check.Session{
+		BaseURL: address, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport,
+		Now: time.Now, Wait: func(context.Context) error { return nil },
+		Done: func(int, *check.Exchange) error { return nil },
+	}
 }
 
 func run(t *testing.T, s *service, orderID string, ahead time.Duration) ran {
@@ -154,12 +168,9 @@ func run(t *testing.T, s *service, orderID string, ahead time.Duration) ran {
 	var r ran
 	start := time.Now()
 	s.now = func() time.Time { return start.Add(time.Duration(r.waits) * time.Second) }
-	session := &check.Session{
-		BaseURL: server.URL + "/api", Partner: partner, Project: project, Scheme: scheme(), Secret: key, OrderID: orderID,
-		Transport: transport, Now: func() time.Time { return s.now().Add(ahead) },
-		Wait: func(context.Context) error { r.waits++; return nil },
-		Done: func(int, *check.Exchange) error { return nil },
-	}
+	session := newSession(server.URL+"/api", transport)
+	session.OrderID, session.Now = orderID, func() time.Time { return s.now().Add(ahead) }
+	session.Wait = func(context.Context) error { r.waits++; return nil }
 	var err error
 	r.seen, r.stopped, err = session.Run(t.Context(), check.Plan(orderID != ""))
 	require.NoError(t, err)
@@ -365,10 +376,6 @@ func TestDeriveNeedsEnoughErrors(t *testing.T) {
 }
 
 func TestRunEndsAtASignOfALockout(t *testing.T) {
-	reply := func(problem, _ string) (int, string) {
-		c, status := code(problem)
-		return status, fmt.Sprintf(`{"code":%q}`, c)
-	}
 	for _, test := range []struct {
 		name, stopped string
 		requests      int
@@ -430,10 +437,6 @@ func TestRunEndsWithTheConnection(t *testing.T) {
 }
 
 func TestFindingsBesideTheFormat(t *testing.T) {
-	reply := func(problem, _ string) (int, string) {
-		c, status := code(problem)
-		return status, fmt.Sprintf(`{"code":%q}`, c)
-	}
 	s := &service{past: 40, future: 1 << 30, onceOnly: true, reply: reply,
 		success: `{"payout_balance":"1","expected_balance":"0","currency":"XTS","limits":{"daily":5}}`}
 	r := run(t, s, "order-of-a-test", 100*time.Second)
@@ -466,31 +469,25 @@ func TestSessionSendsNothingElse(t *testing.T) {
 	defer server.Close()
 	transport, ok := server.Client().Transport.(*http.Transport)
 	require.True(t, ok)
-	stop := errors.New("stop")
-	session := func(transport *http.Transport, wait error) *check.Session {
-		return &check.Session{
-			BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport,
-			Now: time.Now, Wait: func(context.Context) error { return wait },
-			Done: func(int, *check.Exchange) error { return nil },
-		}
-	}
 	many := make([]check.Probe, 25)
 	for i := range many {
 		many[i] = check.Plan(false)[0]
 	}
-	_, _, err := session(transport, nil).Run(t.Context(), many)
+	_, _, err := newSession(server.URL, transport).Run(t.Context(), many)
 	require.Error(t, err)
 	assert.Len(t, s.paths, 20)
 
-	seen, _, err := session(transport, stop).Run(t.Context(), many)
+	stop, waiting := errors.New("stop"), newSession(server.URL, transport)
+	waiting.Wait = func(context.Context) error { return stop }
+	seen, _, err := waiting.Run(t.Context(), many)
 	assert.ErrorIs(t, err, stop)
 	assert.Empty(t, seen)
-	seen, _, err = session(transport, nil).Run(t.Context(), many[:1])
+	seen, _, err = newSession(server.URL, transport).Run(t.Context(), many[:1])
 	require.NoError(t, err)
 	facts := fmt.Sprint(check.Connection(seen[0]))
 	assert.Regexp(t, `tls TLS 1\.3, certificate \d+ days old, valid for \d+ more days`, facts)
 
-	seen, stopped, err := session(&http.Transport{}, nil).Run(t.Context(), many)
+	seen, stopped, err := newSession(server.URL, &http.Transport{}).Run(t.Context(), many)
 	require.NoError(t, err)
 	assert.Len(t, seen, 1)
 	assert.Contains(t, stopped, "certificate")
@@ -503,12 +500,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	s.before = func(int, string) (int, string) { cancel(); return 0, "" }
 	server := httptest.NewServer(s)
 	defer server.Close()
-	session := &check.Session{
-		BaseURL: server.URL, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: &http.Transport{},
-		Now: time.Now, Wait: func(context.Context) error { return nil },
-		Done: func(int, *check.Exchange) error { return nil },
-	}
-	_, _, err := session.Run(ctx, check.Plan(false))
+	_, _, err := newSession(server.URL, &http.Transport{}).Run(ctx, check.Plan(false))
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Len(t, s.paths, 1)
 }

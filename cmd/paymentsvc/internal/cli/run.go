@@ -184,7 +184,8 @@ func (c *Call) printHelp(text string) error {
 // help prints the help of a command on standard output.
 func (c *Call) help(cmd *Command) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Usage: %s %s [flags] %s\n\n%s.\n\n", c.Program.Name, cmd.Name, cmd.Usage, cmd.Summary)
+	usage := strings.TrimSpace("[flags] " + cmd.Usage)
+	fmt.Fprintf(&out, "Usage: %s %s %s\n\n%s.\n\n", c.Program.Name, cmd.Name, usage, cmd.Summary)
 	var common []string
 	for _, f := range cmd.all() {
 		if f.Kind == JSON {

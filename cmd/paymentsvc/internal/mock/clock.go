@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -99,7 +100,8 @@ func (c *clock) run() (done []event) {
 	}
 }
 
-// set moves the clock, and reports false for a time in the past.
+// set moves the clock, and reports false for a time in the past or beyond the range of a duration. Call run next. The
+// timer is off until then, because a concurrent run would change the order of the settlements.
 func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +110,7 @@ func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 	if now != nil {
 		to = *now
 	}
-	if to.Before(before) {
+	if to.Before(before) || time.Until(to) == math.MaxInt64 {
 		return false
 	}
 	c.offset = time.Until(to)
@@ -120,7 +122,9 @@ func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 	if timestamps != nil {
 		c.timestamps = *timestamps
 	}
-	c.arm()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	return true
 }
 
@@ -161,7 +165,7 @@ func putClock(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if !c.clock.set(in.Now, in.Frozen, in.Timestamps) {
-		return 0, nil, invalid("now", "now: the clock cannot go back")
+		return 0, nil, invalid("now", "now: the clock cannot go back, and not by more than 292 years forward")
 	}
 	return clockAfter(c)
 }
@@ -179,7 +183,9 @@ func postAdvance(c *call) (int, any, error) {
 	}
 	now, _, _, _ := c.clock.state()
 	to := now.Add(by)
-	c.clock.set(&to, nil, nil)
+	if !c.clock.set(&to, nil, nil) {
+		return 0, nil, invalid("by", "by: the clock cannot go forward by more than 292 years")
+	}
 	return clockAfter(c)
 }
 

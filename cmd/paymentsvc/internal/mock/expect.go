@@ -61,19 +61,18 @@ func (x *expectation) bounds() (least, most int, err error) {
 			return 0, 0, invalid("count", "count, at_least, at_most: %s counts what is wrong, which must be 0", x.That)
 		}
 		return 0, 0, nil
-	case x.Count != nil && given == 1:
-		return *x.Count, *x.Count, nil
-	case x.Count != nil:
+	case x.Count != nil && given > 1:
 		return 0, 0, invalid("count", "count: either count, or at_least and at_most")
+	case x.Count != nil:
+		least, most = *x.Count, *x.Count
+	case x.AtMost != nil:
+		least, most = 0, *x.AtMost
 	}
 	if x.AtLeast != nil {
 		least = *x.AtLeast
 	}
-	if x.AtMost != nil {
-		most = *x.AtMost
-		if x.AtLeast == nil {
-			least = 0
-		}
+	if least < 0 || most < least {
+		return 0, 0, invalid("count", "count, at_least, at_most: no number is in the range from %d to %d", least, most)
 	}
 	return least, most, nil
 }
@@ -226,7 +225,7 @@ func postExpect(c *call) (int, any, error) {
 	if !special {
 		allowed = messageFilters()
 	}
-	if err := x.only(allowed...); err != nil {
+	if err := c.only(&x.filter, allowed...); err != nil {
 		return 0, nil, err
 	}
 	if _, err := c.actual(&x); err != nil {

@@ -86,7 +86,7 @@ func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "payment
 // addFault validates a fault and sets it.
 func (e *epoch) addFault(given faultIn) (*fault, error) {
 	f := &fault{In: given}
-	if err := given.Where.only(); err != nil {
+	if err := e.only(&given.Where); err != nil {
 		return nil, err
 	}
 	n := max(given.N, 1)

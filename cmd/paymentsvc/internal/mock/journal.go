@@ -19,6 +19,8 @@ const (
 
 	in  = "in"  // a request to the interface
 	out = "out" // a notification
+
+	notificationEndpoint = "notification"
 )
 
 // verdict is the result of a signature check.

@@ -48,17 +48,17 @@ type rejected struct {
 }
 
 func (e *epoch) messageOut(m message) messageOut {
-	body, answer, userData, orderID := m.Body, m.Answered, m.Fields.UserData, m.Fields.OrderID
+	body, answer := m.Body, m.Answered
 	if !e.opt.ShowBodies {
-		body, answer, userData, orderID = masked(body), masked(answer), mask.Text(userData), mask.Text(orderID)
+		body, answer = masked(body), masked(answer)
 	}
 	o := messageOut{
 		Seq: m.Seq, Time: m.At.UTC(), Direction: m.Direction, State: m.State,
-		Method: m.Method, Target: mask.Query(m.Target), Endpoint: m.Endpoint,
-		ProjectID: m.Fields.ProjectID, UserData: userData, OrderID: orderID,
-		Headers: pairs(m.Header), BodyBase64: append([]byte{}, body...),
+		Method: m.Method, Target: e.hide(mask.Query(m.Target)), Endpoint: m.Endpoint,
+		ProjectID: m.Fields.ProjectID, UserData: e.hide(m.Fields.UserData), OrderID: e.hide(m.Fields.OrderID),
+		Headers: e.pairs(m.Header), BodyBase64: append([]byte{}, body...),
 		Masked:     !bytes.Equal(body, m.Body) || !bytes.Equal(answer, m.Answered),
-		HTTPStatus: m.Status, AnswerHeaders: pairs(m.Answer), AnswerBase64: append([]byte{}, answer...),
+		HTTPStatus: m.Status, AnswerHeaders: e.pairs(m.Answer), AnswerBase64: append([]byte{}, answer...),
 		MS: m.Took.Milliseconds(), Error: m.Err, Signature: m.Signature, Faults: append([]int{}, m.Faults...),
 	}
 	if m.Rejection != nil {
@@ -67,13 +67,26 @@ func (e *epoch) messageOut(m message) messageOut {
 	return o
 }
 
-// pairs returns a header sorted by name, with a gateway's credentials hidden.
-func pairs(h http.Header) [][2]string {
+// hide masks card numbers in a text, unless bodies are shown.
+func (s *session) hide(text string) string {
+	if s.opt.ShowBodies {
+		return text
+	}
+	return mask.Text(text)
+}
+
+// pairs returns a header sorted by name, with a gateway's credentials hidden. A signature is never a card number,
+// although it may have its digits.
+func (e *epoch) pairs(h http.Header) [][2]string {
 	list := [][2]string{}
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		for _, value := range h[name] {
-			if slices.Contains([]string{"Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization"}, name) {
+			switch name {
+			case "Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization":
 				value = "***"
+			case "Signature", "Timestamp":
+			default:
+				value = e.hide(value)
 			}
 			list = append(list, [2]string{name, value})
 		}
@@ -129,7 +142,7 @@ func masked(body []byte) []byte {
 func getMessages(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit", "wait")
 	limit, limitErr := limitOf(c.r)
-	if err := cmp.Or(err, f.only(messageFilters()...), limitErr); err != nil {
+	if err := cmp.Or(err, c.only(&f, messageFilters()...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	wait, err := duration("wait", c.r.URL.Query().Get("wait"))

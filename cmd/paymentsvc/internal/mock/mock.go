@@ -80,6 +80,7 @@ type Mock struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
+	unnamed  int // the last number of a session without a name
 	stopping bool
 }
 

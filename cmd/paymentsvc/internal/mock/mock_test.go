@@ -298,6 +298,18 @@ func TestControlResendsMessages(t *testing.T) {
 	r.ask(422, "POST", "/notifications/1/resend", "")
 }
 
+func TestDeliveryErrorsNameNoAddress(t *testing.T) {
+	box := receive(t)
+	for isHTTP2, want := range map[bool]string{false: "cut on purpose", true: "(sent by HTTP/2 only)"} {
+		r := start(t, func(o *Options) { o.Notify, o.HTTP2 = box.URL, isHTTP2 })
+		r.pay("order-1")
+		answer := r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["cut 20"]}`)
+		failed := answer["deliveries"].([]any)[0].(map[string]any)["error"]
+		require.Contains(t, failed, want)
+		require.NotContains(t, failed, "127.0.0.1")
+	}
+}
+
 func TestControlErrors(t *testing.T) {
 	r := start(t, func(o *Options) { o.Hosts = []string{"mock"} })
 	for _, test := range []struct {
@@ -330,6 +342,17 @@ func TestControlErrors(t *testing.T) {
 		{"POST", "/sessions", `{"name":"a/b"}`, "", "", 422, "invalid", "name"},
 		{"POST", "/expect", `{"that":"refunded"}`, "", "", 422, "invalid", "that"},
 		{"POST", "/expect", `{"that":"all_signed","count":1}`, "", "", 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","count":-1}`, "", "", 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","at_least":2,"at_most":1}`, "", "", 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","status":"success","count":0}`, "", "", 422, "invalid", "status"},
+		{"POST", "/expect", `{"that":"started","kind":"paymnt","count":0}`, "", "", 422, "invalid", "kind"},
+		{"POST", "/expect", `{"that":"started","project_id":999,"count":0}`, "", "", 422, "invalid", "project_id"},
+		{"POST", "/expect", `{"that":"messages","endpoint":"init","count":0}`, "", "", 422, "invalid", "endpoint"},
+		{"POST", "/expect", `{"that":"messages","event":"payment","count":0}`, "", "", 422, "invalid", "event"},
+		{"POST", "/expect", `{"that":"messages","direction":"up","count":0}`, "", "", 422, "invalid", "direction"},
+		{"POST", "/faults", `{"fault":"reset","where":{"project_id":999}}`, "", "", 422, "invalid", "project_id"},
+		{"POST", "/notifications", `{"body":"{}","project_id":999}`, "", "", 422, "invalid", "project_id"},
+		{"PUT", "/clock", `{"now":"9999-01-01T00:00:00Z"}`, "", "", 422, "invalid", "now"},
 		{"POST", "/expect", `{"that":"started","valid":true}`, "", "", 422, "invalid", "valid"},
 		{"POST", "/expect", `{"that":"messages","kind":"payment"}`, "", "", 422, "invalid", "kind"},
 		{"GET", "/orders?direction=in", "", "", "", 422, "invalid", "direction"},
@@ -540,8 +563,13 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
 		require.NoError(t, err)
 		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` + card + `","status":["` + card + `"]}`} {
-			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7")
+			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7", "X-Card", card)
 		}
+		r.do("POST", "/init_payment/"+card, card)
+		r.ask(201, "POST", "/orders", `{"amount":"1","user_data":"u-`+card+`"}`)
+		_, paid := r.do("GET", "/pay/payment/00000000-0000-4000-8000-000000000003", "")
+		require.Equal(t, shown, strings.Contains(paid, card), "user_data on the payment page")
+		r.ask(200, "POST", "/orders/00000000-0000-4000-8000-000000000003/settle", `{"status":"PENDING"}`)
 		_, all := r.do("GET", "/_mock/messages", "")
 		require.Equal(t, shown, strings.Contains(all, card), "user_data and order_id")
 		require.NotContains(t, all, "tok-7")
@@ -690,6 +718,23 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"messages","direction":"out","user_data":"now","within":"20s"}`))
 }
 
+func TestClockAppliesAllDueSettlementsInOrder(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.ask(201, "POST", "/orders", `{"amount":"1","kind":"payout"}`)
+	for i := range 100 {
+		status := []string{"SUCCESS", "FAILURE"}[i%2]
+		r.ask(202, "POST", "/orders/"+first+"/settle", fmt.Sprintf(`{"status":%q,"after":"%dm"}`, status, i+60))
+	}
+	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"3h"}`)["due"], 100)
+	r.ask(200, "POST", "/clock/advance", `{"by":"2562000h"}`)
+	r.ask(422, "POST", "/clock/advance", `{"by":"2562000h"}`)
+	for i, got := range box.taken() {
+		status := []string{"SUCCESS", "FAILURE"}[i%2]
+		require.Equal(t, "payout.status_changed "+status+" of 1", got)
+	}
+}
+
 func TestSessionsAreApart(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.MaxSessions = 2 })
@@ -711,7 +756,9 @@ func TestSessionsAreApart(t *testing.T) {
 	_, page := r.do("GET", "/s/t1/ui/", "")
 	require.Contains(t, page, `action="/s/t1/ui/orders/`+first+`/settle`)
 	r.ask(409, "POST", "/sessions", `{"name":"t1"}`)
-	r.ask(201, "POST", "/sessions", `{"name":"t2"}`)
+	require.Equal(t, "s1", r.ask(201, "POST", "/sessions", "")["name"])
+	r.ask(204, "DELETE", "/sessions/s1", "")
+	require.Equal(t, "s2", r.ask(201, "POST", "/sessions", "")["name"], "no name is used twice")
 	r.ask(503, "POST", "/sessions", `{"name":"t3"}`)
 	r.askAt("/s/t1", 404, "POST", "/stop", "")
 	r.ask(204, "DELETE", "/sessions/t1", "")

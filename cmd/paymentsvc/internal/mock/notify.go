@@ -125,6 +125,9 @@ func postNotification(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
+	if in.ProjectID != 0 && !c.knows(in.ProjectID) {
+		return 0, nil, invalid("project_id", "project_id: no such project")
+	}
 	if in.Body != nil {
 		to, err := c.receiver(in.To, in.ProjectID, fieldsOf([]byte(*in.Body)).Event)
 		if err != nil {

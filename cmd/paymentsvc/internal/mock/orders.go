@@ -110,8 +110,9 @@ func filterOf(r *http.Request, more ...string) (filter, error) {
 	return f, nil
 }
 
-// only returns an error for a condition without effect.
-func (f *filter) only(names ...string) error {
+// only returns an error for a condition without effect, and for a value that no order or message can have. With such a
+// value an expectation of 0 would always be met.
+func (e *epoch) only(f *filter, names ...string) error {
 	set := map[string]bool{
 		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0,
 		"order_id": f.OrderID != "",
@@ -124,7 +125,33 @@ func (f *filter) only(names ...string) error {
 			return invalid(name, "%s: no filter here", name)
 		}
 	}
+	if f.ProjectID != 0 && !e.knows(f.ProjectID) {
+		return invalid("project_id", "project_id: no such project")
+	}
+	for _, c := range []struct {
+		name, value string
+		known       []string
+	}{
+		{"kind", f.Kind, kinds()}, {"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
+		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, events()},
+		{"endpoint", f.Endpoint, append(endpoints(), notificationEndpoint)},
+	} {
+		if c.value != "" && !slices.Contains(c.known, c.value) {
+			return invalid(c.name, "%s: not one of %s", c.name, strings.Join(c.known, ", "))
+		}
+	}
 	return nil
+}
+
+func (e *epoch) knows(project int64) bool {
+	return slices.ContainsFunc(e.opt.Projects, func(p paymentsvctest.Project) bool { return p.ID == project })
+}
+
+func kinds() []string {
+	return []string{
+		string(paymentsvctest.KindPayment), string(paymentsvctest.KindPayout), string(paymentsvctest.KindForm),
+		string(paymentsvctest.KindInvoice),
+	}
 }
 
 func orderFilters() []string { return []string{"kind", "status", "after"} }
@@ -215,7 +242,7 @@ func cut[T any](list []T, limit int, number func(T) int) (first []T, next int) {
 func getOrders(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit")
 	limit, limitErr := limitOf(c.r)
-	if err := cmp.Or(err, f.only(orderFilters()...), limitErr); err != nil {
+	if err := cmp.Or(err, c.only(&f, orderFilters()...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	orders := []order{}

@@ -230,6 +230,7 @@ func (p *pages) payment(r *http.Request) payment {
 	v := payment{Prefix: e.prefix, Action: e.prefix + r.URL.Path, Found: found}
 	if found {
 		v.Order, v.Open = orderOf(o), !o.Status.Final()
+		v.Order.UserData = e.hide(o.UserData)
 	}
 	return v
 }

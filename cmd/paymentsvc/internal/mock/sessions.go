@@ -111,7 +111,8 @@ func patchSettings(c *call) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. The main session's settings replace omitted ones.
+// sessionIn is a new session. The main session's settings replace omitted ones, and the mock server chooses an omitted
+// name.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`
@@ -213,6 +214,9 @@ func postSession(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
+	if in.Name == "" {
+		in.Name = c.mock.freeName()
+	}
 	if !validName(in.Name) {
 		return 0, nil, invalid("name", "name: not 1 to 64 letters, digits, - and _")
 	}
@@ -229,7 +233,8 @@ func postSession(c *call) (int, any, error) {
 	switch {
 	case c.mock.sessions[in.Name] != nil:
 		s.close()
-		return 0, nil, failure(http.StatusConflict, "exists", "name", "the name is in use")
+		return 0, nil, failure(http.StatusConflict, "exists", "name",
+			"the name is in use: omit the name for a new one, or delete the session first")
 	case len(c.mock.sessions) >= c.opt.MaxSessions:
 		s.close()
 		return 0, nil, failure(http.StatusServiceUnavailable, "too_many", "",
@@ -237,6 +242,18 @@ func postSession(c *call) (int, any, error) {
 	}
 	c.mock.sessions[in.Name] = s
 	return http.StatusCreated, s.out(), nil
+}
+
+// freeName returns a name that no session has.
+func (m *Mock) freeName() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		m.unnamed++
+		if name := fmt.Sprint("s", m.unnamed); m.sessions[name] == nil {
+			return name
+		}
+	}
 }
 
 func deleteSession(c *call) (int, any, error) {

@@ -2,17 +2,20 @@ package mock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -43,7 +46,7 @@ func fieldsOf(body []byte) fields {
 // serve passes a request to the fake, and records the request and the response.
 func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	e := s.current()
-	endpoint := strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/")
+	endpoint := mask.Text(strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/"))
 	m := e.journal.arrive(message{
 		Direction: in, Method: r.Method, Target: r.RequestURI,
 		Endpoint: endpoint[:min(len(endpoint), 100)], Header: r.Header,
@@ -150,7 +153,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	e := t.e
 	body, err := io.ReadAll(r.Body)
 	m := message{
-		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: "notification", Header: r.Header.Clone(),
+		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: notificationEndpoint, Header: r.Header.Clone(),
 		Body: body, Fields: fieldsOf(body), Cut: err != nil,
 	}
 	if err == nil {
@@ -164,6 +167,9 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Body = io.NopCloser(withError(body, err))
 	resp, err := e.mock.client.RoundTrip(r)
 	if err != nil {
+		if e.opt.HTTP2 {
+			err = fmt.Errorf("%w (sent by HTTP/2 only)", err)
+		}
 		e.journal.finish(kept, func(m *message) { m.State, m.Err = broken, withoutAddress(err) })
 		return nil, err
 	}
@@ -200,24 +206,6 @@ func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	return &verdict{Reason: "forged on purpose: no secret of the partner has signed it"}, true
 }
 
-// sign signs a notification for a project. 0 is the first project.
-func (e *epoch) sign(r *http.Request, project int64, at time.Time, body []byte) error {
-	p := e.opt.Projects[0]
-	for _, other := range e.opt.Projects {
-		if other.ID == project {
-			p = other
-		}
-	}
-	timestamp := strconv.FormatInt(at.Unix(), 10)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Timestamp", timestamp)
-	signature, err := e.opt.Scheme.Signature(p.Secret, &paymentsvc.Message{
-		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header, Timestamp: timestamp, Body: body,
-	})
-	r.Header.Set("Signature", signature)
-	return err
-}
-
 // post sends a body unchanged. Without a header it signs the body.
 func (e *epoch) post(
 	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
@@ -229,7 +217,7 @@ func (e *epoch) post(
 	d := delivery{Event: f.Event, OrderID: f.OrderID, Status: f.StatusDescription}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err == nil && header == nil {
-		err = e.sign(r, project, at, body)
+		err = e.fake.SignNotification(r, cmp.Or(project, e.opt.Projects[0].ID), at, body)
 	}
 	if err != nil {
 		d.Error = withoutAddress(err)
@@ -253,9 +241,13 @@ func (e *epoch) post(
 	return d
 }
 
-// withoutAddress returns the reason of an error without the address, which may contain a token.
+// withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local one
+// changes with each message.
 func withoutAddress(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "readfrom" {
 		err = e.Err
 	}
 	return err.Error()

@@ -56,6 +56,7 @@ type orderRow struct {
 	CanRefund bool
 	CanNotify bool
 	PayURL    string
+	Find      string // finds the messages of the order
 	Said      *note
 }
 
@@ -99,6 +100,7 @@ func newView(r *http.Request, said note) *view {
 	v.orders(e)
 	v.messages(e)
 	for _, n := range e.fake.Outbox() {
+		n.UserData = e.hide(n.UserData)
 		v.Waiting = append(v.Waiting, notificationOf(n))
 	}
 	for _, f := range e.listFaults() {
@@ -120,7 +122,10 @@ func (v *view) orders(e *epoch) {
 	})
 	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
-		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0}
+		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
+		if row.UserData = e.hide(o.UserData); row.UserData != o.UserData {
+			row.Find = o.OrderID
+		}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
 		isPayout := o.Kind == paymentsvctest.KindPayout
 		for _, to := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
