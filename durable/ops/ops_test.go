@@ -562,8 +562,10 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00")
-	o.age(t)
 	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
+	o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a late request may arrive")
+	o.age(t)
 	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
 	send := func() {
 		require.NoError(t, o.store.Resume(t.Context(), "test"))
