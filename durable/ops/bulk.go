@@ -98,7 +98,9 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	v := bulkView{Choice: a.choice, Fields: a.fields, Back: a.back, N: len(chosen.rows), Sum: chosen.sum, Seen: chosen.hash}
+	v := bulkView{
+		Choice: a.choice, Fields: a.fields, Back: a.back, N: len(chosen.rows), Sum: chosen.sum, Seen: chosen.hash,
+	}
 	status := http.StatusOK
 	if r.PostFormValue("confirm") == "yes" {
 		switch {

@@ -80,7 +80,7 @@ func New(store *durable.Store, c Config) http.Handler {
 	mux.HandleFunc("GET /style.css", asset("style.css"))
 	mux.HandleFunc("GET /favicon.ico", asset("icon.svg"))
 	protected := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(onlyText(mux), maxForm))
-	return http.StripPrefix(c.Path, secure(p.onlyHosts(protected)))
+	return http.StripPrefix(c.Path, secure(OnlyHosts(c.Hosts, protected)))
 }
 
 // operator is the context key of the operator's name.
@@ -141,7 +141,9 @@ func onlyText(next http.Handler) http.Handler {
 	})
 }
 
-func (p *page) onlyHosts(next http.Handler) http.Handler {
+// OnlyHosts rejects requests for other host names than hosts, localhost and loopback addresses with HTTP 421, because a
+// foreign site could point its own name to this address. Use it for metrics beside the page. [New] uses Config.Hosts.
+func OnlyHosts(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {
@@ -149,8 +151,8 @@ func (p *page) onlyHosts(next http.Handler) http.Handler {
 		}
 		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 		loopback := err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
-		if !loopback && !slices.ContainsFunc(p.Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
-			http.Error(w, "this page has another name: see ops.Config.Hosts", http.StatusMisdirectedRequest)
+		if !loopback && !slices.ContainsFunc(hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
+			http.Error(w, "this address has another name: see ops.Config.Hosts", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -200,15 +200,14 @@ func hidden(page, id string) url.Values {
 	return fields
 }
 
-// confirm sends a form of a page, with the hidden fields and the confirmation.
-func (o *office) confirm(path string, fields url.Values, page, id string) *httptest.ResponseRecorder {
+// confirm sends a form of a page, with its hidden fields and the confirmation, and returns the form.
+func (o *office) confirm(path string, fields url.Values, page, id string) url.Values {
 	o.t.Helper()
 	form := hidden(page, id)
 	maps.Copy(form, fields)
 	form.Set("sure", "yes")
-	w := o.request(http.MethodPost, path, form)
-	require.Equal(o.t, 303, w.Code)
-	return w
+	require.Equal(o.t, 303, o.request(http.MethodPost, path, form).Code)
+	return form
 }
 
 func TestOverviewShowsWhatNeedsReview(t *testing.T) {
@@ -476,9 +475,7 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 
 	o.age(t)
 	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
-	form = hidden(w.Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
-	assert.Equal(t, 303, bulk(form).Code)
+	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
 	require.NoError(t, o.store.Resume(t.Context(), "test"))
 	o.send()
 	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
@@ -533,9 +530,7 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	w := o.request(http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
 	require.Equal(t, 200, w.Code)
 	assert.Contains(t, w.Body.String(), `<dd id="sum">1.00</dd>`)
-	form := hidden(w.Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
-	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
 	o.send()
 	assert.Equal(t, 1, o.service.starts(first[0].UserData))
 }
@@ -567,11 +562,11 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00")
-	o.age(t)
 	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
-	form := hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
-	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a late request may arrive")
+	o.age(t)
+	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
 	send := func() {
 		require.NoError(t, o.store.Resume(t.Context(), "test"))
 		o.send()
@@ -604,9 +599,7 @@ func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 	hold()
 	o.queue("march", "1.00")
 	release := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
-	form := hidden(o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
-	assert.Equal(t, 303, o.request(http.MethodPost, "/bulk", form).Code)
+	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
 	hold()
 	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
 	o.send()

@@ -18,6 +18,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
+// conflict is the reason of a row in conflict, see [Result.Conflicts].
+const conflict = "the reference belongs to a payout with another amount or destination"
+
 // batchRows is the maximum number of payouts stored per transaction.
 const batchRows = 1000
 
@@ -282,9 +285,7 @@ func (i *importer) count(queued []durable.Queued) {
 		case q.Err != nil:
 			i.result.Conflicts++
 			if len(i.result.ConflictRows) < keptRejections {
-				i.result.ConflictRows = append(i.result.ConflictRows, Row{
-					Line: i.payouts[n].Line, Rejected: "the reference belongs to a payout with another amount or destination",
-				})
+				i.result.ConflictRows = append(i.result.ConflictRows, Row{Line: i.payouts[n].Line, Rejected: conflict})
 			}
 		case q.New:
 			i.result.New++

@@ -29,9 +29,7 @@ import (
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)
-	if err := out.Write(resultColumns()); err != nil {
-		return fmt.Errorf("payoutcsv: %w", err)
-	}
+	_ = out.Write(resultColumns()) // Error reports it
 	for row, err := range store.Rows(ctx, f) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
@@ -96,21 +94,20 @@ func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part 
 	for n, row := range part {
 		was := stored[n].Row
 		was.Line = row.Line
-		line := record(was)
+		if row.Rejected != "" || stored[n].Err != nil {
+			was = durable.Row{Line: row.Line, Reference: row.Reference, Amount: row.Amount}
+		}
 		switch {
 		case row.Rejected != "":
-			line = []string{"", line[1], "", "rejected row", "", "", row.Rejected, "", ""}
+			was.State, was.ReviewReason = "rejected row", row.Rejected
 		case errors.Is(stored[n].Err, durable.ErrNotFound):
-			line = []string{escaped(row.Reference), line[1], row.Amount.String(), "not imported", "", "", "", "", ""}
+			was.State = "not imported"
 		case errors.Is(stored[n].Err, durable.ErrPruned):
-			line = []string{escaped(row.Reference), line[1], row.Amount.String(), "pruned", "", "", "", "", ""}
+			was.State = "pruned"
 		case stored[n].Err != nil:
-			line = []string{
-				escaped(row.Reference), line[1], row.Amount.String(), "conflict", "", "",
-				"the reference belongs to a payout with another amount or destination", line[7], "",
-			}
+			was.State, was.ReviewReason, was.UserData = "conflict", conflict, stored[n].Row.UserData
 		}
-		_ = out.Write(line) // Error reports it
+		_ = out.Write(record(was)) // Error reports it
 	}
 	return nil
 }

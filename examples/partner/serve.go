@@ -8,10 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,24 +56,9 @@ func (p *program) operators() http.Handler {
 		config.Login = func(r *http.Request) (string, bool) { return r.Header.Get(header), true }
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", onlyHosts(p.set.AdminHosts, p.measure.Handler()))
+	mux.Handle("GET /metrics", ops.OnlyHosts(p.set.AdminHosts, p.measure.Handler()))
 	mux.Handle("/", ops.New(p.store, config))
 	return mux
-}
-
-// onlyHosts rejects requests for other host names, as the operators' page does. Otherwise a foreign site could resolve
-// its own name to this address and read the metrics.
-func onlyHosts(names []string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := (&url.URL{Host: r.Host}).Hostname()
-		addr, err := netip.ParseAddr(host)
-		loopback := err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
-		if !loopback && !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) }) {
-			http.Error(w, "name this host with -admin-hosts", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // site is a server with its listener.
