@@ -696,16 +696,17 @@ func TestUnreadableNotificationsAreReviewed(t *testing.T) {
 		Raw: []byte("{\"order_id\":\"<b>\u202eé\xff\x00\"}\n"), Err: errors.New("status: missing"),
 	}))
 	require.NoError(t, o.store.KeepUnreadable(t.Context(), &paymentsvc.NotificationError{
-		Raw: bytes.Repeat([]byte("x"), 70_000), Err: errors.New("amount: missing"),
+		Raw: append([]byte("4111 1111-11111111"), bytes.Repeat([]byte("x"), 70_000)...), Err: errors.New("amount: missing"),
 	}))
 	assert.Contains(t, o.page("/"), "2 unreadable notifications, oldest")
 	page := o.page("/unreadable")
 	for _, text := range []string{
 		"status: missing", `{&#34;order_id&#34;:&#34;&lt;b&gt;\u202eé\xff\x00&#34;}` + "\n</pre>",
-		"70000 bytes, the first 65536 are stored", "26 bytes ·",
+		"70018 bytes, the first 65536 are stored", "26 bytes ·", "[number]xxx",
 	} {
 		assert.Contains(t, page, text)
 	}
+	assert.NotContains(t, page, "4111")
 	list, err := o.store.Unreadable(t.Context())
 	require.NoError(t, err)
 	if list[0].Reason != "status: missing" { // both arrived in one millisecond

@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -52,8 +53,11 @@ func (p *page) reviewUnreadable(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, p.location("/unreadable", nil), http.StatusSeeOther)
 }
 
+// cardNumber matches 13 to 19 digits, also in groups.
+var cardNumber = regexp.MustCompile(`[0-9](?:[ -]?[0-9]){12,18}`)
+
 // visible returns the text of bytes with each invisible character escaped, because such a character could change the
-// look of the page.
+// look of the page. It hides numbers that may be card numbers.
 func visible(body []byte) string {
 	var text strings.Builder
 	for len(body) > 0 {
@@ -68,5 +72,5 @@ func visible(body []byte) string {
 		}
 		body = body[size:]
 	}
-	return text.String()
+	return cardNumber.ReplaceAllString(text.String(), "[number]")
 }
