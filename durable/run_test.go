@@ -32,7 +32,7 @@ func TestTurnSendsEachPayoutOnce(t *testing.T) {
 	})
 }
 
-// Another transaction locks the due rows, and rolls back after the scan of RunBatch.
+// Another transaction locks the due rows, and rolls back after the scan of RunBatch. A held payout does not end the wait.
 func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	db := postgres(t)
 	scanned := make(chan struct{}, 10)
@@ -41,21 +41,31 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 			scanned <- struct{}{}
 		}
 	}}})
+	queue(t, s, payouts("held", 1)...)
+	_, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	require.NoError(t, s.EndHold(t.Context(), "ada"))
 	queue(t, s, payouts("a", 2)...)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	_, err = tx.ExecContext(t.Context(), `SELECT FROM durable_queue FOR UPDATE`)
 	require.NoError(t, err)
 	var calls int
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() {
 		var err error
 		calls, err = s.RunBatch(t.Context(), BatchLimit{})
 		ended <- err
 	}()
-	<-scanned
+	for range 6 { // more than the scans before the first wait
+		select {
+		case <-scanned:
+		case err := <-ended:
+			t.Fatalf("it has not waited: %v", err)
+		}
+	}
 	require.NoError(t, tx.Rollback())
-	require.NoError(t, <-ended)
+	require.ErrorIs(t, <-ended, ErrHeld)
 	assert.Equal(t, 2, calls)
 }
 
