@@ -38,8 +38,8 @@ func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) err
 	return err
 }
 
-// dequeue removes created rows from the queue by the condition where. It returns the user_data of the removed rows. It
-// locks the rows first, as Change does. On PostgreSQL it looks up each row by the key, because without
+// dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. It locks the
+// rows first, as Change does. On PostgreSQL it looks up each row by the key, because without
 // statistics a join would compare each row with each.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
 	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
