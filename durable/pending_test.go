@@ -247,7 +247,13 @@ func TestPollThatIsNotAboutThePendingRowChangesNothing(t *testing.T) {
 		"a rejection":             func(r *paymentsvc.StatusResponse) { r.Raw = []byte(`{"state":"rejected"}`) },
 		"an error":                func(r *paymentsvc.StatusResponse) { r.Raw = []byte(`{"state":4111111111111111}`) },
 	} {
-		p := newPolled(t, db, Config{FinalState: finalState})
+		p := newPolled(t, db, Config{FinalState: func(kind Kind, raw json.RawMessage) (State, error) {
+			state, err := finalState(kind, raw)
+			if err != nil {
+				err = fmt.Errorf("%w in %s", err, raw)
+			}
+			return state, err
+		}})
 		p.f.status = func(r *paymentsvc.StatusResponse) error {
 			_ = says(StateSucceeded)(r)
 			change(r)

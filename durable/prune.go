@@ -23,8 +23,8 @@ const minPruneAge = 24 * time.Hour
 // Of a row, Prune keeps hashes of its user_data, its values and its order_id, forever. So a reference or Key is never
 // paid again: [Store.QueuePayouts] reports a known payout, [Store.Pay] returns [ErrPruned], and both return
 // [ErrConflict] for other values. The hashes do not protect a destination against guesses, so protect the database as
-// before. A late notification is recognized by its user_data or order_id. It is logged and kept for age, and calls no
-// OnChange. [Batch].Pruned counts the deleted payouts of a file.
+// before. A late notification is recognized by its user_data, or without one by its order_id. It is logged and kept for
+// age, and calls no OnChange. [Batch].Pruned counts the deleted payouts of a file.
 func (s *Store) Prune(ctx context.Context, age time.Duration) (rows int64, err error) {
 	if least := max(minPruneAge, s.c.Grace); age < least {
 		return 0, fmt.Errorf("%w: Prune with an age of %v, want at least %v", ErrInvalid, age, least)

@@ -182,6 +182,7 @@ func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 		store("4", payout, "", "order of recent order", 1, day-time.Second)
 		store("5", paymentsvc.EventPaymentStatusChanged, "", "order of payments", 1, 0)
 		store("6", payout, "", "order of old failed", 1, 2*day)
+		store("7", paymentsvc.EventPaymentStatusChanged, "", "order of payments", 1, 2*day)
 		pruned(t, s, 4)
 		assert.Equal(t, 4, number(t, db, tombstones))
 		left := map[string]bool{}
@@ -193,7 +194,7 @@ func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 			gone := slices.Contains([]string{"old succeeded", "old failed", "old rejected", "payment's notification"}, name)
 			assert.Equal(t, !gone, left[name], name)
 		}
-		assert.Equal(t, 5, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+		assert.Equal(t, 6, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
 	})
 }
 
@@ -372,7 +373,7 @@ func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 		_, err := s.RunBatch(t.Context(), BatchLimit{})
 		require.NoError(t, err)
 		assert.False(t, status(t, s).Hold, "the row was deleted on purpose")
-		exec(t, db, `DELETE FROM durable_pruned`) // the backup is from before the claim
+		exec(t, db, `UPDATE durable_pruned SET id_low = id_low + 1`) // another row was pruned before the backup
 		queue(t, s, payouts("a", 1)...)
 		_, err = s.RunBatch(t.Context(), BatchLimit{})
 		require.ErrorIs(t, err, ErrHeld)
@@ -491,4 +492,24 @@ func TestNotificationWithAnotherUserDataIsNotOfThePrunedRow(t *testing.T) {
 		calls, _ := f.starts()
 		assert.Equal(t, 1, calls)
 	})
+}
+
+func TestPruneDoesNotWaitForADeletionOfAnotherProcess(t *testing.T) {
+	db := postgres(t)
+	clock := &clocks{process: time.Now()}
+	s := openShimmed(t, db, Config{}, clock)
+	for n := range 502 {
+		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{Key: fmt.Sprint(n), Amount: ten}))
+	}
+	exec(t, db, `UPDATE durable_notifications SET matched = 2`)
+	pass(t, db, clock, day)
+	other, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = other.Rollback() }()
+	_, err = other.ExecContext(t.Context(), `DELETE FROM durable_notifications WHERE key = '0'`)
+	require.NoError(t, err)
+	pruned(t, s, 0)
+	assert.Equal(t, 1, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+	require.NoError(t, other.Commit())
+	assert.Zero(t, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
 }

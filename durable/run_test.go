@@ -21,24 +21,37 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	scanned := make(chan struct{}, 10)
 	s := openStore(t, db, Config{Hooks: Hooks{Round: func(_ context.Context, r Round) {
 		if r.Claimed == 0 {
-			scanned <- struct{}{}
+			select {
+			case scanned <- struct{}{}:
+			default: // the test has received enough
+			}
 		}
 	}}})
+	queue(t, s, payouts("held", 1)...) // it does not end the wait
+	_, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	require.NoError(t, s.EndHold(t.Context(), "ada"))
 	queue(t, s, payouts("a", 2)...)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	_, err = tx.ExecContext(t.Context(), `SELECT FROM durable_queue FOR UPDATE`)
 	require.NoError(t, err)
 	var calls int
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() {
 		var err error
 		calls, err = s.RunBatch(t.Context(), BatchLimit{})
 		ended <- err
 	}()
-	<-scanned
+	for range 6 { // more than the scans before the first wait
+		select {
+		case <-scanned:
+		case err := <-ended:
+			t.Fatalf("it has not waited: %v", err)
+		}
+	}
 	require.NoError(t, tx.Rollback())
-	require.NoError(t, <-ended)
+	require.ErrorIs(t, <-ended, ErrHeld)
 	assert.Equal(t, 2, calls)
 }
 

@@ -95,6 +95,10 @@ func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 				"call: rejected", "OnChange rejected", "starting to rejected", "end: rejected",
 			}},
 			{unanswered(""), []string{"call: unknown", "starting to unknown", "end: unknown"}},
+			{fmt.Errorf("a body with 4111111111111111: %w", errors.ErrUnsupported), []string{
+				"call: durable: an error of type *fmt.wrapError", "starting to unknown",
+				"end: durable: an error of type *fmt.wrapError",
+			}},
 		} {
 			r.before = func(int, string) error { return test.err }
 			row, err := s.Pay(pay, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})

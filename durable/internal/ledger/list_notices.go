@@ -22,8 +22,8 @@ func ofKind(k row.Kind) string {
 	}
 }
 
-// unmatchedParts returns statements for the ranges of an index that contain the final notifications without a row, of
-// kinds. Kind "" is both kinds. A statement reads the first notifications of its range, up to limit.
+// unmatchedParts returns a statement for each event of kinds. It reads the first final notifications without a row, up
+// to limit, in the order of an index. Kind "" is both kinds.
 func unmatchedParts(limit int, kinds ...row.Kind) (parts []string) {
 	for _, event := range [...]paymentsvc.EventType{
 		paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged,

@@ -102,9 +102,8 @@ func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...str
 	return found, err
 }
 
-// KeepForPruned marks an unmatched notification or an unspecified event as one of a pruned row, and reports whether it
-// is. The order_id counts only without a user_data. A notification with the user_data of a lost row stays unmatched,
-// because it prevents a claim of that row.
+// KeepForPruned reports whether an unmatched notification or an unspecified event belongs to a pruned row, and marks it.
+// The order_id counts only without a user_data, because an unmatched notification prevents the claim of a lost row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
 	if kind == "" {
