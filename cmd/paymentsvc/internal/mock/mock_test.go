@@ -248,7 +248,8 @@ func TestReceiversOfProjectsAndEvents(t *testing.T) {
 	_, page := r.do("GET", "/ui/", "")
 	require.Contains(t, page, "<code>event=refund.status_changed: "+refunds.URL+"</code>, <code>"+main.URL+"</code>")
 
-	r.ask(200, "PATCH", "/settings", `{"notify":"","receivers":["project_id=3: `+other.URL+`"]}`)
+	r.ask(200, "PATCH", "/settings", `{"receivers":["project_id=3: `+other.URL+`"]}`)
+	r.ask(200, "PATCH", "/settings", `{"notify":""}`)
 	r.ask(200, "POST", "/orders/"+second+"/refund", `{"amount":"0.01","status":"PENDING"}`)
 	r.ask(422, "POST", "/notifications", `{"order_id":"`+first+`"}`)
 	require.Equal(t, []int{0, 1, 0}, taken())
@@ -296,6 +297,46 @@ func TestControlResendsMessages(t *testing.T) {
 	r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
 	require.Equal(t, []string{"payment.status_changed PENDING of 1.0"}, box.taken())
 	r.ask(422, "POST", "/notifications/1/resend", "")
+	seq = r.ask(200, "POST", "/notifications", `{"body":"{\"project_id\":9}"}`)["messages"].([]any)[0]
+	answer := r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
+	require.Contains(t, fmt.Sprint(answer["deliveries"]), "no such project")
+}
+
+func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
+	b := newBudget(10_000)
+	small, large := newJournal(b, 0, nil), newJournal(b, 0, nil)
+	add := func(j *journal, bytes int) {
+		j.finish(j.arrive(message{}), func(m *message) { m.State, m.Body = answered, make([]byte, bytes) })
+	}
+	add(small, 0)
+	for range 20 {
+		add(large, 1000)
+	}
+	add(small, 0)
+	require.Equal(t, 2, small.kept)
+	require.LessOrEqual(t, b.total.Load(), b.bound)
+	small.close()
+	large.close()
+	require.Zero(t, b.total.Load())
+}
+
+func TestBodiesAreReadUpToTheLimit(t *testing.T) {
+	endless := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", 2*maxBody)))
+	body, err := readBody(endless)
+	require.NoError(t, err)
+	require.Len(t, body, maxBody+1)
+}
+
+func TestClockListsTheSettlementInProgress(t *testing.T) {
+	var c *clock
+	c = newClock(func(event) {
+		_, _, _, events := c.state()
+		require.Len(t, events, 1)
+	})
+	c.insert(event{At: time.Now().Add(time.Hour)})
+	later := time.Now().Add(2 * time.Hour)
+	require.True(t, c.set(&later, nil, nil))
+	require.Len(t, c.run(), 1)
 }
 
 func TestDeliveryErrorsNameNoAddress(t *testing.T) {
@@ -421,6 +462,7 @@ func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	r.ask(200, "POST", fmt.Sprintf("/faults/%v/release", hold), "")
 	require.NoError(t, <-done)
 	r.ask(200, "POST", "/drain", "")
+	r.ask(201, "POST", "/faults", `{"fault":"reset"}`)
 	r.ask(204, "DELETE", "/faults", "")
 	r.pay("order-without-faults")
 }
@@ -476,14 +518,10 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+box.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
 	require.Empty(t, r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
-	early := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(w).Flush()
-	}))
-	defer early.Close()
-	r.ask(200, "PATCH", "/settings", `{"notify":"`+early.URL+`"}`)
-	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["cut 20"]}`)
-	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":3}`), "nor is a part of one")
+	_, counts, err := (&expectation{That: thatDelivered}).messages()
+	require.NoError(t, err)
+	require.True(t, counts(&message{Direction: out, Status: 200}))
+	require.False(t, counts(&message{Direction: out, Status: 200, Cut: true}), "an early response to a part")
 }
 
 func TestExpectSeesDuplicatesAndUnknownOrders(t *testing.T) {
@@ -562,7 +600,7 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 		r.pay("order-1")
 		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
 		require.NoError(t, err)
-		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` + card + `","status":["` + card + `"]}`} {
+		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} holder-7 ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` + card + `","status":["` + card + `"]}`} {
 			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7", "X-Card", card)
 		}
 		r.do("POST", "/init_payment/"+card, card)
@@ -584,6 +622,7 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 			bodies += string(body)
 		}
 		require.Equal(t, shown, strings.Contains(bodies, card))
+		require.Equal(t, shown, strings.Contains(bodies, "holder-7"), "after the object")
 		require.Contains(t, bodies, `"amount":10.50,"user_data":"order-1"`)
 		_, page := r.do("GET", "/ui/", "")
 		require.Equal(t, shown, strings.Contains(page, card))
@@ -693,7 +732,7 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	r := start(t, func(o *Options) {
 		o.Notify = box.URL
 		o.Script = []string{
-			"amount=13.13: DECLINED no money", `user_data="two *" type=card: PENDING after 1m, FAILURE after 2m`, "user_data=slow-* kind=payment: SUCCESS after 2s",
+			"amount=13.13: DECLINED no money", `user_data="two *" type=card: PENDING after 2m, FAILURE after 1m`, "user_data=slow-* kind=payment: SUCCESS after 2s",
 		}
 	})
 	r.ask(200, "PUT", "/clock", `{"frozen":true}`)
@@ -713,6 +752,7 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
 	require.Equal(t, []string{"rejected"}, box.taken(), "an hour ahead, as asked")
 	r.ask(200, "PATCH", "/settings", `{"script":["user_data=*: SUCCESS"]}`)
+	r.ask(200, "PATCH", "/settings", `{"notify":"`+box.URL+`/kept"}`)
 	r.ask(200, "PUT", "/clock", `{"frozen":false}`)
 	r.pay("now")
 	require.Empty(t, r.expect(`{"that":"messages","direction":"out","user_data":"now","within":"20s"}`))

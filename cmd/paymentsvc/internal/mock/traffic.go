@@ -247,7 +247,7 @@ func withoutAddress(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "readfrom" {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op != "dial" {
 		err = e.Err
 	}
 	return err.Error()
