@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -197,7 +199,10 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 		case e.lost:
 			d.Err = errLost
 		default:
-			d.HTTPStatus, d.Err = s.transmit(ctx, to, n, secret, e)
+			d.HTTPStatus, d.Err = s.transmit(ctx, to, func(req *http.Request) (io.Reader, int, error) {
+				body, err := s.sign(req, encode(n), secret, e)
+				return cutReader(body, e.cut), len(body), err
+			})
 		}
 		return d
 	}

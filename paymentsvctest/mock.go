@@ -1,8 +1,11 @@
 package paymentsvctest
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,16 +57,25 @@ func (s *Server) FaultNotificationsWhere(
 	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), entries: match, which: which, notified: faults})
 }
 
-// SignNotification sets the headers of a request with this body, signed with the key of a project. It returns an error for
-// an unknown project and an error of the scheme.
-func (s *Server) SignNotification(req *http.Request, projectID int64, at time.Time, body []byte) error {
-	p := s.project(projectID)
-	if p == nil {
-		return fmt.Errorf("paymentsvctest: SignNotification: %w", errNoProject)
-	}
-	_, signature, err := s.signed(req, at, p.Secret, body)
-	req.Header.Set("Signature", signature)
-	return err
+// SendBody sends a body unchanged, without the outbox, the rules and the deliveries. A nil header is replaced by one with a
+// signature at this time, by the key of the project. It returns the HTTP status of the response, and an error for an unknown
+// project.
+func (s *Server) SendBody(
+	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
+) (int, error) {
+	return s.transmit(ctx, to, func(req *http.Request) (io.Reader, int, error) {
+		if header != nil {
+			req.Header = header.Clone()
+			return bytes.NewReader(body), len(body), nil
+		}
+		p := s.project(projectID)
+		if p == nil {
+			return nil, 0, errNoProject
+		}
+		_, signature, err := s.signed(req, at, p.Secret, body)
+		req.Header.Set("Signature", signature)
+		return bytes.NewReader(body), len(body), err
+	})
 }
 
 // Move is [Server.Settle] without a notification.

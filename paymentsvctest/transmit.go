@@ -13,8 +13,10 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// transmit signs a notification and sends it to its receiver.
-func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secret paymentsvc.Secret, e *deliveryEffects) (int, error) {
+// transmit sends a request to a receiver. prepare sets its header, and returns its body and the length of its body.
+func (s *Server) transmit(
+	ctx context.Context, to Receiver, prepare func(*http.Request) (io.Reader, int, error),
+) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
@@ -22,11 +24,11 @@ func (s *Server) transmit(ctx context.Context, to Receiver, n Notification, secr
 	if err != nil {
 		return 0, err
 	}
-	body := encode(n)
-	if body, err = s.sign(req, body, secret, e); err != nil {
+	body, length, err := prepare(req)
+	if err != nil {
 		return 0, err
 	}
-	req.ContentLength, req.Body = int64(len(body)), io.NopCloser(cutReader(body, e.cut))
+	req.ContentLength, req.Body = int64(length), io.NopCloser(body) // without GetBody, because net/http may send it twice
 	if to.handler != nil {
 		return handle(to.handler, req)
 	}

@@ -462,7 +462,12 @@ func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	r.ask(200, "POST", fmt.Sprintf("/faults/%v/release", hold), "")
 	require.NoError(t, <-done)
 	r.ask(200, "POST", "/drain", "")
-	r.ask(201, "POST", "/faults", `{"fault":"reset"}`)
+	r.ask(201, "POST", "/faults", `{"fault":"cut 5"}`)
+	_, err = pay(r.Client, "cut", "1")
+	require.Error(t, err)
+	r.ask(200, "POST", "/drain", "")
+	cut := r.ask(200, "GET", "/messages?user_data=cut", "")["messages"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{"broken", 200.0}, []any{cut["state"], cut["http_status"]})
 	r.ask(204, "DELETE", "/faults", "")
 	r.pay("order-without-faults")
 }

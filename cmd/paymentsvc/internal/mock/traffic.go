@@ -210,34 +210,15 @@ func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 func (e *epoch) post(
 	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
 ) delivery {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	defer context.AfterFunc(e.ctx, cancel)()
 	f := fieldsOf(body)
 	d := delivery{Event: f.Event, OrderID: f.OrderID, Status: f.StatusDescription}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err == nil && header == nil {
-		err = e.fake.SignNotification(r, cmp.Or(project, e.opt.Projects[0].ID), at, body)
-	}
+	receiver := paymentsvctest.ToURL(to).Via(&outgoing{e})
+	var err error
+	d.HTTPStatus, err = e.fake.SendBody(ctx, receiver, cmp.Or(project, e.opt.Projects[0].ID), at, body, header)
 	if err != nil {
 		d.Error = withoutAddress(err)
-		return d
 	}
-	r.GetBody = nil // otherwise net/http may send it twice
-	if header != nil {
-		r.Header = header.Clone()
-	}
-	client := http.Client{
-		Transport:     &outgoing{e},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(r)
-	if err != nil {
-		d.Error = withoutAddress(err)
-		return d
-	}
-	_ = resp.Body.Close() // outgoing has read it
-	d.HTTPStatus, d.Accepted = resp.StatusCode, resp.StatusCode/100 == 2
+	d.Accepted = d.HTTPStatus/100 == 2
 	return d
 }
 
