@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -55,9 +56,9 @@ func routes() []route {
 		{"GET", "/faults", false, getFaults},
 		{"POST", "/faults", false, postFault},
 		{"DELETE", "/faults", false, deleteFaults},
-		{"GET", "/faults/{id}", false, getFault},
-		{"DELETE", "/faults/{id}", false, deleteFault},
-		{"POST", "/faults/{id}/release", false, postRelease},
+		{"GET", "/faults/{id}", false, withFault(http.StatusOK, func(*call, *fault) {})},
+		{"DELETE", "/faults/{id}", false, withFault(http.StatusNoContent, func(c *call, f *fault) { c.removeFault(f) })},
+		{"POST", "/faults/{id}/release", false, withFault(http.StatusOK, func(c *call, f *fault) { c.release(f) })},
 		{"GET", "/messages", false, getMessages},
 		{"GET", "/messages/{id}", false, getMessage},
 		{"GET", "/messages/{id}/raw", false, getRaw},
@@ -234,7 +235,11 @@ func (c *call) decode(into any) error {
 	if len(body) == 0 {
 		return nil
 	}
-	dec := json.NewDecoder(strings.NewReader(string(body)))
+	return decodeObject(body, into)
+}
+
+func decodeObject(body []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
 		return decodeError(err)

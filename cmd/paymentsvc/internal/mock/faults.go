@@ -175,14 +175,6 @@ func (e *epoch) listFaults() []*fault {
 	return slices.Clone(e.faults)
 }
 
-func (c *call) fault() (*fault, error) {
-	id, err := c.number("id")
-	if err != nil {
-		return nil, err
-	}
-	return c.faultByID(id)
-}
-
 func (e *epoch) faultByID(id int) (*fault, error) {
 	for _, f := range e.listFaults() {
 		if f.ID == id {
@@ -222,9 +214,7 @@ func getFaults(c *call) (int, any, error) {
 	for _, f := range faults {
 		list = append(list, c.faultOut(f))
 	}
-	return http.StatusOK, struct {
-		Faults []faultOut `json:"faults"`
-	}{list}, nil
+	return http.StatusOK, map[string]any{"faults": list}, nil
 }
 
 func postFault(c *call) (int, any, error) {
@@ -239,33 +229,23 @@ func postFault(c *call) (int, any, error) {
 	return http.StatusCreated, c.faultOut(f), nil
 }
 
-func getFault(c *call) (int, any, error) {
-	f, err := c.fault()
-	if err != nil {
-		return 0, nil, err
+// withFault handles a request about the fault in its path.
+func withFault(status int, do func(*call, *fault)) func(*call) (int, any, error) {
+	return func(c *call) (int, any, error) {
+		id, err := c.number("id")
+		if err != nil {
+			return 0, nil, err
+		}
+		f, err := c.faultByID(id)
+		if err != nil {
+			return 0, nil, err
+		}
+		do(c, f)
+		return status, c.faultOut(f), nil
 	}
-	return http.StatusOK, c.faultOut(f), nil
-}
-
-func deleteFault(c *call) (int, any, error) {
-	f, err := c.fault()
-	if err != nil {
-		return 0, nil, err
-	}
-	c.removeFault(f)
-	return http.StatusNoContent, nil, nil
 }
 
 func deleteFaults(c *call) (int, any, error) {
 	c.clearFaults()
 	return http.StatusNoContent, nil, nil
-}
-
-func postRelease(c *call) (int, any, error) {
-	f, err := c.fault()
-	if err != nil {
-		return 0, nil, err
-	}
-	c.release(f)
-	return http.StatusOK, c.faultOut(f), nil
 }

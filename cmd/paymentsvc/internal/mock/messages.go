@@ -163,11 +163,7 @@ func getMessages(c *call) (int, any, error) {
 	for _, m := range list {
 		messages = append(messages, c.messageOut(m))
 	}
-	return http.StatusOK, struct {
-		Messages []messageOut `json:"messages"`
-		Next     int          `json:"next"`
-		Evicted  int          `json:"evicted"`
-	}{messages, next, evicted}, nil
+	return http.StatusOK, map[string]any{"messages": messages, "next": next, "evicted": evicted}, nil
 }
 
 func (c *call) message() (message, error) {
@@ -190,9 +186,7 @@ func getMessage(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, struct {
-		Message messageOut `json:"message"`
-	}{c.messageOut(m)}, nil
+	return http.StatusOK, map[string]any{"message": c.messageOut(m)}, nil
 }
 
 // getRaw returns a message as HTTP text for paymentsvc discover and verify.

@@ -81,10 +81,7 @@ func getNotifications(c *call) (int, any, error) {
 	for _, n := range outbox {
 		waiting = append(waiting, notificationOf(n))
 	}
-	return http.StatusOK, struct {
-		Waiting    []notification `json:"waiting"`
-		Deliveries []delivery     `json:"deliveries"`
-	}{waiting, deliveriesOf(c.fake.Deliveries())}, nil
+	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveriesOf(c.fake.Deliveries())}, nil
 }
 
 // receiver returns the address for a notification of a project and an event, or to if that is set.

@@ -3,6 +3,7 @@ package mock
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -70,44 +71,24 @@ type filter struct {
 	After          int     `json:"after"` // the number of an order or a message
 }
 
-// filterOf parses the filter of a query. more has the names of other parameters.
-func filterOf(r *http.Request, more ...string) (filter, error) {
-	var f filter
-	var err error
-	whole := func(name, text string) (n int) {
-		if n, err = strconv.Atoi(text); err != nil || n < 0 {
-			err = failure(http.StatusBadRequest, "type", name, "%s: not a whole number", name)
-		}
-		return n
-	}
+// filterOf parses the filter of a query like a filter in JSON. more has the names of other parameters.
+func filterOf(r *http.Request, more ...string) (f filter, err error) {
+	given := map[string]any{}
 	for name, values := range r.URL.Query() {
 		value := values[len(values)-1]
-		texts := map[string]*string{
-			"user_data_prefix": &f.UserDataPrefix, "order_id": &f.OrderID, "kind": &f.Kind, "status": &f.Status,
-			"direction": &f.Direction, "endpoint": &f.Endpoint, "event": &f.Event,
-		}
-		switch {
-		case texts[name] != nil:
-			*texts[name] = value
-		case name == "user_data":
-			f.UserData = &value
-		case name == "project_id":
-			f.ProjectID = int64(whole(name, value))
-		case name == "after":
-			f.After = whole(name, value)
-		case name == "valid":
-			valid := value == "true"
-			if f.Valid = &valid; !valid && value != "false" {
-				err = failure(http.StatusBadRequest, "type", name, "valid: not true or false")
-			}
-		case !slices.Contains(more, name):
-			err = failure(http.StatusBadRequest, "unknown_name", name, "unknown name %q", name)
-		}
-		if err != nil {
-			return f, err
+		n, notNumber := strconv.Atoi(value)
+		switch isNumber := name == "project_id" || name == "after"; {
+		case slices.Contains(more, name):
+		case isNumber && notNumber == nil && n >= 0:
+			given[name] = n
+		case name == "valid" && (value == "true" || value == "false"):
+			given[name] = value == "true"
+		default:
+			given[name] = value
 		}
 	}
-	return f, nil
+	text, err := json.Marshal(given) // a map of texts, numbers and booleans
+	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
 // only returns an error for a condition without effect, and for a value that no order or message can have. With such a

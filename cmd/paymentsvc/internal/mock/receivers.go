@@ -2,7 +2,6 @@ package mock
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -35,15 +34,7 @@ func CheckReceivers(texts []string) error {
 }
 
 func parseReceivers(texts []string) ([]receiver, error) {
-	list := make([]receiver, 0, len(texts))
-	for i, text := range texts {
-		r, err := parseReceiver(text)
-		if err != nil {
-			return nil, fmt.Errorf("receiver %d: %w", i+1, err)
-		}
-		list = append(list, r)
-	}
-	return list, nil
+	return parseEach("receiver", texts, parseReceiver)
 }
 
 func parseReceiver(text string) (r receiver, err error) {

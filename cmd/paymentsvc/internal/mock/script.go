@@ -44,13 +44,18 @@ func CheckScript(texts []string) error {
 }
 
 func parseScript(texts []string) ([]scripted, error) {
-	list := make([]scripted, 0, len(texts))
+	return parseEach("script", texts, parseScripted)
+}
+
+// parseEach parses texts, and returns nil for nil. An error contains the number of the text.
+func parseEach[T any](name string, texts []string, parse func(string) (T, error)) (list []T, err error) {
+	if texts != nil {
+		list = make([]T, len(texts))
+	}
 	for i, text := range texts {
-		s, err := parseScripted(text)
-		if err != nil {
-			return nil, fmt.Errorf("script %d: %w", i+1, err)
+		if list[i], err = parse(text); err != nil {
+			return nil, fmt.Errorf("%s %d: %w", name, i+1, err)
 		}
-		list = append(list, s)
 	}
 	return list, nil
 }

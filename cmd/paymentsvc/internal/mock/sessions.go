@@ -19,10 +19,7 @@ func getHealth(c *call) (int, any, error) {
 	if c.mock.stopping {
 		return 0, nil, failure(http.StatusServiceUnavailable, "stopping", "", "the mock stops")
 	}
-	return http.StatusOK, struct {
-		Version  string `json:"version"`
-		Sessions int    `json:"sessions"`
-	}{c.opt.Version, len(c.mock.sessions)}, nil
+	return http.StatusOK, map[string]any{"version": c.opt.Version, "sessions": len(c.mock.sessions)}, nil
 }
 
 // setting is a value and its origin.
@@ -76,9 +73,7 @@ func (s *session) all() []setting {
 }
 
 func getSettings(c *call) (int, any, error) {
-	return http.StatusOK, struct {
-		Settings []setting `json:"settings"`
-	}{c.all()}, nil
+	return http.StatusOK, map[string]any{"settings": c.all()}, nil
 }
 
 func patchSettings(c *call) (int, any, error) {
@@ -100,12 +95,6 @@ func patchSettings(c *call) (int, any, error) {
 	own, err := parseReceivers(in.Receivers)
 	if err != nil {
 		return 0, nil, invalid("receivers", "%s", err)
-	}
-	if in.Script == nil {
-		script = nil
-	}
-	if in.Receivers == nil {
-		own = nil
 	}
 	c.change(in.Notify, own, script)
 	return getSettings(c)
@@ -204,9 +193,7 @@ func getSessions(c *call) (int, any, error) {
 	for _, s := range sessions {
 		list = append(list, s.out())
 	}
-	return http.StatusOK, struct {
-		Sessions []sessionOut `json:"sessions"`
-	}{list}, nil
+	return http.StatusOK, map[string]any{"sessions": list}, nil
 }
 
 func postSession(c *call) (int, any, error) {
@@ -257,9 +244,10 @@ func (m *Mock) freeName() string {
 }
 
 func deleteSession(c *call) (int, any, error) {
+	name := c.r.PathValue("name")
 	c.mock.mu.Lock()
-	s := c.mock.sessions[c.r.PathValue("name")]
-	delete(c.mock.sessions, c.r.PathValue("name"))
+	s := c.mock.sessions[name]
+	delete(c.mock.sessions, name)
 	c.mock.mu.Unlock()
 	if s == nil {
 		return 0, nil, failure(http.StatusNotFound, "not_found", "name", "there is no such session")
