@@ -194,6 +194,7 @@ type session struct {
 	epoch  *epoch
 	to     receivers
 	script []scripted
+	chosen map[string]string // Options.Chosen, with the settings of the control API
 }
 
 // epoch is a session between two resets. Requests of an earlier epoch cannot change a later one.
@@ -212,7 +213,8 @@ type epoch struct {
 }
 
 func (m *Mock) newSession(name string, opt Options) (*session, error) {
-	s := &session{name: name, mock: m, opt: opt, to: receivers{rest: opt.Notify}}
+	s := &session{name: name, mock: m, opt: opt, to: receivers{rest: opt.Notify}, chosen: map[string]string{}}
+	maps.Copy(s.chosen, opt.Chosen)
 	if name != "" {
 		s.prefix = "/s/" + name
 	}
@@ -308,14 +310,14 @@ func (s *session) change(notify *string, own []receiver, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if notify != nil {
-		s.to.rest = *notify
+		s.to.rest, s.chosen["notify"] = *notify, byControl
 	}
 	if own != nil {
-		s.to.own = own
+		s.to.own, s.chosen["receiver"] = own, byControl
 	}
 	s.epoch.receive(s.to)
 	if script != nil {
-		s.script = script
+		s.script, s.chosen["script"] = script, byControl
 	}
 }
 

@@ -706,6 +706,27 @@ func TestResetUnderLoadGivesNoIdTwice(t *testing.T) {
 	wg.Wait()
 }
 
+func TestSettingsNameTheirOrigin(t *testing.T) {
+	r := start(t, func(o *Options) { o.Chosen = map[string]string{"notify": "-notify", "script": "-script"} })
+	r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"http://a","script":["amount=1: SUCCESS"],"tolerance":"1m"}`)
+	origins := func(prefix string) map[string]any {
+		list := map[string]any{}
+		for _, s := range r.askAt(prefix, 200, "GET", "/settings", "")["settings"].([]any) {
+			list[s.(map[string]any)["name"].(string)] = s.(map[string]any)["by"]
+		}
+		return list
+	}
+	session := origins("/s/t1")
+	for name, by := range map[string]string{
+		"notify": byControl, "script": byControl, "tolerance": byControl, "repeated": byMock,
+	} {
+		require.Equal(t, by, session[name], name)
+	}
+	require.Equal(t, "-notify", origins("")["notify"])
+	r.ask(200, "PATCH", "/settings", `{"notify":"http://b"}`)
+	require.Equal(t, byControl, origins("")["notify"])
+}
+
 func TestSettingsShowAnyTolerance(t *testing.T) {
 	_, text := start(t, nil).do("GET", "/_mock/settings", "")
 	require.Contains(t, text, `"tolerance","value":"any"`)

@@ -29,8 +29,11 @@ type setting struct {
 	By    string `json:"by"`
 }
 
-// byMock is the origin of a default of the mock server.
-const byMock = "mock"
+// The origins of a default of the mock server, and of a setting by a request to the control API.
+const (
+	byMock    = "mock"
+	byControl = "control API"
+)
 
 // anyOr returns a tolerance as text for -tolerance.
 func anyOr(tolerance time.Duration) string {
@@ -65,9 +68,11 @@ func (s *session) all() []setting {
 	for _, line := range script {
 		list = append(list, setting{"script", line.text, ""})
 	}
+	s.mu.Lock()
 	for i := range list {
-		list[i].By = cmp.Or(s.opt.Chosen[list[i].Name], byMock)
+		list[i].By = cmp.Or(s.chosen[list[i].Name], byMock)
 	}
+	s.mu.Unlock()
 	return append(list, setting{"status_numbers", "PENDING 1/10, SUCCESS 2/20, FAILURE 3/30", byMock},
 		setting{"error_statuses", "401 signature, 403 ids, 404 order, 409 repeated user_data, 422 refused", byMock})
 }
@@ -214,6 +219,14 @@ func postSession(c *call) (int, any, error) {
 	s, err := c.mock.newSession(in.Name, opt)
 	if err != nil {
 		return 0, nil, invalid("", "%s", trimmed(err))
+	}
+	for name, isGiven := range map[string]bool{
+		"project": in.Projects != nil, "scheme": in.Scheme != "", "notify": in.Notify != nil, "receiver": in.Receivers != nil,
+		"repeated": in.Repeated != "", "tolerance": in.Tolerance != "", "script": in.Script != nil,
+	} {
+		if isGiven {
+			s.chosen[name] = byControl
+		}
 	}
 	c.mock.mu.Lock()
 	defer c.mock.mu.Unlock()
