@@ -41,7 +41,7 @@ func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error
 	if err != nil {
 		return Batch{}, fmt.Errorf("durable: batch: %w", err)
 	}
-	return publicBatch(stored), nil
+	return Batch(stored), nil
 }
 
 // AdvanceBatch moves a batch's Line in your transaction, together with the payouts before that line. The error wraps
@@ -66,17 +66,9 @@ func (s *Store) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 			return
 		}
 		for _, b := range batches {
-			if !yield(publicBatch(b), nil) {
+			if !yield(Batch(b), nil) {
 				return
 			}
 		}
-	}
-}
-
-// publicBatch returns the exported form of a batch.
-func publicBatch(b ledger.Batch) Batch {
-	return Batch{
-		ID: b.ID, Name: b.Name, Line: b.Line, Complete: b.Complete, ExpectedRows: b.ExpectedRows,
-		ExpectedTotal: b.ExpectedTotal, Rejected: b.Rejected, Pruned: b.Pruned, CreatedAt: at(b.CreatedAt),
 	}
 }

@@ -277,7 +277,7 @@ func (s *Store) Notices(ctx context.Context, r Row) ([]Notice, error) {
 func publicNotices(notices []ledger.Notice) []Notice {
 	public := make([]Notice, 0, len(notices))
 	for _, n := range notices {
-		public = append(public, publicNotice(n))
+		public = append(public, Notice(n))
 	}
 	return public
 }
@@ -289,7 +289,7 @@ func (s *Store) Decisions(ctx context.Context, userData string) ([]Decision, err
 	for _, d := range stored {
 		decisions = append(decisions, Decision{
 			Kind: DecisionKind(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: State(d.State),
-			ReviewReason: d.ReviewReason, At: at(d.At),
+			ReviewReason: d.ReviewReason, At: d.At,
 		})
 	}
 	return decisions, err

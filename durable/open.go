@@ -106,7 +106,7 @@ func (s *Store) configureLedger() {
 		l.OnChange = func(ctx context.Context, tx *sql.Tx, e ledger.Event) error {
 			event := Event{Row: publicRow(&e.Row), From: State(e.From), To: State(e.To)}
 			if e.Refund != nil {
-				refund := publicNotice(*e.Refund)
+				refund := Notice(*e.Refund)
 				event.Refund = &refund
 			}
 			return onChange(ctx, tx, event)

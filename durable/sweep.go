@@ -149,7 +149,7 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 func (s *Store) warnUnmatched(ctx context.Context) error {
 	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
 	for _, n := range notices {
-		s.warned.Store(n.ReceivedAt)
+		s.warned.Store(n.ReceivedAt.UnixMilli())
 		pruned, failed := s.ledger.KeepForPruned(ctx, n)
 		if err = errors.Join(err, failed); pruned {
 			continue

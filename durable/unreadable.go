@@ -62,7 +62,7 @@ func (s *Store) Unreadable(ctx context.Context) ([]Unreadable, error) {
 	stored, err := s.ledger.Unreadable(ctx, lastNotices)
 	list := make([]Unreadable, 0, len(stored))
 	for _, u := range stored {
-		list = append(list, Unreadable{u.Key, u.Reason, u.Body, u.Size, at(u.ReceivedAt)})
+		list = append(list, Unreadable(u))
 	}
 	return list, err
 }

@@ -2,6 +2,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -78,21 +79,26 @@ func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	return l
 }
 
-// replacer fills in what differs between the dialects.
+// replacer fills in the parts of statements that differ between the dialects, or that several statements share. "{in $1}"
+// is the end of a condition on the texts of a list parameter.
 func replacer(d Dialect, now string) *strings.Replacer {
+	pairs := []string{
+		"{unnotified}", unnotified, "{impossible}", strconv.Itoa(impossible), "{columns}", columns, "{claimed}", claimed,
+	}
 	if d == SQLite {
-		if now == "" {
-			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
-		}
-		return strings.NewReplacer("$", "?", "{now}", now, "{unnotified}", unnotified, "{lock}", "", "{skip}", "",
-			"{impossible}", strconv.Itoa(impossible), "{least}", "MIN", "{greatest}", "MAX")
+		now = cmp.Or(now, `CAST(unixepoch('subsec') * 1000 AS INTEGER)`)
+		return strings.NewReplacer(append(pairs, "$", "?", "{now}", now, "{lock}", "", "{lock r}", "", "{skip}", "",
+			"{least}", "MIN", "{greatest}", "MAX",
+			"{in $1}", ` IN (SELECT value FROM json_each(?1))`, "{in $2}", ` IN (SELECT value FROM json_each(?2))`)...)
 	}
-	if now == "" {
-		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
-		now = `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`
-	}
-	return strings.NewReplacer("{now}", now, "{unnotified}", unnotified, "{lock}", " FOR UPDATE",
-		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", strconv.Itoa(impossible), "{least}", "LEAST", "{greatest}", "GREATEST")
+	// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
+	now = cmp.Or(now, `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`)
+	// A list is read once, into an array.
+	const in1, in2 = ` = ANY (ARRAY(SELECT json_array_elements_text(CAST($1 AS TEXT)::JSON)))`,
+		` = ANY (ARRAY(SELECT json_array_elements_text(CAST($2 AS TEXT)::JSON)))`
+	return strings.NewReplacer(append(pairs, "{now}", now, "{lock}", " FOR UPDATE", "{lock r}", " FOR UPDATE OF r",
+		"{skip}", " FOR UPDATE SKIP LOCKED", "{least}", "LEAST", "{greatest}", "GREATEST",
+		"{in $1}", in1, "{in $2}", in2)...)
 }
 
 // unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows
@@ -244,6 +250,24 @@ func each(ctx context.Context, on rowser, scan func(*sql.Rows) error, query stri
 	return rows.Close()
 }
 
+// collect returns the rows of a query. into returns the fields for the columns of a row.
+func collect[T any](
+	ctx context.Context, l *Ledger, on rowser, into func(*T) []any, query string, args ...any,
+) (all []T, err error) {
+	err = l.query(ctx, on, func(rows *sql.Rows) error {
+		var one T
+		err := rows.Scan(into(&one)...)
+		all = append(all, one)
+		return err
+	}, query, args...)
+	return all, err
+}
+
+// texts returns the first column of a query's rows.
+func (l *Ledger) texts(ctx context.Context, on rowser, query string, args ...any) ([]string, error) {
+	return collect(ctx, l, on, func(text *string) []any { return []any{text} }, query, args...)
+}
+
 // one queries one row outside of a transaction.
 func (l *Ledger) one(ctx context.Context, into []any, query string, args ...any) error {
 	on, release, err := l.connection(ctx, l.DB)
@@ -273,13 +297,25 @@ func list[T any](all []T) string {
 	return string(encoded)
 }
 
-// in returns the end of a condition on the texts of the list parameter p. PostgreSQL reads the list once, into an
-// array.
-func (l *Ledger) in(p string) string {
-	if l.Dialect == SQLite {
-		return ` IN (SELECT value FROM json_each(` + p + `))`
+// millis scans Unix milliseconds. The zero time is 0.
+type millis struct{ *time.Time }
+
+// Scan implements [sql.Scanner].
+func (m millis) Scan(value any) error {
+	n, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("a time of type %T", value)
 	}
-	return ` = ANY (ARRAY(SELECT json_array_elements_text(CAST(` + p + ` AS TEXT)::JSON)))`
+	*m.Time = Time(n)
+	return nil
+}
+
+// Time converts Unix milliseconds. The zero time is 0.
+func Time(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
 }
 
 func flag(yes bool) int64 {

@@ -73,7 +73,7 @@ func (l *Ledger) DuePending(
 	polls, err = l.postpone(ctx, `UPDATE durable_rows SET polls = polls + 1, updated_at = {now},
 			due_at = {now} + {least}(CAST($2 AS BIGINT), {greatest}(CAST($3 AS BIGINT), {now} - claimed_at))
 		WHERE state = 'pending' AND (due_at <= {now} OR due_at > {now} + 2 * CAST($2 AS BIGINT))
-			AND user_data`+l.in("$1")+` RETURNING user_data`, list(due), maxPendingWait, minPendingWait)
+			AND user_data{in $1} RETURNING user_data`, list(due), maxPendingWait, minPendingWait)
 	return polls, next, err
 }
 
@@ -84,13 +84,12 @@ func (l *Ledger) postpone(ctx context.Context, update string, args ...any) (poll
 		if err != nil || len(users) == 0 {
 			return err
 		}
+		rows, now, err := l.rows(ctx, tx, `r.user_data{in $1}`, list(users))
 		polls = nil
-		return l.query(ctx, tx, func(rows *sql.Rows) error {
-			p := Poll{}
-			p.Row, err = scan(rows, &p.Now)
-			polls = append(polls, p)
-			return err
-		}, `SELECT `+columns+`, {now} FROM `+claimed+` WHERE r.user_data`+l.in("$1"), list(users))
+		for _, r := range rows {
+			polls = append(polls, Poll{r, now})
+		}
+		return err
 	})
 	return polls, err
 }

@@ -105,9 +105,7 @@ func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
 	if limit := r.limit(got.Recorded); len(got.Claims) > limit {
 		return got, fmt.Errorf("durable: %d rows claimed, want at most %d", len(got.Claims), limit)
 	}
-	for i := range got.Claims {
-		c := &got.Claims[i]
-		c.Token = r.Token
+	for _, c := range got.Claims {
 		after := &got.AfterPayouts
 		if c.Kind == row.Payment {
 			after = &got.AfterPayments
@@ -218,6 +216,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 		}
 		switch part {
 		case "claimed":
+			c.Token = r.Token
 			got.Claims = append(got.Claims, c)
 		case "recorded":
 			got.Recorded[c.UserData] = true
