@@ -144,9 +144,10 @@ func TestCallLooksAtTheWallClockToo(t *testing.T) {
 func TestLeaseTimerMeasuresOneClaim(t *testing.T) {
 	var timer leaseTimer
 	now := time.Now()
-	timer.since(claimName("u", 1, 5), now)
-	assert.Zero(t, timer.since(claimName("u", 2, 6), now.Add(time.Hour)))
-	assert.Equal(t, time.Hour, timer.since(claimName("u", 1, 5), now.Add(time.Hour)))
+	claim := row.Claim{UserData: "u", Claims: 1, ClaimedAt: 5}
+	timer.since(claim, now)
+	assert.Zero(t, timer.since(row.Claim{UserData: "u", Claims: 2, ClaimedAt: 6}, now.Add(time.Hour)))
+	assert.Equal(t, time.Hour, timer.since(claim, now.Add(time.Hour)))
 }
 
 func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
-	"github.com/paymentsvc/paymentsvc/durable/internal/recognize"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
@@ -416,7 +415,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				p.clock.mu.Lock()
 				p.clock.process = m.now.Add(time.Duration(off) * time.Minute)
 				p.clock.mu.Unlock()
-				p.guard.Remember(recognize.Claim{})
+				p.guard.Remember(row.Claim{})
 				p.pending = pendingPolls{}
 			}
 			m.pass(0)

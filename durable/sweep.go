@@ -3,7 +3,6 @@ package durable
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,17 +22,17 @@ const (
 // leaseTimer measures how long this process has seen a claim, by its own monotonic clock.
 type leaseTimer struct {
 	mu   sync.Mutex
-	seen map[string]*observation
+	seen map[row.Claim]*observation
 }
 
 type observation struct{ first, last time.Time }
 
 // since returns how long the claim has been seen.
-func (t *leaseTimer) since(claim string, now time.Time) time.Duration {
+func (t *leaseTimer) since(claim row.Claim, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.seen == nil {
-		t.seen = map[string]*observation{}
+		t.seen = map[row.Claim]*observation{}
 	}
 	one, ok := t.seen[claim]
 	if !ok {
@@ -74,7 +73,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 func (s *Store) endLeases(ctx context.Context) error {
 	leases, err := s.ledger.Leases(ctx)
 	for _, l := range leases {
-		if s.leases.since(claimName(l.UserData, l.Claims, l.ClaimedAt), s.now()) < s.c.Lease || !l.Ended {
+		if s.leases.since(l.Claim, s.now()) < s.c.Lease || !l.Ended {
 			continue
 		}
 		err = errors.Join(err, s.changeSwept(ctx, l.UserData, "durable: claim has outlived its lease",
@@ -159,9 +158,4 @@ func (s *Store) warnUnmatched(ctx context.Context) error {
 			"status", string(n.StatusDescription), "amount", n.Amount.String())
 	}
 	return err
-}
-
-// claimName identifies a claim.
-func claimName(userData string, claims, claimedAt int64) string {
-	return fmt.Sprintf("%s/%d/%d", userData, claims, claimedAt)
 }

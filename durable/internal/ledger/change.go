@@ -97,7 +97,7 @@ func (tx *Tx) Taken(ctx context.Context, r *row.Row, orderID string) (bool, erro
 		return false, nil
 	}
 	var n int
-	err := tx.l.row(ctx, tx.Tx, []any{&n}, `SELECT COUNT(*) FROM durable_orders
+	err := tx.l.one(ctx, tx, []any{&n}, `SELECT COUNT(*) FROM durable_orders
 		WHERE kind = $1 AND order_id = $2 AND user_data <> $3`, string(r.Kind), orderID, r.UserData)
 	return n > 0, err
 }
@@ -184,7 +184,7 @@ type Decision struct {
 
 // Unnotified reports whether no unmatched notification has r's user_data.
 func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) {
-	err = tx.l.row(ctx, tx.Tx, []any{&yes},
+	err = tx.l.one(ctx, tx, []any{&yes},
 		`SELECT {unnotified} FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData)
 	return yes, err
 }
@@ -192,7 +192,7 @@ func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) 
 // ClaimedBefore reports whether r's last claim is older than age, in milliseconds.
 func (tx *Tx) ClaimedBefore(ctx context.Context, r *row.Row, age int64) (bool, error) {
 	p := Poll{Row: r}
-	err := tx.l.row(ctx, tx.Tx, []any{&p.Now}, `SELECT {now}`)
+	err := tx.l.one(ctx, tx, []any{&p.Now}, `SELECT {now}`)
 	return p.ClaimedBefore(age), err
 }
 

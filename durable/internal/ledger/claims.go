@@ -151,9 +151,8 @@ func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (
 
 // Lease is a claim of any process.
 type Lease struct {
-	UserData, Token   string
-	Claims, ClaimedAt int64
-	Ended             bool // by the database's clock
+	row.Claim
+	Ended bool // by the database's clock
 }
 
 // Leases returns the claims of all processes. A claim from the future was made while the database's clock was wrong, so
@@ -170,7 +169,7 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	const future = `due_at > {now} + {impossible} AND (kind = 'payment' AND generation = 0
 		OR kind = 'payout' AND generation = (SELECT generation FROM durable_control))`
 	var found bool
-	err := l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_queue WHERE `+future+`)`)
+	err := l.one(ctx, l.DB, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_queue WHERE `+future+`)`)
 	if err != nil || !found {
 		return err
 	}

@@ -42,7 +42,7 @@ type ControlStatus struct {
 func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	var s ControlStatus
 	var endless bool
-	err := l.one(ctx, []any{
+	err := l.one(ctx, l.DB, []any{
 		&endless, &s.Until, &s.Reason, &s.By, &s.Hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code, &s.Run, &s.Now,
 		&s.Starting,
 	}, `SELECT paused, CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
@@ -65,7 +65,7 @@ func (l *Ledger) Writers(ctx context.Context) (writers string, err error) {
 	if l.Dialect == SQLite {
 		return "", nil
 	}
-	err = l.one(ctx, []any{&writers}, `SELECT COALESCE(string_agg(virtualtransaction, ','), '') `+writing, "")
+	err = l.one(ctx, l.DB, []any{&writers}, `SELECT COALESCE(string_agg(virtualtransaction, ','), '') `+writing, "")
 	return writers, err
 }
 
@@ -75,7 +75,7 @@ func (l *Ledger) Writing(ctx context.Context, writers string) (bool, error) {
 		return false, nil
 	}
 	var n int
-	err := l.one(ctx, []any{&n}, `SELECT COUNT(*) `+writing, writers)
+	err := l.one(ctx, l.DB, []any{&n}, `SELECT COUNT(*) `+writing, writers)
 	return n > 0, err
 }
 
@@ -85,7 +85,7 @@ func (l *Ledger) Hold(
 	ctx context.Context, by, reason string, keep func(context.Context, *sql.Tx) error,
 ) (generation int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.row(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
+		if err := l.one(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
 			held_by = $1, hold_reason = $2 RETURNING generation`, Storable(by), Storable(reason)); err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (l *Ledger) EndHold(ctx context.Context) error {
 
 // Generation returns the current generation.
 func (l *Ledger) Generation(ctx context.Context) (generation int64, err error) {
-	err = l.one(ctx, []any{&generation}, `SELECT generation FROM durable_control`)
+	err = l.one(ctx, l.DB, []any{&generation}, `SELECT generation FROM durable_control`)
 	return generation, err
 }
 
@@ -136,7 +136,7 @@ func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation 
 // rows that another transaction has locked, but this query reads them.
 func (l *Ledger) Remaining(ctx context.Context) (held, due bool, err error) {
 	const queued = `EXISTS (SELECT 1 FROM durable_queue AS q WHERE q.kind = `
-	err = l.one(ctx, []any{&held, &due}, `SELECT `+queued+`'payout' AND q.generation < control.generation),
+	err = l.one(ctx, l.DB, []any{&held, &due}, `SELECT `+queued+`'payout' AND q.generation < control.generation),
 			`+queued+`'payment' AND q.generation = 0 AND q.due_at <= now AND {unnotified})
 			OR `+queued+`'payout' AND q.generation = control.generation AND q.due_at <= now AND {unnotified})
 		FROM durable_control AS control CROSS JOIN (SELECT {now} AS now) AS clock`)
@@ -148,7 +148,7 @@ func (l *Ledger) Join(ctx context.Context, project string) (stored string, err e
 	if _, err := l.write(ctx, `UPDATE durable_control SET project = $1 WHERE project = ''`, project); err != nil {
 		return "", err
 	}
-	err = l.one(ctx, []any{&stored}, `SELECT project FROM durable_control`)
+	err = l.one(ctx, l.DB, []any{&stored}, `SELECT project FROM durable_control`)
 	return stored, err
 }
 
@@ -156,11 +156,11 @@ func (l *Ledger) Join(ctx context.Context, project string) (stored string, err e
 func (l *Ledger) Ready(ctx context.Context) error {
 	var wrote, read int64
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return l.row(ctx, tx, []any{&wrote}, `UPDATE durable_control
+		return l.one(ctx, tx, []any{&wrote}, `UPDATE durable_control
 			SET heartbeat = {greatest}(heartbeat + 1, {now}) RETURNING heartbeat`)
 	})
 	if err == nil {
-		err = l.one(ctx, []any{&read}, `SELECT heartbeat FROM durable_control`)
+		err = l.one(ctx, l.DB, []any{&read}, `SELECT heartbeat FROM durable_control`)
 	}
 	if err == nil && read < wrote {
 		err = errors.New("what was written is not there")
@@ -173,7 +173,7 @@ func (l *Ledger) Ready(ctx context.Context) error {
 
 // CurrentGeneration moves r to the current generation.
 func (tx *Tx) CurrentGeneration(ctx context.Context, r *row.Row) error {
-	return tx.l.row(ctx, tx.Tx, []any{&r.Generation}, `SELECT generation FROM durable_control`)
+	return tx.l.one(ctx, tx, []any{&r.Generation}, `SELECT generation FROM durable_control`)
 }
 
 // EndRun ends the run of equal rejections, because a payout has succeeded.
@@ -217,7 +217,7 @@ func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, prob
 func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit int) (string, error) {
 	var run, users string
 	var length int
-	if err := tx.l.row(ctx, tx.Tx, []any{&run, &length, &users},
+	if err := tx.l.one(ctx, tx, []any{&run, &length, &users},
 		`SELECT run_code, run_length, run_rows FROM durable_control{lock}`); err != nil {
 		return "", err
 	}

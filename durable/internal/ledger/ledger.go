@@ -126,12 +126,9 @@ func (l *Ledger) writing(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // pool is a database or one connection of it.
-//
-//nolint:interfacebloat // both have these methods, and a Ledger uses all of them
 type pool interface {
 	execer
 	rowser
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
 }
 
@@ -193,7 +190,7 @@ const advanceMark = `UPDATE durable_mark SET mark = MAX(mark + 1, CAST(unixepoch
 // mark returns the mark of SQLite's transaction, and 0 on PostgreSQL, whose transactions do not advance the mark.
 func (l *Ledger) mark(ctx context.Context, tx *sql.Tx) (mark int64, err error) {
 	if l.Dialect == SQLite {
-		err = l.row(ctx, tx, []any{&mark}, `SELECT mark FROM durable_mark`)
+		err = l.one(ctx, tx, []any{&mark}, `SELECT mark FROM durable_mark`)
 	}
 	return mark, err
 }
@@ -268,19 +265,17 @@ func (l *Ledger) texts(ctx context.Context, on rowser, query string, args ...any
 	return collect(ctx, l, on, func(text *string) []any { return []any{text} }, query, args...)
 }
 
-// one queries one row outside of a transaction.
-func (l *Ledger) one(ctx context.Context, into []any, query string, args ...any) error {
-	on, release, err := l.connection(ctx, l.DB)
-	if err != nil {
-		return err
+// one reads the one row of a query.
+func (l *Ledger) one(ctx context.Context, on rowser, into []any, query string, args ...any) error {
+	found := false
+	err := l.query(ctx, on, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(into...)
+	}, query, args...)
+	if err == nil && !found {
+		err = sql.ErrNoRows
 	}
-	defer release()
-	return on.QueryRowContext(l.uncancelable(ctx), l.text.Replace(query), args...).Scan(into...)
-}
-
-// row queries one row in a transaction.
-func (l *Ledger) row(ctx context.Context, tx *sql.Tx, into []any, query string, args ...any) error {
-	return tx.QueryRowContext(ctx, l.text.Replace(query), args...).Scan(into...)
+	return err
 }
 
 // uncancelable returns ctx, on SQLite without its end, which would interrupt the connection that writes.

@@ -67,7 +67,7 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 			return err
 		}
 		var waits int
-		if err := l.row(ctx, tx.Tx, []any{&waits}, `SELECT COUNT(*) FROM durable_notifications
+		if err := l.one(ctx, tx, []any{&waits}, `SELECT COUNT(*) FROM durable_notifications
 			WHERE key = $1 AND matched = 0`, n.Key); err != nil || waits == 0 {
 			return err
 		}

@@ -96,7 +96,7 @@ func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...str
 	if err != nil || len(pruned) > 0 {
 		return len(pruned) > 0, err
 	}
-	err = l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_pruned
+	err = l.one(ctx, l.DB, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_pruned
 		WHERE order_hash IN ($1, $2) AND order_hash <> 0)`,
 		orderHash(row.Payment, orderID), orderHash(row.Payout, orderID))
 	return found, err

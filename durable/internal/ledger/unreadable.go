@@ -32,7 +32,7 @@ type Unreadable struct {
 func (l *Ledger) StoreUnreadable(ctx context.Context, u Unreadable) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var known, waiting int64
-		if err := l.row(ctx, tx, []any{&known, &waiting}, `SELECT
+		if err := l.one(ctx, tx, []any{&known, &waiting}, `SELECT
 			(SELECT COUNT(*) FROM durable_unreadable WHERE key = $1),
 			(SELECT COUNT(*) FROM durable_unreadable WHERE reviewed_at = 0)`, u.Key); err != nil || known > 0 {
 			return err

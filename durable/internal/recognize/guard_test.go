@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // memory is a witness in memory. before and after run around each method, and their errors are returned.
@@ -214,8 +216,8 @@ func TestRoundsOfOneProcessDoNotDisturbEachOther(t *testing.T) {
 func TestLostClaimHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		g := mustOpen(t, db, &memory{})
-		g.Remember(Claim{UserData: "u", Token: "T", Claims: 1})
-		assert.Equal(t, Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
+		g.Remember(row.Claim{UserData: "u", Token: "T", Claims: 1})
+		assert.Equal(t, row.Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
 		require.NoError(t, g.Lost(t.Context()))
 		assert.True(t, db.held(t))
 		assert.Zero(t, g.Last())
