@@ -27,23 +27,19 @@ func TestDryAccountPausesEverything(t *testing.T) {
 		}}
 		s := openStore(t, db, Config{Service: f, InsufficientFundsCodes: []string{"DRY"}, Slots: 2})
 		queue(t, s, payouts("a", 40)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, s, ErrPaused)
 		assert.LessOrEqual(t, f.calls, 11)
 		assert.Zero(t, count(t, s, KindPayout)[StateRejected])
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.True(t, status.Paused)
-		assert.Zero(t, status.Until)
-		assert.Contains(t, status.Reason, "insufficient funds")
+		got := status(t, s)
+		assert.True(t, got.Paused)
+		assert.Zero(t, got.Until)
+		assert.Contains(t, got.Reason, "insufficient funds")
 
 		other := openStore(t, db, Config{Service: f})
-		_, err = other.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, other, ErrPaused)
 		f.calls = 100
 		require.NoError(t, s.Resume(t.Context(), "person"))
-		_, err = other.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, other, nil)
 		assert.EqualValues(t, 40, count(t, s, KindPayout)[StatePending])
 	})
 }
@@ -61,8 +57,7 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		}}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 40)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, s, ErrPaused)
 		assert.Equal(t, 15, f.calls, "another code among them ends the run, and so does a success")
 		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Review: true}, Decision{Kind: DecideResend,
 			By: "person"}, true)
@@ -75,8 +70,7 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		assert.Equal(t, 13, n)
 		require.NoError(t, s.Resume(t.Context(), "person"))
 		f.calls = 199
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		states := count(t, s, KindPayout)
 		assert.EqualValues(t, 38, states[StatePending])
 		n, different := f.starts()
@@ -101,9 +95,7 @@ func TestEqualRefusalsOfManyProcesses(t *testing.T) {
 		n := count(t, stores[0], KindPayout)[StateRejected]
 		assert.GreaterOrEqual(t, n, int64(5))
 		assert.LessOrEqual(t, n, int64(5+3*4-1))
-		counts, err := stores[0].Counts(t.Context(), Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, n, counts.Review.Rows, "all of the run can be sent again")
+		assert.Equal(t, n, counts(t, stores[0], Filter{}).Review.Rows, "all of the run can be sent again")
 	})
 }
 
@@ -132,20 +124,14 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 		}
 		turn(4, 0)
 		turn(0, 0)
-		pass := func(d time.Duration) {
-			clock.Add(d)
-			setClock(t, db, clock.Now())
-		}
-		pass(2 * time.Second)
+		pass(t, db, clock, 2*time.Second)
 		turn(1, 0)
-		pass(1 * time.Second)
+		pass(t, db, clock, 1*time.Second)
 		turn(0, 0) // the second pause is longer
-		pass(61 * time.Second)
+		pass(t, db, clock, 61*time.Second)
 		works.Store(true)
 		turn(20, 20)
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.False(t, status.Paused)
+		assert.False(t, status(t, s).Paused)
 	})
 }
 
@@ -167,14 +153,12 @@ func TestPauseEndsWithItsProbe(t *testing.T) {
 			{effect: noResponse}, {Result: row.Result{Kind: row.NotCalled}}, {Result: row.Result{Kind: row.RowRejected},
 				effect: responded},
 		} {
-			_, err := db.ExecContext(t.Context(), pauseForTenMinutes())
-			require.NoError(t, err)
+			db.Exec(t, pauseForTenMinutes())
 			v.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: derived("test", KindPayout, "a-0000"), Token: "T"},
 				probe: true}
 			require.NoError(t, rounder{s}.Record(t.Context(), schedule.Completion[callResult]{Done: v}))
-			status, err := s.Status(t.Context())
-			require.NoError(t, err)
-			assert.True(t, status.Until.Before(status.Now.Add(2*time.Minute)), "%v %v", v, status.Until)
+			got := status(t, s)
+			assert.True(t, got.Until.Before(got.Now.Add(2*time.Minute)), "%v %v", v, got.Until)
 		}
 	})
 }
@@ -184,13 +168,12 @@ func TestProbeClaimsNothingOnAnotherServer(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{})
 	queue(t, s, payouts("a", 1)...)
-	exec(t, db, `UPDATE durable_control SET pause_until = 1, fingerprint = 'another'`)
+	db.Exec(t, `UPDATE durable_control SET pause_until = 1, fingerprint = 'another'`)
 	jobs, err := rounder{s}.Probe(t.Context(), "T")
 	require.NoError(t, err)
 	assert.Empty(t, jobs)
 	assert.EqualValues(t, 1, count(t, s, KindPayout)[StateCreated])
-	_, err = s.RunBatch(t.Context(), BatchLimit{})
-	require.ErrorIs(t, err, ErrHeld)
+	runBatch(t, s, ErrHeld)
 }
 
 func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
@@ -198,10 +181,9 @@ func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 20)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, s, ErrPaused)
 		assert.Equal(t, 3, f.calls)
-		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err, "a pause does not stop Pay")
 		assert.Equal(t, 4, f.calls)
 	})
@@ -216,12 +198,9 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 2, generation)
 		queue(t, s, payouts("new", 3)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
+		runBatch(t, s, ErrHeld)
 		assert.Zero(t, f.calls)
-		counts, err := s.Counts(t.Context(), Filter{})
-		require.NoError(t, err)
-		assert.EqualValues(t, 6, counts.Held.Rows)
+		assert.EqualValues(t, 6, counts(t, s, Filter{}).Held.Rows)
 		paid := derived("test", KindPayout, "old-0000")
 		require.NoError(t, s.Decide(t.Context(), Decision{
 			Kind: DecidePaid, UserData: paid, By: "person", Version: get(t, s, paid).Version, OrderID: "theirs",
@@ -229,19 +208,16 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		n, err := s.Release(t.Context(), "person", Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
+		runBatch(t, s, ErrHeld)
 		assert.Equal(t, 1, f.calls)
 		require.NoError(t, s.EndHold(t.Context(), "person"))
 		queue(t, s, payouts("newer", 1)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
+		runBatch(t, s, ErrHeld)
 		assert.Equal(t, 2, f.calls)
 		n, err = s.Release(t.Context(), "person", Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 4, n)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		assert.Equal(t, 6, f.calls)
 	})
 }
@@ -251,10 +227,9 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return refused(401, "E1") }}
 		s := openStore(t, db, Config{Service: f})
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "")
 		assert.Equal(t, StateCreated, r.State)
-		_, err = s.HoldPayouts(t.Context(), "person", "restored")
+		_, err := s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
 		assert.Empty(t, get(t, s, r.UserData).ErrorCode, "or it would be rejected if the service does not have it")
 		f.started = map[string][]string{r.UserData: {"o"}}
@@ -285,26 +260,23 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, db database) {
-				if db.dialect == SQLite && (name == "timeline" || name == "server") {
+				if db.SQLite && (name == "timeline" || name == "server") {
 					t.Skip("SQLite has no servers")
 				}
 				f := &service{}
 				s := openStore(t, db, Config{Service: f, HoldOnlyOnRestore: name == "server"})
 				queue(t, s, payouts("a", 1)...)
-				_, err := s.RunBatch(t.Context(), BatchLimit{})
-				require.NoError(t, err)
-				exec(t, db, tt.change...)
+				runBatch(t, s, nil)
+				db.Exec(t, tt.change...)
 				queue(t, s, payouts("a", 3)...)
-				_, err = s.RunBatch(t.Context(), BatchLimit{})
-				require.ErrorIs(t, err, tt.want)
-				status, err := s.Status(t.Context())
-				require.NoError(t, err)
+				runBatch(t, s, tt.want)
+				got := status(t, s)
 				if tt.want == nil {
-					assert.False(t, status.Hold)
+					assert.False(t, got.Hold)
 					return
 				}
 				assert.Equal(t, 1, f.calls)
-				assert.Equal(t, "durable", status.HoldBy)
+				assert.Equal(t, "durable", got.HoldBy)
 			})
 		})
 	}
@@ -320,16 +292,16 @@ func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, `it belongs to project "test"`)
 		unsafe, setting := `PRAGMA synchronous = NORMAL`, "synchronous is"
-		if db.dialect == PostgreSQL {
+		if !db.SQLite {
 			unsafe, setting = `SET synchronous_commit = local`, "synchronous_commit is"
 		}
 		c = config(Config{HoldOnlyOnRestore: true})
 		c.AllowUnsafeDatabase = false
-		if db.dialect == SQLite { // the test's server has fsync off
+		if db.SQLite { // the test's server has fsync off
 			_, err = Open(t.Context(), db.DB, c)
 			require.NoError(t, err)
 		}
-		exec(t, db, unsafe)
+		db.Exec(t, unsafe)
 		_, err = Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, setting)
@@ -343,11 +315,10 @@ func TestReadyProvesAWrite(t *testing.T) {
 		require.NoError(t, s.Ready(t.Context()))
 		require.NoError(t, s.Ready(t.Context()))
 		only := `PRAGMA query_only = 1`
-		if db.dialect == PostgreSQL {
+		if !db.SQLite {
 			only = `SET default_transaction_read_only = on`
 		}
-		_, err := db.ExecContext(t.Context(), only)
-		require.NoError(t, err)
+		db.Exec(t, only)
 		require.Error(t, s.Ready(t.Context()))
 	})
 }

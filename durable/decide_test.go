@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
@@ -88,8 +88,7 @@ func TestResendWaitsForGrace(t *testing.T) {
 		clock := &clocks{process: time.Now().Add(time.Hour)}
 		s := openShimmed(t, db, Config{Service: f}, clock)
 		q := queue(t, s, payouts("a", 1)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		r := get(t, s, q[0].UserData)
 		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "person", Version: r.Version}
 		setClock(t, db, clock.Now().Add(s.c.Grace-time.Millisecond))
@@ -143,19 +142,11 @@ type deaf struct{ *service }
 func (deaf) DecodesErrors() bool { return false }
 
 func TestMigrateTogether(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		driver := map[Dialect]string{SQLite: "sqlite", PostgreSQL: "pgx"}[db.dialect]
-		address := db.address
-		if db.dialect == SQLite {
-			address = "file:" + t.TempDir() + "/new.db" + pragmas
-		} else {
-			_, err := db.ExecContext(t.Context(), `DROP SCHEMA public CASCADE; CREATE SCHEMA public`)
-			require.NoError(t, err)
-		}
+	dbtest.Each(t, func(t *testing.T, db database) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				other, err := sql.Open(driver, address)
+				other, err := dbtest.Connect(db.Address)
 				if assert.NoError(t, err) {
 					defer other.Close()
 					other.SetMaxOpenConns(1)
@@ -165,14 +156,12 @@ func TestMigrateTogether(t *testing.T) {
 		}
 		wg.Wait()
 	})
-	db, err := sql.Open("sqlite", "file:"+t.TempDir()+"/empty.db"+pragmas)
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = Open(t.Context(), db, config(Config{}))
+	db := dbtest.SQLite(t)
+	_, err := Open(t.Context(), db.DB, config(Config{}))
 	require.ErrorIs(t, err, ErrSchema)
-	_, err = Open(t.Context(), db, Config{Service: &service{}, Project: "p", Lease: time.Second})
+	_, err = Open(t.Context(), db.DB, Config{Service: &service{}, Project: "p", Lease: time.Second})
 	require.ErrorIs(t, err, ErrInvalid)
-	_, err = Open(t.Context(), db, Config{Service: deaf{}, Project: "p"})
+	_, err = Open(t.Context(), db.DB, Config{Service: deaf{}, Project: "p"})
 	require.ErrorContains(t, err, "Config.Service: the client has no DecodeError, so no response proves a rejection")
 	grace := Config{Timeout: time.Minute, Lease: 5 * time.Minute, Grace: 3*time.Minute - 1}
 	require.ErrorContains(t, config(grace).withDefaults().check(),

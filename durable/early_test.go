@@ -28,12 +28,10 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		tell(KindPayment, paymentsvc.EventPaymentStatusChanged, "paid", StateSucceeded)
 		tell(KindPayment, paymentsvc.EventRefundStatusChanged, "refunded", StatePending)
 		for _, key := range []string{"paid", "refunded"} {
-			r, err := s.Pay(t.Context(), NewPayment{Key: key, Type: paymentsvc.PaymentTypeCard, Amount: ten})
-			require.NoError(t, err)
+			r := pay(t, s, key)
 			assert.Equal(t, names[r.UserData], r.State)
 		}
-		clock.Add(48 * time.Hour)
-		setClock(t, db, clock.Now())
+		pass(t, db, clock, 48*time.Hour)
 		require.NoError(t, s.Sweep(t.Context()))
 		_, err := s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
@@ -46,12 +44,10 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		n, err := s.Release(t.Context(), "person", Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		_, err = db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 1`) // a probe asks too
 		require.NoError(t, err)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		assert.Zero(t, f.calls)
 		r := get(t, s, payout)
 		assert.Equal(t, StateCreated, r.State)
@@ -71,8 +67,7 @@ func TestNotificationWithAnotherUserDataNeedsReview(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		q := queue(t, s, payouts("a", 1)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		r := get(t, s, q[0].UserData)
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "a stranger's", r.OrderID,
 			failure)))

@@ -81,15 +81,14 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
 		s := openStore(t, db, Config{Service: f})
-		_, err := db.ExecContext(t.Context(), `ALTER TABLE durable_rows RENAME TO away`)
-		require.NoError(t, err)
-		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		db.Exec(t, `ALTER TABLE durable_rows RENAME TO away`)
+		_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.Error(t, err)
 		_, err = s.insert(t.Context(), job{Claim: ledger.Claim{UserData: "u", Type: "card", Amount: ten, Token: "T"}}, "")
 		require.Error(t, err)
-		exec(t, db, `ALTER TABLE away RENAME TO durable_rows`)
+		db.Exec(t, `ALTER TABLE away RENAME TO durable_rows`)
 		r, _ := claimed1(t, s, KindPayment, "late")
-		exec(t, db, `UPDATE durable_claims SET token = 'T'`)
+		db.Exec(t, `UPDATE durable_claims SET token = 'T'`)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
 		assert.Zero(t, f.calls)
@@ -108,11 +107,9 @@ func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
 		clock := &clocks{process: time.Now()}
 		f := broken{&service{before: func(int, string) error { return unanswered("") }}}
 		s := openShimmed(t, db, Config{Service: f, NotFound: func(*paymentsvc.Error) bool { return true }}, clock)
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "")
 		for range 10 {
-			clock.Add(time.Minute)
-			setClock(t, db, clock.Now())
+			pass(t, db, clock, time.Minute)
 			require.NoError(t, s.Sweep(t.Context()))
 		}
 		r = get(t, s, r.UserData)
@@ -124,10 +121,9 @@ func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
 func TestHoldDoubtsPayments(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{Service: &service{before: func(int, string) error { return notSent() }}})
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "")
 		assert.False(t, r.MayHaveStarted)
-		_, err = s.HoldPayouts(t.Context(), "person", "restored")
+		_, err := s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
 		r = get(t, s, r.UserData)
 		assert.Equal(t, StateUnknown, r.State)

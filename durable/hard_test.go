@@ -48,17 +48,16 @@ func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 func TestStatusIsNotReadFromAReplica(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		replica := sqlite(t)
-		if db.dialect == PostgreSQL {
+		if !db.SQLite {
 			replica = postgres(t)
 		}
 		s := openStore(t, db, Config{ReadDB: replica.DB})
 		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
 		queue(t, s, payouts("a", 1)...)
 		set(t, db, "", `state = 'starting'`)
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.True(t, status.Paused)
-		assert.EqualValues(t, 1, status.Starting)
+		got := status(t, s)
+		assert.True(t, got.Paused)
+		assert.EqualValues(t, 1, got.Starting)
 	})
 }
 
@@ -75,14 +74,12 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 			`UPDATE durable_control SET generation = 2`,
 			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-1', 'r-12000')`,
 		} {
-			_, err := db.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
+			db.Exec(t, statement)
 		}
 		n, err := s.Release(t.Context(), "person", Filter{})
 		require.ErrorContains(t, err, "constraint")
 		assert.Equal(t, 10000, n)
-		_, err = db.ExecContext(t.Context(), `DROP INDEX fails`)
-		require.NoError(t, err)
+		db.Exec(t, `DROP INDEX fails`)
 		n, err = s.Release(t.Context(), "person", Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 2000, n)
@@ -161,11 +158,10 @@ func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
 		} {
 			r.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "T"}}
 			require.NoError(t, s.applyEffects(t.Context(), r))
-			status, err := s.Status(t.Context())
-			require.NoError(t, err)
-			assert.Equal(t, "person: month's end", status.By+": "+status.Reason)
-			assert.True(t, status.Paused)
-			assert.Zero(t, status.Until)
+			got := status(t, s)
+			assert.Equal(t, "person: month's end", got.By+": "+got.Reason)
+			assert.True(t, got.Paused)
+			assert.Zero(t, got.Until)
 		}
 	})
 }
@@ -173,11 +169,9 @@ func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
 func TestPauseIsEndedByItsOwnProbeAlone(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
-		exec(t, db, pauseForTenMinutes())
+		db.Exec(t, pauseForTenMinutes())
 		until := func() time.Time {
-			status, err := s.Status(t.Context())
-			require.NoError(t, err)
-			return status.Until
+			return status(t, s).Until
 		}
 		want := until()
 		assert.False(t, want.IsZero())
@@ -194,9 +188,8 @@ func TestReadyReadsWhatItWrote(t *testing.T) {
 	db := sqlite(t)
 	s := openStore(t, db, Config{})
 	require.NoError(t, s.Ready(t.Context()))
-	_, err := db.ExecContext(t.Context(), `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
+	db.Exec(t, `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
 		BEGIN UPDATE durable_control SET heartbeat = 0; END`)
-	require.NoError(t, err)
 	require.ErrorContains(t, s.Ready(t.Context()), "what was written is not there")
 }
 

@@ -3,11 +3,9 @@ package durable
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,45 +20,28 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// database is an empty database of a test.
-type database struct {
-	dialect Dialect
-	address string
-	*sql.DB
-}
+// database is a database with durable's tables.
+type database = dbtest.Database
 
 // each runs f on SQLite and on PostgreSQL, which is skipped without TEST_DATABASE_URL.
 func each(t *testing.T, f func(t *testing.T, db database)) {
-	t.Run("SQLite", func(t *testing.T) { f(t, sqlite(t)) })
-	t.Run("PostgreSQL", func(t *testing.T) { f(t, postgres(t)) })
+	dbtest.Each(t, func(t *testing.T, db database) { f(t, migrated(t, db)) })
 }
 
-const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-
-func sqlite(t *testing.T) database {
+func migrated(t *testing.T, db database) database {
 	t.Helper()
-	return opened(t, SQLite, "file:"+filepath.Join(t.TempDir(), "test.db")+pragmas)
+	require.NoError(t, Migrate(t.Context(), db.DB))
+	return db
 }
 
-func opened(t *testing.T, d Dialect, address string) database {
-	t.Helper()
-	driver := "pgx"
-	if d == SQLite {
-		driver = "sqlite"
+func sqlite(t *testing.T) database   { return migrated(t, dbtest.SQLite(t)) }
+func postgres(t *testing.T) database { return migrated(t, dbtest.Open(t, dbtest.Postgres(t))) }
+
+func dialect(db database) Dialect {
+	if db.SQLite {
+		return SQLite
 	}
-	db, err := sql.Open(driver, address)
-	require.NoError(t, err)
-	if d == SQLite {
-		db.SetMaxOpenConns(1)
-	}
-	t.Cleanup(func() { db.Close() })
-	require.NoError(t, Migrate(t.Context(), db))
-	return database{d, address, db}
-}
-
-func postgres(t *testing.T) database {
-	t.Helper()
-	return opened(t, PostgreSQL, dbtest.Postgres(t))
+	return PostgreSQL
 }
 
 // service starts whatever it is sent as often as it is sent, unless before or after says otherwise.
@@ -292,10 +273,8 @@ func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 }
 
 func count(t testing.TB, s *Store, k Kind) map[State]int64 {
-	c, err := s.Counts(t.Context(), Filter{Kind: k})
-	require.NoError(t, err)
 	states := map[State]int64{}
-	for state, n := range c.States {
+	for state, n := range counts(t, s, Filter{Kind: k}).States {
 		states[state] = n.Rows
 	}
 	return states
@@ -307,14 +286,6 @@ func get(t require.TestingT, s *Store, userData string) Row {
 	return publicRow(r)
 }
 
-// exec runs statements on a database.
-func exec(t require.TestingT, db database, statements ...string) {
-	for _, statement := range statements {
-		_, err := db.ExecContext(context.Background(), statement)
-		require.NoError(t, err, statement)
-	}
-}
-
 // set changes columns of the row userData, "" for all rows, with all consequences for the queue, the claims and the
 // order_ids. state may be 'starting', which claims the row with the token T.
 func set(t require.TestingT, db database, userData, columns string) {
@@ -322,12 +293,12 @@ func set(t require.TestingT, db database, userData, columns string) {
 	if userData != "" {
 		where = ` WHERE user_data = '` + userData + `'`
 	}
-	exec(t, db, `UPDATE durable_rows SET `+columns+where, `DELETE FROM durable_queue`+where,
+	db.Exec(t, `UPDATE durable_rows SET `+columns+where, `DELETE FROM durable_queue`+where,
 		`DELETE FROM durable_orders`+where)
 	if where == "" {
 		where = ` WHERE TRUE`
 	}
-	exec(t, db,
+	db.Exec(t,
 		`INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 			SELECT user_data, kind, 'T', claims + 1, due_at, due_at + 1, created_at
 			FROM durable_rows`+where+` AND state = 'starting'`,
@@ -383,4 +354,40 @@ func notice(event paymentsvc.EventType, userData, orderID string,
 		Event: event, UserData: userData, OrderID: orderID, StatusDescription: status, Amount: ten,
 		Raw: []byte(`{"order_id":"` + orderID + `"}`),
 	}
+}
+
+// pass moves the clocks of the database and of the process.
+func pass(t require.TestingT, db database, c *clocks, d time.Duration) {
+	c.Add(d)
+	setClock(t, db, c.Now())
+}
+
+// runBatch sends the due rows and returns the number of calls. want is the error, nil for none.
+func runBatch(t testing.TB, s *Store, want error) int {
+	t.Helper()
+	calls, err := s.RunBatch(t.Context(), BatchLimit{})
+	require.ErrorIs(t, err, want)
+	return calls
+}
+
+// pay pays with a card.
+func pay(t testing.TB, s *Store, key string) Row {
+	t.Helper()
+	r, err := s.Pay(t.Context(), NewPayment{Key: key, Type: paymentsvc.PaymentTypeCard, Amount: ten})
+	require.NoError(t, err)
+	return r
+}
+
+func status(t testing.TB, s *Store) Status {
+	t.Helper()
+	got, err := s.Status(t.Context())
+	require.NoError(t, err)
+	return got
+}
+
+func counts(t testing.TB, s *Store, f Filter) Counts {
+	t.Helper()
+	got, err := s.Counts(t.Context(), f)
+	require.NoError(t, err)
+	return got
 }

@@ -23,26 +23,22 @@ func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
 			f.calls = 0
 			setClock(t, db, base.Add(ahead))
 			queue(t, s, payouts(ahead.String(), 3)...)
-			r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-			require.NoError(t, err)
+			r := pay(t, s, "")
 			claimed := claim(t, s, 1, 0, "T")
 			require.Len(t, claimed, 1)
-			exec(t, db, pauseUntil(base.Add(ahead).Add(time.Minute)))
+			db.Exec(t, pauseUntil(base.Add(ahead).Add(time.Minute)))
 			setClock(t, db, base)
-			status, err := s.Status(t.Context())
-			require.NoError(t, err)
-			assert.False(t, status.Paused)
+			assert.False(t, status(t, s).Paused)
 			require.NoError(t, s.Sweep(t.Context()))
 			assert.EqualValues(t, 1, get(t, s, r.UserData).Polls)
 			assert.Equal(t, StateStarting, get(t, s, claimed[0].UserData).State)
-			_, err = s.RunBatch(t.Context(), BatchLimit{Rows: 2})
+			_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 2})
 			assert.True(t, err == nil || f.calls > 1, "%v", err)
 			clock.Add(s.c.Lease + time.Second)
 			require.NoError(t, s.Sweep(t.Context()))
 			assert.Equal(t, StateUnknown, get(t, s, claimed[0].UserData).State)
 			require.NoError(t, s.Resume(t.Context(), "person"))
-			_, err = s.RunBatch(t.Context(), BatchLimit{})
-			require.NoError(t, err)
+			runBatch(t, s, nil)
 			assert.Equal(t, 3, f.calls, "the payment, and the payouts without a claim")
 		}
 	})
@@ -55,11 +51,10 @@ func TestGraceIgnoresAWrongClock(t *testing.T) {
 		clock := &clocks{process: base}
 		s := openShimmed(t, db, Config{Service: f}, clock)
 		setClock(t, db, base.Add(24*time.Hour))
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "")
 		setClock(t, db, base)
 		for _, want := range []State{StateUnknown, StateUnknown, StateCreated} {
-			exec(t, db, `UPDATE durable_rows SET due_at = 0`)
+			db.Exec(t, `UPDATE durable_rows SET due_at = 0`)
 			require.NoError(t, s.reconcile(t.Context()))
 			assert.Equal(t, want, get(t, s, r.UserData).State)
 			clock.Add(s.c.Grace/2 + time.Second)
@@ -72,7 +67,7 @@ func TestProbeWithALongLeaseIsAlone(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{Lease: time.Hour})
 		queue(t, s, payouts("a", 2)...)
-		exec(t, db, `UPDATE durable_control SET pause_until = 1`)
+		db.Exec(t, `UPDATE durable_control SET pause_until = 1`)
 		for _, want := range []int{1, 0} {
 			jobs, err := rounder{s}.Probe(t.Context(), "T")
 			require.NoError(t, err)
@@ -93,7 +88,7 @@ func TestRowsOfAnotherStateAreNotClaimed(t *testing.T) {
 				set(t, db, user, `state = 'unknown'`)
 			}
 		}
-		exec(t, db, `DELETE FROM durable_queue`, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+		db.Exec(t, `DELETE FROM durable_queue`, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
 			SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`)
 		for _, j := range claim(t, s, 3, 0, "U") {
 			assert.NotEqual(t, claimed[0].UserData, j.UserData, "it is claimed")
@@ -110,7 +105,7 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 	db.SetMaxOpenConns(1)
 	s := openStore(t, db, Config{AllowUnsafeDatabase: true})
 	// Each page has space for a second version of its rows, because other databases can delay the removal of the first.
-	exec(t, db, `ALTER TABLE durable_rows SET (fillfactor = 30)`)
+	db.Exec(t, `ALTER TABLE durable_rows SET (fillfactor = 30)`)
 	queue(t, s, payouts("a", 100)...)
 	jobs := claim(t, s, 8, 0, "T")
 	require.Len(t, jobs, 8)
@@ -119,7 +114,7 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 		require.Len(t, got.Recorded, len(jobs))
 		jobs = got.Jobs
 	}
-	exec(t, db, `SELECT pg_stat_force_next_flush()`)
+	db.Exec(t, `SELECT pg_stat_force_next_flush()`)
 	var all, hot int
 	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
 		WHERE relname = 'durable_rows'`).Scan(&all, &hot))

@@ -386,7 +386,7 @@ func (m *machine) check(rt *rapid.T) {
 func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		setClock(t, db, time.Now())
-		exec(t, db, `CREATE TABLE test_changes (state TEXT NOT NULL)`)
+		db.Exec(t, `CREATE TABLE test_changes (state TEXT NOT NULL)`)
 		f, w := &service{}, &markWitness{}
 		onChange := func(ctx context.Context, tx *sql.Tx, e Event) error {
 			_, err := tx.ExecContext(ctx, `INSERT INTO test_changes VALUES ($1)`, string(e.To))
@@ -419,7 +419,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				p.pending = pendingPolls{}
 			}
 			m.pass(0)
-			exec(rt, db, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
+			db.Exec(rt, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
 				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`, `DELETE FROM test_changes`,
 				`DELETE FROM durable_pruned`,
 				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0, hold = 0`)

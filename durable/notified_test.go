@@ -71,8 +71,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 							if order == "by user_data" {
 								n.UserData = r.UserData
 							}
-							_, err := db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 10`)
-							require.NoError(t, err)
+							db.Exec(t, `UPDATE durable_notifications SET received_at = received_at - 10`)
 							require.NoError(t, s.Notified(t.Context(), &n))
 						}
 					}
@@ -91,7 +90,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 						set(t, db, r.UserData, `order_id = ''`)
 						tell()
 						set(t, db, r.UserData, `order_id = '`+id+`'`)
-						exec(t, db, `UPDATE durable_notifications SET received_at = received_at - 3000`)
+						db.Exec(t, `UPDATE durable_notifications SET received_at = received_at - 3000`)
 						require.NoError(t, s.matchNotifications(t.Context(), false))
 					default:
 						tell()
@@ -118,7 +117,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 // claimed1 adds a row and claims it.
 func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 	t.Helper()
-	exec(t, database{DB: s.ledger.DB}, `UPDATE durable_rows SET state = 'failed' WHERE state = 'created'`,
+	database{DB: s.ledger.DB}.Exec(t, `UPDATE durable_rows SET state = 'failed' WHERE state = 'created'`,
 		`DELETE FROM durable_queue`, `DELETE FROM durable_claims`)
 	tx, err := s.ledger.DB.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -151,8 +150,7 @@ func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
 
 func TestOnChangeCommitsWithTheRow(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		_, err := db.ExecContext(t.Context(), `CREATE TABLE shipped (user_data TEXT PRIMARY KEY)`)
-		require.NoError(t, err)
+		db.Exec(t, `CREATE TABLE shipped (user_data TEXT PRIMARY KEY)`)
 		fails := true
 		s := openStore(t, db, Config{ChangeStates: []State{StatePending, StateSucceeded}, OnChange: func(ctx context.Context, tx *sql.Tx, e Event) error {
 			_, err := tx.ExecContext(ctx, `INSERT INTO shipped VALUES ($1)`, e.Row.UserData+string(e.To))
@@ -177,8 +175,7 @@ func TestOnChangeCommitsWithTheRow(t *testing.T) {
 		require.NoError(t, s.Notified(t.Context(), n))
 		assert.Equal(t, StateSucceeded, get(t, s, j.UserData).State)
 		assert.Equal(t, 1, shipped())
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
-		require.NoError(t, err)
+		db.Exec(t, `UPDATE durable_events_due SET due_at = 0`)
 		require.NoError(t, s.Sweep(t.Context()))
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, 2, shipped(), "what failed was repeated, once")
@@ -190,10 +187,6 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 		f := &service{}
 		clock := &clocks{process: time.Now().Add(time.Hour)}
 		s := openShimmed(t, db, Config{Service: f, MaxConsecutiveRejections: -1}, clock)
-		pass := func(d time.Duration) {
-			clock.Add(d)
-			setClock(t, db, clock.Now())
-		}
 		f.after = func(n int, userData string) error {
 			if n == 1 {
 				return unanswered(userData + "/1")
@@ -210,7 +203,7 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 		assert.Equal(t, []State{StateUnknown, StateUnknown}, []State{with.State, without.State})
 		assert.Empty(t, with.ReviewReason)
 		assert.Contains(t, without.ReviewReason, row.NoAnswer)
-		pass(2 * time.Second)
+		pass(t, db, clock, 2*time.Second)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StatePending, get(t, s, with.UserData).State)
 		assert.Equal(t, StateUnknown, get(t, s, without.UserData).State)
@@ -218,32 +211,29 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 
 		// A payment is found by user_data; one that the service does not have is started again only after the grace.
 		f.before, f.after = func(int, string) error { return unanswered("") }, nil
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "")
 		assert.Equal(t, StateUnknown, r.State)
 		for passed := time.Duration(0); passed < s.c.Grace; passed += 10 * time.Second {
 			require.NoError(t, s.Sweep(t.Context()))
 			require.Equal(t, StateUnknown, get(t, s, r.UserData).State)
-			pass(10 * time.Second)
+			pass(t, db, clock, 10*time.Second)
 		}
 		f.foreign = true
-		pass(5 * time.Minute)
+		pass(t, db, clock, 5*time.Minute)
 		require.NoError(t, s.Sweep(t.Context()))
 		require.Equal(t, StateUnknown, get(t, s, r.UserData).State, "an answer about another row")
 		f.foreign = false
-		pass(5 * time.Minute)
+		pass(t, db, clock, 5*time.Minute)
 		f.before = nil
 		require.NoError(t, s.Sweep(t.Context()))
 		require.Equal(t, StateCreated, get(t, s, r.UserData).State)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		assert.Equal(t, StatePending, get(t, s, r.UserData).State)
 
 		f.before = func(int, string) error { return notSent() }
-		r, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r = pay(t, s, "")
 		assert.Equal(t, StateCreated, r.State)
-		pass(s.c.GiveUp + time.Second)
+		pass(t, db, clock, s.c.GiveUp+time.Second)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StateRejected, get(t, s, r.UserData).State)
 	})
@@ -326,9 +316,7 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(out.String(), "has no row"))
 		assert.Contains(t, out.String(), "order_id=o-1 user_data="+lost)
 		for kind, n := range map[Kind]int64{KindPayment: 1, KindPayout: 0, "": 1} {
-			counts, err := s.Counts(t.Context(), Filter{Kind: kind})
-			require.NoError(t, err)
-			assert.Equal(t, n, counts.Unmatched.Rows, kind)
+			assert.Equal(t, n, counts(t, s, Filter{Kind: kind}).Unmatched.Rows, kind)
 		}
 		for _, text := range []string{lost, "o-1"} {
 			notices, err := s.Notices(t.Context(), Row{UserData: text, OrderID: text})
@@ -360,8 +348,7 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 		assert.Contains(t, out.String(), "no stock")
 		assert.Contains(t, out.String(), "user_data="+r.UserData)
 		assert.Empty(t, get(t, s, r.UserData).ReviewReason, "only after a minute")
-		_, err := db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 61000`)
-		require.NoError(t, err)
+		db.Exec(t, `UPDATE durable_notifications SET received_at = received_at - 61000`)
 		for range 2 {
 			require.ErrorIs(t, s.Notified(t.Context(), told), broken)
 			assert.Equal(t, row.OnChangeFails, get(t, s, r.UserData).ReviewReason)
@@ -376,14 +363,12 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 		r, j = claimed1(t, s, KindPayment, "other")
 		require.NoError(t, s.settle(t.Context(), j, callResult{Result: row.Result{Kind: row.RowRejected, Code: "limit"}}))
 		for range 7 {
-			_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
-			require.NoError(t, err)
+			db.Exec(t, `UPDATE durable_events_due SET due_at = 0`)
 			require.ErrorIs(t, s.Sweep(t.Context()), broken)
 		}
 		assert.Equal(t, row.OnChangeFails, get(t, s, r.UserData).ReviewReason)
 		broken = nil
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_events_due SET due_at = 0`)
-		require.NoError(t, err)
+		db.Exec(t, `UPDATE durable_events_due SET due_at = 0`)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Empty(t, get(t, s, r.UserData).ReviewReason)
 	})

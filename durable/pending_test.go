@@ -57,13 +57,11 @@ func newPolled(t *testing.T, db database, c Config) *polled {
 		p.events = append(p.events, fmt.Sprint(e.Row.Kind, " ", e.From, " ", e.To))
 		return nil
 	}
-	exec(t, db, `DELETE FROM durable_rows`, `DELETE FROM durable_orders`, `DELETE FROM durable_notifications`)
+	db.Exec(t, `DELETE FROM durable_rows`, `DELETE FROM durable_orders`, `DELETE FROM durable_notifications`)
 	p.Store = openShimmed(t, db, c, p.clock)
-	r, err := p.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-	require.NoError(t, err)
+	r := pay(t, p.Store, "")
 	p.payment, p.payout = r.UserData, queue(t, p.Store, payouts("a", 1)...)[0].UserData
-	_, err = p.RunBatch(t.Context(), BatchLimit{})
-	require.NoError(t, err)
+	runBatch(t, p.Store, nil)
 	return p
 }
 
@@ -71,8 +69,7 @@ func newPolled(t *testing.T, db database, c Config) *polled {
 func (p *polled) sweep(after time.Duration) {
 	p.clock.Add(after)
 	for range 2 {
-		p.clock.Add(2 * time.Second)
-		setClock(p.t, p.db, p.clock.Now())
+		pass(p.t, p.db, p.clock, 2*time.Second)
 		require.NoError(p.t, p.Sweep(p.t.Context()))
 	}
 }
@@ -115,8 +112,7 @@ func TestPendingRowIsNotPolledWithoutFinalState(t *testing.T) {
 	assert.Equal(t, []State{StatePending, StatePending}, p.states())
 
 	p.f.after = func(int, string) error { return unanswered("") }
-	r, err := p.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-	require.NoError(t, err)
+	r := pay(t, p.Store, "")
 	p.sweep(2 * time.Second)
 	assert.Equal(t, StatePending, get(t, p.Store, r.UserData).State)
 	assert.NotContains(t, p.log.String(), "FinalState")
@@ -126,8 +122,7 @@ func TestUnknownRowIsFoundWithItsFinalState(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		p := newPolled(t, db, Config{FinalState: finalState})
 		p.f.after = func(int, string) error { return unanswered("") }
-		r, err := p.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, p.Store, "")
 		require.Equal(t, StateUnknown, r.State)
 		p.f.status = says(StateFailed)
 		p.sweep(2 * time.Second)
@@ -167,7 +162,7 @@ func TestOldPendingRowsArePolledAtALimitedRate(t *testing.T) {
 		}{{0, 4, 40}, {3, 4, 6}, {0.5, 4, 1}} {
 			p := newPolled(t, db, Config{FinalState: finalState, PerSecond: test.perSecond})
 			p.f.status = says(StatePending)
-			exec(t, db, `DELETE FROM durable_rows`, `DELETE FROM durable_orders`,
+			db.Exec(t, `DELETE FROM durable_rows`, `DELETE FROM durable_orders`,
 				`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
 				INSERT INTO durable_rows (kind, user_data, type, amount, state, order_id, due_at, created_at, updated_at)
 				SELECT 'payment', 'u' || i, 'card', '10.50', 'pending', 'u' || i || '/1',
@@ -179,8 +174,7 @@ func TestOldPendingRowsArePolledAtALimitedRate(t *testing.T) {
 				p.f.started[fmt.Sprint("u", i)] = []string{fmt.Sprintf("u%d/1", i)}
 			}
 			for range test.passes {
-				p.clock.Add(time.Second)
-				setClock(t, db, p.clock.Now())
+				pass(t, db, p.clock, time.Second)
 				require.NoError(t, p.Sweep(t.Context()))
 				require.NoError(t, p.Sweep(t.Context()), "a second sweep in the same second has no pass")
 			}
@@ -189,8 +183,7 @@ func TestOldPendingRowsArePolledAtALimitedRate(t *testing.T) {
 				continue
 			}
 			for range 80 { // passes for two pages of the list
-				p.clock.Add(time.Second)
-				setClock(t, db, p.clock.Now())
+				pass(t, db, p.clock, time.Second)
 				require.NoError(t, p.Sweep(t.Context()))
 			}
 			assert.Equal(t, 600, p.f.polls, "each row once")
@@ -351,7 +344,7 @@ func TestNotificationDuringAPollComesFirst(t *testing.T) {
 func TestProcessesShareThePollsOfPendingRows(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
-		exec(t, db, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
+		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
 			INSERT INTO durable_rows (kind, user_data, amount, state, order_id, due_at, created_at, updated_at)
 			SELECT 'payment', 'u' || i, '10.50', 'pending', 'u' || i, 0, i, i FROM n`,
 			`INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
@@ -375,12 +368,8 @@ func TestProcessesShareThePollsOfPendingRows(t *testing.T) {
 func TestOverduePendingRowEndsByAPoll(t *testing.T) {
 	p := newPolled(t, sqlite(t), Config{FinalState: finalState, PendingReview: time.Hour})
 	p.sweep(2 * time.Hour)
-	counts, err := p.Counts(t.Context(), Filter{Kind: KindPayment})
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, counts.Review.Rows)
+	assert.EqualValues(t, 1, counts(t, p.Store, Filter{Kind: KindPayment}).Review.Rows)
 	p.f.status = says(StateSucceeded)
 	p.sweep(time.Hour)
-	counts, err = p.Counts(t.Context(), Filter{Kind: KindPayment})
-	require.NoError(t, err)
-	assert.Zero(t, counts.Review.Rows)
+	assert.Zero(t, counts(t, p.Store, Filter{Kind: KindPayment}).Review.Rows)
 }

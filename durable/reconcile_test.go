@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/paymentsvc/paymentsvc"
 )
 
 // A request may arrive a minute after its call was abandoned. Until then the service says truly that it has no such
@@ -17,8 +15,7 @@ func TestPaymentWhoseRequestIsLateIsStartedOnce(t *testing.T) {
 		f, clock := &service{before: func(int, string) error { return unanswered("") }}, &clocks{process: time.Now()}
 		db := sqlite(t)
 		s := openShimmed(t, db, Config{Service: f}, clock)
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "")
 		require.Equal(t, StateUnknown, r.State)
 		f.before = nil
 		for passed := time.Duration(0); passed < 5*time.Minute; passed += 5 * time.Second {
@@ -26,10 +23,8 @@ func TestPaymentWhoseRequestIsLateIsStartedOnce(t *testing.T) {
 				_, _ = f.start(r.UserData)
 			}
 			require.NoError(t, s.Sweep(t.Context()))
-			_, err := s.RunBatch(t.Context(), BatchLimit{})
-			require.NoError(t, err)
-			clock.Add(5 * time.Second)
-			setClock(t, db, clock.Now())
+			runBatch(t, s, nil)
+			pass(t, db, clock, 5*time.Second)
 		}
 		starts, _ := f.starts()
 		assert.Equal(t, 1, starts, "late by %v", late)

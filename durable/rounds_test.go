@@ -49,11 +49,9 @@ func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 		assert.Equal(t, map[string]bool{completions[0].UserData: true}, got.Recorded)
 		assert.Len(t, got.Jobs, 2, "one slot was free, and the completion freed one")
 
-		exec(t, db, `UPDATE durable_control SET run_length = 3`)
+		db.Exec(t, `UPDATE durable_control SET run_length = 3`)
 		require.NoError(t, s.settle(t.Context(), jobs[2], started("order2")))
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, status.Rejections, "a success ends a run of rejections")
+		assert.Zero(t, status(t, s).Rejections, "a success ends a run of rejections")
 		assert.Equal(t, StateSucceeded, get(t, s, jobs[2].UserData).State, "its notification had waited")
 		require.NoError(t, s.settle(t.Context(), jobs[1], started("order0")))
 		r := get(t, s, jobs[1].UserData)
@@ -82,7 +80,7 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 		}
 	}
 	read := func() (n int) {
-		exec(t, db, `SELECT pg_stat_force_next_flush()`)
+		db.Exec(t, `SELECT pg_stat_force_next_flush()`)
 		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT SUM(seq_tup_read) + (SELECT SUM(idx_tup_read)
 			FROM pg_stat_user_indexes) FROM pg_stat_user_tables
 			WHERE relname NOT IN ('durable_control', 'durable_mark')`).Scan(&n))
@@ -92,7 +90,7 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 		round()
 	}
 	queue(t, s, payouts("later", 2000)...)
-	exec(t, db, `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
+	db.Exec(t, `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
 		'unknown' || i, 1, '', 1, '', 0, 1 FROM generate_series(1, 2000) AS i`)
 	before := read()
 	for range 10 {
@@ -106,7 +104,7 @@ func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		queue(t, s, payouts("a", 9)...)
-		exec(t, db, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
+		db.Exec(t, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
 		set(t, db, "", "line = 0")
 		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3,
 			Token: "T"})
@@ -122,12 +120,11 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 	var rounds atomic.Int64
 	s := openStore(t, db, Config{Service: &service{}, Slots: 2, Hooks: Hooks{Round: func(context.Context, Round) {
 		if rounds.Add(1) == 7 {
-			exec(t, db, `UPDATE durable_control SET timeline = ''`) // what a round compares changes, and the server does not
+			db.Exec(t, `UPDATE durable_control SET timeline = ''`) // what a round compares changes, and the server does not
 		}
 	}}})
 	queue(t, s, payouts("a", 100)...)
-	n, err := s.RunBatch(t.Context(), BatchLimit{})
-	require.NoError(t, err)
+	n := runBatch(t, s, nil)
 	assert.Equal(t, 100, n)
 }
 
@@ -139,8 +136,7 @@ func TestRoundsWithOneOrderIDTwice(t *testing.T) {
 		queue(t, s, payouts("a", 8)...)
 		same := sameOrder{f}
 		s.c.Service = same
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		assert.Equal(t, map[State]int64{StatePending: 1, StateUnknown: 7}, count(t, s, KindPayout))
 	})
 }
@@ -227,8 +223,7 @@ func TestGraceEndsByTwoClocks(t *testing.T) {
 		s := openShimmed(t, db, Config{Service: f}, owner)
 		other := openShimmed(t, db, Config{Service: f}, asker)
 		setClock(t, db, base)
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "")
 		ask := func(database time.Duration, want State) {
 			t.Helper()
 			setClock(t, db, base.Add(database))
@@ -239,7 +234,7 @@ func TestGraceEndsByTwoClocks(t *testing.T) {
 		asker.Add(s.c.Grace - time.Second)
 		ask(11*time.Minute, StateUnknown)
 		asker.Add(2 * time.Second)
-		exec(t, db, `UPDATE durable_rows SET due_at = 0`)
+		db.Exec(t, `UPDATE durable_rows SET due_at = 0`)
 		ask(time.Second, StateUnknown)
 		ask(12*time.Minute, StateCreated)
 	})

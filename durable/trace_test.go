@@ -120,8 +120,7 @@ func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 		require.NoError(t, err)
 		r.status = says(StateSucceeded)
 		before := len(r.events[unknown])
-		clock.Add(2 * time.Second)
-		setClock(t, db, clock.Now())
+		pass(t, db, clock, 2*time.Second)
 		require.NoError(t, s.Sweep(context.WithValue(t.Context(), spanKey{}, "the sweep")))
 		assert.Equal(t, []string{
 			"status_payment from the sweep", "attempt", "call: success", "OnChange succeeded", "unknown to succeeded",
@@ -135,12 +134,12 @@ func TestTraceEndsOnceIfTheRecordFails(t *testing.T) {
 	db := sqlite(t)
 	r := &tracer{service: &service{}, events: map[string][]string{}}
 	s := openStore(t, db, Config{Service: r, Hooks: r.hooks(), ChangeStates: States(), OnChange: r.onChange})
-	exec(t, db, `CREATE TRIGGER broken BEFORE UPDATE ON durable_rows WHEN NEW.state = 'pending'
+	db.Exec(t, `CREATE TRIGGER broken BEFORE UPDATE ON durable_rows WHEN NEW.state = 'pending'
 		BEGIN SELECT RAISE(ABORT, 'no disk'); END`)
 	j := queueAndClaim(t, s)
 	result := s.call(t.Context(), j)
 	require.ErrorContains(t, rounder{s}.Record(t.Context(), s.completion(result, 0)), "no disk")
-	exec(t, db, `DROP TRIGGER broken`)
+	db.Exec(t, `DROP TRIGGER broken`)
 	require.NoError(t, rounder{s}.Record(t.Context(), s.completion(result, 0)))
 	events := r.events[j.UserData]
 	require.Len(t, events, 6)

@@ -47,9 +47,7 @@ func TestUnreadableNotificationIsKeptOnceUntilItsReview(t *testing.T) {
 		assert.Len(t, long.Body, 64<<10)
 		assert.EqualValues(t, 100_000, long.Size)
 		for _, kind := range []Kind{"", KindPayment, KindPayout} {
-			counts, err := s.Counts(t.Context(), Filter{Kind: kind})
-			require.NoError(t, err)
-			assert.Equal(t, Count{2, time.Hour}, counts.Unreadable)
+			assert.Equal(t, Count{2, time.Hour}, counts(t, s, Filter{Kind: kind}).Unreadable)
 		}
 		gauges, err := s.Gauges(t.Context())
 		require.NoError(t, err)
@@ -78,7 +76,7 @@ func TestUnreadableNotificationsHaveALimit(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		fill := func(reviewedAt string) {
-			exec(t, db, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+			db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 				INSERT INTO durable_unreadable (key, reason, body, size, received_at, reviewed_at)
 				SELECT '`+reviewedAt+`-' || i, '', '', 0, i, `+reviewedAt+` FROM n`)
 		}

@@ -1,4 +1,3 @@
-// Package dbtest creates databases on a PostgreSQL server, copies their rows and starts Debian's pgbouncer, for tests.
 package dbtest
 
 import (

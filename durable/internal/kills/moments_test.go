@@ -35,7 +35,7 @@ func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 			c.Hooks.Step = func(step durable.Step) {
 				rows, err := dbtest.CopyRows(t.Context(), db.DB)
 				assert.NoError(t, err)
-				moments = append(moments, moment{step, db.number(t, `SELECT mark FROM durable_mark`), rows})
+				moments = append(moments, moment{step, db.Number(t, `SELECT mark FROM durable_mark`), rows})
 			}
 		})
 		const payouts = 5
@@ -49,10 +49,10 @@ func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 			before := load(t, durable.FileWitness(db.witness))
 			require.NoError(t, m.rows.Restore(t.Context(), db.DB))
 			store = open(t, db, service.URL, time.Minute, slow)
-			held := db.number(t, `SELECT hold FROM durable_control`) == 1
+			held := db.Number(t, `SELECT hold FROM durable_control`) == 1
 			assert.Equal(t, m.mark < before, held, m.step)
 			holds[held]++
-			waiting := db.number(t, `SELECT COUNT(*) FROM durable_queue`)
+			waiting := db.Number(t, `SELECT COUNT(*) FROM durable_queue`)
 			_, err := store.RunBatch(t.Context(), durable.BatchLimit{})
 			if waiting > 0 {
 				require.ErrorIs(t, err, durable.ErrHeld, m.step)
@@ -96,12 +96,12 @@ func TestNoCallBeginsWithoutTheWitness(t *testing.T) {
 		require.ErrorContains(t, err, "the witness is unavailable")
 		assert.Empty(t, service.Orders())
 		stop := run(t, store)
-		eventually(t, func() bool { return db.number(t, `SELECT COUNT(*) FROM durable_queue`) == 20 }) // released
+		eventually(t, func() bool { return db.Number(t, `SELECT COUNT(*) FROM durable_queue`) == 20 }) // released
 		assert.Empty(t, service.Orders())
 		down.Store(false)
 		eventually(t, func() bool { return len(service.Orders()) == 20 })
 		stop()
-		assert.Zero(t, db.number(t, `SELECT hold FROM durable_control`))
+		assert.Zero(t, db.Number(t, `SELECT hold FROM durable_control`))
 		_, payouts := finish(t, db, open(t, db, service.URL, time.Minute), service)
 		assert.Zero(t, payouts, "unknown")
 	})
@@ -115,7 +115,7 @@ func TestPoolerIsRejectedWithTheParameterToSet(t *testing.T) {
 	require.NoError(t, err)
 	c := config(client, time.Minute, db.witness)
 	for range 3 {
-		pool := opened(t, strings.TrimSuffix(through.address, "&default_query_exec_mode=exec"))
+		pool := opened(t, strings.TrimSuffix(through.Address, "&default_query_exec_mode=exec"))
 		c.AllowUnsafeDatabase = false
 		_, err = durable.Open(t.Context(), pool.DB, c)
 		require.ErrorIs(t, err, durable.ErrUnsafeDatabase)

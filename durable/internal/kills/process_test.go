@@ -22,6 +22,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 var (
@@ -97,7 +98,7 @@ func child(ctx context.Context) error {
 			open.Add(-1)
 		}
 	}
-	db, err := connect(*childDatabase)
+	db, err := dbtest.Connect(*childDatabase)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ type process struct {
 func start(t *testing.T, db database, service string, args ...string) *process {
 	t.Helper()
 	args = append([]string{
-		"-test.run", "^$", "-child", db.address, "-child.witness", db.witness, "-child.service", service,
+		"-test.run", "^$", "-child", db.Address, "-child.witness", db.witness, "-child.service", service,
 	}, args...)
 	p := &process{Cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	stderr := &strings.Builder{}

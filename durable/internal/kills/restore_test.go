@@ -88,7 +88,7 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	files := func(t *testing.T, db database, parts ...string) (dir string) {
 		dir = t.TempDir()
 		for _, part := range parts {
-			content, err := os.ReadFile(db.address + part)
+			content, err := os.ReadFile(db.Address + part)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.db"+part), content, 0o600))
 		}
@@ -97,7 +97,7 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	for name, backup := range map[string]func(t *testing.T, db database) (dir string){
 		"VACUUM INTO": func(t *testing.T, db database) string {
 			dir := t.TempDir()
-			db.exec(t, `VACUUM INTO '`+filepath.Join(dir, "test.db")+`'`)
+			db.Exec(t, `VACUUM INTO '`+filepath.Join(dir, "test.db")+`'`)
 			return dir
 		},
 		"with its -wal file":    func(t *testing.T, db database) string { return files(t, db, "", "-wal") },
@@ -106,15 +106,15 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, service := sqlite(t), newService(t)
-			db.exec(t, `PRAGMA wal_checkpoint(TRUNCATE)`) // the file has the tables, and the -wal file the rows
+			db.Exec(t, `PRAGMA wal_checkpoint(TRUNCATE)`) // the file has the tables, and the -wal file the rows
 			dir := ""
 			payAfterBackup(t, db, service, func() { dir = backup(t, db) })
 			require.NoError(t, db.Close())
-			require.NoFileExists(t, db.address+"-wal", "SQLite removes it when it is closed")
-			require.NoError(t, os.CopyFS(filepath.Dir(db.address)+"/restored", os.DirFS(dir)))
-			restored := filepath.Join(filepath.Dir(db.address), "restored", "test.db")
+			require.NoFileExists(t, db.Address+"-wal", "SQLite removes it when it is closed")
+			require.NoError(t, os.CopyFS(filepath.Dir(db.Address)+"/restored", os.DirFS(dir)))
+			restored := filepath.Join(filepath.Dir(db.Address), "restored", "test.db")
 			if name != "by a person" { // or else the witness is that of the time, and only a person knows
-				require.NoError(t, os.Rename(db.address+"-durable", restored+"-durable"))
+				require.NoError(t, os.Rename(db.Address+"-durable", restored+"-durable"))
 			}
 			importAgain(t, opened(t, restored), service, name == "by a person")
 		})
@@ -128,16 +128,16 @@ func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
 	var older []byte
 	payAfterBackup(t, db, service, func() {
 		var err error
-		older, err = os.ReadFile(db.address)
+		older, err = os.ReadFile(db.Address)
 		require.NoError(t, err)
 	})
-	newer, err := os.ReadFile(db.address + "-wal")
+	newer, err := os.ReadFile(db.Address + "-wal")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
-	require.NoError(t, os.WriteFile(db.address, older, 0o600))
-	require.NoError(t, os.WriteFile(db.address+"-wal", newer, 0o600))
+	require.NoError(t, os.WriteFile(db.Address, older, 0o600))
+	require.NoError(t, os.WriteFile(db.Address+"-wal", newer, 0o600))
 
-	db = opened(t, db.address)
+	db = opened(t, db.Address)
 	client, err := newClient(service.URL)
 	require.NoError(t, err)
 	if store, err := durable.Open(t.Context(), db.DB, config(client, time.Minute, "")); err == nil {
@@ -167,28 +167,29 @@ func TestRestoredDumpIsHeld(t *testing.T) {
 		"new database": nil, "new tables": {"--clean"}, "rows alone": {"--data-only"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			admin, db, service := server(t), postgres(t), newService(t)
+			db, service := postgres(t), newService(t)
+			admin := opened(t, os.Getenv("TEST_DATABASE_URL"))
 			file := filepath.Join(t.TempDir(), "dump.sql")
 			shell := func(program string, args ...string) {
 				output, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
 				require.NoError(t, err, "%s", output)
 			}
-			payAfterBackup(t, db, service, func() { shell(dump, append(flags, "-d", db.address, "-f", file)...) })
-			base := db.address[strings.LastIndex(db.address, "/test_")+1 : strings.LastIndex(db.address, "?")]
+			payAfterBackup(t, db, service, func() { shell(dump, append(flags, "-d", db.Address, "-f", file)...) })
+			base := db.Address[strings.LastIndex(db.Address, "/test_")+1 : strings.LastIndex(db.Address, "?")]
 			byPerson := false
 			switch name {
 			case "new database":
-				admin.exec(t, "DROP DATABASE "+base+" WITH (FORCE)")
-				admin.exec(t, "CREATE DATABASE "+base)
+				admin.Exec(t, "DROP DATABASE "+base+" WITH (FORCE)")
+				admin.Exec(t, "CREATE DATABASE "+base)
 			case "rows alone":
-				db.exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims,
+				db.Exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims,
 					durable_orders, durable_notifications, durable_decisions, durable_events_due, durable_batches,
 					durable_unreadable, test_changes, test_files`)
 				byPerson = true // the tables are the same, so only a process that lives on would see it
 			}
 			db.Close()
-			shell("psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", db.address, "-f", file)
-			importAgain(t, opened(t, db.address), service, byPerson)
+			shell("psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", db.Address, "-f", file)
+			importAgain(t, opened(t, db.Address), service, byPerson)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
@@ -45,20 +46,14 @@ func (m *memory) Save(_ context.Context, mark int64) error {
 	return m.around("Save", func() { m.mark, m.saves = max(m.mark, mark), m.saves+1 })
 }
 
-// mark is the mark in the database.
-func (db database) mark(t *testing.T) int64 {
-	t.Helper()
-	return db.number(t, `SELECT mark FROM durable_mark`)
-}
-
 // beforeCalls commits a claim and saves the mark, as the ledger does.
 func beforeCalls(t *testing.T, g *Guard, db database) error {
 	t.Helper()
-	if !db.sqlite {
+	if !db.SQLite {
 		return g.BeforeCalls(t.Context(), g.Server(), 0)
 	}
-	db.exec(t, `UPDATE durable_mark SET mark = mark + 1`)
-	return g.BeforeCalls(t.Context(), g.Server(), db.mark(t))
+	db.Exec(t, `UPDATE durable_mark SET mark = mark + 1`)
+	return g.BeforeCalls(t.Context(), g.Server(), mark(t, db))
 }
 
 func mustOpen(t *testing.T, db database, w Witness, set ...func(*Options)) *Guard {
@@ -89,13 +84,13 @@ func TestMarksOfDatabaseAndWitnessAreCompared(t *testing.T) {
 				_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, c.database)
 				require.NoError(t, err)
 				g := mustOpen(t, db, w)
-				assert.Equal(t, c.held, db.held(t))
+				assert.Equal(t, c.held, held(t, db))
 				require.NoError(t, beforeCalls(t, g, db))
-				assert.Equal(t, db.mark(t), w.mark)
+				assert.Equal(t, mark(t, db), w.mark)
 				assert.Greater(t, w.mark, max(c.database, c.witness))
-				db.exec(t, `UPDATE durable_control SET hold = 0`)
+				db.Exec(t, `UPDATE durable_control SET hold = 0`)
 				mustOpen(t, db, w)
-				assert.False(t, db.held(t), "held once")
+				assert.False(t, held(t, db), "held once")
 			})
 		})
 	}
@@ -114,23 +109,23 @@ func TestProcessesThatOpenANewDatabaseAtTheSameTimeHoldNothing(t *testing.T) {
 			return nil
 		}
 		mustOpen(t, db, w)
-		assert.False(t, db.held(t))
+		assert.False(t, held(t, db))
 	})
 }
 
 // A restore between the look at the witness and the look at the database starts another server.
 func TestRestoreWhileADatabaseIsRecognizedIsHeld(t *testing.T) {
 	db, w := postgres(t), &memory{mark: 5}
-	db.exec(t, `UPDATE durable_mark SET mark = 5`)
+	db.Exec(t, `UPDATE durable_mark SET mark = 5`)
 	mustOpen(t, db, w) // because the first identity takes a second attempt
 	w.after = func(string) error {
 		w.after = nil
 		w.mark = 9 // another process had saved it before the restore
-		db.exec(t, `UPDATE durable_control SET generation = generation + 1`)
+		db.Exec(t, `UPDATE durable_control SET generation = generation + 1`)
 		return nil
 	}
 	mustOpen(t, db, w)
-	assert.True(t, db.held(t))
+	assert.True(t, held(t, db))
 }
 
 // Processes that were open during the restore notice it before a call. SQLite has no restore below open processes.
@@ -138,23 +133,23 @@ func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	db, w := postgres(t), &memory{}
 	first, second := mustOpen(t, db, w), mustOpen(t, db, w)
 	require.NoError(t, beforeCalls(t, first, db))
-	older := db.mark(t)
+	older := mark(t, db)
 	require.NoError(t, beforeCalls(t, second, db))
 	_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, older)
 	require.NoError(t, err)
 	claimed := second.Server() // by the other process, before the hold
 	require.ErrorContains(t, beforeCalls(t, first, db), "has changed since the claim")
-	assert.True(t, db.held(t))
+	assert.True(t, held(t, db))
 	require.NoError(t, beforeCalls(t, first, db))
 	for range 2 { // also when the second process has recognized the database
 		require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim")
 	}
 	require.NoError(t, beforeCalls(t, second, db))
-	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "held once")
+	assert.EqualValues(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once")
 
 	w.mark = 2
 	require.ErrorContains(t, beforeCalls(t, second, db), "has changed since the claim", "the witness itself is older")
-	assert.EqualValues(t, 2, db.number(t, `SELECT hold FROM durable_control`))
+	assert.EqualValues(t, 2, db.Number(t, `SELECT hold FROM durable_control`))
 }
 
 func TestServerThatWasRestartedIsRecognizedBeforeCalls(t *testing.T) {
@@ -164,7 +159,7 @@ func TestServerThatWasRestartedIsRecognizedBeforeCalls(t *testing.T) {
 	g.server = "another start"
 	require.Error(t, beforeCalls(t, g, db))
 	assert.Equal(t, recognized, g.Server())
-	assert.False(t, db.held(t))
+	assert.False(t, held(t, db))
 	require.NoError(t, beforeCalls(t, g, db))
 }
 
@@ -180,7 +175,7 @@ func TestCallsWaitForTheWitness(t *testing.T) {
 				}
 				return nil
 			}
-			if method == "Save" || !db.sqlite { // SQLite does not read the witness here
+			if method == "Save" || !db.SQLite { // SQLite does not read the witness here
 				require.ErrorIs(t, beforeCalls(t, g, db), failed)
 			}
 			if method == "Load" {
@@ -191,7 +186,7 @@ func TestCallsWaitForTheWitness(t *testing.T) {
 		w.before = nil
 		require.NoError(t, beforeCalls(t, g, db))
 		mustOpen(t, db, w)
-		assert.False(t, db.held(t), "a failure of the witness is no restore")
+		assert.False(t, held(t, db), "a failure of the witness is no restore")
 	})
 }
 
@@ -208,9 +203,9 @@ func TestRoundsOfOneProcessDoNotDisturbEachOther(t *testing.T) {
 			return beforeCalls(t, g, db)
 		}
 		require.NoError(t, f())
-		assert.False(t, db.held(t))
+		assert.False(t, held(t, db))
 	}
-	assert.Equal(t, db.mark(t), w.mark)
+	assert.Equal(t, mark(t, db), w.mark)
 }
 
 func TestLostClaimHoldsPayouts(t *testing.T) {
@@ -219,7 +214,7 @@ func TestLostClaimHoldsPayouts(t *testing.T) {
 		g.Remember(row.Claim{UserData: "u", Token: "T", Claims: 1})
 		assert.Equal(t, row.Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
 		require.NoError(t, g.Lost(t.Context()))
-		assert.True(t, db.held(t))
+		assert.True(t, held(t, db))
 		assert.Zero(t, g.Last())
 		require.NoError(t, beforeCalls(t, g, db))
 	})
@@ -241,9 +236,9 @@ func TestWithoutAWitnessTheMarkStays(t *testing.T) {
 	assert.False(t, g.Witnessed())
 	require.NoError(t, beforeCalls(t, g, db))
 	require.NoError(t, g.Lost(t.Context()))
-	assert.Zero(t, db.mark(t))
+	assert.Zero(t, mark(t, db))
 	mustOpen(t, db, &memory{})
-	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "a first witness is no lost witness")
+	assert.EqualValues(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "a first witness is no lost witness")
 }
 
 func TestSQLiteHasAFileBesideIt(t *testing.T) {
@@ -251,11 +246,9 @@ func TestSQLiteHasAFileBesideIt(t *testing.T) {
 	g := mustOpen(t, db, nil)
 	assert.True(t, g.Witnessed())
 	require.NoError(t, beforeCalls(t, g, db))
-	assert.Equal(t, db.mark(t), load(t, File(db.address+"-durable")))
+	assert.Equal(t, mark(t, db), load(t, File(db.Address+"-durable")))
 
-	memory := connectTo(t, ":memory:")
-	memory.exec(t, tables...)
-	assert.False(t, mustOpen(t, memory, nil).Witnessed())
+	assert.False(t, mustOpen(t, prepared(t, dbtest.Open(t, ":memory:")), nil).Witnessed())
 }
 
 // A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first copy
@@ -263,13 +256,13 @@ func TestSQLiteHasAFileBesideIt(t *testing.T) {
 func TestSecondRestoreToANewerCopyIsHeld(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &memory{mark: 5}
-		db.exec(t, `UPDATE durable_mark SET mark = 4`) // the copy from before has 9
+		db.Exec(t, `UPDATE durable_mark SET mark = 4`) // the copy from before has 9
 		g := mustOpen(t, db, w)
-		require.True(t, db.held(t))
+		require.True(t, held(t, db))
 		require.NoError(t, beforeCalls(t, g, db))
-		db.exec(t, `UPDATE durable_control SET hold = 0`, `UPDATE durable_mark SET mark = 9`)
+		db.Exec(t, `UPDATE durable_control SET hold = 0`, `UPDATE durable_mark SET mark = 9`)
 		mustOpen(t, db, w)
-		assert.True(t, db.held(t))
+		assert.True(t, held(t, db))
 	})
 }
 
@@ -280,5 +273,5 @@ func TestWitnessThatIsLostAfterOpenIsHeldBeforeCalls(t *testing.T) {
 	other := mustOpen(t, db, w)
 	w.mark = 0
 	require.ErrorIs(t, beforeCalls(t, other, db), errChanged)
-	assert.True(t, db.held(t))
+	assert.True(t, held(t, db))
 }

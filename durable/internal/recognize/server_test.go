@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 func TestIdentitiesAreCompared(t *testing.T) {
@@ -43,28 +45,28 @@ func TestIdentitiesAreCompared(t *testing.T) {
 // Processes that may read different parts of the server's identity do not hold in turn.
 func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 	db := postgres(t)
-	db.exec(t, `CREATE SCHEMA fewer`,
+	db.Exec(t, `CREATE SCHEMA fewer`,
 		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql
 			AS 'SELECT (1 / 0)::BIGINT'`,
 		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
 		`CREATE FUNCTION fewer.pg_postmaster_start_time() RETURNS TEXT LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT $$`)
-	fewer := connectTo(t, db.address+"&search_path=fewer,pg_catalog,public")
+	fewer := dbtest.Open(t, db.Address+"&search_path=fewer,pg_catalog,public")
 	var guards []*Guard
 	for _, with := range []database{fewer, db, fewer} {
 		guards = append(guards, mustOpen(t, with, nil))
 	}
-	assert.False(t, db.held(t))
+	assert.False(t, held(t, db))
 	assert.NotContains(t, guards[0].identity, "system")
 	assert.NotContains(t, guards[0].here, "postmaster")
 	for _, zone := range []string{"UTC", "Asia/Tokyo"} {
-		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, connectTo(t, db.address+"&TimeZone="+zone), nil).Server())
+		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, dbtest.Open(t, db.Address+"&TimeZone="+zone), nil).Server())
 	}
 	for _, change := range []string{
 		`fingerprint = replace(fingerprint, '/system=', '/system=9')`,
 		`fingerprint = replace(fingerprint, '/table=', '/table=9')`,
 		`timeline = '000000AA'`,
 	} {
-		db.exec(t, `UPDATE durable_control SET hold = 0, `+change)
+		db.Exec(t, `UPDATE durable_control SET hold = 0, `+change)
 		for _, g := range guards[:2] {
 			now, err := g.snapshot(t.Context())
 			require.NoError(t, err)
@@ -72,11 +74,11 @@ func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 		}
 		require.NoError(t, guards[1].Recognize(t.Context()))
 		require.NoError(t, guards[0].Recognize(t.Context()))
-		assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "held once: "+change)
+		assert.EqualValues(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once: "+change)
 	}
-	db.exec(t, `UPDATE durable_control SET hold = 0, timeline = '000000AA'`)
+	db.Exec(t, `UPDATE durable_control SET hold = 0, timeline = '000000AA'`)
 	mustOpen(t, db, nil, func(o *Options) { o.AllowFailover = true })
-	assert.False(t, db.held(t))
+	assert.False(t, held(t, db))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, guards[1].findServer(ended), "no response is not a lack of rights")
