@@ -186,15 +186,16 @@ func (s *Scheduler[Job, Done]) refill() {
 	now := time.Now()
 	s.tokens = min(s.tokens+now.Sub(s.filled).Seconds()*rate, max(1, rate))
 	s.filled = now
-	if s.tokens >= 1 || s.refilling || s.worker == nil {
+	if s.tokens >= 1 || s.worker == nil {
 		return
 	}
-	s.refilling = true
+	if s.refillTimer != nil {
+		s.refillTimer.Stop()
+	}
 	wait := time.Duration((1 - s.tokens) / rate * float64(time.Second))
-	time.AfterFunc(max(minRefill, wait), func() {
+	s.refillTimer = time.AfterFunc(max(minRefill, wait), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.refilling = false
 		s.startRound()
 	})
 }
@@ -222,7 +223,7 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 	if result.Elapsed {
 		s.startProbe(w)
 	}
-	s.endClaim(w, r.alone)
+	w.endClaim()
 }
 
 // finishEntry handles a completion after its round. On a database with many writers, a lock may have excluded the
@@ -263,7 +264,7 @@ func (s *Scheduler[Job, Done]) failRound(r *round[Done], recorded map[string]boo
 		s.reserve(w, -r.MaxRows)
 		s.resolve(r.Token, slots)
 		w.fail(r.number, err)
-		s.endClaim(w, r.alone)
+		w.endClaim()
 	}
 }
 
@@ -273,11 +274,9 @@ func (s *Scheduler[Job, Done]) resolve(token string, slots int) {
 	s.tasks.Go(func() { s.releaseClaims(token, slots) })
 }
 
-// endClaim ends a round or probe of w. s.mu is held.
-func (s *Scheduler[Job, Done]) endClaim(w *worker, alone bool) {
-	if alone {
-		w.confirming = false
-	}
+// endClaim ends a round or probe with claims. s.mu is held.
+func (w *worker) endClaim() {
+	w.confirming = false
 	w.finish()
 }
 

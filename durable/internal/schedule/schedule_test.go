@@ -506,3 +506,84 @@ func TestRoundWithoutPaymentsDoesNotEndClaims(t *testing.T) {
 		assert.Equal(t, 1, t.made)
 	})
 }
+
+// At a rate of less than one claim per minRefill, a timer starts the round of the next claim.
+func TestPerSecondStartsTheNextRoundInTime(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.PerSecond = 0.5 }, func(t *bench) {
+		t.mu.Lock()
+		t.tokens, t.filled = 0, time.Now()
+		t.refill()
+		assert.Nil(t, t.refillTimer, "without a worker, no claim waits")
+		t.mu.Unlock()
+		time.Sleep(time.Hour)
+		t.start(t.Context(), 2)
+		first := t.next()
+		assert.Equal(t, 1, first.MaxRows, "claims are not saved for a burst")
+		assert.Nil(t, t.refillTimer, "a claim is allowed now")
+		first.record("a")
+		time.Sleep(time.Second)
+		t.endCall()
+		r := t.next()
+		assert.Zero(t, r.MaxRows)
+		r.record()
+		time.Sleep(time.Second - time.Millisecond)
+		t.none()
+		time.Sleep(2 * time.Millisecond)
+		r = t.next()
+		assert.Equal(t, 1, r.MaxRows)
+		r.record("b")
+		require.NoError(t, t.result())
+	})
+}
+
+// At a high rate, the claims of 50 ms share a round.
+func TestPerSecondMakesNoSmallRounds(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.PerSecond, c.Slots = 100, 200 }, func(t *bench) {
+		t.start(t.Context(), 0)
+		first := t.next()
+		var jobs []string
+		for i := range first.MaxRows {
+			jobs = append(jobs, strconv.Itoa(i))
+		}
+		first.record(jobs...)
+		time.Sleep(minRefill - time.Millisecond)
+		t.none()
+		time.Sleep(time.Millisecond)
+		r := t.next()
+		assert.Equal(t, 5, r.MaxRows)
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
+
+// The scan of an idle worker decides whether due rows remain. A second round would lock rows, and the scan skips them.
+func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(t.Context(), 0)
+		scan := t.next()
+		t.Go(func() { t.Record(t.Context(), Completion[string]{UserData: "paid", OrderKey: "paid"}) })
+		r := t.next()
+		assert.Zero(t, r.MaxRows)
+		r.record()
+		scan.record("a")
+		r = t.next()
+		assert.Equal(t, 1, r.MaxRows, "claims go on after the scan")
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
+
+// The claims of a failed round are released, so they do not count for PerSecond.
+func TestFailedRoundReturnsItsClaims(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.PerSecond, c.Poll = 0.5, time.Second }, func(t *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.next().fail()
+		time.Sleep(time.Second)
+		r := t.next()
+		assert.Equal(t, 1, r.MaxRows)
+		cancel()
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
