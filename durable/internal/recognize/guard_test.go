@@ -275,3 +275,17 @@ func TestWitnessThatIsLostAfterOpenIsHeldBeforeCalls(t *testing.T) {
 	require.ErrorIs(t, beforeCalls(t, other, db), errChanged)
 	assert.True(t, held(t, db))
 }
+
+// Two rounds of one process save their marks in the other order. Then the witness loses the higher mark.
+func TestLowerMarkThatIsSavedLateHidesNoLostMark(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		w := &memory{}
+		g := mustOpen(t, db, w)
+		require.NoError(t, beforeCalls(t, g, db))
+		higher := w.mark
+		require.NoError(t, g.save(t.Context(), higher-1))
+		w.mark = higher - 1
+		require.NoError(t, g.Recognize(t.Context()))
+		assert.True(t, held(t, db))
+	})
+}
