@@ -3,10 +3,14 @@ package durable
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -365,4 +369,207 @@ func TestPauseIsForAllProcessesAndDrains(t *testing.T) {
 		assert.Equal(t, 1, f.calls)
 		require.ErrorIs(t, s.Pause(t.Context(), "", ""), ErrInvalid)
 	})
+}
+
+// deaf is a client without a DecodeError.
+type deaf struct{ *service }
+
+// A connection that is taken, by an import or a page, holds nobody up for longer than the caller's context.
+func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		db.SetMaxOpenConns(1)
+		s := openStore(t, db, Config{})
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		n := notice(paymentsvc.EventPayoutStatusChanged, "u", "o", success)
+		for name, f := range map[string]func(context.Context) error{
+			"Ready":     s.Ready,
+			"Drained":   s.Drained,
+			"reconcile": s.reconcile,
+			"ApplyNotice": func(ctx context.Context) error {
+				return s.ledger.ApplyNotice(ctx, ledger.Notice{Key: n.Key(), OrderID: "o"}, true)
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			begun := time.Now()
+			require.Error(t, f(ctx), name)
+			assert.Less(t, time.Since(begun), ledger.Patience, name)
+			cancel()
+		}
+	})
+}
+
+// A replica that lags shows neither what is in flight nor a pause.
+func TestStatusIsNotReadFromAReplica(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		replica := sqlite(t)
+		if !db.SQLite {
+			replica = postgres(t)
+		}
+		s := openStore(t, db, Config{ReadDB: replica.DB})
+		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
+		queue(t, s, payouts("a", 1)...)
+		set(t, db, "", `state = 'starting'`)
+		got := status(t, s)
+		assert.True(t, got.Paused)
+		assert.EqualValues(t, 1, got.Starting)
+	})
+}
+
+// Release commits in parts: what fails half-way is reported with the number, and goes on later.
+func TestReleaseGoesOnWhereItFailed(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		for _, statement := range []string{
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+				INSERT INTO durable_rows (kind, user_data, reference, amount, state, generation, due_at, created_at, updated_at)
+				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', CASE WHEN i = 1 THEN 0 ELSE 1 END, i,
+					12000 - i, 0 FROM n`,
+			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`,
+			`UPDATE durable_control SET generation = 2`,
+			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-1', 'r-12000')`,
+		} {
+			db.Exec(t, statement)
+		}
+		n, err := s.Release(t.Context(), "person", Filter{})
+		require.ErrorContains(t, err, "constraint")
+		assert.Equal(t, 10000, n)
+		db.Exec(t, `DROP INDEX fails`)
+		n, err = s.Release(t.Context(), "person", Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, 2000, n)
+	})
+}
+
+func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{MaxConsecutiveRejections: 1})
+		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
+		for _, r := range []callResult{
+			{Result: row.Result{Kind: row.CallerRejected}, effect: pauseEndless, reason: "dry"},
+			{Result: row.Result{Kind: row.RowRejected, Code: "E1"}, effect: responded},
+			{effect: pauseForTime, reason: "no response"},
+		} {
+			r.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "T"}}
+			require.NoError(t, s.applyEffects(t.Context(), r))
+			got := status(t, s)
+			assert.Equal(t, "person: month's end", got.By+": "+got.Reason)
+			assert.True(t, got.Paused)
+			assert.Zero(t, got.Until)
+		}
+	})
+}
+
+func TestPauseIsEndedByItsOwnProbeAlone(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		db.Exec(t, pauseForTenMinutes())
+		until := func() time.Time {
+			return status(t, s).Until
+		}
+		want := until()
+		assert.False(t, want.IsZero())
+		for _, e := range []effect{responded, noEffect, pauseForTime} {
+			late := job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "old"}, probe: true}
+			require.NoError(t, s.applyEffects(t.Context(), callResult{job: late, Result: row.Result{Kind: row.CallerRejected},
+				effect: e}))
+			assert.Equal(t, want, until(), e)
+		}
+	})
+}
+
+func TestReadyReadsWhatItWrote(t *testing.T) {
+	db := sqlite(t)
+	s := openStore(t, db, Config{})
+	require.NoError(t, s.Ready(t.Context()))
+	db.Exec(t, `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
+		BEGIN UPDATE durable_control SET heartbeat = 0; END`)
+	require.ErrorContains(t, s.Ready(t.Context()), "what was written is not there")
+}
+
+func (nameless) InitPayout(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	return &paymentsvc.InitPayoutResponse{}, nil
+}
+
+func held(t *testing.T, s *Store) bool {
+	t.Helper()
+	return status(t, s).Hold
+}
+
+// older makes a database look like an older copy.
+func older(t *testing.T, db database) {
+	t.Helper()
+	if !db.SQLite {
+		db.Exec(t, `UPDATE durable_control SET timeline = '000000AA'`)
+		return
+	}
+	db.Exec(t, `UPDATE durable_mark SET mark = 0`)
+}
+
+// A backup that is restored to another directory has no witness there, and a new database has none yet.
+func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
+	db, backup := sqlite(t), filepath.Join(t.TempDir(), "backup.db")
+	s := openStore(t, db, Config{})
+	assert.False(t, held(t, s))
+	assert.False(t, held(t, openStore(t, db, Config{})), "opened again, before any round")
+	require.NoError(t, s.Ready(t.Context()))
+	db.Exec(t, `VACUUM INTO '`+backup+`'`)
+	restored := migrated(t, dbtest.Open(t, backup))
+	s = openStore(t, restored, Config{})
+	assert.True(t, held(t, s))
+	require.NoError(t, s.EndHold(t.Context(), "person"))
+	assert.False(t, held(t, openStore(t, restored, Config{})), "held once")
+}
+
+func TestOpenFailsIfItCannotHold(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		openStore(t, db, Config{})
+		older(t, db)
+		full := `ALTER TABLE durable_control ADD CHECK (hold = 0)`
+		if db.SQLite {
+			full = `CREATE TRIGGER full_disk BEFORE UPDATE OF hold ON durable_control
+				BEGIN SELECT RAISE(FAIL, 'disk is full'); END`
+		}
+		db.Exec(t, full)
+		_, err := Open(t.Context(), db.DB, config(Config{}))
+		require.ErrorContains(t, err, "cannot hold payouts")
+	})
+}
+
+// The pause of a probe is never impossible, however long a lease is.
+func TestProbeWithALongLeaseIsAlone(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Lease: time.Hour})
+		queue(t, s, payouts("a", 2)...)
+		db.Exec(t, `UPDATE durable_control SET pause_until = 1`)
+		for _, want := range []int{1, 0} {
+			jobs, err := rounder{s}.Probe(t.Context(), "T")
+			require.NoError(t, err)
+			assert.Len(t, jobs, want)
+		}
+	})
+}
+
+func TestHoldDoubtsPayments(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Service: &service{before: func(int, string) error { return notSent() }}})
+		r := pay(t, s, "")
+		assert.False(t, r.MayHaveStarted)
+		_, err := s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		r = get(t, s, r.UserData)
+		assert.Equal(t, StateUnknown, r.State)
+		assert.True(t, r.MayHaveStarted, "or a later refusal would be believed")
+	})
+}
+
+func TestPauseSaysWhenItEndsByItself(t *testing.T) {
+	var out safeBuffer
+	s := openStore(t, sqlite(t), Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+	_, j := claimed1(t, s, KindPayout, "a")
+	require.NoError(t, s.settle(t.Context(), j, callResult{
+		Result: row.Result{Kind: row.CallerRejected, Wait: time.Second}, effect: pauseForTime, reason: "HTTP 429",
+	}))
+	assert.Contains(t, out.String(), "HTTP 429; the pause ends automatically at 20")
 }

@@ -170,38 +170,6 @@ func TestRunPaysAndReturnsWhenAllIsRecorded(t *testing.T) {
 	})
 }
 
-// slowStatus answers questions only once many are being asked at the same time.
-type slowStatus struct {
-	service
-	asked atomic.Int64
-	many  chan struct{}
-}
-
-func (f *slowStatus) StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
-	error) {
-	if f.asked.Add(1) == maxPolls {
-		close(f.many)
-	}
-	select {
-	case <-f.many:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return &paymentsvc.StatusResponse{UserData: r.UserData, OrderID: "of " + r.UserData}, nil
-}
-
-func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &slowStatus{many: make(chan struct{})}
-		s := openStore(t, db, Config{Service: f})
-		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
-			INSERT INTO durable_rows (kind, user_data, type, amount, state, due_at, created_at, updated_at)
-			SELECT 'payment', 'user-' || i, 'card', '10.50', 'unknown', 0, 0, 0 FROM n`)
-		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, map[State]int64{StatePending: 60}, count(t, s, KindPayment))
-	})
-}
-
 // hanging is a service whose calls end by cancellation, or with the test.
 type hanging struct {
 	service

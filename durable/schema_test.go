@@ -4,11 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -173,4 +177,36 @@ func testUpgrade(t *testing.T, db database, version int) {
 	assert.Equal(t, StateUnknown, get(t, s, "u3").State, "it was starting")
 	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o3", success)))
 	assert.Contains(t, get(t, s, "u7").ReviewReason, "1.50", "its order_id is known, with another amount")
+}
+
+func TestMigrateTogether(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db database) {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				other, err := dbtest.Connect(db.Address)
+				if assert.NoError(t, err) {
+					defer other.Close()
+					other.SetMaxOpenConns(1)
+					assert.NoError(t, Migrate(t.Context(), other))
+				}
+			})
+		}
+		wg.Wait()
+	})
+	db := dbtest.SQLite(t)
+	_, err := Open(t.Context(), db.DB, config(Config{}))
+	require.ErrorIs(t, err, ErrSchema)
+	_, err = Open(t.Context(), db.DB, Config{Service: &service{}, Project: "p", Lease: time.Second})
+	require.ErrorIs(t, err, ErrInvalid)
+	_, err = Open(t.Context(), db.DB, Config{Service: deaf{}, Project: "p"})
+	require.ErrorContains(t, err, "Config.Service: the client has no DecodeError, so no response proves a rejection")
+	grace := Config{Timeout: time.Minute, Lease: 5 * time.Minute, Grace: 3*time.Minute - 1}
+	require.ErrorContains(t, config(grace).withDefaults().check(),
+		"Config.Grace is 2m59.999999999s, want at least Config.Timeout and 2m0s")
+	grace.Grace = 0
+	assert.Equal(t, 3*time.Minute, config(grace).withDefaults().Grace)
+	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {
+		require.ErrorIs(t, config(Config{PerSecond: rate}).withDefaults().check(), ErrInvalid)
+	}
 }

@@ -189,11 +189,12 @@ func (s *Scheduler[Job, Done]) refill() {
 	if s.tokens >= 1 || s.worker == nil {
 		return
 	}
+	wait := max(minRefill, time.Duration((1-s.tokens)/rate*float64(time.Second)))
 	if s.refillTimer != nil {
-		s.refillTimer.Stop()
+		s.refillTimer.Reset(wait)
+		return
 	}
-	wait := time.Duration((1 - s.tokens) / rate * float64(time.Second))
-	s.refillTimer = time.AfterFunc(max(minRefill, wait), func() {
+	s.refillTimer = time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.startRound()
