@@ -558,30 +558,51 @@ func TestPerSecondMakesNoSmallRounds(t *testing.T) {
 
 // The scan of an idle worker decides whether due rows remain. A second round would lock rows, and the scan skips them.
 func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
-	bubble(t, nil, func(t *bench) {
-		t.start(t.Context(), 0)
+	bubble(t, func(c *Config[string, string]) { c.Poll = time.Second }, func(t *bench) {
+		release := make(chan struct{})
+		t.ledger.release = func([]string) error { <-release; return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.next().record("a", "b")
+		t.endCall()
+		t.next().fail()
+		t.endCall()
+		t.next().record()
+		assert.Equal(t, 1, t.slots(), "an unresolved claim")
+		time.Sleep(time.Second)
 		scan := t.next()
+		assert.Equal(t, 1, scan.MaxRows)
+		close(release)
 		t.Go(func() { t.Record(t.Context(), Completion[string]{UserData: "paid", OrderKey: "paid"}) })
 		r := t.next()
-		assert.Zero(t, r.MaxRows)
+		assert.Len(t, r.Completions, 1)
+		assert.Zero(t, r.MaxRows, "of the free slot")
 		r.record()
-		scan.record("a")
+		scan.record("c")
 		r = t.next()
-		assert.Equal(t, 1, r.MaxRows, "claims go on after the scan")
+		assert.Equal(t, 1, r.MaxRows, "claims continue after the scan")
+		cancel()
 		r.record()
 		require.NoError(t, t.result())
 	})
 }
 
-// The claims of a failed round are released, so they do not count for PerSecond.
+// The claims of a failed round or probe are released, so they do not count for PerSecond.
 func TestFailedRoundReturnsItsClaims(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.PerSecond, c.Poll = 0.5, time.Second }, func(t *bench) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		t.ledger.probe = func() ([]string, error) { return nil, errCommit }
 		t.next().fail()
 		time.Sleep(time.Second)
 		r := t.next()
 		assert.Equal(t, 1, r.MaxRows)
+		result := recorded(r.Request)
+		result.Elapsed = true
+		r.end <- result
+		time.Sleep(time.Second)
+		r = t.next()
+		assert.Equal(t, 1, r.MaxRows, "after a probe that failed")
 		cancel()
 		r.record()
 		require.NoError(t, t.result())
