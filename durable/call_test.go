@@ -38,23 +38,10 @@ func (r *tracer) add(ctx context.Context, format string, args ...any) {
 	r.events[span] = append(r.events[span], fmt.Sprintf(format, args...))
 }
 
-func (r *tracer) InitPayout(ctx context.Context, p paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
-	r.add(ctx, "attempt")
-	return r.service.InitPayout(ctx, p)
-}
-
-func (r *tracer) InitPayment(
-	ctx context.Context, k paymentsvc.PaymentType, p paymentsvc.PaymentRequest,
-) (*paymentsvc.InitPaymentResponse, error) {
-	r.add(ctx, "attempt")
-	return r.service.InitPayment(ctx, k, p)
-}
-
-func (r *tracer) StatusPayment(
-	ctx context.Context, p paymentsvc.StatusPaymentRequest,
-) (*paymentsvc.StatusResponse, error) {
-	r.add(ctx, "attempt")
-	return r.service.StatusPayment(ctx, p)
+func newTracer() *tracer {
+	r := &tracer{service: &service{}, events: map[string][]string{}}
+	r.call = func(ctx context.Context, _ string) error { r.add(ctx, "attempt"); return nil }
+	return r
 }
 
 func outcome(err error) string {
@@ -86,7 +73,7 @@ func (r *tracer) onChange(ctx context.Context, _ *sql.Tx, e Event) error {
 
 func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		r := &tracer{service: &service{}, events: map[string][]string{}}
+		r := newTracer()
 		clock := &clocks{process: time.Now()}
 		s := openShimmed(t, db, Config{
 			Service: r, Hooks: r.hooks(), OnChange: r.onChange, FinalState: finalState,
@@ -139,7 +126,7 @@ func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 // The record of the outcome fails first, and the span ends once with its error.
 func TestTraceEndsOnceIfTheRecordFails(t *testing.T) {
 	db := sqlite(t)
-	r := &tracer{service: &service{}, events: map[string][]string{}}
+	r := newTracer()
 	s := openStore(t, db, Config{Service: r, Hooks: r.hooks(), ChangeStates: States(), OnChange: r.onChange})
 	db.Exec(t, `CREATE TRIGGER broken BEFORE UPDATE ON durable_rows WHEN NEW.state = 'pending'
 		BEGIN SELECT RAISE(ABORT, 'no disk'); END`)
@@ -157,7 +144,7 @@ func TestTraceEndsOnceIfTheRecordFails(t *testing.T) {
 
 // A call that never began has no span.
 func TestTraceBeginsWithTheCall(t *testing.T) {
-	r := &tracer{service: &service{}, events: map[string][]string{}}
+	r := newTracer()
 	s := openStore(t, sqlite(t), Config{Service: r, Hooks: r.hooks()})
 	j := queueAndClaim(t, s)
 	j.begun = j.begun.Add(-time.Hour)
@@ -259,12 +246,8 @@ func TestCallLooksAtTheWallClockToo(t *testing.T) {
 	assert.Zero(t, f.calls)
 }
 
-// nameless starts payouts and returns no order_id.
-type nameless struct{ *service }
-
 func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
-	s := openStore(t, sqlite(t), Config{})
-	s.c.Service = nameless{}
+	s := openStore(t, sqlite(t), Config{Service: &service{order: func(string) string { return "" }}})
 	r := s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: s.now()})
 	assert.Equal(t, []any{row.OutcomeUnknown, noResponse}, []any{r.Kind, r.effect})
 }
@@ -294,41 +277,27 @@ func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
 	})
 }
 
-// leaver ends the caller's context during a call, whose own must not end.
-type leaver struct {
-	*service
-	leave context.CancelFunc
-	ended error
-}
-
-func (l *leaver) InitPayment(ctx context.Context, k paymentsvc.PaymentType,
-	r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
-	l.leave()
-	l.ended = ctx.Err()
-	return l.service.InitPayment(ctx, k, r)
-}
-
-func (l *leaver) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
-	l.leave()
-	l.ended = ctx.Err()
-	return l.service.InitPayout(ctx, r)
-}
-
 func TestCallGoesOnWhenItsCallerLeaves(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		l := &leaver{service: &service{}}
-		s := openStore(t, db, Config{Service: l})
+		var leave context.CancelFunc
+		var ended error // of the call's context
+		s := openStore(t, db, Config{Service: &service{call: func(ctx context.Context, _ string) error {
+			leave()
+			ended = ctx.Err()
+			return nil
+		}}})
 		q := queue(t, s, payouts("a", 1)...)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.leave = cancel
+		leave = cancel
 		_, _ = s.RunBatch(ctx, BatchLimit{})
-		require.NoError(t, l.ended)
+		require.NoError(t, ended)
 		assert.Equal(t, StatePending, get(t, s, q[0].UserData).State)
-		ctx, l.leave = context.WithCancel(t.Context())
+		ctx, cancel = context.WithCancel(t.Context())
+		leave = cancel
 		r, err := s.Pay(ctx, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
 		waitUntil(t, func() bool { return get(t, s, r.UserData).State == StatePending })
-		require.NoError(t, l.ended)
+		require.NoError(t, ended)
 	})
 }
 
@@ -349,10 +318,6 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
 		assert.Zero(t, f.calls)
 	})
-}
-
-func (broken) StatusPayment(context.Context, paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
-	return nil, unanswered("")
 }
 
 // Nothing secret appears in logs, hooks, errors or texts.
@@ -400,8 +365,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 			set(t, db, "", `state = 'created', order_id = '', may_have_started = 0, due_at = 0`)
 			require.NoError(t, s.Resume(t.Context(), "person"))
 			_, _ = s.RunBatch(t.Context(), BatchLimit{Rows: 1})
-			for r, err := range s.Rows(t.Context(), Filter{}) {
-				require.NoError(t, err)
+			for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
 				assert.Equal(t, "1111", r.DestinationEnd)
 				log.InfoContext(t.Context(), "row", "row", r)
 				note(r)

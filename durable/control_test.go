@@ -229,18 +229,22 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 // A payment that was to be started may have been since the backup: the service is polled first.
 func TestHoldPollsForPaymentsFirst(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &service{before: func(int, string) error { return refused(401, "E1") }}
-		s := openStore(t, db, Config{Service: f})
-		r := pay(t, s, "")
-		assert.Equal(t, StateCreated, r.State)
-		_, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
-		assert.Empty(t, get(t, s, r.UserData).ErrorCode, "or it would be rejected if the service does not have it")
-		f.started = map[string][]string{r.UserData: {"o"}}
-		require.NoError(t, s.Sweep(t.Context()))
-		r = get(t, s, r.UserData)
-		assert.Equal(t, []string{"pending", "o", ""}, []string{string(r.State), r.OrderID, r.ErrorCode})
-		assert.Equal(t, 1, f.calls)
+		for _, first := range []error{refused(401, "E1"), notSent()} {
+			f := &service{before: func(int, string) error { return first }}
+			s := openStore(t, db, Config{Service: f})
+			r := pay(t, s, "")
+			assert.Equal(t, StateCreated, r.State)
+			_, err := s.HoldPayouts(t.Context(), "person", "restored")
+			require.NoError(t, err)
+			r = get(t, s, r.UserData)
+			assert.Empty(t, r.ErrorCode, "or it would be rejected if the service does not have it")
+			assert.True(t, r.MayHaveStarted, "or a later rejection would be believed")
+			f.started = map[string][]string{r.UserData: {"of " + r.UserData}}
+			require.NoError(t, s.Sweep(t.Context()))
+			r = get(t, s, r.UserData)
+			assert.Equal(t, []string{"pending", "of " + r.UserData, ""}, []string{string(r.State), r.OrderID, r.ErrorCode})
+			assert.Equal(t, 1, f.calls)
+		}
 	})
 }
 
@@ -488,10 +492,6 @@ func TestReadyReadsWhatItWrote(t *testing.T) {
 	require.ErrorContains(t, s.Ready(t.Context()), "what was written is not there")
 }
 
-func (nameless) InitPayout(context.Context, paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
-	return &paymentsvc.InitPayoutResponse{}, nil
-}
-
 func held(t *testing.T, s *Store) bool {
 	t.Helper()
 	return status(t, s).Hold
@@ -548,19 +548,6 @@ func TestProbeWithALongLeaseIsAlone(t *testing.T) {
 			require.NoError(t, err)
 			assert.Len(t, jobs, want)
 		}
-	})
-}
-
-func TestHoldDoubtsPayments(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{Service: &service{before: func(int, string) error { return notSent() }}})
-		r := pay(t, s, "")
-		assert.False(t, r.MayHaveStarted)
-		_, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
-		r = get(t, s, r.UserData)
-		assert.Equal(t, StateUnknown, r.State)
-		assert.True(t, r.MayHaveStarted, "or a later refusal would be believed")
 	})
 }
 

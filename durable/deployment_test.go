@@ -35,6 +35,9 @@ func rolesOfPage(t *testing.T) withRoles {
 		r.sql = append(r.sql, strings.NewReplacer("payments_", r.prefix+"_").Replace(block[1]))
 	}
 	t.Cleanup(func() { // after the removal of the database
+		if t.Skipped() {
+			return
+		}
 		admin, err := sql.Open("pgx", os.Getenv("TEST_DATABASE_URL"))
 		require.NoError(t, err)
 		defer admin.Close()

@@ -51,7 +51,10 @@ type service struct {
 	calls   int
 	before  func(n int, userData string) error // an error instead of the start of call n, from 1
 	after   func(n int, userData string) error // an error after it
-	foreign bool                               // StatusPayment answers with another payment
+	// call is called at the begin of each call, if it is set. Its error is the call's.
+	call    func(ctx context.Context, endpoint string) error
+	order   func(userData string) string // replaces the order_id of a start, if it is set
+	foreign bool                         // StatusPayment answers with another payment
 	// status changes the response of a status call, if it is set. It may do more before the response arrives.
 	status func(*paymentsvc.StatusResponse) error
 	polls  int
@@ -81,21 +84,44 @@ func (f *service) start(userData string) (string, error) {
 	return order, nil
 }
 
-func (f *service) InitPayment(_ context.Context, _ paymentsvc.PaymentType,
-	r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
-	order, err := f.start(r.UserData)
+func (f *service) begin(ctx context.Context, endpoint string) error {
+	if f.call == nil {
+		return nil
+	}
+	return f.call(ctx, endpoint)
+}
+
+func (f *service) init(ctx context.Context, endpoint, userData string) (order string, err error) {
+	if err := f.begin(ctx, endpoint); err != nil {
+		return "", err
+	}
+	order, err = f.start(userData)
+	if f.order != nil {
+		order = f.order(userData)
+	}
+	return order, err
+}
+
+func (f *service) InitPayment(
+	ctx context.Context, _ paymentsvc.PaymentType, r paymentsvc.PaymentRequest,
+) (*paymentsvc.InitPaymentResponse, error) {
+	order, err := f.init(ctx, "init_payment", r.UserData)
 	return &paymentsvc.InitPaymentResponse{OrderID: order, RedirectURL: "https://pay.example/" + order}, err
 }
 
-func (f *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
-	order, err := f.start(r.UserData)
+func (f *service) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	order, err := f.init(ctx, "init_payout", r.UserData)
 	return &paymentsvc.InitPayoutResponse{OrderID: order}, err
 }
 
 var errNotFound = refused(404, "order_not_found")
 
-func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
-	error) {
+func (f *service) StatusPayment(
+	ctx context.Context, r paymentsvc.StatusPaymentRequest,
+) (*paymentsvc.StatusResponse, error) {
+	if err := f.begin(ctx, "status_payment"); err != nil {
+		return nil, err
+	}
 	userData := r.UserData
 	if userData == "" {
 		userData, _, _ = strings.Cut(r.OrderID, "/")
@@ -113,8 +139,9 @@ func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentReq
 	return f.respond(userData, orders[0])
 }
 
-func (f *service) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse,
-	error) {
+func (f *service) StatusPayout(
+	_ context.Context, r paymentsvc.StatusPayoutRequest,
+) (*paymentsvc.StatusResponse, error) {
 	userData, _, _ := strings.Cut(r.OrderID, "/")
 	return f.respond(userData, r.OrderID)
 }

@@ -38,8 +38,7 @@ func pruned(t *testing.T, s *Store, n int) {
 func succeed(t *testing.T, s *Store) {
 	t.Helper()
 	runBatch(t, s, nil)
-	for r, err := range s.Rows(t.Context(), Filter{State: StatePending}) {
-		require.NoError(t, err)
+	for _, r := range collect(t, s.Rows(t.Context(), Filter{State: StatePending})) {
 		event := paymentsvc.EventPayoutStatusChanged
 		if r.Kind == KindPayment {
 			event = paymentsvc.EventPaymentStatusChanged
@@ -71,8 +70,7 @@ func TestPruneRejectsAReferenceForever(t *testing.T) {
 		}
 		assert.Equal(t, 4, db.Number(t, tombstones))
 		assert.EqualValues(t, 2, counts(t, s, Filter{Batch: "file"}).Pruned)
-		for b, err := range s.Batches(t.Context()) {
-			require.NoError(t, err)
+		for _, b := range collect(t, s.Batches(t.Context())) {
 			assert.EqualValues(t, 2, b.Pruned)
 		}
 
@@ -166,8 +164,7 @@ func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 		pruned(t, s, 4)
 		assert.Equal(t, 4, db.Number(t, tombstones))
 		left := map[string]bool{}
-		for r, err := range s.Rows(t.Context(), Filter{}) {
-			require.NoError(t, err)
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
 			left[r.Reference] = true
 		}
 		for _, name := range names {
@@ -285,8 +282,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 		queue(t, s, list...)
 		succeed(t, s)
 		var rows []Row
-		for r, err := range s.Rows(t.Context(), Filter{}) {
-			require.NoError(t, err)
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
 			rows = append(rows, r)
 		}
 		pass(t, db, clock, day)

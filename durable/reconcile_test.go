@@ -45,13 +45,10 @@ func TestPaymentWhoseRequestIsLateIsStartedOnce(t *testing.T) {
 	}
 }
 
-// broken answers no question, with an error that NotFound takes for the service's.
-type broken struct{ *service }
-
 func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		clock := &clocks{process: time.Now()}
-		f := broken{&service{before: func(int, string) error { return unanswered("") }}}
+		f := &service{call: func(context.Context, string) error { return unanswered("") }}
 		s := openShimmed(t, db, Config{Service: f, NotFound: func(*paymentsvc.Error) bool { return true }}, clock)
 		r := pay(t, s, "")
 		for range 10 {
@@ -400,7 +397,7 @@ func TestFinalStateThatPanicsEndsNothing(t *testing.T) {
 	p.sweep(time.Minute)
 	assert.Equal(t, []State{StatePending, StatePending}, p.states())
 	assert.Equal(t, 2, strings.Count(p.log.String(), "panic of type string"))
-	assert.Contains(t, p.log.String(), "pending_test.go", "the stack")
+	assert.Contains(t, p.log.String(), "reconcile_test.go", "the stack")
 	assert.NotContains(t, p.log.String(), "4111")
 }
 

@@ -132,23 +132,12 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 
 func TestRoundsWithOneOrderIDTwice(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f, Slots: 8})
-		f.after = func(int, string) error { return nil }
+		same := &service{order: func(string) string { return "one" }}
+		s := openStore(t, db, Config{Service: same, Slots: 8})
 		queue(t, s, payouts("a", 8)...)
-		same := sameOrder{f}
-		s.c.Service = same
 		runBatch(t, s, nil)
 		assert.Equal(t, map[State]int64{StatePending: 1, StateUnknown: 7}, count(t, s, KindPayout))
 	})
-}
-
-// sameOrder answers every payout with one order_id.
-type sameOrder struct{ *service }
-
-func (f sameOrder) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
-	_, err := f.service.InitPayout(ctx, r)
-	return &paymentsvc.InitPayoutResponse{OrderID: "one"}, err
 }
 
 func TestUserDataIsDerived(t *testing.T) {

@@ -170,42 +170,25 @@ func TestRunPaysAndReturnsWhenAllIsRecorded(t *testing.T) {
 	})
 }
 
-// hanging is a service whose calls end by cancellation, or with the test.
-type hanging struct {
-	service
-	calls chan struct{} // receives at the begin of each call
-	ends  chan struct{} // ends the calls without cancellation
-	deaf  bool          // calls ignore cancellation
-}
-
-func (f *hanging) hang(ctx context.Context) error {
-	f.calls <- struct{}{}
-	if f.deaf {
-		ctx = context.WithoutCancel(ctx)
-	}
-	select {
-	case <-ctx.Done():
-		return &paymentsvc.Error{Err: ctx.Err()}
-	case <-f.ends:
-		return nil
-	}
-}
-
-func (f *hanging) InitPayment(
-	ctx context.Context, _ paymentsvc.PaymentType, _ paymentsvc.PaymentRequest,
-) (*paymentsvc.InitPaymentResponse, error) {
-	return &paymentsvc.InitPaymentResponse{OrderID: "payment"}, f.hang(ctx)
-}
-
-func (f *hanging) InitPayout(
-	ctx context.Context, r paymentsvc.PayoutRequest,
-) (*paymentsvc.InitPayoutResponse, error) {
-	return &paymentsvc.InitPayoutResponse{OrderID: r.UserData}, f.hang(ctx)
-}
-
-// StatusPayment returns an error without an answer, because the service hangs.
-func (*hanging) StatusPayment(context.Context, paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
-	return nil, unanswered("")
+// hanging returns a service with starts that end by cancellation, or with the channel ends. With deaf, they ignore
+// cancellation. calls receives at the begin of each. Status calls have no result.
+func hanging(deaf bool) (f *service, calls, ends chan struct{}) {
+	calls, ends = make(chan struct{}), make(chan struct{})
+	return &service{call: func(ctx context.Context, endpoint string) error {
+		if endpoint == "status_payment" {
+			return unanswered("")
+		}
+		calls <- struct{}{}
+		if deaf {
+			ctx = context.WithoutCancel(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return &paymentsvc.Error{Err: ctx.Err()}
+		case <-ends:
+			return nil
+		}
+	}}, calls, ends
 }
 
 func TestRunDrains(t *testing.T) {
@@ -222,7 +205,7 @@ func TestRunDrains(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			each(t, func(t *testing.T, db database) {
-				f := &hanging{calls: make(chan struct{}), ends: make(chan struct{}), deaf: tt.deaf}
+				f, calls, ends := hanging(tt.deaf)
 				clock := &clocks{process: time.Now()}
 				s := openShimmed(t, db, Config{Service: f, Drain: tt.drain}, clock)
 				payout := queue(t, s, payouts("a", 1)...)[0].UserData
@@ -230,16 +213,16 @@ func TestRunDrains(t *testing.T) {
 				defer cancel()
 				ended, paid := make(chan error), make(chan Row)
 				go func() { ended <- s.Run(ctx) }()
-				<-f.calls
+				<-calls
 				go func() {
 					r, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 					assert.NoError(t, err)
 					paid <- r
 				}()
-				<-f.calls
+				<-calls
 				cancel()
 				if tt.ends {
-					close(f.ends)
+					close(ends)
 					require.NoError(t, <-ended)
 					assert.Equal(t, StatePending, (<-paid).State)
 					assert.Equal(t, StatePending, get(t, s, payout).State)
@@ -254,9 +237,8 @@ func TestRunDrains(t *testing.T) {
 				}
 				require.NoError(t, later.Sweep(t.Context()))
 				waitUntil(t, func() bool { return get(t, s, payout).State == StateUnknown })
-				calls := runBatch(t, later, nil)
-				assert.Zero(t, calls)
-				close(f.ends)
+				assert.Zero(t, runBatch(t, later, nil))
+				close(ends)
 				r := <-paid
 				assert.Contains(t, []State{StateUnknown, StatePending}, r.State)
 			})

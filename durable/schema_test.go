@@ -147,8 +147,7 @@ func testUpgrade(t *testing.T, db database, version int) {
 		return nil
 	}})
 	n := 0
-	for r, err := range s.Rows(t.Context(), Filter{}) {
-		require.NoError(t, err)
+	for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
 		assert.Equal(t, paymentsvc.MustParseAmount("1.50"), r.Amount)
 		assert.Equal(t, row.RejectedOften, r.ReviewReason)
 		n++
@@ -160,8 +159,7 @@ func testUpgrade(t *testing.T, db database, version int) {
 			assert.EqualValues(t, 1, states[state], "%s %s", kind, state)
 		}
 	}
-	for b, err := range s.Batches(t.Context()) {
-		require.NoError(t, err)
+	for _, b := range collect(t, s.Batches(t.Context())) {
 		assert.Zero(t, b.Rejected)
 	}
 	decisions, err := s.Decisions(t.Context(), "u8")

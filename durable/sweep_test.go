@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
@@ -83,8 +83,7 @@ func TestUnresolvedClaimsAreReleased(t *testing.T) {
 		s.scheduler.AddUnresolved("T")
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
-		for r, err := range s.Rows(t.Context(), Filter{}) {
-			require.NoError(t, err)
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
 			assert.False(t, r.MayHaveStarted)
 		}
 		set(t, db, jobs[0].UserData, `state = 'starting'`) // the commit arrives even later
@@ -164,29 +163,23 @@ func TestGraceEndsByTwoClocks(t *testing.T) {
 	})
 }
 
-// slowStatus answers questions only once many are being asked at the same time.
-type slowStatus struct {
-	service
-	asked atomic.Int64
-	many  chan struct{}
-}
-
-func (f *slowStatus) StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
-	error) {
-	if f.asked.Add(1) == maxPolls {
-		close(f.many)
-	}
-	select {
-	case <-f.many:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return &paymentsvc.StatusResponse{UserData: r.UserData, OrderID: "of " + r.UserData}, nil
-}
-
 func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &slowStatus{many: make(chan struct{})}
+		var asked atomic.Int64
+		many, f := make(chan struct{}), &service{started: map[string][]string{}}
+		for i := range 61 {
+			f.started[fmt.Sprint("user-", i)] = []string{fmt.Sprint("order-", i)}
+		}
+		f.call = func(ctx context.Context, _ string) error { // waits for many others
+			if asked.Add(1) == maxPolls {
+				close(many)
+			}
+			select {
+			case <-many:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}
 		s := openStore(t, db, Config{Service: f})
 		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
 			INSERT INTO durable_rows (kind, user_data, type, amount, state, due_at, created_at, updated_at)
