@@ -329,7 +329,8 @@ func TestNothingSecretIsShown(t *testing.T) {
 		fmt.Fprintf(&out, "%v %+v %#v %s\n", v, v, v, encoded)
 	}
 	answers := []error{
-		refused(400, "E"+secret), refused(400, secret), errors.New("to " + secret), unanswered(""), notSent(), refused(401, secret), nil,
+		refused(400, "E"+secret), refused(400, secret), errors.New("to " + secret), unanswered(""),
+		notSent(), refused(401, secret), nil,
 		fmt.Errorf("to %s: %w", secret, unanswered("")),
 	}
 	each(t, func(t *testing.T, db database) {

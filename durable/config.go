@@ -46,13 +46,13 @@ type Config struct {
 	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The interface document
 	// does not specify the error. Without NotFound, a payment with a lost response waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
-	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies no
-	// status there, so set it only after your service has confirmed a field for it, and for payouts also the final states.
-	// It returns StateSucceeded, StateFailed, or StatePending for any other state. An error, a panic and any other result
-	// change no row. With FinalState, [Store.Sweep] also polls for pending rows: a minute after the start, then in doubling
-	// waits of up to an hour, at most PerSecond and 20 times per second in this process. It checks the order_id and the
-	// amount in the response, and applies the state as a notification, once. Without FinalState, only a notification or an
-	// operator ends a pending row.
+	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies
+	// no status there, so set it only after your service has confirmed a field for it, and for payouts also the final
+	// states. It returns StateSucceeded, StateFailed, or StatePending for any other state. An error, a panic and any other
+	// result change no row. With FinalState, [Store.Sweep] also polls for pending rows: a minute after the start, then in
+	// doubling waits of up to an hour, at most PerSecond and 20 times per second in this process. It checks the order_id
+	// and the amount in the response, and applies the state as a notification, once. Without FinalState, only a
+	// notification or an operator ends a pending row.
 	FinalState func(kind Kind, raw json.RawMessage) (State, error)
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
@@ -110,10 +110,10 @@ type Config struct {
 // waits for it. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive no
 // destination.
 type Hooks struct {
-	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of Pay,
-	// Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must be
-	// derived from ctx. end is called once, after the outcome is recorded or its first record has failed. Its error is nil
-	// after a success, and its text contains no part of a request or response.
+	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of
+	// Pay, Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must
+	// be derived from ctx. end is called once, after the outcome is recorded or its first record has failed. Its error is
+	// nil after a success, and its text contains no part of a request or response.
 	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
 	// Call is called after each call of the service.
 	Call func(ctx context.Context, c Call)

@@ -53,8 +53,8 @@ type Counts struct {
 	Held Count
 	// Unmatched counts the notifications of [Store.Unmatched]. Their age begins with their arrival. It is 0 for a batch.
 	Unmatched Count
-	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival. It
-	// is 0 for a batch.
+	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival.
+	// It is 0 for a batch.
 	Unreadable Count
 	// Pruned is [Batch].Pruned. It is 0 without a batch.
 	Pruned int64

@@ -214,7 +214,8 @@ func (m *machine) reconcile(rt *rapid.T) {
 	wrong := rapid.IntRange(0, 9).Draw(rt, "amount") == 0
 	m.f.status = func(r *paymentsvc.StatusResponse) error {
 		r.Raw = fmt.Appendf(nil, `{"state":%q}`, map[paymentsvc.StatusName]State{
-			paymentsvc.StatusPending: StatePending, paymentsvc.StatusSuccess: StateSucceeded, paymentsvc.StatusFailure: StateFailed,
+			paymentsvc.StatusPending: StatePending, paymentsvc.StatusSuccess: StateSucceeded,
+			paymentsvc.StatusFailure: StateFailed,
 		}[m.status])
 		if wrong {
 			r.Amount = paymentsvc.MustParseAmount("99")

@@ -17,8 +17,8 @@ import (
 
 // Notified stores a notification and applies it, once by its Key. It fits [paymentsvc.Webhook.Handler]. After nil, a
 // repetition has no effect, and the response to the service may be a success. After an error of OnChange, the
-// notification is stored, and Run applies it later. After an error of the database the notification may be lost, because
-// the document does not specify whether the service repeats a notification (section 6).
+// notification is stored, and Run applies it later. After an error of the database the notification may be lost,
+// because the document does not specify whether the service repeats a notification (section 6).
 //
 // It changes no final state. A contradiction, another amount or another order_id sets [Row].ReviewReason. A
 // notification with an unknown order_id waits for its row. Events without a specification in the interface document are
@@ -84,8 +84,8 @@ func (u Unreadable) LogValue() slog.Value { return slog.StringValue(u.String()) 
 func (u Unreadable) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
 
 // KeepUnreadable stores a genuine notification with an unreadable body for a review, once by its bytes. It fits
-// [paymentsvc.WebhookConfig].OnUnreadable. After nil, the notification is committed. At most 1,000 wait for a review; then
-// KeepUnreadable returns an error until [Store.ReviewUnreadable]. Other errors are the database's.
+// [paymentsvc.WebhookConfig].OnUnreadable. After nil, the notification is committed. At most 1,000 wait for a review;
+// then KeepUnreadable returns an error until [Store.ReviewUnreadable]. Other errors are the database's.
 func (s *Store) KeepUnreadable(ctx context.Context, e *paymentsvc.NotificationError) error {
 	sum := sha256.Sum256(e.Raw)
 	u := ledger.Unreadable{
@@ -109,8 +109,8 @@ func (s *Store) Unreadable(ctx context.Context) ([]Unreadable, error) {
 	return list, err
 }
 
-// ReviewUnreadable ends the wait of an unreadable notification. by is the operator and is required. It keeps the bytes of
-// the last 1,000 reviewed notifications. Errors wrap [ErrInvalid] or [ErrNotFound], or are the database's.
+// ReviewUnreadable ends the wait of an unreadable notification. by is the operator and is required. It keeps the bytes
+// of the last 1,000 reviewed notifications. Errors wrap [ErrInvalid] or [ErrNotFound], or are the database's.
 func (s *Store) ReviewUnreadable(ctx context.Context, key, by string) error {
 	if by == "" {
 		return fmt.Errorf("%w: by is required", ErrInvalid)

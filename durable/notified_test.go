@@ -33,27 +33,31 @@ const (
 )
 
 func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
-	payment, payout, refund := paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged
-	wrong := notice(payout, "", "o", success)
+	type list []*paymentsvc.Notification
+	paid := notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)
+	unpaid := notice(paymentsvc.EventPayoutStatusChanged, "", "o", failure)
+	old := notice(paymentsvc.EventPayoutStatusChanged, "", "o", "PENDING")
+	payment := notice(paymentsvc.EventPaymentStatusChanged, "", "o", success)
+	refund := notice(paymentsvc.EventRefundStatusChanged, "", "o", success)
+	wrong := notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)
 	wrong.Amount = paymentsvc.MustParseAmount("9")
 	tests := []struct {
-		name      string
-		kind      Kind
-		told      []*paymentsvc.Notification
-		state     State
-		attention string
-		events    string
+		name           string
+		kind           Kind
+		told           list
+		state          State
+		review, events string
 	}{
-		{"success", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", success)}, StateSucceeded, "", "succeeded"},
-		{"failure", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", failure)}, StateFailed, "", "failed"},
-		{"twice", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", success), notice(payout, "", "o", success)}, StateSucceeded, "", "succeeded"},
-		{"an old one", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", success), notice(payout, "", "o", "PENDING")}, StateSucceeded, "", "succeeded"},
-		{"final stays", KindPayout, []*paymentsvc.Notification{notice(payout, "", "o", failure), notice(payout, "", "o", success)}, StateFailed, "SUCCESS after it was failed", "failed"},
-		{"amount", KindPayout, []*paymentsvc.Notification{wrong}, StatePending, "of 9 instead of 10.50", ""},
-		{"another kind", KindPayout, []*paymentsvc.Notification{notice(payment, "", "o", success)}, StatePending, "", ""},
-		{"undocumented", KindPayout, []*paymentsvc.Notification{notice("invoice.paid", "", "o", success)}, StatePending, "", ""},
-		{"payment", KindPayment, []*paymentsvc.Notification{notice(payment, "", "o", success)}, StateSucceeded, "", "succeeded"},
-		{"refund", KindPayment, []*paymentsvc.Notification{notice(payment, "", "o", success), notice(refund, "", "o", success)}, StateSucceeded, "", "succeeded refund"},
+		{"success", KindPayout, list{paid}, StateSucceeded, "", "succeeded"},
+		{"failure", KindPayout, list{unpaid}, StateFailed, "", "failed"},
+		{"twice", KindPayout, list{paid, paid}, StateSucceeded, "", "succeeded"},
+		{"an old one", KindPayout, list{paid, old}, StateSucceeded, "", "succeeded"},
+		{"final stays", KindPayout, list{unpaid, paid}, StateFailed, "SUCCESS after it was failed", "failed"},
+		{"amount", KindPayout, list{wrong}, StatePending, "of 9 instead of 10.50", ""},
+		{"another kind", KindPayout, list{payment}, StatePending, "", ""},
+		{"undocumented", KindPayout, list{notice("invoice.paid", "", "o", success)}, StatePending, "", ""},
+		{"payment", KindPayment, list{payment}, StateSucceeded, "", "succeeded"},
+		{"refund", KindPayment, list{payment, refund}, StateSucceeded, "", "succeeded refund"},
 	}
 	each(t, func(t *testing.T, db database) {
 		var events []string
@@ -105,8 +109,8 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 					}
 					r = get(t, s, r.UserData)
 					assert.Equal(t, tt.state, r.State)
-					assert.Contains(t, r.ReviewReason, tt.attention)
-					if tt.attention == "" {
+					assert.Contains(t, r.ReviewReason, tt.review)
+					if tt.review == "" {
 						assert.Empty(t, r.ReviewReason)
 					}
 					assert.Equal(t, tt.events, strings.Join(events, " "))
@@ -159,13 +163,14 @@ func TestOnChangeCommitsWithTheRow(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		db.Exec(t, `CREATE TABLE shipped (user_data TEXT PRIMARY KEY)`)
 		fails := true
-		s := openStore(t, db, Config{ChangeStates: []State{StatePending, StateSucceeded}, OnChange: func(ctx context.Context, tx *sql.Tx, e Event) error {
+		ship := func(ctx context.Context, tx *sql.Tx, e Event) error {
 			_, err := tx.ExecContext(ctx, `INSERT INTO shipped VALUES ($1)`, e.Row.UserData+string(e.To))
 			if fails {
 				return errors.New("out of stock")
 			}
 			return err
-		}})
+		}
+		s := openStore(t, db, Config{ChangeStates: []State{StatePending, StateSucceeded}, OnChange: ship})
 		shipped := func() (n int) {
 			require.NoError(t, db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM shipped`).Scan(&n))
 			return n
@@ -194,8 +199,7 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 		var out safeBuffer
 		s := openStore(t, db, Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		later := func(d time.Duration) {
-			_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE durable_notifications SET received_at = received_at - %d`, d.Milliseconds()))
-			require.NoError(t, err)
+			db.Exec(t, fmt.Sprintf(`UPDATE durable_notifications SET received_at = received_at - %d`, d.Milliseconds()))
 			s.scans.reset()
 			require.NoError(t, s.Sweep(t.Context()))
 		}
@@ -233,7 +237,8 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 		var out safeBuffer
 		broken := errors.New("no stock")
 		s := openStore(t, db, Config{
-			Log: slog.New(slog.NewTextHandler(&out, nil)), OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
+			Log:      slog.New(slog.NewTextHandler(&out, nil)),
+			OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
 		})
 		r, j := claimed1(t, s, KindPayment, "basket")
 		require.NoError(t, s.settle(t.Context(), j, started("o")))
@@ -418,7 +423,8 @@ func TestUnreadableNotificationIsKeptOnceUntilItsReview(t *testing.T) {
 		gauges, err := s.Gauges(t.Context())
 		require.NoError(t, err)
 		assert.Contains(t, gauges, Gauge{
-			Name: "durable.unreadable", Description: "Number of genuine notifications with an unreadable body, up to 10000.", Value: 2,
+			Name: "durable.unreadable", Value: 2,
+			Description: "Number of genuine notifications with an unreadable body, up to 10000.",
 		})
 		encoded, err := json.Marshal(list)
 		require.NoError(t, err)

@@ -58,8 +58,8 @@ func (s *Store) reconcile(ctx context.Context) error {
 	return err
 }
 
-// reconcileRow polls for one row. Without FinalState the response has no status, so a found row becomes pending, and its
-// notification ends it.
+// reconcileRow polls for one row. Without FinalState the response has no status, so a found row becomes pending, and
+// its notification ends it.
 func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan struct{}) error {
 	// Before the poll, so that its result belongs to a time after Grace.
 	seen := s.leases.since(row.Claim{UserData: p.UserData, Claims: p.Claims, ClaimedAt: p.ClaimedAt}, s.now())

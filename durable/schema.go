@@ -88,8 +88,8 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	return tx.Commit()
 }
 
-// checkReferences rejects foreign keys to durable_rows on SQLite. There an upgrade replaces the table, so SQLite would delete
-// the rows of an ON DELETE CASCADE, and direct the reference to the removed table.
+// checkReferences rejects foreign keys to durable_rows on SQLite. There an upgrade replaces the table, so SQLite would
+// delete the rows of an ON DELETE CASCADE, and direct the reference to the removed table.
 func checkReferences(ctx context.Context, q querier, d Dialect) error {
 	if d != SQLite {
 		return nil
@@ -101,7 +101,8 @@ func checkReferences(ctx context.Context, q querier, d Dialect) error {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: table %q references durable_rows, want no foreign key to it during an upgrade", ErrSchema, table)
+		err = fmt.Errorf("%w: table %q references durable_rows, want no foreign key to it during an upgrade",
+			ErrSchema, table)
 	}
 	return err
 }

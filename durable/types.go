@@ -170,8 +170,8 @@ func (r Row) LogValue() slog.Value {
 // After an error of OnChange for a notification, the row does not change, and [Store.Notified] returns the error. The
 // notification stays stored, and Run applies it later, because the document does not specify whether the service
 // repeats a notification. After an error for a call or a decision, durable keeps the outcome and rolls back to the
-// savepoint. Run then calls OnChange later in a new transaction, with the current row. A panic and a failed statement of
-// PostgreSQL count as errors of OnChange.
+// savepoint. Run then calls OnChange later in a new transaction, with the current row. A panic and a failed statement
+// of PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
@@ -230,8 +230,9 @@ func publicRow(r *row.Row) Row {
 		Kind: Kind(r.Kind), UserData: r.UserData, Reference: r.Reference, Type: paymentsvc.PaymentType(r.Type),
 		Amount: r.Amount, State: State(r.State), OrderID: r.OrderID, RedirectURL: r.RedirectURL,
 		DestinationEnd: end(r.Destination), Batch: r.Batch, Line: r.Line, Claims: r.Claims, Polls: r.Polls,
-		MayHaveStarted: r.MayHaveStarted, Held: r.Held, ErrorCode: r.ErrorCode, ReviewReason: r.ReviewReason, Version: r.Version,
-		DueAt: ledger.Time(r.DueAt), ClaimedAt: ledger.Time(r.ClaimedAt), CreatedAt: ledger.Time(r.CreatedAt), UpdatedAt: ledger.Time(r.UpdatedAt),
+		MayHaveStarted: r.MayHaveStarted, Held: r.Held, ErrorCode: r.ErrorCode, ReviewReason: r.ReviewReason,
+		Version: r.Version, DueAt: ledger.Time(r.DueAt), ClaimedAt: ledger.Time(r.ClaimedAt),
+		CreatedAt: ledger.Time(r.CreatedAt), UpdatedAt: ledger.Time(r.UpdatedAt),
 	}
 }
 

@@ -57,8 +57,8 @@ func (l *Ledger) Change(
 	})
 }
 
-// Transact runs f in a transaction, and calls Moved for the changes of states after the commit. With strict, an error of
-// OnChange is the transaction's.
+// Transact runs f in a transaction, and calls Moved for the changes of states after the commit. With strict, an error
+// of OnChange is the transaction's.
 func (l *Ledger) Transact(ctx context.Context, strict bool, f func(context.Context, *Tx) error) error {
 	tx := &Tx{l: l, strict: strict}
 	err := l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {

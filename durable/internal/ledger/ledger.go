@@ -79,8 +79,8 @@ func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	return l
 }
 
-// replacer fills in the parts of statements that differ between the dialects, or that several statements share. "{in $1}"
-// is the end of a condition on the texts of a list parameter.
+// replacer fills in the parts of statements that differ between the dialects, or that several statements share. "{in
+// $1}" is the end of a condition on the texts of a list parameter.
 func replacer(d Dialect, now string) *strings.Replacer {
 	pairs := []string{
 		"{unnotified}", unnotified, "{impossible}", strconv.Itoa(impossible), "{columns}", columns, "{claimed}", claimed,

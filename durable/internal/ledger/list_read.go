@@ -70,7 +70,8 @@ func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selectio
 	return s, err
 }
 
-// Named returns the rows of f with one of the user_data, in the order of f, and the database's time. It reads from l.DB.
+// Named returns the rows of f with one of the user_data, in the order of f, and the database's time. It reads from
+// l.DB.
 func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named []*row.Row, now int64, err error) {
 	found, now, err := l.rows(ctx, l.DB, `r.user_data{in $1}`, list(userData))
 	for _, r := range found {
@@ -141,8 +142,8 @@ type Counts struct {
 	Now                              int64
 }
 
-// Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the same
-// Unmatched, the number of the notifications of these kinds, and the same Unreadable.
+// Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the
+// same Unmatched, the number of the notifications of these kinds, and the same Unreadable.
 func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, kinds ...row.Kind) ([]Counts, error) {
 	s, err := l.selection(ctx, l.Read, Filter{})
 	if err != nil {

@@ -62,7 +62,8 @@ const (
 	listNotices = `INSERT INTO durable_notifications
 			(key, event, order_id, user_data, status, status_name, status_code, amount, received_at)
 		SELECT 'key-' || created_at,
-			CASE WHEN kind = 'payout' THEN 'payout.status_changed' ELSE 'payment.status_changed' END, 'lost', 'lost', 1, 'SUCCESS', 1, '1', 500000 + created_at FROM durable_rows WHERE created_at <= 3`
+			CASE WHEN kind = 'payout' THEN 'payout.status_changed' ELSE 'payment.status_changed' END,
+			'lost', 'lost', 1, 'SUCCESS', 1, '1', 500000 + created_at FROM durable_rows WHERE created_at <= 3`
 )
 
 // users returns the user_data of rows.

@@ -36,8 +36,8 @@ func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Pol
 const (
 	// pendingPage is the number of pending rows that one call of DuePending reads.
 	pendingPage = 500
-	// minPendingWait is the wait before the first poll of a pending row, in milliseconds. The next waits are the time since
-	// the row's last claim, at most maxPendingWait.
+	// minPendingWait is the wait before the first poll of a pending row, in milliseconds. The next waits are the time
+	// since the row's last claim, at most maxPendingWait.
 	minPendingWait = 60_000
 	maxPendingWait = 3_600_000
 )

@@ -102,8 +102,8 @@ func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...str
 	return found, err
 }
 
-// KeepForPruned reports whether an unmatched notification or an unspecified event belongs to a pruned row, and marks it.
-// The order_id counts only without a user_data, because an unmatched notification prevents the claim of a lost row.
+// KeepForPruned reports whether an unmatched notification or an unspecified event belongs to a pruned row, and marks
+// it. The order_id counts only without a user_data, because an unmatched notification prevents the claim of a lost row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
 	if kind == "" {

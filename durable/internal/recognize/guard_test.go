@@ -251,8 +251,8 @@ func TestSQLiteHasAFileBesideIt(t *testing.T) {
 	assert.False(t, mustOpen(t, prepared(t, dbtest.Open(t, ":memory:")), nil).Witnessed())
 }
 
-// A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first copy
-// is restored. It lacks the claims of that history.
+// A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first
+// copy is restored. It lacks the claims of that history.
 func TestSecondRestoreToANewerCopyIsHeld(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &memory{mark: 5}
@@ -339,7 +339,8 @@ func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 	assert.NotContains(t, guards[0].identity, "system")
 	assert.NotContains(t, guards[0].here, "postmaster")
 	for _, zone := range []string{"UTC", "Asia/Tokyo"} {
-		assert.Equal(t, mustOpen(t, db, nil).Server(), mustOpen(t, dbtest.Open(t, db.Address+"&TimeZone="+zone), nil).Server())
+		other := mustOpen(t, dbtest.Open(t, db.Address+"&TimeZone="+zone), nil)
+		assert.Equal(t, mustOpen(t, db, nil).Server(), other.Server())
 	}
 	for _, change := range []string{
 		`fingerprint = replace(fingerprint, '/system=', '/system=9')`,

@@ -12,7 +12,8 @@ const (
 	systemID    = `(SELECT system_identifier::TEXT FROM pg_control_system())`
 	databaseOID = `(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`
 	tableOID    = `'durable_rows'::REGCLASS::OID::TEXT`
-	// tableFile contains the oid of the database, and changes if the table is made anew. It reads no table, so it is cheap.
+	// tableFile contains the oid of the database, and changes if the table is made anew. It reads no table, so it is
+	// cheap.
 	tableFile = `pg_relation_filepath('durable_rows')`
 	// walTimeline is the timeline being written. After a promotion, the control file may still contain the old timeline.
 	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
