@@ -47,7 +47,7 @@ func rolesOfPage(t *testing.T) withRoles {
 		}
 	})
 	r.database = postgres(t)
-	r.database.Exec(t, `DROP SCHEMA public CASCADE`, r.sql[0])
+	r.Exec(t, `DROP SCHEMA public CASCADE`, r.sql[0])
 	return r
 }
 

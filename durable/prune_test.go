@@ -281,10 +281,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 		list := payouts("a", n)
 		queue(t, s, list...)
 		succeed(t, s)
-		var rows []Row
-		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
-			rows = append(rows, r)
-		}
+		rows := collect(t, s.Rows(t.Context(), Filter{}))
 		pass(t, db, clock, day)
 		work := []func(int) error{}
 		for _, store := range []*Store{s, other} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
@@ -91,7 +92,7 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 		if err != nil {
 			return err
 		}
-		got.Claims = append(payments, payouts...)
+		got.Claims = slices.Concat(payments, payouts)
 		got.Mark, err = l.mark(ctx, inner)
 		return err
 	})

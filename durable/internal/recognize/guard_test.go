@@ -145,11 +145,11 @@ func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 		require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim")
 	}
 	require.NoError(t, beforeCalls(t, second, db))
-	assert.EqualValues(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once")
+	assert.Equal(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once")
 
 	w.mark = 2
 	require.ErrorContains(t, beforeCalls(t, second, db), "has changed since the claim", "the witness itself is older")
-	assert.EqualValues(t, 2, db.Number(t, `SELECT hold FROM durable_control`))
+	assert.Equal(t, 2, db.Number(t, `SELECT hold FROM durable_control`))
 }
 
 func TestServerThatWasRestartedIsRecognizedBeforeCalls(t *testing.T) {
@@ -238,7 +238,7 @@ func TestWithoutAWitnessTheMarkStays(t *testing.T) {
 	require.NoError(t, g.Lost(t.Context()))
 	assert.Zero(t, mark(t, db))
 	mustOpen(t, db, &memory{})
-	assert.EqualValues(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "a first witness is no lost witness")
+	assert.Equal(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "a first witness is no lost witness")
 }
 
 func TestSQLiteHasAFileBesideIt(t *testing.T) {
@@ -355,7 +355,7 @@ func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 		}
 		require.NoError(t, guards[1].Recognize(t.Context()))
 		require.NoError(t, guards[0].Recognize(t.Context()))
-		assert.EqualValues(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once: "+change)
+		assert.Equal(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once: "+change)
 	}
 	db.Exec(t, `UPDATE durable_control SET hold = 0, timeline = '000000AA'`)
 	mustOpen(t, db, nil, func(o *Options) { o.AllowFailover = true })

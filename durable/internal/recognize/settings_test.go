@@ -81,7 +81,7 @@ func TestOpenSkipsBrokenConnections(t *testing.T) {
 				require.NoError(t, conn.Close())
 			}
 		}
-		require.EqualValues(t, 5, server.Number(t, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+		require.Equal(t, 5, server.Number(t, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`))
 		require.NoError(t, f())
 	}
