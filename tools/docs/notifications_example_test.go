@@ -77,12 +77,12 @@ type queued struct {
 	Body   []byte // base64 in JSON, so that every byte survives
 }
 
-func work(ctx context.Context, unhurried *paymentsvc.Webhook, message []byte) error {
+func work(ctx context.Context, anyAge *paymentsvc.Webhook, message []byte) error {
 	var q queued
 	if err := json.Unmarshal(message, &q); err != nil {
 		return err
 	}
-	n, err := unhurried.Parse(q.Header, q.Body) // its Tolerance is AnyAge: messages wait
+	n, err := anyAge.Parse(q.Header, q.Body) // its Tolerance is AnyAge: messages wait
 	if err != nil {
 		return err
 	}
