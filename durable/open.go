@@ -125,8 +125,11 @@ func (s *Store) newScheduler(dialect Dialect) *schedule.Scheduler[job, callResul
 		rounds = 2
 	}
 	return schedule.New(schedule.Config[job, callResult]{
-		Ledger: rounder{s}, Call: s.callForSlot, Slots: s.c.Slots, MaxRounds: rounds,
-		MaxRecords: maxRecords, PerSecond: s.c.PerSecond, Poll: s.c.Poll, Log: s.c.Log,
+		Ledger: rounder{s}, Slots: s.c.Slots, MaxRounds: rounds, MaxRecords: maxRecords,
+		Call: func(ctx context.Context, j job) schedule.Completion[callResult] {
+			return s.completion(s.call(ctx, j), 1)
+		},
+		PerSecond: s.c.PerSecond, Poll: s.c.Poll, Log: s.c.Log,
 	})
 }
 

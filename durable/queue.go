@@ -146,9 +146,7 @@ func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
 		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and it and Name must be UTF-8 without NUL", ErrInvalid)
 	}
-	stored, err := s.ledger.AddBatch(ctx, tx, ledger.Batch{
-		ID: b.ID, Name: b.Name, ExpectedRows: b.ExpectedRows, ExpectedTotal: b.ExpectedTotal, Rejected: b.Rejected,
-	})
+	stored, err := s.ledger.AddBatch(ctx, tx, ledger.Batch(b))
 	if err != nil {
 		return Batch{}, fmt.Errorf("durable: batch: %w", err)
 	}
