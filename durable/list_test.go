@@ -120,6 +120,9 @@ func TestRowsAndCountsHaveAges(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, n, "an operator decides an overdue row")
 		assert.Empty(t, list(Filter{Review: true}))
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
+			assert.False(t, r.Overdue, "neither a young row nor a final one")
+		}
 	})
 }
 

@@ -47,6 +47,17 @@ func succeed(t *testing.T, s *Store) {
 	}
 }
 
+// settled returns a store with the payout a-0000, which has succeeded a day ago.
+func settled(t *testing.T, db database, c Config) (s *Store, userData string) {
+	t.Helper()
+	clock := &clocks{process: time.Now()}
+	s = openShimmed(t, db, c, clock)
+	userData = queue(t, s, payouts("a", 1)...)[0].UserData
+	succeed(t, s)
+	pass(t, db, clock, day)
+	return s, userData
+}
+
 func TestPruneRejectsAReferenceForever(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f, clock := &service{}, &clocks{process: time.Now()}
@@ -337,11 +348,8 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 // A process whose last claim is of a pruned row notices a restored backup from before that claim.
 func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f, clock := &service{}, &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		queue(t, s, payouts("a", 1)...)
-		succeed(t, s)
-		pass(t, db, clock, day)
+		f := &service{}
+		s, _ := settled(t, db, Config{Service: f})
 		pruned(t, s, 1)
 		runBatch(t, s, nil)
 		assert.False(t, status(t, s).Hold, "the row was deleted on purpose")
@@ -357,11 +365,8 @@ func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 // partner's table holds Prune back after it has deleted the rows.
 func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	db := postgres(t)
-	f, clock := &service{}, &clocks{process: time.Now()}
-	s := openShimmed(t, db, Config{Service: f}, clock)
-	queue(t, s, payouts("a", 1)...)
-	succeed(t, s)
-	pass(t, db, clock, day)
+	f := &service{}
+	s, _ := settled(t, db, Config{Service: f})
 	db.Exec(t, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data) ON DELETE CASCADE)`,
 		`INSERT INTO partner SELECT user_data FROM durable_rows`)
 	held, err := db.BeginTx(t.Context(), nil)
@@ -448,12 +453,9 @@ func TestPruneKeepsTheNotificationsOfOtherRows(t *testing.T) {
 // A notification whose user_data no row has may be of a row that a restored backup has lost, so it prevents a claim.
 func TestNotificationWithAnotherUserDataIsNotOfThePrunedRow(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f, clock := &service{}, &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		userData := queue(t, s, payouts("a", 1)...)[0].UserData
-		succeed(t, s)
+		f := &service{}
+		s, userData := settled(t, db, Config{Service: f})
 		orderID := get(t, s, userData).OrderID
-		pass(t, db, clock, day)
 		pruned(t, s, 1)
 		lost := derived(s.c.Project, KindPayout, payouts("b", 1)[0].Reference)
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, lost, orderID, success)))

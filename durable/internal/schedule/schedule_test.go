@@ -298,8 +298,7 @@ func TestScanResumes(t *testing.T) {
 		synctest.Wait()
 	}
 	bubble(t, func(c *Config[string, string]) { c.Slots, c.MaxRounds, c.Poll = 1, 1, time.Minute }, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		for _, after := range []string{"", "a", "b"} {
 			r := t.next()
 			assert.Equal(t, after, r.After.Payouts.UserData)
@@ -313,7 +312,7 @@ func TestScanResumes(t *testing.T) {
 		r := t.next()
 		assert.Zero(t, r.After, "the scan did not begin anew")
 		r.record()
-		cancel()
+		stop()
 		require.NoError(t, t.result())
 	})
 }
@@ -321,15 +320,14 @@ func TestScanResumes(t *testing.T) {
 // After the end of its context, Run begins no new work and returns after the records of its calls.
 func TestRunDrains(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.next().record("a", "b")
 		made, err := t.RunBatch(t.Context(), 0)
 		require.ErrorIs(t, err, ErrBusy)
 		assert.Zero(t, made)
 		t.endCall()
 		r := t.next()
-		cancel()
+		stop()
 		r.record()
 		t.endCall()
 		r = t.next()
@@ -347,8 +345,7 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
 		t.ledger.release = func([]string) error { return errCommit }
 		t.ledger.record = func(Completion[string]) error { return errCommit }
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.next().record("a", "b")
 		t.endCall()
 		r := t.next()
@@ -358,7 +355,7 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 		r = t.next()
 		assert.Len(t, r.Completions, 1)
 		r.fail()
-		cancel()
+		stop()
 		time.Sleep(time.Minute)
 		require.NoError(t, t.result())
 	})
@@ -367,14 +364,13 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 // A poll begins during a round. The round has not seen the rows that the poll looks for.
 func TestPollOutlivesRoundInFlight(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Poll = time.Minute }, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		r := t.next()
 		time.Sleep(61 * time.Second)
 		r.record()
 		t.next().record()
 		t.none()
-		cancel()
+		stop()
 		require.NoError(t, t.result())
 	})
 }
@@ -474,12 +470,11 @@ func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
 			return Completion[string]{UserData: job, Slot: 1}
 		}
 	}, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.next().record("a")
 		r := t.next()
 		assert.Equal(t, 1, r.MaxRows)
-		cancel()
+		stop()
 		r.record()
 		require.NoError(t, t.result())
 	})
@@ -561,8 +556,7 @@ func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Poll = time.Second }, func(t *bench) {
 		release := make(chan struct{})
 		t.ledger.release = func([]string) error { <-release; return nil }
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.next().record("a", "b")
 		t.endCall()
 		t.next().fail()
@@ -581,7 +575,7 @@ func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
 		scan.record("c")
 		r = t.next()
 		assert.Equal(t, 1, r.MaxRows, "claims continue after the scan")
-		cancel()
+		stop()
 		r.record()
 		require.NoError(t, t.result())
 	})
@@ -590,8 +584,7 @@ func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
 // The claims of a failed round or probe are released, so they do not count for PerSecond.
 func TestFailedRoundReturnsItsClaims(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.PerSecond, c.Poll = 0.5, time.Second }, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.ledger.probe = func() ([]string, error) { return nil, errCommit }
 		t.next().fail()
 		time.Sleep(time.Second)
@@ -603,7 +596,7 @@ func TestFailedRoundReturnsItsClaims(t *testing.T) {
 		time.Sleep(time.Second)
 		r = t.next()
 		assert.Equal(t, 1, r.MaxRows, "after a probe that failed")
-		cancel()
+		stop()
 		r.record()
 		require.NoError(t, t.result())
 	})
