@@ -19,7 +19,7 @@ func Schema(d Dialect) []string { return ledger.Schema(ledger.Dialect(d)) }
 func Upgrade(d Dialect, from int64) []string { return ledger.Upgrade(ledger.Dialect(d), from) }
 
 // migrationLock is the key of the advisory lock that Migrate takes on PostgreSQL.
-const migrationLock = 0x64757261626c65
+const migrationLock int64 = 0x64757261626c65
 
 // Migrate creates or upgrades the tables under a lock, so processes that start together may all call it. See [Upgrade]
 // for the pause that an upgrade needs.
