@@ -437,12 +437,3 @@ func TestProcessesShareThePollsOfPendingRows(t *testing.T) {
 		assert.Equal(t, 50, sum)
 	})
 }
-
-func TestOverduePendingRowEndsByAPoll(t *testing.T) {
-	p := newPolled(t, sqlite(t), Config{FinalState: finalState, PendingReview: time.Hour})
-	p.sweep(2 * time.Hour)
-	assert.EqualValues(t, 1, counts(t, p.Store, Filter{Kind: KindPayment}).Review.Rows)
-	p.f.status = says(StateSucceeded)
-	p.sweep(time.Hour)
-	assert.Zero(t, counts(t, p.Store, Filter{Kind: KindPayment}).Review.Rows)
-}

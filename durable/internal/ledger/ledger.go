@@ -79,26 +79,24 @@ func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	return l
 }
 
-// replacer fills in the parts of statements that differ between the dialects, or that several statements share. "{in
-// $1}" is the end of a condition on the texts of a list parameter.
+// replacer fills in the parts of statements that differ between the dialects, or that several statements share. A
+// condition on the texts of a list parameter ends with {in $1} or {in $2}.
 func replacer(d Dialect, now string) *strings.Replacer {
 	pairs := []string{
 		"{unnotified}", unnotified, "{impossible}", strconv.Itoa(impossible), "{columns}", columns, "{claimed}", claimed,
 	}
+	in, end := ` = ANY (ARRAY(SELECT json_array_elements_text(CAST($`, ` AS TEXT)::JSON)))` // read once, into an array
 	if d == SQLite {
+		in, end = ` IN (SELECT value FROM json_each(?`, `))`
 		now = cmp.Or(now, `CAST(unixepoch('subsec') * 1000 AS INTEGER)`)
-		return strings.NewReplacer(append(pairs, "$", "?", "{now}", now, "{lock}", "", "{lock r}", "", "{skip}", "",
-			"{least}", "MIN", "{greatest}", "MAX",
-			"{in $1}", ` IN (SELECT value FROM json_each(?1))`, "{in $2}", ` IN (SELECT value FROM json_each(?2))`)...)
+		pairs = append(pairs, "$", "?", "{lock}", "", "{lock r}", "", "{skip}", "", "{least}", "MIN", "{greatest}", "MAX")
+	} else {
+		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
+		now = cmp.Or(now, `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`)
+		pairs = append(pairs, "{lock}", " FOR UPDATE", "{lock r}", " FOR UPDATE OF r", "{skip}", " FOR UPDATE SKIP LOCKED",
+			"{least}", "LEAST", "{greatest}", "GREATEST")
 	}
-	// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
-	now = cmp.Or(now, `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`)
-	// A list is read once, into an array.
-	const in1, in2 = ` = ANY (ARRAY(SELECT json_array_elements_text(CAST($1 AS TEXT)::JSON)))`,
-		` = ANY (ARRAY(SELECT json_array_elements_text(CAST($2 AS TEXT)::JSON)))`
-	return strings.NewReplacer(append(pairs, "{now}", now, "{lock}", " FOR UPDATE", "{lock r}", " FOR UPDATE OF r",
-		"{skip}", " FOR UPDATE SKIP LOCKED", "{least}", "LEAST", "{greatest}", "GREATEST",
-		"{in $1}", in1, "{in $2}", in2)...)
+	return strings.NewReplacer(append(pairs, "{now}", now, "{in $1}", in+"1"+end, "{in $2}", in+"2"+end)...)
 }
 
 // unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows
