@@ -78,18 +78,18 @@ func (l *Ledger) claim(
 	if k == row.Payment {
 		after = r.AfterPayments
 	}
-	due, err := l.texts(ctx, tx, part(claimSQL, 0), string(k), generation, after.DueAt, after.UserData, limit)
+	due, err := l.texts(ctx, tx, claimSQL[0], string(k), generation, after.DueAt, after.UserData, limit)
 	if err != nil || len(due) == 0 {
 		return nil, err
 	}
-	if _, err := l.exec(ctx, tx, part(claimSQL, 1), list(due), r.Token, r.Lease); err != nil {
+	if _, err := l.exec(ctx, tx, claimSQL[1], list(due), r.Token, r.Lease); err != nil {
 		return nil, err
 	}
 	return collect(ctx, l, tx, func(c *Claim) []any {
 		return []any{
 			&c.UserData, &c.Kind, &c.Type, &c.Amount, &c.Destination, &c.Token, &c.Claims, &c.ClaimedAt, &c.dueAt,
 		}
-	}, part(claimSQL, 2), list(due), r.Token)
+	}, claimSQL[2], list(due), r.Token)
 }
 
 // Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at

@@ -10,11 +10,19 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-//go:embed record_sqlite.sql
-var recordSQLite string
+// The statements of rounds.
+var (
+	//go:embed record_sqlite.sql
+	recordFile string
+	//go:embed claim.sql
+	claimFile string
 
-//go:embed claim.sql
-var claimSQL string
+	recordSQLite = split(recordFile)
+	claimSQL     = split(claimFile)
+)
+
+// split returns the statements of a file.
+func split(file string) []string { return strings.Split(strings.TrimSuffix(file, ";\n"), ";\n") }
 
 // controlSQLite reads whether a round may claim rows. The hashes of a pruned row are evidence of its claim as well.
 const controlSQLite = `SELECT CASE
@@ -31,11 +39,8 @@ func (l *Ledger) Prepare(ctx context.Context) error {
 		return nil
 	}
 	l.prepared = map[string]*sql.Stmt{}
-	for _, query := range append([]string{controlSQLite}, strings.Split(recordSQLite+claimSQL, ";\n")...) {
+	for _, query := range slices.Concat([]string{controlSQLite}, recordSQLite, claimSQL) {
 		query = l.text.Replace(query)
-		if strings.TrimSpace(query) == "" {
-			continue
-		}
 		statement, err := l.DB.PrepareContext(ctx, query) //nolint:sqlclosecheck // it lives as long as the database
 		if err != nil {
 			return err
@@ -98,15 +103,12 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 	})
 }
 
-// part returns statement n of a file.
-func part(file string, n int) string { return strings.Split(file, ";\n")[n] }
-
 func (l *Ledger) recordSQLite(ctx context.Context, tx compiled, r Request, got *Round) error {
 	if len(r.Completions) == 0 {
 		return nil
 	}
 	completions := list(r.Completions)
-	named, err := l.texts(ctx, tx, part(recordSQLite, 0), completions)
+	named, err := l.texts(ctx, tx, recordSQLite[0], completions)
 	if err != nil {
 		return err
 	}
@@ -114,7 +116,7 @@ func (l *Ledger) recordSQLite(ctx context.Context, tx compiled, r Request, got *
 		got.Recorded[userData] = true
 	}
 	for n := 1; n <= 2; n++ {
-		if _, err := l.exec(ctx, tx, part(recordSQLite, n), completions, list(named)); err != nil {
+		if _, err := l.exec(ctx, tx, recordSQLite[n], completions, list(named)); err != nil {
 			return err
 		}
 	}

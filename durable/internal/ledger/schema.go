@@ -24,7 +24,7 @@ func Schema(d Dialect) []string {
 			"{rows}", " WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)",
 			"{narrow}", " WITH (autovacuum_vacuum_scale_factor = 0.02)")
 	}
-	return strings.Split(strings.TrimSuffix(fill.Replace(tables), ";\n"), ";\n")
+	return split(fill.Replace(tables))
 }
 
 //go:embed upgrade2_postgres.sql
@@ -79,7 +79,7 @@ func upgrade2(d Dialect) []string {
 		file = upgrade2SQLite
 	}
 	fill := strings.NewReplacer("{table durable_rows}", table, "{generated columns}", generatedColumns(table))
-	for statement := range strings.SplitSeq(strings.TrimSuffix(file, ";\n"), ";\n") {
+	for _, statement := range split(file) {
 		statements = append(statements, fill.Replace(statement))
 	}
 	statements = append(statements,
