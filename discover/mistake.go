@@ -1,100 +1,182 @@
 package discover
 
 import (
-	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"errors"
+	"bytes"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Mistake describes a wrong signature in one sentence, for a receiver that knows the scheme and the secret:
-//
-//	signed hex(body), want hex(timestamp "." body)
-//
-// wanted is the scheme in its text form. sample is the message with the wrong signature. Mistake tries common
-// compositions and keys for about 50 ms of processor time. It reports false without an explanation, for a correct
-// signature, and for an invalid scheme or secret. The sentence contains neither the secret nor a body.
-func Mistake(
-	ctx context.Context, wanted string, secret paymentsvc.Secret, sample Sample,
-) (sentence string, explained bool) {
-	scheme, key, err := canonical.ParseSchemeWith(wanted, secret)
+// Receiver explains wrong signatures for a program that knows the scheme and the key. It is safe for concurrent use.
+type Receiver struct {
+	// Scheme and Secret are the scheme and the HMAC key of correct signatures. They are required.
+	Scheme paymentsvc.Scheme
+	Secret paymentsvc.Secret
+	// Text is the text form of Scheme, for [Mistake.Text]. It is optional.
+	Text string
+	// Others are other keys of the program by their descriptions, such as "the secret of project 7".
+	Others map[string]paymentsvc.Secret
+
+	mutex  sync.Mutex
+	latest *cause
+	next   time.Time // see maySearch
+}
+
+// Mistake is the explanation of a wrong signature.
+type Mistake struct {
+	// Text is the cause in one sentence, without secrets, bodies and long numbers:
+	//
+	//	signed hex(body), want hex(timestamp "." body)
+	//
+	// Without Receiver.Text it ends with the length of the expected canonical string.
+	Text string
+	// Canonical is the signed canonical string, or nil for an unknown cause. It can contain card data and the secret.
+	Canonical []byte
+	// Message is the message with this canonical string in the receiver's scheme. It is nil if the client used another
+	// scheme.
+	Message *paymentsvc.Message
+}
+
+// Explain finds the cause of a wrong signature of m. It tries common compositions, changes of the message, keys and
+// algorithms, for about 50 ms of processor time. It tries the latest cause first. After 20 searches it searches at most
+// once per second, because the sender of a wrong signature is a stranger.
+func (r *Receiver) Explain(m *paymentsvc.Message, signature string) Mistake {
+	expected, err := r.Scheme.Canonical(nil, m)
 	if err != nil {
-		return "", false
+		return Mistake{Text: "the scheme makes no canonical string of this message: " + err.Error()}
 	}
-	samples, err := newSamples([]Sample{sample})
-	if wrong, ok := errors.AsType[*SampleError](err); ok {
-		return wrong.Err.Error() + ", want " + wanted, true
+	e := &explanation{receiver: r, message: m, signature: signature, expected: expected, left: maxHashed}
+	if e.written = readings(signature); len(e.written) == 0 {
+		return e.cut(notASignature(signature))
 	}
-	if err != nil {
-		return "", false
-	}
-	s := samples[0]
-	if right, err := scheme.Signature(key, &s.message); err == nil && right == s.signature {
-		return "", false
-	}
-	f := &finder{samples: samples, keys: newKeys(secret), catalogue: emptyCatalogue(ctx, samples, secret)}
-	odd, words := oddKeys(string(secret), s.message.Timestamp, f.keys)
-	f.search.workers = 1
-	c := f.catalogue
-	c.fill(c.addMessage, c.addAddress, c.addBody, c.addJSON, c.addHeaders, c.addSecret)
-	for _, p := range mistakePlans() {
-		st := newStage(c.stageGroups(0, p), f.keys, p)
-		if p.keyRarity == rare {
-			st.keys = append(st.keys, odd...)
+	r.mutex.Lock()
+	latest, search := r.latest, false
+	r.mutex.Unlock()
+	found := e.again(latest)
+	if found == nil {
+		r.mutex.Lock()
+		search = r.maySearch(time.Now())
+		r.mutex.Unlock()
+		if !search {
+			return Mistake{Text: "too many wrong signatures in a short time, so the mistake was not searched"}
 		}
-		st.fit(p.limit)
-		f.search.reset(s.sums())
-		if f.search.run(ctx, st) || f.search.found == nil {
-			continue
-		}
-		return f.mistake(f.search.found, words, wanted)
+		found = e.search()
 	}
-	return "", false
+	if found == nil {
+		return e.cut(fmt.Sprintf(
+			"none of the usual mistakes makes this signature (the canonical string has %d bytes): "+
+				"the key is another one, the message was altered, or the scheme is another", len(expected),
+		))
+	}
+	r.mutex.Lock()
+	r.latest = found
+	r.mutex.Unlock()
+	return Mistake{Text: e.sentence(found), Canonical: found.signed, Message: found.message}
 }
 
-// mistakePlans are the plans of the most common mistakes.
-func mistakePlans() []plan {
-	core := upTo(common, coreKinds()...)
-	return []plan{
-		{take: core, max: 4, gaps: separators(fewSeparators), frames: after | newline, limit: 60_000},
-		{take: core, max: 2, gaps: separators(allSeparators), frames: after, limit: 60_000},
-		{take: core, max: 2, gaps: separators(fewSeparators), keyRarity: rare, limit: 60_000},
-		{take: core, odd: upTo(rare, ofBody), odds: 1, max: 2, gaps: separators(fewSeparators), limit: 80_000},
-		{
-			take: either(core, upTo(common, ofHeader, ofSecret)), min: 2, max: 4, extras: 1,
-			gaps: separators(fewSeparators), limit: 60_000,
-		},
+// maySearch allows 20 searches at once, and one more each second. The lock is held.
+func (r *Receiver) maySearch(now time.Time) bool {
+	const burst = 20 * time.Second
+	if r.next.Before(now.Add(-burst)) {
+		r.next = now.Add(-burst)
+	}
+	if r.next.After(now) {
+		return false
+	}
+	r.next = r.next.Add(time.Second)
+	return true
+}
+
+// cut explains a signature without the expected bytes: a part of the correct signature, or the given problem.
+func (e *explanation) cut(problem string) Mistake {
+	const least = 8 // characters that are equal by chance are fewer
+	right, err := e.receiver.Scheme.Signature(e.receiver.Secret, e.message)
+	if err != nil || len(e.signature) < least || !strings.Contains(strings.ToLower(right), strings.ToLower(e.signature)) {
+		return Mistake{Text: e.masked(problem)}
+	}
+	return Mistake{
+		Text:      e.masked(fmt.Sprintf("the signature has only %d of its %d characters", len(e.signature), len(right))),
+		Canonical: e.expected, Message: e.message,
 	}
 }
 
-// mistake returns the sentence for a hit, after a check of its text form.
-func (f *finder) mistake(h *hit, words map[paymentsvc.Secret]string, wanted string) (string, bool) {
-	s := f.samples[0]
-	for _, e := range s.encodings {
-		text := h.composition.scheme(e.text, canonical.SecretText)
-		scheme, _, err := canonical.ParseSchemeWith(text, f.catalogue.secret)
-		if err != nil {
-			continue
-		}
-		canonicalText, err := scheme.Canonical(nil, &s.message)
-		if err != nil || sign(h.key.secret, canonicalText, scheme.Encoding) != s.signature {
-			continue
-		}
-		if with, isOdd := words[h.key.secret]; isOdd {
-			return fmt.Sprintf("signed %s with %s, want %s", text, with, wanted), true
-		}
-		return fmt.Sprintf("signed %s, want %s", h.composition.scheme(e.text, h.key.form), wanted), true
-	}
-	return "", false
+// cause is a way to make the signature. alteration is nil if composition is set.
+type cause struct {
+	candidate
+	key     namedKey
+	mac     mac
+	written written
 }
 
-// sign signs with keys that Scheme.Signature rejects, such as a secret after a byte order mark.
-func sign(key paymentsvc.Secret, text []byte, encoding paymentsvc.Encoding) string {
-	mac := hmac.New(sha256.New, []byte(key))
-	_, _ = mac.Write(text)
-	return string(encoding.AppendEncode(nil, mac.Sum(nil)))
+// candidate is a text that a client may have signed: a composition, or the scheme's text of an altered message.
+type candidate struct {
+	composition *composition
+	alteration  *alteration
+	signed      []byte
+	message     *paymentsvc.Message
+}
+
+// sentence describes a cause.
+func (e *explanation) sentence(c *cause) string {
+	r, right := e.receiver, string(e.receiver.Scheme.Encoding.AppendEncode(nil, c.written.sum)) == c.written.bare
+	text, words := "", ""
+	switch {
+	case c.composition != nil:
+		ofBody := slices.ContainsFunc(c.composition.pieces, func(p *piece) bool { return p.kind.ofBody() })
+		text = schemeText(c.written.text, c.composition.inner(), canonical.SecretText, ofBody)
+		right = true
+	case c.alteration.piece != nil:
+		var changed bool
+		if text, changed = c.alteration.in(r.Text); !changed {
+			text, words = "", " "+c.alteration.piece.text+" in place of "+c.alteration.of
+		}
+	default:
+		words = c.alteration.words
+	}
+	if !right {
+		before := text
+		if before == "" {
+			before = r.Text
+		}
+		if i := slices.IndexFunc(spellings(), func(s spelling) bool { return strings.HasPrefix(before, s.text+"(") }); i >= 0 {
+			text = c.written.text + before[len(spellings()[i].text):]
+		} else {
+			words += " in " + c.written.desc
+		}
+	}
+	if text != "" {
+		words = " " + text + words
+	}
+	words += c.written.around
+	if c.key.words != "" {
+		words += " with " + c.key.words
+	}
+	if c.mac.words != "" {
+		words += " by " + c.mac.words
+	}
+	if r.Text == "" && !bytes.Equal(c.signed, e.expected) {
+		words += fmt.Sprintf(", want a canonical string of %d bytes", len(e.expected))
+	}
+	return e.masked("signed" + words)
+}
+
+// masked adds the expected scheme, and hides secrets and long numbers.
+func (e *explanation) masked(sentence string) string {
+	if e.receiver.Text != "" {
+		sentence += ", want " + e.receiver.Text
+	}
+	for _, secret := range []paymentsvc.Secret{e.receiver.Secret} {
+		if len(secret) >= 8 { // a short secret can occur in every text
+			sentence = strings.ReplaceAll(sentence, string(secret), "***")
+		}
+	}
+	return regexp.MustCompile(`[0-9]{8,}`).ReplaceAllStringFunc(sentence, func(number string) string {
+		return strings.Repeat("#", len(number))
+	})
 }
