@@ -13,8 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Receiver explains wrong signatures for a program that knows the scheme and the key. It is safe for concurrent use.
-type Receiver struct {
+// Explainer explains wrong signatures for a program that knows the scheme and the key. It is safe for concurrent use.
+type Explainer struct {
 	// Scheme and Secret are the scheme and the HMAC key of correct signatures. They are required.
 	Scheme paymentsvc.Scheme
 	Secret paymentsvc.Secret
@@ -34,7 +34,7 @@ type Mistake struct {
 	//
 	//	signed hex(body), want hex(timestamp "." body)
 	//
-	// Without Receiver.Text it ends with the length of the expected canonical string.
+	// Without Explainer.Text it ends with the length of the expected canonical string.
 	Text string
 	// Canonical is the signed canonical string, or nil for an unknown cause. It can contain card data and the secret.
 	Canonical []byte
@@ -46,12 +46,12 @@ type Mistake struct {
 // Explain finds the cause of a wrong signature of m. It tries common compositions, changes of the message, keys and
 // algorithms, for about 50 ms of processor time. It tries the latest cause first. After 20 searches it searches at most
 // once per second, because the sender of a wrong signature is a stranger.
-func (r *Receiver) Explain(m *paymentsvc.Message, signature string) Mistake {
+func (r *Explainer) Explain(m *paymentsvc.Message, signature string) Mistake {
 	expected, err := r.Scheme.Canonical(nil, m)
 	if err != nil {
 		return Mistake{Text: "the scheme makes no canonical string of this message: " + err.Error()}
 	}
-	e := &explanation{receiver: r, message: m, signature: signature, expected: expected, left: maxHashed}
+	e := &explanation{explainer: r, message: m, signature: signature, expected: expected, left: maxHashed}
 	if e.written = readings(signature); len(e.written) == 0 {
 		return e.cut(notASignature(signature))
 	}
@@ -81,7 +81,7 @@ func (r *Receiver) Explain(m *paymentsvc.Message, signature string) Mistake {
 }
 
 // maySearch allows 20 searches at once, and one more each second. The lock is held.
-func (r *Receiver) maySearch(now time.Time) bool {
+func (r *Explainer) maySearch(now time.Time) bool {
 	const burst = 20 * time.Second
 	if r.next.Before(now.Add(-burst)) {
 		r.next = now.Add(-burst)
@@ -96,7 +96,7 @@ func (r *Receiver) maySearch(now time.Time) bool {
 // cut explains a signature without the expected bytes: a part of the correct signature, or the given problem.
 func (e *explanation) cut(problem string) Mistake {
 	const least = 8 // characters that are equal by chance are fewer
-	right, err := e.receiver.Scheme.Signature(e.receiver.Secret, e.message)
+	right, err := e.explainer.Scheme.Signature(e.explainer.Secret, e.message)
 	if err != nil || len(e.signature) < least || !strings.Contains(strings.ToLower(right), strings.ToLower(e.signature)) {
 		return Mistake{Text: e.masked(problem)}
 	}
@@ -124,7 +124,7 @@ type candidate struct {
 
 // sentence describes a cause.
 func (e *explanation) sentence(c *cause) string {
-	r, right := e.receiver, string(e.receiver.Scheme.Encoding.AppendEncode(nil, c.written.sum)) == c.written.bare
+	r, right := e.explainer, string(e.explainer.Scheme.Encoding.AppendEncode(nil, c.written.sum)) == c.written.bare
 	text, words := "", ""
 	switch {
 	case c.composition != nil:
@@ -168,10 +168,10 @@ func (e *explanation) sentence(c *cause) string {
 
 // masked adds the expected scheme, and hides secrets and long numbers.
 func (e *explanation) masked(sentence string) string {
-	if e.receiver.Text != "" {
-		sentence += ", want " + e.receiver.Text
+	if e.explainer.Text != "" {
+		sentence += ", want " + e.explainer.Text
 	}
-	for _, secret := range []paymentsvc.Secret{e.receiver.Secret} {
+	for _, secret := range []paymentsvc.Secret{e.explainer.Secret} {
 		if len(secret) >= 8 { // a short secret can occur in every text
 			sentence = strings.ReplaceAll(sentence, string(secret), "***")
 		}

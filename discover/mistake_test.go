@@ -28,12 +28,12 @@ import (
 const mistakenBody = `{"partner_id":17,"project_id":42,"user_data":"order/1","amount":10.50,"currency":"EUR",` +
 	`"destination":"4111111111111111","payer":{"name":"Zoë & Bo","age":30}}`
 
-// receiver is a receiver with a scheme in its text form.
-func receiver(t testing.TB, text string) *discover.Receiver {
+// explainer returns an Explainer with a scheme in its text form.
+func explainer(t testing.TB, text string) *discover.Explainer {
 	t.Helper()
 	scheme, key, err := canonical.ParseSchemeWith(text, secret)
 	require.NoError(t, err)
-	return &discover.Receiver{
+	return &discover.Explainer{
 		Scheme: scheme, Secret: key, Text: text,
 		Others: map[string]paymentsvc.Secret{"the secret of project 7": "sk-other", "the old secret": "sk-old"},
 	}
@@ -45,8 +45,8 @@ func mac(of func() hash.Hash, key, text string) []byte {
 	return h.Sum(nil)
 }
 
-// TestReceiverExplains signs texts of Timestamp "1700000000" and a body, and expects causes in front of ", want".
-func TestReceiverExplains(t *testing.T) {
+// TestExplainerExplains signs texts of Timestamp "1700000000" and a body, and expects causes in front of ", want".
+func TestExplainerExplains(t *testing.T) {
 	sum256 := func(text string) string { sum := sha256.Sum256([]byte(text)); return hex.EncodeToString(sum[:]) }
 	hexed := func(key, text string) string { return hex.EncodeToString(mac(sha256.New, key, text)) }
 	with := func(text string) string { return hexed(string(secret), text) }
@@ -127,7 +127,7 @@ func TestReceiverExplains(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			const wanted = `hex(timestamp "." body)`
 			m := post(cardURL, ts, body, "X-Nonce", "n-1")
-			got := receiver(t, wanted).Explain(&m, test.signature)
+			got := explainer(t, wanted).Explain(&m, test.signature)
 			want := test.want
 			if !strings.HasPrefix(want, "the signature") {
 				want = "signed " + want
@@ -139,8 +139,8 @@ func TestReceiverExplains(t *testing.T) {
 	}
 }
 
-// TestReceiverExplainsOtherSchemes has texts of mistaken clients for several schemes.
-func TestReceiverExplainsOtherSchemes(t *testing.T) {
+// TestExplainerExplainsOtherSchemes has texts of mistaken clients for several schemes.
+func TestExplainerExplainsOtherSchemes(t *testing.T) {
 	packed := func(text string) string {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -165,7 +165,7 @@ func TestReceiverExplainsOtherSchemes(t *testing.T) {
 		{`HEX(timestamp "." body)`, cardURL, `{"a":1}`, `1700000000.` + packed(`{"a":1}`), `HEX(timestamp "." <body compressed with gzip>)`},
 	} {
 		m := post(test.url, "1700000000", test.body)
-		r := receiver(t, test.scheme)
+		r := explainer(t, test.scheme)
 		got := r.Explain(&m, strings.ToUpper(hex.EncodeToString(mac(sha256.New, string(secret), test.signed))))
 		assert.Equal(t, "signed "+strings.TrimSpace(test.want)+", want "+test.scheme, got.Text)
 		require.NotNil(t, got.Message, got.Text)
@@ -176,34 +176,34 @@ func TestReceiverExplainsOtherSchemes(t *testing.T) {
 	}
 }
 
-func TestReceiverWithoutTheTextOfItsScheme(t *testing.T) {
+func TestExplainerWithoutTheTextOfItsScheme(t *testing.T) {
 	m := post(cardURL, "1700000000", `{"b":1,"a":2}`)
 	for signed, want := range map[string]string{
 		`{"b":1,"a":2}`:            "signed hex(body), want a canonical string of 24 bytes",
 		`1700000000.{"a":2,"b":1}`: "signed body-sorted in place of body, want a canonical string of 24 bytes",
 	} {
-		r := receiver(t, `hex(timestamp "." body)`)
+		r := explainer(t, `hex(timestamp "." body)`)
 		r.Text = ""
 		assert.Equal(t, want, r.Explain(&m, hex.EncodeToString(mac(sha256.New, string(secret), signed))).Text)
 	}
-	r := receiver(t, `hex(timestamp "." body)`)
+	r := explainer(t, `hex(timestamp "." body)`)
 	r.Text = ""
 	right := mac(sha256.New, string(secret), "1700000000."+string(m.Body))
 	assert.Equal(t, "signed in base64", r.Explain(&m, base64.StdEncoding.EncodeToString(right)).Text)
 }
 
-func TestReceiverOfADecodedKey(t *testing.T) {
+func TestExplainerOfADecodedKey(t *testing.T) {
 	const raw = "QUJDREVGR0hJSktMTU5PUA=="
 	const text = `hex(timestamp body), key base64`
 	scheme, key, err := canonical.ParseSchemeWith(text, raw)
 	require.NoError(t, err)
 	m := post(cardURL, "1700000000", `{}`)
-	got := (&discover.Receiver{Scheme: scheme, Secret: key, Text: text}).
+	got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: text}).
 		Explain(&m, hex.EncodeToString(mac(sha256.New, raw, "1700000000{}")))
 	assert.Equal(t, "signed with the secret in base64, want "+text, got.Text)
 }
 
-func TestReceiverDoesNotKnowEveryMistake(t *testing.T) {
+func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 	const wanted = `hex(timestamp "." body)`
 	m := post(cardURL, "1700000000", cardBody)
 	for signature, want := range map[string]string{
@@ -212,27 +212,27 @@ func TestReceiverDoesNotKnowEveryMistake(t *testing.T) {
 		strings.Repeat("a", 70): "the signature is not the 32 bytes of an HMAC-SHA256",
 		"":                      "the signature is empty",
 	} {
-		got := receiver(t, wanted).Explain(&m, signature)
+		got := explainer(t, wanted).Explain(&m, signature)
 		assert.Contains(t, got.Text, want)
 		assert.Contains(t, got.Text, ", want "+wanted)
 		assert.Nil(t, got.Canonical)
 	}
 	m.URL = nil
-	got := receiver(t, `hex(path body)`).Explain(&m, strings.Repeat("ab", 32))
+	got := explainer(t, `hex(path body)`).Explain(&m, strings.Repeat("ab", 32))
 	assert.Contains(t, got.Text, "the scheme makes no canonical string of this message: canonical: Path needs the address")
 }
 
-func TestReceiverHidesSecretsAndNumbers(t *testing.T) {
+func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
 	m := post("https://pay.example.com/4111111111111111/card", "1700000000", `{}`)
-	r := receiver(t, `hex(timestamp "`+string(secret)+`" path body)`)
+	r := explainer(t, `hex(timestamp "`+string(secret)+`" path body)`)
 	signed := "1700000000" + string(secret) + "/card{}"
 	got := r.Explain(&m, hex.EncodeToString(mac(sha256.New, string(secret), signed)))
 	assert.Equal(t, `signed hex(timestamp "***" path-below("/################") body), want hex(timestamp "***" path body)`, got.Text)
 }
 
 // A stranger can send wrong signatures without end, and a client with one mistake sends it with each request.
-func TestReceiverBoundsItsSearches(t *testing.T) {
-	r := receiver(t, `hex(timestamp "." body)`)
+func TestExplainerBoundsItsSearches(t *testing.T) {
+	r := explainer(t, `hex(timestamp "." body)`)
 	m := post(cardURL, "1700000000", `{}`)
 	busy := 0
 	for i := range 100 {
@@ -243,7 +243,7 @@ func TestReceiverBoundsItsSearches(t *testing.T) {
 	}
 	assert.Positive(t, busy)
 
-	r = receiver(t, `hex(timestamp "." body)`)
+	r = explainer(t, `hex(timestamp "." body)`)
 	for i := range 100 {
 		m = post(cardURL, "1700000000", fmt.Sprintf(`{"n":%d}`, i), "X-N", http.MethodPost)
 		got := r.Explain(&m, hex.EncodeToString(mac(sha256.New, string(secret), string(m.Body))))
@@ -251,13 +251,13 @@ func TestReceiverBoundsItsSearches(t *testing.T) {
 	}
 }
 
-func BenchmarkReceiverWithoutAnExplanation(b *testing.B) {
+func BenchmarkExplainerWithoutAnExplanation(b *testing.B) {
 	large := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x/é", 64<<10/4))
 	for name, body := range map[string]string{"seven fields": mistakenBody, "64 KiB": large} {
 		b.Run(name, func(b *testing.B) {
 			m := post(cardURL, "1700000000", body)
 			for b.Loop() {
-				receiver(b, `hex(timestamp "." body)`).Explain(&m, strings.Repeat("ab", 32))
+				explainer(b, `hex(timestamp "." body)`).Explain(&m, strings.Repeat("ab", 32))
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 // Server is a mock server of the payment service. Make it with [New] or [Start]. It is safe for concurrent use.
@@ -24,12 +25,13 @@ type Server struct {
 	URL string
 
 	// Pointers hide the values from fmt, also inside another struct.
-	cfg       *Config
-	watched   *recorder
-	transport *http.Transport // of HTTPClient
-	notifier  *http.Transport // of notifications
-	life      context.Context // ends with Close
-	end       context.CancelFunc
+	cfg        *Config
+	watched    *recorder
+	explainers map[int64]*discover.Explainer // by project
+	transport  *http.Transport               // of HTTPClient
+	notifier   *http.Transport               // of notifications
+	life       context.Context               // ends with Close
+	end        context.CancelFunc
 
 	mu        sync.Mutex // guards everything below
 	books     *books
@@ -63,15 +65,16 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("paymentsvctest: Config: %w", err)
 	}
 	s := &Server{
-		cfg:      &c,
-		watched:  &recorder{},
-		notifier: &http.Transport{},
-		books:    newBooks(&c),
-		dialed:   map[string]bool{},
-		arrivals: map[string]int{},
-		conns:    map[net.Conn]http.ConnState{},
-		changed:  make(chan struct{}),
-		untaken:  map[*outboxEntry]bool{},
+		cfg:        &c,
+		watched:    &recorder{},
+		explainers: newExplainers(&c),
+		notifier:   &http.Transport{},
+		books:      newBooks(&c),
+		dialed:     map[string]bool{},
+		arrivals:   map[string]int{},
+		conns:      map[net.Conn]http.ConnState{},
+		changed:    make(chan struct{}),
+		untaken:    map[*outboxEntry]bool{},
 	}
 	s.rejections.limit, s.signatures.limit, s.deliveries.limit = c.MaxRecords, c.MaxRecords, c.MaxRecords
 	s.life, s.end = context.WithCancel(context.Background())

@@ -34,58 +34,54 @@ func signWrongly(t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret
 }
 
 func TestSignatureFaultReasons(t *testing.T) {
-	body := func(body string) func(*paymentsvc.Message) {
-		return func(m *paymentsvc.Message) { m.Body = []byte(body) }
-	}
-	timestamp := func(timestamp string) func(*paymentsvc.Message) {
-		return func(m *paymentsvc.Message) { m.Timestamp = timestamp }
-	}
-	path := func(path string) func(*paymentsvc.Message) {
-		return func(m *paymentsvc.Message) { m.URL = &url.URL{Path: path} }
-	}
+	const text = `hex(method '\n' path '\n' timestamp '\n' body)` // of scheme()
 	mine := scheme()
-	encoded := func(e paymentsvc.Encoding) paymentsvc.Scheme {
-		return paymentsvc.Scheme{Canonical: mine.Canonical, Encoding: e}
+	sorted := func(m *paymentsvc.Message) {
+		m.Body = []byte(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,"user_data":"payout-1"}`)
 	}
-	const spelled = "a secret in base64"
 	for _, test := range []struct {
-		name   string
-		key    paymentsvc.Secret
-		scheme paymentsvc.Scheme
-		change func(*paymentsvc.Message)
-		reason string
-		offset int // of the difference, -1 for none
+		name       string
+		key        paymentsvc.Secret
+		scheme     paymentsvc.Scheme
+		change     func(*paymentsvc.Message)
+		schemeText string
+		reason     string
+		offset     int // of the difference, -1 for none
 	}{
-		{"upper case", secret, encoded(paymentsvc.HexUpper), nil, "the HMAC is right, but written in upper-case hexadecimal, which is not Scheme.Encoding", -1},
-		{"base64", secret, encoded(base64.StdEncoding), nil, "the HMAC is right, but written in base64, which is not Scheme.Encoding", -1},
-		{"base64 for URLs without padding", secret, encoded(base64.RawURLEncoding), nil, "the HMAC is right, but written in base64 for URLs without padding, which is not Scheme.Encoding", -1},
-		{"the old secret", oldSecret, mine, nil, "signed with Project.OldSecret", -1},
-		{"a line break", secret + "\n", mine, nil, "signed with the secret and a line break: trim what comes from a file", -1},
-		{"another project's", "the secret of project 43", mine, nil, "signed with the secret of project 43", -1},
-		{"the key decoded", spelled, mine, nil, "signed with the secret read as base64", -1},
-		{"a body with spaces", secret, mine, body(strings.ReplaceAll(payoutBody, ",", ",\n")), "none of the usual mistakes makes this signature (the canonical string has 140 bytes): the key is another one, the message was altered, or the scheme is another; Server.Watch shows what was signed", -1},
-		{"spaces", secret, mine, body(strings.NewReplacer(",", ", ", ":", ": ").Replace(payoutBody)), "signed over the body with a space behind each colon and comma", 51},
-		{"line breaks", secret, mine, body("{\n  " + strings.TrimSuffix(strings.NewReplacer(",", ",\n  ", ":", ": ").Replace(payoutBody)[1:], "}") + "\n}"), "signed over the body indented", 38},
-		{"no body", secret, mine, body(""), "signed over an empty body", 37},
-		{"a body and a line break", secret, mine, body(payoutBody + "\n"), "signed over the body and a line break", 140},
-		{"sorted fields", secret, mine, body(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,"user_data":"payout-1"}`), "signed over the body with its fields sorted", 39},
-		{"an older timestamp", secret, mine, timestamp("1764309998"), "signed over another timestamp than the header's", 31},
-		{"milliseconds", secret, mine, timestamp("1764310000000"), "signed over the timestamp in milliseconds", 36},
-		{"a date", secret, mine, timestamp("2025-11-28T06:06:40Z"), "signed over the timestamp as a date", 26},
-		{"numbers of JavaScript", secret, mine, body(strings.Replace(payoutBody, "10.50", "10.5", 1)), "signed over the body with numbers as JavaScript writes them", 82},
-		{"no timestamp", secret, mine, timestamp(""), "signed over no timestamp", 26},
-		{"post", secret, mine, func(m *paymentsvc.Message) { m.Method = "post" }, "signed over the method in lower case", 0},
-		{"the path alone", secret, mine, path("/init_payout"), "signed over the path without that of the base address", 6},
-		{"the endpoint's name", secret, mine, path("init_payout"), "signed over the path without that of the base address and its slash", 5},
-		{"a slash more", secret, mine, path("/base/v1/init_payout/"), "signed over the path and a slash", 25},
-		{"a foreign key", "nobody's", mine, nil, "none of the usual mistakes makes this signature (the canonical string has 140 bytes): the key is another one, the message was altered, or the scheme is another; Server.Watch shows what was signed", -1},
+		{
+			"base64", secret, paymentsvc.Scheme{Canonical: mine.Canonical, Encoding: base64.StdEncoding}, nil, "",
+			"signed in base64", -1,
+		},
+		{"the old secret", oldSecret, mine, nil, "", "signed with Project.OldSecret", -1},
+		{
+			"another project's", "the secret of project 43", mine, nil, text,
+			"signed with the secret of project 43, want " + text, -1,
+		},
+		{
+			"sorted fields", secret, mine, sorted, "",
+			"signed body-sorted in place of body, want a canonical string of 140 bytes", 39,
+		},
+		{
+			"sorted fields, with a text", secret, mine, sorted, text,
+			`signed hex(method '\n' path '\n' timestamp '\n' body-sorted), want ` + text, 39,
+		},
+		{
+			"an older timestamp", secret, mine, func(m *paymentsvc.Message) { m.Timestamp = "1764309998" }, "",
+			"signed <timestamp -2 s> in place of timestamp, want a canonical string of 140 bytes", 31,
+		},
+		{
+			"the path alone", secret, mine, func(m *paymentsvc.Message) { m.URL = &url.URL{Path: "/init_payout"} }, "",
+			`signed path-below("/base/v1") in place of path, want a canonical string of 140 bytes`, 6,
+		},
+		{
+			"a foreign key", "nobody's", mine, nil, "", "none of the usual mistakes makes this signature " +
+				"(the canonical string has 140 bytes): the key is another one, the message was altered, or the scheme is another", -1,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 				c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"})
-				if test.key == spelled {
-					c.Projects[0].Secret = paymentsvc.Secret(base64.StdEncoding.EncodeToString([]byte(spelled)))
-				}
+				c.SchemeText = test.schemeText
 			}))
 			signWrongly(t, srv, test.key, test.scheme, test.change)
 			faults := srv.SignatureFaults()
@@ -155,7 +151,7 @@ func TestSignatureFaultOfASchemeThatFails(t *testing.T) {
 		c.Scheme.Canonical = func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errors.New("no way") }
 	}))
 	signWrongly(t, srv, secret, scheme(), nil)
-	assert.Equal(t, "Config.Scheme makes no canonical string of the request: no way", srv.SignatureFaults()[0].Reason)
+	assert.Equal(t, "the scheme makes no canonical string of this message: no way", srv.SignatureFaults()[0].Reason)
 }
 
 // spy is a test that fails without failing.
