@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto"
@@ -10,12 +9,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"hash"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -23,56 +19,66 @@ import (
 
 // explanation is one call of [Explainer.Explain].
 type explanation struct {
-	explainer *Explainer
+	*Explainer
 	message   *paymentsvc.Message
-	signature string
 	expected  []byte // the canonical string
 	written   []written
 	catalogue *catalogue
-	left      int // bytes that may still be hashed, see maxHashed
+	left      int // see maxBytes
 }
 
-// maxHashed limits the bytes of all hashes, because a body may be large.
-const maxHashed = 48 << 20
+// maxBytes limits the bytes of all texts, because a body can be large.
+const maxBytes = 24 << 20
+
+// cause is a way to make the signature.
+type cause struct {
+	candidate
+	key     namedKey
+	mac     mac
+	written written
+}
 
 // search returns a cause, or nil. Likely causes come first.
 func (e *explanation) search() *cause {
-	own, hmacs, others := []namedKey{{"", e.explainer.Secret}}, macs()[:1], macs()[1:]
-	right := append([]candidate{{alteration: &alteration{}, signed: e.expected, message: e.message}}, e.ofOtherKind()...)
-	keys := e.otherKeys()
+	own, keys := []namedKey{{"", e.Secret}}, e.otherKeys()
+	hmacs, others := macs()[:1], macs()[1:]
+	right := []candidate{{signed: e.expected, message: e.message}}
+	if found := cmp.Or(e.try(right, keys, hmacs), e.try(right, own, macs())); found != nil {
+		return found
+	}
 	e.fill()
-	simple, altered := slices.Concat(e.simple(), e.edited()), e.altered(e.catalogue.plainPieces(rare, coreKinds()...)...)
+	edited, altered := e.edited(), e.altered(e.catalogue.plainPieces(rare)...)
 	for _, family := range []struct {
 		texts []candidate
 		keys  []namedKey
 		macs  []mac
 	}{
-		{right, own, hmacs}, {right, keys, hmacs}, {right, own, others}, {simple, own, hmacs}, {altered, own, hmacs},
-		{e.altered(e.milliseconds()...), own, hmacs}, {simple, keys, hmacs}, {slices.Concat(simple, altered), own, others},
+		{slices.Concat(e.altered(e.otherKind()), edited, altered), own, hmacs},
+		{edited, keys, hmacs},
+		{slices.Concat(edited, altered), own, others},
+		{e.altered(e.milliseconds()...), own, hmacs},
 	} {
 		if found := e.try(family.texts, family.keys, family.macs); found != nil {
 			return found
 		}
 	}
-	return e.searchCompositions(own, hmacs)
+	return e.try(e.searched(), own, hmacs)
 }
 
 // try returns the cause among all combinations, or nil.
 func (e *explanation) try(texts []candidate, keys []namedKey, macs []mac) *cause {
 	for _, m := range macs {
-		if !slices.ContainsFunc(e.written, func(w written) bool { return len(w.sum) == m.size }) {
+		if !slices.ContainsFunc(e.written, func(w written) bool { return len(w.sum) == m.hash.Size() }) {
 			continue
 		}
 		for _, k := range keys {
-			sumOf := m.with([]byte(k.secret))
 			for _, c := range texts {
-				const cost = 512 // of a short text
-				if e.left -= cost + len(c.signed); e.left < 0 {
+				if !e.spend(len(c.signed)) {
 					return nil
 				}
-				sum := sumOf(c.signed)
+				sum := string(m.sum(m.hash, []byte(k.secret), c.signed))
 				for _, w := range e.written {
-					if bytes.Equal(w.sum, sum) {
+					if w.sum == sum {
 						return &cause{c, k, m, w}
 					}
 				}
@@ -82,47 +88,21 @@ func (e *explanation) try(texts []candidate, keys []namedKey, macs []mac) *cause
 	return nil
 }
 
-// again returns the latest cause if it makes this signature too, or nil.
-func (e *explanation) again(latest *cause) *cause {
-	if latest == nil {
-		return nil
-	}
-	c := latest.candidate
-	var err error
-	if c.message = nil; c.composition != nil {
-		c.signed, err = c.composition.canonical(e.message)
-	} else {
-		c.message, c.signed, err = e.alter(c.alteration)
-	}
-	if err != nil {
-		return nil
-	}
-	return e.try([]candidate{c}, []namedKey{latest.key}, []mac{latest.mac})
+// spend reports whether a text of n bytes may be read.
+func (e *explanation) spend(n int) bool {
+	const overhead = 512
+	e.left -= overhead + n
+	return e.left >= 0
 }
 
-// canonical returns the text of the composition in any message.
-func (c *composition) canonical(m *paymentsvc.Message) (text []byte, err error) {
-	text = append(text, c.lead...)
-	for i, p := range c.pieces {
-		if i > 0 {
-			text = append(text, c.gaps[i-1]...)
-		}
-		if text, err = p.part(text, m); err != nil {
-			return nil, err
-		}
-	}
-	return append(text, c.trail...), nil
-}
-
-// searchCompositions searches longer compositions of common parts, and compositions with one part in a rare form.
-func (e *explanation) searchCompositions(own []namedKey, hmacs []mac) *cause {
+// searched returns the composition found by the search of long compositions, or an empty list.
+func (e *explanation) searched() []candidate {
 	core := upTo(common, coreKinds()...)
-	keys := []key{newKey(canonical.SecretText, own[0].secret)}
-	search := search{workers: 1}
+	keys := []key{newKey(canonical.SecretText, e.Secret)}
 	var sums []string
 	for _, w := range e.written {
 		if len(w.sum) == sha256.Size {
-			sums = append(sums, string(w.sum))
+			sums = append(sums, w.sum)
 		}
 	}
 	for _, p := range []plan{
@@ -136,17 +116,14 @@ func (e *explanation) searchCompositions(own []namedKey, hmacs []mac) *cause {
 		},
 	} {
 		if len(sums) == 0 {
-			return nil
+			break
 		}
 		st := newStage(e.catalogue.stageGroups(0, p), keys, p)
 		st.fit(p.limit)
-		search.reset(sums)
-		if search.run(context.Background(), st) || search.found == nil {
-			continue
+		s := search{workers: 1, wanted: sums}
+		if s.run(context.Background(), st); s.found != nil {
+			return e.composed(&s.found.composition)
 		}
-		c := candidate{composition: &search.found.composition}
-		c.signed, _ = c.composition.canonical(e.message) // the search has read all parts
-		return e.try([]candidate{c}, own, hmacs)
 	}
 	return nil
 }
@@ -158,159 +135,98 @@ type namedKey struct {
 }
 
 // otherKeys returns the keys that clients use by mistake.
-func (e *explanation) otherKeys() (keys []namedKey) {
-	text := string(e.explainer.Secret)
-	seen := map[paymentsvc.Secret]bool{e.explainer.Secret: true}
-	add := func(words, key string) {
-		if secret := paymentsvc.Secret(key); !seen[secret] {
-			seen[secret] = true
-			keys = append(keys, namedKey{words, secret})
-		}
-	}
-	for _, words := range slices.Sorted(maps.Keys(e.explainer.Others)) {
-		add(words, string(e.explainer.Others[words]))
+func (e *explanation) otherKeys() []namedKey {
+	text := string(e.Secret)
+	keys := []namedKey{
+		{"no key", ""},
+		{"the secret in base64", paymentsvc.Secret(base64.StdEncoding.EncodeToString([]byte(text)))},
+		{"the secret in hexadecimal", paymentsvc.Secret(hex.EncodeToString([]byte(text)))},
+		{"the secret in UTF-16", paymentsvc.Secret(strings.Join(strings.Split(text, ""), "\x00") + "\x00")},
+		{"the secret without quotes", paymentsvc.Secret(strings.Trim(text, "\"'`"))},
+		{"the secret with URL escapes", paymentsvc.Secret(url.QueryEscape(text))},
+		{"the first 32 bytes of the secret", e.Secret[:min(32, len(text))]},
 	}
 	_, odd := oddKeys(text, e.message.Timestamp, nil)
-	for _, key := range slices.SortedFunc(maps.Keys(odd), func(a, b paymentsvc.Secret) int {
-		return cmp.Compare(odd[a], odd[b])
-	}) {
-		add(odd[key], string(key))
+	for secret, words := range odd {
+		keys = append(keys, namedKey{words, secret})
 	}
-	add("the secret in base64", base64.StdEncoding.EncodeToString([]byte(text)))
-	add("the secret in hexadecimal", hex.EncodeToString([]byte(text)))
+	for words, secret := range e.Others {
+		keys = append(keys, namedKey{words, secret})
+	}
 	for form := canonical.SecretText; form.Name() != ""; form++ {
-		if key, err := form.Read(e.explainer.Secret); err == nil {
-			add("the secret read as "+form.String(), string(key))
+		if secret, err := form.Read(e.Secret); err == nil {
+			keys = append(keys, namedKey{"the secret read as " + form.String(), secret})
 		}
 	}
-	add("the secret without quotes", strings.Trim(text, "\"'`"))
-	add("the secret in backquotes", "`"+text+"`")
-	add("a space and the secret", " "+text)
-	add("the secret with URL escapes", url.QueryEscape(text))
-	add("no key", "")
-	var wide []byte
-	for _, unit := range utf16.Encode([]rune(text)) {
-		wide = append(wide, byte(unit), byte(unit>>8)) //nolint:gosec // the two halves
-	}
-	add("the secret in UTF-16", string(wide))
-	add("the first 32 bytes of the secret", text[:min(32, len(text))])
-	add("the first 16 bytes of the secret", text[:min(16, len(text))])
-	return keys
+	slices.SortFunc(keys, func(a, b namedKey) int { return cmp.Compare(a.words, b.words) })
+	seen := map[paymentsvc.Secret]bool{e.Secret: true}
+	return slices.DeleteFunc(keys, func(k namedKey) bool {
+		known := seen[k.secret]
+		seen[k.secret] = true
+		return known
+	})
 }
 
-// mac is an algorithm, described by words. The words of the correct algorithm are "".
+// mac is an algorithm with its description, or "" for the correct algorithm.
 type mac struct {
 	words string
-	size  int
-	with  func(key []byte) func(text []byte) []byte
+	hash  crypto.Hash
+	sum   func(h crypto.Hash, key, text []byte) []byte
 }
 
 // macs returns HMAC-SHA256 and the algorithms that clients use by mistake.
 func macs() (list []mac) {
+	keyed := func(h crypto.Hash, key, text []byte) []byte {
+		mac := hmac.New(h.New, key)
+		_, _ = mac.Write(text)
+		return mac.Sum(nil)
+	}
+	plain := func(h crypto.Hash, first, last []byte) []byte {
+		hash := h.New()
+		_, _ = hash.Write(first)
+		_, _ = hash.Write(last)
+		return hash.Sum(nil)
+	}
 	for _, h := range []crypto.Hash{
 		crypto.SHA256, crypto.SHA1, crypto.SHA512, crypto.MD5, crypto.SHA384, crypto.SHA224, crypto.SHA512_256,
 	} {
-		sum := func(hash hash.Hash, texts ...[]byte) []byte {
-			hash.Reset()
-			for _, text := range texts {
-				_, _ = hash.Write(text)
-			}
-			return hash.Sum(nil)
+		for _, m := range []mac{
+			{"HMAC-%s", h, keyed},
+			{"HMAC-%s with key and text exchanged", h, func(h crypto.Hash, key, text []byte) []byte { return keyed(h, text, key) }},
+			{"%s of the key and the text, without HMAC", h, plain},
+			{"%s of the text and the key, without HMAC", h, func(h crypto.Hash, key, text []byte) []byte { return plain(h, text, key) }},
+			{"%s of the text, without a key", h, func(h crypto.Hash, _, text []byte) []byte { return plain(h, nil, text) }},
+		} {
+			m.words = fmt.Sprintf(m.words, h)
+			list = append(list, m)
 		}
-		keyed := func(key []byte) func([]byte) []byte {
-			mac := hmac.New(h.New, key)
-			return func(text []byte) []byte { return sum(mac, text) }
-		}
-		swapped := func(key []byte) func([]byte) []byte {
-			return func(text []byte) []byte { return keyed(text)(key) }
-		}
-		first := func(key []byte) func([]byte) []byte {
-			hash := h.New()
-			return func(text []byte) []byte { return sum(hash, key, text) }
-		}
-		last := func(key []byte) func([]byte) []byte {
-			hash := h.New()
-			return func(text []byte) []byte { return sum(hash, text, key) }
-		}
-		name := h.String()
-		list = append(list,
-			mac{"HMAC-" + name, h.Size(), keyed}, mac{"HMAC-" + name + " with key and text exchanged", h.Size(), swapped},
-			mac{name + " of the key and the text, without HMAC", h.Size(), first},
-			mac{name + " of the text and the key, without HMAC", h.Size(), last},
-			mac{name + " of the text, without a key", h.Size(), func([]byte) func([]byte) []byte { return last(nil) }},
-		)
 	}
 	list[0].words = ""
 	return list
 }
 
-// written is a reading of a signature: its encoding, words for text around it, itself, and the encoded bytes.
+// written is a reading of a signature: the text with this reading, and words for text around it.
 type written struct {
-	spelling
-	around, bare string
-	sum          []byte
+	reading
+	bare, around string
 }
 
 // readings returns the readings of a signature with the size of a digest.
 func readings(signature string) (list []written) {
-	bare := strings.TrimSpace(signature)
-	add := func(text, around string) {
-		for _, at := range append([]int{0}, slices.Collect(labelsBefore(text))...) {
-			for _, w := range decoded(text[at:], true) {
-				if at > 0 {
-					w.text = fmt.Sprintf("prefixed(%q, %s)", text[:at], w.text)
-					w.desc += fmt.Sprintf(" behind %q", text[:at])
-				}
-				w.around, w.bare = around, text
-				list = append(list, w)
-			}
-		}
-	}
-	add(signature, "")
-	if len(list) > 0 {
-		return list
-	}
-	add(bare, " with white space around the signature")
-	add(strings.Trim(bare, "\"'`"), " with quotes around the signature")
-	add(strings.Trim(bare, "<>[](){}"), " with brackets around the signature")
-	add(strings.ReplaceAll(bare, " ", "+"), " with spaces in place of plus signs")
-	if text, err := url.QueryUnescape(bare); err == nil {
-		add(text, " with URL escapes in the signature")
-	}
-	return list
-}
-
-// decoded returns the readings of a text without a label. chained adds encodings of encodings.
-func decoded(text string, chained bool) (list []written) {
-	for _, e := range []struct {
-		spelling
-		encoding paymentsvc.Encoding
-		decode   func(string) ([]byte, error)
-	}{
-		{spelling{"hex", "lower-case hexadecimal"}, paymentsvc.Hex, hex.DecodeString},
-		{spelling{"HEX", "upper-case hexadecimal"}, paymentsvc.HexUpper, hex.DecodeString},
-		{spelling{"base64", "base64"}, base64.StdEncoding, base64.StdEncoding.DecodeString},
-		{spelling{"base64-raw", "base64 without padding"}, base64.RawStdEncoding, base64.RawStdEncoding.DecodeString},
-		{spelling{"base64url", "base64 in the URL alphabet"}, base64.URLEncoding, base64.URLEncoding.DecodeString},
-		{
-			spelling{"base64url-raw", "base64 in the URL alphabet without padding"}, base64.RawURLEncoding,
-			base64.RawURLEncoding.DecodeString,
-		},
+	trimmed := strings.TrimSpace(signature)
+	unescaped, _ := url.QueryUnescape(trimmed) // "" has no reading
+	for _, form := range []struct{ text, around string }{
+		{signature, ""}, {trimmed, " with white space around the signature"},
+		{strings.Trim(trimmed, "\"'`"), " with quotes around the signature"},
+		{strings.Trim(trimmed, "<>[]{}()"), " with brackets around the signature"},
+		{strings.ReplaceAll(trimmed, " ", "+"), " with spaces in place of plus signs"},
+		{unescaped, " with URL escapes in the signature"},
 	} {
-		sum, err := e.decode(text)
-		if err != nil || string(e.encoding.AppendEncode(nil, sum)) != text {
-			continue
+		for _, r := range encodingsOf(form.text, 16, 20, 28, 32, 48, 64) {
+			list = append(list, written{r, form.text, form.around})
 		}
-		if slices.Contains([]int{16, 20, 28, 32, 48, 64}, len(sum)) {
-			list = append(list, written{spelling: e.spelling, sum: sum})
-		}
-		if !chained {
-			continue
-		}
-		for _, inner := range decoded(string(sum), false) {
-			inner.text = fmt.Sprintf("chain(%s, %s)", inner.text, e.text)
-			inner.desc = e.desc + " of the " + inner.desc
-			list = append(list, inner)
+		if len(list) > 0 {
+			break
 		}
 	}
 	return list
