@@ -135,5 +135,7 @@ func (e *explanation) masked(sentence string) string {
 	if len(e.Secret) >= 8 { // a shorter secret can occur in every text
 		sentence = strings.ReplaceAll(sentence, string(e.Secret), "***")
 	}
-	return longNumber.ReplaceAllStringFunc(sentence, func(number string) string { return strings.Repeat("#", len(number)) })
+	return longNumber.ReplaceAllStringFunc(sentence, func(number string) string {
+		return strings.Repeat("#", len(number))
+	})
 }

@@ -190,16 +190,21 @@ func macs() (list []mac) {
 	for _, h := range []crypto.Hash{
 		crypto.SHA256, crypto.SHA1, crypto.SHA512, crypto.MD5, crypto.SHA384, crypto.SHA224, crypto.SHA512_256,
 	} {
-		for _, m := range []mac{
-			{"HMAC-%s", h, keyed},
-			{"HMAC-%s with key and text exchanged", h, func(h crypto.Hash, key, text []byte) []byte { return keyed(h, text, key) }},
-			{"%s of the key and the text, without HMAC", h, plain},
-			{"%s of the text and the key, without HMAC", h, func(h crypto.Hash, key, text []byte) []byte { return plain(h, text, key) }},
-			{"%s of the text, without a key", h, func(h crypto.Hash, _, text []byte) []byte { return plain(h, nil, text) }},
-		} {
-			m.words = fmt.Sprintf(m.words, h)
-			list = append(list, m)
-		}
+		list = append(list, mac{"HMAC-" + h.String(), h, keyed},
+			mac{
+				fmt.Sprintf("HMAC-%s with key and text exchanged", h), h,
+				func(h crypto.Hash, key, text []byte) []byte { return keyed(h, text, key) },
+			},
+			mac{fmt.Sprintf("%s of the key and the text, without HMAC", h), h, plain},
+			mac{
+				fmt.Sprintf("%s of the text and the key, without HMAC", h), h,
+				func(h crypto.Hash, key, text []byte) []byte { return plain(h, text, key) },
+			},
+			mac{
+				fmt.Sprintf("%s of the text, without a key", h), h,
+				func(h crypto.Hash, _, text []byte) []byte { return plain(h, nil, text) },
+			},
+		)
 	}
 	list[0].words = ""
 	return list

@@ -49,7 +49,9 @@ func (e *explanation) addForms() {
 
 // otherForms returns forms of parts in the text form of a scheme, the simplest first.
 func otherForms() map[kind][]string {
-	bodies := []string{`body "\n"`, `body "\r\n"`, `"\ufeff" body`, "body-compact", "body-sorted"}
+	const most = 64
+	bodies := append(make([]string, 0, most),
+		`body "\n"`, `body "\r\n"`, `"\ufeff" body`, "body-compact", "body-sorted")
 	for _, form := range []string{
 		"", "spaces", "escape-slash", "escape-unicode", "escape-html", "escape-gson", "short-numbers", "java-numbers",
 		"two-place-numbers", "quoted-numbers", "spaces, escape-unicode", "spaces, escape-unicode, python-numbers",
@@ -58,7 +60,8 @@ func otherForms() map[kind][]string {
 	} {
 		bodies = append(bodies, "json("+form+")", "json("+strings.TrimSuffix("sorted, "+form, ", ")+")")
 	}
-	bodies = append(bodies, `json(indent("  ")) "\n"`, `json(indent("    ")) "\n"`, "fields('|')", "fields(unseparated)")
+	bodies = append(bodies,
+		`json(indent("  ")) "\n"`, `json(indent("    ")) "\n"`, "fields('|')", "fields(unseparated)")
 	for _, form := range []string{
 		"", ", omit-nested", ", escape-form", ", flat('[]'), escape-form",
 		", flat('[]'), escape-php, digit-constants, short-numbers",
@@ -128,7 +131,7 @@ func (e *explanation) altered(pieces ...*piece) (list []candidate) {
 			continue
 		}
 		m := *e.message
-		of := ""
+		var of string
 		switch p.kind {
 		case ofTimestamp:
 			of, m.Timestamp = "timestamp", string(text)
@@ -159,13 +162,8 @@ func (e *explanation) altered(pieces ...*piece) (list []candidate) {
 
 // in returns the text form of a scheme with the piece in place of the part.
 func (c *candidate) in(scheme string) string {
-	var pairs []string
-	for _, before := range []string{"(", " "} {
-		for _, after := range []string{")", " "} {
-			pairs = append(pairs, before+c.of+after, before+c.piece.text+after)
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace(scheme)
+	part := regexp.MustCompile(`([( ])` + c.of + `([) ])`)
+	return part.ReplaceAllString(scheme, "${1}"+strings.ReplaceAll(c.piece.text, "$", "$$")+"${2}")
 }
 
 // edited returns the compositions that differ from the text form of the scheme in their separators, or in one part.
@@ -210,7 +208,9 @@ func (e *explanation) edited() (list []candidate) {
 		for i := range len(right.pieces) + 1 {
 			for _, gap := range between {
 				if at := min(i, len(right.gaps)); p.texts[0] != "" {
-					edit(func(c *composition) { c.pieces, c.gaps = slices.Insert(c.pieces, i, p), slices.Insert(c.gaps, at, gap) })
+					edit(func(c *composition) {
+						c.pieces, c.gaps = slices.Insert(c.pieces, i, p), slices.Insert(c.gaps, at, gap)
+					})
 				}
 			}
 		}

@@ -25,13 +25,14 @@ type Server struct {
 	URL string
 
 	// Pointers hide the values from fmt, also inside another struct.
-	cfg        *Config
-	watched    *recorder
+	cfg       *Config
+	watched   *recorder
+	transport *http.Transport // of HTTPClient
+	notifier  *http.Transport // of notifications
+	life      context.Context // ends with Close
+	end       context.CancelFunc
+
 	explainers map[int64]*discover.Explainer // by project
-	transport  *http.Transport               // of HTTPClient
-	notifier   *http.Transport               // of notifications
-	life       context.Context               // ends with Close
-	end        context.CancelFunc
 
 	mu        sync.Mutex // guards everything below
 	books     *books
@@ -65,18 +66,18 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("paymentsvctest: Config: %w", err)
 	}
 	s := &Server{
-		cfg:        &c,
-		watched:    &recorder{},
-		explainers: newExplainers(&c),
-		notifier:   &http.Transport{},
-		books:      newBooks(&c),
-		dialed:     map[string]bool{},
-		arrivals:   map[string]int{},
-		conns:      map[net.Conn]http.ConnState{},
-		changed:    make(chan struct{}),
-		untaken:    map[*outboxEntry]bool{},
+		cfg:      &c,
+		watched:  &recorder{},
+		notifier: &http.Transport{},
+		books:    newBooks(&c),
+		dialed:   map[string]bool{},
+		arrivals: map[string]int{},
+		conns:    map[net.Conn]http.ConnState{},
+		changed:  make(chan struct{}),
+		untaken:  map[*outboxEntry]bool{},
 	}
 	s.rejections.limit, s.signatures.limit, s.deliveries.limit = c.MaxRecords, c.MaxRecords, c.MaxRecords
+	s.explainers = newExplainers(&c)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.transport = paymentsvc.NewTransport()
 	s.transport.Proxy, s.transport.DialContext = s.refusing, s.dial

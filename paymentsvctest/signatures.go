@@ -122,7 +122,7 @@ func newExplainers(c *Config) map[int64]*discover.Explainer {
 // diagnose explains a wrong signature of m.
 func (s *Server) diagnose(p Project, m *paymentsvc.Message, signature string) *SignatureFault {
 	expected, _ := s.cfg.Scheme.Canonical(nil, m) // Explain reports the error
-	var secrets []paymentsvc.Secret
+	secrets := make([]paymentsvc.Secret, 0, 2*len(s.cfg.Projects))
 	for _, p := range s.cfg.Projects {
 		secrets = append(secrets, p.Secret, p.OldSecret)
 	}

@@ -18,11 +18,15 @@ import (
 )
 
 // signWrongly signs what change makes of a message, and sends what was not changed.
-func signWrongly(t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret, s paymentsvc.Scheme, change func(*paymentsvc.Message)) {
+func signWrongly(
+	t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret, s paymentsvc.Scheme, change func(*paymentsvc.Message),
+) {
 	t.Helper()
 	status, _ := send(t, srv, "/init_payout", payoutBody, func(r *http.Request) {
 		address := *r.URL
-		m := &paymentsvc.Message{Method: r.Method, URL: &address, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: []byte(payoutBody)}
+		m := &paymentsvc.Message{
+			Method: r.Method, URL: &address, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: []byte(payoutBody),
+		}
 		if change != nil {
 			change(m)
 		}
@@ -37,7 +41,8 @@ func TestSignatureFaultReasons(t *testing.T) {
 	const text = `hex(method '\n' path '\n' timestamp '\n' body)` // of scheme()
 	mine := scheme()
 	sorted := func(m *paymentsvc.Message) {
-		m.Body = []byte(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,"user_data":"payout-1"}`)
+		m.Body = []byte(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,` +
+			`"user_data":"payout-1"}`)
 	}
 	for _, test := range []struct {
 		name       string
@@ -75,7 +80,8 @@ func TestSignatureFaultReasons(t *testing.T) {
 		},
 		{
 			"a foreign key", "nobody's", mine, nil, "", "none of the usual mistakes makes this signature " +
-				"(the canonical string has 140 bytes): the key is another one, the message was altered, or the scheme is another", -1,
+				"(the canonical string has 140 bytes): " +
+				"the key is another one, the message was altered, or the scheme is another", -1,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -102,11 +108,11 @@ func TestSignatureFaultReasons(t *testing.T) {
 }
 
 func TestWatchShowsTheFirstDifference(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
-		c.Scheme.Canonical = canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Body) // some services do so
-	}))
+	key := canonical.Literal(string(secret)) // some services sign it
+	right := canonical.Join("|", key, canonical.Timestamp, canonical.Body)
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Scheme.Canonical = right }))
 	theirs := srv.Watch(paymentsvc.Scheme{
-		Canonical: canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Literal("x"), canonical.Body),
+		Canonical: canonical.Join("|", key, canonical.Timestamp, canonical.Literal("x"), canonical.Body),
 		Encoding:  paymentsvc.Hex,
 	})
 	for range 300 { // more than are kept
@@ -115,12 +121,12 @@ func TestWatchShowsTheFirstDifference(t *testing.T) {
 	faults := srv.SignatureFaults()
 	require.Len(t, faults, 300)
 	assert.Equal(t, `init_payout, request 300: the code under test makes another canonical string; `+
-		`the canonical strings differ at byte 45: signed "|1764310000|x|{\"partner_", expected "|1764310000|{\"partner_id"`, faults[299].String())
+		`the canonical strings differ at byte 45: signed "|1764310000|x|{\"partner_", expected "|1764310000|{\"partner_id"`,
+		faults[299].String())
 
-	signWrongly(t, srv, "nobody's", srv.Watch(paymentsvc.Scheme{
-		Canonical: canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
-	}), nil)
-	assert.Equal(t, "the canonical string is right, so the secret is another one, or the encoding", srv.SignatureFaults()[300].Reason)
+	signWrongly(t, srv, "nobody's", srv.Watch(paymentsvc.Scheme{Canonical: right, Encoding: paymentsvc.Hex}), nil)
+	assert.Equal(t, "the canonical string is right, so the secret is another one, or the encoding",
+		srv.SignatureFaults()[300].Reason)
 
 	incomplete := srv.Watch(paymentsvc.Scheme{Encoding: paymentsvc.Hex})
 	assert.Nil(t, incomplete.Canonical, "what is not given is not made up")
@@ -135,7 +141,8 @@ func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 		return srv.Watch(paymentsvc.Scheme{Canonical: canonical.Join("", parts...), Encoding: paymentsvc.Hex})
 	}
 	signWrongly(t, srv, secret, theirs(canonical.Body, canonical.Literal("+"), key), nil)
-	signWrongly(t, srv, secret, theirs(canonical.Literal(strings.Replace(payoutBody, card, "4111111121111111", 1)), key), nil)
+	other := strings.Replace(payoutBody, card, "4111111121111111", 1)
+	signWrongly(t, srv, secret, theirs(canonical.Literal(other), key), nil)
 	faults := srv.SignatureFaults()
 	require.Len(t, faults, 2)
 	assert.Equal(t, len(payoutBody), faults[0].Difference.Offset)
@@ -143,7 +150,7 @@ func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 	assert.Equal(t, `:"payout-#"}************`, faults[0].Difference.Expected)
 	assert.Equal(t, strings.Index(payoutBody, card)+8, faults[1].Difference.Offset)
 	assert.Equal(t, `n":"################","u`, faults[1].Difference.Signed)
-	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "digits do not show, where they differ does")
+	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "only the place shows the difference")
 }
 
 func TestSignatureFaultOfASchemeThatFails(t *testing.T) {
@@ -191,13 +198,16 @@ func TestAssertMessages(t *testing.T) {
 
 	n, err := srv.Compose(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 	require.NoError(t, err)
-	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "/")) // checks nothing
+	accepting := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	srv.SetReceiver(paymentsvctest.ToHandler(accepting, "/"))
 	srv.Send(t.Context(), n, paymentsvctest.Forged())
 	srv.AssertForgeriesRefused(test)
 	require.Len(t, test.errors, 4)
 	assert.Equal(t, `paymentsvctest: a forged notification was accepted: forged payment.status_changed `+
-		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`, test.errors[3])
+		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`,
+		test.errors[3])
 	n.StatusDescription = paymentsvc.StatusFailure
 	forged := srv.Send(t.Context(), n, paymentsvctest.Forged())
-	assert.Equal(t, paymentsvc.StatusSuccess, forged[0].Notification.StatusDescription, "a forgery claims another status")
+	assert.Equal(t, paymentsvc.StatusSuccess, forged[0].Notification.StatusDescription,
+		"a forgery claims another status")
 }
