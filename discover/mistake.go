@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // Explainer explains wrong signatures for a receiver that knows the scheme and the key. It is safe for concurrent use.
@@ -85,28 +84,21 @@ var simpleEncoding = regexp.MustCompile(`^(hex|HEX|base64[a-z-]*)\(`)
 
 // sentence describes a cause.
 func (e *explanation) sentence(c *cause) string {
-	text, words := "", ""
-	switch encoded := string(e.Scheme.Encoding.AppendEncode(nil, []byte(c.written.sum))); {
-	case c.composition != nil:
-		text = c.composition.scheme(c.written.text, canonical.SecretText)
-	case c.piece != nil:
+	text, words := c.text, ""
+	if c.piece != nil {
 		if text = c.in(e.Text); text == e.Text {
 			text, words = "", " "+c.piece.text+" in place of "+c.of
 		}
-		fallthrough
-	default:
-		if encoded == c.written.bare {
-			break
-		}
-		before := text
-		if before == "" {
-			before = e.Text
-		}
-		if simpleEncoding.MatchString(before) {
-			text = simpleEncoding.ReplaceAllLiteralString(before, c.written.text+"(")
-		} else {
-			words += " in " + c.written.desc
-		}
+	}
+	right := string(e.Scheme.Encoding.AppendEncode(nil, []byte(c.written.sum))) == c.written.bare
+	if text == "" && !right {
+		text = e.Text
+	}
+	switch {
+	case simpleEncoding.MatchString(text):
+		text = simpleEncoding.ReplaceAllLiteralString(text, c.written.text+"(")
+	case !right:
+		text, words = "", words+" in "+c.written.desc
 	}
 	if text != "" {
 		words = " " + text + words

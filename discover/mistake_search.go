@@ -53,7 +53,8 @@ func (e *explanation) search() *cause {
 		keys  []namedKey
 		macs  []mac
 	}{
-		{slices.Concat(e.altered(e.otherKind()), edited, altered), own, hmacs},
+		{altered, own, hmacs},
+		{edited, own, hmacs},
 		{edited, keys, hmacs},
 		{slices.Concat(edited, altered), own, others},
 		{e.altered(e.milliseconds()...), own, hmacs},
@@ -122,7 +123,8 @@ func (e *explanation) searched() []candidate {
 		st.fit(p.limit)
 		s := search{workers: 1, wanted: sums}
 		if s.run(context.Background(), st); s.found != nil {
-			return e.composed(&s.found.composition)
+			signed, _ := s.found.composition.text(0) // the search has read it
+			return []candidate{{text: s.found.composition.id(), signed: []byte(signed)}}
 		}
 	}
 	return nil

@@ -173,7 +173,7 @@ func TestExplainerExplainsOtherSchemes(t *testing.T) {
 		{`HEX(fields(as-sent, "&") timestamp)`, `{"b":1,"a":2}`, "2&11700000000", `body-sorted in place of body`},
 		{
 			`request HEX(timestamp body), notification HEX(body)`, `{"a":1}`, `{"a":1}`,
-			"a notification in place of a request",
+			"<notification> in place of request",
 		},
 		{`HEX(timestamp "." body)`, packed(`{"a":1}`), `1700000000.{"a":1}`, `HEX(timestamp "." <decompressed body>)`},
 		{

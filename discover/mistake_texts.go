@@ -17,14 +17,14 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// candidate is a text that a client may have signed: a composition, or the scheme's text of a message with a piece in
-// place of a part. Without both it is the expected text.
+// candidate is a text that a client may have signed: the text of another scheme, or the scheme's text of a message with
+// a piece in place of a part. Without both it is the expected text.
 type candidate struct {
-	composition *composition
-	piece       *piece
-	of          string // the part
-	signed      []byte
-	message     *paymentsvc.Message
+	text    string // the text form of another scheme
+	piece   *piece
+	of      string // the part
+	signed  []byte
+	message *paymentsvc.Message
 }
 
 // fill makes the catalogue.
@@ -60,8 +60,9 @@ func otherForms() map[kind][]string {
 	} {
 		bodies = append(bodies, "json("+form+")", "json("+strings.TrimSuffix("sorted, "+form, ", ")+")")
 	}
-	bodies = append(bodies,
-		`json(indent("  ")) "\n"`, `json(indent("    ")) "\n"`, "fields('|')", "fields(unseparated)")
+	bodies = append(bodies, `json(indent("  "), escape-unicode)`, `json(indent("  "), short-numbers)`,
+		`json(indent("    "), escape-slash, escape-unicode)`, `json(indent("  ")) "\n"`, `json(indent("    ")) "\n"`,
+		`json(escape-html) "\n"`, "fields('|')", "fields(unseparated)")
 	for _, form := range []string{
 		"", ", omit-nested", ", escape-form", ", flat('[]'), escape-form",
 		", flat('[]'), escape-php, digit-constants, short-numbers",
@@ -72,15 +73,15 @@ func otherForms() map[kind][]string {
 		ofTimestamp: {
 			`timestamp ".0"`, `timestamp "000000"`, `timestamp "000000000"`, `date("2006-01-02T15:04:05.000000Z")`,
 			`date("2006-01-02T15:04:05.000+00:00")`, `date("2006-01-02T15:04:05+0000")`,
-			`date("Mon Jan _2 15:04:05 2006")`, `date("02.01.2006 15:04:05")`, `""`,
+			`date("Mon Jan _2 15:04:05 2006")`, `date("02.01.2006 15:04:05")`,
 		},
-		ofMethod:  {`"GET"`, `""`},
-		ofAddress: {`path "/"`, `"/" path`, `"/"`, `""`},
+		ofMethod:  {`"GET"`},
+		ofAddress: {`path "/"`, `"/" path`, `"/"`},
 		ofBody:    bodies,
 	}
 }
 
-// addAltered adds other timestamps and bodies, which have no text form.
+// addAltered adds parts without a text form, and the other kind of message.
 func (e *explanation) addAltered() {
 	add := func(kind kind, words, text string) {
 		e.catalogue.add(piece{kind: kind, rarity: rare, text: "<" + words + ">", part: canonical.Literal(text)})
@@ -92,6 +93,13 @@ func (e *explanation) addAltered() {
 			}
 		}
 	}
+	if e.message.Kind == paymentsvc.KindNotification {
+		add(ofMark, "request", "")
+	} else {
+		add(ofMark, "notification", "")
+	}
+	add(ofTimestamp, "no timestamp", "")
+	add(ofMethod, "no method", "")
 	add(ofBody, "empty body", "")
 	add(ofBody, "body without its line end", strings.TrimRight(string(e.message.Body), "\r\n"))
 	const most = 1 << 20
@@ -113,14 +121,6 @@ func (e *explanation) milliseconds() (list []*piece) {
 		list = append(list, &piece{kind: ofTimestamp, text: "<timestamp with milliseconds>", part: part})
 	}
 	return list
-}
-
-// otherKind returns a piece for the other kind of message.
-func (e *explanation) otherKind() *piece {
-	if e.message.Kind == paymentsvc.KindNotification {
-		return &piece{kind: ofMark, text: "a request", part: canonical.Literal("")}
-	}
-	return &piece{kind: ofMark, text: "a notification", part: canonical.Literal("")}
 }
 
 // altered returns the scheme's texts of messages with one of the pieces.
@@ -145,9 +145,9 @@ func (e *explanation) altered(pieces ...*piece) (list []candidate) {
 			address.Path, err = url.PathUnescape(address.RawPath)
 			of, m.URL = "path", &address
 		case ofMark:
-			of, m.Kind = "a request", paymentsvc.KindNotification
+			of, m.Kind = "request", paymentsvc.KindNotification
 			if e.message.Kind == m.Kind {
-				of, m.Kind = "a notification", paymentsvc.KindRequest
+				of, m.Kind = "notification", paymentsvc.KindRequest
 			}
 		default:
 			continue
@@ -166,112 +166,90 @@ func (c *candidate) in(scheme string) string {
 	return part.ReplaceAllString(scheme, "${1}"+strings.ReplaceAll(c.piece.text, "$", "$$")+"${2}")
 }
 
-// edited returns the compositions that differ from the text form of the scheme in their separators, or in one part.
+// edited returns the texts of schemes that differ from the text form in their separators, or in one part.
 func (e *explanation) edited() (list []candidate) {
-	right := e.parts()
-	if right == nil {
+	encoding, parts := e.parts()
+	if encoding == "" {
 		return nil
 	}
-	edit := func(change func(*composition)) {
-		c := *right
-		c.pieces, c.gaps = slices.Clone(c.pieces), slices.Clone(c.gaps)
-		change(&c)
-		list = append(list, e.composed(&c)...)
-	}
-	for _, gap := range separators(allSeparators) {
-		edit(func(c *composition) { c.gaps = repeated(gap, len(c.pieces)) })
-	}
-	between := separators(fewSeparators)
-	if len(right.gaps) > 0 {
-		between = []string{right.gaps[0]}
-	}
-	for _, gap := range append(between, "\n") {
-		edit(func(c *composition) { c.trail += gap })
-		edit(func(c *composition) { c.lead = gap + c.lead })
-	}
-	for i, part := range right.pieces {
-		if at := min(i, len(right.gaps)-1); at >= 0 {
-			edit(func(c *composition) {
-				c.pieces, c.gaps = slices.Delete(c.pieces, i, i+1), slices.Delete(c.gaps, at, at+1)
-			})
+	edit := func(parts ...string) {
+		text := encoding + strings.Join(parts, " ") + ")"
+		scheme, _, err := canonical.ParseSchemeWith(text, e.Secret)
+		if err != nil {
+			text += ", body unsigned"
+			if scheme, _, err = canonical.ParseSchemeWith(text, e.Secret); err != nil {
+				return
+			}
 		}
+		if signed, err := scheme.Canonical(nil, e.message); err == nil && e.spend(len(signed)) {
+			list = append(list, candidate{text: text, signed: signed})
+		}
+	}
+	unseparated := slices.DeleteFunc(slices.Clone(parts), isQuoted)
+	edit(unseparated...)
+	for _, other := range separators(allSeparators) {
+		edit(strings.Join(unseparated, " "+strconv.Quote(other)+" "))
+	}
+	separator := `"\n"`
+	if i := slices.IndexFunc(parts, isQuoted); i >= 0 {
+		separator = parts[i]
+	}
+	edit(append(slices.Clone(parts), separator)...)
+	edit(append([]string{separator}, parts...)...)
+	for i, part := range parts {
+		edit(slices.Concat(parts[:i], parts[i+1:])...)
+		edit(slices.Concat(parts[:i], parts[min(i+2, len(parts)):])...)
 		for j := range i {
-			edit(func(c *composition) { c.pieces[i], c.pieces[j] = c.pieces[j], c.pieces[i] })
+			swapped := slices.Clone(parts)
+			swapped[i], swapped[j] = parts[j], part
+			edit(swapped...)
 		}
 		for _, p := range e.catalogue.plainPieces(uncommon, ofBody) {
-			if strings.Contains(part.text, "body") {
-				edit(func(c *composition) { c.pieces[i] = p })
+			if strings.Contains(part, "body") {
+				edit(slices.Concat(parts[:i], []string{p.text}, parts[i+1:])...)
 			}
 		}
 	}
 	for _, p := range e.catalogue.plainPieces(common) {
-		for i := range len(right.pieces) + 1 {
-			for _, gap := range between {
-				if at := min(i, len(right.gaps)); p.texts[0] != "" {
-					edit(func(c *composition) {
-						c.pieces, c.gaps = slices.Insert(c.pieces, i, p), slices.Insert(c.gaps, at, gap)
-					})
-				}
+		if p.texts[0] == "" {
+			continue
+		}
+		edit(append(slices.Clone(parts), separator, p.text)...)
+		for i, part := range parts {
+			if !isQuoted(part) {
+				edit(slices.Concat(parts[:i], []string{p.text, separator}, parts[i:])...)
 			}
 		}
 	}
 	return list
 }
 
-// composed returns a composition as a candidate, or an empty list if there is no time left.
-func (e *explanation) composed(c *composition) []candidate {
-	text, err := c.text(0)
-	if err != nil || !e.spend(len(text)) {
-		return nil
-	}
-	return []candidate{{composition: c, signed: []byte(text)}}
-}
+func isQuoted(part string) bool { return strings.ContainsAny(part[:1], `"'`) }
 
 // schemeTokens are quoted texts, brackets, white space and the rest.
 var schemeTokens = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[()]|\s+|[^\s()"']+`)
 
-// parts returns the text form of the scheme as a composition, or nil for a text form without such parts.
-func (e *explanation) parts() *composition {
+// parts splits the text form of the scheme. It returns "" for an encoding with options.
+func (e *explanation) parts() (encoding string, parts []string) {
 	text, notification, _ := strings.Cut(strings.TrimPrefix(e.Text, "request "), ", notification ")
 	if notification != "" && e.message.Kind == paymentsvc.KindNotification {
 		text = notification
 	}
-	encoding := simpleEncoding.FindString(text)
-	if encoding == "" {
-		return nil
+	if encoding = simpleEncoding.FindString(text); encoding == "" {
+		return "", nil
 	}
-	parts, depth := []string{""}, 0
-	for _, token := range schemeTokens.FindAllString(text[len(encoding):strings.LastIndexByte(text, ')')], -1) {
+	depth, part := 0, ""
+	for _, token := range schemeTokens.FindAllString(text[len(encoding):strings.LastIndexByte(text, ')')]+" ", -1) {
 		switch {
 		case token == "(":
 			depth++
 		case token == ")":
 			depth--
 		case depth == 0 && strings.TrimSpace(token) == "":
-			parts = append(parts, "")
+			parts, part = append(parts, part), ""
 			continue
 		}
-		parts[len(parts)-1] += token
+		part += token
 	}
-	c, gap := &composition{}, ""
-	for _, part := range parts {
-		p := e.catalogue.read(piece{kind: ofWord, text: part}) // a part without the body
-		if p == nil {
-			p = e.catalogue.read(piece{kind: ofBody, text: part})
-		}
-		switch {
-		case p == nil:
-			return nil
-		case strings.ContainsAny(part[:1], `"'`):
-			gap += p.texts[0]
-			continue
-		case len(c.pieces) == 0:
-			c.lead = gap
-		default:
-			c.gaps = append(c.gaps, gap)
-		}
-		c.pieces, gap = append(c.pieces, p), ""
-	}
-	c.trail = gap
-	return c
+	return encoding, slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
