@@ -116,13 +116,14 @@ func TestExplainerExplains(t *testing.T) {
 		{"old key", hexed("sk-old", right), "with the old secret"},
 		{"key with a line end, body only", hexed(key+"\n", body), "hex(body) with the secret and a line break"},
 
+		{"time in milliseconds", with(ts + "417." + body), `hex([timestamp with milliseconds] "." body)`},
 		{"milliseconds", with(ts + "000." + body), `hex(timestamp-ms "." body)`},
-		{"two seconds early", with("1699999998." + body), `hex(<timestamp -2 s> "." body)`},
-		{"an hour late", with("1700003600." + body), `hex(<timestamp +3600 s> "." body)`},
+		{"two seconds early", with("1699999998." + body), `hex([timestamp -2 s] "." body)`},
+		{"an hour late", with("1700003600." + body), `hex([timestamp +3600 s] "." body)`},
 		{"date", with("2023-11-14T22:13:20Z." + body), `hex(date("2006-01-02T15:04:05Z") "." body)`},
 
 		{"line end after the body", with(right + "\n"), `hex(timestamp "." body "\n")`},
-		{"empty body", with(ts + "."), stamped(`<empty body>`)},
+		{"empty body", with(ts + "."), stamped(`[empty body]`)},
 		{"sorted", with(ts + "." + sorted), stamped(`body-sorted`)},
 		{"spaces", replaced(`":`, `": `, `,"`, `, "`), stamped(`json(spaces)`)},
 		{
@@ -173,12 +174,12 @@ func TestExplainerExplainsOtherSchemes(t *testing.T) {
 		{`HEX(fields(as-sent, "&") timestamp)`, `{"b":1,"a":2}`, "2&11700000000", `body-sorted in place of body`},
 		{
 			`request HEX(timestamp body), notification HEX(body)`, `{"a":1}`, `{"a":1}`,
-			"<notification> in place of request",
+			"[notification] in place of request",
 		},
-		{`HEX(timestamp "." body)`, packed(`{"a":1}`), `1700000000.{"a":1}`, `HEX(timestamp "." <decompressed body>)`},
+		{`HEX(timestamp "." body)`, packed(`{"a":1}`), `1700000000.{"a":1}`, `HEX(timestamp "." [decompressed body])`},
 		{
 			`HEX(timestamp "." body)`, `{"a":1}`, `1700000000.` + packed(`{"a":1}`),
-			`HEX(timestamp "." <body compressed with Go's gzip>)`,
+			`HEX(timestamp "." [body compressed with Go's gzip])`,
 		},
 	} {
 		m := post(cardURL, "1700000000", test.body)

@@ -84,12 +84,12 @@ func otherForms() map[kind][]string {
 // addAltered adds parts without a text form, and the other kind of message.
 func (e *explanation) addAltered() {
 	add := func(kind kind, words, text string) {
-		e.catalogue.add(piece{kind: kind, rarity: rare, text: "<" + words + ">", part: canonical.Literal(text)})
+		e.catalogue.add(piece{kind: kind, rarity: rare, text: "[" + words + "]", part: canonical.Literal(text)})
 	}
-	if sent, err := strconv.Atoi(e.message.Timestamp); err == nil {
-		for n := -14; n <= 14; n++ { // time zones
-			for _, seconds := range []int{n, n * 60 * 60} {
-				add(ofTimestamp, fmt.Sprintf("timestamp %+d s", seconds), strconv.Itoa(sent+seconds))
+	if sent, err := strconv.ParseInt(e.message.Timestamp, 10, 64); err == nil {
+		for n := int64(-14); n <= 14; n++ { // time zones
+			for _, seconds := range []int64{n, n * 60 * 60} {
+				add(ofTimestamp, fmt.Sprintf("timestamp %+d s", seconds), strconv.FormatInt(sent+seconds, 10))
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func (e *explanation) addAltered() {
 func (e *explanation) milliseconds() (list []*piece) {
 	for n := range 1000 {
 		part := canonical.Literal(fmt.Sprintf("%s%03d", e.message.Timestamp, n))
-		list = append(list, &piece{kind: ofTimestamp, text: "<timestamp with milliseconds>", part: part})
+		list = append(list, &piece{kind: ofTimestamp, text: "[timestamp with milliseconds]", part: part})
 	}
 	return list
 }

@@ -72,7 +72,7 @@ func TestSignatureFaultReasons(t *testing.T) {
 		},
 		{
 			"an older timestamp", secret, mine, func(m *paymentsvc.Message) { m.Timestamp = "1764309998" }, "",
-			"signed <timestamp -2 s> in place of timestamp, want a canonical string of 140 bytes", 31,
+			"signed [timestamp -2 s] in place of timestamp, want a canonical string of 140 bytes", 31,
 		},
 		{
 			"the path alone", secret, mine, func(m *paymentsvc.Message) { m.URL = &url.URL{Path: "/init_payout"} }, "",

@@ -38,7 +38,7 @@ func TestVerify(t *testing.T) {
 		{"a long event", signed(t, strings.Replace(testBody, "payment", long+" 4111111111111111", 1), "1700000000"),
 			"", 0, "", long + " <card number>... "},
 		{"a request by flag", good, "-kind request", 0, "", "valid  POST /hook"},
-		{"a request signed otherwise", good, "-kind request -scheme-file kinds.txt", 1, "signature_mismatch", "wrong  signed <notification> in place of request, want "},
+		{"a request signed otherwise", good, "-kind request -scheme-file kinds.txt", 1, "signature_mismatch", "wrong  signed [notification] in place of request, want "},
 		{"a scheme that does not fit", good, "-scheme-file field.txt", 1, "scheme", "wrong  canonical string: "},
 		{"escapes", signed(t, strings.Replace(testBody, "o-1", `\u001b[2J4111111111111111`, 1), "1700000000"), "", 0, "", `SUCCESS 10.50 \x1b[2J<card number>, signed`},
 	} {
