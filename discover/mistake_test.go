@@ -194,20 +194,86 @@ func TestExplainerExplainsOtherSchemes(t *testing.T) {
 	}
 }
 
-func TestExplainerWithoutTheTextOfItsScheme(t *testing.T) {
-	m := post(cardURL, "1700000000", `{"b":1,"a":2}`)
-	for signed, want := range map[string]string{
-		`{"b":1,"a":2}`:            "signed hex(body), want a canonical string of 24 bytes",
-		`1700000000.{"a":2,"b":1}`: "signed body-sorted in place of body, want a canonical string of 24 bytes",
+// The parts of these schemes are not in the catalogue of common compositions.
+func TestExplainerEditsTheTextOfTheScheme(t *testing.T) {
+	const fields = `HEX(field("a") "|" field("b") "|" timestamp)`
+	const ofTwoKinds = `request HEX(body), notification HEX(field("a") "|" field("b"))`
+	for _, test := range []struct{ scheme, signed, want string }{
+		{fields, "1:2:1700000000", `HEX(field("a") ":" field("b") ":" timestamp)`},
+		{fields, "121700000000", `HEX(field("a") field("b") timestamp)`},
+		{fields, "2|1|1700000000", `HEX(field("b") "|" field("a") "|" timestamp)`},
+		{fields, "2|1700000000", `HEX(field("b") "|" timestamp)`},
+		{fields, "12|1700000000", `HEX(field("a") field("b") "|" timestamp)`},
+		{fields, "1|2|1700000000|", `HEX(field("a") "|" field("b") "|" timestamp "|")`},
+		{fields, "|1|2|1700000000", `HEX("|" field("a") "|" field("b") "|" timestamp)`},
+		{fields, "1|2|1700000000|POST", `HEX(field("a") "|" field("b") "|" timestamp "|" method)`},
+		{fields, "1|POST|2|1700000000", `HEX(field("a") "|" method "|" field("b") "|" timestamp)`},
+		{ofTwoKinds, "2|1", `HEX(field("b") "|" field("a"))`},
+		{
+			`HEX(field("a") "|" date("2006") "-" host)`, "2023-pay.example.com",
+			`HEX(date("2006") "-" host), body unsigned`,
+		},
+		{`HEX(field("a") "|" hex(sha256(body)))`, "1|d41d", `HEX(field("a") "|" hex(md5(body)))`},
+		{
+			`HEX(fields(as-sent, '=', '&') "|" timestamp)`, "1700000000|a=1&b=2",
+			`HEX(timestamp "|" fields(as-sent, '=', '&'))`,
+		},
+		{`HEX(method "|" field("a"))`, "post|1", `HEX(lower(method) "|" field("a"))`},
 	} {
-		r := explainer(t, `hex(timestamp "." body)`)
-		r.Text = ""
-		assert.Equal(t, want, r.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), signed))).Text)
+		m := post(cardURL, "1700000000", `{"a":"1","b":"2"}`)
+		if test.scheme == ofTwoKinds {
+			m.Kind = paymentsvc.KindNotification
+		}
+		if strings.Contains(test.want, "md5") {
+			sum, err := canonical.MD5(paymentsvc.Hex, canonical.Body)(nil, &m)
+			require.NoError(t, err)
+			test.signed = "1|" + string(sum)
+		}
+		signature := strings.ToUpper(hex.EncodeToString(mac(crypto.SHA256, string(secret), test.signed)))
+		got := explainer(t, test.scheme).Explain(&m, signature)
+		assert.Equal(t, "signed "+test.want+", want "+test.scheme, got.Text)
 	}
-	r := explainer(t, `hex(timestamp "." body)`)
-	r.Text = ""
+}
+
+func TestExplainerWithoutTheTextOfItsScheme(t *testing.T) {
+	const length = ", want a canonical string of 24 bytes"
+	const path = "/v1/init_payment/card"
+	for signed, want := range map[string]string{
+		`{"b":1,"a":2}`:                                      `hex(body)` + length,
+		`1700000000.{"a":2,"b":1}`:                           `body-sorted in place of body` + length,
+		`1700000000~{"b":1,"a":2}`:                           `hex(timestamp "~" body)` + length,
+		"POST\n" + path + "\n1700000000\n" + `{"b":1,"a":2}`: `hex(method "\n" path "\n" timestamp "\n" body)` + length,
+		`{"b":1,"a":2}:1700000000000`:                        `hex(body ":" timestamp-ms)` + length,
+		`1700000000:n-1:{"b":1,"a":2}`:                       `hex(timestamp ":" header("X-Nonce") ":" body)` + length,
+	} {
+		m := post(cardURL, "1700000000", `{"b":1,"a":2}`, "X-Nonce", "n-1")
+		x := explainer(t, `hex(timestamp "." body)`)
+		x.Text = ""
+		got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), signed)))
+		assert.Equal(t, "signed "+want, got.Text)
+	}
+	m := post(cardURL, "1700000000", `{"b":1,"a":2}`)
+	x := explainer(t, `hex(timestamp "." body)`)
+	x.Text = ""
 	right := mac(crypto.SHA256, string(secret), "1700000000."+string(m.Body))
-	assert.Equal(t, "signed in base64", r.Explain(&m, base64.StdEncoding.EncodeToString(right)).Text)
+	assert.Equal(t, "signed in base64", x.Explain(&m, base64.StdEncoding.EncodeToString(right)).Text)
+}
+
+// A stranger chooses the length of a body.
+func TestExplainerReadsALargeBodyLessOften(t *testing.T) {
+	read := func(size int) (times int) {
+		x := explainer(t, `hex(timestamp "." body)`)
+		inner := x.Scheme.Canonical
+		x.Scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			times++
+			return inner(dst, m)
+		}
+		m := post(cardURL, "1700000000", `{"a":"`+strings.Repeat("x", size)+`"}`)
+		require.Nil(t, x.Explain(&m, strings.Repeat("ab", 32)).Canonical)
+		return times
+	}
+	assert.Greater(t, read(10), 1000)
+	assert.Less(t, read(1<<20), 30)
 }
 
 func TestExplainerOfADecodedKey(t *testing.T) {

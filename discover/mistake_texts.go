@@ -34,6 +34,9 @@ func (e *explanation) fill() {
 	c.fill(c.addMessage, c.addAddress, c.addBody, c.addHeaders, c.addSecret, e.addForms, e.addAltered)
 }
 
+// costOfForm is above the costs of plain parts with the same text.
+const costOfForm = 10
+
 // addForms adds the forms of parts that clients sign by mistake.
 func (e *explanation) addForms() {
 	forms := otherForms()
@@ -41,7 +44,7 @@ func (e *explanation) addForms() {
 		for _, text := range forms[kind] {
 			const costOfJSON = 10
 			if kind != ofBody || e.spend(costOfJSON*len(e.message.Body)) && e.left > maxBytes/2 {
-				e.catalogue.add(piece{kind: kind, rarity: rare, text: text})
+				e.catalogue.add(piece{kind: kind, rarity: rare, cost: costOfForm, text: text})
 			}
 		}
 	}
@@ -84,7 +87,9 @@ func otherForms() map[kind][]string {
 // addAltered adds parts without a text form, and the other kind of message.
 func (e *explanation) addAltered() {
 	add := func(kind kind, words, text string) {
-		e.catalogue.add(piece{kind: kind, rarity: rare, text: "[" + words + "]", part: canonical.Literal(text)})
+		e.catalogue.add(piece{
+			kind: kind, rarity: rare, cost: costOfForm, text: "[" + words + "]", part: canonical.Literal(text),
+		})
 	}
 	if sent, err := strconv.ParseInt(e.message.Timestamp, 10, 64); err == nil {
 		for n := int64(-14); n <= 14; n++ { // time zones
@@ -153,7 +158,7 @@ func (e *explanation) altered(pieces ...*piece) (list []candidate) {
 			continue
 		}
 		signed, schemeErr := e.Scheme.Canonical(nil, &m)
-		if err == nil && schemeErr == nil && !bytes.Equal(signed, e.expected) {
+		if err == nil && schemeErr == nil {
 			list = append(list, candidate{piece: p, of: of, message: &m, signed: signed})
 		}
 	}
@@ -211,9 +216,6 @@ func (e *explanation) edited() (list []candidate) {
 		}
 	}
 	for _, p := range e.catalogue.plainPieces(common) {
-		if p.texts[0] == "" {
-			continue
-		}
 		edit(append(slices.Clone(parts), separator, p.text)...)
 		for i, part := range parts {
 			if !isQuoted(part) {
