@@ -215,8 +215,8 @@ func TestExplainerEditsTheTextOfTheScheme(t *testing.T) {
 		},
 		{`HEX(field("a") "|" hex(sha256(body)))`, "1|d41d", `HEX(field("a") "|" hex(md5(body)))`},
 		{
-			`HEX(fields(as-sent, '=', '&') "|" timestamp)`, "1700000000|a=1&b=2",
-			`HEX(timestamp "|" fields(as-sent, '=', '&'))`,
+			`HEX(fields(as-sent, ':', ';') "|" timestamp)`, "1700000000|a:1;b:2",
+			`HEX(timestamp "|" fields(as-sent, ':', ';'))`,
 		},
 		{`HEX(method "|" field("a"))`, "post|1", `HEX(lower(method) "|" field("a"))`},
 	} {
@@ -243,6 +243,7 @@ func TestExplainerWithoutTheTextOfItsScheme(t *testing.T) {
 		`1700000000.{"a":2,"b":1}`:                           `body-sorted in place of body` + length,
 		`1700000000~{"b":1,"a":2}`:                           `hex(timestamp "~" body)` + length,
 		"POST\n" + path + "\n1700000000\n" + `{"b":1,"a":2}`: `hex(method "\n" path "\n" timestamp "\n" body)` + length,
+		path + "\n1700000000\n" + `{"b":1,"a":2}` + "\n":     `hex(path "\n" timestamp "\n" body "\n")` + length,
 		`{"b":1,"a":2}:1700000000000`:                        `hex(body ":" timestamp-ms)` + length,
 		`1700000000:n-1:{"b":1,"a":2}`:                       `hex(timestamp ":" header("X-Nonce") ":" body)` + length,
 	} {
