@@ -51,9 +51,9 @@ type Config struct {
 	// states. It returns StateSucceeded, StateFailed, or StatePending for any other state. An error, a panic and any other
 	// result change no row. With FinalState, [Store.Sweep] also polls for pending rows: a minute after the start, then in
 	// doubling waits of up to an hour, at most PerSecond and 20 times per second in this process. One look at 200,000
-	// pending rows takes 13 minutes, because an index would cost each call. Sweep checks the order_id and the amount in the
-	// response, and applies the state as a notification, once. Without FinalState, only a notification or an operator ends
-	// a pending row.
+	// pending rows takes 13 minutes, because an index would cost each call. Sweep checks the order_id and the amount in
+	// the response, and applies the state as a notification, once. Without FinalState, only a notification or an operator
+	// ends a pending row.
 	FinalState func(kind Kind, raw json.RawMessage) (State, error)
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.

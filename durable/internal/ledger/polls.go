@@ -44,8 +44,8 @@ const (
 
 // DuePending returns pending rows of a kind that are due, up to limit, from the ones behind a place in the order of
 // their creation. next is the place for the next call, zero at the end of the list. The due times of pending rows have
-// no index, because each call would then write an index entry, with a quarter more WAL. DuePending commits the next due time first, so that one
-// process polls.
+// no index, because each call would then write an index entry, with a quarter more WAL. DuePending commits the next due
+// time first, so that one process polls.
 func (l *Ledger) DuePending(
 	ctx context.Context, k row.Kind, after Place, limit int,
 ) (polls []Poll, next Place, err error) {
