@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -42,10 +41,7 @@ func (d *discovery) receive(ctx context.Context) error {
 	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
 	addr, to := d.Text("listen"), ""
 	if d.Bool("proxy") {
-		target, err := d.target()
-		if err != nil {
-			return err
-		}
+		target := d.Address("to")
 		r.to = &forwarder{transport: newTransport(nil), to: target, timeout: proxyTimeout}
 		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
 		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
@@ -68,19 +64,6 @@ func (d *discovery) receive(ctx context.Context) error {
 		return died
 	}
 	return err
-}
-
-func (d *discovery) target() (*url.URL, error) {
-	to, err := webAddress(d.Call, "to")
-	switch {
-	case err != nil:
-		return nil, err
-	case to == nil:
-		return nil, cli.Usagef("-to: not set; it is the service behind -proxy, such as https://test.example")
-	case to.Path != "" && to.Path != "/" || to.RawQuery != "":
-		return nil, d.Fail("to", "want no path: it belongs into the base URL of your program, since a signature may cover it")
-	}
-	return to, nil
 }
 
 // search repeats the search after each new message, because a later message confirms or refutes a scheme.
@@ -256,7 +239,7 @@ func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples
 			continue
 		}
 		if r.Set("save") {
-			s.file = shellWord(m.Source)
+			s.file = capture.ShellWord(m.Source)
 		}
 		if _, err := r.discovery.search(ended, []sample{s}); err != nil {
 			r.Note("not searched: %v", err) // it must not block other messages
@@ -285,9 +268,7 @@ func (r *catcher) keep(m capture.Message) error {
 	saved := ""
 	var err error
 	if r.Set("save") {
-		if saved, err = saveCapture(r.Call, "save", number, m); err != nil {
-			err = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
-		}
+		saved, err = saveCapture(r.Call, number, m)
 		m.Source = saved
 	}
 	if err == nil {
@@ -338,7 +319,7 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
-	m := captureOf(req, body)
+	m := capture.Received(req, body)
 	if r.to != nil {
 		r.pass(w, req, m)
 		return

@@ -102,7 +102,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 }
 
 func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
-	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
+	d := &discovery{Call: callOf(t)}
 	d.Dir, d.Args = t.TempDir(), []string{"a"}
 	require.NoError(t, os.WriteFile(filepath.Join(d.Dir, "a"), []byte("Timestamp: 1\nSignature: a\n\n{}"), 0o600))
 	require.NoError(t, d.readFiles())
@@ -207,12 +207,7 @@ func TestDiscoverErrors(t *testing.T) {
 		"want one of FILE, -":                          {},
 		"want one of FILE":                             {"ok", "-demo"},
 		"-scheme checks files":                         {"-demo", "-scheme", "hex(body)"},
-		"-effort: want a number above 0":               {"ok", "-effort", "-1"},
-		"-kind: want request or notification":          {"ok", "-kind", "refund"},
-		"-answer: want a status":                       {"-listen", "127.0.0.1:0", "-answer", "99"},
 		"-to: not set":                                 {"-proxy"},
-		"-to: want no path":                            {"-proxy", "-to", "https://test.example/v1"},
-		"-entry: want a number":                        {"ok", "-entry", "x"},
 		"no-such-file: no such file":                   {"no-such-file"},
 		"empty:1:1: empty":                             {"empty"},
 		"ignored.har:1:1: there is no request":         {"ignored.har"},
@@ -479,7 +474,7 @@ func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
 }
 
 func TestDiscoverLeavesForgeriesOut(t *testing.T) {
-	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
+	d := &discovery{Call: callOf(t)}
 	d.options.Secret = testKey
 	r := &catcher{discovery: d}
 	message := func(id, forged string) sample {
@@ -625,7 +620,7 @@ func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
 		require.Contains(t, d.stdout.String(), "found  "+testScheme)
 		require.Contains(t, d.stdout.String(), "body   the scheme fits the "+form+" body")
 		c := &catcher{discovery: &discovery{Call: callOf(t)}}
-		c.names, c.options.Secret = headerNames{timestamp: "timestamp", signature: "signature"}, testKey
+		c.options.Secret = testKey
 		m, err := capture.Read([]byte(head+zipped.String()), "m", capture.Options{})
 		require.NoError(t, err)
 		s, err := c.sample(m)

@@ -105,7 +105,7 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 }
 
 // newTransport returns a transport without proxy, redirects and repeated sending. trust is the configuration of
-// [clientTLS].
+// [cli.Call.ClientTLS].
 func newTransport(trust *tls.Config) *http.Transport {
 	transport := paymentsvc.NewTransport()
 	transport.TLSClientConfig = trust
@@ -118,7 +118,7 @@ func newTransport(trust *tls.Config) *http.Transport {
 
 // clientTransport returns the transport of -cacert and -http2.
 func clientTransport(c *cli.Call) (*http.Transport, error) {
-	trust, err := clientTLS(c)
+	trust, err := c.ClientTLS()
 	transport := newTransport(trust)
 	if c.Bool("http2") {
 		transport.Protocols.SetHTTP1(false)

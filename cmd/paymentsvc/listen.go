@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
-	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -28,13 +23,28 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Usage: "address; localhost is both loopbacks, port 0 a free port"},
-			cli.Flag{Name: "forward", Value: "URL", Usage: "where to forward; without a path, to the path that was requested"},
-			cli.Flag{Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: "answer to a valid message, without -forward"},
-			cli.Flag{Name: "host", Value: "HOST", Usage: "Host header of forwarded messages (default: that of -forward)"},
-			cli.Flag{Name: "forward-timeout", Kind: cli.Duration, Value: "DURATION", Default: "30s", Usage: "time for an answer; 0 is no limit"},
+			cli.Flag{
+				Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Check: cli.HostPort,
+				Usage: "address; localhost is both loopbacks, port 0 a free port",
+			},
+			cli.Flag{
+				Name: "forward", Kind: cli.Address, Value: "URL",
+				Usage: "where to forward; without a path, to the path that was requested",
+			},
+			answerFlag("answer to a valid message, without -forward"),
+			cli.Flag{
+				Name: "host", Value: "HOST", Check: cli.Host,
+				Usage: "Host header of forwarded messages (default: that of -forward)",
+			},
+			cli.Flag{
+				Name: "forward-timeout", Kind: cli.Duration, Value: "DURATION", Default: "30s",
+				Usage: "time for an answer; 0 is no limit",
+			},
 			cli.Flag{Name: "forward-all", Kind: cli.Bool, Usage: "forward messages that are not valid too"},
-			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", Usage: "save each message that failed, byte for byte"},
+			cli.Flag{
+				Name: "save", Kind: cli.File, Value: "DIR", Check: cli.Written,
+				Usage: "save each message that failed, byte for byte",
+			},
 		),
 		Notes: "It answers with the receiver's status, with 502 or 504 if it gets none, and with 401 or 400 where it does not\n" +
 			"forward. Without -forward it answers a valid message with 503, so that a service that delivers again what was not\n" +
@@ -45,6 +55,14 @@ func listenCommand() cli.Command {
 			"paymentsvc listen -addr 127.0.0.1:0 -tolerance 5m -count 1 -timeout 30s -json",
 		},
 		Run: runListen,
+	}
+}
+
+// answerFlag returns the flag for the status of a response without a receiver.
+func answerFlag(usage string) cli.Flag {
+	return cli.Flag{
+		Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: usage,
+		Check: cli.Between(200, 599),
 	}
 }
 
@@ -74,18 +92,9 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	target, err := webAddress(c, "forward")
-	if err != nil {
-		return err
-	}
-	if c.Int("count") < 0 {
-		return c.Fail("count", "negative")
-	}
+	target := c.Address("forward")
 	if target != nil && c.Set("answer") {
 		return c.Fail("answer", "goes without -forward only")
-	}
-	if err := checkAnswer(c); err != nil {
-		return err
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -134,7 +143,7 @@ func (r *inbox) end(ctx context.Context, err error) error {
 	case err != nil:
 		return err
 	case r.saveErr != nil:
-		return fmt.Errorf("-save: %w", r.saveErr)
+		return r.saveErr
 	case r.answered < count || timedOut && r.answered == 0:
 		return cli.Ended(ctx)
 	case n.Failed > 0 && (count > 0 || timedOut):
@@ -180,7 +189,7 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	failed := !v.Valid || r.forwarder != nil && !accepted(a.Status)
 	if failed && r.c.Set("save") {
-		a.Saved = r.save(n, req, body)
+		a.Saved = r.save(n, capture.Received(req, body))
 	}
 	r.printAnswered(n, a)
 	r.count(v, a, failed)
@@ -199,14 +208,6 @@ func (r *inbox) verdict(req *http.Request, body []byte, err error) verdict {
 		return verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
 	}
 	return r.verifier.verify(req, body)
-}
-
-// checkAnswer checks the value of -answer.
-func checkAnswer(c *cli.Call) error {
-	if status := c.Int("answer"); status < 200 || status > 599 {
-		return c.Fail("answer", "want a status from 200 to 599")
-	}
-	return nil
 }
 
 // statusOf returns the response to a message without -forward: the status for valid messages, or the status of the
@@ -278,45 +279,13 @@ func (r *inbox) printAnswered(n int64, a answer) {
 }
 
 // save writes a message to a new file and returns the file's name, or "" after an error.
-func (r *inbox) save(n int64, req *http.Request, body []byte) string {
-	name, err := saveCapture(r.c, "save", n, captureOf(req, body))
+func (r *inbox) save(n int64, m capture.Message) string {
+	name, err := saveCapture(r.c, n, m)
 	if err != nil {
-		r.c.Note("-save: %v", err)
+		r.c.Note("%v", err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.saveErr = err
 	}
 	return name
-}
-
-// captureOf returns a received request. A proxy that terminates TLS usually sets X-Forwarded-Proto.
-func captureOf(req *http.Request, body []byte) capture.Message {
-	address := *req.URL
-	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
-		address = *asked
-	}
-	address.Scheme, address.Host = "http", req.Host
-	if req.TLS != nil || strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https") {
-		address.Scheme = "https"
-	}
-	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
-}
-
-// saveCapture writes a message to a new file in a flag's directory, and returns the file's name.
-func saveCapture(c *cli.Call, flag string, n int64, m capture.Message) (string, error) {
-	if err := os.MkdirAll(c.Text(flag), 0o700); err != nil {
-		return "", err
-	}
-	var text bytes.Buffer
-	err := capture.Write(&text, m)
-	name := fmt.Sprintf("%04d.http", n)
-	for again := 2; err == nil; again++ {
-		if err = createFile(filepath.Join(c.Text(flag), name), text.Bytes()); err == nil {
-			return path.Join(filepath.ToSlash(c.Value(flag).Texts[0]), name), nil
-		}
-		if errors.Is(err, fs.ErrExist) { // a file of an earlier run
-			name, err = fmt.Sprintf("%04d-%d.http", n, again), nil
-		}
-	}
-	return "", err
 }

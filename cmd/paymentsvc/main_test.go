@@ -177,6 +177,47 @@ func TestFlagsOfOneNameAllHaveValuesOrNone(t *testing.T) {
 	}
 }
 
+func TestEachFlagRejectsValuesWithoutAMeaning(t *testing.T) {
+	number, path := []string{"-1", "x", "9223372036854775808"}, []string{"", "-"}
+	nonsense := map[cli.Kind][]string{
+		cli.Address: {"shop", "ftp://a", "http://", "http://u:p@a/", "http://a/#b", "http://a/?b c"},
+		cli.Choice:  {"", "nonsense"}, cli.Duration: {"", "5", "-1s"}, cli.File: {""}, cli.Int: number,
+	}
+	named := map[string][]string{
+		"addr": {"9000", "", "localhost:x", "127.0.0.1:99999"}, "listen": {"9000"}, "answer": {"199", "600"},
+		"partner": {"0"}, "project": {"0"}, "entry": append(number, "0"), "journal": {"0", "1048577"},
+		"max-sessions": {"0", "1048577"}, "to": nil, "public": {"http://a/b", "http://a?b"},
+		"tolerance": {"", "0", "0s", "999ms", "soon"}, "effort": {"0", "-1", "x", "NaN", "1e9"}, "word": {""},
+		"timestamp-header": {"", "a b", "a:"}, "signature-header": {"", "é"}, "host": {"", "http://a", "a/b", "a b"},
+		"hosts": {"", "http://x", "a:1", "a, b", "a,"}, "method": {"", "POST /", "A\r\nB"}, "amount": {"", "1,5"},
+		"balance": {"x"}, "error-fields": {"code", ",message"}, "base-path": {"api", "/a?b"},
+		"receiver": {"x"}, "script": {"x"}, "fault": {"froged", "late x", "forged 1"}, "set": {"amount", "x=1", "event=x"},
+		"scheme": nil, "save": path, "out": path, "tls-cert": path, "ready-file": path,
+		"status": {"NEW"}, "body": nil, "replay": nil, "order-id": nil, "user-data": nil, "url": nil, // free text
+	}
+	for _, cmd := range program().Commands {
+		for _, f := range cmd.Flags {
+			values, known := named[f.Name]
+			values = append(slices.Clone(nonsense[f.Kind]), values...)
+			if f.Kind == cli.Bool || f.Kind == cli.JSON || cmd.Name == "settings" {
+				continue
+			}
+			assert.True(t, known || len(values) > 0, "%s -%s: values without a meaning", cmd.Name, f.Name)
+			for _, value := range values {
+				d := newDesk(t)
+				d.write("paymentsvc.json", `{"secret_file": "key.txt", "tolerance": "5m"}`)
+				args := map[string][]string{
+					"discover": {"-demo"}, "trigger": {"payment.status_changed", "-to=http://a"}, "mock": {"-addr=127.0.0.1:0"},
+				}[cmd.Name]
+				args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-"+f.Name+"=") })
+				line := append([]string{cmd.Name, "-" + f.Name + "=" + value}, args...)
+				assert.Equal(t, cli.ExitUsage, d.run(line...), "%q", line)
+				assert.Contains(t, d.stderr.String(), "-"+f.Name+": ", "%q", line)
+			}
+		}
+	}
+}
+
 func TestCompletionKnowsEachCommandAndFlag(t *testing.T) {
 	d := newDesk(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

@@ -189,14 +189,16 @@ func isHeaders(n node) bool {
 				break
 			}
 		}
-		if name = strings.ToLower(name); looksSigned(name) || name == "host" || name == "content-type" {
+		if name = strings.ToLower(name); LooksSigned(name) || name == "host" || name == "content-type" {
 			return true
 		}
 	}
 	return false
 }
 
-func looksSigned(name string) bool {
+// LooksSigned reports whether a header can have a signature, by its name.
+func LooksSigned(name string) bool {
+	name = strings.ToLower(name)
 	return strings.Contains(name, "sign") || strings.Contains(name, "hmac")
 }
 
@@ -218,7 +220,7 @@ func (t *text) entry(list *[]entry, f fields, at int, o Options) {
 // isSigned reports whether a message has a signature header.
 func isSigned(m Message, o Options) bool {
 	for name := range m.Header {
-		if strings.EqualFold(name, o.Signature) || o.Signature == "" && looksSigned(strings.ToLower(name)) {
+		if strings.EqualFold(name, o.Signature) || o.Signature == "" && LooksSigned(name) {
 			return true
 		}
 	}
