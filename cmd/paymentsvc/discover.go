@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,30 +20,22 @@ import (
 func discoverCommand() cli.Command {
 	flags := cli.Shared("secret-file", "timestamp-header", "signature-header", "scheme", "scheme-file", "timeout", "count")
 	flags = append(flags,
-		cli.Flag{Name: "effort", Value: "N", Default: "1", Usage: "try N times as many compositions", Check: isEffort},
-		cli.Flag{
-			Name: "word", Kind: cli.List, Value: "TEXT", Usage: "text that may be signed and is in no sample", Check: isWord,
-		},
+		cli.NewFlag("effort", cli.Text, "N", "try N times as many compositions").With("1").Checked(isEffort),
+		cli.NewFlag("word", cli.List, "TEXT", "text that may be signed and is in no sample").Checked(isWord),
 	)
 	for _, f := range []cli.Flag{
 		kindFlag("kind of all samples, request or notification (default: by the event)"),
-		{
-			Name: "entry", Kind: cli.List, Value: "N", Usage: "entry of a HAR file or of a list in JSON",
-			Check: cli.Between(1, math.MaxInt32),
-		},
-		{Name: "url", Value: "TEXT", Usage: "choose the entries whose address has TEXT in it"},
-		{Name: "body", Kind: cli.File, Value: "FILE", Usage: "file with the body, if FILE has none"},
-		{Name: "out", Kind: cli.File, Value: "DIR", Usage: "write scheme.txt and scheme.go.txt there", Check: cli.Written},
-		{Name: "listen", Value: "ADDR", Usage: "receive notifications, and search them", Check: cli.HostPort},
+		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or of a list in JSON").Checked(cli.AtLeast(1)),
+		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries whose address has TEXT in it"),
+		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none"),
+		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written),
+		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort),
 		answerFlag("what -listen answers"),
-		{Name: "proxy", Kind: cli.Bool, Usage: "pass requests from -addr on to -to, and search the accepted ones"},
-		{Name: "addr", Value: "ADDR", Default: "localhost:9000", Usage: "address of -proxy", Check: cli.HostPort},
-		{Name: "to", Kind: cli.Address, Value: "URL", Usage: "the service behind -proxy, without a path", Check: cli.Origin},
-		{
-			Name: "save", Kind: cli.File, Value: "DIR", Usage: "save what -listen and -proxy receive there",
-			Check: cli.Written,
-		},
-		{Name: "demo", Kind: cli.Bool, Usage: "make samples with a hidden composition, and find it"},
+		cli.NewFlag("proxy", cli.Bool, "", "pass requests from -addr on to -to, and search the accepted ones"),
+		cli.NewFlag("addr", cli.Text, "ADDR", "address of -proxy").With("localhost:9000").Checked(cli.HostPort),
+		cli.NewFlag("to", cli.Address, "URL", "the service behind -proxy, without a path").Checked(cli.Origin),
+		cli.NewFlag("save", cli.File, "DIR", "save what -listen and -proxy receive there").Checked(cli.Written),
+		cli.NewFlag("demo", cli.Bool, "", "make samples with a hidden composition, and find it"),
 	} {
 		f.LineOnly = true
 		flags = append(flags, f)

@@ -23,28 +23,15 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.Flag{
-				Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Check: cli.HostPort,
-				Usage: "address; localhost is both loopbacks, port 0 a free port",
-			},
-			cli.Flag{
-				Name: "forward", Kind: cli.Address, Value: "URL",
-				Usage: "where to forward; without a path, to the path that was requested",
-			},
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address; localhost is both loopbacks, port 0 a free port").
+				With("localhost:9000").Checked(cli.HostPort),
+			cli.NewFlag("forward", cli.Address, "URL", "where to forward; without a path, to the path that was requested"),
 			answerFlag("answer to a valid message, without -forward"),
-			cli.Flag{
-				Name: "host", Value: "HOST", Check: cli.Host,
-				Usage: "Host header of forwarded messages (default: that of -forward)",
-			},
-			cli.Flag{
-				Name: "forward-timeout", Kind: cli.Duration, Value: "DURATION", Default: "30s",
-				Usage: "time for an answer; 0 is no limit",
-			},
-			cli.Flag{Name: "forward-all", Kind: cli.Bool, Usage: "forward messages that are not valid too"},
-			cli.Flag{
-				Name: "save", Kind: cli.File, Value: "DIR", Check: cli.Written,
-				Usage: "save each message that failed, byte for byte",
-			},
+			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: that of -forward)").
+				Checked(cli.Host),
+			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "time for an answer; 0 is no limit").With("30s"),
+			cli.NewFlag("forward-all", cli.Bool, "", "forward messages that are not valid too"),
+			cli.NewFlag("save", cli.File, "DIR", "save each message that failed, byte for byte").Checked(cli.Written),
 		),
 		Notes: "It answers with the receiver's status, with 502 or 504 if it gets none, and with 401 or 400 where it does not\n" +
 			"forward. Without -forward it answers a valid message with 503, so that a service that delivers again what was not\n" +

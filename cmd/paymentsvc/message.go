@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
@@ -119,6 +125,79 @@ func saveCapture(c *cli.Call, n int64, m capture.Message) (string, error) {
 // captured returns a message for package capture.
 func captured(m *paymentsvc.Message) capture.Message {
 	return capture.Message{Method: m.Method, URL: m.URL, Header: m.Header, Body: m.Body}
+}
+
+// events returns the events of section 6.
+func events() []string {
+	return []string{
+		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
+		string(paymentsvc.EventRefundStatusChanged),
+	}
+}
+
+// notificationBody composes the body of an event from the flags, its fields in the document's order (section 6).
+func notificationBody(c *cli.Call, event string) ([]byte, error) {
+	if !paymentsvc.EventType(event).Known() {
+		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
+	}
+	// The numbers are defaults of this command and of the fake, because the document specifies none (section 3).
+	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
+	status := c.Text("status")
+	values := map[string]string{
+		"event": event, "order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()),
+		"status": numbers[status][0], "status_description": status, "status_code": numbers[status][1],
+		"amount": c.Text("amount"), "user_data": c.Text("user-data"),
+	}
+	names := []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
+	for _, pair := range c.List("set") {
+		name, value, found := strings.Cut(pair, "=")
+		switch {
+		case !found:
+			return nil, cli.Usagef("-set: want NAME=VALUE")
+		case !slices.Contains(names[1:], name):
+			return nil, cli.Usagef("-set: %s has no field %q%s", event, cli.Printable(name), cli.Nearest(name, names[1:]))
+		}
+		values[name] = value
+	}
+	if values["status"] == "" || values["status_code"] == "" {
+		return nil, cli.Usagef("-status: %q needs -set status=N and -set status_code=N%s",
+			cli.Printable(status), cli.Nearest(status, slices.Sorted(maps.Keys(numbers))))
+	}
+	var body bytes.Buffer
+	for i, name := range names {
+		if name == "user_data" && values[name] == "" {
+			continue
+		}
+		text, err := fieldText(name, values[name])
+		if err != nil {
+			return nil, cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "paymentsvc: amount: "))
+		}
+		fmt.Fprintf(&body, "%c%q:%s", "{,"[min(i, 1)], name, text)
+	}
+	return append(body.Bytes(), '}'), nil
+}
+
+// fieldText returns a value as JSON.
+func fieldText(name, value string) (string, error) {
+	switch name {
+	case "status", "status_code":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return "", errors.New("not a whole number")
+		}
+		return strconv.FormatInt(n, 10), nil
+	case "amount":
+		amount, err := paymentsvc.ParseAmount(value)
+		return amount.String(), err
+	}
+	if !utf8.ValidString(value) {
+		return "", errors.New("not UTF-8")
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return strings.TrimSuffix(text.String(), "\n"), err
 }
 
 // summary is the printed part of a body. A body may be a forgery, so every field is optional.

@@ -36,67 +36,34 @@ func mockCommand() cli.Command {
 		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "partner",
 			"project", "tolerance", "timeout", "v"),
-			cli.Flag{
-				Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Check: cli.HostPort,
-				Usage: "where to listen; port 0 takes a free one",
-			},
-			cli.Flag{Name: "notify", Kind: cli.Address, Value: "URL", Usage: "where notifications go"},
-			cli.Flag{
-				Name: "receiver", Kind: cli.List, Value: "TEXT",
-				Usage: "receiver of a project or event: 'project_id=7: http://...'",
-			},
-			cli.Flag{
-				Name: "script", Kind: cli.List, Value: "TEXT",
-				Usage: "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'",
-			},
-			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with", Check: cli.Amount},
-			cli.Flag{Name: "projects", Kind: cli.JSON},
-			cli.Flag{
-				Name: "error-fields", Value: "NAMES", Default: "error_code,error_message", Check: isPair,
-				Usage: "fields of an error's code and message",
-			},
-			cli.Flag{
-				Name: "error-format", Kind: cli.Choice, Value: "FORMAT", Default: "fields", Values: mock.ErrorFormats(),
-				Usage: strings.Join(mock.ErrorFormats(), ", "),
-			},
-			cli.Flag{
-				Name: "repeated", Kind: cli.Choice, Value: "WHAT", Default: "reject", Values: []string{"reject", "same", "new"},
-				Usage: "what a duplicate user_data does: reject, same or new",
-			},
-			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints", Check: isBasePath},
-			cli.Flag{
-				Name: "public", Kind: cli.Address, Value: "URL", Check: cli.Origin,
-				Usage: "the origin that others reach the mock at, for redirect_url",
-			},
-			cli.Flag{
-				Name: "hosts", Value: "NAMES", Check: cli.HostNames,
-				Usage: "names of the mock besides localhost, with commas between them",
-			},
-			cli.Flag{Name: "show-bodies", Kind: cli.Bool, Usage: "show card data and destinations in messages"},
-			cli.Flag{
-				Name: "journal", Kind: cli.Int, Value: "MIB", Default: "64", Usage: "how much of the messages is kept",
-				Check: cli.Between(1, 1<<20),
-			},
-			cli.Flag{
-				Name: "max-sessions", Kind: cli.Int, Value: "N", Default: "100", Usage: "how many sessions there may be",
-				Check: cli.Between(1, 1<<20),
-			},
-			cli.Flag{
-				Name: "tls-cert", Kind: cli.File, Value: "FILE", Check: cli.Written,
-				Usage: "serve https with a new certificate, and write it to FILE",
-			},
-			cli.Flag{
-				Name: "ready-file", Kind: cli.File, Value: "FILE", Check: cli.Written,
-				Usage: "file to write the addresses to, once the mock listens",
-			},
-			cli.Flag{
-				Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s",
-				Usage: "how long requests may take after SIGTERM",
-			},
-			cli.Flag{
-				Name: "wait", Kind: cli.Address, Value: "URL", LineOnly: true,
-				Usage: "start nothing, and wait until the mock at URL answers",
-			},
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "where to listen; port 0 takes a free one").
+				With("localhost:8080").Checked(cli.HostPort),
+			cli.NewFlag("notify", cli.Address, "URL", "where notifications go"),
+			cli.NewFlag("receiver", cli.List, "TEXT", "receiver of a project or event: 'project_id=7: http://...'"),
+			cli.NewFlag("script", cli.List, "TEXT", "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"),
+			cli.NewFlag("balance", cli.Text, "AMOUNT", "payout balance to begin with").With("0").Checked(cli.Amount),
+			cli.NewFlag("projects", cli.JSON, "", ""),
+			cli.NewFlag("error-fields", cli.Text, "NAMES", "fields of an error's code and message").
+				With("error_code,error_message").Checked(isPair),
+			cli.NewFlag("error-format", cli.Choice, "FORMAT", strings.Join(mock.ErrorFormats(), ", ")).
+				With("fields").Among(mock.ErrorFormats()...),
+			cli.NewFlag("repeated", cli.Choice, "WHAT", "what a duplicate user_data does: reject, same or new").
+				With("reject").Among("reject", "same", "new"),
+			cli.NewFlag("base-path", cli.Text, "PATH", "path of the endpoints").Checked(isBasePath),
+			cli.NewFlag("public", cli.Address, "URL", "the origin that others reach the mock at, for redirect_url").
+				Checked(cli.Origin),
+			cli.NewFlag("hosts", cli.Text, "NAMES", "names of the mock besides localhost, with commas between them").
+				Checked(cli.HostNames),
+			cli.NewFlag("show-bodies", cli.Bool, "", "show card data and destinations in messages"),
+			cli.NewFlag("journal", cli.Int, "MIB", "how much of the messages is kept").With("64").Checked(cli.Between(1, 1<<20)),
+			cli.NewFlag("max-sessions", cli.Int, "N", "how many sessions there may be").
+				With("100").Checked(cli.Between(1, 1<<20)),
+			cli.NewFlag("tls-cert", cli.File, "FILE", "serve https with a new certificate, and write it to FILE").
+				Checked(cli.Written),
+			cli.NewFlag("ready-file", cli.File, "FILE", "file to write the addresses to, once the mock listens").
+				Checked(cli.Written),
+			cli.NewFlag("grace", cli.Duration, "DURATION", "how long requests may take after SIGTERM").With("5s"),
+			cli.NewFlag("wait", cli.Address, "URL", "start nothing, and wait until the mock at URL answers").OnLine(),
 		),
 		Notes: "/_mock/openapi.json describes the control API. /ui/ is a page for people. /_mock/settings lists\n" +
 			"the values of the mock's own choice. Further projects, each with an id and a secret_file, are the key mock.projects.",

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,23 +22,15 @@ func signCommand() cli.Command {
 		Usage:   "[FILE|-]",
 		MaxArgs: 1,
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file"),
-			cli.Flag{Name: "url", Kind: cli.Address, Value: "URL", Usage: "address of the request, for -as and for schemes that sign it"},
-			cli.Flag{Name: "method", Value: "METHOD", Default: http.MethodPost, Usage: "HTTP method", Check: isMethod},
+			cli.NewFlag("url", cli.Address, "URL", "address of the request, for -as and for schemes that sign it"),
+			cli.NewFlag("method", cli.Text, "METHOD", "HTTP method").With(http.MethodPost).Checked(isMethod),
 			kindFlag("request or notification").With("request"),
-			cli.Flag{
-				Name: "as", Kind: cli.Choice, Value: "FORM", Default: "headers", LineOnly: true,
-				Values: []string{"headers", "curl", "fetch", "python", "php", "http"},
-				Usage:  "headers, curl (for a POSIX shell), fetch, python, php or http",
-			},
-			cli.Flag{
-				Name: "show", Kind: cli.Bool, LineOnly: true,
-				Usage: "print the text that is signed, with placeholders for secret and card data",
-			},
-			cli.Flag{Name: "trim", Kind: cli.Bool, Usage: "cut one line end off the end of the body", LineOnly: true},
-			cli.Flag{
-				Name: "timestamp", Value: "SECONDS", Kind: cli.Int, Usage: "Unix time to sign (default now)", LineOnly: true,
-				Check: cli.Between(0, math.MaxInt64),
-			},
+			cli.NewFlag("as", cli.Choice, "FORM", "headers, curl (for a POSIX shell), fetch, python, php or http").
+				With("headers").Among("headers", "curl", "fetch", "python", "php", "http").OnLine(),
+			cli.NewFlag("show", cli.Bool, "", "print the text that is signed, with placeholders for secret and card data").
+				OnLine(),
+			cli.NewFlag("trim", cli.Bool, "", "cut one line end off the end of the body").OnLine(),
+			cli.NewFlag("timestamp", cli.Int, "SECONDS", "Unix time to sign (default now)").Checked(cli.AtLeast(0)).OnLine(),
 		),
 		Notes: "Without FILE the body is read from standard input. The command of -as curl names FILE, and holds the body\n" +
 			"itself with -trim or without FILE.",

@@ -2,20 +2,16 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
@@ -25,25 +21,21 @@ import (
 
 func triggerCommand() cli.Command {
 	flags := []cli.Flag{
-		{Name: "to", Kind: cli.Address, Value: "URL", Usage: "address of the receiver"},
+		cli.NewFlag("to", cli.Address, "URL", "address of the receiver"),
 		cli.Shared("timeout")[0].With("30s"),
 	}
 	for _, f := range []cli.Flag{
-		{
-			Name: "status", Value: "NAME", Default: string(paymentsvc.StatusSuccess), Usage: "status_description",
-			Values: []string{"PENDING", "SUCCESS", "FAILURE"},
-		},
-		{Name: "amount", Value: "AMOUNT", Default: "10.00", Usage: "amount", Check: cli.Amount},
-		{Name: "order-id", Value: "ID", Usage: "order_id (default: a new UUID)"},
-		{Name: "user-data", Value: "TEXT", Usage: "user_data (default: none)"},
-		{Name: "set", Kind: cli.List, Value: "NAME=VALUE", Usage: "another field of the document"},
-		{Name: "body", Value: "FILE", Usage: "send these bytes instead of an EVENT, - for standard input"},
-		{Name: "replay", Value: "FILE", Usage: "send a captured message again, with a new timestamp and signature"},
-		{Name: "as-sent", Kind: cli.Bool, Usage: "with -replay, send the old timestamp and signature"},
-		{
-			Name: "fault", Value: "TEXT", Usage: strings.Join(faultNames(), ", ") + "; such as 'late 5m'",
-			Values: faultNames(), Check: isFault,
-		},
+		cli.NewFlag("status", cli.Text, "NAME", "status_description").
+			With(string(paymentsvc.StatusSuccess)).Among("PENDING", "SUCCESS", "FAILURE"),
+		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount),
+		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)"),
+		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)"),
+		cli.NewFlag("set", cli.List, "NAME=VALUE", "another field of the document"),
+		cli.NewFlag("body", cli.Text, "FILE", "send these bytes instead of an EVENT, - for standard input"),
+		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature"),
+		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature"),
+		cli.NewFlag("fault", cli.Text, "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'").
+			Among(faultNames()...).Checked(isFault),
 	} {
 		f.LineOnly = true
 		flags = append(flags, f)
@@ -158,79 +150,6 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 		d.what = fmt.Sprintf("%s, %d bytes", summaryOf(m.Body), len(m.Body))
 	}
 	return m, err
-}
-
-// events returns the events of section 6.
-func events() []string {
-	return []string{
-		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
-		string(paymentsvc.EventRefundStatusChanged),
-	}
-}
-
-// notificationBody composes the body of an event from the flags, its fields in the document's order (section 6).
-func notificationBody(c *cli.Call, event string) ([]byte, error) {
-	if !paymentsvc.EventType(event).Known() {
-		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
-	}
-	// The numbers are defaults of this command and of the fake, because the document specifies none (section 3).
-	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
-	status := c.Text("status")
-	values := map[string]string{
-		"event": event, "order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()),
-		"status": numbers[status][0], "status_description": status, "status_code": numbers[status][1],
-		"amount": c.Text("amount"), "user_data": c.Text("user-data"),
-	}
-	names := []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
-	for _, pair := range c.List("set") {
-		name, value, found := strings.Cut(pair, "=")
-		switch {
-		case !found:
-			return nil, cli.Usagef("-set: want NAME=VALUE")
-		case !slices.Contains(names[1:], name):
-			return nil, cli.Usagef("-set: %s has no field %q%s", event, cli.Printable(name), cli.Nearest(name, names[1:]))
-		}
-		values[name] = value
-	}
-	if values["status"] == "" || values["status_code"] == "" {
-		return nil, cli.Usagef("-status: %q needs -set status=N and -set status_code=N%s",
-			cli.Printable(status), cli.Nearest(status, slices.Sorted(maps.Keys(numbers))))
-	}
-	var body bytes.Buffer
-	for i, name := range names {
-		if name == "user_data" && values[name] == "" {
-			continue
-		}
-		text, err := fieldText(name, values[name])
-		if err != nil {
-			return nil, cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "paymentsvc: amount: "))
-		}
-		fmt.Fprintf(&body, "%c%q:%s", "{,"[min(i, 1)], name, text)
-	}
-	return append(body.Bytes(), '}'), nil
-}
-
-// fieldText returns a value as JSON.
-func fieldText(name, value string) (string, error) {
-	switch name {
-	case "status", "status_code":
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return "", errors.New("not a whole number")
-		}
-		return strconv.FormatInt(n, 10), nil
-	case "amount":
-		amount, err := paymentsvc.ParseAmount(value)
-		return amount.String(), err
-	}
-	if !utf8.ValidString(value) {
-		return "", errors.New("not UTF-8")
-	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return strings.TrimSuffix(text.String(), "\n"), err
 }
 
 // fault is a deliberate fault of a delivery, in the words of [paymentsvctest.ParseNotificationFault].

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -29,10 +28,7 @@ func verifyCommand() cli.Command {
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance",
 			"timestamp-header", "signature-header"),
 			kindFlag("request or notification (default: a body with an event is a notification)"),
-			cli.Flag{
-				Name: "entry", Kind: cli.Int, Value: "N", Usage: "which message of a HAR file or a list", LineOnly: true,
-				Check: cli.Between(1, math.MaxInt32),
-			},
+			cli.NewFlag("entry", cli.Int, "N", "which message of a HAR file or a list").Checked(cli.AtLeast(1)).OnLine(),
 		),
 		Notes: "FILE is a captured message in one of the forms of discover.\n" +
 			"Exit code 1 means that the message is not valid.",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/url"
 	"regexp"
@@ -69,9 +68,32 @@ func (f Flag) Variable() string {
 	return "PAYMENTSVC_" + strings.ToUpper(strings.ReplaceAll(f.Key(), ".", "_"))
 }
 
-// With returns f with another default.
+// NewFlag returns a flag. value is the placeholder of its value, "" for a [Bool].
+func NewFlag(name string, kind Kind, value, usage string) Flag {
+	return Flag{Name: name, Kind: kind, Value: value, Usage: usage}
+}
+
+// With returns f with a default.
 func (f Flag) With(value string) Flag {
 	f.Default = value
+	return f
+}
+
+// Among returns f with its possible values.
+func (f Flag) Among(values ...string) Flag {
+	f.Values = values
+	return f
+}
+
+// Checked returns f with a Check.
+func (f Flag) Checked(check func(text string) error) Flag {
+	f.Check = check
+	return f
+}
+
+// OnLine returns f for the command line only.
+func (f Flag) OnLine() Flag {
+	f.LineOnly = true
 	return f
 }
 
@@ -89,36 +111,26 @@ func Shared(names ...string) []Flag {
 }
 
 func sharedFlags() []Flag {
-	header := func(name string) Flag {
-		usage := "header with the " + name
-		return Flag{Name: name + "-header", Value: "NAME", Default: name, Usage: usage, Check: headerName}
-	}
-	id := Between(1, math.MaxInt64)
 	return []Flag{
-		{Name: "config", Kind: File, Value: "FILE", Usage: "settings file (default paymentsvc.json, if there is one)"},
-		{Name: "scheme", Value: "TEXT", Usage: `how messages are signed, such as hex(timestamp "." body)`},
-		{Name: "scheme-file", Kind: File, Value: "FILE", Usage: "file with the text of -scheme"},
-		{Name: "secret-file", Kind: File, Value: "FILE", Usage: "file with the project secret key, - for standard input"},
-		{Name: "old-secret-file", Kind: File, Value: "FILE", Usage: "file with the key before a rotation"},
-		{Name: "base-url", Kind: Address, Value: "URL", Usage: "address of the service, {base_url}"},
-		{Name: "cacert", Kind: File, Value: "FILE", Usage: "PEM file with further CA certificates for https"},
-		{Name: "http2", Kind: Bool, Usage: "send by HTTP/2 only, also without TLS"},
-		{Name: "partner", Kind: Int, Value: "ID", Usage: "partner id", Check: id},
-		{Name: "project", Kind: Int, Value: "ID", Usage: "project id", Check: id},
-		{
-			Name: "tolerance", Value: "DURATION", Values: []string{"any", "5m"}, Check: tolerance,
-			Usage: `how far a timestamp may be from the clock, or "any"`,
-		},
-		header("timestamp"),
-		header("signature"),
-		{Name: "timeout", Kind: Duration, Value: "DURATION", Usage: "end after this time with exit code 124"},
-		{
-			Name: "count", Kind: Int, Value: "N", Usage: "end after N messages", LineOnly: true,
-			Check: Between(0, math.MaxInt32),
-		},
-		{Name: "json", Kind: Bool, Usage: "print JSON, one object a line", LineOnly: true},
-		{Name: "q", Kind: Bool, Usage: "print no notes and no progress", LineOnly: true},
-		{Name: "v", Kind: Bool, Usage: "print more", LineOnly: true},
+		NewFlag("config", File, "FILE", "settings file (default paymentsvc.json, if there is one)"),
+		NewFlag("scheme", Text, "TEXT", `how messages are signed, such as hex(timestamp "." body)`),
+		NewFlag("scheme-file", File, "FILE", "file with the text of -scheme"),
+		NewFlag("secret-file", File, "FILE", "file with the project secret key, - for standard input"),
+		NewFlag("old-secret-file", File, "FILE", "file with the key before a rotation"),
+		NewFlag("base-url", Address, "URL", "address of the service, {base_url}"),
+		NewFlag("cacert", File, "FILE", "PEM file with further CA certificates for https"),
+		NewFlag("http2", Bool, "", "send by HTTP/2 only, also without TLS"),
+		NewFlag("partner", Int, "ID", "partner id").Checked(AtLeast(1)),
+		NewFlag("project", Int, "ID", "project id").Checked(AtLeast(1)),
+		NewFlag("tolerance", Text, "DURATION", `how far a timestamp may be from the clock, or "any"`).
+			Among("any", "5m").Checked(tolerance),
+		NewFlag("timestamp-header", Text, "NAME", "header with the timestamp").With("timestamp").Checked(headerName),
+		NewFlag("signature-header", Text, "NAME", "header with the signature").With("signature").Checked(headerName),
+		NewFlag("timeout", Duration, "DURATION", "end after this time with exit code 124"),
+		NewFlag("count", Int, "N", "end after N messages").Checked(AtLeast(0)).OnLine(),
+		NewFlag("json", Bool, "", "print JSON, one object a line").OnLine(),
+		NewFlag("q", Bool, "", "print no notes and no progress").OnLine(),
+		NewFlag("v", Bool, "", "print more").OnLine(),
 	}
 }
 
@@ -218,15 +230,21 @@ func Amount(text string) error {
 	return nil
 }
 
+// AtLeast accepts whole numbers from least.
+func AtLeast(least int64) func(string) error {
+	return func(text string) error {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least {
+			return fmt.Errorf("want a whole number, at least %d", least)
+		}
+		return nil
+	}
+}
+
 // Between accepts whole numbers from least to most.
 func Between(least, most int64) func(string) error {
-	want := fmt.Errorf("want a whole number from %d to %d", least, most)
-	if most >= math.MaxInt32 { // a limit of the program, of no meaning for users
-		want = fmt.Errorf("want a whole number, at least %d", least)
-	}
 	return func(text string) error {
 		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most {
-			return want
+			return fmt.Errorf("want a whole number from %d to %d", least, most)
 		}
 		return nil
 	}
