@@ -74,14 +74,14 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 	for {
 		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
 		if enough && len(r.arrived) == 0 {
-			return r.conclude(results)
+			return r.end(context.WithoutCancel(ctx), results)
 		}
 		select {
 		case err := <-served:
 			served <- err // also for receive
-			return r.ended(ctx, results)
+			return r.end(ctx, results)
 		case <-ctx.Done():
-			return r.ended(ctx, results)
+			return r.end(ctx, results)
 		case <-r.arrived:
 		}
 		messages, err := r.take()
@@ -102,7 +102,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			r.Note("not searched: %v", err)
 			continue
 		case ctx.Err() != nil && !allFit(now):
-			return r.ended(ctx, results)
+			return r.end(ctx, results)
 		case len(searched) == len(samples): // an incomplete search
 			continue
 		}
@@ -200,27 +200,18 @@ func schemes(results []found) (text string) {
 	return text
 }
 
-// conclude returns the exit code for the printed results.
-func (r *catcher) conclude(results []found) error {
-	if allFit(results) {
+// end returns the exit code for the printed results, also after -timeout or a signal.
+func (r *catcher) end(ctx context.Context, results []found) error {
+	stopped, timedOut := cli.Ended(ctx), errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch fit := allFit(results); {
+	case fit && timedOut: // before -count messages
+		return errors.Join(r.next(results), stopped)
+	case fit:
 		return r.next(results)
+	case stopped == nil, timedOut && len(results) > 0:
+		return cli.No()
 	}
-	return cli.No()
-}
-
-// ended returns the error of a search after -timeout or a signal.
-func (r *catcher) ended(ctx context.Context, results []found) error {
-	err := cli.Ended(ctx)
-	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
-	switch {
-	case len(results) == 0:
-		return err
-	case allFit(results) && timedOut: // before -count messages
-		return errors.Join(r.next(results), err)
-	case allFit(results) || timedOut:
-		return r.conclude(results)
-	}
-	return err
+	return stopped
 }
 
 // samplesOf returns the new messages that can be searched. Duplicates confirm no scheme.

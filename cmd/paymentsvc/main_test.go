@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -31,17 +32,18 @@ const (
 	testNow    = 1700000000
 )
 
-// desk is a working directory with a settings file and a key, and what a command printed.
+// desk is a working directory with a settings file and a key, and the output of a command.
 type desk struct {
 	t              *testing.T
 	dir            string
 	stdin          string
+	now            time.Time // zero for the current time
 	stdout, stderr bytes.Buffer
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, dir: t.TempDir()}
+	d := &desk{t: t, dir: t.TempDir(), now: time.Unix(testNow, 0).UTC()}
 	d.write("key.txt", testKey)
 	d.write(cli.SettingsFile, `{"scheme": "hex(timestamp '.' body)", "secret_file": "key.txt", "tolerance": "5m"}`)
 	return d
@@ -53,10 +55,14 @@ func (d *desk) write(name, text string) {
 }
 
 func (d *desk) env(stdout io.Writer) *cli.Env {
-	return &cli.Env{
+	env := &cli.Env{
 		Stdin: strings.NewReader(d.stdin), Stdout: stdout, Stderr: &d.stderr, Dir: d.dir,
-		Getenv: func(string) string { return "" }, Now: func() time.Time { return time.Unix(testNow, 0).UTC() },
+		Getenv: func(string) string { return "" }, Now: func() time.Time { return d.now },
 	}
+	if d.now.IsZero() {
+		env.Now = time.Now
+	}
+	return env
 }
 
 // run runs a command line in this process and returns its exit code. No output may hold the key, and with -json every
@@ -86,33 +92,73 @@ func (d *desk) check(args []string) {
 	}
 }
 
-// serve starts a command that prints "ready" and returns its address, and a function that waits for its exit code.
-func (d *desk) serve(ctx context.Context, args ...string) (address string, wait func() int) {
+// process is a running command.
+type process struct {
+	*desk
+	args    []string
+	ready   string      // its first line
+	address string      // in its first line
+	lines   chan string // its other lines
+	code    chan int
+}
+
+// start starts a command that prints "ready".
+func (d *desk) start(ctx context.Context, args ...string) *process {
 	d.t.Helper()
 	d.stdout.Reset()
 	d.stderr.Reset()
+	p := &process{desk: d, args: args, lines: make(chan string, 1000), code: make(chan int, 1)}
 	read, write := io.Pipe()
-	code := make(chan int, 1)
 	go func() {
-		code <- cli.Main(ctx, d.env(write), program(), args)
+		p.code <- cli.Main(ctx, d.env(write), program(), args)
 		_ = write.Close()
 	}()
 	lines := bufio.NewReader(read)
-	first, err := lines.ReadString('\n')
+	var err error
+	p.ready, err = lines.ReadString('\n')
 	require.NoError(d.t, err, "%v: %s", args, &d.stderr)
-	copied := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(&d.stdout, lines)
-		close(copied)
+		defer close(p.lines)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			d.stdout.WriteString(line)
+			p.lines <- line
+		}
 	}()
-	at := strings.Index(first, "http://")
-	require.GreaterOrEqual(d.t, at, 0, first)
-	return first[at : at+strings.IndexAny(first[at:], "\", \n")], func() int {
-		result := <-code
-		<-copied
-		d.check(args)
-		return result
+	p.address = regexp.MustCompile(`https?://[^", ]+`).FindString(strings.TrimSpace(p.ready))
+	require.NotEmpty(d.t, p.address, p.ready)
+	return p
+}
+
+// wait returns the next line of a type, with -json.
+func (p *process) wait(kind string) string {
+	p.t.Helper()
+	for line := range p.lines {
+		if strings.Contains(line, `"type":"`+kind+`"`) {
+			return line
+		}
 	}
+	require.Fail(p.t, "no line of this type", "%s: %s", kind, &p.stderr)
+	return ""
+}
+
+// end waits for the end, and returns the exit code.
+func (p *process) end() int {
+	p.t.Helper()
+	for range p.lines { // until the output ends
+	}
+	p.check(p.args)
+	return <-p.code
+}
+
+// serve starts a command, and returns its address and a function that waits for its exit code.
+func (d *desk) serve(ctx context.Context, args ...string) (address string, wait func() int) {
+	d.t.Helper()
+	p := d.start(ctx, args...)
+	return p.address, p.end
 }
 
 // object returns the first object of a type on standard output.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -284,8 +285,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	if d.cut >= 0 {
 		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), brokenReader{})
 	}
-	var dialled dials
-	req, err := http.NewRequestWithContext(dialled.trace(ctx), http.MethodPost, d.message.URL.String(), io.NopCloser(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.message.URL.String(), io.NopCloser(body))
 	if err != nil {
 		return cli.Usagef("-to: the address cannot be requested")
 	}
@@ -303,10 +303,10 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
 	case !errors.Is(err, errCut):
-		if dialled.loopback() {
+		if failed, ok := errors.AsType[*net.OpError](err); ok && isLoopback(failed.Addr) {
 			c.Note("in a container, localhost is the container itself")
 		}
-		return fmt.Errorf("-to: %s", dialled.explain(err))
+		return fmt.Errorf("-to: %s", reason(err))
 	}
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
@@ -322,6 +322,11 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 		c.Note("a receiver that rejects everything does so too: see that it accepts a genuine message")
 	}
 	return nil
+}
+
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
 
 // sent is the result of a delivery.
