@@ -46,8 +46,9 @@ func discoverCommand() cli.Command {
 		Usage:   "FILE... | -",
 		MaxArgs: -1,
 		Flags:   flags,
-		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a copied
-fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme instead.
+		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs,
+a copied fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme
+instead.
 
 -listen answers 503, which is this command's own choice: the interface document shows no response. The service is likely
 to deliver again what it was told is not handled, so your own receiver loses nothing. -proxy passes on the bytes of a

@@ -53,7 +53,8 @@ func (d *discovery) receive(ctx context.Context) error {
 	d.Print("ready", struct {
 		URL string `json:"url"`
 		To  string `json:"to"`
-	}{cli.BaseURL(listeners), to}, strings.TrimSuffix("ready  "+cli.BaseURL(listeners)+" -> "+to, " -> ")+", any path; waiting for a signed message")
+	}{cli.BaseURL(listeners), to}, "ready  "+strings.TrimSuffix(cli.BaseURL(listeners)+" -> "+to, " -> ")+
+		", any path; waiting for a signed message")
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)

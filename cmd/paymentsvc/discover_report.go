@@ -114,7 +114,8 @@ func (d *discovery) foundLines(f found) []string {
 	best := f.result.Matches[0]
 	lines := []string{
 		"found  " + best.Text,
-		fmt.Sprintf("       for %s, in %v after %d compositions", f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried),
+		fmt.Sprintf("       for %s, in %v after %d compositions",
+			f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried),
 		"key    the secret as " + best.SecretForm.String(),
 		"code   " + best.Description,
 	}

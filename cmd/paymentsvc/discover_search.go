@@ -134,7 +134,8 @@ func (d *discovery) progress() func(discover.Progress) {
 		if speed > 0 {
 			left = fmt.Sprintf(", at most %.0fs left", float64(now.Total-now.Tried)/1e6/speed)
 		}
-		d.Note("searching: %.1f of %.1f million, %.1f million a second%s: %s", float64(now.Tried)/1e6, float64(now.Total)/1e6, speed, left, now.What)
+		d.Note("searching: %.1f of %.1f million, %.1f million a second%s: %s",
+			float64(now.Tried)/1e6, float64(now.Total)/1e6, speed, left, now.What)
 	}
 }
 
@@ -283,7 +284,8 @@ func (d *discovery) demoSamples(text string) (err error) {
 		return err
 	}
 	for _, sent := range [][3]string{
-		{"pay.example.com", "/v1/init_payment/card", `{"partner_id":1001,"project_id":2002,"amount":10.50,"user_data":"order/1"}`},
+		{"pay.example.com", "/v1/init_payment/card",
+			`{"partner_id":1001,"project_id":2002,"amount":10.50,"user_data":"order/1"}`},
 		{"pay.example.com", "/v1/get_balance", `{"partner_id":1001,"project_id":2002}`},
 		{"shop.example", "/payments/notification", `{"status": 2, "status_code": 0, "status_description": "SUCCESS", ` +
 			`"event": "payment.status_changed", "order_id": "o-1", "amount": 10.50}`},

@@ -30,7 +30,8 @@ import (
 
 const (
 	discoverRequest      = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
-	discoverNotification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
+	discoverNotification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":` +
+		`"SUCCESS","status_code":0,"amount":10.5}`
 )
 
 // signedText returns a request with its signature as HTTP text.
@@ -69,10 +70,11 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	head, _, _ := strings.Cut(signedText(t, scheme, "/hook", discoverNotification), "\n\n")
 	signature := head[strings.LastIndex(head, " ")+1:]
 	c := newDiscover(t, map[string]string{
-		"a.http":   text,
-		"crlf":     strings.ReplaceAll(text, "\n", "\r\n"),
-		"curl.txt": "curl -H 'timestamp: 1700000000' -H 'signature: " + signature + "' --json @body.json https://pay.example.com/hook",
-		"headers":  head, "body.json": discoverNotification,
+		"a.http": text,
+		"crlf":   strings.ReplaceAll(text, "\n", "\r\n"),
+		"curl.txt": "curl -H 'timestamp: 1700000000' -H 'signature: " + signature +
+			"' --json @body.json https://pay.example.com/hook",
+		"headers": head, "body.json": discoverNotification,
 		"renamed": strings.NewReplacer("signature:", "X-Sign:", "timestamp:", "X-Time:").Replace(text),
 	})
 	c.stdin = text
@@ -87,8 +89,10 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Zero(t, code, errs)
 			require.Contains(t, out, "found  "+scheme+"\n       for ")
 			require.Contains(t, out, "key    the secret as text\n")
-			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, canonical.Body),\n")
-			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the address\n")
+			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, "+
+				"canonical.Body),\n")
+			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the "+
+				"address\n")
 			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
 			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
 			require.Equal(t, 1, strings.Count(out, "found  "))
@@ -117,7 +121,8 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 	require.Zero(t, code, errs)
 	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`
 	require.Contains(t, out, "both   "+both)
-	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   put it into paymentsvc.json: {\"scheme_file\": \"new/dir/scheme.txt\"}")
+	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   put it into paymentsvc.json: "+
+		"{\"scheme_file\": \"new/dir/scheme.txt\"}")
 	written, err := os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.txt"))
 	require.NoError(t, err)
 	require.Equal(t, both+"\n", string(written))
@@ -192,7 +197,8 @@ func TestDiscoverFindsNothing(t *testing.T) {
 }
 
 func TestDiscoverErrors(t *testing.T) {
-	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: abababababababababababababababababababababababababababababababab\n\n{}"
+	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: " +
+		"abababababababababababababababababababababababababababababababab\n\n{}"
 	c := newDiscover(t, map[string]string{
 		"ok": "POST / HTTP/1.1\n" + rest, "empty": "", "ignored.har": `{"log":{"entries":[]}}`,
 		"unsigned":  "POST / HTTP/1.1\nTimestamp: 1\n\n{}",
@@ -242,7 +248,8 @@ func TestDiscoverChecksAScheme(t *testing.T) {
 	}
 	code, out, _ := c.discover("a.http", "-json", "-scheme", `hex(path), body unsigned`)
 	require.Equal(t, cli.ExitNo, code)
-	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,"error":"","body":""}`+"\n", out)
+	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,`+
+		`"error":"","body":""}`+"\n", out)
 	code, out, _ = c.discover("a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
@@ -333,8 +340,10 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.address, first))
 	require.Contains(t, s.wait("found"), scheme[:4])
 	require.Equal(t, http.StatusServiceUnavailable, post(t, s.address, first), "delivered again")
-	require.Equal(t, http.StatusServiceUnavailable, post(t, s.address, "POST / HTTP/1.1\nTimestamp: 1\nSignature: scan\n\n{}"))
-	require.Equal(t, http.StatusServiceUnavailable, post(t, s.address, signedText(t, scheme, "/hook", discoverNotification)))
+	require.Equal(t, http.StatusServiceUnavailable,
+		post(t, s.address, "POST / HTTP/1.1\nTimestamp: 1\nSignature: scan\n\n{}"))
+	require.Equal(t, http.StatusServiceUnavailable,
+		post(t, s.address, signedText(t, scheme, "/hook", discoverNotification)))
 	s.wait("confirmed")
 	code := s.end()
 	require.Zero(t, code)
@@ -391,7 +400,8 @@ func TestDiscoverListenEnds(t *testing.T) {
 		require.Equal(t, cli.ExitTerminated, code)
 	})
 	t.Run("when a message cannot be saved", func(t *testing.T) {
-		s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "file", "-answer", "200")
+		s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "file",
+			"-answer", "200")
 		require.Equal(t, http.StatusInternalServerError, post(t, s.address, good), "not 2xx: the message would be lost")
 		code := s.end()
 		require.Equal(t, cli.ExitMachine, code)
@@ -457,7 +467,8 @@ func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 
 	d.options.Effort = 0
 	second := message("o-2", "")
-	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0], second}}, none, now, []sample{all[0], second})
+	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0], second}}, none, now,
+		[]sample{all[0], second})
 	require.NoError(t, err)
 	require.True(t, allFit(now), "a forgery does not hide the message that confirms it")
 	require.Len(t, kept, 2)
@@ -512,7 +523,8 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 	}))
 	defer service.Close()
 	c := newDesk(t)
-	s := c.listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured", "-timeout", "1m")
+	s := c.listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured", "-timeout",
+		"1m")
 	text := signedText(t, scheme, "/v1/a%2Fb?q=%zz;1", body+"\n")
 	text = strings.Replace(text, "timestamp", "X-Twice: 1\nX-Twice: 2\ntimestamp", 1)
 	require.Equal(t, http.StatusForbidden, post(t, s.address, text))
@@ -541,7 +553,8 @@ func must(data []byte, err error) []byte {
 func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	text := signedText(t, `hex(body)`, "/v1/a", discoverRequest)
-	s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "file")
+	s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to",
+		service.URL, "-save", "file")
 	require.Equal(t, http.StatusOK, post(t, s.address, text), "its payment was started")
 	code := s.end()
 	require.Equal(t, cli.ExitMachine, code)
@@ -564,7 +577,8 @@ func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
 	require.NoError(t, w.Close())
 	for signed, form := range map[string]string{plain: "decompressed", zipped.String(): "received, compressed"} {
 		d := newDesk(t)
-		head := fmt.Sprintf("POST /hook HTTP/1.1\r\nContent-Encoding: gzip\r\nTimestamp: 1700000000\r\nSignature: %s\r\nContent-Length: %d\r\n\r\n",
+		head := fmt.Sprintf("POST /hook HTTP/1.1\r\nContent-Encoding: gzip\r\nTimestamp: 1700000000\r\nSignature: "+
+			"%s\r\nContent-Length: %d\r\n\r\n",
 			signatureOf(t, testScheme, testKey, signed, "1700000000"), zipped.Len())
 		d.write("m.http", head+zipped.String())
 		require.Zero(t, d.run("discover", "m.http"), "%s", &d.stderr)

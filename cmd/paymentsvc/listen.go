@@ -33,9 +33,9 @@ func listenCommand() cli.Command {
 			cli.NewFlag("forward-all", cli.Bool, "", "forward messages that are not valid too"),
 			cli.NewFlag("save", cli.File, "DIR", "save each message that failed, byte for byte").Checked(cli.Written),
 		),
-		Notes: "It answers with the receiver's status, with 502 or 504 if it gets none, and with 401 or 400 where it does not\n" +
-			"forward. Without -forward it answers a valid message with 503, so that a service that delivers again what was not\n" +
-			"handled does so: -answer sets another status. These statuses are this command's choice.\n" +
+		Notes: "It answers with the receiver's status, and with 502 or 504 without one. If it does not forward a message,\n" +
+			"it answers with 401 or 400. Without -forward it answers a valid message with 503, because a service with\n" +
+			"redelivery then sends it again: -answer sets another status. These statuses are this command's choice.\n" +
 			"Exit codes with -count: 0 all were valid and accepted, 1 one was not, 124 -timeout passed before.",
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
@@ -124,7 +124,8 @@ func (r *inbox) end(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, count := r.counts, r.c.Int("count")
-	r.c.Print("summary", n, fmt.Sprintf("       %d received, %d valid, %d forwarded, %d failed", n.Received, n.Valid, n.Forwarded, n.Failed))
+	r.c.Print("summary", n, fmt.Sprintf("       %d received, %d valid, %d forwarded, %d failed",
+		n.Received, n.Valid, n.Forwarded, n.Failed))
 	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case err != nil:
@@ -214,8 +215,10 @@ func statusOf(v verdict, valid int) int {
 func (r *inbox) count(v verdict, a answer, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for counter, holds := range map[*int64]bool{&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed} {
-		if holds {
+	for counter, counts := range map[*int64]bool{
+		&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed,
+	} {
+		if counts {
 			*counter++
 		}
 	}

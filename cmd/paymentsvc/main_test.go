@@ -213,7 +213,8 @@ func TestFlagsOfOneNameAllHaveValuesOrNone(t *testing.T) {
 	for _, cmd := range program().Commands {
 		for _, f := range cmd.Flags {
 			before, known := bools[f.Name]
-			assert.True(t, !known || before == (f.Kind == cli.Bool), "%s -%s: a line may have it before the command", cmd.Name, f.Name)
+			assert.True(t, !known || before == (f.Kind == cli.Bool), "%s -%s: a line may have it before the command", cmd.Name,
+				f.Name)
 			bools[f.Name] = f.Kind == cli.Bool
 		}
 	}
@@ -323,7 +324,8 @@ func TestCompletionCompletesValues(t *testing.T) {
 }
 
 func TestVersionNamesItsCommit(t *testing.T) {
-	build := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "false"}}}
+	build := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"},
+		{Key: "vcs.modified", Value: "false"}}}
 	assert.Equal(t, "abc", commitOf(build))
 	build.Settings[1].Value = "true"
 	assert.Equal(t, "abc-modified", commitOf(build))

@@ -41,7 +41,9 @@ func kindOf(c *cli.Call, body []byte) paymentsvc.MessageKind {
 	return paymentsvc.KindRequest
 }
 
-func newMessage(kind paymentsvc.MessageKind, method string, address *url.URL, seconds int64, body []byte) *paymentsvc.Message {
+func newMessage(
+	kind paymentsvc.MessageKind, method string, address *url.URL, seconds int64, body []byte,
+) *paymentsvc.Message {
 	timestamp := strconv.FormatInt(seconds, 10)
 	return &paymentsvc.Message{
 		Kind: kind, Method: method, URL: address, Timestamp: timestamp, Body: body,
@@ -237,5 +239,5 @@ func (s summary) String() string {
 	case s.Event == "":
 		return fmt.Sprintf("%d bytes", s.Bytes)
 	}
-	return strings.Join(strings.Fields(strings.Join([]string{s.Event, s.StatusDescription, s.Amount, s.OrderID}, " ")), " ")
+	return strings.Join(strings.Fields(fmt.Sprint(s.Event, " ", s.StatusDescription, " ", s.Amount, " ", s.OrderID)), " ")
 }

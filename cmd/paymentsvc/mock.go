@@ -65,8 +65,8 @@ func mockCommand() cli.Command {
 			cli.NewFlag("grace", cli.Duration, "DURATION", "how long requests may take after SIGTERM").With("5s"),
 			cli.NewFlag("wait", cli.Address, "URL", "start nothing, and wait until the mock at URL answers").OnLine(),
 		),
-		Notes: "/_mock/openapi.json describes the control API. /ui/ is a page for people. /_mock/settings lists\n" +
-			"the values of the mock's own choice. Further projects, each with an id and a secret_file, are the key mock.projects.",
+		Notes: "/_mock/openapi.json describes the control API, /_mock/settings the mock's own choices. /ui/ is a page for\n" +
+			"people. Further projects, each with an id and a secret_file, are the key mock.projects.",
 		Examples: []string{
 			"paymentsvc mock -notify http://127.0.0.1:9000/notifications",
 			"paymentsvc mock -addr 127.0.0.1:0 -ready-file mock.json -script 'amount=13.13: DECLINED'",
@@ -309,7 +309,8 @@ type ready struct {
 
 func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	r := ready{
-		base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid(), opt.Chosen["secret"],
+		BaseURL: base + opt.BasePath, ControlURL: base + "/_mock", PageURL: base + "/ui/", PartnerID: opt.PartnerID,
+		ProjectID: opt.Projects[0].ID, PID: os.Getpid(), SecretFrom: opt.Chosen["secret"],
 	}
 	if c.Text("ready-file") != "" {
 		text, _ := json.Marshal(r) // a struct of texts and numbers
@@ -326,7 +327,8 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {
-			c.Note("this is not only a loopback address: whoever reaches it can use the page and the control API, without a password")
+			c.Note("this is not only a loopback address: whoever reaches it can use the page and the control API, " +
+				"without a password")
 		}
 	}
 	return nil
@@ -358,7 +360,8 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 				return nil
 			}
 			if resp.StatusCode == http.StatusMisdirectedRequest {
-				return cli.Nof("the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())
+				return cli.Nof("the mock at %s does not know this name of its own: start it with -hosts %s",
+					base.Host, base.Hostname())
 			}
 		}
 		select {

@@ -73,12 +73,15 @@ func TestMockCommandServesAndStops(t *testing.T) {
 
 	for project, secret := range map[int64]paymentsvc.Secret{6: "secret-a", 7: "secret-b"} {
 		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-			Scheme: paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}, Secret: secret,
+			Scheme: paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body),
+				Encoding: paymentsvc.Hex}, Secret: secret,
 		})
 		require.NoError(t, err)
-		client, err := paymentsvc.NewClient(paymentsvc.Config{BaseURL: r.BaseURL, PartnerID: 5, ProjectID: project, Signer: signer})
+		client, err := paymentsvc.NewClient(paymentsvc.Config{BaseURL: r.BaseURL, PartnerID: 5, ProjectID: project,
+			Signer: signer})
 		require.NoError(t, err)
-		_, err = client.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("2.00"), UserData: "order-1"})
+		_, err = client.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("2.00"),
+			UserData: "order-1"})
 		require.NoError(t, err)
 		client.CloseIdleConnections()
 	}
@@ -120,7 +123,9 @@ func TestMockCommandExitCodes(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "{}")
+	}))
 	defer other.Close()
 	for _, test := range []struct {
 		code int
@@ -131,7 +136,8 @@ func TestMockCommandExitCodes(t *testing.T) {
 		{2, "-receiver: receiver 1: event: not one of payment.status_changed, ", []string{"-receiver", "event=x: http://a"}},
 		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},
 		{2, "-secret-file", []string{"-secret-file", "none.key"}},
-		{3, "-ready-file: none/ready.json cannot be written: no such file or directory", []string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
+		{3, "-ready-file: none/ready.json cannot be written: no such file or directory",
+			[]string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
 		{2, "one.json:1:21: mock.projects: project 3003: secret_file: not set", []string{"-config", "one.json"}},
 		{2, "three.json:1:21: mock.projects: id: want a whole number, at least 1", []string{"-config", "three.json"}},
 		{2, `two.json:1:21: mock.projects: balance: want text, such as \"100.00\"`, []string{"-config", "two.json"}},
@@ -165,7 +171,9 @@ func TestMockKeepsItsMainProjectBesideOthers(t *testing.T) {
 
 func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
 	notified := make(chan string, 1)
-	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { notified <- r.Proto }))
+	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		notified <- r.Proto
+	}))
 	shop.EnableHTTP2 = true
 	shop.StartTLS()
 	defer shop.Close()

@@ -24,14 +24,16 @@ func TestSignPrintsTheTwoHeaders(t *testing.T) {
 	for _, test := range []struct {
 		args, signed, timestamp, note string
 	}{
-		{"sign body.json", "{\"a\": 1}\r\n", "1700000000", "note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
+		{"sign body.json", "{\"a\": 1}\r\n", "1700000000",
+			"note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
 		{"sign -trim body.json", `{"a": 1}`, "1700000000", ""},
 		{"sign -timestamp 5 -trim -", "x", "5", "note   the body is not JSON\n"},
 		{"sign -kind notification -timestamp 5 empty", "", "5", "note   the body is empty\n"},
 	} {
 		d.stdin = "x"
 		assert.Zero(t, d.run(strings.Fields(test.args)...), test.args)
-		want := "timestamp: " + test.timestamp + "\nsignature: " + signatureOf(t, testScheme, testKey, test.signed, test.timestamp) + "\n"
+		want := "timestamp: " + test.timestamp + "\nsignature: " +
+			signatureOf(t, testScheme, testKey, test.signed, test.timestamp) + "\n"
 		assert.Equal(t, want, d.stdout.String(), test.args)
 		assert.Equal(t, test.note, d.stderr.String(), test.args)
 	}
@@ -53,7 +55,8 @@ func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
 	d := newDesk(t)
 	d.write("it's.json", `{"destination":"79990000000"}`)
 	assert.Zero(t, d.run("sign", "it's.json", "-as=curl", "-url=http://127.0.0.1:1/a", "-method", "put"))
-	assert.Contains(t, d.stdout.String(), `curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
+	assert.Contains(t, d.stdout.String(),
+		`curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
 	assert.Contains(t, d.stdout.String(), ` --data-binary '@it'\''s.json'`)
 	if _, err := os.Stat("/dev/null"); err == nil {
 		assert.Zero(t, d.run("sign", "/dev/null", "-as=curl", "-url=http://127.0.0.1:1/a"))
@@ -72,7 +75,8 @@ func TestSignShowsTheTextWithoutTheSecret(t *testing.T) {
 	for scheme, want := range map[string]string{
 		testScheme:                 `text   1700000000.{"destination":"<destination>","pan":"<card number>"}\n`,
 		`hex(body '&key=' secret)`: `text   {"destination":"<destination>","pan":"<card number>"}\n&key=<secret>`,
-		`hex(body hex(sha256(secret))), key sha256`: `text   {"destination":"<destination>","pan":"<card number>"}\nbcd2013787a29e98c30c9562a7bdd64c8df3cd88d5dc99fd2008ce4053b6af10`,
+		`hex(body hex(sha256(secret))), key sha256`: `text   {"destination":"<destination>","pan":"<card ` +
+			`number>"}\nbcd2013787a29e98c30c9562a7bdd64c8df3cd88d5dc99fd2008ce4053b6af10`,
 	} {
 		d := newDesk(t)
 		d.stdin = `{"destination":"79990000000","pan":"4111111111111111"}` + "\n"
@@ -116,7 +120,9 @@ func TestSignUsageErrors(t *testing.T) {
 	}
 	d.stdin = "{}"
 	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
-	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address, but this message has no address: give -url\n")
+	assert.Contains(t, d.stderr.String(),
+		"the scheme cannot sign this: canonical string: canonical: Path needs the address, but this message has no "+
+			"address: give -url\n")
 }
 
 func TestSignAsCodeSendsEveryByte(t *testing.T) {

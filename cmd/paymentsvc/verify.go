@@ -239,7 +239,8 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 		signed = m
 		return key.Scheme.Canonical(dst, m)
 	}
-	fault := paymentsvctest.ExplainSignature(scheme, paymentsvctest.Project{Secret: key.Secret}, message, r.Header.Get("Signature"))
+	project, signature := paymentsvctest.Project{Secret: key.Secret}, r.Header.Get("Signature")
+	fault := paymentsvctest.ExplainSignature(scheme, project, message, signature)
 	d.Message = cli.MaskAll(v.keys, fault.Reason)
 	if strings.HasPrefix(d.Message, "signed over the body") {
 		d.Message += ": the body was rewritten on its way here, or before it was signed"

@@ -13,7 +13,8 @@ var bodyOption = regexp.MustCompile(`\s(?:-d|--data[a-z-]*|--json)\s`)
 
 // commandStart returns the start of a curl command after a prompt, or -1.
 func commandStart(data string) int {
-	found := regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`).FindStringIndex(data)
+	const prompt = `(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?`
+	found := regexp.MustCompile(`(?mi)^[ \t]*` + prompt + `curl(?:\.exe)?[ \t]`).FindStringIndex(data)
 	if found == nil {
 		return -1
 	}
@@ -73,11 +74,11 @@ func (t *text) curl(o Options) (Message, error) {
 }
 
 // valued are the options of curl with a value, without the dashes.
-var valued = strings.Fields(`A C D E F H K P Q T U X Y b c d e m o r t u w x y z request header data data-ascii data-binary
-	data-raw data-urlencode json url user user-agent referer cookie cookie-jar output write-out max-time connect-timeout
-	proxy cacert cert key form form-string upload-file config retry retry-delay retry-max-time resolve connect-to
-	interface limit-rate dump-header oauth2-bearer aws-sigv4 tls-max ciphers url-query range noproxy proxy-user
-	proxy-header stderr trace trace-ascii output-dir unix-socket capath pinnedpubkey max-redirs max-filesize
+var valued = strings.Fields(`A C D E F H K P Q T U X Y b c d e m o r t u w x y z request header data data-ascii
+	data-binary data-raw data-urlencode json url user user-agent referer cookie cookie-jar output write-out max-time
+	connect-timeout proxy cacert cert key form form-string upload-file config retry retry-delay retry-max-time resolve
+	connect-to interface limit-rate dump-header oauth2-bearer aws-sigv4 tls-max ciphers url-query range noproxy
+	proxy-user proxy-header stderr trace trace-ascii output-dir unix-socket capath pinnedpubkey max-redirs max-filesize
 	keepalive-time cert-type key-type pass proto rate variable doh-url dns-servers local-port speed-limit speed-time
 	request-target`)
 

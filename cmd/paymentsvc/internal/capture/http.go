@@ -133,7 +133,8 @@ func (t *text) address(m *Message, target string, at int) error {
 		return t.fail(at, variables)
 	}
 	u, err := url.ParseRequestURI(target)
-	if err != nil || u.Host == "" && !strings.HasPrefix(target, "/") || u.Host != "" && u.Scheme != "http" && u.Scheme != "https" {
+	isWeb := err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+	if err != nil || !isWeb && (u.Host != "" || !strings.HasPrefix(target, "/")) {
 		return t.fail(at, "the address is neither a path nor a URL")
 	}
 	m.URL = u
@@ -288,7 +289,7 @@ func (t *text) verbose(o Options) (Message, error) {
 func between(data string, at int) (from, to int) {
 	from, to = len(data), len(data)
 	for l := range strings.Lines(data[at:]) {
-		theirs := strings.HasPrefix(l, "* ") || strings.HasPrefix(l, "<") || strings.HasPrefix(l, "{ [") || strings.HasPrefix(l, "} [")
+		theirs := regexp.MustCompile(`^(\* |<|[{}] \[)`).MatchString(l)
 		switch {
 		case theirs && from < len(data):
 			return from, at
@@ -314,7 +315,8 @@ func isToken(s string) bool {
 
 // isValue reports whether s is a valid header value.
 func isValue(s string) bool {
-	return strings.TrimSpace(s) == s && strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
+	isControl := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	return strings.TrimSpace(s) == s && !strings.ContainsFunc(s, isControl)
 }
 
 // Decompressed returns the body without the Content-Encoding of its headers. It reports false for a body without an

@@ -199,7 +199,8 @@ connection.request(%q, %s, b%s, {
 %s})
 response = connection.getresponse()
 print(response.status, response.read().decode())
-`, connection, byteText(m.URL.Host, ""), m.Method, byteText(m.URL.RequestURI(), ""), byteText(string(m.Body), ""), &headers)
+`, connection, byteText(m.URL.Host, ""), m.Method, byteText(m.URL.RequestURI(), ""), byteText(string(m.Body), ""),
+		&headers)
 }
 
 // phpCode returns a program for PHP without extensions, except openssl for https.

@@ -110,7 +110,8 @@ func (c *Call) SchemeText() (text, origin string, err error) {
 	scheme, file := c.Value("scheme"), c.Value("scheme-file")
 	switch {
 	case len(scheme.Texts)+len(file.Texts) == 0:
-		return "", "", Usagef("-scheme: not set; the interface document shows no canonical string: paymentsvc discover finds it")
+		return "", "", Usagef("-scheme: not set; the interface document specifies no canonical string; " +
+			"paymentsvc discover finds it")
 	case scheme.rank == file.rank:
 		return "", "", Usagef("%s and %s: want one of them", scheme.Place(), file.Place())
 	case scheme.rank > file.rank:

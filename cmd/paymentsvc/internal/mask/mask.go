@@ -28,7 +28,8 @@ func Fields() []string {
 
 // maskFields replaces the values of [Fields].
 func maskFields(text string) string {
-	name := regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
+	name := regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)` +
+		`(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
 	var out strings.Builder
 	for {
 		at := name.FindStringSubmatchIndex(text)
@@ -121,8 +122,8 @@ func (h *hiding) value(placeholder string) {
 func maskNumbers(text string) string {
 	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
 	return numbers.ReplaceAllStringFunc(text, func(run string) string {
-		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' { // the digits of a UUID may pass the check by chance
-			return run
+		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' {
+			return run // the digits of a UUID may pass the check by chance
 		}
 		hidden := make([]bool, len(run))
 		for start := range run {
