@@ -25,9 +25,7 @@ func completionCommand() cli.Command {
 		Run: func(_ context.Context, c *cli.Call) error {
 			if len(c.Args) > 0 && c.Args[0] == "words" { // for the scripts
 				list := completedWords(c.Program, c.Args[1:])
-				c.Print("words", struct {
-					Words []string `json:"words"`
-				}{list}, list...)
+				c.Print("words", cli.Fields{"words": list}, list...)
 				return nil
 			}
 			shell := strings.Join(c.Args, " ")
@@ -35,9 +33,7 @@ func completionCommand() cli.Command {
 			if script == "" {
 				return cli.Usagef("no shell %q%s", cli.Printable(shell), cli.NearestOf(shell, shells))
 			}
-			return c.PrintRaw("completion", struct {
-				Script string `json:"script"`
-			}{script}, script)
+			return c.PrintRaw("completion", cli.Fields{"script": script}, script)
 		},
 	}
 }

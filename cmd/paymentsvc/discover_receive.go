@@ -50,10 +50,8 @@ func (d *discovery) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.Print("ready", struct {
-		URL string `json:"url"`
-		To  string `json:"to"`
-	}{cli.BaseURL(listeners), to}, "ready  "+strings.TrimSuffix(cli.BaseURL(listeners)+" -> "+to, " -> ")+
+	base := cli.BaseURL(listeners)
+	d.Print("ready", cli.Fields{"url": base, "to": to}, "ready  "+strings.TrimSuffix(base+" -> "+to, " -> ")+
 		", any path; waiting for a signed message")
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -178,9 +176,9 @@ func (r *catcher) verdict(before, now []found) {
 	switch old := schemes(before); old {
 	case "":
 	case text:
-		r.Print("confirmed", textJSON{text}, "same   the new message confirms it: "+text)
+		r.Print("confirmed", cli.Fields{"text": text}, "same   the new message confirms it: "+text)
 	default:
-		r.Print("refuted", textJSON{old}, "wrong  the new message refutes it: "+old)
+		r.Print("refuted", cli.Fields{"text": old}, "wrong  the new message refutes it: "+old)
 	}
 	for _, f := range now {
 		r.printResult(f)
@@ -289,14 +287,10 @@ func (r *catcher) printReceived(m capture.Message, saved string) {
 	if saved != "" {
 		line += "  saved " + saved
 	}
-	r.Print("received", struct {
-		Name   string    `json:"name"`
-		Saved  string    `json:"saved"`
-		Time   time.Time `json:"time"`
-		Method string    `json:"method"`
-		Path   string    `json:"path"`
-		Bytes  int       `json:"bytes"`
-	}{m.Source, saved, r.Now().UTC(), m.Method, shown, len(m.Body)}, line)
+	r.Print("received", cli.Fields{
+		"name": m.Source, "saved": saved, "time": r.Now().UTC(), "method": m.Method, "path": shown,
+		"bytes": len(m.Body),
+	}, line)
 }
 
 // ServeHTTP receives a message for -listen or forwards it for -proxy.

@@ -51,9 +51,6 @@ type (
 		Chosen string            `json:"chosen"`
 		Others map[string]string `json:"others"` // alternative expressions, and the deciding sample for each
 	}
-	textJSON struct {
-		Text string `json:"text"`
-	}
 )
 
 // report prints results and the next steps. Its error is the exit code.
@@ -208,7 +205,7 @@ func (d *discovery) next(results []found) error {
 		text = joined
 		best.Imports = parts.Imports
 		best.Expr = fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", parts.Canonical, parts.Encoding)
-		d.Print("scheme", textJSON{text}, "both   "+text)
+		d.Print("scheme", cli.Fields{"text": text}, "both   "+text)
 	}
 	setting, _ := json.Marshal(text)
 	settings := `{"scheme": ` + string(setting) + "}"
@@ -220,9 +217,7 @@ func (d *discovery) next(results []found) error {
 			}
 		}
 		names := []string{filepath.Join(dir, outFiles()[0]), filepath.Join(dir, outFiles()[1])}
-		d.Print("wrote", struct {
-			Files []string `json:"files"`
-		}{names}, "wrote  "+strings.Join(names, ", "))
+		d.Print("wrote", cli.Fields{"files": names}, "wrote  "+strings.Join(names, ", "))
 		setting, _ = json.Marshal(filepath.ToSlash(names[0]))
 		settings = `{"scheme_file": ` + string(setting) + "}"
 	}
@@ -238,10 +233,8 @@ func (d *discovery) next(results []found) error {
 	if s.timestamp != "timestamp" {
 		verify += " -timestamp-header " + capture.ShellWord(s.timestamp)
 	}
-	d.Print("next", struct {
-		Settings string `json:"settings"`
-		Command  string `json:"command"`
-	}{settings, verify}, "next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
+	d.Print("next", cli.Fields{"settings": settings, "command": verify},
+		"next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
 	return nil
 }
 

@@ -263,17 +263,14 @@ func (d *discovery) demo(ctx context.Context, hidden string) error {
 		for line := range strings.Lines(b.String()) {
 			lines = append(lines, strings.TrimRight("       "+line, "\r\n "))
 		}
-		d.Print("sample", struct {
-			Name string `json:"name"`
-			HTTP string `json:"http"`
-		}{s.Name, b.String()}, lines...)
+		d.Print("sample", cli.Fields{"name": s.Name, "http": b.String()}, lines...)
 	}
 	results, err := d.search(ctx, d.samples)
 	if err != nil {
 		return err
 	}
 	err = d.report(ctx, results)
-	d.Print("hidden", textJSON{hidden}, "hidden "+hidden)
+	d.Print("hidden", cli.Fields{"text": hidden}, "hidden "+hidden)
 	return err
 }
 

@@ -110,11 +110,8 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	for _, l := range listeners {
 		addresses = append(addresses, "http://"+l.Addr().String())
 	}
-	c.Print("ready", struct {
-		Addresses []string `json:"addresses"`
-		Forward   string   `json:"forward"`
-		Answer    int      `json:"answer"` // without -forward
-	}{addresses, to, answer}, "ready  "+strings.Join(addresses, ", ")+does)
+	c.Print("ready", cli.Fields{"addresses": addresses, "forward": to, "answer": answer},
+		"ready  "+strings.Join(addresses, ", ")+does)
 	err = cli.Serve(serving, cli.NewServer(r), listeners, 0)
 	return r.end(ctx, err)
 }
@@ -258,7 +255,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 		line += "; saved " + a.Saved
 	}
 	lines := []string{line}
-	if r.c.Verbose() {
+	if r.c.Bool("v") {
 		a.Response = cli.MaskAll(r.verifier.keys, string(a.head))
 		lines = append(lines, indented(a.Response)...)
 	}

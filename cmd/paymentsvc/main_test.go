@@ -128,8 +128,10 @@ func (d *desk) start(ctx context.Context, args ...string) *process {
 			p.lines <- line
 		}
 	}()
-	p.address = regexp.MustCompile(`https?://[^", ]+`).FindString(strings.TrimSpace(p.ready))
-	require.NotEmpty(d.t, p.address, p.ready)
+	address := regexp.MustCompile(`(?:ready +|"(?:base_)?url":"|"addresses":\[")(https?://[^"\s,]+)`)
+	found := address.FindStringSubmatch(p.ready)
+	require.NotNil(d.t, found, p.ready)
+	p.address = found[1]
 	return p
 }
 
@@ -358,6 +360,6 @@ func TestVersionAndSettings(t *testing.T) {
 		assert.Regexp(t, `^[a-z0-9_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")
 	}
 	assert.Zero(t, d.run("settings", "-json"))
-	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","value":"localhost:9000","set":true,"origin":"default"`)
-	assert.Contains(t, d.stdout.String(), `"key":"tolerance","value":"5m","set":true,"origin":"paymentsvc.json:1:`)
+	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","origin":"default","set":true,"value":"localhost:9000"`)
+	assert.Contains(t, d.stdout.String(), `"key":"tolerance","origin":"paymentsvc.json:1:`)
 }

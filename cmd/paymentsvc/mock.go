@@ -176,12 +176,10 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	if build, ok := debug.ReadBuildInfo(); ok {
 		opt.Version = build.Main.Version
 	}
-	if c.Verbose() {
+	if c.Bool("v") {
 		opt.Logf = func(format string, args ...any) {
 			line := fmt.Sprintf(format, args...)
-			c.Print("message", struct {
-				Message string `json:"message"`
-			}{line}, line)
+			c.Print("message", cli.Fields{"message": line}, line)
 		}
 	}
 	var err error
@@ -354,14 +352,12 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 			wrong := json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&answer)
 			_ = resp.Body.Close() // the body is read
 			if resp.StatusCode == http.StatusOK && wrong == nil && answer.Sessions != nil {
-				c.Print("ready", struct {
-					BaseURL string `json:"base_url"`
-				}{c.Text("wait")}, "ready  "+c.Text("wait"))
+				c.Print("ready", cli.Fields{"base_url": c.Text("wait")}, "ready  "+c.Text("wait"))
 				return nil
 			}
 			if resp.StatusCode == http.StatusMisdirectedRequest {
-				return cli.Nof("the mock at %s does not know this name of its own: start it with -hosts %s",
-					base.Host, base.Hostname())
+				return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(
+					"the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())}
 			}
 		}
 		select {

@@ -310,7 +310,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	}
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
-	if c.Verbose() {
+	if c.Bool("v") {
 		result.Response = cli.MaskAll(d.keys, string(shown))
 		lines = append(lines, indented(result.Response)...)
 	}

@@ -246,10 +246,6 @@ func (c *Call) printSetting(f Flag, v Value, width int) {
 	if shown == "" {
 		shown = "(not set)"
 	}
-	c.Print("setting", struct {
-		Key    string `json:"key"`
-		Value  string `json:"value"`
-		Set    bool   `json:"set"`
-		Origin string `json:"origin"`
-	}{f.Key(), text, text != "", v.Origin}, fmt.Sprintf("%-*s  %-30s  %s", width, f.Key(), shown, v.Origin))
+	c.Print("setting", Fields{"key": f.Key(), "value": text, "set": text != "", "origin": v.Origin},
+		fmt.Sprintf("%-*s  %-30s  %s", width, f.Key(), shown, v.Origin))
 }

@@ -309,8 +309,9 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"yes", t.Context(), func(context.Context, *Call) error { return nil }, 0, ""},
 		{"no", t.Context(), func(context.Context, *Call) error { return No() }, 1, ""},
-		{"no, with a reason", t.Context(), func(context.Context, *Call) error { return Nof("a\x1b[m") }, 1,
-			`prog try: a\x1b[m`},
+		{"no, with a reason", t.Context(), func(context.Context, *Call) error {
+			return &ExitError{ExitNo, errors.New("a\x1b[m")}
+		}, 1, `prog try: a\x1b[m`},
 		{"usage", t.Context(), func(context.Context, *Call) error { return Usagef("x") }, 2, "prog try: x"},
 		{"the machine", t.Context(), func(context.Context, *Call) error { return errors.New("disk full") }, 3,
 			"prog try: disk full"},

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Verbose reports whether -v is set. The command must have the flag.
-func (c *Call) Verbose() bool { return c.Bool("v") }
+// Fields are the fields of an object of -json.
+type Fields = map[string]any
 
 // Print prints one result on standard output. With -json it prints the object in one line, with "type" and "v" before
 // its fields. Otherwise it prints the lines, with control characters escaped.
@@ -47,9 +47,7 @@ func (c *Call) Note(format string, args ...any) {
 	}
 	c.noted[text] = true
 	if c.isJSON() {
-		_, _ = c.Stderr.Write(record("note", struct {
-			Message string `json:"message"`
-		}{text}))
+		_, _ = c.Stderr.Write(record("note", Fields{"message": text}))
 		return
 	}
 	_, _ = fmt.Fprintln(c.Stderr, "note  ", Printable(text))
@@ -86,12 +84,9 @@ func (c *Call) printError(e *ExitError) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	if c.isJSON() {
-		_, _ = c.Stderr.Write(record("error", struct {
-			Command string `json:"command"`
-			Code    string `json:"code"`
-			Exit    int    `json:"exit"`
-			Message string `json:"message"`
-		}{c.command.Name, e.name(), e.Code, e.Error()}))
+		_, _ = c.Stderr.Write(record("error", Fields{
+			"command": c.command.Name, "code": e.name(), "exit": e.Code, "message": e.Error(),
+		}))
 		return
 	}
 	_, _ = fmt.Fprintf(c.Stderr, "%s: %s\n", strings.TrimSpace(c.Program.Name+" "+c.command.Name), Printable(e.Error()))
@@ -164,11 +159,6 @@ func Usagef(format string, args ...any) error {
 
 // No returns the error of a command after it has printed a negative result.
 func No() error { return &ExitError{Code: ExitNo} }
-
-// Nof returns the error of a negative result, for standard error.
-func Nof(format string, args ...any) error {
-	return &ExitError{ExitNo, fmt.Errorf(format, args...)}
-}
 
 // Ended returns the error of a context after a signal or -timeout, and nil before. Return it if the command has no
 // result.
