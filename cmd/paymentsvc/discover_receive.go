@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -295,13 +294,10 @@ func (r *catcher) printReceived(m capture.Message, saved string) {
 
 // ServeHTTP receives a message for -listen or forwards it for -proxy.
 func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
-	if err != nil {
-		status := http.StatusBadRequest
-		if _, long := errors.AsType[*http.MaxBytesError](err); long {
-			status = http.StatusRequestEntityTooLarge
-		}
-		r.Note("not taken: the body broke off or has more than 1 MiB")
+	body, unread := readMessage(w, req)
+	if unread != nil {
+		status := statusOf(*unread, 0)
+		r.Note("not taken: %s", unread.Message)
 		http.Error(w, http.StatusText(status), status)
 		return
 	}

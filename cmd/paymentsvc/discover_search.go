@@ -77,19 +77,20 @@ func (d *discovery) find(ctx context.Context, about string, samples []sample) (f
 	if !compressed {
 		return d.findIn(ctx, about, samples, received, 1)
 	}
+	forms := []struct {
+		name    string
+		samples []discover.Sample
+	}{{decompressed, plain}, {"received, compressed", received}}
 	for _, share := range []float64{0.05, 1} {
-		for _, in := range [][]discover.Sample{plain, received} {
-			f, err = d.findIn(ctx, about, samples, in, share)
+		for _, form := range forms {
+			f, err = d.findIn(ctx, about, samples, form.samples, share)
 			if err != nil || ctx.Err() != nil {
 				return f, err
 			}
-			if !f.fits() {
-				continue
+			if f.fits() {
+				f.body = form.name
+				return f, nil
 			}
-			if f.body = "received, compressed"; &in[0] == &plain[0] {
-				f.body = decompressed
-			}
-			return f, nil
 		}
 	}
 	return f, nil

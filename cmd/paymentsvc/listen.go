@@ -162,12 +162,15 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the number of messages to receive is reached", http.StatusServiceUnavailable)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
-	v := r.verdict(req, body, err)
-	r.printReceived(n, v)
+	body, unread := readMessage(w, req)
+	v := unread
+	if v == nil {
+		v = new(r.verifier.verify(req, body))
+	}
+	r.printReceived(n, *v)
 	genuine := v.Valid || v.Reason == "malformed_notification" // signed by the service, within the tolerance
-	a := answer{Status: statusOf(v, int(r.c.Int("answer")))}
-	if r.forwarder != nil && err == nil && (genuine || r.c.Bool("forward-all")) {
+	a := answer{Status: statusOf(*v, int(r.c.Int("answer")))}
+	if r.forwarder != nil && unread == nil && (genuine || r.c.Bool("forward-all")) {
 		a = r.forwarder.forward(w, req, body)
 	} else if w.WriteHeader(a.Status); !v.Valid {
 		_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
@@ -177,22 +180,23 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		a.Saved = r.save(n, capture.Received(req, body))
 	}
 	r.printAnswered(n, a)
-	r.count(v, a, failed)
+	r.count(*v, a, failed)
 	if a.aborted != nil {
 		panic(a.aborted)
 	}
 }
 
-// verdict verifies a message with a readable body.
-func (r *inbox) verdict(req *http.Request, body []byte, err error) verdict {
-	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
-	switch s := (summary{Bytes: len(body)}); {
-	case tooLarge:
-		return verdict{Reason: "body_too_large", Message: "the body has more than 1 MiB", summary: s}
-	case err != nil:
-		return verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
+// readMessage returns the body of a message. It returns a verdict for an unreadable body.
+func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
+	s := summary{Bytes: len(body)}
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return body, &verdict{Reason: "body_too_large", Message: "the body has more than 1 MiB", summary: s}
 	}
-	return r.verifier.verify(req, body)
+	if err != nil {
+		return body, &verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
+	}
+	return body, nil
 }
 
 // statusOf returns the response to a message without -forward: the status for valid messages, or the status of the

@@ -256,7 +256,8 @@ func TestEachFlagRejectsValuesWithoutAMeaning(t *testing.T) {
 				d := newDesk(t)
 				d.write("paymentsvc.json", `{"secret_file": "key.txt", "tolerance": "5m"}`)
 				args := map[string][]string{
-					"discover": {"-demo"}, "trigger": {"payment.status_changed", "-to=http://a"}, "mock": {"-addr=127.0.0.1:0"},
+					"discover": {"-demo"}, "trigger": {"payment.status_changed", "-to=http://a"},
+					"mock": {"-addr=127.0.0.1:0", "-timeout=1s"}, "listen": {"-addr=127.0.0.1:0", "-timeout=1s"},
 				}[cmd.Name]
 				args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-"+f.Name+"=") })
 				line := append([]string{cmd.Name, "-" + f.Name + "=" + value}, args...)

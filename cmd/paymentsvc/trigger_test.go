@@ -198,6 +198,8 @@ func TestTriggerErrors(t *testing.T) {
 		assert.Equal(t, want.code, d.run(strings.Fields(args)...), "%s: %s", args, &d.stdout)
 		assert.Contains(t, d.stderr.String(), want.said, args)
 		assert.Empty(t, d.stdout.String(), args)
+		note := "note   in a container, localhost is the container itself\n"
+		assert.Equal(t, want.code == 3, strings.Contains(d.stderr.String(), note), args)
 	}
 }
 
