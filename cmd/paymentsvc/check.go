@@ -153,5 +153,8 @@ func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	var text bytes.Buffer
 	x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
 	_ = x.Write(&text) // a Buffer takes everything
-	return capture.NewFile(c.Text("save"), path.Base(name)+".response", text.Bytes())
+	if err := capture.NewFile(c.Text("save"), path.Base(name)+".response", text.Bytes()); err != nil {
+		return fmt.Errorf("-save: %w", err)
+	}
+	return nil
 }
