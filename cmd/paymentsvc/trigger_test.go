@@ -170,6 +170,8 @@ func TestTriggerErrors(t *testing.T) {
 			`-set: payment.status_changed has no field "amuont"; did you mean "amount"?`},
 		"trigger payment.status_changed -to http://a -set amount": {2,
 			"-set: want NAME=VALUE"},
+		"trigger payment.status_changed -to http://a -set status=x":   {2, "status: not a whole number"},
+		"trigger payment.status_changed -to http://a -set amount=1,5": {2, "amount: not a decimal number"},
 		"trigger payment.status_changed -to http://a -set event=x": {2,
 			`has no field "event"`},
 		"trigger payment.status_changed -to http://a -status SUCCES5": {2,
