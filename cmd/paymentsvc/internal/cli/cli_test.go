@@ -72,34 +72,35 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                     "prog: no command",
-		"--hepl":                               `prog: no command: "--hepl"; did you mean "help"?`,
-		"tri":                                  `prog: no command "tri"; did you mean "try"?`,
-		"try -adr x":                           `prog try: no flag -adr; did you mean "-addr"?`,
-		"try --secret x":                       "prog try: no flag -secret: a secret is read from a file, -secret-file",
-		"try -more {}":                         "prog try: no flag -more",
-		"try -addr":                            "prog try: -addr: needs a value",
-		"try -addr a -addr b":                  "prog try: -addr: given twice",
-		"try a b c":                            `prog try: unexpected argument "c"`,
-		"try -all=maybe":                       "prog try: -all: want true or false",
-		"try -project one":                     "prog try: -project: want a whole number",
-		"try -timeout 5":                       "prog try: -timeout: want a duration such as 30s",
-		"try -config gone.json":                "prog try: gone.json: no such file or directory",
-		"try -scheme hex(bdy)":                 `prog try: -scheme: column 5: unknown part "bdy", did you mean body?`,
-		"try -scheme hex(body) -scheme-file b": "prog try: -scheme and -scheme-file: want one of them",
-		"try -secret-file sk_live_1":           "prog try: -secret-file: no such file or directory",
-		"try -tolerance soon":                  `prog try: -tolerance: want a duration of at least 1s, or "any"`,
-		"try":                                  "prog try: -tolerance: not set",
+		"":                                      "prog: no command",
+		"--hepl":                                `prog: no command: "--hepl"; did you mean "help"?`,
+		"tri":                                   `prog: no command "tri"; did you mean "try"?`,
+		"try -adr x":                            `prog try: no flag -adr; did you mean "-addr"?`,
+		"try --secret x":                        "prog try: no flag -secret: a secret is read from a file, -secret-file",
+		"try -more {}":                          "prog try: no flag -more",
+		"try -addr":                             "prog try: -addr: needs a value",
+		"try -addr a -addr b":                   "prog try: -addr: given twice",
+		"try a b c":                             `prog try: unexpected argument "c"`,
+		"try -all=maybe":                        "prog try: -all: want true or false",
+		"try -project one":                      "prog try: -project: want a whole number",
+		"try -timeout 5":                        "prog try: -timeout: want a duration such as 30s",
+		"try -config gone.json":                 "prog try: gone.json: no such file or directory",
+		"try -secret-file key -scheme hex(bdy)": `prog try: -scheme: column 5: unknown part "bdy", did you mean body?`,
+		"try -scheme hex(body) -scheme-file b":  "prog try: -scheme and -scheme-file: want one of them",
+		"try -secret-file sk_live_1":            "prog try: -secret-file: no such file or directory",
+		"try -tolerance soon":                   `prog try: -tolerance: want a duration of at least 1s, or "any"`,
+		"try":                                   "prog try: -tolerance: not set",
 	} {
 		p := &process{files: map[string]string{"key": "k"}, run: func(_ context.Context, c *Call) error {
-			if c.Set("scheme") || c.Set("secret-file") {
-				_, err := c.key("k")
-				if c.Set("secret-file") {
-					_, err = c.Secret()
-				}
-				return err
+			var err error
+			switch {
+			case c.Set("secret-file"):
+				_, err = c.Key()
+			case c.Set("scheme"):
+				_, _, err = c.SchemeText()
+			default:
+				_, err = c.Tolerance()
 			}
-			_, err := c.Tolerance()
 			return err
 		}}
 		assert.Equal(t, ExitUsage, p.start(t.Context(), t, strings.Fields(line)...), line)
@@ -240,6 +241,18 @@ func TestSecrets(t *testing.T) {
 	assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", "-secret-file", "-", "-scheme", "hex(body)",
 		"-old-secret-file", "-"))
 	assert.Contains(t, p.stderr.String(), "-old-secret-file: standard input is already read by -secret-file")
+}
+
+func TestKeysReadTheSchemeOnce(t *testing.T) {
+	p := &process{files: map[string]string{"key": "k", "old": "o"}, stdin: "hex(body)\n"}
+	p.run = func(_ context.Context, c *Call) error {
+		keys, err := c.Keys()
+		assert.Len(t, keys, 2)
+		assert.Equal(t, "hex(body)", keys[0].Text)
+		return err
+	}
+	line := []string{"try", "-scheme-file", "-", "-secret-file", "key", "-old-secret-file", "old"}
+	assert.Zero(t, p.start(t.Context(), t, line...), "%s", &p.stderr)
 }
 
 func TestErrorsNameNoArgumentThatIsNoFile(t *testing.T) {

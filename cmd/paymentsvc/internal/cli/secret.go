@@ -86,6 +86,8 @@ type Key struct {
 	Secret paymentsvc.Secret
 	// Shown is the scheme with a placeholder for the secret, for output. Its Canonical may be nil.
 	Shown paymentsvc.Scheme
+	// Text is the text of the scheme.
+	Text string
 	// Old reports whether the key comes from -old-secret-file.
 	Old bool
 
@@ -131,7 +133,11 @@ func (c *Call) Key() (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return c.key(secret)
+	text, origin, err := c.SchemeText()
+	if err != nil {
+		return Key{}, err
+	}
+	return newKey(text, origin, secret)
 }
 
 // Keys returns the scheme with each accepted secret: first -secret-file, then -old-secret-file.
@@ -144,17 +150,13 @@ func (c *Call) Keys() ([]Key, error) {
 	if err != nil || old == "" {
 		return []Key{key}, err
 	}
-	oldKey, err := c.key(old)
+	oldKey, err := newKey(key.Text, c.Value("old-secret-file").Place(), old) // standard input is read only once
 	oldKey.Old = true
 	return []Key{key, oldKey}, err
 }
 
-func (c *Call) key(secret paymentsvc.Secret) (Key, error) {
-	text, origin, err := c.SchemeText()
-	if err != nil {
-		return Key{}, err
-	}
-	k := Key{secret: secret}
+func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
+	k = Key{Text: text, secret: secret}
 	if k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret); err != nil {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
