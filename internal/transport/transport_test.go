@@ -35,19 +35,6 @@ func TestTraceEndsTheAttemptBeforeTheProof(t *testing.T) {
 	assert.False(t, trace.notSent())
 }
 
-func TestSendDoesNotSignAfterTheContextIsDone(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	c := New(Config{Timeout: time.Second, MaxResponseBytes: 1})
-	result := c.Send(ctx, &Request{URL: "http://127.0.0.1", Sign: func(*http.Request, []byte) error {
-		t.Error("signed")
-		return nil
-	}})
-	assert.True(t, result.NotSent)
-	assert.False(t, result.Tried)
-	require.ErrorIs(t, result.Err, context.Canceled)
-}
-
 func TestUnquoted(t *testing.T) {
 	for text, want := range map[string]string{
 		`malformed HTTP response "4111 1111"`:  `malformed HTTP response "…"`,
