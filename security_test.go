@@ -296,6 +296,7 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 	for want, v := range map[string]any{
 		"Client{PartnerID: 11, ProjectID: 22}": client, "HMACSigner{[redacted]}": signer, "Webhook{[redacted]}": webhook,
 		"HMACConfig{[redacted]}": hmacConfig, "WebhookConfig{[redacted]}": &webhookConfig,
+		"<nil>": (*paymentsvc.Client)(nil),
 	} {
 		assert.Equal(t, want, fmt.Sprint(v))
 	}
