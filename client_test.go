@@ -55,7 +55,7 @@ func TestNewClientNamesInvalidField(t *testing.T) {
 	}
 }
 
-// invalidConfig asserts that NewClient rejects the changed Config with an error that contains the field's name.
+// invalidConfig asserts that NewClient rejects the changed Config. The error names the field.
 func invalidConfig(t *testing.T, field string, change func(*paymentsvc.Config)) {
 	t.Helper()
 	cfg := testConfig(t, "https://pay.example.com/api")
@@ -472,8 +472,7 @@ func TestClientDecompressesOnceAndUpToLimit(t *testing.T) {
 	}
 }
 
-// TestClientLimitsResponseSize covers bodies. These cases cover the other endless responses. The client ends each of
-// them long before its timeout.
+// TestClientLimitsResponseSize covers bodies. These cases cover the other endless responses.
 func TestClientLimitsResponseHeader(t *testing.T) {
 	repeated := func(first, piece string) func(*net.TCPConn, *atomic.Int64) {
 		return func(c *net.TCPConn, sent *atomic.Int64) {
@@ -662,10 +661,9 @@ func TestClientLimitsRetryAfterToMaxDelay(t *testing.T) {
 		want   time.Duration
 	}{
 		{"seconds", func(time.Time) []string { return []string{"Retry-After", "3"} }, 3 * time.Second},
-		{"seconds beyond MaxDelay", func(time.Time) []string { return []string{"Retry-After", "3600"} }, 5 * time.Second},
 		{
-			"seconds beyond every duration",
-			func(time.Time) []string { return []string{"Retry-After", "99999999999999999999"} }, 5 * time.Second,
+			"seconds beyond MaxDelay", func(time.Time) []string { return []string{"Retry-After", "3600"} },
+			5 * time.Second,
 		},
 		{"a date", func(now time.Time) []string {
 			return []string{"Retry-After", now.Add(4 * time.Second).UTC().Format(http.TimeFormat)}
@@ -694,22 +692,6 @@ func TestClientLimitsRetryAfterToMaxDelay(t *testing.T) {
 				assert.Equal(t, test.want, seen[0].RetryIn)
 				assert.Zero(t, seen[1].RetryIn)
 			})
-		})
-	}
-}
-
-func TestClientIgnoresInvalidRetryAfter(t *testing.T) {
-	for _, value := range []string{"0", "-1", "soon", "", "1.5", "Thu, 01 Jan 1970 00:00:00 GMT"} {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			busyOnce := over(sequence(busy("Retry-After", value), balanced))
-			c := newClient(t, "http://127.0.0.1", busyOnce, func(cfg *paymentsvc.Config) {
-				cfg.Retry = paymentsvc.Retry{BaseDelay: 100 * time.Millisecond}
-			})
-			_, err := c.GetBalance(t.Context())
-			require.NoError(t, err)
-			assert.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond, value)
-			assert.LessOrEqual(t, time.Since(start), 100*time.Millisecond, value)
 		})
 	}
 }

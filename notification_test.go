@@ -443,8 +443,8 @@ func TestNotificationKeyOfARefundCoversAllBytes(t *testing.T) {
 	}
 }
 
-// Partners store keys, so a changed key would make every duplicate look new. sha256sum made the sums from the text above
-// each.
+// Partners store keys, so a changed key would make every duplicate look new. sha256sum made the sums from the text
+// above each.
 func TestNotificationKeyNeverChanges(t *testing.T) {
 	full := paymentsvc.Notification{
 		Event: paymentsvc.EventPaymentStatusChanged, OrderID: "o-1", Status: 2,

@@ -181,10 +181,12 @@ func TestOutcomeMatrix(t *testing.T) {
 					assert.Equal(t, unauthorized, errors.Is(err, paymentsvc.ErrUnauthorized))
 					assert.Equal(t, status == http.StatusTooManyRequests, errors.Is(err, paymentsvc.ErrRateLimited))
 					about := unauthorized || status == http.StatusTooManyRequests
-					assert.Equal(t, want(status) == rejected && about, paymentsvc.SafeToRetry(err), "%s %d", op.name, status)
+					safe := want(status) == rejected && about
+					assert.Equal(t, safe, paymentsvc.SafeToRetry(err), "%s %d", op.name, status)
 					reported := errors.As(err, new(*paymentsvc.ServiceError))
 					advised := status/100 == 4 && want(status) == unknown && !reported
-					assert.Equal(t, advised, strings.Contains(err.Error(), "Config.DecodeError"), "%s %d: %v", op.name, status, err)
+					advice := strings.Contains(err.Error(), "Config.DecodeError")
+					assert.Equal(t, advised, advice, "%s %d: %v", op.name, status, err)
 				}
 			}
 		})
@@ -700,8 +702,8 @@ func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 				group.Go(func() {
 					for {
 						n := id.Add(1)
-						seen := outcomes[paymentsvc.OutcomeNotSent].Load() > 0 && outcomes[paymentsvc.OutcomeUnknown].Load() > 0
-						if n > *cancels && seen {
+						count := outcomes[paymentsvc.OutcomeNotSent].Load()
+						if n > *cancels && count > 0 && outcomes[paymentsvc.OutcomeUnknown].Load() > 0 {
 							return
 						}
 						name := strconv.FormatInt(n, 10)
@@ -944,7 +946,9 @@ func TestTransportThatRepeatsIsStopped(t *testing.T) {
 					if http2 {
 						base.TLSClientConfig.ServerName = "example.com" // for any host name
 					}
-					c := newClient(t, s.URL, over(wrap(base)), func(cfg *paymentsvc.Config) { cfg.TrustTransport = trust })
+					c := newClient(t, s.URL, over(wrap(base)), func(cfg *paymentsvc.Config) {
+						cfg.TrustTransport = trust
+					})
 					var n, stopped atomic.Int64
 					var group sync.WaitGroup
 					for range callers {
@@ -984,8 +988,8 @@ func TestTransportThatRepeatsIsStopped(t *testing.T) {
 	}
 }
 
-// With GetBody, net/http repeats a request over HTTP/2 after a refused stream. A server may refuse a stream after it has
-// read the complete request.
+// With GetBody, net/http repeats a request over HTTP/2 after a refused stream. A server may refuse a stream after it
+// has read the complete request.
 func TestTransportThatRestoresGetBodyIsStopped(t *testing.T) {
 	for name, wrap := range repeatingTransports() {
 		t.Run(name, func(t *testing.T) {

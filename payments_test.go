@@ -145,13 +145,22 @@ func TestEndpointRejectsInvalidRequests(t *testing.T) {
 			"a payment without amount", "Amount (amount)",
 			pay(func(r *paymentsvc.PaymentRequest) { r.Amount = paymentsvc.Amount{} }),
 		},
-		{"a payment without user_data", "UserData (user_data)", pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "" })},
+		{
+			"a payment without user_data", "UserData (user_data)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "" }),
+		},
 		{
 			"user_data with invalid UTF-8", "UserData (user_data)",
 			pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "a\xff" }),
 		},
-		{"card_data that is text", "CardData (card_data)", pay(func(r *paymentsvc.PaymentRequest) { r.CardData = "4111" })},
-		{"browser that is a list", "Browser (browser)", pay(func(r *paymentsvc.PaymentRequest) { r.Browser = []int{1} })},
+		{
+			"card_data that is text", "CardData (card_data)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.CardData = "4111" }),
+		},
+		{
+			"browser that is a list", "Browser (browser)",
+			pay(func(r *paymentsvc.PaymentRequest) { r.Browser = []int{1} }),
+		},
 		{"payer that is a number", "Payer (payer)", pay(func(r *paymentsvc.PaymentRequest) { r.Payer = 1 })},
 		{
 			"payee with a function", "Payee (payee)",
@@ -174,7 +183,10 @@ func TestEndpointRejectsInvalidRequests(t *testing.T) {
 			"a payout without destination", "Destination (destination)",
 			payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "" }),
 		},
-		{"a payout without user_data", "UserData (user_data)", payout(func(r *paymentsvc.PayoutRequest) { r.UserData = "" })},
+		{
+			"a payout without user_data", "UserData (user_data)",
+			payout(func(r *paymentsvc.PayoutRequest) { r.UserData = "" }),
+		},
 		{
 			"a destination with invalid UTF-8", "Destination (destination)",
 			payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "\xc3(" }),
@@ -232,7 +244,7 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 		"init_payout":   {"order_id", "status", "status_code"},
 		"init_form":     {"redirect_url"},
 		"init_invoice":  {"invoice_url", "order_id"},
-		"get_balance":   {"currency"}, // and one balance, see TestEndpointListsMalformedOptionalFields
+		"get_balance":   {"currency"}, // a balance too, see TestEndpointListsMalformedOptionalFields
 		"status_payout": nil, "status_payment": nil,
 	}
 	for _, op := range operations {
@@ -256,8 +268,9 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 			answers["neither balance"] = `{"payout_balance":null,"expected_balance":"x","currency":"EUR"}`
 		}
 		for _, field := range required[op.name] {
-			answers[field+" renamed"] = strings.Replace(op.answer, `"`+field+`"`, `"x_`+field+`"`, 1)
-			answers[field+" in other case"] = strings.Replace(op.answer, `"`+field+`"`, `"`+strings.ToUpper(field)+`"`, 1)
+			renamed := func(name string) string { return strings.Replace(op.answer, `"`+field+`"`, `"`+name+`"`, 1) }
+			answers[field+" renamed"] = renamed("x_" + field)
+			answers[field+" in other case"] = renamed(strings.ToUpper(field))
 			for _, wrong := range []string{"null", "true", "[]", "{}", `"\ud83d"`, "1.5", `""`} {
 				if wrong == `""` && field == "currency" || wrong == "1.5" && strings.HasSuffix(field, "balance") ||
 					wrong == `"\ud83d"` && !strings.HasPrefix(field, "status") {

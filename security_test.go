@@ -124,8 +124,8 @@ var canarySpellings = func() (all []string) {
 	return all
 }()
 
-// keepers returns the values with access to the secret key. The signer and the webhook have used the key, so their pools
-// are filled.
+// keepers returns the values with access to the secret key. The signer and the webhook have used the key, so their
+// pools are filled.
 func keepers(t *testing.T) map[string]any {
 	t.Helper()
 	signer := canarySigner(t, hookScheme())
@@ -285,8 +285,8 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 			byPointer *paymentsvc.Webhook
 			any       []any
 		}{
-			config, &config, *client, []*paymentsvc.Client{client, project}, *signer, []paymentsvc.Signer{signer}, *webhook,
-			webhook,
+			config, &config, *client, []*paymentsvc.Client{client, project},
+			*signer, []paymentsvc.Signer{signer}, *webhook, webhook,
 			[]any{client, *client, signer, *signer, webhook, *webhook, config},
 		},
 	})
@@ -294,7 +294,8 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 		showsNothing(t, name, v, allVerbs)
 	}
 	for want, v := range map[string]any{
-		"Client{PartnerID: 11, ProjectID: 22}": client, "HMACSigner{[redacted]}": signer, "Webhook{[redacted]}": webhook,
+		"Client{PartnerID: 11, ProjectID: 22}": client,
+		"HMACSigner{[redacted]}":               signer, "Webhook{[redacted]}": webhook,
 		"HMACConfig{[redacted]}": hmacConfig, "WebhookConfig{[redacted]}": &webhookConfig,
 		"<nil>": (*paymentsvc.Client)(nil),
 	} {
@@ -305,8 +306,9 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 func TestSecurityRequestsShowNoCardData(t *testing.T) {
 	payment, payout := canaryPayment(), canaryPayout()
 	for name, v := range map[string]any{
-		"PaymentRequest": payment, "*PaymentRequest": &payment, "[]PaymentRequest": []paymentsvc.PaymentRequest{payment},
-		"PayoutRequest": payout, "*PayoutRequest": &payout,
+		"PaymentRequest": payment, "*PaymentRequest": &payment,
+		"[]PaymentRequest": []paymentsvc.PaymentRequest{payment},
+		"PayoutRequest":    payout, "*PayoutRequest": &payout,
 		"[]*PayoutRequest": map[string]paymentsvc.PayoutRequest{"a": payout},
 		"in exported fields": struct {
 			Payment paymentsvc.PaymentRequest
@@ -989,7 +991,8 @@ func TestSecurityProxysWordsAreHiddenInACallersClient(t *testing.T) {
 		"HTTP/1.1 407 %s", "HTTP/1.1 502 http: server closed idle connection %s", "%s HTTP/1.1",
 	} {
 		p := newConnectProxy(t, func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
-			write(conn, fmt.Sprintf(head, canary+" "+r.Header.Get("Proxy-Authorization"))+"\r\nContent-Length: 0\r\n\r\n")
+			echo := canary + " " + r.Header.Get("Proxy-Authorization")
+			write(conn, fmt.Sprintf(head, echo)+"\r\nContent-Length: 0\r\n\r\n")
 			_, _ = io.Copy(io.Discard, in)
 		})
 		address, err := url.Parse("http://user:" + proxyPassword + "@" + p.Addr().String())

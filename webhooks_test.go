@@ -347,7 +347,8 @@ func TestWebhookRejectsOtherSpellingsOfSignature(t *testing.T) {
 		spellings := []string{
 			strings.ToUpper(right), strings.ToLower(right), strings.ToUpper(right[:1]) + right[1:],
 			" " + right, right + " ", right + "\n", right[:20] + "\n" + right[20:],
-			`"` + right + `"`, right + "," + right, right + "=", strings.TrimRight(right, "="), right[:len(right)-1], right + "0", string(sum),
+			`"` + right + `"`, right + "," + right, right + "=", strings.TrimRight(right, "="),
+			right[:len(right)-1], right + "0", string(sum),
 		}
 		if len(right) == 43 { // two bits of the last letter are not used, and a decoder ignores them
 			spellings = append(spellings, right[:42]+string(right[42]+1))

@@ -1,5 +1,4 @@
-// Package decimal keeps exact decimal numbers as their text: JSON's number grammar with exponents written
-// out, so that a number is read, compared and printed without ever becoming a float.
+// Package decimal stores exact decimal numbers as text, in JSON's number grammar without exponents. It uses no floats.
 package decimal
 
 import (
@@ -12,8 +11,8 @@ import (
 	"strings"
 )
 
-// MaxDigits bounds the digits of a parsed number once its exponent is written out. The zero that only
-// precedes a decimal point does not count.
+// MaxDigits limits the digits of a parsed number after its exponent is expanded. A single zero before the decimal point
+// does not count.
 const MaxDigits = 64
 
 var (
@@ -27,8 +26,8 @@ var (
 	ErrOverflow = errors.New("too large for an int64")
 )
 
-// Parse reads a number in JSON's grammar and returns its text with the exponent written out, the scale kept
-// ("1.50e1" is "15.0") and no sign on zero.
+// Parse reads a number in JSON's grammar. It expands the exponent, keeps the scale ("1.50e1" is "15.0"), and removes
+// the sign of zero.
 func Parse[T string | []byte](s T) (string, error) {
 	n, ok := split(s)
 	if !ok {
@@ -187,7 +186,8 @@ func Round(text string, scale uint8) (string, error) {
 		digits = increment(digits)
 	}
 	digits = append(digits, strings.Repeat("0", int(scale)-kept)...)
-	return Parse(fromDigits(negative, string(digits), int(scale))) // Parse checks the length and removes the sign of zero
+	// Parse checks the length and removes the sign of zero.
+	return Parse(fromDigits(negative, string(digits), int(scale)))
 }
 
 // increment adds 1 to a number of decimal digits, in place where no digit is added.

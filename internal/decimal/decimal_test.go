@@ -36,7 +36,7 @@ func TestParseWritesNumbersOut(t *testing.T) {
 		{"0." + strings.Repeat("0", 5000) + "12e5001", "1.2"},
 		{"0." + strings.Repeat("0", 5000) + "e4998", "0.00"},
 	} {
-		for _, in := range []string{tt.in, tt.want} { // what Parse returns is read again
+		for _, in := range []string{tt.in, tt.want} { // Parse accepts its own result
 			got, err := decimal.Parse(in)
 			require.NoError(t, err, in)
 			require.Equal(t, tt.want, got, in)
@@ -75,7 +75,7 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-// Not one allocation: a single one could already be as large as the exponent says.
+// An allocation could be as large as the exponent.
 func TestParseSpendsNothingOnHugeNumbers(t *testing.T) {
 	for _, in := range []string{
 		"1e1000000", "1e-1000000", "0e1000000", "0e-1000000",
@@ -173,7 +173,8 @@ func TestRound(t *testing.T) {
 	}{
 		{"29.949999999999999", 2, "29.95"}, {"0.30000000000000004", 2, "0.30"}, {"0.005", 2, "0.01"},
 		{"-0.005", 2, "-0.01"}, {"0.00499999", 2, "0.00"}, {"-0.004", 2, "0.00"}, {"1.4499", 1, "1.4"},
-		{"1.995", 2, "2.00"}, {"99.95", 1, "100.0"}, {"9.5", 0, "10"}, {"-9.5", 0, "-10"}, {"0.5", 0, "1"}, {"7", 2, "7.00"},
+		{"1.995", 2, "2.00"}, {"99.95", 1, "100.0"}, {"9.5", 0, "10"}, {"-9.5", 0, "-10"}, {"0.5", 0, "1"},
+		{"7", 2, "7.00"},
 		{"10.50", 2, "10.50"}, {"0", 2, "0.00"}, {"0." + nines, 63, "1." + strings.Repeat("0", 63)},
 	} {
 		got, err := decimal.Round(tt.in, tt.scale)

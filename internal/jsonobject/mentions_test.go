@@ -87,8 +87,7 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// Strings in strings, however deep, take time in proportion to their length: with quadratic time, these inputs of a few
-// megabytes would take hours.
+// In quadratic time, these inputs of a few megabytes would take hours.
 func TestMentionsTakesLinearTime(t *testing.T) {
 	const size = 1 << 20
 	spaces := strings.Repeat(" ", 1000)
@@ -131,7 +130,8 @@ func TestMentionsAgreesWithAParser(t *testing.T) {
 
 func randomValue(t *testing.T, random *rand.Rand, depth int) any {
 	leaves := []any{
-		nil, true, false, 0, 17, "", "0", "a", "id", "id is required", "\\", "\"", " \n", "é😀", map[string]any{}, []any{},
+		nil, true, false, 0, 17, "", "0", "a", "id", "id is required", "\\", "\"", " \n", "é😀",
+		map[string]any{}, []any{},
 	}
 	kind := random.IntN(6)
 	if depth == 0 || kind < 2 {
@@ -238,7 +238,8 @@ func TestTextsRejectsWhatLinesWouldLose(t *testing.T) {
 		"{\"a\":\"\xe9\"}", "{\"\xe9\":1}", "{\"a\":{\"b\":[\"\xff\"]}}",
 		`{"a":"\ud83d"}`, `{"a":["\ude00\ud83d"]}`, `{"\ud83d":1}`, `{"a":"\ufffd\ud83d"}`,
 		`{"a":"\ud83d","b":"` + "\uFFFD" + `"}`,
-		`{"a":1,"a":1}`, `{"a":1,"a":null}`, `{"a":1,"\u0061":2}`, `{"x":{"a":1,"a":2}}`, `[{"x":[{"a":"","b":1,"a":""}]}]`,
+		`{"a":1,"a":1}`, `{"a":1,"a":null}`, `{"a":1,"\u0061":2}`, `{"x":{"a":1,"a":2}}`,
+		`[{"x":[{"a":"","b":1,"a":""}]}]`,
 	} {
 		_, ok := jsonobject.Texts([]byte(data))
 		require.False(t, ok, "%.80s", data)

@@ -52,14 +52,18 @@ func TestUnquoted(t *testing.T) {
 func TestFailureShowsKnownTextsOnly(t *testing.T) {
 	const unknown = "*errors.errorString (text hidden: it may repeat the request)"
 	secret := errors.New("4111111111111111")
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, test := range []struct {
 		err  error
 		want string
 	}{
 		{refused, "dial tcp: connect: connection refused"},
-		{&net.OpError{Op: "read", Net: "tcp", Source: address("10.0.0.1:53412"), Addr: address("10.0.0.2:443"), Err: io.EOF},
-			"read tcp 10.0.0.2:443: EOF"},
+		{
+			&net.OpError{
+				Op: "read", Net: "tcp", Source: address("10.0.0.1:53412"), Addr: address("10.0.0.2:443"), Err: io.EOF,
+			},
+			"read tcp 10.0.0.2:443: EOF",
+		},
 		{&net.DNSError{
 			Err: "read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout", Name: "pay.example.com", Server: "10.0.0.2:53",
 		},
@@ -111,9 +115,7 @@ func TestFailureHidesTheTextOfAProxy(t *testing.T) {
 	c := New(Config{Timeout: time.Minute, MaxResponseBytes: 1})
 	c.http.Transport.(*http.Transport).Proxy = http.ProxyURL(address)
 	defer c.CloseIdleConnections()
-	result := c.Send(
-		t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }},
-	)
+	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: unsigned})
 	assert.True(t, result.NotSent)
 	assert.EqualError(t, result.Err, "the proxy answered CONNECT with HTTP 407")
 }
@@ -134,12 +136,30 @@ func TestBackOffNeverOverflows(t *testing.T) {
 	}
 }
 
-func TestRetryAfterAtTheLimitsOfADuration(t *testing.T) {
-	for _, value := range []string{"4294967295", "4294967296", "18446744073709551616", "Fri, 31 Dec 9999 23:59:59 GMT"} {
-		delay, asked := RetryAfter(http.Header{"Retry-After": {value}}, time.Now())
+func TestRetryAfterReadsSecondsAndDates(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"1": time.Second, "3600": time.Hour, "4294967295": math.MaxUint32 * time.Second,
+		"4294967296": math.MaxUint32 * time.Second, "18446744073709551616": math.MaxUint32 * time.Second,
+		"Fri, 02 Jan 2026 03:04:06 GMT": time.Second, "Fri, 31 Dec 9999 23:59:59 GMT": math.MaxInt64,
+	} {
+		delay, asked := RetryAfter(http.Header{"Retry-After": {value}}, at)
 		assert.True(t, asked, value)
-		assert.Positive(t, delay, value)
+		assert.Equal(t, want, delay, value)
 	}
+	for _, value := range []string{
+		"0", "-1", "soon", "", "1.5", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 02 Jan 2026 03:04:05 GMT",
+	} {
+		_, asked := RetryAfter(http.Header{"Retry-After": {value}}, at)
+		assert.False(t, asked, value)
+	}
+	h := http.Header{"Retry-After": {at.Add(time.Hour).Format(http.TimeFormat)}}
+	_, asked := RetryAfter(h, time.Time{})
+	assert.False(t, asked, "a date without a clock")
+	h.Set("Date", at.Add(time.Minute).Format(http.TimeFormat))
+	delay, asked := RetryAfter(h, at)
+	assert.True(t, asked)
+	assert.Equal(t, 59*time.Minute, delay, "by the service's clock")
 }
 
 func TestReadBodyReportsAnErrorBehindTheLimit(t *testing.T) {
@@ -154,7 +174,9 @@ func TestReadBodyReportsAnErrorBehindTheLimit(t *testing.T) {
 		{io.MultiReader(strings.NewReader("1234"), broken{}), "1234", io.ErrUnexpectedEOF},
 		{io.MultiReader(strings.NewReader("12"), broken{}), "12", io.ErrUnexpectedEOF},
 	} {
-		body, err := c.readBody(&http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(test.body), ContentLength: -1})
+		body, err := c.readBody(&http.Response{
+			StatusCode: http.StatusOK, Body: io.NopCloser(test.body), ContentLength: -1,
+		})
 		assert.Equal(t, test.want, string(body))
 		assert.ErrorIs(t, err, test.err)
 	}
