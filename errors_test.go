@@ -169,6 +169,12 @@ func TestErrorClockSkew(t *testing.T) {
 			assert.Equal(t, test.known, known)
 		}
 	})
+	t.Run("unknown for nil", func(t *testing.T) {
+		_, known := (*paymentsvc.Error)(nil).ClockSkew()
+		assert.False(t, known)
+		_, known = (*paymentsvc.Error)(nil).RetryAfter()
+		assert.False(t, known)
+	})
 	t.Run("unknown without a response", func(t *testing.T) {
 		_, err := pay(t.Context(), newClient(t, refusingPort(t)))
 		var e *paymentsvc.Error

@@ -166,9 +166,8 @@ func TestEndpointRejectsInvalidRequests(t *testing.T) {
 			"payee with a function", "Payee (payee)",
 			pay(func(r *paymentsvc.PaymentRequest) { r.Payee = map[string]any{"f": func() {}} }),
 		},
-		{"card_data with invalid UTF-8", "CardData (card_data)", pay(func(r *paymentsvc.PaymentRequest) {
-			r.CardData = map[string]any{"holder": "J\xf6rg"}
-		})},
+		{"card_data with invalid UTF-8", "CardData (card_data): holds text that is not valid UTF-8",
+			pay(func(r *paymentsvc.PaymentRequest) { r.CardData = map[string]any{"holder": "J\xf6rg"} })},
 		{"a form without amount", "Amount (amount)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.InitForm(t.Context(), paymentsvc.PaymentRequest{UserData: "u"}))
 		}},

@@ -232,6 +232,7 @@ func TestSignerZeroValueReturnsError(t *testing.T) {
 		require.ErrorContains(t, signer.Sign(r, nil), "nil or zero value: use New")
 	}
 	require.ErrorIs(t, paymentsvc.SignerFunc(nil).Sign(r, nil), paymentsvc.ErrInvalidRequest)
+	require.ErrorIs(t, testSigner(t).Sign(nil, nil), paymentsvc.ErrInvalidRequest)
 	errOfMine := errors.New("no key")
 	failing := paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errOfMine })
 	require.Equal(t, errOfMine, failing.Sign(r, nil))

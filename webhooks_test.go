@@ -722,6 +722,8 @@ func TestWebhookReportsEachFault(t *testing.T) {
 			calls, r = nil, fault.make()
 			answer := answerOf(noting.Handler(function), r)
 			assert.Equal(t, fault.status, answer.Code)
+			rest := fault.status == http.StatusRequestEntityTooLarge
+			assert.Equal(t, rest, answer.Header().Get("Connection") == "close", "the server must not read the rest")
 			if fault.want == nil {
 				assert.Empty(t, answer.Body.String())
 				assert.Empty(t, calls, "a success is no error")

@@ -32,17 +32,17 @@ import (
 
 const documentFile = "../../testdata/openapi.yaml"
 
-// webhookPath is where a notification is received in these tests. The document shows no path for it (section 6).
+// webhookPath is the path of notifications in these tests. The document does not specify a path (section 6).
 const webhookPath = "/webhooks/status_changed"
 
-// document is what these tests need of openapi.yaml.
+// document has the parts of openapi.yaml for these tests.
 type document struct {
 	version      string
 	operations   []*operation // the endpoints
 	notification *operation   // the only webhook
 }
 
-// operation is an endpoint, or the webhook, which has no answer.
+// operation is an endpoint, or the webhook without a response.
 type operation struct {
 	id, path        string
 	request, answer *schema
@@ -54,7 +54,7 @@ type operation struct {
 type schema struct {
 	properties []property // in the document's order
 	required   []string
-	choices    []string // of which one is required
+	choices    []string // at least one is required
 }
 
 type property struct {
@@ -75,7 +75,7 @@ func (s *schema) names() []string {
 // route is a path of an operation, with the payment type in it.
 type route struct{ path, paymentType string }
 
-// routes are the operation's paths, one for each payment type.
+// routes returns the operation's paths, with each payment type.
 func (o *operation) routes() (all []route) {
 	for _, name := range o.types {
 		all = append(all, route{strings.ReplaceAll(o.path, "{type}", name), name})
@@ -179,9 +179,9 @@ func (m *message) response() *http.Response {
 
 // contract is the document at one base address, in two readings.
 type contract struct {
-	// closed refuses what the document does not name: for what the SDK and the fake send.
+	// closed rejects names outside the document, for messages of the SDK and the fake.
 	closed validator.Validator
-	// open is JSON Schema as it is, where an object may have more members: for what a service may answer.
+	// open accepts further members, for responses of a service.
 	open validator.Validator
 }
 
@@ -190,7 +190,7 @@ func newContract(t testing.TB, base string) *contract {
 	t.Helper()
 	strict := []config.Option{
 		config.WithStrictMode(),
-		// What these hold is not shown (section 2.7).
+		// Their members are not specified (section 2.7).
 		config.WithStrictIgnorePaths("$.body.card_data", "$.body.browser", "$.body.payer", "$.body.payee"),
 		config.WithStrictIgnoredHeaders("content-type", "content-length", "user-agent", "accept-encoding", "date"),
 	}
@@ -235,7 +235,7 @@ func checkAnswer(v validator.Validator, m *message) error {
 	return joined(m.answer, errs)
 }
 
-// joined returns what a validator found wrong with a body as one error. It does not look at two kinds of bodies.
+// joined returns the findings of a validator as one error. The validator ignores empty bodies and null.
 func joined(body []byte, found []*validation.ValidationError) error {
 	if text := string(bytes.TrimSpace(body)); text == "" || text == "null" {
 		return fmt.Errorf("the body is %q", text)

@@ -23,7 +23,7 @@ const (
 type candidate struct {
 	name string
 	who  string // owner
-	// bound marks a lower bound, which does only a part of the work.
+	// bound marks a lower bound for a part of the work.
 	bound bool
 	// run does the work once and returns the id from the input, or "" if the work reads no id.
 	run func() (id string, err error)

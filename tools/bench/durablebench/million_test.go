@@ -23,8 +23,8 @@ import (
 
 var million = flag.Bool("million", false, "fill databases with a million rows, which takes minutes")
 
-// A million rows: payments and payouts in turn, most of them succeeded, the newest pending or created, and others in
-// each state, with and without an order_id, an error code and a review reason. One batch has 100,000 payouts, the
+// A million rows: payments and payouts in turn. Most have succeeded, and the newest are pending or created. Other rows
+// have each state, with and without an order_id, an error code and a review reason. One batch has 100,000 payouts, the
 // others have 5,000.
 const (
 	fillRows = `WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 1000000), v AS (
@@ -61,7 +61,7 @@ func openMillion(t *testing.T, address, service string) (*sql.DB, *durable.Store
 	db, err := connect(address)
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
-	db.SetMaxOpenConns(1) // so that PostgreSQL counts the scans of one connection, and SQLite has one writer
+	db.SetMaxOpenConns(1) // PostgreSQL counts the scans of one connection, and SQLite has one writer
 	require.NoError(t, durable.Migrate(t.Context(), db))
 	client, err := newClient(service)
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func find(store *durable.Store, text string) func(context.Context) error {
 	}
 }
 
-// measured is an operation that must be fast.
+// measured is an operation with a time limit.
 type measured struct {
 	name, index string // the index that PostgreSQL must use, "" for any
 	do          func(context.Context) error
@@ -142,7 +142,7 @@ func TestOperationsAreFastWithAMillionRows(t *testing.T) {
 				fastest, median := measure(t, c)
 				after, uses := scans(t, db, name, c.index)
 				t.Logf("%-16s fastest %s, median %s", c.name, fastest.Round(10*time.Microsecond), median.Round(10*time.Microsecond))
-				if c.name != "sweep" { // which polls up to 300 rows
+				if c.name != "sweep" { // it polls up to 300 rows
 					assert.Less(t, fastest, 100*time.Millisecond, c.name)
 				}
 				assert.Equal(t, before, after, "%s reads the whole table", c.name)
@@ -281,7 +281,7 @@ func scans(t *testing.T, db *sql.DB, name, index string) (whole, indexed int) {
 	return whole, indexed
 }
 
-// readers measures checkouts alone, and beside a page with the overview and a list that refreshes all the time.
+// readers measures checkouts alone, and beside a page that refreshes the overview and a list.
 func readers(t *testing.T, s *durable.Store) {
 	t.Helper()
 	rate := func() (rate float64, slowest time.Duration) {

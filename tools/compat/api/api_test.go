@@ -1,4 +1,4 @@
-// Package api_test holds the exported API to what partners were promised.
+// Package api_test compares the exported API with the declarations in testdata.
 package api_test
 
 import (
@@ -14,20 +14,19 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/google/uuid" // which testdata imports
+	_ "github.com/google/uuid" // imported by testdata
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/exp/apidiff"
 	"golang.org/x/tools/go/packages"
 
-	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // which brings the SDK into this module
+	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // requires the SDK
 )
 
 const sdk = "github.com/paymentsvc/paymentsvc"
 
-// TestAPIFitsTheDeclarations compares the declarations in testdata with those of the packages: every name must be
-// there, with the same type, and a name that testdata does not have is one that nobody has agreed to. A struct with a
-// field _ has fields of its own.
+// TestAPIFitsTheDeclarations compares the declarations in testdata with the packages. Each name must exist in both,
+// with the same type. A struct with a field _ has other fields.
 func TestAPIFitsTheDeclarations(t *testing.T) {
 	importPaths := []string{sdk, sdk + "/canonical", sdk + "/discover", sdk + "/paymentsvctest"}
 	loaded := packagesByPath{}
@@ -61,9 +60,8 @@ func (p packagesByPath) Import(importPath string) (*types.Package, error) {
 	return p[importPath], nil
 }
 
-// TestSignaturesAreComparedInConstantTimeOnly reads the SDK's source, since no test can measure it: any other
-// comparison takes longer the more of a forged signature is right. The patterns have the names that a signature has in
-// the SDK.
+// TestSignaturesAreComparedInConstantTimeOnly reads the SDK's source, because a test cannot measure the time of a
+// comparison. The patterns contain the variable names of signatures in the SDK.
 func TestSignaturesAreComparedInConstantTimeOnly(t *testing.T) {
 	sources, err := filepath.Glob("../../../*.go")
 	require.NoError(t, err)

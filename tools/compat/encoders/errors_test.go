@@ -24,11 +24,11 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// writer is one way in which a program stores or sends a value.
+// writer is an encoder of values.
 type writer struct {
 	name    string
 	marshal func(v any) ([]byte, error)
-	// reflects is set for a writer that reads the exported fields of an error and calls none of its methods.
+	// reflects is set for a writer that reads the fields of an error and calls no methods.
 	reflects bool
 }
 
@@ -43,7 +43,7 @@ func writers() []writer {
 		{"encoding/json", json.Marshal, false},
 		{"encoding/xml", func(v any) ([]byte, error) {
 			var buf bytes.Buffer
-			name := xml.StartElement{Name: xml.Name{Local: "record"}} // which the types here do not have
+			name := xml.StartElement{Name: xml.Name{Local: "record"}} // the types here have no name
 			err := xml.NewEncoder(&buf).EncodeElement(v, name)
 			return buf.Bytes(), err
 		}, false},

@@ -12,8 +12,8 @@ import (
 // cell is one way of printing one type in one shape.
 type cell struct{ printer, subject, shape string }
 
-// exception is a block of cells that show the canary, every one of them. Its reason is what SECURITY.md says of them.
-// "|" separates names; no shapes are all shapes.
+// exception is a block of cells that show the canary. SECURITY.md has the reason. "|" separates names. Empty shapes
+// mean all shapes.
 type exception struct {
 	reason                     string
 	printers, subjects, shapes string
@@ -28,7 +28,7 @@ const (
 	requests = "PaymentRequest|PayoutRequest"
 	configs  = "HMACConfig|WebhookConfig"
 	errs     = "Error|ServiceError|NotificationError"
-	open     = "Secret|" + requests + "|" + configs + "|" + errs // whatever has its text in exported fields
+	open     = "Secret|" + requests + "|" + configs + "|" + errs // types with exported text fields
 	badVerbs = "fmt %d|fmt unknown verb"
 	unread   = "unexported value|unexported any|unexported slice|pointer to unexported value"
 	byValue  = "value|slice|slice of any|array|map|map of any|struct|pointer to struct|struct with any|" +
@@ -82,9 +82,8 @@ func exceptions() []exception {
 	}
 }
 
-// skipped reports whether a printer cannot print a shape at all. spew reads the wrong memory, and crashes the program,
-// for a struct of nothing but one embedded pointer whose type has a String or Error method: struct{ *time.Time } is
-// one.
+// skipped reports whether a printer cannot print a shape. spew crashes for a struct with only an embedded pointer whose
+// type has a String or Error method, such as struct{ *time.Time }.
 func skipped(c cell) bool { return c.printer == "spew" && c.shape == "embedded pointer" }
 
 func TestSecurityListsTheExceptions(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// printer is one way in which a value reaches a log.
+// printer writes a value to a log.
 type printer struct {
 	name  string
 	print func(t *testing.T, w io.Writer, v any)
@@ -102,7 +102,7 @@ func toZap(encoder func(zapcore.EncoderConfig) zapcore.Encoder, w io.Writer, v a
 	l.With(zap.Any("with", v)).Info("message", zap.Any("any", v), zap.Reflect("reflect", v), zap.Any("list", []any{v}))
 	s := l.Sugar()
 	s.With("with", v).Infow("message", "key", v)
-	s.Infow("message", v, v, "odd") // a key that is no string
+	s.Infow("message", v, v, "odd") // the key is not a string
 	if err, ok := v.(error); ok {
 		l.Error("message", zap.Error(err), zap.Errors("errors", []error{err}))
 	}
@@ -120,7 +120,7 @@ func toZerolog(w io.Writer, v any) {
 
 func toLogrus(t *testing.T, w io.Writer, f logrus.Formatter, v any) {
 	t.Helper()
-	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr")) // where logrus reports what it could not write
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr")) // logrus reports failures there
 	require.NoError(t, err)
 	defer func(was *os.File) {
 		os.Stderr = was
@@ -147,7 +147,7 @@ func toLogr(l logr.Logger, v any) {
 	}
 }
 
-// toMessages makes v a part of the message, for which every logger uses package fmt.
+// toMessages makes v a part of the message. Loggers format messages with package fmt.
 func toMessages(t *testing.T, w io.Writer, v any) {
 	t.Helper()
 	log.New(w, "", 0).Println(v)
@@ -166,11 +166,10 @@ func toMessages(t *testing.T, w io.Writer, v any) {
 	r.Infof("%v %+v", v, v)
 }
 
-// badByte is a byte under a verb that does not fit it.
+// badByte is the output of fmt for a byte under an unsuitable verb.
 var badByte = regexp.MustCompile(`%!.\(uint8=(\d+)\)`)
 
-// shown reports whether out holds the canary: as text, in any base in which a verb or an encoder writes bytes, or in
-// base64.
+// shown reports whether out contains the canary as text, as numbers in any base of fmt, or in base64.
 func shown(out string) bool {
 	out = badByte.ReplaceAllString(out, "$1")
 	squeezed := strings.Map(func(r rune) rune {

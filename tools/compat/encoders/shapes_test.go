@@ -15,10 +15,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// canary stands for a card number, a destination, a secret and an answer's text: whatever no log may hold.
+// canary represents a card number, a destination, a secret or the text of a response.
 const canary = "CANARY-4000056655665556"
 
-// subject is one type of the SDK that holds the canary, in every shape in which a program may log it.
+// subject is a type with the canary, in every shape for a log.
 type subject struct {
 	name   string
 	shapes []shape
@@ -71,7 +71,7 @@ func shapesOf[T any](v T, embedded ...any) []shape {
 	return all
 }
 
-// errorShapes are those in which programs keep errors.
+// errorShapes returns the usual shapes of errors.
 func errorShapes(err error) []shape {
 	return []shape{
 		{"error", err},
@@ -95,7 +95,7 @@ func subjects(t *testing.T) []subject {
 	}
 	signer, err := paymentsvc.NewHMACSigner(hmacConfig)
 	require.NoError(t, err)
-	require.NoError(t, signer.Sign(&http.Request{Method: http.MethodPost}, []byte(canary))) // which leaves its memory used
+	require.NoError(t, signer.Sign(&http.Request{Method: http.MethodPost}, []byte(canary))) // fills its memory
 	webhook, err := paymentsvc.NewWebhook(webhookConfig)
 	require.NoError(t, err)
 	config := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: signer}
@@ -171,7 +171,7 @@ func canaryPayout() paymentsvc.PayoutRequest {
 	}
 }
 
-// canaryErrors are errors of a call and of a notification whose bytes hold the canary, as answers that echo do.
+// canaryErrors returns errors of a call and of a notification with the canary in their bytes.
 func canaryErrors() (paymentsvc.Error, paymentsvc.ServiceError, paymentsvc.NotificationError) {
 	service := paymentsvc.ServiceError{Code: canary, Message: canary}
 	failure := paymentsvc.Error{

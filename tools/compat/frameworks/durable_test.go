@@ -31,7 +31,7 @@ func TestTracesOfDurableConnectCallsAttemptsAndChanges(t *testing.T) {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	require.NoError(t, durable.Migrate(t.Context(), db))
-	var shipped trace.SpanContext // of the span that OnChange sees
+	var shipped trace.SpanContext // the span in OnChange
 	store, err := durable.Open(t.Context(), db, durable.Config{
 		Service: o.client, Project: "test", AllowUnsafeDatabase: true, Hooks: traced.Hooks(o.traces),
 		ChangeStates: []durable.State{durable.StatePending},

@@ -28,7 +28,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/traced"
 )
 
-// telemetry is everything that the code of the page writes: a registry, spans and a log.
+// telemetry has the registry, the spans and the log of the page's code.
 type telemetry struct {
 	registry *prometheus.Registry
 	spans    *tracetest.InMemoryExporter
@@ -50,7 +50,7 @@ func newTelemetry(t *testing.T, srv *paymentsvctest.Server) *telemetry {
 	return o
 }
 
-// text returns what Prometheus would read, the spans with all their attributes, and the log.
+// text returns the metrics as Prometheus reads them, the spans with all attributes, and the log.
 func (o *telemetry) text(t *testing.T) (metrics, spans, log string) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
@@ -115,7 +115,7 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 	}
 }
 
-// A server that answers with what it was sent makes net/http quote that, and otelhttp would write it to the span.
+// If a response repeats the request, net/http quotes it in an error, and otelhttp writes the error to the span.
 func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	srv, _ := newService(t)
 	o := newTelemetry(t, srv)
@@ -150,7 +150,7 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	assert.NotContains(t, spans, "4111")
 }
 
-// The page's client sends no traceparent, even where a program has set a propagator; otelhttp by itself does.
+// The page's client sends no traceparent, also with a global propagator. otelhttp would send it.
 func TestTheServiceSeesNoTraceparent(t *testing.T) {
 	before := otel.GetTextMapPropagator()
 	otel.SetTextMapPropagator(propagation.TraceContext{})

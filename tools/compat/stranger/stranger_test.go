@@ -1,4 +1,4 @@
-// Package stranger_test uses the released modules as a user does who has an empty module and a module proxy.
+// Package stranger_test uses the released modules like a user with an empty module and a module proxy.
 package stranger_test
 
 import (
@@ -20,7 +20,7 @@ import (
 const (
 	root = "../../.."
 	sdk  = "github.com/paymentsvc/paymentsvc"
-	// database names the environment variable with the address of a PostgreSQL server, for the programs that need it.
+	// database is the environment variable with the address of a PostgreSQL server.
 	database = "TEST_DATABASE_URL"
 )
 
@@ -28,9 +28,9 @@ const (
 // statements of a function.
 type page struct {
 	name, prints string
-	harness      string // the program around the block, for a page whose block is not a whole program
+	harness      string // the program around the block, if the block is not a complete program
 	postgres     bool
-	modules      []string // that a user of the program downloads
+	modules      []string // downloaded by a user of the program
 }
 
 var pages = []page{
@@ -165,7 +165,7 @@ func (s *stranger) run(args ...string) string {
 	return string(output)
 }
 
-// downloaded returns the modules whose code is in the stranger's cache.
+// downloaded returns the modules in the stranger's cache.
 func (s *stranger) downloaded() (modules []string) {
 	download := filepath.Join(s.cache, "cache", "download")
 	err := filepath.WalkDir(download, func(path string, _ os.DirEntry, err error) error {
@@ -193,7 +193,7 @@ func released(t *testing.T) (proxy string) {
 	return proxy
 }
 
-// The modules that the programs of the pages need beside this repository's.
+// The modules of the pages' programs beside those of this repository.
 var (
 	sqliteModules = []string{
 		"github.com/dustin/go-humanize", "github.com/mattn/go-isatty", "github.com/ncruces/go-strftime",

@@ -117,7 +117,7 @@ func testAPayer(t *testing.T, b *tab, mock *mockServer) {
 	b.requireQuiet(mock.address)
 }
 
-// testAPartner is what the page is for, with a partner that is this SDK.
+// testAPartner uses the page for a partner with this SDK.
 func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	payment, err := mock.pay(t, "order-1")
@@ -170,7 +170,7 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	b.requireQuiet(mock.address)
 }
 
-// fill has something stand in every table of the page, and opens what can be opened.
+// fill fills each table of the page and opens all details.
 func fill(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	_, err := mock.pay(t, strings.Repeat("a-long-user-data-", 10))
@@ -229,7 +229,7 @@ func testKeyboard(t *testing.T, b *tab, mock *mockServer) {
 	require.Equal(t, "SUCCESS", string((<-mock.got).StatusDescription))
 }
 
-// takeMockPicture takes one of the upper part of the page, after a few orders.
+// takeMockPicture makes a picture of the upper part of the page, after some orders.
 func takeMockPicture(t *testing.T, b *tab, mock *mockServer, file string) {
 	t.Helper()
 	for i := range 2 {

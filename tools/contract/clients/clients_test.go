@@ -22,7 +22,7 @@ import (
 
 const secret = "a test key"
 
-// mock is the mock server in a process of its own.
+// mock is the mock server in a separate process.
 type mock struct {
 	*exec.Cmd
 	file       string
