@@ -60,7 +60,9 @@ func post(url, body string) *message {
 	return &message{
 		method: http.MethodPost, url: url, body: []byte(body),
 		header: http.Header{
-			"Content-Type": {"application/json"}, "Timestamp": {timestamp}, "Signature": {signature(timestamp, []byte(body))},
+			"Content-Type": {"application/json"},
+			"Timestamp":    {timestamp},
+			"Signature":    {signature(timestamp, []byte(body))},
 		},
 	}
 }

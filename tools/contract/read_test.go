@@ -159,9 +159,9 @@ func widerValues() []wider {
 			func(r *reader, p property, value string) bool { return value == "null" && optional(r, p) }},
 		{"a number in quotes", "2.1", "it is as exact, and services write amounts so to keep them exact", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "number" && value == `"10.50"` }},
-		{"an integer in quotes", "2.1", "a notification or the order_id of a start must not be lost because of quotes", false,
+		{"an integer in quotes", "2.1", "quotes must not lose a notification or the order_id of a start", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "integer" && value == `"17"` }},
-		{"text of another form", "2.2", "what was started was started, whatever its order_id or address looks like", false,
+		{"text of another form", "2.2", "the order was started, with any form of its order_id or address", false,
 			func(_ *reader, p property, value string) bool { return p.format != "" && isText(value) }},
 		{"an empty address that may be absent", "4.1", written, false,
 			func(r *reader, p property, value string) bool {
@@ -212,7 +212,7 @@ func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 				if difference == "" {
 					want = map[bool]verdict{true: taken, false: rejected}[allowed]
 				}
-				require.Equal(t, want, r.judge(t, body), "%s: %s as %s: the document allows it: %t; difference on purpose: %s",
+				require.Equal(t, want, r.judge(t, body), "%s: %s as %s: allowed by the document: %t; difference: %s",
 					r.id, p.name, value, allowed, difference)
 			}
 		}

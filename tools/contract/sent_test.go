@@ -99,10 +99,11 @@ func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 		for _, route := range o.routes() {
 			for body, valid := range variations(t, o.request) {
 				s.renew(t)
-				require.Equal(t, valid, checkRequest(s.closed, post(s.base+route.path, body)) == nil, "%s: %s", route.path, body)
-				m := s.send(t, post(s.base+route.path, body))
-				rejected := s.fake.Rejected()
-				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound // the fake has no order
+				sent := post(s.base+route.path, body)
+				require.Equal(t, valid, checkRequest(s.closed, sent) == nil, "%s: %s", route.path, body)
+				m := s.send(t, sent)
+				rejected := s.fake.Rejected() // ProblemNotFound, because the fake has no order
+				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound
 				require.Equal(t, valid, accepted, "%s: %s: %s", route.path, body, m.answer)
 			}
 		}

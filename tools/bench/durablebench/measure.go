@@ -190,7 +190,8 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 			measured[i][n].ratio = t.rate / measured[0][n].rate
 		}
 	}
-	fmt.Printf("### %s\n\n| | payouts a second | × %s (range) | program µs a row | server µs a row | WAL bytes a row |\n"+
+	fmt.Printf("### %s\n\n"+
+		"| | payouts a second | × %s (range) | program µs a row | server µs a row | WAL bytes a row |\n"+
 		"|---|--:|--:|--:|--:|--:|\n", title, all[0].name)
 	for i, c := range all {
 		column := func(of func(turn) float64) []float64 {
@@ -292,14 +293,15 @@ func newService(takes time.Duration) *httptest.Server {
 			_, _ = fmt.Fprintf(w, `{"order_id":"of %[1]s","user_data":%[1]q}`, request.UserData)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"order_id":"order-%d-%d","status":1,"status_code":10,"redirect_url":"https://pay.example/"}`,
-			takes, orders.Add(1))
+		_, _ = fmt.Fprintf(w, `{"order_id":"order-%d-%d","status":1,"status_code":10,`+
+			`"redirect_url":"https://pay.example/"}`, takes, orders.Add(1))
 	}))
 }
 
 func newClient(address string) (*paymentsvc.Client, error) {
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex}, Secret: "the-secret-of-the-benchmark",
+		Scheme: paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex},
+		Secret: "the-secret-of-the-benchmark",
 	})
 	if err != nil {
 		return nil, err

@@ -244,7 +244,10 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 		{"YAML hexadecimal", text(yaml.Unmarshal, `a: 0x10`), isError},
 		{"goccy's YAML number", text(goccy.Unmarshal, `a: 10.50`), "10.50"},
 		{"goccy's YAML number with a comment", text(goccy.Unmarshal, "a: 10.50 # what it costs\nb: 1"), "10.50"},
-		{"goccy's YAML number of many digits", text(goccy.Unmarshal, `a: 12345678901234567.89`), "12345678901234567.89"},
+		{
+			"goccy's YAML number of many digits", text(goccy.Unmarshal, `a: 12345678901234567.89`),
+			"12345678901234567.89",
+		},
 		{"goccy's YAML text", text(goccy.Unmarshal, `a: '10.50'`), "10.50"},
 		{"goccy's YAML null", text(goccy.Unmarshal, `a: null`), ""},
 		{"goccy's YAML hexadecimal", text(goccy.Unmarshal, `a: 0x10`), isError},
@@ -332,8 +335,8 @@ func TestAmountInColumnsOfSQLite(t *testing.T) {
 				_, err := db.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO t%d VALUES ($1, $2)", i), id, stored)
 				require.NoError(t, err)
 				got := kept
-				err = db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT amount FROM t%d WHERE id = $1", i), id).Scan(&read)
-				if err != nil {
+				query := fmt.Sprintf("SELECT amount FROM t%d WHERE id = $1", i)
+				if err := db.QueryRowContext(t.Context(), query, id).Scan(&read); err != nil {
 					got = isError
 				} else if read != stored {
 					got = read.String()
@@ -362,7 +365,9 @@ func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
 				require.Equal(t, want, got)
 			}
 
-			payment := paymentsvc.PaymentRequest{Amount: want.Amount, UserData: "u", CardData: map[string]any{"number": canary}}
+			payment := paymentsvc.PaymentRequest{
+				Amount: want.Amount, UserData: "u", CardData: map[string]any{"number": canary},
+			}
 			var read paymentsvc.PaymentRequest
 			if err := e.trip(payment, &read); err != nil {
 				t.Log(err)

@@ -54,7 +54,9 @@ func writers() []writer {
 		}, false},
 		{"yaml.v3", yaml.Marshal, false},
 		{"goccy/go-yaml", goccy.Marshal, false},
-		{"goccy/go-yaml as JSON", func(v any) ([]byte, error) { return goccy.MarshalWithOptions(v, goccy.JSON()) }, false},
+		{"goccy/go-yaml as JSON", func(v any) ([]byte, error) {
+			return goccy.MarshalWithOptions(v, goccy.JSON())
+		}, false},
 		{"goccy/go-json", goccyjson.Marshal, false},
 		{"msgpack", msgpack.Marshal, false},
 		{"CBOR", cbor.Marshal, false},
@@ -94,7 +96,7 @@ func TestEncodersWriteTheTextOfErrors(t *testing.T) {
 				case is && !w.reflects:
 					t.Errorf("%s, %s, %s: shows the canary: %.300q %v", w.name, s.name, sh.name, data, err)
 				case !is && w.reflects && sh.name == "value":
-					t.Errorf("%s, %s: shows nothing, so SECURITY.md need not list it: %.300q %v", w.name, s.name, data, err)
+					t.Errorf("%s, %s shows nothing, so SECURITY.md must not list it: %.300q %v", w.name, s.name, data, err)
 				}
 				if err == nil {
 					written++

@@ -49,8 +49,9 @@ func exceptions() []exception {
 	)
 	return []exception{
 		{
-			noMethod, "slog text|logrus text|messages|fmt %v|fmt %s %q|fmt %x|fmt %d|fmt unknown verb|fmt arguments", open,
-			unread,
+			noMethod,
+			"slog text|logrus text|messages|fmt %v|fmt %s %q|fmt %x|fmt %d|fmt unknown verb|fmt arguments",
+			open, unread,
 		},
 
 		{pointer, "fmt %s %q|" + badVerbs, requests + "|" + configs + "|" + errs, "unexported pointer"},

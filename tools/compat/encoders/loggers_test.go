@@ -70,8 +70,8 @@ func printers() []printer {
 		}},
 	}
 	for _, f := range []struct{ name, verbs string }{
-		{"fmt %v", "v"}, {"fmt %s %q", "sq"}, {"fmt %x", "xX"}, {"fmt %d", "tbcdoOUeEfFgG"}, {"fmt %p", "p"}, {"fmt %w", "w"},
-		{"fmt unknown verb", "z!"}, {"fmt %T", "T"},
+		{"fmt %v", "v"}, {"fmt %s %q", "sq"}, {"fmt %x", "xX"}, {"fmt %d", "tbcdoOUeEfFgG"},
+		{"fmt %p", "p"}, {"fmt %w", "w"}, {"fmt unknown verb", "z!"}, {"fmt %T", "T"},
 	} {
 		all = append(all, printer{f.name, func(_ *testing.T, w io.Writer, v any) {
 			for _, verb := range f.verbs {
@@ -111,7 +111,8 @@ func toZap(encoder func(zapcore.EncoderConfig) zapcore.Encoder, w io.Writer, v a
 func toZerolog(w io.Writer, v any) {
 	l := zerolog.New(w)
 	with := l.With().Interface("with", v).Logger()
-	with.Info().Interface("interface", v).Any("any", v).Fields(map[string]any{"a": v}).Fields([]any{"b", v}).Msg("message")
+	fields := with.Info().Interface("interface", v).Any("any", v)
+	fields.Fields(map[string]any{"a": v}).Fields([]any{"b", v}).Msg("message")
 	l.Info().Array("array", zerolog.Arr().Interface(v)).Msg("message")
 	if err, ok := v.(error); ok {
 		l.Err(err).AnErr("an", err).Errs("errs", []error{err}).Stack().Msg("message")

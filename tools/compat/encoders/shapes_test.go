@@ -95,7 +95,8 @@ func subjects(t *testing.T) []subject {
 	}
 	signer, err := paymentsvc.NewHMACSigner(hmacConfig)
 	require.NoError(t, err)
-	require.NoError(t, signer.Sign(&http.Request{Method: http.MethodPost}, []byte(canary))) // fills its memory
+	// The call fills the signer's buffers.
+	require.NoError(t, signer.Sign(&http.Request{Method: http.MethodPost}, []byte(canary)))
 	webhook, err := paymentsvc.NewWebhook(webhookConfig)
 	require.NoError(t, err)
 	config := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: signer}
@@ -107,7 +108,9 @@ func subjects(t *testing.T) []subject {
 	return []subject{
 		{
 			"PaymentRequest",
-			shapesOf(payment, struct{ paymentsvc.PaymentRequest }{payment}, struct{ *paymentsvc.PaymentRequest }{&payment}),
+			shapesOf(
+				payment, struct{ paymentsvc.PaymentRequest }{payment}, struct{ *paymentsvc.PaymentRequest }{&payment},
+			),
 		},
 		{
 			"PayoutRequest",
@@ -116,7 +119,9 @@ func subjects(t *testing.T) []subject {
 		{"Secret", shapesOf(secret, struct{ paymentsvc.Secret }{secret}, struct{ *paymentsvc.Secret }{&secret})},
 		{
 			"HMACConfig",
-			shapesOf(hmacConfig, struct{ paymentsvc.HMACConfig }{hmacConfig}, struct{ *paymentsvc.HMACConfig }{&hmacConfig}),
+			shapesOf(
+				hmacConfig, struct{ paymentsvc.HMACConfig }{hmacConfig}, struct{ *paymentsvc.HMACConfig }{&hmacConfig},
+			),
 		},
 		{
 			"WebhookConfig",
@@ -127,7 +132,10 @@ func subjects(t *testing.T) []subject {
 		},
 		{"Config", shapesOf(config, struct{ paymentsvc.Config }{config}, struct{ *paymentsvc.Config }{&config})},
 		{"Client", shapesOf(*client, struct{ paymentsvc.Client }{*client}, struct{ *paymentsvc.Client }{client})},
-		{"HMACSigner", shapesOf(*signer, struct{ paymentsvc.HMACSigner }{*signer}, struct{ *paymentsvc.HMACSigner }{signer})},
+		{
+			"HMACSigner",
+			shapesOf(*signer, struct{ paymentsvc.HMACSigner }{*signer}, struct{ *paymentsvc.HMACSigner }{signer}),
+		},
 		{"Webhook", shapesOf(*webhook, struct{ paymentsvc.Webhook }{*webhook}, struct{ *paymentsvc.Webhook }{webhook})},
 		{
 			"Error",
@@ -139,7 +147,9 @@ func subjects(t *testing.T) []subject {
 		{
 			"ServiceError",
 			append(
-				shapesOf(service, struct{ paymentsvc.ServiceError }{service}, struct{ *paymentsvc.ServiceError }{&service}),
+				shapesOf(
+					service, struct{ paymentsvc.ServiceError }{service}, struct{ *paymentsvc.ServiceError }{&service},
+				),
 				errorShapes(&service)...,
 			),
 		},
@@ -147,7 +157,8 @@ func subjects(t *testing.T) []subject {
 			"NotificationError",
 			append(
 				shapesOf(
-					malformed, struct{ paymentsvc.NotificationError }{malformed}, struct{ *paymentsvc.NotificationError }{&malformed},
+					malformed, struct{ paymentsvc.NotificationError }{malformed},
+					struct{ *paymentsvc.NotificationError }{&malformed},
 				),
 				errorShapes(&malformed)...,
 			),

@@ -161,8 +161,9 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 			return serveFiber(t, infiber.Routes(webhook, apply))
 		},
 		"REST": function(false, "", gateway.Function.REST), "REST base64": function(true, "", gateway.Function.REST),
-		"HTTP": function(false, "?n=%20", gateway.Function.HTTP), "HTTP base64": function(true, "", gateway.Function.HTTP),
-		"proxy": behindProxy,
+		"HTTP":        function(false, "?n=%20", gateway.Function.HTTP),
+		"HTTP base64": function(true, "", gateway.Function.HTTP),
+		"proxy":       behindProxy,
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, success := newService(t)

@@ -77,7 +77,10 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 			paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusForbidden, "application/json", echo),
 			"rejected", "4xx", "",
 		},
-		{paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusOK, "text/html", "<p>"+number), "unknown", "2xx", ""},
+		{
+			paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusOK, "text/html", "<p>"+number),
+			"unknown", "2xx", "",
+		},
 	} {
 		t.Run(test.fault.String(), func(t *testing.T) {
 			srv, _ := newService(t)

@@ -37,7 +37,9 @@ var pages = []page{
 	{name: "README.md", prints: "1.0.0\n", harness: rootHarness, modules: []string{"github.com/google/uuid", sdk}},
 	{
 		name: "durable/README.md", prints: "1 payout sent\n",
-		modules: slices.Concat([]string{"github.com/google/uuid", sdk, sdk + "/durable", "golang.org/x/text"}, sqliteModules),
+		modules: slices.Concat(
+			[]string{"github.com/google/uuid", sdk, sdk + "/durable", "golang.org/x/text"}, sqliteModules,
+		),
 	},
 	{
 		name: "durable/riverqueue/README.md", prints: "1 payout sent\n", postgres: true,
@@ -53,9 +55,8 @@ func TestPagesFirstProgramsRun(t *testing.T) {
 		for _, p := range pages {
 			t.Run(toolchain+"/"+p.name, func(t *testing.T) {
 				if p.postgres && os.Getenv(database) == "" {
-					t.Skip(
-						"no PostgreSQL: " + database + " is not set. Run the test with .ci/postgres go -C tools/compat test ./stranger",
-					)
+					t.Skip("no PostgreSQL: " + database + " is not set. " +
+						"Run the test with .ci/postgres go -C tools/compat test ./stranger")
 				}
 				s := newStranger(t, toolchain, proxy)
 				get, program := p.read(t)
@@ -77,9 +78,8 @@ func TestQuickstartRunsFromTheProxy(t *testing.T) {
 	for _, toolchain := range toolchains {
 		t.Run(toolchain, func(t *testing.T) {
 			s := newStranger(t, toolchain, proxy)
-			assert.Contains(
-				t, s.run("run", sdk+"/examples/quickstart@latest"), "notification   payment.status_changed SUCCESS 10.50",
-			)
+			output := s.run("run", sdk+"/examples/quickstart@latest")
+			assert.Contains(t, output, "notification   payment.status_changed SUCCESS 10.50")
 			assert.Equal(t, []string{"github.com/google/uuid", sdk}, s.downloaded())
 		})
 	}
@@ -148,8 +148,9 @@ func newStranger(t *testing.T, toolchain, proxy string) *stranger {
 	s := &stranger{T: t, goCommand: filepath.Join(machine.GOROOT, "bin", "go"), dir: t.TempDir(), cache: t.TempDir()}
 	// The release and the modules that this machine has downloaded come before its proxy.
 	proxies := fmt.Sprintf("file://%s,file://%s/cache/download,%s", proxy, machine.GOMODCACHE, machine.GOPROXY)
-	s.env = append(os.Environ(), "GOROOT="+machine.GOROOT, "GOTOOLCHAIN=local", "GOPROXY="+proxies, "GOMODCACHE="+s.cache,
-		"GONOPROXY=none", "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOWORK=off", "DATABASE_URL="+os.Getenv(database))
+	s.env = append(os.Environ(), "GOROOT="+machine.GOROOT, "GOTOOLCHAIN=local", "GOPROXY="+proxies,
+		"GOMODCACHE="+s.cache, "GONOPROXY=none", "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOWORK=off",
+		"DATABASE_URL="+os.Getenv(database))
 	return s
 }
 
@@ -206,7 +207,8 @@ var (
 	}
 	riverModules = []string{
 		"github.com/lib/pq", "github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver",
-		"github.com/riverqueue/river/riverdriver/riverdatabasesql", "github.com/riverqueue/river/riverdriver/riverpgxv5",
+		"github.com/riverqueue/river/riverdriver/riverdatabasesql",
+		"github.com/riverqueue/river/riverdriver/riverpgxv5",
 		"github.com/riverqueue/river/rivershared", "github.com/riverqueue/river/rivertype", "github.com/tidwall/gjson",
 		"github.com/tidwall/match", "github.com/tidwall/pretty", "github.com/tidwall/sjson",
 	}

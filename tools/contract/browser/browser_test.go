@@ -38,7 +38,9 @@ const (
 
 // scheme is the default of paymentsvc mock.
 func scheme() paymentsvc.Scheme {
-	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
+	return paymentsvc.Scheme{
+		Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+	}
 }
 
 // build compiles the program in a directory of the repository. The cache of go test does not see its sources, because
@@ -229,7 +231,8 @@ func (b *tab) requireUsable(page string) {
 		"controls and states without text": `[...document.querySelectorAll(".state, a, button")]
 			.filter(e => !e.innerText.trim())`,
 	} {
-		require.Empty(b.t, evaluate[[]string](b, expression+`.map(e => e.outerHTML.slice(0, 80))`), "%s: %s", page, what)
+		found := evaluate[[]string](b, expression+`.map(e => e.outerHTML.slice(0, 80))`)
+		require.Empty(b.t, found, "%s: %s", page, what)
 	}
 	require.Equal(b.t, 1, evaluate[int](b, `document.querySelectorAll("h1").length`), page)
 	for _, width := range widths() {

@@ -36,12 +36,15 @@ func startPartner(t *testing.T) *partner {
 	p := &partner{t: t, program: build(t, "examples/partner")}
 	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
 		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // the default rejects a second start
-		Projects: []paymentsvctest.Project{{ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00")}},
+		Projects: []paymentsvctest.Project{{
+			ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00"),
+		}},
 	})
 	database := filepath.Join(t.TempDir(), "partner.db")
 	p.flags = []string{
 		"-database", database, "-service", p.service.URL, "-partner", "1001", "-project", "2002",
-		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`, "-error-fields", "error_code,error_message",
+		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`,
+		"-error-fields", "error_code,error_message",
 		"-not-found-codes", "order_not_found", "-slots", "1", "-checkouts-per-minute", "0",
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
@@ -140,7 +143,8 @@ func TestPartnerPage(t *testing.T) {
 func testAPayment(t *testing.T, p *partner, b *tab) {
 	userData := p.order(t, b, "10.50")
 	require.Contains(t, b.text(".say"), "in progress")
-	require.Equal(t, "https://pay.example", evaluate[string](b, `new URL(document.querySelector("a.button").href).origin`))
+	origin := evaluate[string](b, `new URL(document.querySelector("a.button").href).origin`)
+	require.Equal(t, "https://pay.example", origin)
 	p.settle(t, paymentsvc.StatusSuccess, func(o paymentsvctest.Order) bool { return o.UserData != userData })
 	b.do(chromedp.WaitVisible(chromedp.CSS(".state-succeeded"))) // the page refreshes automatically
 	require.Contains(t, b.text(".say"), "has arrived")
@@ -167,9 +171,10 @@ func testPartnerLayout(t *testing.T, p *partner, b *tab) {
 		b.do(chromedp.Navigate(page))
 		b.requireUsable(page)
 		b.resize(360, "light")
-		require.Zero(t, evaluate[int](b, `document.querySelectorAll("table:not([role=table]), thead:not([role=rowgroup])," +
-			"tbody:not([role=rowgroup]), tr:not([role=row]), th:not([role=columnheader]), td:not([role=cell])").length`),
-			"%s: rows that are blocks need the roles of a table", page)
+		require.Zero(t, evaluate[int](b, `document.querySelectorAll("table:not([role=table])," +
+			"thead:not([role=rowgroup]), tbody:not([role=rowgroup]), tr:not([role=row])," +
+			"th:not([role=columnheader]), td:not([role=cell])").length`),
+			"%s: rows with display block need the roles of a table", page)
 	}
 	b.requireQuiet(p.public, p.admin)
 }
@@ -196,7 +201,8 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	// The payout never arrived. The page sends it again after a confirmation.
 	page, userData = p.parked(t, b, 0)
 	b.do(chromedp.Navigate(page), chromedp.Click(chromedp.CSS("#choice-again button")))
-	require.True(t, evaluate[bool](b, `document.querySelector("#sure-again:invalid") != null`), "the browser asks for it")
+	invalid := evaluate[bool](b, `document.querySelector("#sure-again:invalid") != null`)
+	require.True(t, invalid, "the browser requires it")
 	p.service.AssertStarted(t, userData, 0)
 	b.do(chromedp.Click(chromedp.CSS("#sure-again")))
 	require.EqualValues(t, 200, b.press("#choice-again button"))
