@@ -96,7 +96,7 @@ func TestEncodersWriteTheTextOfErrors(t *testing.T) {
 				case is && !w.reflects:
 					t.Errorf("%s, %s, %s: shows the canary: %.300q %v", w.name, s.name, sh.name, data, err)
 				case !is && w.reflects && sh.name == "value":
-					t.Errorf("%s, %s shows nothing, so SECURITY.md must not list it: %.300q %v", w.name, s.name, data, err)
+					t.Errorf("%s, %s shows nothing, so SECURITY.md must omit it: %.300q %v", w.name, s.name, data, err)
 				}
 				if err == nil {
 					written++
