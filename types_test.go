@@ -193,11 +193,12 @@ func (w *wire) payout(t require.TestingT, r paymentsvc.PayoutRequest) string {
 	return string(w.body)
 }
 
+var starts = regexp.MustCompile(`^https://pay\.example/init_(payment/card|payout)$`)
+
 func newWire(t testing.TB) *wire {
 	t.Helper()
 	w := &wire{}
 	mock := httpmock.NewMockTransport() // fails a request to any other address
-	starts := regexp.MustCompile(`^https://pay\.example/init_(payment/card|payout)$`)
 	mock.RegisterRegexpResponder(http.MethodPost, starts,
 		func(r *http.Request) (*http.Response, error) {
 			var err error

@@ -141,9 +141,10 @@ func (s *server) counters(ctx context.Context, database string) (c counters, err
 	if s.admin == nil {
 		return c, nil
 	}
-	if err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn,
+	err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn,
 		COALESCE((SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = $1), 0)`, database).
-		Scan(&c.wal, &c.blocks); err == nil && s.plans {
+		Scan(&c.wal, &c.blocks)
+	if err == nil && s.plans {
 		err = s.admin.QueryRow(ctx, `SELECT COALESCE(SUM(plans), 0)::BIGINT, COALESCE(SUM(calls), 0)::BIGINT
 			FROM pg_stat_statements JOIN pg_database AS d ON d.oid = dbid
 			WHERE datname = $1 AND query LIKE '%WITH%SKIP LOCKED%'`, database).Scan(&c.plans, &c.rounds)
