@@ -17,7 +17,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestErrorTextSaysWhetherMoneyMayHaveMoved(t *testing.T) {
+func TestErrorTextStatesOutcome(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  paymentsvc.Error

@@ -210,7 +210,7 @@ func (op operation) anyObject() string {
 	return unknown
 }
 
-func TestOutcomeOfAnAnswerThatIsNotWholeIsUnknown(t *testing.T) {
+func TestOutcomeOfIncompleteResponseIsUnknown(t *testing.T) {
 	for name, behave := range map[string]string{
 		"a rejection cut off": "HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n" +
 			`{"error_code":"E17"}`,
@@ -608,7 +608,7 @@ func TestNotSentAfterASignersError(t *testing.T) {
 	assert.Empty(t, s.received())
 }
 
-func TestNotSentStaysSoIfTheBackOffIsCancelled(t *testing.T) {
+func TestNotSentRemainsAfterCancelledBackOff(t *testing.T) {
 	refusing := refusingPort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newClient(t, refusing, func(cfg *paymentsvc.Config) {
@@ -794,7 +794,7 @@ func TestTransportThatHasSpokenHTTP2StillProvesNotSent(t *testing.T) {
 	failed(t, response, err, paymentsvc.OutcomeNotSent)
 }
 
-func TestTransportGetsNothingThatRepeatsAStart(t *testing.T) {
+func TestTransportReceivesNoRepeatableRequest(t *testing.T) {
 	signer := testSigner(t)
 	meddles := paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
 		r.Header.Set("Idempotency-Key", "k")
@@ -1083,7 +1083,7 @@ func TestTransportThatDeliversLaterIsStopped(t *testing.T) {
 }
 
 // A request reported as not sent has no body any more.
-func TestTransportThatSendsLaterHasNothingToSend(t *testing.T) {
+func TestTransportCannotSendAfterNotSent(t *testing.T) {
 	for _, trust := range []bool{false, true} {
 		var kept *http.Request
 		transport := &http.Transport{}
@@ -1106,7 +1106,7 @@ func TestTransportThatSendsLaterHasNothingToSend(t *testing.T) {
 }
 
 // After a failure, a request kept by a wrapper or a foreign protocol has no body.
-func TestTransportThatKeepsARequestHasNothingToSend(t *testing.T) {
+func TestTransportCannotSendKeptRequest(t *testing.T) {
 	var kept *http.Request
 	keeps := roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		kept = r
@@ -1124,7 +1124,7 @@ func TestTransportThatKeepsARequestHasNothingToSend(t *testing.T) {
 }
 
 // A wrapper may use the context for its own requests, such as a token request before the call and a report after it.
-func TestTransportMayAskAnotherHost(t *testing.T) {
+func TestTransportMayCallAnotherHost(t *testing.T) {
 	var tokens, reports atomic.Int64
 	other := newServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -542,7 +542,7 @@ func TestSecurityLogOfACallShowsNothing(t *testing.T) {
 }
 
 // The buffer of an idle connection still contains the last request.
-func TestSecurityFieldsDoNotLeadToWhatWasSent(t *testing.T) {
+func TestSecurityFieldsDoNotLeadToSentData(t *testing.T) {
 	base := newServer(t, answering(http.StatusOK, paymentAnswer))
 	c := newClient(t, base)
 	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())

@@ -200,7 +200,7 @@ type failing struct{ err error }
 
 func (f failing) MarshalJSON() ([]byte, error) { return nil, f.err }
 
-func TestEncodeOpenSurvivesAnEndlessValue(t *testing.T) {
+func TestEncodeOpenRejectsEndlessValue(t *testing.T) {
 	endless := map[string]any{"text": "\uFFFD"}
 	endless["self"] = endless
 	_, err := jsonobject.EncodeOpen(endless)

@@ -232,7 +232,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-func TestTextsRejectsWhatLinesWouldLose(t *testing.T) {
+func TestTextsRejectsAmbiguousData(t *testing.T) {
 	for _, data := range []string{
 		``, `{`, `{"a":1}{}`, `{"a":1} x`, strings.Repeat("[", 1_000_000),
 		"{\"a\":\"\xe9\"}", "{\"\xe9\":1}", "{\"a\":{\"b\":[\"\xff\"]}}",
