@@ -212,53 +212,24 @@ func TestAmountEncodesAsJSONNumber(t *testing.T) {
 	type order struct {
 		Amount   paymentsvc.Amount            `json:"amount"`
 		Left     paymentsvc.Amount            `json:"left,omitzero"`
-		Pointer  *paymentsvc.Amount           `json:"pointer"`
-		List     []paymentsvc.Amount          `json:"list"`
-		ByName   map[string]paymentsvc.Amount `json:"by_name"`
 		ByAmount map[paymentsvc.Amount]string `json:"by_amount"`
 	}
 	amount := paymentsvc.MustParseAmount
-	given := amount("1.10")
-	for _, tt := range []struct {
-		name string
-		in   order
-		want string
-	}{
-		{"nothing set", order{}, `{"amount":null,"pointer":null,"list":null,"by_name":null,"by_amount":null}`},
-		{
-			"everything set",
-			order{
-				amount("10.50"), amount("0.00"), &given,
-				[]paymentsvc.Amount{amount("1"), {}, amount("-1.0")},
-				map[string]paymentsvc.Amount{"a": amount("1.10"), "b": {}},
-				map[paymentsvc.Amount]string{amount("1.0"): "a", amount("1.00"): "b"},
-			},
-			`{"amount":10.50,"left":0.00,"pointer":1.10,"list":[1,null,-1.0],` +
-				`"by_name":{"a":1.10,"b":null},"by_amount":{"1.0":"a","1.00":"b"}}`,
+	for want, in := range map[string]order{
+		`{"amount":null,"by_amount":null}`: {},
+		`{"amount":10.50,"left":0.00,"by_amount":{"1.0":"a","1.00":"b"}}`: {
+			amount("10.50"), amount("0.00"), map[paymentsvc.Amount]string{amount("1.0"): "a", amount("1.00"): "b"},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			data, err := json.Marshal(tt.in)
-			require.NoError(t, err)
-			require.Equal(t, tt.want, string(data))
-			var got order
-			require.NoError(t, json.Unmarshal(data, &got))
-			require.Equal(t, tt.in, got)
-		})
+		data, err := json.Marshal(in)
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+		var got order
+		require.NoError(t, json.Unmarshal(data, &got))
+		require.Equal(t, in, got)
 	}
-
-	var got order
-	require.NoError(
-		t, json.Unmarshal([]byte(`{"amount": "10.50" , "list":[ 1e2, "\u0031" ],"by_amount":{"1e1":"a"}}`), &got),
-	)
-	require.Equal(t, order{
-		Amount:   amount("10.50"),
-		List:     []paymentsvc.Amount{amount("100"), amount("1")},
-		ByAmount: map[paymentsvc.Amount]string{amount("10"): "a"},
-	}, got)
 	for _, data := range []string{
-		`{"amount":"` + pan + `x"}`, `{"amount":{"a":` + pan + `}}`, `{"list":["` + pan + `x"]}`,
-		`{"by_amount":{"` + pan + `x":"a"}}`,
+		`{"amount":"` + pan + `x"}`, `{"amount":{"a":` + pan + `}}`, `{"by_amount":{"` + pan + `x":"a"}}`,
 	} {
 		err := json.Unmarshal([]byte(data), &order{})
 		require.ErrorIs(t, err, decimal.ErrSyntax)

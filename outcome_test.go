@@ -273,16 +273,8 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 		{"a gateway's 504 around the service's answer", 504, `{"order_id":"po-1","status":1,"status_code":2}`, "po-1"},
 		{"an error beside it", 200, `{"order_id":"po-1","error_code":7}`, "po-1"},
 		{"a required number that is text", 200, `{"order_id":"po-1","status":1,"status_code":"accepted"}`, "po-1"},
-		{"a cut body", 200, `{"order_id":"po-1","status":1,"sta`, "po-1"},
-		{"a byte order mark", 200, "\ufeff" + `{"order_id":"po-1"}`, "po-1"},
-		{"escapes", 200, `{"order_\u0069d":"po\u002d1"}`, "po-1"},
-		{"cut inside it", 200, `{"order_id":"po-`, ""},
 		{"half a surrogate pair", 200, `{"order_id":"po-\ud83d"}`, ""},
 		{"a number", 200, `{"order_id":17}`, ""},
-		{"another letter case", 200, `{"Order_ID":"po-1"}`, ""},
-		{"one further down", 200, `{"order":{"order_id":"po-1"}}`, ""},
-		{"none", 200, `{}`, ""},
-		{"a page", 502, `<html>`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newClient(
@@ -294,11 +286,6 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 			assert.Equal(t, test.want, e.OrderID)
 		})
 	}
-	t.Run("and a success needs none", func(t *testing.T) {
-		s := newService(t, answering(http.StatusOK, payoutAnswer))
-		_, err := newClient(t, s.base()).InitPayout(t.Context(), payoutRequest())
-		require.NoError(t, err)
-	})
 }
 
 func TestOutcomeOf(t *testing.T) {
@@ -774,24 +761,6 @@ func TestTransportSpeaksHTTP1Only(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "HTTP/1.1", protocol)
 	transport.CloseIdleConnections()
-	_, err = newClient(t, refusingPort(t), over(paymentsvc.NewTransport())).InitPayout(t.Context(), payoutRequest())
-	assert.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err), "it proves that it sent nothing")
-}
-
-func TestTransportThatHasSpokenHTTP2StillProvesNotSent(t *testing.T) {
-	s := httptest.NewUnstartedServer(answering(http.StatusOK, paymentAnswer))
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	transport := s.Client().Transport.(*http.Transport)
-	defer transport.CloseIdleConnections()
-	c := newClient(t, s.URL, over(transport))
-	_, err := pay(t.Context(), c)
-	require.NoError(t, err)
-	s.Close()
-	transport.CloseIdleConnections()
-
-	response, err := pay(t.Context(), c)
-	failed(t, response, err, paymentsvc.OutcomeNotSent)
 }
 
 func TestTransportReceivesNoRepeatableRequest(t *testing.T) {

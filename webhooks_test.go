@@ -982,14 +982,11 @@ func functionErrors() map[string]error {
 		"an error of its own":                 errors.New("the database is away"),
 		"one that wraps ErrSignatureMismatch": fmt.Errorf("other service: %w", paymentsvc.ErrSignatureMismatch),
 		"one that wraps ErrBodyTooLarge":      fmt.Errorf("other service: %w", paymentsvc.ErrBodyTooLarge),
-		"one that wraps ErrMethodNotAllowed":  paymentsvc.ErrMethodNotAllowed,
 		"one that wraps ErrEmptyBody":         paymentsvc.ErrEmptyBody,
 		"a *NotificationError": &paymentsvc.NotificationError{
 			Err: errors.New("of another notification"),
 		},
-		"the error of a context":               context.Canceled,
-		"one that wraps ErrTimestampTooOld":    paymentsvc.ErrTimestampTooOld,
-		"one that wraps ErrUnexpectedResponse": paymentsvc.ErrUnexpectedResponse,
+		"the error of a context": context.Canceled,
 	}
 }
 

@@ -10,11 +10,9 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
 	"net/textproto"
-	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -22,7 +20,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestTraceEndsTheAttemptBeforeTheProof(t *testing.T) {
@@ -100,25 +97,6 @@ func address(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustPa
 type ownError string
 
 func (e ownError) Error() string { return string(e) }
-
-func TestFailureHidesTheTextOfAProxy(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.Equal(t, http.MethodConnect, r.Method)
-		conn, _, err := w.(http.Hijacker).Hijack()
-		assert.NoError(t, err)
-		defer func() { _ = conn.Close() }()
-		_, _ = io.WriteString(conn, "HTTP/1.1 407 you sent 4111\r\nContent-Length: 0\r\n\r\n")
-	}))
-	defer proxy.Close()
-	address, err := url.Parse(proxy.URL)
-	require.NoError(t, err)
-	c := New(Config{Timeout: time.Minute, MaxResponseBytes: 1})
-	c.http.Transport.(*http.Transport).Proxy = http.ProxyURL(address)
-	defer c.CloseIdleConnections()
-	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: unsigned})
-	assert.True(t, result.NotSent)
-	assert.EqualError(t, result.Err, "the proxy answered CONNECT with HTTP 407")
-}
 
 func TestBackOffNeverOverflows(t *testing.T) {
 	for _, p := range []Retry{
