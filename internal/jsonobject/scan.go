@@ -153,7 +153,8 @@ func skipPlain(data []byte, i int) int {
 
 // lastOfEscape returns the index of the last character of the escape at i.
 func lastOfEscape(data []byte, i int) int {
-	if i++; i == len(data) {
+	i++
+	if i == len(data) {
 		return -1
 	}
 	switch data[i] {
@@ -161,7 +162,8 @@ func lastOfEscape(data []byte, i int) int {
 		return i
 	case 'u':
 		for range 4 {
-			if i++; i == len(data) || !isHex(data[i]) {
+			i++
+			if i == len(data) || !isHex(data[i]) {
 				return -1
 			}
 		}

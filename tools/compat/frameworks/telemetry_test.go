@@ -133,7 +133,8 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 		assert.NoError(t, err)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		assert.NoError(t, err)
-		if answers++; answers == 2 { // in the trailer of a body
+		answers++
+		if answers == 2 { // in the trailer of a body
 			_, err = conn.Write([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"))
 			body = append(bytes.ReplaceAll(body, []byte(":"), nil), "\r\n\r"...)
 		}
