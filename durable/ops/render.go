@@ -2,43 +2,37 @@ package ops
 
 import (
 	"bytes"
-	"embed"
 	"html/template"
-	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-//go:embed templates/*.html style.css icon.svg
-var files embed.FS // an embedded file needs a variable of the package
-
-type views struct {
-	all *template.Template
-	log *slog.Logger
-}
-
-func newViews(c Config) *views {
-	functions := template.FuncMap{
-		"utc": utc, "count": count, "age": age, "since": since, "mask": mask, "control": control,
+// functions returns the functions of the templates.
+func (p *page) functions() template.FuncMap {
+	return template.FuncMap{
+		"utc": utc, "count": count, "age": age, "since": since, "mask": mask, "visible": visible, "control": control,
 		"rowsOf": func(status *durable.Status, rows []durable.Row, selectable bool) table {
 			return table{status, rows, selectable}
 		},
-		"notice": func() string { return c.Notice },
-		"at":     func(path string) string { return c.location(path, nil) },
-		"rowURL": func(userData string) string { return c.location("/row/"+url.PathEscape(userData), nil) },
+		"notice": func() string { return p.Notice },
+		"at":     func(path string) string { return p.location(path, nil) },
+		"rowURL": func(userData string) string { return p.location("/row/"+url.PathEscape(userData), nil) },
 		"listURL": func(values ...string) string { // pairs of name and value
 			query := url.Values{}
 			for i := 0; i+1 < len(values); i += 2 {
 				query.Set(values[i], values[i+1])
 			}
-			return c.location("/rows", query)
+			return p.location("/rows", query)
 		},
 	}
-	return &views{log: c.Log, all: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
 }
 
 // table is a list of rows, with a box to select each.
@@ -67,23 +61,16 @@ func (p *page) frame(r *http.Request, title, at string) (frame, error) {
 }
 
 // show renders the whole page before it sends a part of it.
-func (v *views) show(w http.ResponseWriter, status int, name string, view any) {
+func (p *page) show(w http.ResponseWriter, status int, name string, view any) {
 	var html bytes.Buffer
-	if err := v.all.ExecuteTemplate(&html, name, view); err != nil {
-		v.log.Error("ops: a page cannot be rendered", "page", name, "err", err)
+	if err := p.pages.ExecuteTemplate(&html, name, view); err != nil {
+		p.Log.Error("ops: a page cannot be rendered", "page", name, "err", err)
 		http.Error(w, "the page cannot be rendered", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(html.Bytes())
-}
-
-func asset(name string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=3600")
-		http.ServeFileFS(w, r, files, name)
-	}
 }
 
 // since writes the age of a row at a time of the database.
@@ -116,3 +103,38 @@ var ageUnits = []struct {
 }{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
 
 func mask(end string) string { return "••••\u00a0" + end }
+
+// cardNumber matches 13 or more digits, also in groups, in another script or escaped in JSON.
+var cardNumber = regexp.MustCompile(digit + `(?:` + between + `{0,3}` + digit + `){12,}`)
+
+const (
+	digit   = `(?:\p{Nd}|\\u003[0-9])`
+	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/]|\\[nrt]|\\u[0-9a-fA-F]{4})`
+)
+
+// visible returns a text of an operator or of the service for the page. It shows only the end of a number with the
+// length of a card number. It escapes each invisible character, because such a character could change the look of the
+// page.
+func visible(text string) string {
+	var b strings.Builder
+	for text = hideNumbers(text); text != ""; {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0])|0x100, 16)[1:])
+		case r == '\n' || r == '\u00a0' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+func hideNumbers(text string) string {
+	return cardNumber.ReplaceAllStringFunc(text, func(number string) string {
+		characters := []rune(number)
+		return mask(string(characters[len(characters)-4:]))
+	})
+}

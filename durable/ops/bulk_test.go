@@ -54,6 +54,99 @@ func TestBulkPreviewListsItsRowsByLine(t *testing.T) {
 	assert.Contains(t, page, "order=line", "the way back")
 }
 
+func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	bulk := func(form url.Values) *httptest.ResponseRecorder { return o.request(http.MethodPost, "/bulk", form) }
+	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}}).Code, "nothing is selected")
+	every := url.Values{"decision": {"unpaid"}, "scope": {"all"}, "kind": {"payout"}}
+	assert.Equal(t, 422, bulk(every).Code, "it would be every row")
+	found := url.Values{"decision": {"found"}, "scope": {"all"}, "state": {"unknown"}}
+	assert.Equal(t, 422, bulk(found).Code, "an order_id belongs to one row")
+
+	w := bulk(url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}})
+	require.Equal(t, 200, w.Code)
+	assert.Contains(t, w.Body.String(), `<dd id="n">2</dd>`)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">4.10</dd>`)
+	assert.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a preview changes nothing")
+	form := hidden(w.Body.String(), `id="confirm"`)
+	assert.Equal(t, 422, bulk(form).Code, "not confirmed")
+	form.Set("sure", "yes")
+	assert.Equal(t, "/rows?done=unpaid&n=2", bulk(form).Header().Get("Location"))
+	assert.Equal(t, durable.StateFailed, o.row(queued[0].UserData).State)
+	assert.Equal(t, 409, bulk(form).Code, "the numbers are others now")
+	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
+
+	o.age(t)
+	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
+	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
+	require.NoError(t, o.store.Resume(t.Context(), "test"))
+	o.send()
+	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
+	assert.Equal(t, 1, o.service.starts(queued[3].UserData), "it does not fit")
+}
+
+func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10")
+	_, err := o.db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON durable_decisions
+		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
+	require.NoError(t, err)
+	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
+	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Equal(t, 503, w.Code)
+	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1.")
+}
+
+func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00")
+	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
+	o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a late request may arrive")
+	o.age(t)
+	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	send := func() {
+		require.NoError(t, o.store.Resume(t.Context(), "test"))
+		o.send()
+		o.age(t)
+	}
+	send()
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "the same row was sent meanwhile")
+	send()
+	assert.Equal(t, 2, o.service.starts(queued[0].UserData))
+
+	form = hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
+	_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
+	require.NoError(t, err)
+	other := o.queue("april", "3.00", "2.00")[1]
+	send()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "another row with the same amount")
+	send()
+	assert.Equal(t, 1, o.service.starts(other.UserData))
+}
+
+func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	hold := func() {
+		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+	}
+	hold()
+	o.queue("march", "1.00")
+	release := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
+	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
+	hold()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
+	o.send()
+	assert.Zero(t, o.service.total())
+}
+
 func TestDecisionsAboutAList(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
@@ -67,8 +160,9 @@ func TestDecisionsAboutAList(t *testing.T) {
 	for text, want := range map[string]string{
 		"":   "Enter the user_data of the rows first.",
 		",;": "Enter the user_data of the rows first.",
-		first + "\n" + first + "\n4111 " + card + " " + second: "2 entries of the list are not the user_data of a row. The first of them is entry 3.",
-		strings.Repeat(first+" ", 1000) + card:                 "1 entries of the list",
+		first + "\n" + first + "\n4111 " + card + " " + second: "2 entries of the list are not the user_data of a row. " +
+			"The first of them is entry 3.",
+		strings.Repeat(first+" ", 1000) + card: "1 entries of the list",
 	} {
 		w := bulk(list(text))
 		assert.Equal(t, 422, w.Code)
@@ -100,7 +194,7 @@ func TestDecisionsAboutAList(t *testing.T) {
 	assert.Contains(t, page, `<textarea id="list" name="list"`)
 }
 
-func TestAListOfTheGreatestLengthIsConfirmed(t *testing.T) {
+func TestListOfTheGreatestLengthIsConfirmed(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
 	require.NoError(t, err)
