@@ -210,10 +210,10 @@ const (
 	// maxForm.
 	maxListed = 1000
 	// maxSorted is the maximum number of rows that a page reads and sorts by line.
-	maxSorted = 20_000
+	maxSorted = 5_000
 )
 
-const tooManyRows = rejection("Narrow the filter first, because a page sorts at most 20000 rows by line.")
+const tooManyRows = rejection("Narrow the filter first, because a page sorts at most 5000 rows by line.")
 
 // listed returns the user_data of a list, each once. White space, commas and semicolons separate them. It rejects a
 // list with an unknown user_data, without repeating an entry, because a list may contain a card number by mistake.

@@ -222,14 +222,14 @@ func TestPageDoesNotSortALargeFile(t *testing.T) {
 		FROM pragma_table_info('durable_rows')`).Scan(&columns, &values))
 	//nolint:gosec // columns of the schema
 	_, err := o.db.ExecContext(t.Context(), `WITH RECURSIVE numbers (n) AS (
-		SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
+		SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
 		INSERT INTO durable_rows (`+columns+`) SELECT `+values+` FROM durable_rows, numbers`)
 	require.NoError(t, err)
 	w := o.request(http.MethodGet, "/rows?batch=march&order=line", nil)
 	assert.Equal(t, 422, w.Code)
-	assert.Contains(t, w.Body.String(), "at most 20000 rows")
+	assert.Contains(t, w.Body.String(), "at most 5000 rows")
 	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}}
 	page := o.request(http.MethodPost, "/bulk", form).Body.String()
-	assert.Contains(t, page, `<dd id="n">20001</dd>`)
+	assert.Contains(t, page, `<dd id="n">5001</dd>`)
 	assert.Contains(t, page, "There are too many rows to sort.")
 }

@@ -727,7 +727,8 @@ func TestLargeFilesAreCountedUpToALimit(t *testing.T) {
 	for _, text := range []string{"10000 of the last 10000<", "100 of the last 100<", "2 of 2<"} {
 		assert.Contains(t, page, text)
 	}
-	assert.Equal(t, 2, strings.Count(page, "10000 of the last 10000<"), "a page counts 20000 payouts")
+	assert.Equal(t, 2, strings.Count(page, "10000 of the last 10000<"), "the page counts 20000 payouts")
+	assert.Contains(t, o.page("/"), "5000 of the last 5000<")
 	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET review_reason = 'look'
 		WHERE created_at = (SELECT MIN(created_at) FROM durable_rows WHERE batch = 'large') AND batch = 'large'`)
 	require.NoError(t, err)

@@ -63,7 +63,7 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 	if v.Unmatched, err = p.store.Unmatched(ctx); err != nil {
 		return err
 	}
-	if v.Files, err = p.filesView(ctx, 5); err != nil {
+	if v.Files, err = p.filesView(ctx, 5, 5_000); err != nil {
 		return err
 	}
 	if v.Refreshes {
@@ -91,14 +91,11 @@ func (v fileView) Lines() int64 {
 	return 1 + v.ExpectedRows + v.Rejected
 }
 
-const (
-	// maxCounted is the number of payouts that a page counts, so that it does not wait for large files.
-	maxCounted = 20_000
-	// minCounted is the number of payouts counted of each file.
-	minCounted = 100
-)
+// minCounted is the number of payouts counted of each file.
+const minCounted = 100
 
-func (p *page) filesView(ctx context.Context, maxFiles int) (list []fileView, err error) {
+// filesView returns the newest files. It counts about maxCounted payouts, so that a page does not wait for large files.
+func (p *page) filesView(ctx context.Context, maxFiles, maxCounted int) (list []fileView, err error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil {
 			return nil, err
@@ -108,13 +105,12 @@ func (p *page) filesView(ctx context.Context, maxFiles int) (list []fileView, er
 		}
 		list = append(list, fileView{Batch: batch})
 	}
-	left := maxCounted
 	for i := range list {
-		limit := min(max(left, minCounted), durable.CountLimit)
+		limit := min(max(maxCounted, minCounted), durable.CountLimit)
 		if err := p.count(ctx, &list[i], limit); err != nil {
 			return nil, err
 		}
-		left -= int(list[i].Total)
+		maxCounted -= int(list[i].Total)
 	}
 	return list, nil
 }
@@ -151,7 +147,7 @@ func (p *page) files(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list, err := p.filesView(r.Context(), rowsPerPage)
+	list, err := p.filesView(r.Context(), rowsPerPage, 20_000)
 	if err != nil {
 		return err
 	}
