@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/ops"
 )
 
@@ -21,9 +22,12 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		return exitError, err
 	}
 	defer p.Close()
-	webhook, err := newWebhook(
-		set, func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) },
-	)
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: set.Scheme, Secrets: set.Keys, // during a rotation, both keys
+		Tolerance:    paymentsvc.AnyAge, // a duplicate has no effect here
+		OnError:      func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) },
+		OnUnreadable: p.store.KeepUnreadable,
+	})
 	if err != nil {
 		return exitError, err
 	}

@@ -139,14 +139,15 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
 	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
 	flags.IntVar(&set.File.Scale, "scale", 2, "decimals that an amount in a file may have")
-	flags.Func("columns", "other `names` of the columns in a file, such as reference=Beleg,amount=Betrag", func(s string) error {
+	columns := func(s string) error {
 		set.File.Columns = map[string]string{}
 		for _, pair := range split(s) {
 			column, name, _ := strings.Cut(pair, "=")
 			set.File.Columns[strings.TrimSpace(column)] = name
 		}
 		return nil
-	})
+	}
+	flags.Func("columns", "other `names` of the columns in a file, such as reference=Beleg,amount=Betrag", columns)
 	flags.Func("ignore-columns", "`names` of further columns of a file", list(&set.File.Ignore))
 	return flags
 }
