@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable"
@@ -23,12 +22,9 @@ const (
 )
 
 // checkFile reports the rows and payouts of a file, and whether the balance covers them.
-func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	file, err := os.Open(set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	defer func() { _ = file.Close() }()
+func checkFile(
+	ctx context.Context, set *settings, file io.ReadSeeker, stdout, stderr io.Writer,
+) (int, error) {
 	report, err := payoutcsv.Check(file, set.File)
 	if listed := listRejections(stderr, file, set.File); listed != nil && err == nil {
 		err = listed
@@ -102,17 +98,7 @@ func printRejections(out io.Writer, file string, rows []payoutcsv.Row, all int64
 
 // payFile imports a file and sends its payouts until each one is sent or blocked. It waits while the database is
 // unavailable. It also sends other due payouts, and other processes may share the work.
-func payFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	file, err := os.Open(set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	defer func() { _ = file.Close() }()
-	p, err := open(ctx, set, stderr)
-	if err != nil {
-		return exitError, err
-	}
-	defer p.Close()
+func (p *program) payFile(ctx context.Context, file *os.File, stdout, stderr io.Writer) (int, error) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -322,49 +308,21 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // writeResults writes the results of the payouts of a file, or of all payouts.
-func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	var file *os.File
-	if len(set.Args) > 0 {
-		var err error
-		file, err = os.Open(set.Args[0])
-		if err != nil {
-			return exitError, err
-		}
-		defer func() { _ = file.Close() }()
+func (p *program) writeResults(ctx context.Context, file *os.File, stdout io.Writer) error {
+	if file == nil {
+		return payoutcsv.WriteResults(ctx, stdout, p.store, durable.Filter{})
 	}
-	p, err := open(ctx, set, stderr)
-	if err != nil {
-		return exitError, err
-	}
-	defer p.Close()
-	if file != nil {
-		return exitDone, payoutcsv.WriteFileResults(ctx, stdout, p.store, file, set.File)
-	}
-	return exitDone, payoutcsv.WriteResults(ctx, stdout, p.store, durable.Filter{})
+	return payoutcsv.WriteFileResults(ctx, stdout, p.store, file, p.set.File)
 }
 
 // hold holds all payouts before anything else runs on a restored database.
-func hold(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	p, err := open(ctx, set, stderr)
-	if err != nil {
-		return exitError, err
+func (p *program) hold(ctx context.Context, stdout io.Writer) error {
+	generation, err := p.store.HoldPayouts(ctx, "the command line", p.set.Args[0])
+	if err == nil {
+		_, _ = fmt.Fprintf(stdout,
+			"held; generation %d: compare and release the payouts on the operators' page\n", generation)
 	}
-	defer p.Close()
-	generation, err := p.store.HoldPayouts(ctx, "the command line", set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	_, _ = fmt.Fprintf(stdout, "held; generation %d: compare and release the payouts on the operators' page\n", generation)
-	return exitDone, nil
-}
-
-// makePayouts writes an example of a file.
-func makePayouts(_ context.Context, set *settings, stdout, _ io.Writer) (int, error) {
-	n, err := strconv.Atoi(set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	return exitDone, writePayouts(stdout, n)
+	return err
 }
 
 // writePayouts writes a file of n payouts to public test card numbers and made-up phone numbers.

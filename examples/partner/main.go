@@ -58,11 +58,7 @@ func run(ctx context.Context, args []string, environment func(string) string, st
 	if set == nil {
 		return code
 	}
-	commands := map[string]func(context.Context, *settings, io.Writer, io.Writer) (int, error){
-		"serve": serve, "check": checkFile, "payouts": payFile, "results": writeResults, "hold": hold,
-		"make-payouts": makePayouts,
-	}
-	code, err := commands[set.Command](ctx, set, stdout, stderr)
+	code, err := execute(ctx, set, stdout, stderr)
 	if err != nil {
 		code = exitError
 		if ctx.Err() != nil {
@@ -71,6 +67,38 @@ func run(ctx context.Context, args []string, environment func(string) string, st
 		_, _ = fmt.Fprintln(stderr, "partner:", err)
 	}
 	return code
+}
+
+// execute opens the file and the parts of the program for a command.
+func execute(ctx context.Context, set *settings, stdout, stderr io.Writer) (code int, err error) {
+	var file *os.File
+	if set.TakesFile && len(set.Args) > 0 {
+		if file, err = os.Open(set.Args[0]); err != nil {
+			return exitError, err
+		}
+		defer func() { _ = file.Close() }()
+	}
+	switch set.Command {
+	case "check":
+		return checkFile(ctx, set, file, stdout, stderr)
+	case "make-payouts":
+		return exitDone, writePayouts(stdout, set.Rows)
+	}
+	p, err := open(ctx, set, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	defer p.Close()
+	switch set.Command {
+	case "payouts":
+		return p.payFile(ctx, file, stdout, stderr)
+	case "results":
+		return exitDone, p.writeResults(ctx, file, stdout)
+	case "hold":
+		return exitDone, p.hold(ctx, stdout)
+	default:
+		return exitDone, p.serve(ctx, stdout)
+	}
 }
 
 // program has the database, the client of the service and the telemetry, for all commands.

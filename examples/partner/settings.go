@@ -37,8 +37,10 @@ Without -service all calls go to a fake service inside this process, and no mone
 
 // settings are the parsed flags.
 type settings struct {
-	Command string
-	Args    []string
+	Command   string
+	Args      []string
+	TakesFile bool // the first of Args is a file
+	Rows      int  // of make-payouts
 
 	Database                        string // "" for a SQLite file removed at the end
 	Service                         string // "" for the fake
@@ -169,6 +171,7 @@ func (set *settings) complete(words []string) error {
 	if len(words) > 0 {
 		set.Command, set.Args = words[0], words[1:]
 	}
+	set.TakesFile = set.Command == "check" || set.Command == "payouts" || set.Command == "results"
 	bounds, known := map[string][2]int{
 		"serve": {0, 0}, "check": {1, 1}, "payouts": {1, 1}, "results": {0, 1}, "hold": {1, 1}, "make-payouts": {1, 1},
 	}[set.Command]
@@ -178,7 +181,8 @@ func (set *settings) complete(words []string) error {
 	case len(set.Args) < bounds[0] || len(set.Args) > bounds[1]:
 		return errors.New(set.Command + " has a wrong number of arguments; see -help")
 	case set.Command == "make-payouts":
-		if n, err := strconv.Atoi(set.Args[0]); err != nil || n < 1 {
+		set.Rows, _ = strconv.Atoi(set.Args[0])
+		if set.Rows < 1 {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil
