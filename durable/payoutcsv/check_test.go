@@ -35,7 +35,7 @@ func TestCheckCounts(t *testing.T) {
 	assert.Len(t, report.Rejections, keptRejections)
 }
 
-func TestCheckComparesWithWhatIsExpected(t *testing.T) {
+func TestCheckComparesRowsAndTotalWithTheSender(t *testing.T) {
 	amount := paymentsvc.MustParseAmount
 	for _, c := range []struct {
 		content, total string

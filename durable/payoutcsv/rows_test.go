@@ -57,7 +57,7 @@ func inUTF16(order binary.AppendByteOrder, text string) string {
 	return string(b)
 }
 
-func TestRowsReadsWhatProgramsWrite(t *testing.T) {
+func TestRowsReadsFilesOfSpreadsheetsAndBanks(t *testing.T) {
 	expected := Options{ExpectRows: 1, ExpectTotal: paymentsvc.MustParseAmount("1")}
 	for name, c := range map[string]struct {
 		content string
@@ -185,7 +185,8 @@ func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
 	for _, value := range []string{
 		"#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!", "#NV", "#BEZUG!", "#WERT!", "#ZAHL!", "#VALEUR!",
 		"#NOM?", "#NOMBRE!", "#NUL!", "#Н/Д", "#ССЫЛКА!", "#ЗНАЧ!", "#ИМЯ?", "#ДЕЛ/0!", "#ЧИСЛО!", "#ПУСТО!", "#N/D",
-		"#¡REF!", "#¡VALOR!", "#¿NOMBRE?", "#¡DIV/0!", "#¡NUM!", "#¡NÚM!", "#¡NULO!", "#SPILL!", "#ERROR!", "Err:502", "Err :502",
+		"#¡REF!", "#¡VALOR!", "#¿NOMBRE?", "#¡DIV/0!", "#¡NUM!", "#¡NÚM!", "#¡NULO!", "#SPILL!", "#ERROR!",
+		"Err:502", "Err :502",
 		"Ошибка:502", "########", "#", "nan", "NaN", "null", "NULL", "None", "undefined", "<NA>", "#n/a", "#ссылка!",
 		"#NOM\u00a0?", "＃Ｎ／Ａ", "ｎｕｌｌ", "＃＃＃＃", "# REF!", "\u00a0#N/A", "null ",
 	} {
