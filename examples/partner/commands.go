@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	lookInterval = 200 * time.Millisecond // between two counts in the database
+	lookInterval = 200 * time.Millisecond // the least time between two summaries
 	lineInterval = 5 * time.Second        // between two lines of progress
 )
 
@@ -138,7 +138,7 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 	_, _ = fmt.Fprintf(stdout, "%s: %s: %s with a total of %s, %d known, %d rejected, %s\n", name,
 		many(result.Report.Rows, "row", "rows"), many(result.New, "new payout", "new payouts"), result.NewTotal, result.Known,
 		result.Report.Rejected, many(result.Conflicts, "conflict", "conflicts"))
-	sent, err := p.wait(ctx, result.Batch, file, stderr)
+	sent, err := p.wait(ctx, file, stderr)
 	if err != nil {
 		return exitError, err
 	}
@@ -210,7 +210,7 @@ func (s *summary) add(stored durable.Compared) {
 	}
 }
 
-// summarize reads the file again, and compares its payouts with the database.
+// summarize reads the file again, and looks up each payout, because some may belong to the batch of an earlier file.
 func (p *program) summarize(ctx context.Context, file io.ReadSeeker) (s summary, err error) {
 	s.states = map[durable.State]int64{}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -242,23 +242,28 @@ func (p *program) summarize(ctx context.Context, file io.ReadSeeker) (s summary,
 	return s, compare()
 }
 
-// wait returns when every payout of the file was sent or is blocked until an operator acts. It counts the payouts of
-// the batch. Then it looks up each payout of the file, because some may belong to the batch of another file.
-func (p *program) wait(ctx context.Context, batch string, file *os.File, out io.Writer) (summary, error) {
+// wait returns when every payout of the file was sent or is blocked until an operator acts.
+func (p *program) wait(ctx context.Context, file *os.File, out io.Writer) (summary, error) {
 	name := filepath.Base(file.Name())
 	for last := time.Now(); ; {
 		if ctx.Err() != nil {
 			return summary{}, ctx.Err()
 		}
 		begun := time.Now()
-		sent, left, status, err := p.look(ctx, batch, file)
+		status, err := p.store.Status(ctx) // first, because no claim follows a pause
+		var sent summary
+		if err == nil {
+			sent, err = p.summarize(ctx, file)
+		}
+		created, starting := sent.states[durable.StateCreated]-sent.held, sent.states[durable.StateStarting]
+		stopped := status.Paused && status.Until.IsZero()
 		report := time.Since(last) >= lineInterval
 		if report {
 			last = time.Now()
 		}
 		switch {
-		case err == nil && left == 0:
-			if status.Paused && status.Until.IsZero() {
+		case err == nil && starting == 0 && (created == 0 || stopped):
+			if stopped {
 				_, _ = fmt.Fprintf(out, "%s: paused: %s\n", name, status.Reason)
 			}
 			return sent, nil
@@ -269,35 +274,10 @@ func (p *program) wait(ctx context.Context, batch string, file *os.File, out io.
 			if status.Paused {
 				why = fmt.Sprintf("; paused until %s UTC: %s", status.Until.UTC().Format(time.TimeOnly), status.Reason)
 			}
-			_, _ = fmt.Fprintf(out, "%s: %s%s\n", name, many(left, "payout waits", "payouts wait"), why)
+			_, _ = fmt.Fprintf(out, "%s: %s%s\n", name, many(created+starting, "payout waits", "payouts wait"), why)
 		}
-		pause(ctx, max(lookInterval, 10*time.Since(begun)))
+		pause(ctx, max(lookInterval, 10*time.Since(begun))) // a large file takes time to read
 	}
-}
-
-// look returns the number of payouts to wait for, and a summary if there are none.
-func (p *program) look(
-	ctx context.Context, batch string, file io.ReadSeeker,
-) (sent summary, left int64, status durable.Status, err error) {
-	if status, err = p.store.Status(ctx); err != nil {
-		return sent, 0, status, err
-	}
-	counts, err := p.store.Counts(ctx, durable.Filter{Kind: durable.KindPayout, Batch: batch})
-	if err != nil {
-		return sent, 0, status, err
-	}
-	leftOf := func(created, starting int64) int64 {
-		if status.Paused && status.Until.IsZero() {
-			return starting
-		}
-		return created + starting
-	}
-	left = leftOf(counts.States[durable.StateCreated].Rows-counts.Held.Rows, counts.States[durable.StateStarting].Rows)
-	if left > 0 {
-		return sent, left, status, nil
-	}
-	sent, err = p.summarize(ctx, file)
-	return sent, leftOf(sent.states[durable.StateCreated]-sent.held, sent.states[durable.StateStarting]), status, err
 }
 
 func pause(ctx context.Context, d time.Duration) {
