@@ -190,7 +190,7 @@ func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
 	case f.Kind == KindPayment: // only payouts have a batch
 		return ledger.Counts{}, nil
 	default:
-		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds(), f.Limit)
+		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds(), max(0, f.Limit))
 	}
 }
 

@@ -39,7 +39,7 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 		}
 	}
 	if f.Batch != "" {
-		counts, err := store.Counts(ctx, f)
+		counts, err := store.Counts(ctx, durable.Filter{Batch: f.Batch, Limit: 1}) // for the number of pruned payouts
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -271,6 +273,13 @@ func TestPayoutsWaitsForTheDatabase(t *testing.T) {
 	}
 	assert.Contains(t, out, fmt.Sprintf("%d rows", n))
 	assert.Len(t, service.Orders(), n, "every payout is sent once")
+	counted := 0
+	for _, line := range regexp.MustCompile(`(?m)^ +(\d+) [a-z]+$`).FindAllStringSubmatch(out, -1) {
+		of, err := strconv.Atoi(line[1])
+		require.NoError(t, err)
+		counted += of
+	}
+	assert.Equal(t, n, counted, "every payout is counted once")
 }
 
 // outage closes the connections of a database when the time has come, and rejects new connections for two seconds.
