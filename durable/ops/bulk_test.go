@@ -147,7 +147,7 @@ func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 	assert.Zero(t, o.service.total())
 }
 
-func TestDecisionsAboutAList(t *testing.T) {
+func TestListIsDecidedAfterAPreview(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
 	bulk := func(form url.Values, headers ...string) *httptest.ResponseRecorder {

@@ -219,7 +219,7 @@ func (o *office) confirm(path string, fields url.Values, page, id string) url.Va
 	return form
 }
 
-func TestOverviewShowsWhatNeedsReview(t *testing.T) {
+func TestOverviewShowsRowsInNeedOfReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
 	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
 		assert.Contains(t, o.page("/"), text)
@@ -379,7 +379,7 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 	}
 }
 
-func TestPageSaysThatNoWitnessIsConfigured(t *testing.T) {
+func TestPageReportsAMissingWitness(t *testing.T) {
 	const note = "No witness is configured"
 	assert.NotContains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite has a file")
 	o := openOffice(t, ":memory:", ops.Config{}, durable.Config{AllowUnsafeDatabase: true})
@@ -405,7 +405,7 @@ func TestSearchFindsByEveryName(t *testing.T) {
 	assert.Equal(t, 404, o.request(http.MethodGet, "/row/nothing", nil).Code)
 }
 
-func TestDecisionsAboutOneRow(t *testing.T) {
+func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	o := newOffice(t, ops.Config{Login: func(r *http.Request) (string, bool) { return r.Header.Get("X-User"), true }})
 	queued := o.queue("march", "2.00", "2.10", "2.20", "2.30")
 	decide := func(n int, fields url.Values, headers ...string) int {
@@ -448,7 +448,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	}
 }
 
-func TestPauseHoldAndRelease(t *testing.T) {
+func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	control := func(do, reason string) int {
 		form := hidden(o.page("/"), `id="`+do+`"`)
@@ -739,7 +739,7 @@ func TestLargeFilesAreCountedUpToALimit(t *testing.T) {
 	}
 }
 
-func TestPageBelowAPath(t *testing.T) {
+func TestLinksStayBelowThePath(t *testing.T) {
 	o := newOffice(t, ops.Config{Path: "/ops/"})
 	queued := o.queue("march", "2.00")
 	for _, path := range []string{
@@ -754,7 +754,7 @@ func TestPageBelowAPath(t *testing.T) {
 	assert.Equal(t, "/ops/", w.Header().Get("Location"))
 }
 
-func TestPageWithoutADatabase(t *testing.T) {
+func TestPageReportsAnUnavailableDatabase(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	require.NoError(t, o.db.Close())
 	for _, path := range []string{"/", "/rows", "/files", "/find?q=x", "/row/x"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestCheckCounts(t *testing.T) {
+func TestCheckCountsRowsAndSumsPayouts(t *testing.T) {
 	report, err := Check(strings.NewReader(header+"a,10.5,x\nb,0.75,x\na,10.50,x\nc,nothing,x\nd,3,x\n"), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "14.25", report.Total.String())

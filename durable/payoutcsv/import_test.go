@@ -176,7 +176,7 @@ func TestImportContinuesAfterAnInterruption(t *testing.T) {
 	})
 }
 
-func TestImportOfAFileThatChanges(t *testing.T) {
+func TestImportRejectsAFileThatChanges(t *testing.T) {
 	rejected, full := "\nrejected,nothing,x", fileOf(2000)
 	checked := strings.Replace(fileOf(2500), "\n", rejected+"\n", 1)
 	more := strings.TrimPrefix(strings.ReplaceAll(fileOf(1000), "salary", "x"), header)
@@ -239,7 +239,7 @@ func (c *changing) Seek(int64, int) (int64, error) {
 	return 0, nil
 }
 
-func TestImportNamesTheDatabaseThatFailed(t *testing.T) {
+func TestImportReportsTheFailedDatabase(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		require.NoError(t, c.DB.Close())
 		c.Wait = -1

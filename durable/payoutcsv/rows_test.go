@@ -234,7 +234,7 @@ func TestRowsRejectsALastRowThatMayBeCutOff(t *testing.T) {
 	}
 }
 
-func TestRowsNeedsTheColumns(t *testing.T) {
+func TestRowsRequiresTheColumns(t *testing.T) {
 	for content, reason := range map[string]string{
 		"":                                     "the file is empty",
 		"\n\n":                                 "the file is empty",
@@ -282,7 +282,7 @@ func inUTF32(order binary.AppendByteOrder, text string) string {
 	return string(b)
 }
 
-func TestRowsNamesAnotherFormat(t *testing.T) {
+func TestRowsIdentifiesOtherFormats(t *testing.T) {
 	row, above := "a,1,"+card+"\n", "lines above the header, which is in line "
 	for content, reason := range map[string]string{
 		"PK\x03\x04\x14\x00" + card:               "a workbook (xlsx or ods)",

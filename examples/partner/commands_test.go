@@ -191,7 +191,7 @@ func TestCheckSendsNothing(t *testing.T) {
 	assert.Empty(t, service.Orders())
 }
 
-func TestResultsAreOfAFileOrOfAll(t *testing.T) {
+func TestResultsWritesOneFileOrAll(t *testing.T) {
 	service := startService(t)
 	flags := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
 	first, second := fileWith(t, example(t, 2)), fileWith(t, "reference,amount,destination\nbonus-1,5,x\n")
