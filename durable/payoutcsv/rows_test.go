@@ -325,7 +325,7 @@ func TestRowsEndsWhereReadingFails(t *testing.T) {
 	}
 }
 
-// TestRowsLosesNoLine covers each line that is not empty by a row that is read or rejected.
+// A row, accepted or rejected, covers each line with text.
 func TestRowsLosesNoLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOf(rapid.StringOf(rapid.RuneFrom([]rune("ab1.,\" é")))).Draw(t, "lines")

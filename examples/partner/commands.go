@@ -183,7 +183,7 @@ func review(out io.Writer, sent summary, result payoutcsv.Result) int {
 	return code
 }
 
-// summary counts the payouts of a file, including payouts that were imported with another file.
+// summary counts the payouts of a file. Some may have been imported with another file.
 type summary struct {
 	states map[durable.State]int64
 	held   int64

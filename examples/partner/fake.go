@@ -20,7 +20,7 @@ const (
 	demoScheme   = `hex(timestamp "." body)`
 	demoFields   = "error_code,error_message"
 	demoBalance  = "250000.00"
-	demoSettling = 2 * time.Second // an order is settled after one to two of these
+	demoSettling = 2 * time.Second // the time from a start to its final status is up to twice as long
 )
 
 // demo replaces the flags for the caller, keys, scheme and errors with the settings of the fake.

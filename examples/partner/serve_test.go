@@ -294,7 +294,7 @@ func TestLimiterCountsByMinuteAndNetwork(t *testing.T) {
 	assert.Zero(t, l.take(client("192.0.2.1:1000"), now.Add(time.Minute)))
 }
 
-// TestOrderPageBacksOff also finds that no page calls failed what may have gone through.
+// A page also reports no failure for a payment that may have succeeded.
 func TestOrderPageBacksOff(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for age, refresh := range map[time.Duration]int{0: 2, 30 * time.Second: 6, time.Hour: 60, -time.Hour: 2} {
@@ -375,7 +375,7 @@ func TestProgramPrintsNoSecret(t *testing.T) {
 			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&traces, r.Body) }),
 		)
 		t.Cleanup(collector.Close)
-		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // which the exporter reads by itself
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // the exporter reads it
 		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
 		environment := from("OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL)
 		service := startService(t)

@@ -24,12 +24,12 @@ const usage = `Usage: partner [serve] [flags]
        partner make-payouts N
 
 serve takes payments and notifications, and sends queued payouts. check reports what a file of payouts contains, and
-sends nothing. payouts imports a file and sends it, until nothing more can be done. results writes what became of the
-payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts
-writes an example of a file. All write to the standard output.
+sends nothing. payouts imports a file, and sends its payouts until each one is sent or blocked. results writes the
+states of the payouts of a file, or of all payouts. hold holds all payouts, after a restored backup, until their
+release. make-payouts writes an example of a file. All write to the standard output.
 
-Exit status: 0 when the service has every payout, whose end notifications report; 1 for an error; 2 for wrong flags;
-3 when something needs review.
+Exit status: 0 if the service has every payout of the file, and notifications report the final states; 1 for an error;
+2 for wrong flags; 3 if something needs review.
 
 Without -service all calls go to a fake service inside this process, and no money moves.
 
