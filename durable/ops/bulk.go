@@ -106,7 +106,7 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 		case a.choice.Sure != "" && r.PostFormValue("sure") != "yes":
 			status, v.Bad = http.StatusUnprocessableEntity, unconfirmed
 		default:
-			return p.apply(w, r, a, chosen.rows)
+			return p.apply(w, r, a, chosen)
 		}
 	}
 	v.Rows, _, err = p.byLine(ctx, a.filter, a.fits, "", maxListed)
@@ -120,8 +120,8 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, rows []durable.Decision) error {
-	n, err := p.do(r.Context(), a, rows)
+func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, chosen selection) error {
+	n, err := p.do(r.Context(), a, chosen)
 	if err != nil {
 		p.Log.Error("ops: not all decided", "decision", a.choice.Kind, "by", a.by, "rows", n, "err", err)
 		if n == 0 {
@@ -140,15 +140,21 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, rows []du
 }
 
 // selection has the rows of an action. Its hash changes with each row, even if the number and the sum stay the same. An
-// old confirmation then fails for later rows, and for a row sent meanwhile.
+// old confirmation then fails for later rows, for a row sent meanwhile, and after another hold.
 type selection struct {
-	rows []durable.Decision
-	sum  string
-	hash string
+	rows       []durable.Decision
+	sum        string
+	hash       string
+	generation int64 // of holds
 }
 
 func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
+	status, err := p.store.Status(ctx)
+	if err != nil {
+		return s, err
+	}
 	total, scale, hash := new(big.Rat), 0, sha256.New()
+	_, _ = fmt.Fprintf(hash, "%d\n", status.Generation)
 	for row, err := range p.store.Rows(ctx, a.filter) {
 		if err != nil {
 			return s, err
@@ -164,26 +170,39 @@ func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
 		_, decimals, _ := strings.Cut(row.Amount.String(), ".")
 		scale = max(scale, len(decimals))
 	}
-	s.sum, s.hash = total.FloatString(scale), hex.EncodeToString(hash.Sum(nil))
+	s.sum, s.hash, s.generation = total.FloatString(scale), hex.EncodeToString(hash.Sum(nil)), status.Generation
 	return s, nil
 }
 
-// do applies an action to its rows, and returns their number. It leaves out rows with a change since the selection.
-func (p *page) do(ctx context.Context, a action, rows []durable.Decision) (n int, err error) {
-	if a.choice.Kind == release {
-		for part := range slices.Chunk(rows, maxListed) {
-			f := durable.Filter{Held: true}
-			for _, row := range part {
-				f.UserData = append(f.UserData, row.UserData)
-			}
-			released, err := p.store.Release(ctx, a.by, f)
-			if n += released; err != nil {
-				return n, err
-			}
+// release releases the rows of a selection, and returns their number. It stops at another hold, because the rows were
+// not compared after the restore before that hold.
+func (p *page) release(ctx context.Context, by string, chosen selection) (n int, err error) {
+	for part := range slices.Chunk(chosen.rows, maxListed) {
+		status, err := p.store.Status(ctx)
+		if err != nil {
+			return n, err
 		}
-		return n, nil
+		if status.Generation != chosen.generation {
+			return n, rejection("Payouts are held again. Compare them again before you release them.")
+		}
+		f := durable.Filter{Held: true}
+		for _, row := range part {
+			f.UserData = append(f.UserData, row.UserData)
+		}
+		released, err := p.store.Release(ctx, by, f)
+		if n += released; err != nil {
+			return n, err
+		}
 	}
-	for _, row := range rows {
+	return n, nil
+}
+
+// do applies an action to its rows, and returns their number. It leaves out rows with a change since the selection.
+func (p *page) do(ctx context.Context, a action, chosen selection) (n int, err error) {
+	if a.choice.Kind == release {
+		return p.release(ctx, a.by, chosen)
+	}
+	for _, row := range chosen.rows {
 		switch err := p.store.Decide(ctx, row); {
 		case err == nil:
 			n++

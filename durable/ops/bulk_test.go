@@ -143,6 +143,10 @@ func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
 	hold()
 	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
+	form = hidden(o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	hold() // another restore, while the payouts are held
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
 	o.send()
 	assert.Zero(t, o.service.total())
 }
@@ -211,6 +215,25 @@ func TestListOfTheGreatestLengthIsConfirmed(t *testing.T) {
 	counts, err := o.store.Counts(t.Context(), durable.Filter{Kind: durable.KindPayout})
 	require.NoError(t, err)
 	assert.Zero(t, counts.Held.Rows)
+}
+
+// The second hold begins while the first part of a long list is released.
+func TestReleaseStopsAtAnotherHold(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
+	require.NoError(t, err)
+	o.queue("march", slices.Repeat([]string{"1.00"}, 1001)...)
+	_, err = o.db.ExecContext(t.Context(), `CREATE TRIGGER again AFTER UPDATE ON durable_rows
+		WHEN (SELECT generation FROM durable_control) = 2 BEGIN UPDATE durable_control SET generation = 3; END`)
+	require.NoError(t, err)
+	form := url.Values{"scope": {"all"}, "decision": {"release"}, "held": {"1"}}
+	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Equal(t, 503, w.Code)
+	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1000.")
+	o.send()
+	assert.Zero(t, o.service.total())
 }
 
 func TestPageDoesNotSortALargeFile(t *testing.T) {
