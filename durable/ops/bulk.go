@@ -110,7 +110,7 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	v.Rows, _, err = p.byLine(ctx, a.filter, a.fits, "", maxListed)
-	if v.Listed = err == nil; !v.Listed && !errors.Is(err, tooManyRows) {
+	if v.Listed = err == nil; !v.Listed && !errors.Is(err, errTooManyRows) {
 		return err
 	}
 	if v.frame, err = p.frame(r, "Review the changes", ""); err != nil {
@@ -232,7 +232,7 @@ const (
 	maxSorted = 5_000
 )
 
-const tooManyRows = rejection("Narrow the filter first, because a page sorts at most 5000 rows by line.")
+const errTooManyRows = rejection("Narrow the filter first, because a page sorts at most 5000 rows by line.")
 
 // listed returns the user_data of a list, each once. White space, commas and semicolons separate them. It rejects a
 // list with an unknown user_data, without repeating an entry, because a list may contain a card number by mistake.
@@ -271,7 +271,7 @@ func (p *page) listed(ctx context.Context, text string) (list []string, err erro
 
 // byLine returns up to n rows that f selects and the function fits accepts, in the order of their files and lines. The
 // list continues after the place of a row, "" for the beginning. more reports that other rows follow. If f selects more
-// rows than maxSorted, the error is tooManyRows.
+// rows than maxSorted, the error is errTooManyRows.
 func (p *page) byLine(
 	ctx context.Context, f durable.Filter, fits func(durable.Row) bool, after string, n int,
 ) (rows []durable.Row, more bool, err error) {
@@ -281,7 +281,7 @@ func (p *page) byLine(
 			return nil, false, err
 		}
 		if read++; read > maxSorted {
-			return nil, false, tooManyRows
+			return nil, false, errTooManyRows
 		}
 		if fits(row) && linePlace(row) > after {
 			rows = append(rows, row)

@@ -239,15 +239,7 @@ func TestReleaseStopsAtAnotherHold(t *testing.T) {
 func TestPageDoesNotSortALargeFile(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	o.queue("march", "3.00")
-	var columns, values string
-	require.NoError(t, o.db.QueryRowContext(t.Context(), `SELECT group_concat(name),
-		group_concat(CASE name WHEN 'user_data' THEN 'user_data || n' ELSE name END)
-		FROM pragma_table_info('durable_rows')`).Scan(&columns, &values))
-	//nolint:gosec // columns of the schema
-	_, err := o.db.ExecContext(t.Context(), `WITH RECURSIVE numbers (n) AS (
-		SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
-		INSERT INTO durable_rows (`+columns+`) SELECT `+values+` FROM durable_rows, numbers`)
-	require.NoError(t, err)
+	o.copyRow("march", "march", 5000)
 	w := o.request(http.MethodGet, "/rows?batch=march&order=line", nil)
 	assert.Equal(t, 422, w.Code)
 	assert.Contains(t, w.Body.String(), "at most 5000 rows")
