@@ -83,10 +83,7 @@ func (p *program) importDemo(ctx context.Context) error {
 // twelve fails.
 func (f *fakeService) live(ctx context.Context, notifications string) error {
 	f.SetReceiver(paymentsvctest.ToURL(notifications))
-	for before := 0; ; pause(ctx, demoSettling) {
-		if ctx.Err() != nil {
-			return nil
-		}
+	for before := 0; ctx.Err() == nil; pause(ctx, demoSettling) {
 		orders := f.Orders()
 		for _, order := range orders[:before] {
 			if order.Status.Final() {
@@ -103,4 +100,5 @@ func (f *fakeService) live(ctx context.Context, notifications string) error {
 		before = len(orders)
 		f.Deliver(ctx)
 	}
+	return nil
 }
