@@ -1,7 +1,7 @@
 // Package ops serves a web page for the operators of a [durable.Store]. The page lists payments and payouts with their
 // states and ages, and the rows in need of review. Operators use it to decide, pause, hold and release. The page has no
-// script, and loads its files only from its own address. In a text, it shows only the end of a number with 13 or more
-// digits, except in a user_data or order_id.
+// script, and loads its files only from its own address. It shows only the end of a card number in a text, except in a
+// user_data or order_id.
 //
 // The page has no password. Serve it on a separate address behind your login, and set Config.Login.
 package ops

@@ -701,6 +701,22 @@ func TestTextShowsNoCardNumber(t *testing.T) {
 	assert.Contains(t, o.page("/files"), `\u202e.csv`)
 }
 
+func TestTextShowsOtherNumbers(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	for text, hidden := range map[string]bool{
+		"payouts_20261129_120000.csv": false, "1790000000123": false, "4111111111111112": false, "411111111111": false,
+		"8111111111111112": false, "2111111111111115": false, "2811111111111118": false,
+		"4111 1111 1111 1111 12": true, "20261129-5555555555554444": true, "378282246310005": true,
+		"2223000048400011": true, "2200000000000004": true, "6011111111111117": true, "4222222222222": true, "4000000000000000006": true,
+		"４１１１１１１１１１１１１１１２": true,
+	} {
+		require.NoError(t, o.store.Pause(t.Context(), "ada", text))
+		page := o.page("/rows")
+		assert.NotEqual(t, hidden, strings.Contains(page, "Reason: "+text+"</p>"), text)
+		assert.Equal(t, hidden, strings.Contains(page, "••••\u00a0"), text)
+	}
+}
+
 func TestUnreadableNotificationShowsNoCardNumber(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	hidden := []string{

@@ -18,7 +18,8 @@ import (
 // functions returns the functions of the templates.
 func (p *page) functions() template.FuncMap {
 	return template.FuncMap{
-		"utc": utc, "count": count, "age": age, "since": since, "mask": mask, "visible": visible, "control": control,
+		"utc": utc, "count": count, "age": age, "since": since, "control": control,
+		"mask": mask, "plain": plain, "body": body,
 		"rowsOf": func(status *durable.Status, rows []durable.Row, selectable bool) table {
 			return table{status, rows, selectable}
 		},
@@ -104,20 +105,75 @@ var ageUnits = []struct {
 
 func mask(end string) string { return "••••\u00a0" + end }
 
-// cardNumber matches 13 or more digits, also in groups, in another script or escaped in JSON.
-var cardNumber = regexp.MustCompile(digit + `(?:` + between + `{0,3}` + digit + `){12,}`)
+// longNumber matches 13 or more digits, also in groups, in another script or escaped in JSON.
+var longNumber = regexp.MustCompile(digit + `(?:` + between + `{0,3}` + digit + `){12,}`)
 
 const (
 	digit   = `(?:\p{Nd}|\\u003[0-9])`
 	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/]|\\[nrt]|\\u[0-9a-fA-F]{4})`
 )
 
-// visible returns a text of an operator or of the service for the page. It shows only the end of a number with the
-// length of a card number. It escapes each invisible character, because such a character could change the look of the
-// page.
-func visible(text string) string {
+// plain returns a text of an operator or of the service. It shows only the end of a card number, but the name of a file
+// may contain a time.
+func plain(text string) string {
+	return escaped(longNumber.ReplaceAllStringFunc(text, func(number string) string {
+		if hasCard(number) {
+			return end(number)
+		}
+		return number
+	}))
+}
+
+// body returns the body of a notification. It shows only the end of each long number, because the body may be damaged.
+func body(text []byte) string { return escaped(longNumber.ReplaceAllStringFunc(string(text), end)) }
+
+func end(number string) string {
+	characters := []rune(number)
+	return mask(string(characters[len(characters)-4:]))
+}
+
+// hasCard reports whether a long number contains the digits of a card: 13 to 19 digits, with the first digits of an
+// issuer and the check digit of Luhn's formula. A number in another script counts, too.
+func hasCard(number string) bool {
+	var digits []int
+	for _, r := range number {
+		switch {
+		case r >= '0' && r <= '9':
+			digits = append(digits, int(r-'0'))
+		case unicode.IsDigit(r):
+			return true
+		}
+	}
+	for first := range digits {
+		for length := 13; length <= min(19, len(digits)-first); length++ {
+			if card := digits[first : first+length]; issued(card) && luhn(card) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// issued reports whether the first digits are an issuer's.
+func issued(card []int) bool {
+	return card[0] >= 3 && card[0] <= 6 || card[0] == 2 && card[1] >= 2 && card[1] <= 7
+}
+
+func luhn(card []int) bool {
+	sum := 0
+	for i, digit := range card {
+		if (len(card)-i)%2 == 0 {
+			digit = 2*digit/10 + 2*digit%10
+		}
+		sum += digit
+	}
+	return sum%10 == 0
+}
+
+// escaped escapes each invisible character, because such a character could change the look of the page.
+func escaped(text string) string {
 	var b strings.Builder
-	for text = hideNumbers(text); text != ""; {
+	for text != "" {
 		r, size := utf8.DecodeRuneInString(text)
 		switch {
 		case r == utf8.RuneError && size == 1:
@@ -130,11 +186,4 @@ func visible(text string) string {
 		text = text[size:]
 	}
 	return b.String()
-}
-
-func hideNumbers(text string) string {
-	return cardNumber.ReplaceAllStringFunc(text, func(number string) string {
-		characters := []rune(number)
-		return mask(string(characters[len(characters)-4:]))
-	})
 }
