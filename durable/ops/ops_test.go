@@ -709,7 +709,7 @@ func TestTextShowsOtherNumbers(t *testing.T) {
 		"4111 1111 1111 1111 12": true, "20261129-5555555555554444": true, "378282246310005": true,
 		"2223000048400011": true, "2200000000000004": true, "6011111111111117": true, "4222222222222": true,
 		"4000000000000000006": true,
-		"４１１１１１１１１１１１１１１２": true,
+		"４１１１１１１１１１１１１１１２":    true,
 	} {
 		require.NoError(t, o.store.Pause(t.Context(), "ada", text))
 		page := o.page("/rows")

@@ -214,7 +214,7 @@ func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64, l
 		c.Overdue.add(late*n, oldest, noLimit)
 		c.Held.add(held*n, oldest, noLimit)
 		return nil
-	}, listBatchCounts, batch, overdue, cmp.Or(limit, noLimit))
+	}, listBatchCounts, batch, overdue, cmp.Or(int64(limit), noLimit))
 	if err != nil {
 		return c, err
 	}
