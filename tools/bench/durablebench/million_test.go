@@ -182,6 +182,7 @@ func reads(s *durable.Store) []measured {
 	return []measured{
 		{"overview", "durable_orders_state", counts(durable.Filter{})},
 		{"batch", "durable_rows_batch", counts(durable.Filter{Batch: "batch-7"})},
+		{"large batch", "durable_rows_batch", counts(durable.Filter{Batch: "large", Limit: durable.CountLimit})},
 		{"status", "", func(ctx context.Context) error { _, err := s.Status(ctx); return err }},
 		{"newest", "durable_rows_created", rowsOf(s, durable.Filter{})},
 		{"oldest", "durable_rows_created", rowsOf(s, durable.Filter{OldestFirst: true})},
