@@ -169,8 +169,8 @@ func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	}
 }
 
-// Counts returns the numbers of rows of f.Kind and f.Batch. For a batch it reads all rows, or its newest f.Limit rows. It
-// ignores the other fields of f.
+// Counts returns the numbers of rows of f.Kind and f.Batch. For a batch it reads all rows, or its newest f.Limit rows.
+// It ignores the other fields of f.
 func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 	counted, err := s.counts(ctx, f)
 	if err != nil {
