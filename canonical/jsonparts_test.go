@@ -79,7 +79,8 @@ func TestJSONPartsEncodeBody(t *testing.T) {
 		},
 		"escaped as in a form": {
 			canonical.Fields(list{
-				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingForm, Nested: canonical.NestedFlat, Path: "[]",
+				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingForm,
+				Nested: canonical.NestedFlat, Path: "[]",
 			}),
 			`{"a b":"x/y z","c":{"d":"é"}}`, "a+b=x%2Fy+z&c%5Bd%5D=%C3%A9",
 		},
@@ -113,7 +114,9 @@ func TestJSONPartsEncodeBody(t *testing.T) {
 		},
 		"a sorted text keeps its escapes": {canonical.BodySorted, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
 		"numbers read as float64": {
-			canonical.BodyJSON(form{Numbers: canonical.NumbersShort}), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
+			canonical.BodyJSON(
+				form{Numbers: canonical.NumbersShort},
+			), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
 		},
 		"a body that is no object": {canonical.BodyJSON(form{}), ` "x" `, `"x"`},
 		"no UTF-8 is kept":         {canonical.BodyJSON(form{EscapeUnicode: true}), "[\"\xff\"]", "[\"\xff\"]"},
@@ -211,7 +214,9 @@ func FuzzJSONParts(f *testing.F) {
 			}
 		}
 		for _, nested := range []canonical.Nested{canonical.NestedJSON, canonical.NestedOmitted, canonical.NestedFlat} {
-			_, _ = canonical.Fields(canonical.FieldList{Names: true, Nested: nested, Path: "[]", Escaping: canonical.EscapingForm})(nil, m)
+			_, _ = canonical.Fields(
+				canonical.FieldList{Names: true, Nested: nested, Path: "[]", Escaping: canonical.EscapingForm},
+			)(nil, m)
 		}
 	})
 }

@@ -18,7 +18,10 @@ func (c *catalogue) addAddress() {
 	address(target, common, 2, "uri", "path with the query", needsQuery)
 	address(below, common, 3, `path-below("/")`, "the path without its first slash")
 	address(whole, common, 3, "url", "address", needsQuery)
-	address(shape{has: func(c byte) bool { return isPathByte(c) && c != '/' }}, uncommon, 4, "path-last", "last segment of the path")
+	address(
+		shape{has: func(c byte) bool { return isPathByte(c) && c != '/' }}, uncommon, 4, "path-last",
+		"last segment of the path",
+	)
 	address(host, uncommon, 5, "host path", "the host and path")
 	address(host, uncommon, 6, "host uri", "the host, path and query", needsQuery)
 	for _, scheme := range []string{"https://", "http://"} {
@@ -35,11 +38,26 @@ func (c *catalogue) addAddress() {
 	address(whole, rare, 5, "lower(url)", "address in lower case", needsUpperPath, needsQuery)
 
 	c.add(piece{kind: ofQuery, shape: host, cost: 2, text: "query", desc: "query"})
-	c.add(piece{kind: ofQuery, shape: host, rarity: uncommon, cost: 3, text: "sorted-query", desc: "sorted query", needs: []string{"a query that is not sorted"}})
+	c.add(
+		piece{
+			kind: ofQuery, shape: host, rarity: uncommon, cost: 3, text: "sorted-query", desc: "sorted query",
+			needs: []string{"a query that is not sorted"},
+		},
+	)
 	c.add(piece{kind: ofHost, shape: host, cost: 2, text: "host", desc: "host"})
 
-	c.add(piece{kind: ofAddress, shelf: colonSpace, shape: target, cost: 6, text: `"(request-target): " lower(method) " " uri`, desc: "(request-target) of an HTTP signature"})
-	c.add(piece{kind: ofBody, shelf: colonSpace, shape: shape{form: digest}, cost: 5, text: `"digest: SHA-256=" base64(sha256(body))`, desc: "digest of an HTTP signature"})
+	c.add(
+		piece{
+			kind: ofAddress, shelf: colonSpace, shape: target, cost: 6,
+			text: `"(request-target): " lower(method) " " uri`, desc: "(request-target) of an HTTP signature",
+		},
+	)
+	c.add(
+		piece{
+			kind: ofBody, shelf: colonSpace, shape: shape{form: digest}, cost: 5,
+			text: `"digest: SHA-256=" base64(sha256(body))`, desc: "digest of an HTTP signature",
+		},
+	)
 	m := &c.samples[0].message
 	if path, err := canonical.Path(nil, m); err == nil {
 		c.addFixed(ofAddress, string(path), needsEndpoint)
@@ -48,7 +66,12 @@ func (c *catalogue) addAddress() {
 	if host, err := canonical.Host(nil, m); err == nil {
 		c.addFixed(ofHost, string(host), "another host")
 	}
-	c.add(piece{kind: ofNothing, shape: shape{form: fixedText}, cost: 5, text: `""`, desc: "nothing", needs: []string{needsQuery}})
+	c.add(
+		piece{
+			kind: ofNothing, shape: shape{form: fixedText}, cost: 5, text: `""`, desc: "nothing",
+			needs: []string{needsQuery},
+		},
+	)
 }
 
 // basesOfPath returns the paths above that of the first sample, such as /api and /api/v1 for /api/v1/get_balance.

@@ -65,7 +65,8 @@ func canBeSent(m paymentsvc.Message) bool {
 		return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
 	}
 	address, err := url.ParseRequestURI(m.URL.String())
-	return err == nil && address.EscapedPath() == m.URL.Path && address.RawQuery == m.URL.RawQuery && address.Host == m.URL.Host &&
+	return err == nil && address.EscapedPath() == m.URL.Path && address.RawQuery == m.URL.RawQuery &&
+		address.Host == m.URL.Host &&
 		!control(m.URL.RawQuery) && !strings.ContainsAny(m.URL.RawQuery, " ") && !control(m.Header.Get("X-Request-Id"))
 }
 
@@ -119,9 +120,13 @@ func notes(sep, equals string) []note {
 		header = "r-1"
 	}
 	with := func(order, description, user string, more ...noteField) note {
-		return note{around: [5]string{"1700000000", header, "/hooks/7", "a=1", "shop.example:84"}, fields: append([]noteField{
+		return note{around: [5]string{
+			"1700000000", header, "/hooks/7", "a=1", "shop.example:84",
+		}, fields: append([]noteField{
 			{"event", jsonText("payment.status_changed")}, {"order_id", jsonText(order)}, {"status", "2"},
-			{"status_description", jsonText(description)}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", jsonText(user)},
+			{
+				"status_description", jsonText(description),
+			}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", jsonText(user)},
 		}, more...)}
 	}
 	nested := with("o-1", "SUCCESS", "u", noteField{"user", `{"data":"nested","_data":"x"}`})
@@ -150,7 +155,12 @@ func alteredNotes(n note, sep, equals string) (list []note, bodies []string) {
 					add(func(m *note) { m.set(i, cut[0]); m.set(j, cut[1]) })
 				}
 				if i < len(n.fields) && j < len(n.fields) { // i swallows j
-					add(func(m *note) { m.set(i, n.text(i)+joint+n.text(j)); m.fields = slices.Delete(m.fields, j, j+1) })
+					add(func(m *note) {
+						m.set(
+							i, n.text(i)+joint+n.text(j),
+						)
+						m.fields = slices.Delete(m.fields, j, j+1)
+					})
 				}
 			}
 			if i < len(n.fields) && j < i {
@@ -167,7 +177,9 @@ func alteredNotes(n note, sep, equals string) (list []note, bodies []string) {
 			}
 		}
 		text := n.text(i)
-		for _, other := range []string{text + "1", "9" + text, strings.ToUpper(text), strings.ToLower(text), text + "0000000000000000001"} {
+		for _, other := range []string{
+			text + "1", "9" + text, strings.ToUpper(text), strings.ToLower(text), text + "0000000000000000001",
+		} {
 			add(func(m *note) { m.set(i, other) })
 		}
 	}
@@ -210,7 +222,12 @@ func recut(text, joint string, parts int) (cuts [][]string) {
 			continue
 		}
 		for b := a + 1; b < len(pieces); b++ {
-			cuts = append(cuts, []string{strings.Join(pieces[:a], joint), strings.Join(pieces[a:b], joint), strings.Join(pieces[b:], joint)})
+			cuts = append(
+				cuts,
+				[]string{
+					strings.Join(pieces[:a], joint), strings.Join(pieces[a:b], joint), strings.Join(pieces[b:], joint),
+				},
+			)
 		}
 	}
 	return cuts
@@ -298,7 +315,11 @@ type receiver struct {
 func newReceiver(t *testing.T, part paymentsvc.CanonicalFunc) receiver {
 	t.Helper()
 	scheme := paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex}
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme, Secrets: []paymentsvc.Secret{alteredSecret}, Tolerance: paymentsvc.AnyAge})
+	webhook, err := paymentsvc.NewWebhook(
+		paymentsvc.WebhookConfig{
+			Scheme: scheme, Secrets: []paymentsvc.Secret{alteredSecret}, Tolerance: paymentsvc.AnyAge,
+		},
+	)
 	require.NoError(t, err)
 	return receiver{scheme, webhook}
 }
@@ -433,7 +454,11 @@ type family struct {
 
 // families are the golden list: every kind of part and of plan, and all that can go wrong with it.
 func families() []family {
-	const cut, unnamed, notSigned = " run into each other, so a recorded message can be accepted as another one", "the names of the fields are not signed", "fields that are not signed can be changed: "
+	const (
+		cut       = " run into each other, so a recorded message can be accepted as another one"
+		unnamed   = "the names of the fields are not signed"
+		notSigned = "fields that are not signed can be changed: "
+	)
 	return []family{
 		{"timestamp and body", ".", []string{"timestamp", "body"}, ""},
 		{"timestamp and body, nothing between", "", []string{"timestamp", "body"}, ""},
@@ -447,26 +472,56 @@ func families() []family {
 		{"the body written anew", "\n", []string{"timestamp", "json(sorted, spaces)"}, ""},
 		{"one header before timestamp and body", ".", []string{`header("X-Request-Id")`, "timestamp", "body"}, ""},
 		{"a field before the body", "", []string{`field("order_id")`, "body", "timestamp"}, ""},
-		{"fields beside the body, nothing between", "", []string{`field("order_id")`, `field("user_data")`, "timestamp", "hex(sha256(body))"}, ""},
+		{
+			"fields beside the body, nothing between", "",
+			[]string{`field("order_id")`, `field("user_data")`, "timestamp", "hex(sha256(body))"}, "",
+		},
 		{"the secret before the body", "", []string{"secret", "timestamp", "body"}, ""},
 		{"name=value, escaped", "&", []string{`fields(sorted, "=", "&", flat("."), escape-form)`, "timestamp"}, ""},
 
 		{"the body alone", "", []string{"body"}, "the timestamp is not signed"},
 		{"the path alone", "\n", []string{"timestamp", "path"}, "nothing of the body is signed"},
-		{"path and timestamp, nothing between", "", []string{"path", "timestamp", "body"}, "path and timestamp run into each other, so what"},
-		{"header and timestamp, nothing between", "", []string{`header("X-Request-Id")`, "timestamp", "body"}, "header X-Request-Id and timestamp run into each other, so what"},
+		{
+			"path and timestamp, nothing between", "", []string{"path", "timestamp", "body"},
+			"path and timestamp run into each other, so what",
+		},
+		{
+			"header and timestamp, nothing between", "", []string{`header("X-Request-Id")`, "timestamp", "body"},
+			"header X-Request-Id and timestamp run into each other, so what",
+		},
 		{"the body in lower case", ".", []string{"timestamp", "lower(body)"}, "the case of letters is not signed"},
 		{"numbers as float64", ".", []string{"timestamp", "json(short-numbers)"}, "numbers are signed as float64"},
-		{"values, nothing between", "", []string{"fields(sorted, unseparated)", "timestamp"}, "the values of the fields run into each other"},
+		{
+			"values, nothing between", "", []string{"fields(sorted, unseparated)", "timestamp"},
+			"the values of the fields run into each other",
+		},
 		{"values with a separator", "|", []string{`fields(sorted, "|")`, "timestamp"}, unnamed},
 		{"values in the order of the body", "|", []string{`fields(as-sent, "|")`, "timestamp"}, unnamed},
-		{"names and values, nothing between", "", []string{`fields(sorted, "", "")`, "timestamp"}, "the names and values of the fields run into each other"},
+		{
+			"names and values, nothing between", "", []string{`fields(sorted, "", "")`, "timestamp"},
+			"the names and values of the fields run into each other",
+		},
 		{"name=value, not escaped", "&", []string{`fields(sorted, "=", "&")`, "timestamp"}, `a value can contain "&"`},
 		{"name=value on lines", "\n", []string{`fields(sorted, "=", "\n")`, "timestamp"}, `a value can contain "\n"`},
-		{"name=value, escaped, nested ones without a mark", "&", []string{`fields(sorted, "=", "&", flat("_"), escape-form)`, "timestamp"}, "a nested field is written like one"},
-		{"single fields, nothing between", "", []string{`field("order_id")`, `field("status")`, "timestamp"}, "field order_id, field status and timestamp" + cut},
-		{"single fields with full stops", ".", []string{`field("order_id")`, `field("status")`, `field("amount")`, "timestamp"}, "field order_id, field status and field amount" + cut},
-		{"single fields as name=value", "&", []string{`"user_data=" field("user_data")`, `"order_id=" field("order_id")`, "timestamp"}, "field user_data and field order_id" + cut},
+		{
+			"name=value, escaped, nested ones without a mark", "&",
+			[]string{`fields(sorted, "=", "&", flat("_"), escape-form)`, "timestamp"},
+			"a nested field is written like one",
+		},
+		{
+			"single fields, nothing between", "", []string{`field("order_id")`, `field("status")`, "timestamp"},
+			"field order_id, field status and timestamp" + cut,
+		},
+		{
+			"single fields with full stops", ".",
+			[]string{`field("order_id")`, `field("status")`, `field("amount")`, "timestamp"},
+			"field order_id, field status and field amount" + cut,
+		},
+		{
+			"single fields as name=value", "&",
+			[]string{`"user_data=" field("user_data")`, `"order_id=" field("order_id")`, "timestamp"},
+			"field user_data and field order_id" + cut,
+		},
 		{"one field", ".", []string{"timestamp", `field("order_id")`}, notSigned + "event, status, status_description"},
 	}
 }

@@ -24,7 +24,9 @@ func (c *catalogue) addBody() {
 	body(inText, rare, 5, "base64url-raw(body)", "body in base64 of the URL alphabet without padding")
 	php := canonical.JSONForm{EscapeSlash: true, EscapeUnicode: true, Numbers: canonical.NumbersShort}
 	body(
-		shape{form: encoded, loses: losesDigits}, rare, 5, "base64("+php.String()+")", "body as PHP writes it, in base64",
+		shape{
+			form: encoded, loses: losesDigits,
+		}, rare, 5, "base64("+php.String()+")", "body as PHP writes it, in base64",
 		needsSlash, needsUnicode, needsWhole,
 	)
 	body(inText, rare, 5, "base64(body-sorted)", "body with sorted fields, in base64", needsOrder, needsSpace)
@@ -49,7 +51,10 @@ func (c *catalogue) addBody() {
 		for _, d := range []struct {
 			name, desc string
 			rarity     int
-		}{{"sha256", "SHA-256", common}, {"md5", "MD5", common}, {"sha512", "SHA-512", uncommon}, {"sha1", "SHA-1", rare}} {
+		}{
+			{"sha256", "SHA-256", common}, {"md5", "MD5", common}, {"sha512", "SHA-512", uncommon},
+			{"sha1", "SHA-1", rare},
+		} {
 			sum := fmt.Sprintf("%s(%s)", d.name, of.text)
 			for i, e := range []struct{ text, desc string }{
 				{"hex(%s)", "%s of the %s in hexadecimal"},
@@ -119,9 +124,8 @@ func (c *catalogue) addForm(form canonical.JSONForm) {
 
 // addJSONWith adds JSON with one more field, and the JSON of an object inside the body.
 func (c *catalogue) addJSONWith(texts ...piece) {
-	_, objects := c.topLevel()
 	var around []frame
-	for _, name := range objects[:min(len(objects), 3)] {
+	for _, name := range c.objects[:min(len(c.objects), 3)] {
 		around = append(around, within(name))
 	}
 	for _, of := range fieldsToAdd() {

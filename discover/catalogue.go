@@ -95,6 +95,9 @@ type catalogue struct {
 	ctx     context.Context // of Find; its end stops the preparation
 	samples []*sample
 	secret  paymentsvc.Secret
+	names   []string   // fields of the bodies
+	objects []string   // fields with an object
+	paths   [][]string // fields with a scalar value, the shortest paths first
 	pieces  []*piece
 	byText  map[string]*piece // labelled pieces
 	groups  map[string]int    // header, field and word groups by name
@@ -120,10 +123,12 @@ func newCatalogue(
 }
 
 func emptyCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret) *catalogue {
-	return &catalogue{
+	c := &catalogue{
 		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
 		byText: map[string]*piece{},
 	}
+	c.readFields()
+	return c
 }
 
 // fill adds families of pieces. Each family has its own limit of read bytes.
@@ -269,7 +274,8 @@ func (c *catalogue) addHeaders() {
 		for name := range s.message.Header {
 			switch {
 			case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name), slices.Contains(names, name),
-				strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"), strings.HasPrefix(name, "Sec-"):
+				strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"),
+				strings.HasPrefix(name, "Sec-"):
 				continue
 			}
 			names = append(names, name)

@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,61 +16,28 @@ type composition struct {
 	pieces      []*piece
 	gaps        []string // one between two pieces
 	lead, trail string
-	wrap        *wrapping // nil for the unchanged text
+	wrap        *frame // nil for the unchanged text
 }
 
-// wrapping transforms the whole text before the signature.
-type wrapping struct {
-	text, desc string // with %s for the text
-	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
-	loses      string // see shape
-	digest     bool
-}
-
-// wrappings returns the known wrappings.
-func wrappings() []*wrapping {
-	escaped := func(e canonical.Escaping) func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-		return func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.Escaped(e, p) }
+// wrappings returns the frames around a whole text.
+func wrappings() []*frame {
+	inCase := func(name string, part func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) *frame {
+		return &frame{text: name + "(%s)", desc: "%s, all in " + name + " case", part: part, loses: losesCase}
 	}
-	list := []*wrapping{
-		{"base64(%s)", "base64 of %s", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-			return canonical.Encode(base64.StdEncoding, p)
-		}, "", false},
-		{"lower(%s)", "%s, all in lower case", canonical.Lower, losesCase, false},
-		{"upper(%s)", "%s, all in upper case", canonical.Upper, losesCase, false},
-		{"escaped(form, %s)", "%s, escaped as in a form", escaped(canonical.EscapingForm), "", false},
-		{"escaped(percent, %s)", "%s, escaped", escaped(canonical.EscapingPercent), "", false},
+	list := []*frame{
+		inCase("lower", canonical.Lower), // Apache CloudStack signs the query in lower case
+		inCase("upper", canonical.Upper),
 	}
-	for _, name := range []string{"sha256", "md5", "sha512", "sha1"} {
-		for encoding, desc := range digestEncodings {
-			rareDigest := name == "sha1" || name == "sha512" && encoding != 3
-			if encoding > 0 && rareDigest || encoding == 1 && name != "sha256" {
-				continue
-			}
-			text := digestOf(name, desc.text).text
-			list = append(list, &wrapping{
-				text, fmt.Sprintf(desc.desc, strings.ToUpper(name)) + " of %s", digestPart(name, desc.text), "", true,
-			})
-		}
+	for _, d := range []struct{ name, encoding, desc string }{
+		{"sha256", "hex", "SHA-256 in hexadecimal of %s"}, // Alibaba Cloud and other clouds
+		{"sha256", "", "bytes of the SHA-256 of %s"},      // Bit2Me and other exchanges
+		{"sha512", "base64", "SHA-512 in base64 of %s"},
+	} {
+		wrap := digestOf(d.name, d.encoding)
+		wrap.desc = d.desc
+		list = append(list, &wrap)
 	}
 	return list
-}
-
-// digestEncodings are the encodings of a digest. Raw bytes have no name.
-var digestEncodings = []spelling{
-	{"hex", "%s in hexadecimal"}, {"", "bytes of the %s"}, {"HEX", "%s in upper-case hexadecimal"},
-	{"base64", "%s in base64"},
-}
-
-// digestPart returns the digest of a part in an encoding.
-func digestPart(name, encoding string) func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	digest := map[string]func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc{
-		"md5": canonical.MD5, "sha1": canonical.SHA1, "sha256": canonical.SHA256, "sha512": canonical.SHA512,
-	}[name]
-	in := map[string]paymentsvc.Encoding{
-		"": canonical.Raw, "hex": paymentsvc.Hex, "HEX": paymentsvc.HexUpper, "base64": base64.StdEncoding,
-	}[encoding]
-	return func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }
 }
 
 var errLacking = errors.New("discover: the sample has no such part")

@@ -109,7 +109,7 @@ func (c *composition) ambiguities() [][]span {
 	return openRuns(runs)
 }
 
-// openRuns returns the spans without a visible limit. A reader from the start of the text does not see their ends, and a
+// openRuns returns the spans without a visible limit. A reader from the start of the text does not see their ends. A
 // reader from the end does not see their starts.
 func openRuns(rest []span) (open [][]span) {
 	for len(rest) > 0 {
@@ -135,12 +135,16 @@ func openRuns(rest []span) (open [][]span) {
 
 // endsBefore reports whether the text shows the end of r after a known start.
 func (r span) endsBefore(next span) bool {
-	return r.known || r.shape.ownEnds() || r.stopsAt(next.before) || r.shape.has != nil && disjoint(r.shape.has, next.shape.edge())
+	return r.known || r.shape.ownEnds() || r.stopsAt(next.before) || r.shape.has != nil && disjoint(
+		r.shape.has, next.shape.edge(),
+	)
 }
 
 // beginsAfter reports whether the text shows the start of r before a known end.
 func (r span) beginsAfter(previous span) bool {
-	return r.known || r.shape.ownEnds() || r.stopsAt(r.before) || r.shape.has != nil && disjoint(r.shape.has, previous.shape.edge())
+	return r.known || r.shape.ownEnds() || r.stopsAt(r.before) || r.shape.has != nil && disjoint(
+		r.shape.has, previous.shape.edge(),
+	)
 }
 
 // stopsAt reports whether a fixed text has a byte outside the set of r.
@@ -197,7 +201,9 @@ func listAmbiguity(l *canonical.FieldList) string {
 		return fmt.Sprintf("the names of the fields are not signed, and a value can contain %q", l.Between)
 	case l.Escaping == canonical.EscapingNone, !separates(l.Between), !separates(l.Equals):
 		return fmt.Sprintf("a value can contain %q", l.Between)
-	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(knownFields(), func(name string) bool { return strings.Contains(name, l.Path) }):
+	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(
+		knownFields(), func(name string) bool { return strings.Contains(name, l.Path) },
+	):
 		return fmt.Sprintf("a nested field is written like one whose name contains %q", l.Path)
 	}
 	return ""

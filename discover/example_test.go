@@ -24,7 +24,8 @@ func ExampleFind() {
 				"Timestamp": {"1700000000"},
 				"Signature": {"2fdb7ba6f96ac2f3913f1814725530fc61084d7407ffbd5bbf4855db374938e6"},
 			},
-			Body: []byte(`{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`),
+			Body: []byte(`{"event":"payment.status_changed","order_id":"o-1","status":2,` +
+				`"status_description":"SUCCESS","status_code":0,"amount":10.5}`),
 		},
 	}
 	secret := paymentsvc.Secret("project secret key of the example")

@@ -2,7 +2,9 @@ package discover
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -30,7 +32,7 @@ func (f *finder) explain(h *hit, result *Result) {
 }
 
 // unwrap removes a wrapping that changes no text of the samples, and returns this wrapping.
-func (f *finder) unwrap(h *hit) *wrapping {
+func (f *finder) unwrap(h *hit) *frame {
 	c := h.composition
 	if c.wrap == nil {
 		return nil
@@ -158,10 +160,12 @@ func (f *finder) variants(list []*composition, c *composition, from int, classes
 // id identifies the texts of a piece in all samples.
 func (p *piece) id() string {
 	if p.key == "" {
-		p.key = fmt.Sprintf("%q", p.texts)
-		if slices.Contains(p.lacking, true) {
-			p.key += fmt.Sprint(p.lacking)
+		all := sha256.New()
+		for i, text := range p.texts {
+			_, _ = fmt.Fprintf(all, "%t %d ", p.lacking != nil && p.lacking[i], len(text))
+			_, _ = io.WriteString(all, text)
 		}
+		p.key = string(all.Sum(nil))
 	}
 	return p.key
 }

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 
@@ -124,11 +125,13 @@ func fieldsToAdd() []added {
 	}
 }
 
-// frame surrounds a list or JSON, which replaces %s in its text.
+// frame surrounds a part, which replaces %s in its text.
 type frame struct {
 	text   string
 	part   func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
 	inside string // field with the only signed object
+	desc   string // of a frame around a whole text, with %s for this text
+	loses  string // see shape
 }
 
 func asIs() frame {
@@ -144,18 +147,25 @@ func within(name string) frame {
 
 // around returns the frame with another frame inside it.
 func (f frame) around(inner frame) frame {
-	return frame{text: fmt.Sprintf(f.text, inner.text), part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-		return f.part(inner.part(p))
-	}}
+	return frame{
+		text: fmt.Sprintf(f.text, inner.text),
+		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return f.part(inner.part(p)) },
+	}
 }
 
-// digestOf returns the frame of a digest in an encoding.
+// digestOf returns the frame of a digest in an encoding. The encoding "" is the bytes of the digest.
 func digestOf(name, encoding string) frame {
+	digest := map[string]func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc{
+		"md5": canonical.MD5, "sha1": canonical.SHA1, "sha256": canonical.SHA256, "sha512": canonical.SHA512,
+	}[name]
+	in := map[string]paymentsvc.Encoding{
+		"": canonical.Raw, "hex": paymentsvc.Hex, "HEX": paymentsvc.HexUpper, "base64": base64.StdEncoding,
+	}[encoding]
 	text := name + "(%s)"
 	if encoding != "" {
 		text = encoding + "(" + text + ")"
 	}
-	return frame{text: text, part: digestPart(name, encoding)}
+	return frame{text: text, part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }}
 }
 
 // with returns the frame that adds a field, by with or with-number.

@@ -11,13 +11,12 @@ import (
 
 // addLists adds the ways to write all fields of the body.
 func (c *catalogue) addLists() {
-	names, objects := c.topLevel()
-	if len(names) == 0 {
+	if len(c.names) == 0 {
 		return
 	}
 	for i, between := range []string{
-		"&", "|", "", ":", ";", ",", "\n", ".", " ", "-", "_", "/", "+", "{np}", "~", "#", "*", "::", "||", ", ", "{up}",
-		"@", "\r\n", "%", "$", "^", "!",
+		"&", "|", "", ":", ";", ",", "\n", ".", " ", "-", "_", "/", "+", "{np}", "~", "#", "*", "::", "||", ", ",
+		"{up}", "@", "\r\n", "%", "$", "^", "!",
 	} {
 		if i >= 6 && c.large() {
 			break
@@ -40,15 +39,15 @@ func (c *catalogue) addLists() {
 				if i < 6 && !asSent {
 					c.addListsWith(base)
 				}
-				for _, name := range objects[:min(len(objects), 3)] {
+				for _, name := range c.objects[:min(len(c.objects), 3)] {
 					c.addOther(c.listPiece(base, within(name), uncommon), nil)
 				}
 			}
-			if c.large() || len(names) > fieldsTried {
+			if c.large() || len(c.names) > fieldsTried {
 				continue
 			}
 			base.AsSent = false
-			for _, name := range names {
+			for _, name := range c.names {
 				omit := base
 				omit.Omit = []string{name}
 				c.addOther(c.listPiece(omit, asIs(), rare), nil)
@@ -133,8 +132,12 @@ func valuesTogether() []values {
 	return []values{
 		{0, "", canonical.NumbersPadded}, {0, "empty", canonical.NumbersPython}, {0, "null", canonical.NumbersShort},
 		{canonical.ConstantsPHP, "", canonical.NumbersShort}, {canonical.ConstantsPHP, "empty", canonical.NumbersShort},
-		{canonical.ConstantsDigits, "null", canonical.NumbersShort}, {canonical.ConstantsDigits, "", canonical.NumbersShort},
-		{canonical.ConstantsPython, "", canonical.NumbersPython}, {canonical.ConstantsNoNull, "", canonical.NumbersShort},
+		{
+			canonical.ConstantsDigits, "null", canonical.NumbersShort,
+		}, {canonical.ConstantsDigits, "", canonical.NumbersShort},
+		{
+			canonical.ConstantsPython, "", canonical.NumbersPython,
+		}, {canonical.ConstantsNoNull, "", canonical.NumbersShort},
 	}
 }
 

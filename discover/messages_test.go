@@ -28,7 +28,10 @@ func received(address, timestamp, body string, header ...string) paymentsvc.Mess
 	return m
 }
 
-var long = flag.Bool("discover.long", false, "search as Find does where the tests know the text that was signed, and compile what is found")
+var long = flag.Bool(
+	"discover.long", false,
+	"search as Find does where the tests know the text that was signed, and compile what is found",
+)
 
 // findSigned searches as Find does; unless -discover.long is set, it tries only what occurs in the signed texts.
 func findSigned(s discover.Sample, o discover.Options, signed ...string) (discover.Result, error) {

@@ -47,8 +47,8 @@ type Match struct {
 	// Secret is the key of the scheme: [Options.Secret] in the form SecretForm.
 	Secret     paymentsvc.Secret
 	SecretForm canonical.SecretForm
-	// Expr is the Go expression of Scheme, and SecretExpr is the expression of Secret. Both use a variable secret of type
-	// paymentsvc.Secret. SecretExpr also returns an error, unless SecretForm is canonical.SecretText.
+	// Expr is the Go expression of Scheme, and SecretExpr is the expression of Secret. Both use a variable secret of
+	// type paymentsvc.Secret. SecretExpr also returns an error, unless SecretForm is canonical.SecretText.
 	Expr, SecretExpr string
 	// Imports are the sorted packages of Expr and SecretExpr.
 	Imports []string

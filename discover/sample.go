@@ -146,7 +146,10 @@ func spellings() []spelling {
 	} {
 		all = append(all, b)
 		for _, h := range hexes {
-			all = append(all, spelling{fmt.Sprintf("chain(%s, %s)", h.text, b.text), fmt.Sprintf("%s of the %s", b.desc, h.desc)})
+			all = append(
+				all,
+				spelling{fmt.Sprintf("chain(%s, %s)", h.text, b.text), fmt.Sprintf("%s of the %s", b.desc, h.desc)},
+			)
 		}
 	}
 	return all
@@ -216,7 +219,8 @@ func newSamples(in []Sample) ([]*sample, error) {
 	for _, s := range samples[1:] {
 		shared = intersect(shared, s.encodings)
 		if len(shared) == 0 {
-			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them apart",
+			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them "+
+				"apart",
 				samples[0].name, s.name)
 		}
 	}

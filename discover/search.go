@@ -2,6 +2,7 @@ package discover
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 
@@ -123,7 +124,7 @@ func newWorker(s *search, st *stage) *worker {
 		search: s,
 		stage:  st,
 		check:  newChecker(s.wanted),
-		states: make([][]byte, st.max+1),
+		states: make([][]byte, st.max+2),
 		path:   make([]place, st.max),
 	}
 	if st.wrap != nil {
@@ -140,6 +141,9 @@ func newWorker(s *search, st *stage) *worker {
 	w.buf = make([]byte, longest+(st.max+2)*longestGap+paddingSpace)
 	return w
 }
+
+// longText is the length of texts that a worker hashes once for all texts at the end.
+const longText = 1 << 10
 
 // longestGap limits the length of a separator.
 const longestGap = 8
@@ -159,18 +163,23 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	n += copy(w.buf[n:], p.gap)
 	n += copy(w.buf[n:], g.texts[p.text])
 	w.path[depth] = p
+	isLast := depth+1 >= st.max || st.bodyAtEnd && g.kind == ofBody && depth > 0
+	state := depth
+	if st.wrap == nil && (!isLast || n-done > longText) {
+		state++
+		hashed := done
+		w.states[state], done = w.check.stateAt(w.states[state][:0], w.states[depth], done, w.buf, n)
+		w.pending += (done - hashed) / sha256.BlockSize
+	}
 	if depth+1 >= st.min && (st.odds == 0 || w.odds > 0 || g.isOdd(p.text)) {
 		for _, trail := range w.job.edge.trails {
-			if !w.try(depth, n+copy(w.buf[n:], trail), done, trail) {
+			if !w.try(depth, w.states[state], n+copy(w.buf[n:], trail), done, trail) {
 				return false
 			}
 		}
 	}
-	if depth+1 >= st.max || st.bodyAtEnd && g.kind == ofBody && depth > 0 {
+	if isLast {
 		return true
-	}
-	if st.wrap == nil {
-		w.states[depth+1], done = w.check.stateAt(w.states[depth+1][:0], w.states[depth], done, w.buf, n)
 	}
 	extras, odds, last := w.extras, w.odds, w.last
 	w.used |= 1 << p.group
@@ -238,9 +247,9 @@ func (w *worker) unsorted(depth int, text string) bool {
 // work with SHA-256 in hardware.
 const blocksBetweenLooks = 1 << 13
 
-func (w *worker) try(depth, n, done int, trail string) bool {
+func (w *worker) try(depth int, state []byte, n, done int, trail string) bool {
 	w.tried++
-	w.pending += (n-done)/64 + 3
+	w.pending += (n-done)/sha256.BlockSize + 3
 	if w.pending >= blocksBetweenLooks {
 		w.pending = 0
 		w.search.tried.Add(w.tried)
@@ -249,7 +258,7 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 			return false
 		}
 	}
-	state, buf := w.states[depth], w.buf
+	buf := w.buf
 	if w.stage.wrap != nil {
 		state, done = w.job.key.inner, 0
 		buf, n = w.wrap(n)

@@ -7,28 +7,17 @@ import (
 	"slices"
 )
 
-// stage is a family of compositions. It has pieces of some groups in every order, in a range of lengths.
+// stage is a plan for one sample: its pieces, and its compositions within the limits.
 type stage struct {
-	what      string
-	groups    []stageGroup
-	min, max  int      // pieces in a composition
-	extras    int      // maximum of pieces outside the core kinds
-	odds      int      // maximum of odd texts, with a minimum of 1; 0 for any number
-	ascending bool     // fields are in the order of their groups
-	sorted    bool     // all texts are in the order of their bytes
-	own       bool     // a list of fields fits only the separator inside it
-	bodyAtEnd bool     // the body is first or last
-	gaps      []string // possible separators
-	mixed     bool     // gaps are independent; otherwise all gaps are equal
-	frames    frames
-	keys      []key
-	wrap      *wrapping
-	wanted    int     // max of the plan; max is less if there are too many
-	total     int64   // compositions, for all keys
-	weight    float64 // work of a composition; see weigh
-	tied      bool    // whether some texts fit only one separator
-	short     bool    // the rest of the previous stage
-	done      bool    // all were tried
+	plan    // max is less than wanted if there are too many compositions
+	groups  []stageGroup
+	keys    []key
+	wanted  int     // max of the plan
+	total   int64   // compositions, for all keys
+	weight  float64 // work of a composition; see weigh
+	hasTied bool    // whether some texts fit only one separator
+	short   bool    // the rest of the previous stage
+	done    bool    // all were tried
 }
 
 // maxParts returns the number of pieces of the longest compositions, or 0 for an empty stage.
@@ -180,11 +169,8 @@ func (s *stage) rest(limit float64) *stage {
 
 // newStage makes the stage of a plan.
 func newStage(groups []stageGroup, keys []key, p plan) *stage {
-	s := &stage{
-		what: p.what, groups: groups, min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
-		ascending: p.ascending, own: p.own, sorted: p.sorted, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed,
-		frames: p.frames, wrap: p.wrap,
-	}
+	s := &stage{plan: p, groups: groups, wanted: p.max}
+	s.min = max(p.min, 1)
 	s.weigh()
 	for _, k := range keys {
 		if k.rarity(keys) <= p.keyRarity {
@@ -203,7 +189,7 @@ func (s *stage) weigh() {
 		sum := 0
 		for t, text := range g.texts {
 			sum += len(text) / 64
-			s.tied = s.tied || g.pieces[t].shelf == targets
+			s.hasTied = s.hasTied || g.pieces[t].shelf == targets
 		}
 		mean += float64(sum) / float64(len(g.texts)*len(s.groups))
 	}
@@ -291,7 +277,7 @@ func (s *stage) count() float64 {
 			edges += len(e.trails)
 		}
 		orders := alike[gap == ""]
-		if orders == nil || s.own || s.tied {
+		if orders == nil || s.own || s.hasTied {
 			orders = s.orders(gap)
 			alike[gap == ""] = orders
 		}

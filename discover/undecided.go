@@ -110,7 +110,9 @@ func (f *finder) undecidedWhole(best *composition, whole []*composition, result 
 	u := Undecided{Chosen: best.expr()}
 	for _, c := range whole {
 		if len(u.Others) < most && !sameShape(best, c) {
-			u.Others = append(u.Others, Alternative{c.expr(), "a sample with other values in its fields, or with more fields"})
+			u.Others = append(
+				u.Others, Alternative{c.expr(), "a sample with other values in its fields, or with more fields"},
+			)
 		}
 	}
 	if len(u.Others) > 0 {
@@ -146,7 +148,9 @@ func (f *finder) alternatives(
 		}
 		needs := differences(chosen, p, probes)
 		known, some := named[p.kind]
-		fresh := slices.ContainsFunc(withoutSeldom(needs), func(need string) bool { return !slices.Contains(known, need) })
+		fresh := slices.ContainsFunc(
+			withoutSeldom(needs), func(need string) bool { return !slices.Contains(known, need) },
+		)
 		if fresh || !some && (len(needs) > 0 || p.group != chosen.group) {
 			named[p.kind] = append(known, withoutSeldom(needs)...)
 			list = append(list, alternative{p, needs})

@@ -14,7 +14,8 @@ const (
 	losesDigits = "numbers are signed as float64: of a number with more than 16 digits the last ones can be changed"
 )
 
-const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew when it was captured, the service may sign its bytes: capture them"
+const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew " +
+	"when it was captured, the service may sign its bytes: capture them"
 
 // warnings has a sentence for each possible change of a recorded message under the same signature. fields are the
 // fields of the messages. The structure of the composition is sufficient.
@@ -163,13 +164,9 @@ func inWords(names []string) string {
 
 // fieldNames returns the names of the scalar fields in all samples, except names with the secret by mistake.
 func (c *catalogue) fieldNames() (names []string) {
-	for _, s := range c.samples {
-		list, _ := members(s.message.Body)
-		for _, path := range leaves(nil, nil, list) {
-			name := strings.Join(path, ".")
-			if !c.showsSecret(name) && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+	for _, path := range c.paths {
+		if name := strings.Join(path, "."); !c.showsSecret(name) {
+			names = append(names, name)
 		}
 	}
 	return names
