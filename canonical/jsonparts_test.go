@@ -1,10 +1,12 @@
 package canonical_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -219,4 +221,22 @@ func FuzzJSONParts(f *testing.F) {
 			)(nil, m)
 		}
 	})
+}
+
+// The table has the encodings of bodies by PHP, Python, Node and Java.
+func TestVectorsOfOtherLanguagesMatch(t *testing.T) {
+	file, err := os.Open("testdata/vectors.tsv")
+	require.NoError(t, err)
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		cells := strings.Split(lines.Text(), "\t")
+		require.Len(t, cells, 4)
+		var want string
+		require.NoError(t, json.Unmarshal([]byte(cells[3]), &want))
+		scheme, err := canonical.ParseScheme("hex(" + cells[1] + ")")
+		require.NoError(t, err, cells[1])
+		got, err := scheme.Canonical(nil, &paymentsvc.Message{Timestamp: "1700000000", Body: []byte(cells[2])})
+		require.NoError(t, err, cells)
+		require.Equal(t, want, string(got), cells)
+	}
 }
