@@ -77,30 +77,6 @@ func (c *composition) separator() (string, bool) {
 	return c.gaps[0], fits(c.lead) && fits(c.trail)
 }
 
-// walk calls piece for each piece and text for each fixed text, in order. If all gaps are equal, it calls text with ""
-// for a separator at an end, and skips the gaps.
-func (c *composition) walk(piece func(*piece), text func(string)) (separator string, alike bool) {
-	separator, alike = c.separator()
-	between := func(s string) {
-		switch {
-		case s == "":
-		case alike:
-			text("")
-		default:
-			text(s)
-		}
-	}
-	between(c.lead)
-	for i, p := range c.pieces {
-		if i > 0 && !alike {
-			between(c.gaps[i-1])
-		}
-		piece(p)
-	}
-	between(c.trail)
-	return separator, alike
-}
-
 // scheme returns the text form of the composition, in an encoding and with a form of the secret.
 func (c *composition) scheme(encoding string, form canonical.SecretForm) string {
 	ofBody := slices.ContainsFunc(c.pieces, func(p *piece) bool { return p.kind.ofBody() })
@@ -153,15 +129,21 @@ func (c *composition) expr() string {
 
 // describe returns the composition in words.
 func (c *composition) describe() string {
+	separator, alike := c.separator()
 	var names []string
-	separator, alike := c.walk(
-		func(p *piece) { names = append(names, p.desc) },
-		func(text string) {
-			if text != "" {
-				names = append(names, strconv.Quote(text))
-			}
-		},
-	)
+	fixed := func(text string) {
+		if text != "" && !alike {
+			names = append(names, strconv.Quote(text))
+		}
+	}
+	fixed(c.lead)
+	for i, p := range c.pieces {
+		if i > 0 {
+			fixed(c.gaps[i-1])
+		}
+		names = append(names, p.desc)
+	}
+	fixed(c.trail)
 	text := strings.Join(names, " + ")
 	if alike && separator != "" {
 		text += fmt.Sprintf(", with %q between", separator)

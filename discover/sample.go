@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -212,40 +213,18 @@ func newSamples(in []Sample) ([]*sample, error) {
 			return nil, err
 		}
 	}
-	var shared []string
-	for _, e := range samples[0].encodings {
-		shared = append(shared, e.text)
+	has := func(s *sample, text string) bool {
+		return slices.ContainsFunc(s.encodings, func(e reading) bool { return e.text == text })
 	}
-	for _, s := range samples[1:] {
-		shared = intersect(shared, s.encodings)
-		if len(shared) == 0 {
-			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them "+
-				"apart",
+	for _, s := range samples[1:] { // first the shared encodings of samples[0], then those of the other samples
+		samples[0].encodings = slices.DeleteFunc(samples[0].encodings, func(e reading) bool { return !has(s, e.text) })
+		if len(samples[0].encodings) == 0 {
+			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them apart",
 				samples[0].name, s.name)
 		}
 	}
-	for _, s := range samples {
-		s.encodings = only(s.encodings, shared)
+	for _, s := range samples[1:] {
+		s.encodings = slices.DeleteFunc(s.encodings, func(e reading) bool { return !has(samples[0], e.text) })
 	}
 	return samples, nil
-}
-
-func intersect(texts []string, encodings []reading) (both []string) {
-	for _, text := range texts {
-		if len(only(encodings, []string{text})) > 0 {
-			both = append(both, text)
-		}
-	}
-	return both
-}
-
-func only(encodings []reading, texts []string) (kept []reading) {
-	for _, text := range texts {
-		for _, e := range encodings {
-			if e.text == text {
-				kept = append(kept, e)
-			}
-		}
-	}
-	return kept
 }
