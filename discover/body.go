@@ -24,10 +24,8 @@ func (c *catalogue) addBody() {
 	body(inText, rare, 5, "base64url-raw(body)", "body in base64 of the URL alphabet without padding")
 	php := canonical.JSONForm{EscapeSlash: true, EscapeUnicode: true, Numbers: canonical.NumbersShort}
 	body(
-		shape{
-			form: encoded, loses: losesDigits,
-		}, rare, 5, "base64("+php.String()+")", "body as PHP writes it, in base64",
-		needsSlash, needsUnicode, needsWhole,
+		shape{form: encoded, loses: losesDigits}, rare, 5, "base64("+php.String()+")",
+		"body as PHP writes it, in base64", needsSlash, needsUnicode, needsWhole,
 	)
 	body(inText, rare, 5, "base64(body-sorted)", "body with sorted fields, in base64", needsOrder, needsSpace)
 	for _, form := range []canonical.Escaping{
@@ -37,39 +35,44 @@ func (c *catalogue) addBody() {
 	}
 	body(caseless, rare, 5, "lower(body)", "body in lower case", needsUpperBody)
 	body(caseless, rare, 5, "upper(body)", "body in upper case", needsLowerBody)
+	c.addBodyDigests()
+}
 
-	for _, of := range []struct {
-		rarity, cost int
-		text, desc   string
-		needs        []string
-	}{
-		{uncommon, 0, "body", "body", nil},
-		{rare, 2, "body-compact", "body without white space", []string{needsSpace}},
-		{rare, 2, "body-sorted", "body with sorted fields", []string{needsOrder, needsSpace}},
-		{rare, 3, "timestamp body", "the timestamp and body", nil},
-	} {
-		for _, d := range []struct {
-			name, desc string
-			rarity     int
-		}{
-			{"sha256", "SHA-256", common}, {"md5", "MD5", common}, {"sha512", "SHA-512", uncommon},
-			{"sha1", "SHA-1", rare},
-		} {
-			sum := fmt.Sprintf("%s(%s)", d.name, of.text)
-			for i, e := range []struct{ text, desc string }{
-				{"hex(%s)", "%s of the %s in hexadecimal"},
-				{"base64(%s)", "%s of the %s in base64"},
-				{"%s", "bytes of the %s of the %s"},
-				{"HEX(%s)", "%s of the %s in upper-case hexadecimal"},
-				{"base64url-raw(%s)", "%s of the %s in base64 of the URL alphabet without padding"},
-			} {
-				rarity := max(of.rarity, d.rarity)
-				if i > 3 {
-					rarity = rare
+// addBodyDigests adds the digests of the body and of its common forms.
+func (c *catalogue) addBodyDigests() {
+	bodies := []piece{
+		{text: "body", desc: "body", rarity: uncommon},
+		{text: "body-compact", desc: "body without white space", rarity: rare, cost: 2, needs: []string{needsSpace}},
+		{
+			text: "body-sorted", desc: "body with sorted fields", rarity: rare, cost: 2,
+			needs: []string{needsOrder, needsSpace},
+		},
+		{text: "timestamp body", desc: "the timestamp and body", rarity: rare, cost: 3, stamped: true},
+	}
+	hashes := []struct {
+		name, desc string
+		rarity     int
+	}{{"sha256", "SHA-256", common}, {"md5", "MD5", common}, {"sha512", "SHA-512", uncommon}, {"sha1", "SHA-1", rare}}
+	encodings := []struct{ text, desc string }{
+		{"hex(%s)", "%s of the %s in hexadecimal"},
+		{"base64(%s)", "%s of the %s in base64"},
+		{"%s", "bytes of the %s of the %s"},
+		{"HEX(%s)", "%s of the %s in upper-case hexadecimal"},
+		{"base64url-raw(%s)", "%s of the %s in base64 of the URL alphabet without padding"},
+	}
+	for _, p := range bodies {
+		for _, h := range hashes {
+			for i, e := range encodings {
+				d := p
+				d.kind, d.shape, d.cost = ofBody, shape{form: digest}, 3+p.cost+i
+				d.rarity = max(p.rarity, h.rarity)
+				isOfURL := e.text == "base64url-raw(%s)"
+				if isOfURL {
+					d.rarity = rare
 				}
-				text, desc := fmt.Sprintf(e.text, sum), fmt.Sprintf(e.desc, d.desc, of.desc)
-				if (i <= 3 || d.name == "sha256") && text != "hex(sha256(body))" {
-					body(hashed, rarity, 3+of.cost+i, text, desc, of.needs...)
+				d.text, d.desc = fmt.Sprintf(e.text, h.name+"("+p.text+")"), fmt.Sprintf(e.desc, h.desc, p.desc)
+				if (!isOfURL || h.name == "sha256") && d.text != "hex(sha256(body))" {
+					c.add(d)
 				}
 			}
 		}

@@ -25,37 +25,23 @@ func sum(secret paymentsvc.Secret, text []byte) string {
 	return string(mac.Sum(nil))
 }
 
-// The fast way to an HMAC must give crypto/hmac's, wherever a text is cut and whatever the key's length.
+// An HMAC from saved states must be the HMAC of crypto/hmac, for keys of all lengths and for each start of the text.
 func TestCheckerAgreesWithCryptoHMAC(t *testing.T) {
-	for name, plain := range map[string]bool{"with saved states": false, "the plain way": true} {
-		t.Run(name, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(1, 2))
-			for range 2000 {
-				k := newKey(canonical.SecretText, paymentsvc.Secret(strings.Repeat("k", 1+r.IntN(130))))
-				buf := make([]byte, r.IntN(300), 300+paddingSpace)
-				for i := range buf {
-					buf[i] = byte(r.IntN(256))
-				}
-				n := len(buf)
-				c := newChecker([]string{"another", sum(k.secret, buf)})
-				require.NotNil(
-					t, c.hash, "crypto/sha256 no longer gives its state as it did: the search works, at half the speed",
-				)
-				if plain {
-					c.hash = nil
-				}
-				state, done := k.inner, 0
-				for cut := r.IntN(n + 1); cut > 0; cut /= 2 { // states after two prefixes, one on top of the other
-					if at := n - cut; at >= done {
-						state, done = c.stateAt(nil, state, done, buf, at)
-					}
-				}
-				require.True(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		k := newKey(canonical.SecretText, paymentsvc.Secret(strings.Repeat("k", 1+r.IntN(130))))
+		text := make([]byte, r.IntN(300))
+		for i := range text {
+			text[i] = byte(r.IntN(256))
+		}
+		c := newChecker([]string{"another", sum(k.secret, text)})
+		at := r.IntN(len(text) + 1)
+		state := c.stateAfter(nil, k.inner, text[:at/2])
+		state = c.stateAfter(nil, state, text[at/2:at])
+		require.True(t, c.matches(&k, state, text[at:]))
 
-				c.want([]string{"another"})
-				require.False(t, c.matches(&k, state, done, buf[:n:cap(buf)], n))
-			}
-		})
+		c.want([]string{"another"})
+		require.False(t, c.matches(&k, state, text[at:]))
 	}
 }
 
@@ -247,7 +233,6 @@ func TestSeparatorsAreDifferent(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range separators(allSeparators) {
 		require.False(t, seen[s], "%q", s)
-		require.LessOrEqual(t, len(s), longestGap, "%q", s)
 		seen[s] = true
 	}
 }

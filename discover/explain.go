@@ -98,8 +98,7 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 			continue
 		}
 		f.check.want(s.sums())
-		buf := append([]byte(text), make([]byte, paddingSpace)...)
-		if f.check.matches(&h.key, h.key.inner, 0, buf, len(text)) {
+		if f.check.matches(&h.key, h.key.inner, []byte(text)) {
 			indexes = append(indexes, i)
 		}
 	}

@@ -99,7 +99,7 @@ type worker struct {
 
 	job     *job
 	buf     []byte   // the text so far
-	states  [][]byte // by depth: the inner hash's state after the text's whole blocks
+	states  [][]byte // by depth: the state of the inner hash after the text of the pieces before
 	path    []place  // by depth
 	used    uint64   // groups
 	extras  int
@@ -130,50 +130,39 @@ func newWorker(s *search, st *stage) *worker {
 	if st.wrap != nil {
 		w.around = st.wrap.part(canonical.Body)
 	}
-	longest := 0 // no composition is longer than all pieces at their longest
-	for _, g := range st.groups {
-		most := 0
-		for _, text := range g.texts {
-			most = max(most, len(text))
-		}
-		longest += most
-	}
-	w.buf = make([]byte, longest+(st.max+2)*longestGap+paddingSpace)
 	return w
 }
 
 // longText is the length of texts that a worker hashes once for all texts at the end.
 const longText = 1 << 10
 
-// longestGap limits the length of a separator.
-const longestGap = 8
-
 func (w *worker) do(ctx context.Context, j *job) {
 	w.ctx, w.job = ctx, j
 	w.used, w.extras, w.odds, w.last = 0, 0, 0, -1
-	n := copy(w.buf, j.edge.lead)
+	w.buf = append(w.buf[:0], j.edge.lead...)
 	w.states[0] = append(w.states[0][:0], j.key.inner...)
-	w.place(0, place{j.group, j.text, ""}, n, 0)
+	w.place(0, place{j.group, j.text, ""}, len(w.buf), 0)
 }
 
 // place appends a piece to the text of n bytes, tries the result, and goes deeper. The first done bytes are hashed. It
 // reports whether the search continues.
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
-	n += copy(w.buf[n:], p.gap)
-	n += copy(w.buf[n:], g.texts[p.text])
+	w.buf = append(append(w.buf[:n], p.gap...), g.texts[p.text]...)
+	n = len(w.buf)
 	w.path[depth] = p
 	isLast := depth+1 >= st.max || st.bodyAtEnd && g.kind == ofBody && depth > 0
-	state := depth
+	state := w.states[depth]
 	if st.wrap == nil && (!isLast || n-done > longText) {
-		state++
-		hashed := done
-		w.states[state], done = w.check.stateAt(w.states[state][:0], w.states[depth], done, w.buf, n)
-		w.pending += (done - hashed) / sha256.BlockSize
+		state = w.check.stateAfter(w.states[depth+1][:0], state, w.buf[done:])
+		w.states[depth+1] = state
+		w.pending += (n - done) / sha256.BlockSize
+		done = n
 	}
 	if depth+1 >= st.min && (st.odds == 0 || w.odds > 0 || g.isOdd(p.text)) {
 		for _, trail := range w.job.edge.trails {
-			if !w.try(depth, w.states[state], n+copy(w.buf[n:], trail), done, trail) {
+			w.buf = append(w.buf[:n], trail...)
+			if !w.try(depth, state, done, trail) {
 				return false
 			}
 		}
@@ -247,9 +236,11 @@ func (w *worker) unsorted(depth int, text string) bool {
 // work with SHA-256 in hardware.
 const blocksBetweenLooks = 1 << 13
 
-func (w *worker) try(depth int, state []byte, n, done int, trail string) bool {
+// try compares the text, which ends in trail. state is the state after the first done bytes.
+func (w *worker) try(depth int, state []byte, done int, trail string) bool {
+	rest := w.buf[done:]
 	w.tried++
-	w.pending += (n-done)/sha256.BlockSize + 3
+	w.pending += len(rest)/sha256.BlockSize + 3
 	if w.pending >= blocksBetweenLooks {
 		w.pending = 0
 		w.search.tried.Add(w.tried)
@@ -258,25 +249,16 @@ func (w *worker) try(depth int, state []byte, n, done int, trail string) bool {
 			return false
 		}
 	}
-	buf := w.buf
-	if w.stage.wrap != nil {
-		state, done = w.job.key.inner, 0
-		buf, n = w.wrap(n)
+	if w.around != nil {
+		w.message.Body = w.buf
+		w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // a wrapping of the body cannot fail
+		rest = w.wrapped
 	}
-	if !w.check.matches(w.job.key, state, done, buf, n) {
+	if !w.check.matches(w.job.key, state, rest) {
 		return true
 	}
 	w.hit(depth, trail)
 	return false
-}
-
-// wrap returns the wrapped text, with space for the padding.
-func (w *worker) wrap(n int) ([]byte, int) {
-	w.message.Body = w.buf[:n]
-	w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // a wrapping of the body cannot fail
-	n = len(w.wrapped)
-	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
-	return w.wrapped, n
 }
 
 func (w *worker) hit(depth int, trail string) {
