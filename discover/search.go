@@ -236,7 +236,8 @@ func (w *worker) unsorted(depth int, text string) bool {
 // work with SHA-256 in hardware.
 const blocksBetweenLooks = 1 << 13
 
-// try compares the text, which ends in trail. state is the state after the first done bytes.
+// try compares the text, which ends in trail. state is the state after the first done bytes. A wrapped text has no
+// start in common with another text.
 func (w *worker) try(depth int, state []byte, done int, trail string) bool {
 	rest := w.buf[done:]
 	w.tried++
@@ -252,7 +253,7 @@ func (w *worker) try(depth int, state []byte, done int, trail string) bool {
 	if w.around != nil {
 		w.message.Body = w.buf
 		w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // a wrapping of the body cannot fail
-		rest = w.wrapped
+		state, rest = w.job.key.inner, w.wrapped
 	}
 	if !w.check.matches(w.job.key, state, rest) {
 		return true

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -107,47 +106,6 @@ func TestLargeBodyIsPreparedInBounds(t *testing.T) {
 	require.Less(t, len(f.catalogue.pieces), 700)
 	require.Contains(t, strings.Join(f.hints(&Result{}), "\n"), "a smaller body")
 	require.NotContains(t, strings.Join(finderOf(t, `{"amount":10.50}`).hints(&Result{}), "\n"), "a smaller body")
-}
-
-// Each of these must be among the stages that take a second or two.
-func TestPlausibleSchemesAreSearchedSoon(t *testing.T) {
-	m := paymentsvc.Message{
-		Method: "POST", Timestamp: "1700000000", URL: &url.URL{
-			Scheme: "https", Host: "pay.example", Path: "/get_balance",
-		},
-		Header: http.Header{
-			"X-Api-Key": {"b5aac1af45"}, "X-Recv-Window": {"5000"},
-		}, Body: []byte(`{"partner_id":17,"project_id":42}`),
-	}
-	for _, text := range []string{
-		`hex(field("partner_id") ":" field("project_id") ":" timestamp ":" body)`,
-		`hex(timestamp header("X-Api-Key") header("X-Recv-Window") body)`,
-		`hex(method "\n" path "\n" timestamp "\n" header("X-Api-Key") "\n" body "\n")`,
-		`hex(base64(body))`, `hex(secret body)`,
-	} {
-		scheme, key, err := canonical.ParseSchemeWith(text, "secret-of-the-test")
-		require.NoError(t, err)
-		signed, err := scheme.Canonical(nil, &m)
-		require.NoError(t, err)
-		sample := Sample{Message: m}
-		sample.Signature, err = scheme.Signature(key, &m)
-		require.NoError(t, err)
-		f, err := newFinder(t.Context(), []Sample{sample}, Options{Secret: "secret-of-the-test"})
-		require.NoError(t, err)
-		before := 0.0
-		for _, st := range f.cheapFirst(0) {
-			for i := range st.groups {
-				st.groups[i].keep(func(text string) bool { return strings.Contains(string(signed), text) })
-			}
-			f.search.reset(f.samples[0].sums())
-			if !f.search.run(t.Context(), st) {
-				break
-			}
-			before += float64(st.total)
-		}
-		require.NotNil(t, f.search.found, text)
-		require.Less(t, before, 12e6, text)
-	}
 }
 
 func TestUndecidedAsksForFieldsOutOfOrder(t *testing.T) {
