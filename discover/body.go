@@ -13,7 +13,7 @@ func (c *catalogue) addBody() {
 	body := func(s shape, rarity, cost int, text, desc string, needs ...string) {
 		c.add(piece{
 			kind: ofBody, shape: s, rarity: rarity, cost: cost, text: text, desc: desc, needs: needs,
-			stamped: strings.Contains(text, "timestamp"),
+			hasTimestamp: strings.Contains(text, "timestamp"),
 		})
 	}
 	body(object, common, 1, "body", "body")
@@ -47,7 +47,7 @@ func (c *catalogue) addBodyDigests() {
 			text: "body-sorted", desc: "body with sorted fields", rarity: rare, cost: 2,
 			needs: []string{needsOrder, needsSpace},
 		},
-		{text: "timestamp body", desc: "the timestamp and body", rarity: rare, cost: 3, stamped: true},
+		{text: "timestamp body", desc: "the timestamp and body", rarity: rare, cost: 3, hasTimestamp: true},
 	}
 	hashes := []struct {
 		name, desc string
@@ -131,7 +131,7 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 	for _, name := range c.objects[:min(len(c.objects), 3)] {
 		around = append(around, within(name))
 	}
-	for _, of := range fieldsToAdd() {
+	for _, of := range fieldsToAdd {
 		for i, name := range of.names {
 			if i == maxNamesInFull {
 				break
@@ -204,7 +204,7 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 func (c *catalogue) addEnvelopes() {
 	add := func(cost int, text string) {
 		c.add(piece{
-			kind: ofBody, shelf: lists, rarity: rare, stamped: true, shape: shape{form: jsonObject}, cost: 8 + cost,
+			kind: ofBody, shelf: lists, rarity: rare, hasTimestamp: true, shape: shape{form: jsonObject}, cost: 8 + cost,
 			text: text, desc: "envelope " + text,
 		})
 	}

@@ -62,30 +62,30 @@ const (
 
 // piece is a part in the text form of a scheme, with its text in each sample.
 type piece struct {
-	group      int
-	kind       kind
-	rarity     int
-	shelf      shelf
-	identity   bool     // identifies the caller or the call; long compositions contain such pieces
-	names      []string // of a header or field
-	cost       int      // distance from simple
-	text, desc string
-	stamped    bool     // contains the timestamp, although its kind is another one
-	needs      []string // properties of a sample that distinguishes the piece from a simpler piece
-	part       paymentsvc.CanonicalFunc
-	shape      shape
-	list       *canonical.FieldList // options of a list of all fields
-	json       *canonical.JSONForm  // options of JSON
-	around     frame                // of the list or the JSON
-	members    []*piece             // of a sequence
-	gaps       []string             // between the members
-	texts      []string             // by sample
-	lacking    []bool               // by sample; true if the sample lacks the part
-	key        string               // see id
+	group        int
+	kind         kind
+	rarity       int
+	shelf        shelf
+	identity     bool     // identifies the caller or the call; long compositions contain such pieces
+	names        []string // of a header or field
+	cost         int      // distance from simple
+	text, desc   string
+	hasTimestamp bool     // contains the timestamp, although its kind is another one
+	needs        []string // properties of a sample that distinguishes the piece from a simpler piece
+	part         paymentsvc.CanonicalFunc
+	shape        shape
+	list         *canonical.FieldList // options of a list of all fields
+	json         *canonical.JSONForm  // options of JSON
+	around       frame                // of the list or the JSON
+	members      []*piece             // of a sequence
+	gaps         []string             // between the members
+	texts        []string             // by sample
+	missing      []bool               // by sample; true if the sample lacks the part
+	key          string               // see id
 }
 
 // has reports whether a sample has the piece.
-func (p *piece) has(sample int) bool { return p.lacking == nil || !p.lacking[sample] }
+func (p *piece) has(sample int) bool { return p.missing == nil || !p.missing[sample] }
 
 // catalogue contains the pieces found in at least one sample.
 type catalogue struct {
@@ -144,7 +144,7 @@ func (c *catalogue) add(p piece) bool {
 		return false
 	}
 	c.pieces = append(c.pieces, made)
-	return !slices.Contains(made.lacking, true)
+	return !slices.Contains(made.missing, true)
 }
 
 // addOther adds a piece if its texts differ from the texts of a simpler piece. It returns the simplest piece with
@@ -152,7 +152,7 @@ func (c *catalogue) add(p piece) bool {
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	made := c.read(p)
 	if made == nil ||
-		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.lacking, simpler.lacking) {
+		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.missing, simpler.missing) {
 		return simpler
 	}
 	c.pieces = append(c.pieces, made)
@@ -180,15 +180,15 @@ func (c *catalogue) read(p piece) *piece {
 		c.cut = true
 		return nil
 	}
-	p.texts, p.lacking, p.key = nil, nil, ""
+	p.texts, p.missing, p.key = nil, nil, ""
 	for _, s := range c.samples {
 		if p.kind.ofBody() {
 			c.spent += len(s.message.Body)
 		}
 		text, err := p.part(nil, &s.message)
-		p.texts, p.lacking = append(p.texts, string(text)), append(p.lacking, err != nil)
+		p.texts, p.missing = append(p.texts, string(text)), append(p.missing, err != nil)
 	}
-	if !slices.Contains(p.lacking, false) {
+	if !slices.Contains(p.missing, false) {
 		return nil
 	}
 	if p.kind < ofHeader && p.shelf != again {

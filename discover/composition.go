@@ -24,23 +24,21 @@ func wrappings() []*frame {
 	inCase := func(name string, part func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) *frame {
 		return &frame{text: name + "(%s)", desc: "%s, all in " + name + " case", part: part, loses: losesCase}
 	}
-	list := []*frame{
+	inDigest := func(name, encoding, desc string) *frame {
+		f := digestOf(name, encoding)
+		f.desc = desc
+		return &f
+	}
+	return []*frame{
 		inCase("lower", canonical.Lower), // Apache CloudStack signs the query in lower case
 		inCase("upper", canonical.Upper),
+		inDigest("sha256", "hex", "SHA-256 in hexadecimal of %s"), // Alibaba Cloud and other clouds
+		inDigest("sha256", "", "bytes of the SHA-256 of %s"),      // Bit2Me and other exchanges
+		inDigest("sha512", "base64", "SHA-512 in base64 of %s"),
 	}
-	for _, d := range []struct{ name, encoding, desc string }{
-		{"sha256", "hex", "SHA-256 in hexadecimal of %s"}, // Alibaba Cloud and other clouds
-		{"sha256", "", "bytes of the SHA-256 of %s"},      // Bit2Me and other exchanges
-		{"sha512", "base64", "SHA-512 in base64 of %s"},
-	} {
-		wrap := digestOf(d.name, d.encoding)
-		wrap.desc = d.desc
-		list = append(list, &wrap)
-	}
-	return list
 }
 
-var errLacking = errors.New("discover: the sample has no such part")
+var errMissing = errors.New("discover: the sample has no such part")
 
 // text returns the text of the composition in a sample.
 func (c *composition) text(sample int) (string, error) {
@@ -48,7 +46,7 @@ func (c *composition) text(sample int) (string, error) {
 	b.WriteString(c.lead)
 	for i, p := range c.pieces {
 		if !p.has(sample) {
-			return "", errLacking
+			return "", errMissing
 		}
 		if i > 0 {
 			b.WriteString(c.gaps[i-1])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -21,7 +22,8 @@ func (f *finder) hints(result *Result) (hints []string) {
 			"where requests and notifications are signed in different ways, search them apart and use canonical.ByKind",
 		}
 	}
-	if kinds(f.samples) > 1 {
+	otherKind := func(s *sample) bool { return s.message.Kind != f.samples[0].message.Kind }
+	if slices.ContainsFunc(f.samples, otherKind) {
 		hints = append(hints, "requests and notifications may be signed in different ways: search them apart")
 	}
 	hints = append(
@@ -124,14 +126,6 @@ func (f *finder) effortHint() string {
 		text += "; not tried in full: " + strings.Join(cut[:min(3, len(cut))], "; ")
 	}
 	return text
-}
-
-func kinds(samples []*sample) int {
-	seen := map[paymentsvc.MessageKind]bool{}
-	for _, s := range samples {
-		seen[s.message.Kind] = true
-	}
-	return len(seen)
 }
 
 // keyHints tries simple compositions with keys beyond the forms of the secret, and describes a matching key.

@@ -103,7 +103,7 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 		if l.Escaping != 0 {
 			escaped = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), base)
 		}
-		for _, v := range valuesTogether() {
+		for _, v := range valuesTogether {
 			l.Constants, l.OmitEmpty, l.OmitNull = v.constants, v.omit == "empty", v.omit == "null"
 			l.Numbers = canonical.NumbersAsSent
 			simpler := escaped
@@ -130,17 +130,15 @@ type values struct {
 	numbers   canonical.NumberForm // the last form to try
 }
 
-func valuesTogether() []values {
-	return []values{
-		{0, "", canonical.NumbersPadded}, {0, "empty", canonical.NumbersPython}, {0, "null", canonical.NumbersShort},
-		{canonical.ConstantsPHP, "", canonical.NumbersShort}, {canonical.ConstantsPHP, "empty", canonical.NumbersShort},
-		{
-			canonical.ConstantsDigits, "null", canonical.NumbersShort,
-		}, {canonical.ConstantsDigits, "", canonical.NumbersShort},
-		{
-			canonical.ConstantsPython, "", canonical.NumbersPython,
-		}, {canonical.ConstantsNoNull, "", canonical.NumbersShort},
-	}
+var valuesTogether = []values{
+	{0, "", canonical.NumbersPadded}, {0, "empty", canonical.NumbersPython}, {0, "null", canonical.NumbersShort},
+	{canonical.ConstantsPHP, "", canonical.NumbersShort}, {canonical.ConstantsPHP, "empty", canonical.NumbersShort},
+	{
+		canonical.ConstantsDigits, "null", canonical.NumbersShort,
+	}, {canonical.ConstantsDigits, "", canonical.NumbersShort},
+	{
+		canonical.ConstantsPython, "", canonical.NumbersPython,
+	}, {canonical.ConstantsNoNull, "", canonical.NumbersShort},
 }
 
 // listPiece describes a list. Each option beyond the common ones costs more.
@@ -216,7 +214,7 @@ func (c *catalogue) large() bool {
 // addListsWith adds a list with one or two more fields among the others.
 func (c *catalogue) addListsWith(base canonical.FieldList) {
 	usual := base.Equals+base.Between == "=&" || base.Equals+base.Between == ""
-	for _, of := range fieldsToAdd() {
+	for _, of := range fieldsToAdd {
 		for i, name := range of.names {
 			if i >= maxNamesInFull && (!usual || c.large()) {
 				break
@@ -255,13 +253,11 @@ func (c *catalogue) addListsWith(base canonical.FieldList) {
 
 // stampsAround returns the frames that add the timestamp to a frame.
 func (c *catalogue) stampsAround(inner frame) (list []frame) {
-	for _, of := range []added{
-		{"timestamp", []string{"timestamp", "ts", "nonce", "timeStamp", "time"}},
-		{"timestamp-ms", []string{"timestamp", "nonce"}},
-	} {
-		for _, name := range of.names {
-			list = append(list, c.with("with", name, of.text).around(inner))
-		}
+	for _, name := range []string{"timestamp", "ts", "nonce", "timeStamp", "time"} {
+		list = append(list, c.with("with", name, "timestamp").around(inner))
+	}
+	for _, name := range []string{"timestamp", "nonce"} {
+		list = append(list, c.with("with", name, "timestamp-ms").around(inner))
 	}
 	return list
 }
@@ -318,15 +314,13 @@ type added struct {
 	names []string
 }
 
-func fieldsToAdd() []added {
-	return []added{
-		{"timestamp", []string{"timestamp", "ts", "time", "t", "Timestamp", "nonce", "timeStamp", "tonce", "expires"}},
-		{"timestamp-ms", []string{"timestamp", "nonce", "timeStamp", "tonce", "ts"}},
-		{"secret", []string{"secret", "key", "password", "Password", "secret_key"}},
-		{`date("2006-01-02T15:04:05")`, []string{"Timestamp"}},
-		{`date("2006-01-02T15:04:05Z")`, []string{"timestamp", "Timestamp"}},
-		{`date("2006-01-02 15:04:05")`, []string{"timestamp"}},
-	}
+var fieldsToAdd = []added{
+	{"timestamp", []string{"timestamp", "ts", "time", "t", "Timestamp", "nonce", "timeStamp", "tonce", "expires"}},
+	{"timestamp-ms", []string{"timestamp", "nonce", "timeStamp", "tonce", "ts"}},
+	{"secret", []string{"secret", "key", "password", "Password", "secret_key"}},
+	{`date("2006-01-02T15:04:05")`, []string{"Timestamp"}},
+	{`date("2006-01-02T15:04:05Z")`, []string{"timestamp", "Timestamp"}},
+	{`date("2006-01-02 15:04:05")`, []string{"timestamp"}},
 }
 
 // frame surrounds a part, which replaces %s in its text.
@@ -400,6 +394,6 @@ func (p piece) in(around frame) piece {
 		p.cost -= 3
 	}
 	p.desc += " (" + strings.TrimSuffix(around.text, ", %s)") + ")"
-	p.stamped = strings.Contains(around.text, "timestamp")
+	p.hasTimestamp = strings.Contains(around.text, "timestamp")
 	return p
 }

@@ -120,7 +120,7 @@ func (c *composition) unsigned(fields []string) (list []string) {
 	signed := map[string]bool{}
 	whole, stamped := false, false
 	for _, p := range c.pieces {
-		stamped = stamped || p.kind == ofTimestamp || p.stamped
+		stamped = stamped || p.kind == ofTimestamp || p.hasTimestamp
 		switch {
 		case p.around.inside != "":
 			for _, name := range fields {
