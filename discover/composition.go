@@ -83,10 +83,18 @@ func (c *composition) scheme(encoding string, form canonical.SecretForm) string 
 
 // inner returns the parts of the composition in the text form.
 func (c *composition) inner() string {
-	var texts []string
+	inner := strings.Join(c.words(func(p *piece) string { return p.text }, true), " ")
+	if c.wrap != nil {
+		inner = fmt.Sprintf(c.wrap.text, inner)
+	}
+	return inner
+}
+
+// words returns a word for each piece, with the quoted fixed texts if withFixed is set.
+func (c *composition) words(word func(*piece) string, withFixed bool) (list []string) {
 	fixed := func(text string) {
-		if text != "" {
-			texts = append(texts, strconv.Quote(text))
+		if text != "" && withFixed {
+			list = append(list, strconv.Quote(text))
 		}
 	}
 	fixed(c.lead)
@@ -94,14 +102,10 @@ func (c *composition) inner() string {
 		if i > 0 {
 			fixed(c.gaps[i-1])
 		}
-		texts = append(texts, p.text)
+		list = append(list, word(p))
 	}
 	fixed(c.trail)
-	inner := strings.Join(texts, " ")
-	if c.wrap != nil {
-		inner = fmt.Sprintf(c.wrap.text, inner)
-	}
-	return inner
+	return list
 }
 
 // schemeText writes a scheme.
@@ -128,21 +132,7 @@ func (c *composition) expr() string {
 // describe returns the composition in words.
 func (c *composition) describe() string {
 	separator, alike := c.separator()
-	var names []string
-	fixed := func(text string) {
-		if text != "" && !alike {
-			names = append(names, strconv.Quote(text))
-		}
-	}
-	fixed(c.lead)
-	for i, p := range c.pieces {
-		if i > 0 {
-			fixed(c.gaps[i-1])
-		}
-		names = append(names, p.desc)
-	}
-	fixed(c.trail)
-	text := strings.Join(names, " + ")
+	text := strings.Join(c.words(func(p *piece) string { return p.desc }, !alike), " + ")
 	if alike && separator != "" {
 		text += fmt.Sprintf(", with %q between", separator)
 		if c.lead != "" {
