@@ -728,8 +728,13 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 }
 
 func TestSettingsShowAnyTolerance(t *testing.T) {
-	_, text := start(t, nil).do("GET", "/_mock/settings", "")
+	r := start(t, func(o *Options) { o.Tolerance = time.Minute })
+	r.ask(201, "POST", "/sessions", `{"name":"t1","tolerance":"any"}`)
+	_, text := r.do("GET", "/s/t1/_mock/settings", "")
 	require.Contains(t, text, `"tolerance","value":"any"`)
+	for _, wrong := range []string{"0s", "999ms", "-1m", "soon"} {
+		r.ask(422, "POST", "/sessions", `{"tolerance":"`+wrong+`"}`)
+	}
 }
 
 func TestScriptErrorsNameTheColumn(t *testing.T) {
