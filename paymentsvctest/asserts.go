@@ -28,8 +28,8 @@ func (r Rejection) String() string {
 	return fmt.Sprintf("%s, request %d, user_data %q: %s: %s", r.Endpoint, r.Number, r.UserData, r.Problem, r.Message)
 }
 
-// reject keeps why a request was refused.
-func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *rejection) Verdict {
+// reject records a rejection.
+func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *rejection) *Rejection {
 	if endpoint == "" {
 		endpoint = r.URL.Path
 	}
@@ -42,13 +42,53 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 		why.fault.Endpoint, why.fault.Number = endpoint, n
 		s.signatures.add(*why.fault)
 	}
-	return Verdict{&recorded, why.fault}
+	return &recorded
 }
 
 // Rejected returns the requests that the server itself rejected, in their order.
 func (s *Server) Rejected() []Rejection {
 	list, _ := s.RejectedAfter(0)
 	return list
+}
+
+// RejectedAfter returns the rejections without the first n, and the number of all.
+func (s *Server) RejectedAfter(n int) (list []Rejection, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rejections.after(n)
+}
+
+// defaultMaxRecords is the default of Config.MaxRecords.
+const defaultMaxRecords = 100_000
+
+// record contains the latest entries of a list. When it has more than limit entries, it drops the older half.
+type record[T any] struct {
+	limit   int
+	entries []T
+	dropped int
+}
+
+func (r *record[T]) add(entries ...T) {
+	r.entries = append(r.entries, entries...)
+	if len(r.entries) <= r.limit {
+		return
+	}
+	first := len(r.entries) - (r.limit+1)/2
+	r.entries, r.dropped = slices.Clone(r.entries[first:]), r.dropped+first
+}
+
+// after returns the entries without the first n that were ever added, and the number of all.
+func (r *record[T]) after(n int) (list []T, all int) {
+	first := min(max(n-r.dropped, 0), len(r.entries))
+	return slices.Clone(r.entries[first:]), r.dropped + len(r.entries)
+}
+
+// Dropped returns the number of rejections, signature faults and deliveries that the server has dropped because of
+// Config.MaxRecords. Assertions about dropped entries fail.
+func (s *Server) Dropped() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rejections.dropped + s.signatures.dropped + s.deliveries.dropped
 }
 
 // assertComplete fails the test if the server has dropped entries of a record.

@@ -67,6 +67,9 @@ type Config struct {
 	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the answer is
 	// sent. Requests that a fault ends or answers before the commitment are not checked.
 	OnChecked func(*http.Request, Verdict)
+	// Format, if not nil, rewrites the responses of the server itself, for example into another format of errors. failed
+	// reports whether the response is an error. Other responses and the changes by faults do not pass through Format.
+	Format func(failed bool, status int, header http.Header, body []byte) (newStatus int, newBody []byte)
 	// NotifyAttempts is the number of attempts of [Server.Deliver] without a 2xx response. 0 means 3, because the
 	// document does not specify retries.
 	NotifyAttempts int

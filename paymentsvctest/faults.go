@@ -92,11 +92,9 @@ const (
 	inHeader
 )
 
-func newEffects() *effects { return &effects{pendingFaults: pendingFaults{}} }
-
 // add adds the faults of a rule, nil for Chaos; of two that exclude each other the later one counts.
 func (e *effects) add(r *Rule, faults []Fault) {
-	addAll(e.pendingFaults, r, faults, func(f Fault) (slot, text string) {
+	addAll(&e.pendingFaults, r, faults, func(f Fault) (slot, text string) {
 		if f.apply != nil {
 			f.apply(e)
 		}

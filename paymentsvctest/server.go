@@ -293,6 +293,34 @@ func (s *Server) Order(orderID string) (Order, bool) {
 	return Order{}, false
 }
 
+// OrdersOf returns the orders with this user_data, of all kinds and projects, in their order.
+func (s *Server) OrdersOf(userData string) []Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return copies(s.books.started[userData])
+}
+
+// LastOrder returns the highest number of an order, or Config.LastOrder without orders.
+func (s *Server) LastOrder() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.last
+}
+
+// EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit must
+// neither call the server nor change or keep the order.
+func (s *Server) EachOrder(number int, visit func(*Order) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.books.orders
+	at, _ := slices.BinarySearchFunc(list, number+1, func(o *order, n int) int { return o.Number - n })
+	for _, o := range list[at:] {
+		if !visit(&o.Order) {
+			return
+		}
+	}
+}
+
 // Started counts the orders with this user_data, of all kinds and projects.
 func (s *Server) Started(userData string) int {
 	s.mu.Lock()

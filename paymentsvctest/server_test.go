@@ -2,9 +2,12 @@ package paymentsvctest_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -62,4 +65,35 @@ func TestServerConcurrency(t *testing.T) {
 	assert.Len(t, srv.Orders(), 1+2*80)
 	srv.AssertAllSigned(t)
 	srv.AssertNoneRejected(t)
+}
+
+func TestReadBodyStopsAtTheLimitAndRestoresTheBody(t *testing.T) {
+	const limit = 1<<20 + 1 // one byte more than the server accepts
+	for name, test := range map[string]struct {
+		sent io.Reader
+		read int
+		err  error
+	}{
+		"none":      {nil, 0, nil},
+		"short":     {strings.NewReader("{}"), 2, nil},
+		"large":     {strings.NewReader(strings.Repeat(" ", 100_000)), 100_000, nil},
+		"too large": {strings.NewReader(strings.Repeat(" ", 2*limit)), limit, nil},
+		"broken":    {io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF)), 1, io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", test.sent)
+			require.NoError(t, err)
+			for range 2 {
+				body, err := paymentsvctest.ReadBody(r)
+				require.ErrorIs(t, err, test.err)
+				require.Len(t, body, test.read)
+				require.LessOrEqual(t, cap(body), test.read+test.read/4, "unused memory stays allocated with a recorded body")
+			}
+			if test.sent != nil {
+				body, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				require.Len(t, body, test.read)
+			}
+		})
+	}
 }

@@ -23,29 +23,29 @@ func (s *Server) distort(a answer, e *effects) answer {
 	if e.date != nil {
 		a.header.Set("Date", now.Add(*e.date).Format(http.TimeFormat))
 		if a.header.Get("Date") != date {
-			s.markApplied(e.pendingFaults, "wrong-date")
+			s.markApplied(&e.pendingFaults, "wrong-date")
 		}
 	}
 	if e.wrongShape {
 		if fields, err := parseObject(a.body); err == nil && len(fields) > 0 {
-			s.markApplied(e.pendingFaults, "wrong-shape")
+			s.markApplied(&e.pendingFaults, "wrong-shape")
 			a.body = misshapen(fields)
 		}
 	}
 	if missing := e.size - len(a.body); missing > 0 {
-		s.markApplied(e.pendingFaults, "oversized")
+		s.markApplied(&e.pendingFaults, "oversized")
 		a.body = append(bytes.Clone(a.body), bytes.Repeat([]byte(" "), missing)...)
 	}
 	if e.bomb > 0 {
-		s.markApplied(e.pendingFaults, "gzip-bomb")
+		s.markApplied(&e.pendingFaults, "gzip-bomb")
 		a.body = bomb(a.body, e.bomb)
 		a.header.Set("Content-Encoding", "gzip")
 	}
 	if e.slow > 0 && len(a.body) > 0 {
-		s.markApplied(e.pendingFaults, "slow")
+		s.markApplied(&e.pendingFaults, "slow")
 	}
 	if e.cut.framing == inHeader || e.cut.framing == chunked || e.cut.framing != whole && e.cut.at < len(a.body) {
-		s.markApplied(e.pendingFaults, "cut")
+		s.markApplied(&e.pendingFaults, "cut")
 	}
 	return a
 }

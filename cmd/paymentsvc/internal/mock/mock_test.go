@@ -320,13 +320,6 @@ func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
 	require.Zero(t, b.total.Load())
 }
 
-func TestBodiesAreReadUpToTheLimit(t *testing.T) {
-	endless := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", 2*maxBody)))
-	body, err := readBody(endless)
-	require.NoError(t, err)
-	require.Len(t, body, maxBody+1)
-}
-
 func TestClockListsTheSettlementInProgress(t *testing.T) {
 	var c *clock
 	c = newClock(func(event) {
