@@ -40,21 +40,21 @@ func routes() []route {
 		{"GET", "/service.yaml", false, func(*call) (int, any, error) { return http.StatusOK, rawText(testdata.OpenAPI), nil }},
 		{"GET", "/health", false, getHealth},
 		{"GET", "/settings", false, getSettings},
-		{"PATCH", "/settings", false, patchSettings},
+		{"PATCH", "/settings", false, with(patchSettings)},
 		{"GET", "/sessions", true, getSessions},
-		{"POST", "/sessions", true, postSession},
+		{"POST", "/sessions", true, with(postSession)},
 		{"DELETE", "/sessions/{name}", true, deleteSession},
 		{"GET", "/orders", false, getOrders},
-		{"POST", "/orders", false, postOrder},
+		{"POST", "/orders", false, with(postOrder)},
 		{"GET", "/orders/{id}", false, getOrder},
-		{"POST", "/orders/{id}/settle", false, postSettle},
-		{"POST", "/orders/{id}/refund", false, postRefund},
+		{"POST", "/orders/{id}/settle", false, with(postSettle)},
+		{"POST", "/orders/{id}/refund", false, with(postRefund)},
 		{"GET", "/notifications", false, getNotifications},
-		{"POST", "/notifications", false, postNotification},
+		{"POST", "/notifications", false, with(postNotification)},
 		{"POST", "/notifications/deliver", false, postDeliver},
-		{"POST", "/notifications/{id}/resend", false, postResend},
+		{"POST", "/notifications/{id}/resend", false, with(postResend)},
 		{"GET", "/faults", false, getFaults},
-		{"POST", "/faults", false, postFault},
+		{"POST", "/faults", false, with(postFault)},
 		{"DELETE", "/faults", false, deleteFaults},
 		{"GET", "/faults/{id}", false, withFault(http.StatusOK, func(*call, *fault) {})},
 		{"DELETE", "/faults/{id}", false, withFault(http.StatusNoContent, func(c *call, f *fault) { c.removeFault(f) })},
@@ -62,13 +62,24 @@ func routes() []route {
 		{"GET", "/messages", false, getMessages},
 		{"GET", "/messages/{id}", false, getMessage},
 		{"GET", "/messages/{id}/raw", false, getRaw},
-		{"POST", "/expect", false, postExpect},
+		{"POST", "/expect", false, with(postExpect)},
 		{"GET", "/clock", false, getClock},
-		{"PUT", "/clock", false, putClock},
-		{"POST", "/clock/advance", false, postAdvance},
-		{"POST", "/reset", false, postReset},
-		{"POST", "/drain", false, postDrain},
-		{"POST", "/stop", true, postStop},
+		{"PUT", "/clock", false, with(putClock)},
+		{"POST", "/clock/advance", false, with(postAdvance)},
+		{"POST", "/reset", false, with(postReset)},
+		{"POST", "/drain", false, with(postDrain)},
+		{"POST", "/stop", true, with(postStop)},
+	}
+}
+
+// with returns a handle that decodes the body for do.
+func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
+	return func(c *call) (int, any, error) {
+		var in In
+		if err := c.decode(&in); err != nil {
+			return 0, nil, err
+		}
+		return do(c, in)
 	}
 }
 

@@ -217,11 +217,7 @@ func getFaults(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"faults": list}, nil
 }
 
-func postFault(c *call) (int, any, error) {
-	var given faultIn
-	if err := c.decode(&given); err != nil {
-		return 0, nil, err
-	}
+func postFault(c *call, given faultIn) (int, any, error) {
 	f, err := c.addFault(given)
 	if err != nil {
 		return 0, nil, err

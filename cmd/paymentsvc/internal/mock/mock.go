@@ -238,7 +238,7 @@ func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 	e := &epoch{session: s, number: s.number}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	e.journal = newJournal(s.mock.budget, lastMessage, s.opt.Logf)
-	e.clock = newClock(e.fallDue)
+	e.clock = &clock{epoch: e}
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
 		BasePath: s.prefix + s.opt.BasePath, Pages: s.opt.Origin + s.prefix + "/pay/", Now: e.clock.stamp,

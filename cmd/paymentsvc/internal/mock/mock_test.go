@@ -272,8 +272,8 @@ func TestControlAnswersAfterTheNotification(t *testing.T) {
 	r := start(t, func(o *Options) { o.Notify = slow.URL })
 	r.pay("order-1")
 	e := r.mock.main.current()
-	answer, err := e.notified(t.Context(), first, func() (paymentsvctest.Notification, error) {
-		n, err := e.fake.Settle(first, paymentsvc.StatusSuccess)
+	answer, err := e.notified(t.Context(), first, func() (*paymentsvctest.Notification, error) {
+		n, err := e.settling(first, paymentsvc.StatusSuccess, true)()
 		go e.deliver(context.Background()) // another call takes it out of the outbox
 		<-arrived
 		time.AfterFunc(20*time.Millisecond, func() { close(release) })
@@ -320,16 +320,32 @@ func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
 	require.Zero(t, b.total.Load())
 }
 
-func TestClockListsTheSettlementInProgress(t *testing.T) {
-	var c *clock
-	c = newClock(func(event) {
-		_, _, _, events := c.state()
-		require.Len(t, events, 1)
-	})
-	c.insert(event{At: time.Now().Add(time.Hour)})
-	later := time.Now().Add(2 * time.Hour)
-	require.True(t, c.set(&later, nil, nil))
-	require.Len(t, c.run(), 1)
+func TestSettlementIsScheduledOrInTheBooks(t *testing.T) {
+	r := start(t, func(o *Options) { o.Script = []string{"amount=*: SUCCESS after 1ms"} })
+	for range 50 {
+		id := r.pay("order-1").OrderID
+		for scheduled := true; scheduled; {
+			scheduled = len(r.ask(200, "GET", "/clock", "")["scheduled"].([]any)) > 0
+			status := r.ask(200, "GET", "/orders/"+id, "")["order"].(map[string]any)["status"]
+			require.True(t, scheduled || status == "SUCCESS")
+		}
+	}
+}
+
+func TestSlowReceiverDelaysNoSettlement(t *testing.T) {
+	release := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer slow.Close()
+	r := start(t, func(o *Options) { o.Notify, o.Script = slow.URL, []string{"amount=*: SUCCESS after 1h"} })
+	for i := range 3 {
+		r.pay(fmt.Sprint("order-", i))
+	}
+	due := make(chan any)
+	go func() { due <- r.ask(200, "POST", "/clock/advance", `{"by":"1h"}`)["due"] }()
+	require.Empty(t, r.expect(`{"that":"started","status":"SUCCESS","count":3,"within":"20s"}`))
+	close(release)
+	require.Len(t, <-due, 3)
+	require.Empty(t, r.expect(`{"that":"delivered","count":3}`), "advance waits for the notifications")
 }
 
 func TestDeliveryErrorsNameNoAddress(t *testing.T) {

@@ -255,11 +255,7 @@ type orderAnswer struct {
 	Messages     []int         `json:"messages,omitempty"`
 }
 
-func postOrder(c *call) (int, any, error) {
-	var in order
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+func postOrder(c *call, in order) (int, any, error) {
 	if in.Number != 0 {
 		return 0, nil, invalid("number", "number: the mock counts")
 	}
@@ -278,74 +274,84 @@ func postOrder(c *call) (int, any, error) {
 	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// settled moves an order to a status, and optionally sends the notification.
-func (e *epoch) settled(ctx context.Context, orderID string, to paymentsvc.StatusName, notify bool) (orderAnswer, error) {
-	if !notify {
-		return e.moved(orderID, e.fake.Move(orderID, to))
+// settling returns a function that moves an order to a status, and puts the notification into the outbox if notify is
+// set.
+func (e *epoch) settling(orderID string, to paymentsvc.StatusName, notify bool) move {
+	return func() (*paymentsvctest.Notification, error) {
+		if !notify {
+			return nil, e.fake.Move(orderID, to)
+		}
+		n, err := e.fake.Settle(orderID, to)
+		return &n, err
 	}
-	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
 }
 
-func (e *epoch) refunded(
-	ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName,
-) (orderAnswer, error) {
-	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
+func (e *epoch) refunding(orderID string, a paymentsvc.Amount, to paymentsvc.StatusName) move {
+	return func() (*paymentsvctest.Notification, error) {
+		n, err := e.fake.Refund(orderID, a, to)
+		return &n, err
+	}
 }
 
-// moved returns the order after a move, or the error of the books.
-func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
+// move changes an order, and returns the notification in the outbox or nil.
+type move func() (*paymentsvctest.Notification, error)
+
+// moved moves an order. The error is that of the books.
+func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification, orderAnswer, error) {
+	n, err := change()
 	o, ok := e.fake.Order(orderID)
 	if !ok {
-		return orderAnswer{}, errNoOrder
+		return nil, orderAnswer{}, errNoOrder
 	}
 	if err != nil {
 		_, why, _ := strings.Cut(trimmed(err), ": ")
-		return orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
+		return nil, orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
 	e.journal.ordered(o)
-	return orderAnswer{Order: orderOf(o)}, nil
+	return n, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// notified moves an order and sends its notification. When it returns, this call or another one has sent the
-// notification, or the outbox has it.
-func (e *epoch) notified(
-	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
-) (orderAnswer, error) {
+// notified moves an order and sends its notification.
+func (e *epoch) notified(ctx context.Context, orderID string, change move) (orderAnswer, error) {
 	_, before := e.fake.DeliveriesAfter(math.MaxInt)
-	n, err := move()
-	answer, err := e.moved(orderID, err)
-	if err != nil {
+	n, answer, err := e.moved(orderID, change)
+	if err != nil || n == nil {
 		return answer, err
 	}
-	answer.Notification = new(notificationOf(n))
-	_, answer.Messages = e.deliver(ctx)
+	answer.Notification = new(notificationOf(*n))
+	answer.Messages = e.deliverAll(ctx, before, *n)
+	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	own := func() []delivery {
-		list, _ := e.fake.DeliveriesAfter(before)
-		return deliveriesOf(slices.DeleteFunc(list, others))
-	}
-	const longest = 15 * time.Second // a delivery takes at most 10
-	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool {
-		return len(own()) > 0 || slices.Contains(e.fake.Outbox(), n)
-	})
-	answer.Deliveries = own()
+	answer.Deliveries = deliveriesOf(slices.DeleteFunc(list, others))
 	return answer, nil
 }
 
-// fallDue applies a scheduled settlement, unless the books reject it.
-func (e *epoch) fallDue(due event) {
-	_, _ = e.settled(e.ctx, due.OrderID, due.Status, due.Notify)
+// deliverAll sends these notifications of the outbox. When it returns, this call or another one has sent each of them, or
+// the outbox has it. before is the number of the deliveries before the notifications.
+func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
+	_, messages = e.deliver(ctx)
+	const longest = 15 * time.Second // a delivery takes at most 10
+	e.journal.waitFor(ctx, longest, &filter{}, func() bool {
+		handled := map[paymentsvctest.Notification]bool{}
+		deliveries, _ := e.fake.DeliveriesAfter(before)
+		for _, d := range deliveries {
+			handled[d.Notification] = true
+		}
+		for _, n := range e.fake.Outbox() {
+			handled[n] = true
+		}
+		return !slices.ContainsFunc(list, func(n paymentsvctest.Notification) bool { return !handled[n] })
+	})
+	return messages
 }
 
-func postSettle(c *call) (int, any, error) {
-	in := struct {
-		Status string `json:"status"`
-		After  string `json:"after"`
-		Notify bool   `json:"notify"`
-	}{Notify: true}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+type settleIn struct {
+	Status string `json:"status"`
+	After  string `json:"after"`
+	Notify *bool  `json:"notify"`
+}
+
+func postSettle(c *call, in settleIn) (int, any, error) {
 	to, err := statusName(in.Status)
 	if err != nil {
 		return 0, nil, err
@@ -354,26 +360,25 @@ func postSettle(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if after > 0 {
-		o, ok := c.fake.Order(c.r.PathValue("id"))
-		if !ok {
-			return 0, nil, errNoOrder
-		}
-		c.clock.schedule(after, event{OrderID: o.OrderID, Status: to, Notify: in.Notify})
-		return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
+	orderID, notify := c.r.PathValue("id"), in.Notify == nil || *in.Notify
+	if after == 0 {
+		answer, err := c.notified(sending(c.r), orderID, c.settling(orderID, to, notify))
+		return http.StatusOK, answer, err
 	}
-	answer, err := c.settled(sending(c.r), c.r.PathValue("id"), to, in.Notify)
-	return http.StatusOK, answer, err
+	o, ok := c.fake.Order(orderID)
+	if !ok {
+		return 0, nil, errNoOrder
+	}
+	c.clock.schedule(after, event{OrderID: orderID, Status: to, Notify: notify})
+	return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
 }
 
-func postRefund(c *call) (int, any, error) {
-	in := struct {
-		Amount string `json:"amount"`
-		Status string `json:"status"`
-	}{Status: "SUCCESS"}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+type refundIn struct {
+	Amount string `json:"amount"`
+	Status string `json:"status"`
+}
+
+func postRefund(c *call, in refundIn) (int, any, error) {
 	o, ok := c.fake.Order(c.r.PathValue("id"))
 	if !ok {
 		return 0, nil, errNoOrder
@@ -382,11 +387,11 @@ func postRefund(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	to, err := statusName(in.Status)
+	to, err := statusName(cmp.Or(in.Status, "SUCCESS"))
 	if err != nil {
 		return 0, nil, err
 	}
-	answer, err := c.refunded(sending(c.r), o.OrderID, a, to)
+	answer, err := c.notified(sending(c.r), o.OrderID, c.refunding(o.OrderID, a, to))
 	return http.StatusOK, answer, err
 }
 

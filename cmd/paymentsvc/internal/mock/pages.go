@@ -137,7 +137,7 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = e.settled(sending(r), r.PathValue("order"), to, true)
+	_, err = e.notified(sending(r), r.PathValue("order"), e.settling(r.PathValue("order"), to, true))
 	return "settled", err
 }
 
@@ -175,7 +175,7 @@ func refundForm(r *http.Request, e *epoch) (string, error) {
 	if err != nil {
 		return "", errors.New("the amount is not a decimal number")
 	}
-	_, err = e.refunded(sending(r), r.PathValue("order"), a, to)
+	_, err = e.notified(sending(r), r.PathValue("order"), e.refunding(r.PathValue("order"), a, to))
 	return "refunded", err
 }
 
@@ -255,7 +255,7 @@ func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 		p.renderPay(w, http.StatusConflict, v)
 		return
 	}
-	answer, err := e.settled(sending(r), v.Order.OrderID, to, true)
+	answer, err := e.notified(sending(r), v.Order.OrderID, e.settling(v.Order.OrderID, to, true))
 	v = p.payment(r)
 	if err != nil {
 		p.renderPay(w, http.StatusConflict, v)

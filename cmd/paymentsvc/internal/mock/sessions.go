@@ -81,15 +81,13 @@ func getSettings(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"settings": c.all()}, nil
 }
 
-func patchSettings(c *call) (int, any, error) {
-	var in struct {
-		Notify    *string  `json:"notify"`
-		Receivers []string `json:"receivers"`
-		Script    []string `json:"script"`
-	}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+type settingsIn struct {
+	Notify    *string  `json:"notify"`
+	Receivers []string `json:"receivers"`
+	Script    []string `json:"script"`
+}
+
+func patchSettings(c *call, in settingsIn) (int, any, error) {
 	if in.Notify != nil && checkReceiver(*in.Notify) != nil {
 		return 0, nil, invalid("notify", "notify: %s", checkReceiver(*in.Notify))
 	}
@@ -201,11 +199,7 @@ func getSessions(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"sessions": list}, nil
 }
 
-func postSession(c *call) (int, any, error) {
-	var in sessionIn
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+func postSession(c *call, in sessionIn) (int, any, error) {
 	if in.Name == "" {
 		in.Name = c.mock.freeName()
 	}
