@@ -11,15 +11,15 @@ import (
 
 // Rejection is a request that the server itself rejected, not a fault.
 type Rejection struct {
-	// Endpoint is the path below {base_url}, and Number counts the requests there from 1. For an unknown
-	// endpoint it is the whole path.
+	// Endpoint is the path below {base_url}, and Number counts the requests there from 1. For an unknown endpoint it is
+	// the whole path, or its first 256 bytes.
 	Endpoint string
 	Number   int
 	// Problem is the reason.
 	Problem Problem
 	// Message describes the error, without values of the request.
 	Message string
-	// UserData is the user_data of the request, or "" for an unreadable body.
+	// UserData is the user_data of the request, or "" for an unreadable body. Without an order, it is cut to 256 bytes.
 	UserData string
 }
 
@@ -31,12 +31,18 @@ func (r Rejection) String() string {
 // reject records a rejection.
 func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *rejection) *Rejection {
 	if endpoint == "" {
-		endpoint = r.URL.Path
+		endpoint = bounded(r.URL.Path)
 	}
 	fields, _ := parseObject(body) // possibly incomplete
+	userData := fields.text("user_data")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	recorded := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
+	if known := s.books.started[userData]; len(known) > 0 {
+		userData = known[0].UserData // the record shares its memory
+	} else {
+		userData = bounded(userData)
+	}
+	recorded := Rejection{endpoint, n, why.problem, why.message, userData}
 	s.rejections.add(recorded)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n
@@ -49,6 +55,15 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 func (s *Server) Rejected() []Rejection {
 	list, _ := s.RejectedAfter(0)
 	return list
+}
+
+// bounded returns a text of at most 256 bytes, because a flood of rejected requests must not fill the memory.
+func bounded(text string) string {
+	const longest = 256
+	if len(text) <= longest {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:longest], "")) // without the memory of the whole text
 }
 
 // RejectedAfter returns the rejections without the first n, and the number of all.

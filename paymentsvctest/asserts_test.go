@@ -3,6 +3,7 @@ package paymentsvctest_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -88,6 +89,29 @@ func TestAServerCommitsNothingOnceItIsClosed(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, srv.Drain(t.Context()))
 	require.Empty(t, srv.Orders())
+}
+
+func TestRejectedRequestsHoldLittleMemory(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	long := strings.Repeat("long", 1000)
+	pay(t, newClient(t, srv), long)
+	body := func(userData string) string { return strings.Replace(paymentBody, "order-1", userData, 1) }
+	for _, test := range []struct {
+		path, body string
+		userData   int
+	}{
+		{"/init_payment/card", body(long), len(long)}, // a duplicate, which AssertStarted compares
+		{"/init_payment/card", body(long+"1") + "{}", 256},
+		{"/" + long, body("order-1"), len("order-1")},
+	} {
+		send(t, srv, test.path, test.body, nil)
+		rejected := srv.Rejected()
+		require.Len(t, rejected[len(rejected)-1].UserData, test.userData)
+		require.LessOrEqual(t, len(rejected[len(rejected)-1].Endpoint), 256)
+	}
+	large := body(strings.Repeat("x", 64<<10))
+	send(t, srv, "/init_payment/card", large, set("Signature", "00"))
+	require.Contains(t, srv.SignatureFaults()[0].Reason, "the body is too large for a search of the mistake")
 }
 
 // failing is a test that fails and whose end the test itself chooses.

@@ -24,8 +24,10 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// maxControl bounds a body of the control API.
-const maxControl = 1 << 20
+const (
+	maxControl   = 1 << 20     // of a body of the control API
+	writeTimeout = time.Minute // of a page or a response of the control API
+)
 
 // route is an operation of the control API. handle returns the HTTP status and the value to encode as JSON.
 type route struct {
@@ -139,9 +141,15 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 		}
 		text = append([]byte(`{"v":1`+separator), text[1:]...)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	respond(w, status, "application/json", append(text, '\n'))
+}
+
+// respond writes a response. Its deadline frees the memory of a response that nobody reads.
+func respond(w http.ResponseWriter, status int, contentType string, body []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails without a server
+	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client may have left
+	_, _ = w.Write(body) // the client may have left
 }
 
 // controlHandler checks the host and the origin of a request to the control API, and handles it.
@@ -205,8 +213,7 @@ func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
 	case err != nil:
 		writeError(w, err)
 	case isText:
-		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = w.Write(raw) // the client may have left
+		respond(w, status, "application/octet-stream", raw)
 	case status == http.StatusNoContent:
 		w.WriteHeader(status)
 	default:

@@ -142,7 +142,7 @@ func masked(body []byte) []byte {
 func getMessages(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit", "wait")
 	limit, limitErr := limitOf(c.r)
-	if err := cmp.Or(err, c.only(&f, messageFilters()...), limitErr); err != nil {
+	if err := cmp.Or(err, c.only(&f, messageFilters...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	wait, err := duration("wait", c.r.URL.Query().Get("wait"))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -313,6 +314,8 @@ func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
 		add(large, 1000)
 	}
 	add(small, 0)
+	long := message{Fields: fields{UserData: strings.Repeat("x", 1000)}}
+	require.Equal(t, int64(1000), long.size()-(&message{}).size(), "a user_data fills memory too")
 	require.Equal(t, 2, small.kept)
 	require.LessOrEqual(t, b.total.Load(), b.bound)
 	small.close()
@@ -346,6 +349,46 @@ func TestSlowReceiverDelaysNoSettlement(t *testing.T) {
 	close(release)
 	require.Len(t, <-due, 3)
 	require.Empty(t, r.expect(`{"that":"delivered","count":3}`), "advance waits for the notifications")
+}
+
+// deadlineWriter records the deadline of a response.
+type deadlineWriter struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (w *deadlineWriter) SetWriteDeadline(deadline time.Time) error {
+	w.deadline = deadline
+	return nil
+}
+
+func TestResponsesToSlowReadersHaveADeadline(t *testing.T) {
+	r := start(t, nil)
+	for _, path := range []string{"/_mock/orders", "/_mock/service.yaml", "/ui/"} {
+		w := &deadlineWriter{ResponseRecorder: httptest.NewRecorder()}
+		r.mock.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil))
+		require.False(t, w.deadline.IsZero(), path)
+	}
+}
+
+func TestSettleWithoutReceiverCopiesNoOutbox(t *testing.T) {
+	r := start(t, nil)
+	e := r.mock.main.current()
+	const waiting = 20_000
+	for range waiting {
+		o, err := e.fake.Seed(paymentsvctest.Order{
+			Kind: paymentsvctest.KindPayout, ProjectID: 2, Amount: paymentsvc.MustParseAmount("1"),
+		})
+		require.NoError(t, err)
+		_, err = e.fake.Settle(o.OrderID, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := e.notified(t.Context(), first, e.settling(first, paymentsvc.StatusSuccess, true))
+	require.NoError(t, err)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(waiting*50), "bytes; a copy has more than 100 for each notification")
 }
 
 func TestDeliveryErrorsNameNoAddress(t *testing.T) {
@@ -532,8 +575,7 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+box.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
 	require.Empty(t, r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
-	_, counts, err := (&expectation{That: thatDelivered}).messages()
-	require.NoError(t, err)
+	counts := claims["delivered"].counts
 	require.True(t, counts(&message{Direction: out, Status: 200}))
 	require.False(t, counts(&message{Direction: out, Status: 200, Cut: true}), "an early response to a part")
 }

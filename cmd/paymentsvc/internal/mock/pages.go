@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
@@ -18,10 +17,7 @@ import (
 //go:embed page.html page.js pay.html style.css icon.svg
 var files embed.FS // an embedded file needs a package variable
 
-const (
-	maxForm     = 64 << 10
-	pageTimeout = time.Minute
-)
+const maxForm = 64 << 10
 
 // pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
 // They need no script.
@@ -51,7 +47,6 @@ func (m *Mock) pagesHandler() http.Handler {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			return
 		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout)) // fails without a server
 		inner.ServeHTTP(w, r)
 	})
 }
@@ -87,9 +82,7 @@ func (p *pages) render(w http.ResponseWriter, status int, name string, v any) {
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // the reader may have left
+	respond(w, status, "text/html; charset=utf-8", buf.Bytes())
 }
 
 // action processes a form and redirects to the page, or shows the error on the page. A form returns a key of

@@ -126,8 +126,21 @@ func TestPageHasPagesOfRows(t *testing.T) {
 	require.Contains(t, older, `<a href="?orders=1#orders">Newer</a>`)
 	require.Contains(t, older, `<a href="?messages=2&amp;orders=2#messages">Older</a>`)
 	require.Contains(t, older, `data-update="/ui/?orders=2"`)
+	_, beyond := r.do("GET", "/ui/?orders=3", "")
+	require.Zero(t, rows(beyond, "order"))
 	_, page := r.do("GET", "/ui/?orders=x&messages=-1", "")
 	require.Equal(t, maxRows, rows(page, "order"))
+}
+
+func TestPageShowsNoLargeTexts(t *testing.T) {
+	r := start(t, nil)
+	long := strings.Repeat("x", 2*maxMasked)
+	r.pay(long)
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`) // its notification waits
+	_, page := r.do("GET", "/ui/", "")
+	require.Less(t, len(page), maxMasked)
+	require.Contains(t, page, " bytes: see GET /_mock/messages/1")
+	require.Contains(t, page, "/ui/?q="+first, "a shortened user_data finds no messages")
 }
 
 func TestPageOffersEachFault(t *testing.T) {

@@ -58,11 +58,6 @@ func (w *waiter) notify() {
 	}
 }
 
-// notice wakes the waiters that a message concerns. The lock is held.
-func (j *journal) notice(m *message) {
-	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
-}
-
 // ordered wakes the waiters that an order concerns.
 func (j *journal) ordered(o paymentsvctest.Order) {
 	j.mu.Lock()
