@@ -3,7 +3,6 @@
 package mock
 
 import (
-	"bytes"
 	"crypto/subtle"
 	"fmt"
 	"io"
@@ -103,19 +102,6 @@ func bareHandler(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"order_id":"`+first+`","status":1,"status_code":10,"redirect_url":"http://127.0.0.1/pay"}`)
-}
-
-func startRequest(tb testing.TB, address, userData string) *http.Request {
-	body := []byte(`{"partner_id":1,"project_id":2,"amount":10.50,"user_data":"` + userData + `"}`)
-	r, err := http.NewRequest(http.MethodPost, address+"/init_payment/card", bytes.NewReader(body))
-	require.NoError(tb, err)
-	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Timestamp", timestamp)
-	made, err := scheme().Signature(secret, &paymentsvc.Message{Timestamp: timestamp, Body: body})
-	require.NoError(tb, err)
-	r.Header.Set("Signature", made)
-	return r
 }
 
 // processorTime returns the processor time of the process.

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -920,4 +922,35 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		served = append(served, route.method+" "+route.pattern)
 	}
 	require.ElementsMatch(t, served, described)
+}
+
+// startRequest returns a signed start of a payment.
+func startRequest(tb testing.TB, address, userData string) *http.Request {
+	body := []byte(`{"partner_id":1,"project_id":2,"amount":10.50,"user_data":"` + userData + `"}`)
+	r, err := http.NewRequest(http.MethodPost, address+"/init_payment/card", bytes.NewReader(body))
+	require.NoError(tb, err)
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Timestamp", timestamp)
+	made, err := scheme().Signature(secret, &paymentsvc.Message{Timestamp: timestamp, Body: body})
+	require.NoError(tb, err)
+	r.Header.Set("Signature", made)
+	return r
+}
+
+// TestRequestMakesFewAllocations detects a slower request on a noisy machine, where BenchmarkLoad varies.
+func TestRequestMakesFewAllocations(t *testing.T) {
+	r := start(t, nil)
+	const runs = 100
+	var requests []*http.Request
+	for i := range runs + 1 { // and a warm-up
+		requests = append(requests, startRequest(t, "http://127.0.0.1", fmt.Sprint("order-", i)))
+	}
+	n := 0
+	allocations := testing.AllocsPerRun(runs, func() {
+		r.mock.ServeHTTP(httptest.NewRecorder(), requests[n])
+		n++
+	})
+	require.Less(t, allocations, 125.0, "102, and 115 with the race detector")
+	require.Len(t, r.ask(200, "GET", "/orders?limit=1000", "")["orders"], runs+1, "each was started")
 }
