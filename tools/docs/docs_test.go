@@ -120,6 +120,21 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 	assert.Greater(t, checked, 50)
 }
 
+// TestMapNamesExistInTheirFiles finds each name of the table in CONTRIBUTING.md in the file that its row links next.
+func TestMapNamesExistInTheirFiles(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	require.NoError(t, err)
+	entry := regexp.MustCompile("`([\\w.]+)` in \\[[^]]+\\]\\(([^)]+)\\)")
+	entries := entry.FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(entries), 10)
+	for _, e := range entries {
+		source, err := os.ReadFile(filepath.Join(root, e[2]))
+		require.NoError(t, err)
+		name := e[1][strings.LastIndex(e[1], ".")+1:]
+		assert.Regexp(t, `(?m)^(func (\([^)]+\) )?|CREATE TABLE |\t?)`+name+`\b`, string(source), e[2])
+	}
+}
+
 // TestGoCodeIsCompiled finds each Go block of the pages, whatever its indentation and without its imports, in a Go file
 // of this repository. go test and go vet compile these. A block that starts with imports is all of a file that follows
 // its package clause, so it compiles by itself.

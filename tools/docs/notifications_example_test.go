@@ -21,36 +21,6 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func notifications(mux *http.ServeMux) error {
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme:    scheme,
-		Secrets:   []paymentsvc.Secret{secret},
-		Tolerance: 5 * time.Minute,
-		OnError: func(r *http.Request, err error) {
-			slog.WarnContext(r.Context(), "notification rejected or not handled", "error", err, "from", r.RemoteAddr)
-		},
-	})
-	if err != nil {
-		return err
-	}
-	mux.Handle("/notifications", webhook.Handler(orders.Apply)) // your Apply(ctx, n)
-	return nil
-}
-
-func verified(webhook *paymentsvc.Webhook, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := webhook.ParseRequest(r)
-		if err != nil {
-			slog.WarnContext(r.Context(), "notification rejected", "error", err)
-			http.Error(w, "not a notification of the service", http.StatusUnauthorized)
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), notificationKey{}, n)))
-	})
-}
-
-type notificationKey struct{}
-
 type notApplied struct{ error } // the notification is genuine, but not applied
 
 func receive(mux *http.ServeMux) error {
@@ -107,12 +77,12 @@ type queued struct {
 	Body   []byte // base64 in JSON, so that every byte survives
 }
 
-func work(ctx context.Context, unhurried *paymentsvc.Webhook, message []byte) error {
+func work(ctx context.Context, anyAge *paymentsvc.Webhook, message []byte) error {
 	var q queued
 	if err := json.Unmarshal(message, &q); err != nil {
 		return err
 	}
-	n, err := unhurried.Parse(q.Header, q.Body) // its Tolerance is AnyAge: messages wait
+	n, err := anyAge.Parse(q.Header, q.Body) // its Tolerance is AnyAge: messages wait
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ func withEffects() paymentsvc.ErrorDecoder {
 			return nil
 		}
 		switch reported.Code {
+		case "00": // sent with each success
+			return nil
 		case "DUPLICATE": // user_data was used before, so an earlier call may have started it
 			reported.Effect = paymentsvc.EffectPossible
 		case "TOO_MANY": // a rate limit that the service applies before anything else

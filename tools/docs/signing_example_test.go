@@ -20,14 +20,6 @@ func (r *rotating) Sign(req *http.Request, body []byte) error {
 	return r.current.Load().Sign(req, body)
 }
 
-func anotherScheme() paymentsvc.Scheme {
-	scheme := paymentsvc.Scheme{
-		Canonical: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.Body),
-		Encoding:  paymentsvc.Hex,
-	}
-	return scheme
-}
-
 func canonicalString(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.Kind == paymentsvc.KindRequest {
 		dst = append(dst, m.URL.EscapedPath()...)

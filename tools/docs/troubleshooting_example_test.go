@@ -24,16 +24,3 @@ func TestNewTransportSpeaksHTTP2AndTrustsRoots(t *testing.T) {
 	defer resp.Body.Close()
 	require.Equal(t, 2, resp.ProtoMajor)
 }
-
-func aDecoder() paymentsvc.Config {
-	fields := paymentsvc.ErrorFields("error_code", "error_message") // examples, like "00": ask the service
-	decode := func(status int, body []byte) *paymentsvc.ServiceError {
-		reported := fields(status, body)
-		if reported != nil && reported.Code == "00" { // its code for success
-			return nil
-		}
-		return reported
-	}
-	config := paymentsvc.Config{DecodeError: decode} // and the rest
-	return config
-}

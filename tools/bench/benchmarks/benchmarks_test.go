@@ -80,10 +80,7 @@ func TestRatiosAreMadeWithinARound(t *testing.T) {
 		{4, 40, 100}, // for this one
 	}, byHand)
 	assert.InDelta(t, 9, rows[1].time, 0)
-	assert.InDelta(t, 2, rows[1].toBest, 0)
-	assert.InDelta(t, 1, rows[2].toBest, 0)
-	assert.InDelta(t, 0.25, rows[0].toBest, 0, "a bound is no best")
 	assert.InDelta(t, 0.5, rows[2].toReference, 0)
-	const lines = "| *bound:* bound | 2ns | 0.25 | 0.12 | 0.12–0.22 | 0 | 0 |\n| **best** | 40ns |"
+	const lines = "| *bound:* bound | 2ns | 0.12 | 0.12–0.22 | 0 | 0 |\n| **best** | 40ns |"
 	assert.Contains(t, markdown("title", byHand, rows), lines)
 }

@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// sizes are the bytes of a usual, a large and the largest notification of Handler.
-var sizes = []int{220, 4 << 10, 64 << 10}
+// sizes are the bytes of a usual and of the largest notification of Handler.
+var sizes = []int{220, 64 << 10}
 
 func sizeName(bytes int) string {
 	if bytes < 1<<10 {

@@ -32,10 +32,10 @@ type candidate struct {
 // row is a line of a table.
 type row struct {
 	candidate
-	time                float64 // the median of the nanoseconds per operation
-	toBest, toReference float64 // medians of the ratios within a round
-	low, high           float64 // 95 % confidence interval of toReference
-	allocs, bytes       float64 // per operation
+	time          float64 // the median of the nanoseconds per operation
+	toReference   float64 // the median of the ratios within a round
+	low, high     float64 // 95 % confidence interval of toReference
+	allocs, bytes float64 // per operation
 }
 
 // batchTime is the length of one turn. It is long for the clock and short for other work on the machine.
@@ -134,17 +134,10 @@ func repeat(n int, f func() (string, error)) error {
 func summarise(candidates []candidate, times [][]float64, reference string) []row {
 	rows := make([]row, len(candidates))
 	referred := slices.IndexFunc(candidates, func(c candidate) bool { return c.name == reference || c.who == reference })
-	best := slices.IndexFunc(candidates, func(c candidate) bool { return !c.bound })
 	for i, c := range candidates {
 		compared := ratios(times[i], times[referred])
 		rows[i] = row{candidate: c, time: median(times[i]), toReference: median(compared)}
 		rows[i].low, rows[i].high = interval(compared)
-		if !c.bound && rows[i].toReference < rows[best].toReference {
-			best = i
-		}
-	}
-	for i := range rows {
-		rows[i].toBest = median(ratios(times[i], times[best]))
 	}
 	return rows
 }
@@ -176,14 +169,14 @@ func markdown(title, reference string, rows []row) string {
 		if x.bound != y.bound {
 			return map[bool]int{true: -1, false: 1}[x.bound]
 		}
-		return cmp.Compare(x.toBest, y.toBest)
+		return cmp.Compare(x.toReference, y.toReference)
 	})
 	reference, _, _ = strings.Cut(reference, " and ")
-	text := fmt.Sprintf("## %s\n\n| | time | × best | × %s | range | allocations | bytes |\n"+
-		"|---|--:|--:|--:|--:|--:|--:|\n", title, reference)
+	text := fmt.Sprintf("## %s\n\n| | time | × %s | range | allocations | bytes |\n"+
+		"|---|--:|--:|--:|--:|--:|\n", title, reference)
 	for _, r := range rows {
-		text += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f–%.2f | %.0f | %.0f |\n",
-			r.title(), duration(r.time), r.toBest, r.toReference, r.low, r.high, r.allocs, r.bytes)
+		text += fmt.Sprintf("| %s | %s | %.2f | %.2f–%.2f | %.0f | %.0f |\n",
+			r.title(), duration(r.time), r.toReference, r.low, r.high, r.allocs, r.bytes)
 	}
 	return text + "\n"
 }
