@@ -2,6 +2,7 @@ package paymentsvctest_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,96 +52,118 @@ func set(name string, values ...string) func(*http.Request) {
 	return func(r *http.Request) { r.Header[name] = values }
 }
 
-func TestServerRejectsWhatTheDocumentForbids(t *testing.T) {
+func TestFakeRejectsRequestsThatTheDocumentForbids(t *testing.T) {
 	const initPayment = "/init_payment/card"
 	replace := func(old, new string) string {
 		require.Contains(t, paymentBody, old)
 		return strings.Replace(paymentBody, old, new, 1)
 	}
-	for _, test := range []struct {
-		name    string
-		path    string
-		body    string
-		change  func(*http.Request)
-		status  int
+	with := func(fields string) string { return replace(`"order-1"`, `"order-1",`+fields) }
+	without := func(header string) func(*http.Request) { return func(r *http.Request) { r.Header.Del(header) } }
+	type row struct {
+		name, path, body string
+		change           func(*http.Request)
+		message          string // "" for any
+	}
+	for _, group := range []struct {
 		problem paymentsvctest.Problem
-		message string
+		status  int
+		rows    []row
 	}{
-		{"an unknown path", "/init_refund", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, "no such endpoint"},
-		{"an unknown payment type", "/init_payment/cash", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
-		{"a payment without a type", "/init_payment", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
-		{"a slash at the end", initPayment + "/", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
-		{"a method other than POST", initPayment, paymentBody, func(r *http.Request) { r.Method = http.MethodPut }, 405, paymentsvctest.ProblemMethod, ""},
-		{"another content type", initPayment, paymentBody, set("Content-Type", "text/json"), 415, paymentsvctest.ProblemContentType, ""},
-		{"no content type", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Content-Type") }, 415, paymentsvctest.ProblemContentType, ""},
-		{"a body over 1 MiB", initPayment, paymentBody + strings.Repeat(" ", 1<<20), nil, 413, paymentsvctest.ProblemTooLarge, ""},
-
-		{"no timestamp", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Timestamp") }, 401, paymentsvctest.ProblemHeader, "the timestamp header is missing"},
-		{"no signature", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Signature") }, 401, paymentsvctest.ProblemHeader, "the signature header is missing"},
-		{"an empty signature", initPayment, paymentBody, set("Signature", ""), 401, paymentsvctest.ProblemHeader, "the signature header is empty"},
-		{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"), 401, paymentsvctest.ProblemHeader, "the signature header appears more than once"},
-		{"two timestamps", initPayment, paymentBody, set("Timestamp", "1764310000", "1764310000"), 401, paymentsvctest.ProblemHeader, ""},
-		{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"), 401, paymentsvctest.ProblemHeader, "timestamp: not digits, want Unix time in seconds"},
-		{"milliseconds as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000000"), 401, paymentsvctest.ProblemHeader, "timestamp: in milliseconds, want Unix time in seconds"},
-		{"zero as timestamp", initPayment, paymentBody, set("Timestamp", "0"), 401, paymentsvctest.ProblemHeader, "timestamp: 0, want Unix time in seconds"},
-		{"leading zeros in a timestamp", initPayment, paymentBody, set("Timestamp", "007"), 401, paymentsvctest.ProblemHeader, "timestamp: leading zeros, want Unix time in seconds"},
-		{"a fraction as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000.5"), 401, paymentsvctest.ProblemHeader, ""},
-		{"a date as timestamp", initPayment, paymentBody, set("Timestamp", "2025-11-28"), 401, paymentsvctest.ProblemHeader, ""},
-		{"another timestamp than the signed one", initPayment, paymentBody, set("Timestamp", "1764310001"), 401, paymentsvctest.ProblemSignature, ""},
-		{"another signature", initPayment, paymentBody, set("Signature", "00"), 401, paymentsvctest.ProblemSignature, "the signature is not that of this request"},
-		{"a request of project 43", initPayment, replace("42", "43"), nil, 403, paymentsvctest.ProblemIDs, ""},
-		{"a request of partner 8", initPayment, replace("7", "8"), nil, 403, paymentsvctest.ProblemIDs, ""},
-
-		{"no body", initPayment, "", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
-		{"an array", initPayment, "[]", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
-		{"half an object", initPayment, paymentBody[:30], nil, 400, paymentsvctest.ProblemBody, "the body is not JSON"},
-		{"an object and more", initPayment, paymentBody + "{}", nil, 400, paymentsvctest.ProblemBody, "something follows the JSON object in the body"},
-		{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, 400, paymentsvctest.ProblemBody, "duplicate field in the body"},
-		{"text that is not UTF-8", initPayment, replace("order-1", "order-\xff"), nil, 400, paymentsvctest.ProblemBody, "the body is not UTF-8"},
-
-		{"no amount", initPayment, replace(`"amount":10.50,`, ``), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
-		{"a quoted amount", initPayment, replace("10.50", `"10.50"`), nil, 400, paymentsvctest.ProblemField, "amount: not a number"},
-		{"an amount of 65 digits", initPayment, replace("10.50", strings.Repeat("1", 65)), nil, 400, paymentsvctest.ProblemField, "amount: not a number"},
-		{"a fraction as an id", initPayment, replace("42", "42.0"), nil, 400, paymentsvctest.ProblemField, "project_id: not an integer"},
-		{"a quoted id", initPayment, replace("7", `"7"`), nil, 400, paymentsvctest.ProblemField, "partner_id: not an integer"},
-		{"no partner_id", initPayment, replace(`"partner_id":7,`, ``), nil, 400, paymentsvctest.ProblemField, "partner_id: missing"},
-		{"null for a required field", initPayment, replace(`"order-1"`, "null"), nil, 400, paymentsvctest.ProblemField, "user_data: not a string that is not empty"},
-		{"an empty user_data", initPayment, replace("order-1", ""), nil, 400, paymentsvctest.ProblemField, "user_data: not a string that is not empty"},
-		{"card_data as text", initPayment, replace(`"order-1"`, `"order-1","card_data":"4111111111111111"`), nil, 400, paymentsvctest.ProblemField, "card_data: not an object"},
-		{"payer as null", initPayment, replace(`"order-1"`, `"order-1","payer":null`), nil, 400, paymentsvctest.ProblemField, "payer: not an object"},
-		{"browser as an array", initPayment, replace(`"order-1"`, `"order-1","browser":[]`), nil, 400, paymentsvctest.ProblemField, "browser: not an object"},
-		{"payee as a number", initPayment, replace(`"order-1"`, `"order-1","payee":1`), nil, 400, paymentsvctest.ProblemField, "payee: not an object"},
-		{"a field in other case", initPayment, replace("amount", "Amount"), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
-		{"a field of no document", initPayment, replace(`"order-1"`, `"order-1","secret_field":1`), nil, 400, paymentsvctest.ProblemField, "the body has a field that the document does not show for this endpoint"},
-		{"the destination of a payout in a payment", initPayment, replace(`"order-1"`, `"order-1","destination":"x"`), nil, 400, paymentsvctest.ProblemField, ""},
-		{"a payout without a destination", "/init_payout", paymentBody, nil, 400, paymentsvctest.ProblemField, "destination: missing"},
-		{"card_data in a payout", "/init_payout", strings.Replace(payoutBody, "{", `{"card_data":{},`, 1), nil, 400, paymentsvctest.ProblemField, ""},
-		{"a status of neither identifier", "/status_payment", balanceBody, nil, 400, paymentsvctest.ProblemField, "order_id: missing, and so is user_data"},
-		{"a payout's status by user_data", "/status_payout", strings.Replace(balanceBody, "{", `{"user_data":"x",`, 1), nil, 400, paymentsvctest.ProblemField, "order_id: missing"},
-		{"an unknown order", "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil, 404, paymentsvctest.ProblemNotFound, ""},
-		{"a balance with an amount", "/get_balance", strings.Replace(balanceBody, "{", `{"amount":1,`, 1), nil, 400, paymentsvctest.ProblemField, ""},
+		{paymentsvctest.ProblemEndpoint, 404, []row{
+			{"an unknown path", "/init_refund", paymentBody, nil, "no such endpoint"},
+			{"an unknown payment type", "/init_payment/cash", paymentBody, nil, ""},
+			{"a payment without a type", "/init_payment", paymentBody, nil, ""},
+			{"a slash at the end", initPayment + "/", paymentBody, nil, ""},
+		}},
+		{paymentsvctest.ProblemMethod, 405, []row{
+			{"a method other than POST", initPayment, paymentBody, func(r *http.Request) { r.Method = http.MethodPut }, ""},
+		}},
+		{paymentsvctest.ProblemContentType, 415, []row{
+			{"another content type", initPayment, paymentBody, set("Content-Type", "text/json"), ""},
+			{"no content type", initPayment, paymentBody, without("Content-Type"), ""},
+		}},
+		{paymentsvctest.ProblemTooLarge, 413, []row{
+			{"a body over 1 MiB", initPayment, paymentBody + strings.Repeat(" ", 1<<20), nil, ""},
+		}},
+		{paymentsvctest.ProblemHeader, 401, []row{
+			{"no timestamp", initPayment, paymentBody, without("Timestamp"), "the timestamp header is missing"},
+			{"no signature", initPayment, paymentBody, without("Signature"), "the signature header is missing"},
+			{"an empty signature", initPayment, paymentBody, set("Signature", ""), "the signature header is empty"},
+			{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"), "the signature header appears more than once"},
+			{"two timestamps", initPayment, paymentBody, set("Timestamp", "1764310000", "1764310000"), ""},
+			{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"), "timestamp: not digits, want Unix time in seconds"},
+			{"milliseconds as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000000"), "timestamp: in milliseconds, want Unix time in seconds"},
+			{"zero as timestamp", initPayment, paymentBody, set("Timestamp", "0"), "timestamp: 0, want Unix time in seconds"},
+			{"leading zeros in a timestamp", initPayment, paymentBody, set("Timestamp", "007"), "timestamp: leading zeros, want Unix time in seconds"},
+			{"a fraction as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000.5"), ""},
+			{"a date as timestamp", initPayment, paymentBody, set("Timestamp", "2025-11-28"), ""},
+		}},
+		{paymentsvctest.ProblemSignature, 401, []row{
+			{"another timestamp than the signed one", initPayment, paymentBody, set("Timestamp", "1764310001"), ""},
+			{"another signature", initPayment, paymentBody, set("Signature", "00"), "the signature is not that of this request"},
+		}},
+		{paymentsvctest.ProblemIDs, 403, []row{
+			{"a request of project 43", initPayment, replace("42", "43"), nil, ""},
+			{"a request of partner 8", initPayment, replace("7", "8"), nil, ""},
+		}},
+		{paymentsvctest.ProblemBody, 400, []row{
+			{"no body", initPayment, "", nil, "the body is not a JSON object"},
+			{"an array", initPayment, "[]", nil, "the body is not a JSON object"},
+			{"half an object", initPayment, paymentBody[:30], nil, "the body is not JSON"},
+			{"an object and more", initPayment, paymentBody + "{}", nil, "something follows the JSON object in the body"},
+			{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, "duplicate field in the body"},
+			{"text that is not UTF-8", initPayment, replace("order-1", "order-\xff"), nil, "the body is not UTF-8"},
+		}},
+		{paymentsvctest.ProblemField, 400, []row{
+			{"no amount", initPayment, replace(`"amount":10.50,`, ``), nil, "amount: missing"},
+			{"a quoted amount", initPayment, replace("10.50", `"10.50"`), nil, "amount: not a number"},
+			{"an amount of 65 digits", initPayment, replace("10.50", strings.Repeat("1", 65)), nil, "amount: not a number"},
+			{"a fraction as an id", initPayment, replace("42", "42.0"), nil, "project_id: not an integer"},
+			{"a quoted id", initPayment, replace("7", `"7"`), nil, "partner_id: not an integer"},
+			{"no partner_id", initPayment, replace(`"partner_id":7,`, ``), nil, "partner_id: missing"},
+			{"null for a required field", initPayment, replace(`"order-1"`, "null"), nil, "user_data: not a string that is not empty"},
+			{"an empty user_data", initPayment, replace("order-1", ""), nil, "user_data: not a string that is not empty"},
+			{"card_data as text", initPayment, with(`"card_data":"4111111111111111"`), nil, "card_data: not an object"},
+			{"payer as null", initPayment, with(`"payer":null`), nil, "payer: not an object"},
+			{"browser as an array", initPayment, with(`"browser":[]`), nil, "browser: not an object"},
+			{"payee as a number", initPayment, with(`"payee":1`), nil, "payee: not an object"},
+			{"a field in other case", initPayment, replace("amount", "Amount"), nil, "amount: missing"},
+			{"a field of no document", initPayment, with(`"secret_field":1`), nil, "the body has a field that the document does not show for this endpoint"},
+			{"the destination of a payout in a payment", initPayment, with(`"destination":"x"`), nil, ""},
+			{"a payout without a destination", "/init_payout", paymentBody, nil, "destination: missing"},
+			{"card_data in a payout", "/init_payout", strings.Replace(payoutBody, "{", `{"card_data":{},`, 1), nil, ""},
+			{"a status of neither identifier", "/status_payment", balanceBody, nil, "order_id: missing, and so is user_data"},
+			{"a payout's status by user_data", "/status_payout", strings.Replace(balanceBody, "{", `{"user_data":"x",`, 1), nil, "order_id: missing"},
+			{"a balance with an amount", "/get_balance", strings.Replace(balanceBody, "{", `{"amount":1,`, 1), nil, ""},
+		}},
+		{paymentsvctest.ProblemNotFound, 404, []row{
+			{"an unknown order", "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil, ""},
+		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config())
-			status, answer := send(t, srv, test.path, test.body, test.change)
-			assert.Equal(t, test.status, status)
+		for _, test := range group.rows {
+			t.Run(test.name, func(t *testing.T) {
+				srv := paymentsvctest.Start(t, config())
+				status, answer := send(t, srv, test.path, test.body, test.change)
+				assert.Equal(t, group.status, status)
 
-			rejected := srv.Rejected()
-			require.Len(t, rejected, 1)
-			assert.Equal(t, test.problem, rejected[0].Problem)
-			if test.message != "" {
-				assert.Equal(t, test.message, rejected[0].Message)
-			}
-			want, err := json.Marshal(map[string]string{"error_code": string(test.problem), "error_message": rejected[0].Message})
-			require.NoError(t, err)
-			assert.JSONEq(t, string(want), answer)
-			assert.Empty(t, srv.Orders())
-			signature := test.problem == paymentsvctest.ProblemHeader || test.problem == paymentsvctest.ProblemSignature
-			assert.Equal(t, signature, len(srv.SignatureFaults()) == 1)
-			for _, hidden := range []string{card, "secret_field", string(secret)} {
-				assert.NotContains(t, fmt.Sprint(rejected, srv.SignatureFaults(), answer), hidden)
-			}
-		})
+				rejected := srv.Rejected()
+				require.Len(t, rejected, 1)
+				assert.Equal(t, group.problem, rejected[0].Problem)
+				assert.Equal(t, cmp.Or(test.message, rejected[0].Message), rejected[0].Message)
+				want, err := json.Marshal(map[string]string{
+					"error_code": string(group.problem), "error_message": rejected[0].Message,
+				})
+				require.NoError(t, err)
+				assert.JSONEq(t, string(want), answer)
+				assert.Empty(t, srv.Orders())
+				isSignature := group.problem == paymentsvctest.ProblemHeader || group.problem == paymentsvctest.ProblemSignature
+				assert.Equal(t, isSignature, len(srv.SignatureFaults()) == 1)
+				for _, hidden := range []string{card, "secret_field", string(secret)} {
+					assert.NotContains(t, fmt.Sprint(rejected, srv.SignatureFaults(), answer), hidden)
+				}
+			})
+		}
 	}
 }
 
