@@ -232,7 +232,8 @@ func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, er
 	return o, b.change(o, &after)
 }
 
-var errRefund = errors.New("a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
+var errRefund = errors.New(
+	"a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
 
 // refund refunds a part of an order, if the refund is in SUCCESS.
 func (b *books) refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (*order, error) {
@@ -367,8 +368,8 @@ func (m money) short() bool {
 	return m.scale <= decimals && (m.value == nil || m.value.Num().BitLen() <= bits)
 }
 
-// amount returns m with its scale, or, if that has more digits than an Amount holds, without the zeros at its end. It is
-// an error for m to have more digits even so.
+// amount returns m with its scale, or, if that has more digits than an Amount holds, without the zeros at its end. It
+// is an error for m to have more digits even so.
 func (m money) amount() (paymentsvc.Amount, error) {
 	text := m.rat().FloatString(m.scale)
 	a, err := paymentsvc.ParseAmount(text)

@@ -79,7 +79,8 @@ var requestFields = func() map[string][]field {
 		{"browser", objectField, false}, {"payer", objectField, false}, {"payee", objectField, false},
 	})
 	return map[string][]field{
-		InitPayment + "/card": payment, InitPayment + "/sbp": payment, InitPayment + "/crypto": payment, InitPayment + "/mc": payment,
+		InitPayment + "/card": payment, InitPayment + "/sbp": payment, InitPayment + "/crypto": payment, InitPayment +
+			"/mc": payment,
 		InitForm: payment, InitInvoice: payment,
 		InitPayout: slices.Concat(ids, []field{
 			{"amount", amountField, true}, {"destination", textField, true}, {"user_data", textField, true},
@@ -164,11 +165,12 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 	return &rejection{ProblemSignature, "the signature is not that of this request", s.explain(signers[0], m)}
 }
 
-// explain returns the reason of a wrong signature. The search for it signs the body many times, so it skips large bodies.
+// explain returns the reason of a wrong signature. The search for it signs the body many times, so it skips large
+// bodies.
 func (s *Server) explain(p Project, m *paymentsvc.Message) *SignatureFault {
 	const longest = 64 << 10
 	if len(m.Body) > longest {
-		return &SignatureFault{Reason: "the signature of this body is wrong, and the body is too large for a search of the mistake"}
+		return &SignatureFault{Reason: "the signature is wrong, and the body is too large for a search of the mistake"}
 	}
 	return s.diagnose(p, m, m.Header.Get("Signature"))
 }
@@ -186,8 +188,8 @@ func (s *Server) signedWith(secret paymentsvc.Secret, m *paymentsvc.Message) boo
 	return secret != "" && err == nil && made == m.Header.Get("Signature")
 }
 
-// SignedNotification reports whether a secret of the partner has signed a notification of this server, and whether it is
-// a Project.OldSecret. A transport of [Receiver.Via] detects a forgery with it.
+// SignedNotification reports whether a secret of the partner has signed a notification of this server, and whether it
+// is a Project.OldSecret. A transport of [Receiver.Via] detects a forgery with it.
 func (s *Server) SignedNotification(r *http.Request, body []byte) (signed, old bool) {
 	m := messageOf(paymentsvc.KindNotification, r, r.URL, body)
 	for _, p := range s.cfg.Projects {
@@ -207,7 +209,8 @@ func (s *Server) checkAge(at time.Time) *rejection {
 	if s.cfg.Tolerance == 0 || later.Sub(earlier) <= s.cfg.Tolerance {
 		return nil
 	}
-	message := fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", timestamp.Distance(earlier, later), s.cfg.Tolerance)
+	message := fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", timestamp.Distance(earlier, later),
+		s.cfg.Tolerance)
 	return &rejection{ProblemTimestamp, message, &SignatureFault{Reason: message}}
 }
 

@@ -109,9 +109,9 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 	return s.send(ctx, receiver, n, e, texts(faults))
 }
 
-// SendBody sends a body unchanged, without the outbox, the rules and the deliveries. A nil header is replaced by one with a
-// signature at this time, by the key of the project. It returns the HTTP status of the response, and an error for an unknown
-// project.
+// SendBody sends a body unchanged, without the outbox, the rules and the deliveries. A nil header is replaced by one
+// with a signature at this time, by the key of the project. It returns the HTTP status of the response, and an error
+// for an unknown project.
 func (s *Server) SendBody(
 	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
 ) (int, error) {
@@ -216,7 +216,9 @@ var (
 )
 
 // send sends one notification with its faults, and records the attempts.
-func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
+func (s *Server) send(
+	ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string,
+) []Delivery {
 	to = to.of(n)
 	p := s.project(n.ProjectID)
 	if p == nil {

@@ -27,7 +27,8 @@ var errAgain = errors.New("the payment was not started, try again")
 
 // Checkout starts a payment, and reconciles an unknown outcome.
 func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.Amount) (orderID string, err error) {
-	p, err := s.client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount, UserData: userData})
+	p, err := s.client.InitPayment(ctx, paymentsvc.PaymentTypeCard,
+		paymentsvc.PaymentRequest{Amount: amount, UserData: userData})
 	switch {
 	case err == nil:
 		return p.OrderID, nil

@@ -136,9 +136,10 @@ func Hold(when When, release <-chan struct{}) Fault {
 func Answer(when When, httpStatus int, contentType, body string) Fault {
 	mustBeStatus(httpStatus)
 	contentType = strings.ReplaceAll(contentType, " ", "") // one word for ParseFault; the same to HTTP
-	return replaced(strings.TrimRight(fmt.Sprintf("answer %s %d %s %s", when, httpStatus, contentType, body), " "), when, func(*Config) answer {
-		return newAnswer(httpStatus, contentType, []byte(body))
-	})
+	return replaced(strings.TrimRight(fmt.Sprintf("answer %s %d %s %s", when, httpStatus, contentType, body), " "), when,
+		func(*Config) answer {
+			return newAnswer(httpStatus, contentType, []byte(body))
+		})
 }
 
 // Reject rejects a request before the commitment, in the fields of Config.ErrorCode and Config.ErrorMessage, as the
@@ -285,7 +286,8 @@ func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 	name := p.word()
 	produce, known := makers[name]
 	if !known {
-		return fault, fmt.Errorf("%w: %q; want one of %s", errSyntax, name, strings.Join(slices.Sorted(maps.Keys(makers)), ", "))
+		return fault, fmt.Errorf("%w: %q; want one of %s", errSyntax, name,
+			strings.Join(slices.Sorted(maps.Keys(makers)), ", "))
 	}
 	fault = produce()
 	return fault, p.end(text)

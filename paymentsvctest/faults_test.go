@@ -27,7 +27,8 @@ func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
 	require.NoError(t, err)
 	defer conn.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/init_payment/card", strings.NewReader(paymentBody))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/init_payment/card",
+		strings.NewReader(paymentBody))
 	require.NoError(t, err)
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
 	require.NoError(t, err)
@@ -58,21 +59,29 @@ func TestFaultsOnTheWire(t *testing.T) {
 		{"cut-header 20", "HTTP/1.1 200 OK\r\n", "Con", nil},
 		{"cut-header 9999", "HTTP/1.1 200 OK\r\n", "\r\n\r", nil}, // the header never ends
 		{"bad-gateway before", "HTTP/1.1 502 Bad Gateway\r\n", "</html>\n", nil},
-		{"wrong-shape", "HTTP/1.1 200 OK\r\n", `{"order_id":17,"redirect_url":17,"status":"wrong","status_code":"wrong"}`, nil},
+		{"wrong-shape", "HTTP/1.1 200 OK\r\n", `{"order_id":17,"redirect_url":17,"status":"wrong","status_code":"wrong"}`,
+			nil},
 		{"wrong-shape + bad-gateway after", "HTTP/1.1 502", "</html>\n", nil}, // not JSON, so it keeps its shape
 		{"oversized 300", "HTTP/1.1 200 OK\r\n", order + strings.Repeat(" ", 300-len(order)), nil},
-		{"redirect before https://elsewhere.example/x", "HTTP/1.1 307 Temporary Redirect\r\n", "\r\nLocation: https://elsewhere.example/x\r\nConnection: close\r\n\r\n", nil},
-		{"too-many-requests before 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\n" + `{"error_code":"too_many_requests","error_message":"too many requests"}`, nil},
-		{"too-many-requests after 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\ntoo many requests\n", nil},
+		{"redirect before https://elsewhere.example/x", "HTTP/1.1 307 Temporary Redirect\r\n",
+			"\r\nLocation: https://elsewhere.example/x\r\nConnection: close\r\n\r\n", nil},
+		{"too-many-requests before 1500ms", "HTTP/1.1 429 Too Many Requests\r\n",
+			"\r\nRetry-After: 2\r\nConnection: close\r\n\r\n" +
+				`{"error_code":"too_many_requests","error_message":"too many requests"}`, nil},
+		{"too-many-requests after 1500ms", "HTTP/1.1 429 Too Many Requests\r\n",
+			"\r\nRetry-After: 2\r\nConnection: close\r\n\r\ntoo many requests\n", nil},
 		{"wrong-date -24h", "HTTP/1.1 200 OK\r\n", order, nil},
 		{"slow 10us", "HTTP/1.1 200 OK\r\n", order, nil},
-		{"reject 402 E17 no <money>", "HTTP/1.1 402 Payment Required\r\n", `{"error_code":"E17","error_message":"no <money>"}`, nil},
-		{"answer after 503 text/plain;charset=utf-8 come  later", "HTTP/1.1 503 Service Unavailable\r\n", "\r\n\r\ncome  later", nil},
+		{"reject 402 E17 no <money>", "HTTP/1.1 402 Payment Required\r\n",
+			`{"error_code":"E17","error_message":"no <money>"}`, nil},
+		{"answer after 503 text/plain;charset=utf-8 come  later", "HTTP/1.1 503 Service Unavailable\r\n",
+			"\r\n\r\ncome  later", nil},
 		{"answer before 200 application/json", "HTTP/1.1 200 OK\r\n", "\r\n\r\n", nil},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
-			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), parsed(t, test.fault, paymentsvctest.ParseFault)...)
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
+				parsed(t, test.fault, paymentsvctest.ParseFault)...)
 			assert.Equal(t, normal(test.fault), strings.Join(rule.Faults, " + "), "ParseFault reads what String writes")
 			got, err := exchange(t, srv)
 			require.ErrorIs(t, err, test.err)
@@ -136,19 +145,21 @@ func TestParseFault(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "explode", "drop", "drop sideways", "drop before after", "cut", "cut x", "cut -1", "cut 1e3", "reset 1",
 		"slow", "slow fast", "redirect before", "redirect before /x", "redirect before ://", "answer before 100 text/plain x",
-		"answer before 600 text/plain x", "answer before 200", "reject 402", "hold before", "gzip-bomb 9999999999", "wrong-date",
-		"too-many-requests before",
+		"answer before 600 text/plain x", "answer before 200", "reject 402", "hold before", "gzip-bomb 9999999999",
+		"wrong-date", "too-many-requests before",
 	} {
 		_, err := paymentsvctest.ParseFault(text)
 		require.Error(t, err, text)
 	}
 	for _, text := range []string{
-		"", "explode", "lost 1", "repeated x", "delayed", "delayed x", "skewed 1h", "late -1h", "early x", "cut x", "altered 1",
+		"", "explode", "lost 1", "repeated x", "delayed", "delayed x", "skewed 1h", "late -1h", "early x", "cut x",
+		"altered 1",
 	} {
 		_, err := paymentsvctest.ParseNotificationFault(text)
 		require.Error(t, err, text)
 	}
-	for text, want := range map[string]string{"late": "late 1h0m0s", "early": "early 1h0m0s", "repeated": "repeated 1", "cut": "cut"} {
+	for text, want := range map[string]string{"late": "late 1h0m0s", "early": "early 1h0m0s", "repeated": "repeated 1",
+		"cut": "cut"} {
 		fault, err := paymentsvctest.ParseNotificationFault(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, fault.String())
@@ -262,7 +273,8 @@ func TestHoldEndsWhenTheTestSays(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	release := make(chan struct{})
-	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1),
+		paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
 	done := paying(t.Context(), client)
 	waitFor(func() bool { return srv.Started("order-1") == 1 })
 	select {
@@ -302,8 +314,8 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 	}
 }
 
-// Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The client
-// signs the whole path all the same.
+// Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The
+// client signs the whole path all the same.
 func TestFaultsOverHTTP2(t *testing.T) {
 	srv, err := paymentsvctest.New(config(everyStartCounts, func(c *paymentsvctest.Config) { c.BasePath = "" }))
 	require.NoError(t, err)
@@ -401,7 +413,8 @@ func TestChaosIsItsSeed(t *testing.T) {
 
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
-	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{}, NotificationFaults: []paymentsvctest.NotificationFault{}})
+	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{},
+		NotificationFaults: []paymentsvctest.NotificationFault{}})
 	pay(t, client, "order-1") // an empty list is no chaos
 	refuse := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Refuse())
 	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
@@ -419,7 +432,8 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	release := make(chan struct{})
-	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -450,7 +464,8 @@ func TestDrainOfAMountedHandlerWaitsForItsRequests(t *testing.T) {
 	outer := httptest.NewServer(srv)
 	defer outer.Close()
 	release := make(chan struct{})
-	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
 	done := paying(t.Context(), newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" }))
 	waitFor(func() bool { return rule.Hits() == 1 })
 	drainsWhen(t, srv, release)
@@ -501,7 +516,8 @@ func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
 	assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
 
 	body := []byte(balanceBody)
-	req, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance", bytes.NewReader(body))
+	req, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance",
+		bytes.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret})

@@ -33,7 +33,8 @@ func TestHitsCountOnlyWhatTookEffect(t *testing.T) {
 		{"an answer that another rule replaces", valid, secret, "bad-gateway after / answer after 200 text/plain x", "0 1"},
 		{"the same of two rules", valid, secret, "drop after / drop after", "1 1"},
 		{"another rule ends the request before", valid, secret, "drop before / hang after", "1 0"},
-		{"after a commitment that a signature prevents", valid, oldSecret, "drop after / bad-gateway after / drop before", "0 0 1"},
+		{"after a commitment that a signature prevents", valid, oldSecret, "drop after / bad-gateway after / drop before",
+			"0 0 1"},
 		{"an answer after a commitment that a signature prevents", valid, oldSecret, "bad-gateway after", "0"},
 		{"a lost answer that a signature prevents", valid, oldSecret, "drop after", "0"},
 		{"after the rejection of a duplicate", duplicate, secret, "drop after", "0"},
@@ -44,7 +45,8 @@ func TestHitsCountOnlyWhatTookEffect(t *testing.T) {
 			pay(t, newClient(t, srv), duplicate)
 			var rules []*paymentsvctest.Rule
 			for list := range strings.SplitSeq(test.faults, " / ") {
-				rules = append(rules, srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), parsed(t, list, paymentsvctest.ParseFault)...))
+				rules = append(rules,
+					srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), parsed(t, list, paymentsvctest.ParseFault)...))
 			}
 			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: test.key})
 			require.NoError(t, err)
@@ -61,7 +63,8 @@ func TestHitsCountOnlyWhatTookEffect(t *testing.T) {
 	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
 	over := make(chan struct{})
 	close(over)
-	rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, over))
+	rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, over))
 	pay(t, client, "order-1")
 	assert.Zero(t, rule.Hits(), "a hold that is over delays nothing")
 	rule = srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))

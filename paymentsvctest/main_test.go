@@ -107,33 +107,39 @@ type operation struct {
 // operations are all seven, in the document's order.
 func operations() []operation {
 	return []operation{
-		{paymentsvctest.InitPayment, paymentsvctest.KindPayment, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment(userData))
-			return checked(err, func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 && r.RedirectURL != "" })
-		}},
+		{paymentsvctest.InitPayment, paymentsvctest.KindPayment,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment(userData))
+				return checked(err,
+					func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 && r.RedirectURL != "" })
+			}},
 		{paymentsvctest.StatusPayment, "", func(ctx context.Context, c *paymentsvc.Client, _, id, _ string) error {
 			_, err := c.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: id})
 			return err
 		}},
-		{paymentsvctest.InitPayout, paymentsvctest.KindPayout, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitPayout(ctx, payout(userData))
-			return checked(err, func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 })
-		}},
+		{paymentsvctest.InitPayout, paymentsvctest.KindPayout,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitPayout(ctx, payout(userData))
+				return checked(err, func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 })
+			}},
 		{paymentsvctest.StatusPayout, "", func(ctx context.Context, c *paymentsvc.Client, _, _, id string) error {
 			_, err := c.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: id})
 			return err
 		}},
-		{paymentsvctest.InitForm, paymentsvctest.KindForm, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitForm(ctx, payment(userData))
-			return checked(err, func() bool { return r.RedirectURL != "" })
-		}},
-		{paymentsvctest.InitInvoice, paymentsvctest.KindInvoice, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitInvoice(ctx, payment(userData))
-			return checked(err, func() bool { return r.OrderID != "" && r.InvoiceURL != "" })
-		}},
+		{paymentsvctest.InitForm, paymentsvctest.KindForm,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitForm(ctx, payment(userData))
+				return checked(err, func() bool { return r.RedirectURL != "" })
+			}},
+		{paymentsvctest.InitInvoice, paymentsvctest.KindInvoice,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitInvoice(ctx, payment(userData))
+				return checked(err, func() bool { return r.OrderID != "" && r.InvoiceURL != "" })
+			}},
 		{paymentsvctest.GetBalance, "", func(ctx context.Context, c *paymentsvc.Client, _, _, _ string) error {
 			r, err := c.GetBalance(ctx)
-			return checked(err, func() bool { return r.PayoutBalance.IsSet() && r.ExpectedBalance.IsSet() && r.Currency == "EUR" })
+			return checked(err,
+				func() bool { return r.PayoutBalance.IsSet() && r.ExpectedBalance.IsSet() && r.Currency == "EUR" })
 		}},
 	}
 }

@@ -20,9 +20,9 @@ import (
 
 // matrix has the result of a call with faults in one or all of its requests. The columns are for calls that start an
 // order, for status calls and for get_balance. The first column selects the requests, and the second has the faults as
-// texts for ParseFault. A cell has the outcome ("ok" is success), the attempts of the client, and the orders of the fake
-// afterwards. An "unknown" with and without an order looks the same to the client. The client repeats a start only after
-// "not sent", and status calls and get_balance after each temporary failure.
+// texts for ParseFault. A cell has the outcome ("ok" is success), the attempts of the client, and the orders of the
+// fake afterwards. An "unknown" with and without an order looks the same to the client. The client repeats a start only
+// after "not sent", and status calls and get_balance after each temporary failure.
 //
 // Three rows need an explanation. "answer after 200 application/json {}": all fields of the two status responses are
 // optional in the document, so an empty object is a success. "cut-unframed 1000" cuts nothing off. "reject 500": an

@@ -56,15 +56,18 @@ func TestMockFaultsAreFiltered(t *testing.T) {
 	for i, test := range []struct {
 		paymentType paymentsvc.PaymentType
 		fails       bool
-	}{{paymentsvc.PaymentTypeSBP, false}, {paymentsvc.PaymentTypeCard, false}, {paymentsvc.PaymentTypeSBP, false}, {paymentsvc.PaymentTypeCard, true}} {
+	}{{paymentsvc.PaymentTypeSBP, false}, {paymentsvc.PaymentTypeCard, false}, {paymentsvc.PaymentTypeSBP,
+		false}, {paymentsvc.PaymentTypeCard, true}} {
 		_, err := client.InitPayment(t.Context(), test.paymentType, payment("order"))
 		require.Equal(t, test.fails, err != nil, "request %d", i+1)
 	}
 	require.Equal(t, 1, rule.Hits())
 	require.Equal(t, []string{"/base/v1/init_payment/card"}, selected)
-	lost := srv.FaultNotificationsWhere("", func(n paymentsvctest.Notification) bool { return n.OrderID == nth(2) }, paymentsvctest.Every(), paymentsvctest.Lost())
+	lost := srv.FaultNotificationsWhere("", func(n paymentsvctest.Notification) bool { return n.OrderID == nth(2) },
+		paymentsvctest.Every(), paymentsvctest.Lost())
 	received := 0
-	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }), "/n"))
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }),
+		"/n"))
 	for i := range 3 {
 		_, err := srv.Settle(nth(i+1), paymentsvc.StatusSuccess)
 		require.NoError(t, err)
@@ -86,7 +89,8 @@ func TestSeededOrdersCountAndContinueTheNumbers(t *testing.T) {
 	client := newClient(t, srv)
 	require.Equal(t, 7, srv.LastOrder())
 	seeded := paymentsvctest.Order{
-		Kind: paymentsvctest.KindPayment, ProjectID: project, UserData: "a", Amount: amount("5.00"), Status: paymentsvc.StatusSuccess,
+		Kind: paymentsvctest.KindPayment, ProjectID: project, UserData: "a", Amount: amount("5.00"),
+		Status: paymentsvc.StatusSuccess,
 	}
 	before, err := srv.Balance(project)
 	require.NoError(t, err)

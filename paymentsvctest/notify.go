@@ -325,8 +325,8 @@ func AllNotificationFaults() []NotificationFault {
 	}
 }
 
-// ParseNotificationFault parses the text of [NotificationFault.String], such as "repeated 2" or "late 5m". The value may be
-// missing: "late" and "early" are an hour, "repeated" sends one duplicate, and "cut" sends half of the body.
+// ParseNotificationFault parses the text of [NotificationFault.String], such as "repeated 2" or "late 5m". The value
+// may be missing: "late" and "early" are an hour, "repeated" sends one duplicate, and "cut" sends half of the body.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
 	return parse(&p, map[string]func() NotificationFault{

@@ -2,6 +2,7 @@ package paymentsvctest_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -65,7 +66,7 @@ func (b *inbox) names() []string {
 }
 
 // receivers are the two ways to a partner.
-func receivers(t *testing.T, test func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox)) {
+func receivers(t *testing.T, test func(*testing.T, *paymentsvctest.Server, *paymentsvc.Client, *inbox)) {
 	for _, way := range []string{"to a handler", "to a URL"} {
 		t.Run(way, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
@@ -111,14 +112,20 @@ func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
 			bodies = append(bodies, string(n.Raw))
 			assert.Equal(t, now(), n.Timestamp.UTC().Local())
 		}
+		want := func(event string, order int, statusAndAmount, userData string) string {
+			return fmt.Sprintf(`{"event":"%s.status_changed","order_id":"%s",%s,"user_data":"%s"}`,
+				event, nth(order), statusAndAmount, userData)
+		}
+		const failure = `"status":3,"status_description":"FAILURE","status_code":30,"amount":10.50`
 		assert.Equal(t, []string{
-			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000001","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50,"user_data":"order-1"}`,
-			`{"event":"payout.status_changed","order_id":"00000000-0000-4000-8000-000000000002","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"payout-1"}`,
-			`{"event":"refund.status_changed","order_id":"00000000-0000-4000-8000-000000000001","status":2,"status_description":"SUCCESS","status_code":20,"amount":0.50,"user_data":"order-1"}`,
-			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000003","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"form-1"}`,
-			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000004","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"invoice-1"}`,
+			want("payment", 1, `"status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50`, "order-1"),
+			want("payout", 2, failure, "payout-1"),
+			want("refund", 1, `"status":2,"status_description":"SUCCESS","status_code":20,"amount":0.50`, "order-1"),
+			want("payment", 3, failure, "form-1"),
+			want("payment", 4, failure, "invoice-1"),
 		}, bodies)
-		assert.Equal(t, `payment.status_changed 00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", SUCCESS: HTTP 200`, deliveries[0].String())
+		assert.Equal(t,
+			`payment.status_changed `+nth(1)+` 10.50 for user_data "order-1", SUCCESS: HTTP 200`, deliveries[0].String())
 	})
 }
 
@@ -208,7 +215,8 @@ func TestDeliverReordered(t *testing.T) {
 		}
 	}
 	srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(1), paymentsvctest.Reordered())
-	delayed := srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(3), paymentsvctest.Delayed(2))
+	delayed := srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(3),
+		paymentsvctest.Delayed(2))
 	srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(3), paymentsvctest.RepeatedBy(1))
 	payouts := srv.FaultNotifications(paymentsvc.EventPayoutStatusChanged, paymentsvctest.Every(), paymentsvctest.Lost())
 	last := srv.FaultNotifications("", paymentsvctest.Nth(5), paymentsvctest.Reordered())
@@ -218,7 +226,8 @@ func TestDeliverReordered(t *testing.T) {
 	require.Len(t, srv.Outbox(), 2)
 	assert.Equal(t, []string{"5 SUCCESS"}, deliverNames(t, srv, box), "behind the one that follows, but none follows")
 	settle("6")
-	assert.Equal(t, []string{"3 SUCCESS", "3 SUCCESS", "6 SUCCESS"}, deliverNames(t, srv, box), "two calls later, with its other fault")
+	assert.Equal(t, []string{"3 SUCCESS", "3 SUCCESS", "6 SUCCESS"}, deliverNames(t, srv, box),
+		"two calls later, with its other fault")
 	assert.Empty(t, srv.Outbox())
 	assert.Equal(t, []int{1, 0, 0}, []int{delayed.Hits(), payouts.Hits(), last.Hits()}, "nothing followed the last")
 
@@ -294,13 +303,15 @@ func TestSendErrors(t *testing.T) {
 		c.Now = now
 		c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "another"})
 	}))
-	n := paymentsvctest.Notification{ProjectID: project, Event: "payout.reviewed", OrderID: "o", StatusDescription: "HELD", Amount: amount("1e3")}
+	n := paymentsvctest.Notification{ProjectID: project, Event: "payout.reviewed", OrderID: "o", StatusDescription: "HELD",
+		Amount: amount("1e3")}
 	assert.ErrorContains(t, srv.Send(t.Context(), n)[0].Err, "no receiver")
 
 	var got []string
 	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got = append(got, r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+strconv.FormatInt(r.ContentLength, 10)+" "+string(body))
+		got = append(got,
+			r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+strconv.FormatInt(r.ContentLength, 10)+" "+string(body))
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	}))
 	defer partner.Close()
@@ -309,7 +320,9 @@ func TestSendErrors(t *testing.T) {
 	require.NoError(t, d.Err)
 	assert.Equal(t, http.StatusTemporaryRedirect, d.HTTPStatus, "not followed")
 	assert.False(t, d.Accepted())
-	assert.Equal(t, []string{`POST /n application/json 111 {"event":"payout.reviewed","order_id":"o","status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
+	assert.Equal(t,
+		[]string{`POST /n application/json 111 {"event":"payout.reviewed","order_id":"o",` +
+			`"status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
 		"what the test composed, an unknown event included, without user_data")
 
 	n.ProjectID = 43
@@ -323,7 +336,8 @@ func TestSendErrors(t *testing.T) {
 
 func TestToHandlerCallsAsAServerDoes(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
-	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o", StatusDescription: "HELD", Amount: amount("1")}
+	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o",
+		StatusDescription: "HELD", Amount: amount("1")}
 	to := func(h http.HandlerFunc) paymentsvctest.Delivery {
 		srv.SetReceiver(paymentsvctest.ToHandler(h, "/a b"))
 		return srv.Send(t.Context(), n)[0]
@@ -341,8 +355,10 @@ func TestToHandlerCallsAsAServerDoes(t *testing.T) {
 	})
 	assert.Equal(t, http.StatusOK, d.HTTPStatus)
 	assert.Equal(t, http.StatusOK, to(func(http.ResponseWriter, *http.Request) {}).HTTPStatus)
-	assert.Equal(t, http.StatusAccepted, to(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }).HTTPStatus)
-	assert.ErrorIs(t, to(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Err, http.ErrAbortHandler)
+	assert.Equal(t, http.StatusAccepted,
+		to(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }).HTTPStatus)
+	assert.ErrorIs(t, to(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Err,
+		http.ErrAbortHandler)
 	assert.PanicsWithValue(t, "a fault of the partner's", func() {
 		to(func(http.ResponseWriter, *http.Request) { panic("a fault of the partner's") })
 	})
@@ -427,7 +443,8 @@ func TestSettleAndRefund(t *testing.T) {
 // startedWith starts a payment of an amount and returns its order_id.
 func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) string {
 	t.Helper()
-	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount(text), UserData: userData})
+	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
+		paymentsvc.PaymentRequest{Amount: amount(text), UserData: userData})
 	require.NoError(t, err)
 	return p.OrderID
 }
@@ -451,7 +468,8 @@ func TestBalanceKeepsNoDecimalsThatItDoesNotNeed(t *testing.T) {
 	assert.Equal(t, "1000.00 1001."+strings.Repeat("0", 40), balances(), "what may succeed is there")
 	settle(zeros, paymentsvc.StatusSuccess)
 	startedWith(t, client, "large", "1"+strings.Repeat("0", 30)+".5")
-	assert.Equal(t, "1001."+strings.Repeat("0", 40)+" 1"+strings.Repeat("0", 26)+"1001.5", balances(), "the exact sum fits")
+	assert.Equal(t, "1001."+strings.Repeat("0", 40)+" 1"+strings.Repeat("0", 26)+"1001.5", balances(),
+		"the exact sum fits")
 }
 
 func TestBalanceRejectsWhatNoAmountCanHold(t *testing.T) {
@@ -460,7 +478,8 @@ func TestBalanceRejectsWhatNoAmountCanHold(t *testing.T) {
 	most := amount(strings.Repeat("9", 62)) // with the two decimals of the balance, 64 digits
 	_, err := client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: most, Destination: card, UserData: "1"})
 	require.NoError(t, err)
-	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount("0.001"), UserData: "2"})
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
+		paymentsvc.PaymentRequest{Amount: amount("0.001"), UserData: "2"})
 	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
 	assert.Equal(t, paymentsvctest.ProblemRefused, srv.Rejected()[0].Problem)
 	got, err := client.GetBalance(t.Context())
@@ -475,7 +494,8 @@ func TestAlteredNeedsASignedBody(t *testing.T) {
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("sent")
 	}), "/"))
-	o, err := srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: 42, UserData: "a", Amount: amount("1")})
+	o, err := srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: 42, UserData: "a",
+		Amount: amount("1")})
 	require.NoError(t, err)
 	n, err := srv.Compose(o.OrderID, paymentsvc.StatusSuccess)
 	require.NoError(t, err)

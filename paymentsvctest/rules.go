@@ -137,8 +137,8 @@ func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, fau
 	return s.FaultNotificationsWhere(event, nil, which, faults...)
 }
 
-// FaultNotificationsWhere is [Server.FaultNotifications] for notifications accepted by match. match may be nil, and must
-// not call the server.
+// FaultNotificationsWhere is [Server.FaultNotifications] for notifications accepted by match. match may be nil, and
+// must not call the server.
 func (s *Server) FaultNotificationsWhere(
 	event paymentsvc.EventType, match func(Notification) bool, which Which, faults ...NotificationFault,
 ) *Rule {

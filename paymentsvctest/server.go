@@ -307,8 +307,8 @@ func (s *Server) LastOrder() int {
 	return s.books.last
 }
 
-// EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit must
-// neither call the server nor change or keep the order.
+// EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit
+// must neither call the server nor change or keep the order.
 func (s *Server) EachOrder(number int, visit func(*Order) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

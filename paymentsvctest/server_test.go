@@ -47,7 +47,8 @@ func TestServerConcurrency(t *testing.T) {
 				srv.Deliver(t.Context())
 				_, err = srv.Balance(project)
 				assert.NoError(t, err)
-				_ = fmt.Sprint(srv.Orders(), srv.Outbox(), srv.Deliveries(), srv.Rejected(), srv.SignatureFaults(), srv.Rules(), srv)
+				_ = fmt.Sprint(srv.Orders(), srv.Outbox(), srv.Deliveries(), srv.Rejected(), srv.SignatureFaults(), srv.Rules(),
+					srv)
 				_ = srv.Requests(paymentsvctest.AnyEndpoint) + rule.Hits() + notifications.Hits()
 				rule.Remove()
 				notifications.Remove()

@@ -122,7 +122,8 @@ func TestSoak(t *testing.T) {
 		c.NotifyAttempts = 1000 // so that every notification arrives in the end
 	}))
 	faults := append(paymentsvctest.AllFaults(), paymentsvctest.Reject(402, "E17", "no money"),
-		paymentsvctest.Slow(100*time.Microsecond), paymentsvctest.Answer(paymentsvctest.AfterCommit, 409, "text/plain", "busy"))
+		paymentsvctest.Slow(100*time.Microsecond), paymentsvctest.Answer(paymentsvctest.AfterCommit, 409, "text/plain",
+			"busy"))
 	s := newSoak(srv, slices.DeleteFunc(faults, func(f paymentsvctest.Fault) bool {
 		return strings.HasPrefix(f.String(), "hang") || strings.HasPrefix(f.String(), "slow")
 	}))
@@ -238,11 +239,14 @@ func (s *soak) start(t *testing.T, random *rand.Rand, userData string) paymentsv
 func amountOf(minor int64) paymentsvc.Amount { return paymentsvc.AmountFromMinor(minor, 2) }
 
 // call makes one start and returns the order_id, which forms do not tell.
-func (s *soak) call(ctx context.Context, random *rand.Rand, kind paymentsvctest.Kind, userData string, minor int64) (string, error) {
+func (s *soak) call(
+	ctx context.Context, random *rand.Rand, kind paymentsvctest.Kind, userData string, minor int64,
+) (orderID string, err error) {
 	request := paymentsvc.PaymentRequest{Amount: amountOf(minor), UserData: userData}
 	switch kind {
 	case paymentsvctest.KindPayout:
-		r, err := s.client.InitPayout(ctx, paymentsvc.PayoutRequest{Amount: amountOf(minor), Destination: card, UserData: userData})
+		r, err := s.client.InitPayout(ctx,
+			paymentsvc.PayoutRequest{Amount: amountOf(minor), Destination: card, UserData: userData})
 		return orZero(r).OrderID, err
 	case paymentsvctest.KindForm:
 		_, err := s.client.InitForm(ctx, request)
@@ -298,7 +302,8 @@ func (s *soak) ask(t *testing.T, userData string) (string, error) {
 
 // conclude is the service's work on an order: a status, now and then the same twice, and refunds.
 func (s *soak) conclude(t *testing.T, random *rand.Rand, orderID string, amount paymentsvc.Amount) {
-	statuses := []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusSuccess, paymentsvc.StatusFailure}
+	statuses := []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusSuccess,
+		paymentsvc.StatusFailure}
 	status := statuses[random.IntN(len(statuses))]
 	if status != paymentsvc.StatusPending && random.IntN(4) == 0 {
 		_, err := s.srv.Settle(orderID, paymentsvc.StatusPending) // may arrive after the final one
@@ -367,7 +372,8 @@ func (s *soak) compare(t *testing.T) {
 			refunded, err = o.Refunded.Minor(2)
 			require.NoError(t, err)
 		}
-		want := entry{kind: o.Kind, minor: minor, known: true, started: true, orderID: o.OrderID, status: o.Status, refunded: refunded}
+		want := entry{kind: o.Kind, minor: minor, known: true, started: true, orderID: o.OrderID, status: o.Status,
+			refunded: refunded}
 		require.Equal(t, want, *e, "%s", o.UserData)
 	}
 
@@ -405,7 +411,8 @@ func (s *soak) compare(t *testing.T) {
 		return
 	}
 	for name, n := range map[string]int64{
-		"unknown": c.unknown.Load(), "rejected": c.rejected.Load(), "attempt not sent": c.notSent.Load(), "failed read": c.readsFailed.Load(),
+		"unknown": c.unknown.Load(), "rejected": c.rejected.Load(), "attempt not sent": c.notSent.Load(),
+		"failed read": c.readsFailed.Load(),
 	} {
 		assert.Positive(t, n, "a soak without any %s shows little", name)
 	}

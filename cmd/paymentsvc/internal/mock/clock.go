@@ -79,8 +79,8 @@ func (c *clock) arm() {
 	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
 }
 
-// run applies the due settlements in their order and returns them. Then it sends their notifications, so a slow receiver
-// delays no settlement. A settlement is always either scheduled or in the books.
+// run applies the due settlements in their order and returns them. Then it sends their notifications, so a slow
+// receiver delays no settlement. A settlement is always either scheduled or in the books.
 func (c *clock) run() []event {
 	_, before := c.epoch.fake.DeliveriesAfter(math.MaxInt)
 	done, unsent := []event{}, []paymentsvctest.Notification{}
@@ -229,7 +229,8 @@ func postStop(c *call, _ struct{}) (int, any, error) {
 	host, _, _ := net.SplitHostPort(c.r.RemoteAddr)
 	addr, err := netip.ParseAddr(host)
 	if err != nil || !addr.Unmap().IsLoopback() || c.opt.Stop == nil {
-		return 0, nil, failure(http.StatusForbidden, "not_loopback", "", "only a program on the mock's own machine may stop it")
+		return 0, nil, failure(http.StatusForbidden, "not_loopback", "",
+			"only a program on the mock's own machine may stop it")
 	}
 	c.opt.Stop()
 	return http.StatusAccepted, struct{}{}, nil

@@ -38,8 +38,10 @@ type route struct {
 
 func routes() []route {
 	return []route{
-		{"GET", "/openapi.json", false, func(*call) (int, any, error) { return http.StatusOK, json.RawMessage(openAPI), nil }},
-		{"GET", "/service.yaml", false, func(*call) (int, any, error) { return http.StatusOK, rawText(testdata.OpenAPI), nil }},
+		{"GET", "/openapi.json", false,
+			func(*call) (int, any, error) { return http.StatusOK, json.RawMessage(openAPI), nil }},
+		{"GET", "/service.yaml", false,
+			func(*call) (int, any, error) { return http.StatusOK, rawText(testdata.OpenAPI), nil }},
 		{"GET", "/health", false, getHealth},
 		{"GET", "/settings", false, getSettings},
 		{"PATCH", "/settings", false, with(patchSettings)},

@@ -40,9 +40,10 @@ var claims = map[string]claim{
 		counts: func(m *message) bool { return m.Forged && m.Status/100 == 2 },
 	},
 	"all_signed": {
-		one: "request with a wrong signature", many: "requests with a wrong signature", filters: messageFilters, isError: true,
-		about:  func(m *message) bool { return m.Direction == in && m.Signature != nil },
-		counts: func(m *message) bool { return m.Direction == in && m.Signature != nil && !m.Signature.Valid },
+		one: "request with a wrong signature", many: "requests with a wrong signature", isError: true,
+		filters: messageFilters,
+		about:   func(m *message) bool { return m.Direction == in && m.Signature != nil },
+		counts:  func(m *message) bool { return m.Direction == in && m.Signature != nil && !m.Signature.Valid },
 	},
 	"none_rejected": {
 		one: "request rejected", many: "requests rejected", filters: messageFilters, isError: true,
@@ -182,7 +183,8 @@ func (found finding) met(least, most int) bool {
 
 // line describes a message and its errors.
 func (m *message) line() string {
-	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State)
+	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint,
+		m.Fields.UserData, m.Status, m.State)
 	if m.Rejection != nil {
 		line += fmt.Sprintf(": rejected, %s: %s", m.Rejection.Problem, m.Rejection.Message)
 	}

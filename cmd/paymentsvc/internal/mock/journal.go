@@ -69,7 +69,8 @@ func (f fields) keys() [2]indexKey { return [2]indexKey{{false, f.UserData}, {tr
 // size estimates the memory of a message, including its entries in the journal.
 func (m *message) size() int64 {
 	const overhead = 1024
-	texts := len(m.Target) + len(m.Fields.UserData) + len(m.Fields.OrderID) + len(m.Fields.Event) + len(m.Fields.StatusDescription)
+	texts := len(m.Target) + len(m.Fields.UserData) + len(m.Fields.OrderID) + len(m.Fields.Event) +
+		len(m.Fields.StatusDescription)
 	return int64(overhead + len(m.Body) + len(m.Answered) + headerSize(m.Header) + headerSize(m.Answer) + texts)
 }
 
@@ -286,8 +287,8 @@ func (j *journal) close() {
 	j.budget.total.Add(-j.bytes.Swap(0))
 }
 
-// each calls visit with each matching message, until visit returns false. It returns the number of evicted messages and the
-// number of the last evicted message. visit must not use the journal.
+// each calls visit with each matching message, until visit returns false. It returns the number of evicted messages and
+// the number of the last evicted message. visit must not use the journal.
 func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -21,14 +21,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// BenchmarkLoad compares the mock server with a bare handler that verifies a signature, in alternating turns. ratio is the
-// requests per processor second, divided by those of the bare handler. The processor time includes the client's.
+// BenchmarkLoad compares the mock server with a bare handler that verifies a signature, in alternating turns. ratio is
+// the requests per processor second, divided by those of the bare handler. The processor time includes the client's.
 //
 //	go test -run '^$' -bench Load -benchtime 20000x ./cmd/paymentsvc/internal/mock
 func BenchmarkLoad(b *testing.B) {
 	for _, orders := range []int{2_000, 200_000} {
 		for _, expectations := range []string{"", `"user_data":"never"`, `"at_least":1000000`} {
-			b.Run(fmt.Sprintf("orders=%d/expect=%s", orders, expectations), func(b *testing.B) { benchmarkLoad(b, orders, expectations) })
+			b.Run(fmt.Sprintf("orders=%d/expect=%s", orders, expectations),
+				func(b *testing.B) { benchmarkLoad(b, orders, expectations) })
 		}
 	}
 }

@@ -260,8 +260,8 @@ func (s *session) current() *epoch {
 	return s.epoch
 }
 
-// reset replaces the epoch by an empty one. It returns the new epoch's number and the number of messages that it cut off.
-// After an error the session is closed.
+// reset replaces the epoch by an empty one. It returns the new epoch's number and the number of messages that it cut
+// off. After an error the session is closed.
 func (s *session) reset() (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,8 @@ func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	opt := Options{
-		PartnerID: 1, Projects: []paymentsvctest.Project{{ID: 2, Secret: secret, OldSecret: "old"}, {ID: 3, Secret: "another"}},
+		PartnerID: 1, Projects: []paymentsvctest.Project{{ID: 2, Secret: secret, OldSecret: "old"},
+			{ID: 3, Secret: "another"}},
 		Scheme: scheme(), SchemeText: `hex(timestamp "." body)`, ErrorCode: "error_code", ErrorMessage: "error_message",
 		Origin: "http://" + server.Listener.Addr().String(), Repeated: paymentsvctest.NewOrder,
 	}
@@ -77,10 +78,12 @@ func start(t *testing.T, change func(*Options)) *running {
 
 func (r *running) client(base string, project int64, key paymentsvc.Secret) *paymentsvc.Client {
 	r.t.Helper()
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key, SecretEndsInLineBreak: strings.HasSuffix(string(key), "\n")})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key,
+		SecretEndsInLineBreak: strings.HasSuffix(string(key), "\n")})
 	require.NoError(r.t, err)
 	client, err := paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: base, PartnerID: 1, ProjectID: project, Signer: signer, DecodeError: paymentsvc.ErrorFields("error_code", "error_message"),
+		BaseURL: base, PartnerID: 1, ProjectID: project, Signer: signer, DecodeError: paymentsvc.ErrorFields("error_code",
+			"error_message"),
 	})
 	require.NoError(r.t, err)
 	r.t.Cleanup(client.CloseIdleConnections)
@@ -170,7 +173,8 @@ type inbox struct {
 
 func receive(t *testing.T) *inbox {
 	t.Helper()
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute})
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme(), Secrets: []paymentsvc.Secret{secret},
+		Tolerance: time.Minute})
 	require.NoError(t, err)
 	b := &inbox{}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -205,10 +209,12 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	require.Equal(t, "SUCCESS", answer["order"].(map[string]any)["status"])
 	require.Equal(t, true, answer["deliveries"].([]any)[0].(map[string]any)["accepted"])
 	r.ask(200, "POST", "/orders/"+first+"/refund", `{"amount":"2"}`)
-	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 2"}, box.taken())
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 2"},
+		box.taken())
 	r.ask(409, "POST", "/orders/"+first+"/settle", `{"status":"FAILURE"}`)
 	r.ask(409, "POST", "/orders/"+first+"/refund", `{"amount":"9"}`)
-	require.Equal(t, "10.50", r.ask(200, "GET", "/orders?user_data=order-1&kind=payment&project_id=2", "")["orders"].([]any)[0].(map[string]any)["amount"])
+	require.Equal(t, "10.50", r.ask(200, "GET", "/orders?user_data=order-1&kind=payment&project_id=2",
+		"")["orders"].([]any)[0].(map[string]any)["amount"])
 	require.Empty(t, r.ask(200, "GET", "/orders?status=PENDING", "")["orders"])
 	require.NotContains(t, fmt.Sprint(r.ask(200, "GET", "/settings", ""), r.ask(200, "GET", "/messages", "")), "tok-7")
 
@@ -217,10 +223,12 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	r.ask(200, "POST", "/notifications/deliver", "")
 	require.Empty(t, box.taken(), "nobody was to be told")
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":["forged","repeated 1"]}`)
-	require.Equal(t, []string{"rejected", "payment.status_changed FAILURE of 10.50", "payment.status_changed FAILURE of 10.50"}, box.taken())
+	require.Equal(t, []string{"rejected", "payment.status_changed FAILURE of 10.50",
+		"payment.status_changed FAILURE of 10.50"}, box.taken())
 	r.ask(200, "POST", "/notifications", `{"body":"{\"event\":\"x\"}"}`)
 	require.Equal(t, []string{"rejected"}, box.taken(), "signed, but no notification")
-	require.Equal(t, "o-9", r.ask(201, "POST", "/orders", `{"order_id":"o-9","amount":"5.00","user_data":"seeded","status":"SUCCESS"}`)["order"].(map[string]any)["order_id"])
+	require.Equal(t, "o-9", r.ask(201, "POST", "/orders",
+		`{"order_id":"o-9","amount":"5.00","user_data":"seeded","status":"SUCCESS"}`)["order"].(map[string]any)["order_id"])
 	r.ask(409, "POST", "/orders", `{"order_id":"o-9","amount":"5.00"}`)
 	balance, err := r.GetBalance(t.Context())
 	require.NoError(t, err)
@@ -292,7 +300,8 @@ func TestControlResendsMessages(t *testing.T) {
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.pay("order-1")
 	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	body := `{\"event\":\"payment.status_changed\",\"order_id\":\"o\",\"status\":1,\"status_description\":\"PENDING\",\"status_code\":1,\"amount\":1.0}`
+	body := strings.ReplaceAll(`{"event":"payment.status_changed","order_id":"o","status":1,`+
+		`"status_description":"PENDING","status_code":1,"amount":1.0}`, `"`, `\"`)
 	seq := r.ask(200, "POST", "/notifications", `{"body":"`+body+`","timestamp":"`+hour+`"}`)["messages"].([]any)[0]
 	require.Equal(t, []string{"rejected"}, box.taken(), "too old")
 	r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), `{"sign":"as_sent"}`)
@@ -390,7 +399,8 @@ func TestSettleWithoutReceiverCopiesNoOutbox(t *testing.T) {
 	_, err := e.notified(t.Context(), first, e.settling(first, paymentsvc.StatusSuccess, true))
 	require.NoError(t, err)
 	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(waiting*50), "bytes; a copy has more than 100 for each notification")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(waiting*50),
+		"bytes; a copy has more than 100 for each notification")
 }
 
 func TestDeliveryErrorsNameNoAddress(t *testing.T) {
@@ -465,7 +475,8 @@ func TestControlErrors(t *testing.T) {
 		resp, text := r.do(test.method, "/_mock"+test.path, test.body, headers...)
 		var e apiError
 		require.NoError(t, json.Unmarshal([]byte(text), &e), text)
-		require.Equal(t, []any{test.status, test.code, test.field}, []any{resp.StatusCode, e.Error.Code, e.Error.Field}, "%s %s: %s", test.method, test.path, text)
+		require.Equal(t, []any{test.status, test.code, test.field}, []any{resp.StatusCode, e.Error.Code, e.Error.Field},
+			"%s %s: %s", test.method, test.path, text)
 		require.Equal(t, test.status == 405, resp.Header.Get("Allow") != "")
 		require.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
 	}
@@ -484,7 +495,8 @@ func TestControlErrors(t *testing.T) {
 func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
-	id := r.ask(201, "POST", "/faults", `{"on":"init_payment","which":"nth","n":2,"fault":"drop after","where":{"user_data_prefix":"mine-"}}`)["id"]
+	id := r.ask(201, "POST", "/faults",
+		`{"on":"init_payment","which":"nth","n":2,"fault":"drop after","where":{"user_data_prefix":"mine-"}}`)["id"]
 	r.pay("other-1")
 	r.pay("mine-1")
 	r.pay("other-2")
@@ -498,7 +510,8 @@ func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"started","user_data":"mine-2","count":1}`), "it was carried out")
 	r.ask(200, "POST", "/drain", "") // the client may see the end of the connection first
 	message := r.ask(200, "GET", "/messages/4", "")["message"].(map[string]any)
-	require.Equal(t, []any{"broken", []any{id}, true}, []any{message["state"], message["faults"], message["signature"].(map[string]any)["valid"]})
+	require.Equal(t, []any{"broken", []any{id}, true},
+		[]any{message["state"], message["faults"], message["signature"].(map[string]any)["valid"]})
 
 	r.ask(201, "POST", "/faults", `{"on":"notifications","fault":"lost","where":{"user_data":"mine-1"}}`)
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
@@ -530,13 +543,17 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.pay("order-1")
-	require.Equal(t, `not_met: 1 order started for user_data "order-1", want 2 or more`, r.expect(`{"that":"started","user_data":"order-1","at_least":2}`))
-	require.Equal(t, `not_met: 0 orders started for user_data "order-2", want 1`, r.expect(`{"that":"started","user_data":"order-2","count":1}`))
-	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]), `user_data "order-1"`)
+	require.Equal(t, `not_met: 1 order started for user_data "order-1", want 2 or more`,
+		r.expect(`{"that":"started","user_data":"order-1","at_least":2}`))
+	require.Equal(t, `not_met: 0 orders started for user_data "order-2", want 1`,
+		r.expect(`{"that":"started","user_data":"order-2","count":1}`))
+	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]),
+		`user_data "order-1"`)
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
-	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`, `"none_rejected","user_data":"x"`} {
+	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`,
+		`"none_rejected","user_data":"x"`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message that ")
 	}
 
@@ -550,9 +567,13 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	require.Equal(t, "not_met: 1 request with a wrong signature, want 0", r.expect(`{"that":"all_signed"}`))
 	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected"}`))
 	offenders := func(claim string) string { return fmt.Sprint(r.ask(409, "POST", "/expect", claim)["nearest"]) }
-	require.Regexp(t, `^\[message \d+: in .* "order-3", HTTP 401, .*: wrong signature: signed with the secret and a line break[^]]*\]$`, offenders(`{"that":"all_signed"}`))
-	require.Regexp(t, `^\[message \d+: .* "order-3", .*: rejected, signature: [^]]*\]$`, offenders(`{"that":"none_rejected"}`))
-	require.Regexp(t, `^\[payment of 10.50 for user_data "order-1", SUCCESS\]$`, offenders(`{"that":"started","at_most":0}`))
+	require.Regexp(t,
+		`^\[message \d+: in .* "order-3", HTTP 401, .*: wrong signature: signed with the secret and a line break[^]]*\]$`,
+		offenders(`{"that":"all_signed"}`))
+	require.Regexp(t, `^\[message \d+: .* "order-3", .*: rejected, signature: [^]]*\]$`,
+		offenders(`{"that":"none_rejected"}`))
+	require.Regexp(t, `^\[payment of 10.50 for user_data "order-1", SUCCESS\]$`,
+		offenders(`{"that":"started","at_most":0}`))
 	r.ask(200, "PATCH", "/settings", `{"script":["user_data=no: DECLINED no money"]}`)
 	_, err = pay(r.Client, "no", "1")
 	require.Equal(t, "no money", said(err))
@@ -572,11 +593,13 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+careless.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
 	require.Equal(t, "not_met: 1 forgery accepted, want 0", r.expect(`{"that":"forgeries_refused"}`))
-	require.Regexp(t, `^\[message \d+: out .*, HTTP 200, answered: wrong signature: forged[^]]*\]$`, offenders(`{"that":"forgeries_refused"}`))
+	require.Regexp(t, `^\[message \d+: out .*, HTTP 200, answered: wrong signature: forged[^]]*\]$`,
+		offenders(`{"that":"forgeries_refused"}`))
 	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":2}`), "a forgery is no delivery")
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+box.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
-	require.Empty(t, r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
+	require.Empty(t,
+		r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
 	counts := claims["delivered"].counts
 	require.True(t, counts(&message{Direction: out, Status: 200}))
 	require.False(t, counts(&message{Direction: out, Status: 200, Cut: true}), "an early response to a part")
@@ -588,9 +611,11 @@ func TestExpectSeesDuplicatesAndUnknownOrders(t *testing.T) {
 	r.pay("order-2")
 	_, err := pay(r.Client, "order-1", "10.50")
 	require.Error(t, err)
-	require.Contains(t, r.expect(`{"that":"started","user_data":"order-1","count":1}`), "; further starts rejected as duplicates: 1, want 0")
+	require.Contains(t, r.expect(`{"that":"started","user_data":"order-1","count":1}`),
+		"; further starts rejected as duplicates: 1, want 0")
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
-	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`, `"after":1,"count":1`} {
+	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`,
+		`"after":1,"count":1`} {
 		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
 	}
 	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})
@@ -649,16 +674,20 @@ func TestExpectNeverPassesOnAHole(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"all_signed","after":11}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":10}`), "orders are never evicted")
 	r.ask(410, "GET", "/messages/2", "")
-	require.Equal(t, "in_flight", r.ask(200, "GET", "/messages/1", "")["message"].(map[string]any)["state"], "nor is what is in flight")
+	require.Equal(t, "in_flight", r.ask(200, "GET", "/messages/1", "")["message"].(map[string]any)["state"],
+		"nor is what is in flight")
 }
 
 func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		r := start(t, func(o *Options) { o.ShowBodies = shown })
 		r.pay("order-1")
-		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
+		_, err := r.InitPayout(t.Context(),
+			paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
 		require.NoError(t, err)
-		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} holder-7 ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` + card + `","status":["` + card + `"]}`} {
+		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card,
+			`{"user_data":"u"} holder-7 ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` +
+				card + `","status":["` + card + `"]}`} {
 			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7", "X-Card", card)
 		}
 		r.do("POST", "/init_payment/"+card, card)
@@ -786,11 +815,12 @@ func TestSettingsShowAnyTolerance(t *testing.T) {
 }
 
 func TestScriptErrorsNameTheColumn(t *testing.T) {
+	const names = "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id"
 	for text, want := range map[string]string{
-		"":                                     "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
+		"":                                     names,
 		": SUCCESS":                            "script 1: column 1: a condition such as user_data=... is missing",
-		"amount=1 DECLINED":                    "script 1: column 10: a condition is one of user_data, amount, kind, type and project_id: is a colon missing?",
-		"userdata=1: SUCCESS":                  "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
+		"amount=1 DECLINED":                    strings.Replace(names, "n 1:", "n 10:", 1) + ": is a colon missing?",
+		"userdata=1: SUCCESS":                  names,
 		"amount 1: SUCCESS":                    `script 1: column 7: "=" is missing`,
 		"amount=1,5: SUCCESS":                  "script 1: column 8: not an amount",
 		"user_data='a: SUCCESS":                "script 1: column 11: the quote does not end",
@@ -811,7 +841,8 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	r := start(t, func(o *Options) {
 		o.Notify = box.URL
 		o.Script = []string{
-			"amount=13.13: DECLINED no money", `user_data="two *" type=card: PENDING after 2m, FAILURE after 1m`, "user_data=slow-* kind=payment: SUCCESS after 2s",
+			"amount=13.13: DECLINED no money", `user_data="two *" type=card: PENDING after 2m, FAILURE after 1m`,
+			"user_data=slow-* kind=payment: SUCCESS after 2s",
 		}
 	})
 	r.ask(200, "PUT", "/clock", `{"frozen":true}`)
@@ -825,7 +856,8 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1ms"}`)["due"], 1)
 	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken(), "signed with the real time")
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1h"}`)["due"], 2)
-	require.Equal(t, []string{"payment.status_changed PENDING of 10.50", "payment.status_changed FAILURE of 10.50"}, box.taken())
+	require.Equal(t, []string{"payment.status_changed PENDING of 10.50", "payment.status_changed FAILURE of 10.50"},
+		box.taken())
 	require.Empty(t, r.ask(200, "GET", "/clock", "")["scheduled"])
 	r.ask(200, "PUT", "/clock", `{"timestamps":true}`)
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
@@ -857,7 +889,8 @@ func TestClockAppliesAllDueSettlementsInOrder(t *testing.T) {
 func TestSessionsAreApart(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.MaxSessions = 2 })
-	session := r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"`+box.URL+`","script":["amount=1: DECLINED"],"repeated":"reject","tolerance":"1m",
+	session := r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"`+box.URL+`","script":["amount=1: DECLINED"],
+		"repeated":"reject","tolerance":"1m",
 		"projects":[{"id":7,"secret":"own","balance":"5.00","currency":"EUR"}],"scheme":"hex(timestamp '.' body)"}`)
 	require.Equal(t, r.url+"/s/t1", session["base_url"])
 	client := r.client(r.url+"/s/t1", 7, "own")

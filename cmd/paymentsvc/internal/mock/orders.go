@@ -327,8 +327,8 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	return answer, nil
 }
 
-// deliverAll sends these notifications of the outbox. When it returns, this call or another one has sent each of them, or
-// the outbox has it. before is the number of the deliveries before the notifications.
+// deliverAll sends these notifications of the outbox. When it returns, this call or another one has sent each of them,
+// or the outbox has it. before is the number of the deliveries before the notifications.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	_, messages = e.deliver(ctx)
 	if to, _ := e.settings(); to.none() {

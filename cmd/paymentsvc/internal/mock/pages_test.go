@@ -85,7 +85,8 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		{"/ui/orders/" + first + "/refund", url.Values{"amount": {"1"}, "status": {"SUCCESS"}}, "1 refunded"},
 		{"/ui/orders/" + second + "/notify", url.Values{"what": {"nothing"}}, "There is no such notification."},
 		{"/ui/deliver", nil, "What was waiting has been sent."},
-		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}}, "The fault is set."},
+		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}},
+			"The fault is set."},
 		{
 			"/ui/faults", url.Values{"which": {"every"}, "fault": {"drop"}, "arguments": {" after "}},
 			"<code>drop after</code>",
@@ -99,7 +100,8 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		_, page := r.press(test.path, test.form)
 		require.Contains(t, page, test.says, test.path)
 	}
-	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "rejected", "payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 1"}, box.taken())
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "rejected",
+		"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 1"}, box.taken())
 	resp, _ = r.do("POST", "/ui/deliver", "", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
 	for _, file := range []string{"/ui/style.css", "/ui/page.js", "/ui/icon.svg", "/favicon.ico"} {

@@ -100,7 +100,8 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	if m == nil {
 		return
 	}
-	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused && e.declines(v.Rejection.Message)
+	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused &&
+		e.declines(v.Rejection.Message)
 	e.journal.update(m, func(m *message) {
 		m.Rejection, m.Declined = v.Rejection, declined
 		switch {
@@ -182,8 +183,8 @@ func (e *epoch) post(
 	return d
 }
 
-// withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local one
-// changes with each message.
+// withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local
+// one changes with each message.
 func withoutAddress(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err

@@ -75,8 +75,8 @@ func (j *journal) wakeAll() {
 	}
 }
 
-// waitFor waits until met returns true, limit has passed, the journal is closed or ctx ends. It returns the last result of
-// met. It calls met again after changes that concern the filter.
+// waitFor waits until met returns true, limit has passed, the journal is closed or ctx ends. It returns the last result
+// of met. It calls met again after changes that concern the filter.
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
@@ -115,8 +115,8 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 	}
 }
 
-// pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the time.
-// Between two checks there is also time for the scheduler.
+// pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the
+// time. Between two checks there is also time for the scheduler.
 func (j *journal) pause(cost time.Duration) time.Duration {
 	const shortest, longest = time.Millisecond, 100 * time.Millisecond
 	j.mu.Lock()
