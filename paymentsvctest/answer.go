@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// answer is an HTTP answer.
+// answer is an HTTP response.
 type answer struct {
 	status int
 	header http.Header
@@ -72,7 +72,7 @@ func (n nested) set(name string, value json.RawMessage) {
 	child.set(below, value)
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		s.abandon(w, false)
@@ -88,7 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := ReadBody(r)
-	if err != nil || s.ends(r.Context(), e, BeforeCommit) { // an error of a client that has left
+	if err != nil || s.ends(r.Context(), e, BeforeCommit) { // after an error, the client has left
 		s.abandon(w, false)
 		return
 	}
@@ -184,7 +184,7 @@ func (s *Server) explanation(why *rejection) string {
 	return why.message + ": " + reason
 }
 
-// ends waits as a stage says, and reports whether the request ends there.
+// ends applies the faults of a stage, and reports whether the request ends there.
 func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 	st := e.at(when)
 	for _, h := range st.holds {
@@ -279,7 +279,7 @@ func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
 	if kind == KindPayment {
 		draft.Type = paymentsvc.PaymentType(strings.TrimPrefix(c.endpoint, InitPayment+"/"))
 	}
-	// The configuration's functions are called without the lock, so that they may ask the server.
+	// These functions run without the lock, because they may call the server.
 	if s.cfg.Check != nil {
 		if err := s.cfg.Check(draft.Order); err != nil {
 			return answer{}, reject(ProblemRefused, err.Error())

@@ -92,7 +92,7 @@ func (r *record[T]) add(entries ...T) {
 	r.entries, r.dropped = slices.Clone(r.entries[first:]), r.dropped+first
 }
 
-// after returns the entries without the first n that were ever added, and the number of all.
+// after returns the entries without the first n of all added entries, and the number of all.
 func (r *record[T]) after(n int) (list []T, all int) {
 	first := min(max(n-r.dropped, 0), len(r.entries))
 	return slices.Clone(r.entries[first:]), r.dropped + len(r.entries)
@@ -196,7 +196,7 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	}
 }
 
-// summary returns the orders and rejections, for the output of a failed test.
+// summary lists the orders and rejections in the output of a failed test.
 func (s *Server) summary() string {
 	orders, rejected, faults := s.Orders(), s.Rejected(), s.SignatureFaults()
 	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests rejected%s\n%d wrong signatures%s",

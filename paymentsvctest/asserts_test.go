@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-func TestAssertOrdersSeesASecondStartUnderANewName(t *testing.T) {
+func TestAssertOrdersDetectsASecondStartWithANewUserData(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	test := &spy{TB: t}
 	srv.AssertOrders(test, 0)
@@ -32,7 +32,7 @@ func TestAssertOrdersSeesASecondStartUnderANewName(t *testing.T) {
 	assert.Equal(t, []string{"paymentsvctest: 2 orders exist, want 1"}, test.errors)
 }
 
-func TestAssertStartedSeesADuplicateThatWasRejected(t *testing.T) {
+func TestAssertStartedDetectsARejectedDuplicate(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	pay(t, client, "order-1")
@@ -57,7 +57,7 @@ func TestAssertStartedSeesADuplicateThatWasRejected(t *testing.T) {
 	assert.Contains(t, test.errors[2], "there was no notification to deliver")
 }
 
-func TestAssertsDoNotPassForNothing(t *testing.T) {
+func TestAssertsFailWithoutNotifications(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	test := &spy{TB: t}
 	srv.AssertForgeriesRefused(test)
@@ -77,7 +77,7 @@ func TestAssertsDoNotPassForNothing(t *testing.T) {
 	require.Len(t, test.errors, 2)
 }
 
-func TestAServerCommitsNothingOnceItIsClosed(t *testing.T) {
+func TestClosedFakeStartsNoOrder(t *testing.T) {
 	var srv *paymentsvctest.Server
 	srv = paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Check = func(paymentsvctest.Order) error {
@@ -91,7 +91,7 @@ func TestAServerCommitsNothingOnceItIsClosed(t *testing.T) {
 	require.Empty(t, srv.Orders())
 }
 
-func TestRejectedRequestsHoldLittleMemory(t *testing.T) {
+func TestRejectionsKeepLittleMemory(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	long := strings.Repeat("long", 1000)
 	pay(t, newClient(t, srv), long)
@@ -114,7 +114,7 @@ func TestRejectedRequestsHoldLittleMemory(t *testing.T) {
 	require.Contains(t, srv.SignatureFaults()[0].Reason, "the body is too large for a search of the mistake")
 }
 
-// failing is a test that fails and whose end the test itself chooses.
+// failing is a test with a controlled end.
 type failing struct {
 	spy
 	cleanups []func()
@@ -133,7 +133,7 @@ func (f *failing) end() {
 	}
 }
 
-func TestStartPrintsTheBooksOnce(t *testing.T) {
+func TestStartPrintsTheOrdersOfAFailedTestOnce(t *testing.T) {
 	passing := &failing{spy: spy{TB: t}}
 	paymentsvctest.Start(passing, config()).AssertOrders(passing, 0)
 	passing.end()

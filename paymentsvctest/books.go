@@ -22,8 +22,8 @@ const (
 	KindInvoice Kind = "invoice"
 )
 
-// Order is a payment, payout, form or invoice that was started. Neither fmt nor encoding/json shows its destination and
-// its four open objects.
+// Order is a started payment, payout, form or invoice. fmt and encoding/json omit its destination and its four open
+// objects.
 type Order struct {
 	// Number counts the orders from 1.
 	Number int
@@ -63,7 +63,7 @@ type order struct {
 	Order
 	script   []paymentsvc.StatusName // the statuses still to come
 	refunded money
-	restored bool // its destination is not known
+	restored bool // without a known destination
 }
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
@@ -72,7 +72,7 @@ func (o *order) payout() bool { return o.Kind == KindPayout }
 type account struct {
 	Project
 	balance total // payout_balance
-	pending total // payments, forms and invoices that may still succeed
+	pending total // pending payments, forms and invoices
 }
 
 // books are the orders and balances. They are not safe for concurrent use.
@@ -281,8 +281,8 @@ func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
 	return payout, expected, err
 }
 
-// move returns the account as it is when an order that counted as before, nil for not at all, counts as after. It
-// is an error for a balance to grow longer than an amount may be.
+// move returns the account after an order has changed from before to after. before is nil for a new order. It returns
+// an error for a balance with more digits than an Amount holds.
 func (a *account) move(before, after *order) (account, error) {
 	moved := *a
 	if before != nil {

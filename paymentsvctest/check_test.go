@@ -25,10 +25,10 @@ const (
 	balanceBody = `{"partner_id":7,"project_id":42}`
 )
 
-// now is the clock of these tests.
+// now returns the fixed time of these tests.
 func now() time.Time { return time.Unix(1_764_310_000, 0) }
 
-// send posts a body, signed as it should be, and then changed by change.
+// send posts a correctly signed body after change.
 func send(
 	t testing.TB, srv *paymentsvctest.Server, path, body string, change func(*http.Request),
 ) (status int, answer string) {
@@ -177,7 +177,7 @@ func TestFakeRejectsRequestsThatTheDocumentForbids(t *testing.T) {
 	}
 }
 
-func TestServerAcceptsWhatTheDocumentShows(t *testing.T) {
+func TestFakeAcceptsRequestsOfTheDocument(t *testing.T) {
 	objects := `"card_data":{"pan":"4111111111111111"},"browser":{},"payer":{"a":[1]},"payee":{"b":null}`
 	withObjects := strings.Replace(paymentBody, `"order-1"`, `"order-1",`+objects, 1)
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
@@ -220,7 +220,7 @@ func TestServerAcceptsWhatTheDocumentShows(t *testing.T) {
 	srv.AssertAllSigned(t)
 }
 
-func TestStatusFindsOnlyItsOwnOrders(t *testing.T) {
+func TestStatusFindsOnlyOrdersOfItsKindAndProject(t *testing.T) {
 	other := paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"}
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, other) }))
 	client := newClient(t, srv)
@@ -282,12 +282,12 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 	}
 }
 
-func TestRepeatedUserData(t *testing.T) {
+func TestRepeatedSelectsTheResponseToADuplicate(t *testing.T) {
 	start := func(c *paymentsvc.Client, kind paymentsvc.PaymentType, text string) (string, error) {
 		r, err := c.InitPayment(t.Context(), kind, paymentsvc.PaymentRequest{Amount: amount(text), UserData: "order-1"})
 		return orZero(r).OrderID, err
 	}
-	t.Run("is refused by default", func(t *testing.T) {
+	t.Run("is rejected by default", func(t *testing.T) {
 		srv := paymentsvctest.Start(t, config())
 		client := newClient(t, srv)
 		pay(t, client, "order-1")
@@ -300,7 +300,7 @@ func TestRepeatedUserData(t *testing.T) {
 		assert.Equal(t, "order-1", srv.Rejected()[0].UserData)
 		assert.Equal(t, 2, srv.Started("order-1"))
 	})
-	t.Run("gives the same order, if nothing differs", func(t *testing.T) {
+	t.Run("returns the same order for an equal request", func(t *testing.T) {
 		srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
 		client := newClient(t, srv)
 		first := pay(t, client, "order-1")
@@ -319,7 +319,7 @@ func TestRepeatedUserData(t *testing.T) {
 		require.Error(t, err, "another kind")
 		assert.Equal(t, 1, srv.Started("order-1"))
 	})
-	t.Run("makes another order", func(t *testing.T) {
+	t.Run("starts another order", func(t *testing.T) {
 		srv := paymentsvctest.Start(t, config(everyStartCounts))
 		client := newClient(t, srv)
 		first, second := pay(t, client, "order-1"), pay(t, client, "order-1")
@@ -328,7 +328,7 @@ func TestRepeatedUserData(t *testing.T) {
 	})
 }
 
-func TestConfigOfWhatTheDocumentLeavesOpen(t *testing.T) {
+func TestConfigSetsUnspecifiedBehaviour(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.ErrorCode, c.ErrorMessage = "error.code", "error.text.en"
 		c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{
@@ -397,7 +397,7 @@ func TestConfigOfWhatTheDocumentLeavesOpen(t *testing.T) {
 	assert.Equal(t, int64(9), srv.Outbox()[0].Status)
 }
 
-func TestConfigErrors(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*paymentsvctest.Config)
@@ -444,7 +444,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-func TestNothingSecretIsShown(t *testing.T) {
+func TestFakePrintsNoSecretAndNoCard(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	payOut(t, client, "payout-1")
@@ -454,7 +454,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 	require.NoError(t, err)
 	cfg := config()
 	for _, verb := range []string{"%v", "%+v", "%#v"} {
-		text := fmt.Sprintf(verb, struct{ s any }{srv}) // where fmt can call no method
+		text := fmt.Sprintf(verb, struct{ s any }{srv}) // fmt cannot call a method of an unexported field
 		assert.NotContains(t, text, string(secret))
 		assert.NotContains(t, text, card)
 	}

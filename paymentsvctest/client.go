@@ -17,8 +17,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// HTTPClient returns a client for this server, for which [Refuse] works. It uses a plain *http.Transport, so a
-// paymentsvc.Client can prove what was not sent. Its connections end with the server.
+// HTTPClient returns a client for this server. [Refuse] needs it. It uses a plain *http.Transport, so a
+// paymentsvc.Client can prove that a request was not sent. Its connections end with the server.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
 // ClientConfig returns the configuration of a client for one project: the address, the ids, a signer, a decoder of
@@ -36,18 +36,18 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 			continue
 		}
 		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: s.cfg.Scheme, Secret: p.Secret, Now: s.cfg.Now})
-		if err == nil { // as New has seen
+		if err == nil { // New has checked the secret
 			c.Signer = signer
 		}
 	}
 	return c
 }
 
-// refusedHost is an address that only dial knows.
+// refusedHost is the address of a proxy that dial refuses.
 const refusedHost = "refused.invalid"
 
-// refusing is the Proxy function of the transport, the only place where net/http shows a request before it connects. A
-// proxy that refuses looks like a refused connection.
+// refusing is the Proxy function of the transport. net/http has no other hook for a request before its connection. A
+// proxy that refuses a connection looks like a service that does.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if s.connecting(endpointAtEndOf(r.URL.Path)) {
 		return &url.URL{Scheme: "http", Host: refusedHost}, nil
@@ -55,8 +55,7 @@ func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
 }
 
-// endpointAtEndOf returns the endpoint at the end of a path, because a client sees the path before a router shortens
-// it.
+// endpointAtEndOf returns the endpoint at the end of a path. A router may shorten the path later.
 func endpointAtEndOf(path string) string {
 	for below := true; below; {
 		if _, path, below = strings.Cut(path, "/"); requestFields[path] != nil {
@@ -77,7 +76,7 @@ func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dialed[conn.LocalAddr().String()] = true // before a request can come from it
+	s.dialed[conn.LocalAddr().String()] = true // earlier than its first request
 	return &dialedConn{Conn: conn, server: s}, nil
 }
 
@@ -93,7 +92,7 @@ func (s *Server) connect(ctx context.Context, network, address string) (net.Conn
 	return dialer.DialContext(ctx, network, address)
 }
 
-// refusedBy is the error of a connection that is refused.
+// refusedBy returns the error of a refused connection.
 func refusedBy(network string) error {
 	return &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
@@ -152,7 +151,7 @@ func (m *memory) Close() error {
 
 func (*memory) Addr() net.Addr { return memoryAddr("memory") }
 
-// dial returns a connection that was accepted.
+// dial returns an accepted connection.
 func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	addr := memoryAddr("memory:" + strconv.FormatInt(m.dialed.Add(1), 10))
@@ -170,7 +169,7 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 // memoryAddr returns an address with a name.
 func memoryAddr(name string) net.Addr { return &net.UnixAddr{Net: "memory", Name: name} }
 
-// memoryConn is an end of a pipe, with an address that tells it from others.
+// memoryConn is an end of a pipe with its own address.
 type memoryConn struct {
 	net.Conn
 	local, remote net.Addr

@@ -57,7 +57,7 @@ type Config struct {
 	// LastOrder is the number before the first order. Set it to continue the ids of another server.
 	LastOrder int
 	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
-	// invoice/{order_id}. "" means "https://pay.example/", which is nobody's.
+	// invoice/{order_id}. The default is "https://pay.example/", a reserved name.
 	Pages string
 	// ExplainSignatures adds the reason of a wrong signature to the message of the answer, see [SignatureFault]. By
 	// default only [Server.SignatureFaults] tells.

@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// shop is a partner's code, the thing under test. Its maps stand for tables.
+// shop is the tested code of a partner. Its maps replace tables.
 type shop struct {
 	client *paymentsvc.Client
 
@@ -46,7 +46,7 @@ func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.
 	}
 }
 
-// Notified ships what is paid, once. A refund may arrive before its payment's SUCCESS, so it is remembered.
+// Notified ships each paid order once. It records a refund, which may arrive before the SUCCESS of its payment.
 func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,11 +64,11 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	return nil
 }
 
-// A shop is tested against a lost answer, a forged notification, and a notification with two duplicates. In a test of
-// your own, Start replaces New, Listen and Close.
+// This test of a shop has a lost response, a forged notification, and a notification with two duplicates. In your own
+// test, Start replaces New, Listen and Close.
 func Example() {
 	secret := paymentsvc.Secret("secret-of-this-example")
-	scheme := paymentsvc.Scheme{ // this example's choice: the document shows none
+	scheme := paymentsvc.Scheme{ // the document specifies no scheme
 		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
 		Encoding:  paymentsvc.Hex,
 	}
@@ -76,7 +76,7 @@ func Example() {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
+		Repeated:  paymentsvctest.NewOrder, // the default rejects a second start
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -157,7 +157,7 @@ func ExampleServer_ListenInMemory() {
 	// <nil> 1
 }
 
-// The fake explains a wrong signature. The file of this key ends in a line break, and the program has signed with it.
+// The fake explains a wrong signature. The key of this program has the line break of its file.
 func ExampleServer_SignatureFaults() {
 	srv := exampleServer(func(s *paymentsvctest.Server) error { return s.Listen("127.0.0.1:0") })
 	defer srv.Close()
@@ -201,7 +201,7 @@ func exampleServer(listen func(*paymentsvctest.Server) error) *paymentsvctest.Se
 	return srv
 }
 
-// exampleScheme is the choice of these examples. The document specifies no scheme.
+// exampleScheme returns an arbitrary scheme, because the document specifies no scheme.
 func exampleScheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),

@@ -21,7 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// exchange sends a payment over a connection of its own and returns all that comes back, and how it ends.
+// exchange sends a payment over a new connection, and returns the received bytes and the error at the end.
 func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
@@ -40,13 +40,13 @@ func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 	return string(got), err
 }
 
-func TestFaultsOnTheWire(t *testing.T) {
+func TestFaultsChangeTheBytesOfTheResponse(t *testing.T) {
 	const order = `{"order_id":"00000000-0000-4000-8000-000000000001","status":1,"status_code":10,` +
 		`"redirect_url":"https://pay.example/payment/00000000-0000-4000-8000-000000000001"}`
 	for _, test := range []struct {
 		fault string
-		head  string // what the answer begins with
-		tail  string // what it ends with
+		head  string // the begin of the response
+		tail  string // the end of the response
 		err   error
 	}{
 		{"reset", "", "", syscall.ECONNRESET},
@@ -102,12 +102,12 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}
 }
 
-// normal writes durations as String does.
+// normal returns durations in the format of String.
 func normal(fault string) string {
 	return strings.NewReplacer("1500ms", "1.5s", "-24h", "-24h0m0s", "10us", "10µs").Replace(fault)
 }
 
-func TestGzipBombIsSmallAndWhole(t *testing.T) {
+func TestGzipBombIsSmallAndComplete(t *testing.T) {
 	for _, size := range []int{0, 200, 64 << 10, 1<<20 + 17, 8 << 20} {
 		srv := paymentsvctest.Start(t, config())
 		srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.GzipBomb(size))
@@ -131,7 +131,7 @@ func TestGzipBombIsSmallAndWhole(t *testing.T) {
 	}
 }
 
-func TestParseFault(t *testing.T) {
+func TestParseFaultReadsEachFaultAndRejectsOthers(t *testing.T) {
 	for _, fault := range paymentsvctest.AllFaults() {
 		parsed, err := paymentsvctest.ParseFault(fault.String())
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestParseFault(t *testing.T) {
 	assert.Panics(t, func() { paymentsvctest.Reject(600, "", "") })
 }
 
-func TestRulesCountForThemselves(t *testing.T) {
+func TestEachRuleCountsItsOwnRequests(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv, func(c *paymentsvc.Config) { c.Retry.MaxAttempts = 1 })
 	try := func(kind paymentsvc.PaymentType) bool {
@@ -216,7 +216,7 @@ func TestRulesCountForThemselves(t *testing.T) {
 	assert.Zero(t, srv.Requests(paymentsvctest.InitPayout))
 }
 
-// A refused connection has to be one: proof that nothing was sent. So has one that is reset.
+// The error of a refused connection proves that the request was not sent. A reset connection has its own error.
 func TestRefuseIsConnectionRefused(t *testing.T) {
 	for _, start := range []func(testing.TB, paymentsvctest.Config) *paymentsvctest.Server{
 		paymentsvctest.Start, paymentsvctest.StartInMemory,
@@ -243,7 +243,7 @@ func TestRefuseIsConnectionRefused(t *testing.T) {
 	}
 }
 
-// paying starts a payment in the background.
+// paying starts a payment in another goroutine.
 func paying(ctx context.Context, client *paymentsvc.Client) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -253,7 +253,7 @@ func paying(ctx context.Context, client *paymentsvc.Client) <-chan error {
 	return done
 }
 
-func TestHoldEndsWhenTheTestSays(t *testing.T) {
+func TestHoldEndsWithItsChannel(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	release := make(chan struct{})
@@ -286,7 +286,7 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 			waitFor(func() bool { return rule.Hits() == 1 })
 			leave()
 			require.ErrorIs(t, <-done, context.Canceled)
-			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak sees the rest
+			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak detects goroutines
 			before := strings.HasSuffix(fault.String(), "before")
 			srv.AssertStarted(t, "order-1", map[bool]int{false: 1}[before])
 
@@ -300,7 +300,7 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 
 // Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The
 // client signs the whole path all the same.
-func TestFaultsOverHTTP2(t *testing.T) {
+func TestFaultsEndStreamsOverHTTP2(t *testing.T) {
 	srv, err := paymentsvctest.New(config(everyStartCounts, func(c *paymentsvctest.Config) { c.BasePath = "" }))
 	require.NoError(t, err)
 	defer srv.Close()
@@ -342,8 +342,8 @@ func TestFaultsOverHTTP2(t *testing.T) {
 	srv.AssertAllSigned(t)
 }
 
-// A mounted server cannot refuse a connection, but ends it unused.
-func TestRefuseBelowARouter(t *testing.T) {
+// A mounted fake cannot refuse a connection, but it ends the connection before the body.
+func TestRefuseOfAMountedFakeEndsTheConnection(t *testing.T) {
 	srv, err := paymentsvctest.New(config())
 	require.NoError(t, err)
 	defer srv.Close()
@@ -357,7 +357,7 @@ func TestRefuseBelowARouter(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// schedule is what Chaos makes of so many requests, one after the other.
+// schedule returns the outcomes of 60 requests with Chaos, and the log.
 func schedule(t *testing.T, seed uint64) (string, []string) {
 	var log []string
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
@@ -382,7 +382,7 @@ func schedule(t *testing.T, seed uint64) (string, []string) {
 	return outcomes.String(), log
 }
 
-func TestChaosIsItsSeed(t *testing.T) {
+func TestChaosRepeatsItsSeed(t *testing.T) {
 	first, _ := schedule(t, 7)
 	again, _ := schedule(t, 7)
 	other, _ := schedule(t, 8)
@@ -449,7 +449,7 @@ func drainsWhen(t *testing.T, srv *paymentsvctest.Server, release chan struct{})
 	close(release)
 }
 
-func TestCloseIsFinal(t *testing.T) {
+func TestCloseIsPermanent(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	pay(t, client, "order-1")
@@ -472,7 +472,7 @@ func TestCloseIsFinal(t *testing.T) {
 	other.Close()
 }
 
-func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
+func TestServeHTTPAcceptsRequestsWithoutAServer(t *testing.T) {
 	srv, err := paymentsvctest.New(config())
 	require.NoError(t, err)
 	defer srv.Close()
@@ -495,12 +495,12 @@ func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
 	assert.Equal(t, http.StatusOK, w.Code, w.Body)
 }
 
-func TestHitsCountOnlyWhatTookEffect(t *testing.T) {
+func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 	const valid, duplicate = "order-1", "order-0"
 	for _, test := range []struct {
 		name, userData string
-		key            paymentsvc.Secret // of the request's signature
-		faults         string            // of one rule; a slash begins the next
+		key            paymentsvc.Secret // signs the request
+		faults         string            // a slash separates rules
 		hits           string
 	}{
 		{"a cut behind the end", valid, secret, "cut 100000", "0"},
@@ -556,7 +556,7 @@ func TestHitsCountOnlyWhatTookEffect(t *testing.T) {
 	assert.Equal(t, 1, rule.Hits(), "that there is no such order is an answer")
 }
 
-// parsed reads faults that plus signs join.
+// parsed parses faults separated by plus signs.
 func parsed[F any](t *testing.T, list string, parse func(string) (F, error)) (faults []F) {
 	t.Helper()
 	for text := range strings.SplitSeq(list, " + ") {

@@ -24,7 +24,7 @@ const (
 	card                        = "4111111111111111" // a public test number
 )
 
-// scheme is these tests' choice; the document shows none.
+// scheme is the choice of these tests. The document specifies no scheme.
 func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.Body),
@@ -39,7 +39,7 @@ func config(options ...func(*paymentsvctest.Config)) paymentsvctest.Config {
 			ID: project, Secret: secret, OldSecret: oldSecret, Balance: paymentsvc.MustParseAmount("1000.00"), Currency: "EUR",
 		}},
 		Scheme:   scheme(),
-		BasePath: "/base/v1", // an address with a path, so that no test passes by accident
+		BasePath: "/base/v1", // a path detects code that drops it
 	}
 	for _, option := range options {
 		option(&cfg)
@@ -47,10 +47,10 @@ func config(options ...func(*paymentsvctest.Config)) paymentsvctest.Config {
 	return cfg
 }
 
-// everyStartCounts makes a start that is sent twice an order too many, instead of a refusal.
+// everyStartCounts starts an order for each duplicate, so a repeated start fails the test.
 func everyStartCounts(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.NewOrder }
 
-// newClient makes a client of srv that waits next to nothing between attempts.
+// newClient returns a client of srv with short waits between attempts.
 func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymentsvc.Config)) *paymentsvc.Client {
 	t.Helper()
 	cfg := srv.ClientConfig(project)
@@ -64,7 +64,7 @@ func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymen
 	return client
 }
 
-// waitFor polls for a condition without a limit: a test that hangs is ended by go test.
+// waitFor polls a condition. It has no time limit, because go test ends a test that hangs.
 func waitFor(condition func() bool) {
 	for !condition() {
 		time.Sleep(time.Millisecond)
@@ -97,14 +97,14 @@ func payOut(t testing.TB, c *paymentsvc.Client, userData string) string {
 	return p.OrderID
 }
 
-// operation is one of the seven endpoints, called with what has been started before, or with a new userData.
+// operation is a call of one of the seven endpoints, with a new userData or with the ids of earlier orders.
 type operation struct {
 	endpoint string
-	kind     paymentsvctest.Kind // "" for the calls that start nothing
+	kind     paymentsvctest.Kind // "" for status calls and get_balance
 	call     func(ctx context.Context, c *paymentsvc.Client, userData, paymentID, payoutID string) error
 }
 
-// operations are all seven, in the document's order.
+// operations returns all seven, in the document's order.
 func operations() []operation {
 	return []operation{
 		{paymentsvctest.InitPayment, paymentsvctest.KindPayment,

@@ -25,8 +25,8 @@ import (
 // after "not sent", and status calls and get_balance after each temporary failure.
 //
 // Three rows need an explanation. "answer after 200 application/json {}": all fields of the two status responses are
-// optional in the document, so an empty object is a success. "cut-unframed 1000" cuts nothing off. "reject 500": an
-// error of the service with a 5xx proves nothing, because a gateway may have forwarded the request.
+// optional in the document, so an empty object is a success. "cut-unframed 1000" is longer than the response. "reject
+// 500": an error of the service with a 5xx is not proof, because a gateway may have forwarded the request.
 const matrix = `
 which   | faults                                               | start        | status       | balance
 --------|------------------------------------------------------|--------------|--------------|-------------
@@ -132,7 +132,7 @@ func TestMatrixOfFaultsAndEndpoints(t *testing.T) {
 			for connection, kept := range map[string]bool{"new connection": false, "kept connection": true} {
 				t.Run(fmt.Sprintf("%s %s/%s/%s", row.which, row.faults, o.endpoint, connection), func(t *testing.T) {
 					t.Parallel()
-					if !strings.HasPrefix(row.faults, "hang") && row.faults != "slow 1h" { // which wait for the client's timeout
+					if !strings.HasPrefix(row.faults, "hang") && row.faults != "slow 1h" { // these wait for the timeout of the client
 						check(t, paymentsvctest.Start(t, config(everyStartCounts)), kept)
 					}
 					synctest.Test(t, func(t *testing.T) {
@@ -144,11 +144,11 @@ func TestMatrixOfFaultsAndEndpoints(t *testing.T) {
 	}
 }
 
-// cell makes one call and returns its outcome, as the matrix writes it.
+// cell makes one call and returns its cell of the matrix.
 func cell(t *testing.T, srv *paymentsvctest.Server, row row, o operation, kept bool) string {
 	attempts := 0
 	client := newClient(t, srv, func(cfg *paymentsvc.Config) {
-		cfg.Timeout = 30 * time.Minute // ends only what waits, in the fake time of a bubble
+		cfg.Timeout = 30 * time.Minute // passes in the fake time of a bubble only
 		cfg.OnAttempt = func(context.Context, paymentsvc.Attempt) { attempts++ }
 	})
 	patient := newClient(t, srv) // over the same connections
@@ -189,7 +189,7 @@ func cell(t *testing.T, srv *paymentsvctest.Server, row row, o operation, kept b
 	return result
 }
 
-// strike makes the row's rule, or takes the server away.
+// strike sets the faults of the row, or closes the fake.
 func strike(t *testing.T, srv *paymentsvctest.Server, endpoint string, row row) *paymentsvctest.Rule {
 	var which paymentsvctest.Which
 	switch row.which {
@@ -207,8 +207,8 @@ func strike(t *testing.T, srv *paymentsvctest.Server, endpoint string, row row) 
 	return srv.Fault(endpoint, which, parsed(t, row.faults, paymentsvctest.ParseFault)...)
 }
 
-// settles checks that the way out of "unknown" leads to the truth: status_payment by user_data finds the order if
-// there is one, and otherwise the service says that there is none.
+// settles checks that a status call resolves an unknown outcome. It finds the order by user_data, or returns that the
+// order does not exist.
 func settles(t *testing.T, client *paymentsvc.Client, o operation, started int) {
 	if o.kind == "" || o.kind == paymentsvctest.KindPayout {
 		return

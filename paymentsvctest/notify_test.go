@@ -21,12 +21,12 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// inbox is a partner that takes what paymentsvc.Webhook lets through, and keeps what it saw.
+// inbox is a partner behind a paymentsvc.Webhook. It records the accepted notifications and the errors.
 type inbox struct {
 	mu    sync.Mutex
 	taken []*paymentsvc.Notification
 	errs  []error
-	busy  int // so many notifications are answered with 500
+	busy  int // the number of responses with 500 before the first success
 }
 
 func (b *inbox) handler(t testing.TB) http.Handler {
@@ -54,7 +54,7 @@ func (b *inbox) handler(t testing.TB) http.Handler {
 	})
 }
 
-// names returns the user_data and status of what was taken.
+// names returns user_data and status of the accepted notifications.
 func (b *inbox) names() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *inbox) names() []string {
 	return names
 }
 
-// receivers are the two ways to a partner.
+// receivers runs a test with each way to a partner.
 func receivers(t *testing.T, test func(*testing.T, *paymentsvctest.Server, *paymentsvc.Client, *inbox)) {
 	for _, way := range []string{"to a handler", "to a URL"} {
 		t.Run(way, func(t *testing.T) {
@@ -86,7 +86,7 @@ func receivers(t *testing.T, test func(*testing.T, *paymentsvctest.Server, *paym
 	}
 }
 
-func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
+func TestNotificationsFollowTheDocument(t *testing.T) {
 	receivers(t, func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox) {
 		paymentID, payoutID := pay(t, client, "order-1"), payOut(t, client, "payout-1")
 		_, err := client.InitForm(t.Context(), payment("form-1"))
@@ -129,14 +129,14 @@ func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
 	})
 }
 
-func TestNotificationFaults(t *testing.T) {
+func TestNotificationFaultsTakeEffect(t *testing.T) {
 	const one = "order-1 SUCCESS"
 	for _, test := range []struct {
 		faults string
 		taken  []string
 		sent   int
 		hits   int
-		err    error // of the partner
+		err    error // returned by the webhook
 	}{
 		{"", []string{one}, 1, 1, nil},
 		{"lost", []string{}, 1, 1, nil},
@@ -145,9 +145,9 @@ func TestNotificationFaults(t *testing.T) {
 		{"lost + repeated 2", []string{}, 3, 0, nil},
 		{"forged", []string{one}, 2, 1, paymentsvc.ErrSignatureMismatch},
 		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
-		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery whole
+		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery is not cut
 		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
-		{"late 1ms", []string{one}, 1, 0, nil}, // which no timestamp shows
+		{"late 1ms", []string{one}, 1, 0, nil}, // less than a second of the timestamp
 		{"late 1m0s", []string{one}, 1, 1, nil},
 		{"late 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
 		{"early 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
@@ -196,7 +196,7 @@ func TestNotificationFaults(t *testing.T) {
 	}
 }
 
-// deliverNames calls Deliver and returns what the partner has taken since.
+// deliverNames calls Deliver and returns the notifications that the partner has accepted since.
 func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string {
 	t.Helper()
 	before := len(box.names())
@@ -204,7 +204,7 @@ func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string
 	return box.names()[before:]
 }
 
-func TestDeliverReordered(t *testing.T) {
+func TestDeliverReordersAndDelays(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	client, box := newClient(t, srv), &inbox{}
 	srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
@@ -239,7 +239,7 @@ func TestDeliverReordered(t *testing.T) {
 	assert.Equal(t, 1, last.Hits())
 }
 
-func TestDeliverRetries(t *testing.T) {
+func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	client, box := newClient(t, srv), &inbox{busy: 1}
 	_, err := srv.Settle(pay(t, client, "1"), paymentsvc.StatusSuccess)
@@ -298,7 +298,7 @@ func TestDeliverRetries(t *testing.T) {
 	assert.Len(t, srv.Outbox(), 1)
 }
 
-func TestSendErrors(t *testing.T) {
+func TestSendReportsErrors(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Now = now
 		c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "another"})
@@ -334,7 +334,7 @@ func TestSendErrors(t *testing.T) {
 	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
 }
 
-func TestToHandlerCallsAsAServerDoes(t *testing.T) {
+func TestToHandlerBehavesLikeAServer(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o",
 		StatusDescription: "HELD", Amount: amount("1")}
@@ -364,7 +364,7 @@ func TestToHandlerCallsAsAServerDoes(t *testing.T) {
 	})
 }
 
-func TestSettleAndRefund(t *testing.T) {
+func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{"RETURNED": {Status: 4, StatusCode: 40}}
 		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName { return []paymentsvc.StatusName{"NOBODY KNOWS"} }
@@ -449,7 +449,7 @@ func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) stri
 	return p.OrderID
 }
 
-func TestBalanceKeepsNoDecimalsThatItDoesNotNeed(t *testing.T) {
+func TestBalanceDropsUnusedDecimals(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	balances := func() string {
@@ -472,7 +472,7 @@ func TestBalanceKeepsNoDecimalsThatItDoesNotNeed(t *testing.T) {
 		"the exact sum fits")
 }
 
-func TestBalanceRejectsWhatNoAmountCanHold(t *testing.T) {
+func TestBalanceRejectsMoreDigitsThanAnAmountHolds(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	most := amount(strings.Repeat("9", 62)) // with the two decimals of the balance, 64 digits

@@ -267,7 +267,7 @@ func (s *Server) connecting(endpoint string) bool {
 func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.dialed[req.RemoteAddr] // its client asked connecting
+	known := s.dialed[req.RemoteAddr] // the client called connecting
 	s.arrivals[endpoint]++
 	e = &effects{}
 	for _, r := range s.rules {

@@ -17,8 +17,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// A mock server is all of this at once: partners call, and persons look, settle, send and set faults.
-func TestServerConcurrency(t *testing.T) {
+// Partners call the fake, while operators read it, settle orders, send notifications and set faults.
+func TestFakeIsSafeForConcurrentUse(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName {
 			return []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess}
@@ -99,7 +99,7 @@ func TestReadBodyStopsAtTheLimitAndRestoresTheBody(t *testing.T) {
 	}
 }
 
-func TestMockHooksSeeStartsAndVerdicts(t *testing.T) {
+func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
 	var started, verdicts []string
 	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.Pages, c.ExplainSignatures = "https://pages.example/", true
@@ -133,7 +133,7 @@ func TestMockHooksSeeStartsAndVerdicts(t *testing.T) {
 	require.Equal(t, []string{"/base/v1/init_payment/card", "signed with Project.OldSecret", "no such order"}, verdicts)
 }
 
-func TestMockFaultsAreFiltered(t *testing.T) {
+func TestFaultsApplyToMatchingRequests(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	client := newClient(t, srv)
 	isCard := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/card") }
@@ -236,7 +236,7 @@ func TestOrdersAreFoundByNumberAndUserData(t *testing.T) {
 	require.Empty(t, after(6, 2))
 }
 
-func TestRecordsAreBounded(t *testing.T) {
+func TestMaxRecordsBoundsTheRecords(t *testing.T) {
 	srv := paymentsvctest.StartInMemory(t, config(func(c *paymentsvctest.Config) { c.MaxRecords = 4 }))
 	client := newClient(t, srv)
 	ask := func(userData string) {

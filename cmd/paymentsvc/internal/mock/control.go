@@ -25,14 +25,14 @@ import (
 var openAPI []byte
 
 const (
-	maxControl   = 1 << 20     // of a body of the control API
-	writeTimeout = time.Minute // of a page or a response of the control API
+	maxControl   = 1 << 20     // bytes of a request
+	writeTimeout = time.Minute // limits a response and a page
 )
 
 // route is an operation of the control API. handle returns the HTTP status and the value to encode as JSON.
 type route struct {
 	method, pattern string
-	main            bool // only in the main session
+	main            bool // rejected in other sessions
 	handle          func(*call) (int, any, error)
 }
 
@@ -146,7 +146,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	respond(w, status, "application/json", append(text, '\n'))
 }
 
-// respond writes a response. Its deadline frees the memory of a response that nobody reads.
+// respond writes a response. The deadline frees the memory of a response to a client that does not read it.
 func respond(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails without a server
 	w.Header().Set("Content-Type", contentType)
@@ -226,7 +226,7 @@ func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
 // rawText is a response in another format than JSON.
 type rawText []byte
 
-// checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could belong to a foreign site, whose
+// checkHost accepts localhost, IP addresses and Options.Hosts. Another name could belong to a foreign site, and its
 // scripts would have the same origin.
 func (m *Mock) checkHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -241,7 +241,7 @@ func (m *Mock) checkHost(host string) error {
 		"the mock does not know this name of its own: start it with -hosts and the name")
 }
 
-// decode parses the body. An empty body changes nothing. It rejects unknown names, and accepts every Content-Type,
+// decode parses the body. An empty body has no values. It rejects unknown names, and accepts every Content-Type,
 // because the origin of the request is checked.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)

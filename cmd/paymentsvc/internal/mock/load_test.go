@@ -62,7 +62,7 @@ func benchmarkLoad(b *testing.B, orders int, expectation string) {
 	var spent [2]time.Duration
 	const turn = 500
 	for n := -turn; n < b.N; n += turn {
-		if n == 0 { // before that, the expectations count the existing orders
+		if n == 0 { // the expectations have counted the existing orders
 			spent = [2]time.Duration{}
 			b.ResetTimer()
 		}

@@ -40,7 +40,7 @@ func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
 }
 
-// running is a mock at an address, and a client of its main session.
+// running is a mock server at an address, and a client of its main session.
 type running struct {
 	t    *testing.T
 	mock *Mock
@@ -49,7 +49,7 @@ type running struct {
 	http http.Client
 }
 
-// start starts a mock until the test ends.
+// start starts a mock server until the test ends.
 func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -103,7 +103,7 @@ func (r *running) pay(userData string) *paymentsvc.InitPaymentResponse {
 	return resp
 }
 
-// said is the message of the service's error.
+// said returns the message of a service error.
 func said(err error) string {
 	if e, ok := errors.AsType[*paymentsvc.ServiceError](err); ok {
 		return e.Message
@@ -111,7 +111,7 @@ func said(err error) string {
 	return "no service error"
 }
 
-// do makes a request to any path, and returns the status and the body.
+// do makes a request and returns the response and its body.
 func (r *running) do(method, path, body string, headers ...string) (*http.Response, string) {
 	r.t.Helper()
 	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
@@ -133,7 +133,7 @@ func (r *running) do(method, path, body string, headers ...string) (*http.Respon
 	return resp, string(text)
 }
 
-// ask calls the control API of the main session, and returns the answer, which must have the status.
+// ask calls the control API of the main session, checks the status, and returns the response.
 func (r *running) ask(status int, method, path, body string) map[string]any {
 	r.t.Helper()
 	return r.askAt("", status, method, path, body)
@@ -152,7 +152,7 @@ func (r *running) askAt(prefix string, status int, method, path, body string) ma
 	return answer
 }
 
-// expect returns the text of the error, "" if the expectation is met.
+// expect returns the text of the error, or "" for a met expectation.
 func (r *running) expect(body string) string {
 	r.t.Helper()
 	resp, text := r.do("POST", "/_mock/expect", body)
@@ -164,7 +164,7 @@ func (r *running) expect(body string) string {
 	return e.Error.Code + ": " + e.Error.Message
 }
 
-// inbox receives notifications, and keeps what each was.
+// inbox receives notifications and records each.
 type inbox struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -769,7 +769,7 @@ func TestResetUnderLoadGivesNoIdTwice(t *testing.T) {
 				userData := fmt.Sprint(i, "-", n)
 				resp, err := pay(r.Client, userData, "1")
 				if err != nil {
-					continue // it was cut off
+					continue // the reset cut it off
 				}
 				mu.Lock()
 				other, twice := seen[resp.OrderID]
@@ -927,7 +927,7 @@ func TestStopIsForItsOwnMachine(t *testing.T) {
 	r.mock.Stopping()
 	r.ask(503, "GET", "/health", "")
 	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://127.0.0.1/_mock/stop", nil)
-	r.mock.ServeHTTP(w, req) // from 192.0.2.1
+	r.mock.ServeHTTP(w, req) // httptest sends from 192.0.2.1
 	require.Equal(t, 403, w.Code)
 }
 
@@ -976,7 +976,7 @@ func TestRequestMakesFewAllocations(t *testing.T) {
 	r := start(t, nil)
 	const runs = 100
 	var requests []*http.Request
-	for i := range runs + 1 { // and a warm-up
+	for i := range runs + 1 { // AllocsPerRun adds a warm-up
 		requests = append(requests, startRequest(t, "http://127.0.0.1", fmt.Sprint("order-", i)))
 	}
 	n := 0

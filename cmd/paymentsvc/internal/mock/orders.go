@@ -16,7 +16,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// order is an order in JSON. Its amounts are text. It has neither the destination nor the four open objects.
+// order is an order in JSON. Its amounts are text. It omits the destination and the four open objects.
 type order struct {
 	Number    int    `json:"number"`
 	Kind      string `json:"kind"`
@@ -62,8 +62,8 @@ type filter struct {
 	UserDataPrefix string  `json:"user_data_prefix"`
 	ProjectID      int64   `json:"project_id"`
 	OrderID        string  `json:"order_id"`
-	Kind           string  `json:"kind"`   // of orders
-	Status         string  `json:"status"` // of orders and notifications
+	Kind           string  `json:"kind"`   // orders only
+	Status         string  `json:"status"` // orders and notifications only
 	Direction      string  `json:"direction"`
 	Endpoint       string  `json:"endpoint"`
 	Event          string  `json:"event"`
@@ -91,7 +91,7 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only returns an error for a condition without effect, and for a value that no order or message can have. With such a
+// only rejects a condition without effect and a value that no order or message can have. With such a
 // value an expectation of 0 would always be met.
 func (e *epoch) only(f *filter, names ...string) error {
 	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }
@@ -129,7 +129,7 @@ func kinds() []string {
 	}
 }
 
-// The filters besides those by an identifier.
+// Filters by other values than identifiers.
 var (
 	orderFilters   = []string{"kind", "status", "after"}
 	messageFilters = []string{"status", "direction", "endpoint", "event", "valid", "after"}
@@ -153,7 +153,7 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
 }
 
-// maxCopied is the number of orders with one user_data up to which copies are faster than a search in all orders.
+// maxCopied limits the copied orders of one user_data. With more of them, a search in all orders is faster.
 const maxCopied = 1000
 
 // eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
@@ -297,7 +297,7 @@ func (e *epoch) refunding(orderID string, a paymentsvc.Amount, to paymentsvc.Sta
 // move changes an order, and returns the notification in the outbox or nil.
 type move func() (*paymentsvctest.Notification, error)
 
-// moved moves an order. The error is that of the books.
+// moved moves an order, and returns the error of the books.
 func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification, orderAnswer, error) {
 	n, err := change()
 	o, ok := e.fake.Order(orderID)
@@ -347,7 +347,7 @@ func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvcte
 	return messages
 }
 
-// contains reports whether a list contains all of other.
+// contains reports whether a list contains each value of other.
 func contains[T comparable](list, other []T) bool {
 	missing := map[T]bool{}
 	for _, v := range other {

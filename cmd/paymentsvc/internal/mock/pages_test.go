@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// press sends a form, and returns the page that follows.
+// press sends a form and returns the next page.
 func (r *running) press(path string, form url.Values) (int, string) {
 	r.t.Helper()
 	resp, text := r.do("POST", path, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
@@ -138,7 +138,7 @@ func TestPageShowsNoLargeTexts(t *testing.T) {
 	r := start(t, nil)
 	long := strings.Repeat("x", 2*maxMasked)
 	r.pay(long)
-	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`) // its notification waits
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`) // the notification waits in the outbox
 	_, page := r.do("GET", "/ui/", "")
 	require.Less(t, len(page), maxMasked)
 	require.Contains(t, page, " bytes: see GET /_mock/messages/1")

@@ -23,8 +23,8 @@ type receiver struct {
 	address string
 }
 
-// CheckReceivers returns an error for a text that is not a receiver of a project or an event. The first matching text
-// applies to a notification, and Options.Notify without a matching text. The conditions are those of [CheckScript]:
+// CheckReceivers returns an error for an invalid receiver of a project or an event. The first matching text applies to
+// a notification, and Options.Notify without a matching text. [CheckScript] documents the conditions:
 //
 //	project_id=3003: http://127.0.0.1:9000/other
 //	project_id=3003 event=refund.*: http://127.0.0.1:9000/refunds

@@ -20,7 +20,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-const maxAnswer = 64 << 10 // of a recorded response
+const maxAnswer = 64 << 10 // bytes of a recorded response
 
 type messageKey struct{}
 
@@ -29,7 +29,7 @@ func messageOf(ctx context.Context) *message {
 	return m
 }
 
-// fieldsOf parses the common fields of a body, as far as possible.
+// fieldsOf parses the common fields of a body. It skips invalid fields.
 func fieldsOf(body []byte) fields {
 	var f fields
 	_, _ = jsonobject.DecodeLenient(body, []jsonobject.Field{ // the fake validates the body
@@ -53,7 +53,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	})
 	kept := &recorder{ResponseWriter: w}
 	whole := false
-	defer func() { // also after a panic of the fake, which ends a connection
+	defer func() { // the fake ends a connection by a panic
 		e.journal.finish(m, func(m *message) {
 			m.State, m.Status, m.Answer, m.Answered = answered, kept.status, kept.header, kept.body.Bytes()
 			if !whole || kept.status == 0 {

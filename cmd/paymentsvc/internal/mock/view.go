@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	maxRows   = 100      // of a list on one page
+	maxRows   = 100      // rows of a list
 	maxMasked = 64 << 10 // bytes of a body on the page, because the page masks 100 bodies every two seconds
 )
 
@@ -283,7 +283,7 @@ func asQuery(query url.Values) string {
 
 // note is the message about the last action.
 type note struct {
-	Section string // its place, unless Order is set
+	Section string // the place of the message, unless Order is set
 	Order   int    // the order of its row
 	Text    string
 	Bad     bool
