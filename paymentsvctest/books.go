@@ -1,6 +1,7 @@
 package paymentsvctest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func reject(problem Problem, message string) *rejection {
 	return &rejection{problem: problem, message: message}
 }
 
-// start enters a new order, or returns the existing one.
+// start enters a new pending order, or returns the existing one.
 func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *rejection) {
 	inScope := func(other *order) bool { return other.ProjectID == o.ProjectID && other.payout() == o.payout() }
 	known := b.started[o.UserData]
@@ -130,8 +131,6 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	}
 	o.Number = b.last + 1
 	o.OrderID = orderID(o.Number)
-	o.Status = paymentsvc.StatusPending
-	o.Numbers = b.numbers[o.Status]
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
 	switch {
 	case err != nil:
@@ -145,12 +144,7 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 
 func (b *books) seed(o Order) (*order, error) {
 	o.Number = b.last + 1
-	if o.OrderID == "" {
-		o.OrderID = orderID(o.Number)
-	}
-	if o.Status == "" {
-		o.Status = paymentsvc.StatusPending
-	}
+	o.OrderID, o.Status = cmp.Or(o.OrderID, orderID(o.Number)), cmp.Or(o.Status, paymentsvc.StatusPending)
 	var known bool
 	o.Numbers, known = b.numbers[o.Status]
 	account := b.accounts[o.ProjectID]

@@ -72,7 +72,9 @@ func (s *Server) Deliver(ctx context.Context) []Delivery {
 	var done []Delivery
 	for i, l := range due {
 		if ctx.Err() != nil || s.closed() {
-			s.putBack(due[i:])
+			s.mu.Lock()
+			s.outbox = append(s.outbox, due[i:]...)
+			s.mu.Unlock()
 			break
 		}
 		l.attempts++
@@ -130,13 +132,7 @@ func (s *Server) SendBody(
 	})
 }
 
-func (s *Server) putBack(entries []*outboxEntry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.outbox = append(s.outbox, entries...)
-}
-
-// tried keeps a letter for the next Deliver, unless it was taken or tried often enough.
+// tried keeps a notification for the next Deliver, unless it was accepted or this was the last attempt.
 func (s *Server) tried(l *outboxEntry, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -372,26 +368,6 @@ func (s *Server) signed(
 	signature, err := s.cfg.Scheme.Signature(secret, m)
 	return m, signature, err
 }
-
-// altered changes the last digit of a body. Every notification has a digit, and some schemes do not sign white space.
-func altered(body []byte) []byte {
-	changed := bytes.Clone(body)
-	at := bytes.LastIndexAny(changed, "0123456789")
-	changed[at] = '0' + (changed[at]-'0'+1)%10
-	return changed
-}
-
-// cutReader reads body, or only its first bytes and then an error.
-func cutReader(body []byte, cut func(size int) int) io.Reader {
-	if cut == nil || cut(len(body)) >= len(body) {
-		return bytes.NewReader(body)
-	}
-	return io.MultiReader(bytes.NewReader(body[:cut(len(body))]), brokenReader{})
-}
-
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
 
 // handle calls a handler as a server does.
 func handle(h http.Handler, req *http.Request) (status int, err error) {

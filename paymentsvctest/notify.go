@@ -1,8 +1,10 @@
 package paymentsvctest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -356,3 +358,23 @@ func optional[V any](p *parser, absent V, read func() V) V {
 	}
 	return read()
 }
+
+// altered changes the last digit of a body. Every notification has a digit, and some schemes do not sign white space.
+func altered(body []byte) []byte {
+	changed := bytes.Clone(body)
+	at := bytes.LastIndexAny(changed, "0123456789")
+	changed[at] = '0' + (changed[at]-'0'+1)%10
+	return changed
+}
+
+// cutReader reads body, or only its first bytes and then an error.
+func cutReader(body []byte, cut func(size int) int) io.Reader {
+	if cut == nil || cut(len(body)) >= len(body) {
+		return bytes.NewReader(body)
+	}
+	return io.MultiReader(bytes.NewReader(body[:cut(len(body))]), brokenReader{})
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errCut }

@@ -805,8 +805,11 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 		require.Equal(t, by, session[name], name)
 	}
 	require.Equal(t, "-notify", origins("")["notify"])
-	r.ask(200, "PATCH", "/settings", `{"notify":"http://b"}`)
+	r.ask(200, "PATCH", "/settings", `{"notify":"http://b","receivers":["project_id=3: http://c"]}`)
 	require.Equal(t, byControl, origins("")["notify"])
+	r.ask(201, "POST", "/sessions", `{"name":"t2"}`)
+	main, inherited := r.mock.main.all(), r.mock.sessions["t2"].all()
+	require.Equal(t, main, inherited, "a new session has the changed settings of the main session")
 }
 
 func TestSettingsShowAnyTolerance(t *testing.T) {
