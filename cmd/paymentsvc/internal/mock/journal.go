@@ -137,7 +137,6 @@ type journal struct {
 	messages  []*message // nil if evicted
 	oldest    int        // the index of the first message to evict
 	index     map[indexKey][]*message
-	kept      int // the number of messages in memory
 	evicted   int
 	gap       int // the number of the last evicted message
 	flight    int
@@ -175,7 +174,6 @@ func (j *journal) arrive(m message) *message {
 	defer j.mu.Unlock()
 	j.messages = append(j.messages, &m)
 	m.Seq, m.At, m.State = j.base+len(j.messages), time.Now(), inFlight
-	j.kept++
 	j.flight++
 	j.changed(&m, fields{})
 	return &m
@@ -257,7 +255,6 @@ func (j *journal) evict(bytes int64) (removed bool) {
 		j.budget.total.Add(-size)
 		j.unindex(m)
 		j.messages[j.oldest] = nil
-		j.kept--
 		j.evicted, j.gap, removed = j.evicted+1, max(j.gap, m.Seq), true
 	}
 	if j.oldest > len(j.messages)/2 {

@@ -235,7 +235,7 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	require.Equal(t, "13.50", balance.PayoutBalance.String(), "a seeded order counts")
 }
 
-func TestReceiversOfProjectsAndEvents(t *testing.T) {
+func TestReceiversReceiveTheirProjectsAndEvents(t *testing.T) {
 	main, other, refunds := receive(t), receive(t), receive(t)
 	r := start(t, func(o *Options) {
 		o.Notify, o.Projects[1].Secret = main.URL, secret
@@ -295,7 +295,7 @@ func TestControlAnswersAfterTheNotification(t *testing.T) {
 	require.True(t, answer.Deliveries[0].Accepted)
 }
 
-func TestControlResendsMessages(t *testing.T) {
+func TestResendSendsANewOrTheOriginalSignature(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.pay("order-1")
@@ -314,7 +314,7 @@ func TestControlResendsMessages(t *testing.T) {
 	require.Contains(t, fmt.Sprint(answer["deliveries"]), "no such project")
 }
 
-func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
+func TestBudgetEvictsFromTheLargestJournal(t *testing.T) {
 	b := newBudget(10_000)
 	small, large := newJournal(b, 0, nil), newJournal(b, 0, nil)
 	add := func(j *journal, bytes int) {
@@ -327,7 +327,8 @@ func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
 	add(small, 0)
 	long := message{Fields: fields{UserData: strings.Repeat("x", 1000)}}
 	require.Equal(t, int64(1000), long.size()-(&message{}).size(), "a user_data fills memory too")
-	require.Equal(t, 2, small.kept)
+	kept, evicted := small.list(&filter{}, 10)
+	require.Equal(t, []int{2, 0}, []int{len(kept), evicted})
 	require.LessOrEqual(t, b.total.Load(), b.bound)
 	small.close()
 	large.close()
@@ -403,7 +404,7 @@ func TestSettleWithoutReceiverCopiesNoOutbox(t *testing.T) {
 		"bytes; a copy has more than 100 for each notification")
 }
 
-func TestDeliveryErrorsNameNoAddress(t *testing.T) {
+func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 	box := receive(t)
 	for isHTTP2, want := range map[bool]string{false: "cut on purpose", true: "(sent by HTTP/2 only)"} {
 		r := start(t, func(o *Options) { o.Notify, o.HTTP2 = box.URL, isHTTP2 })
@@ -415,7 +416,7 @@ func TestDeliveryErrorsNameNoAddress(t *testing.T) {
 	}
 }
 
-func TestControlErrors(t *testing.T) {
+func TestControlRejectsInvalidRequests(t *testing.T) {
 	r := start(t, func(o *Options) { o.Hosts = []string{"mock"} })
 	for _, test := range []struct {
 		method, path, body, header, value string
@@ -492,7 +493,72 @@ func TestControlErrors(t *testing.T) {
 	require.Equal(t, 421, resp.StatusCode)
 }
 
-func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
+func TestFiltersSelectOrdersAndMessages(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.pay("a-1")
+	r.pay("a-2")
+	_, err := pay(r.client(r.url, 3, "another"), "b-1", "1")
+	require.NoError(t, err)
+	payout := paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "p-1"}
+	response, err := r.InitPayout(t.Context(), payout)
+	require.NoError(t, err)
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	r.ask(200, "POST", "/orders/"+response.OrderID+"/settle", `{"status":"FAILURE"}`)
+	_, err = pay(r.client(r.url, 2, "wrong"), "a-3", "1")
+	require.Error(t, err)
+	for _, test := range []struct{ list, query, want string }{
+		{"orders", "", "1 2 3 4"},
+		{"orders", "user_data=a-1", "1"},
+		{"orders", "user_data=a-1&project_id=3", ""},
+		{"orders", "user_data_prefix=a-", "1 2"},
+		{"orders", "project_id=3", "3"},
+		{"orders", "order_id=" + second, "2"},
+		{"orders", "order_id=" + second + "&user_data_prefix=b", ""},
+		{"orders", "order_id=" + second + "&user_data=a-1", ""},
+		{"orders", "kind=payout", "4"},
+		{"orders", "status=SUCCESS", "1"},
+		{"orders", "status=PENDING", "2 3"},
+		{"orders", "after=2", "3 4"},
+		{"orders", "limit=3", "1 2 3, more after 3"},
+		{"orders", "limit=4", "1 2 3 4"},
+		{"messages", "", "1 2 3 4 5 6 7"},
+		{"messages", "user_data=a-1", "1 5"},
+		{"messages", "user_data=a-1&order_id=" + second, ""},
+		{"messages", "user_data_prefix=p", "4 6"},
+		{"messages", "project_id=3", "3"},
+		{"messages", "order_id=" + first, "1 5"},
+		{"messages", "direction=out", "5 6"},
+		{"messages", "endpoint=init_payment", "1 2 3 7"},
+		{"messages", "endpoint=init_payment/card", "1 2 3 7"},
+		{"messages", "endpoint=notification", "5 6"},
+		{"messages", "event=payout.status_changed", "6"},
+		{"messages", "status=SUCCESS", "5"},
+		{"messages", "valid=false", "7"},
+		{"messages", "valid=true", "1 2 3 4 5 6"},
+		{"messages", "after=5", "6 7"},
+		{"messages", "after=7", ""},
+		{"messages", "limit=2", "1 2, more after 2"},
+	} {
+		answer := r.ask(200, "GET", "/"+test.list+"?"+test.query, "")
+		var got []string
+		for _, item := range answer[test.list].([]any) {
+			number := map[string]string{"orders": "number", "messages": "seq"}[test.list]
+			got = append(got, fmt.Sprint(item.(map[string]any)[number]))
+		}
+		text := strings.Join(got, " ")
+		if answer["next"] != 0.0 {
+			text += fmt.Sprint(", more after ", answer["next"])
+		}
+		require.Equal(t, test.want, text, "%s: %s", test.list, test.query)
+	}
+	for _, query := range []string{"after=-1", "project_id=x", "valid=yes", "limit=1001", "limit=x"} {
+		resp, _ := r.do("GET", "/_mock/messages?"+query, "")
+		require.Equal(t, 400, resp.StatusCode, query)
+	}
+}
+
+func TestFaultsAffectMatchingRequests(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	id := r.ask(201, "POST", "/faults",
@@ -539,7 +605,7 @@ func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	r.pay("order-without-faults")
 }
 
-func TestExpectSaysWhatIsMissing(t *testing.T) {
+func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.pay("order-1")
@@ -605,7 +671,7 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	require.False(t, counts(&message{Direction: out, Status: 200, Cut: true}), "an early response to a part")
 }
 
-func TestExpectSeesDuplicatesAndUnknownOrders(t *testing.T) {
+func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 	r := start(t, func(o *Options) { o.Repeated = paymentsvctest.RejectRepeated })
 	r.pay("order-1")
 	r.pay("order-2")
@@ -645,7 +711,7 @@ func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	require.Equal(t, "not_met: 1 order started, want 0", <-said)
 }
 
-func TestExpectNeverPassesOnAHole(t *testing.T) {
+func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	r := start(t, func(o *Options) { o.JournalBytes = 12000 })
 	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hang before"}`)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -667,6 +733,8 @@ func TestExpectNeverPassesOnAHole(t *testing.T) {
 	answer := r.ask(200, "GET", "/messages", "")
 	require.Positive(t, answer["evicted"])
 	require.Less(t, len(answer["messages"].([]any)), 10)
+	last := answer["messages"].([]any)[1:] // the first is in flight
+	require.Equal(t, last, r.ask(200, "GET", "/messages?user_data=order-1", "")["messages"], "the index has evicted them too")
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
@@ -753,7 +821,7 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	require.Len(t, r.ask(200, "GET", "/orders", "")["orders"], 1)
 }
 
-func TestResetUnderLoadGivesNoIdTwice(t *testing.T) {
+func TestResetUnderLoadRepeatsNoOrderID(t *testing.T) {
 	r := start(t, nil)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -817,7 +885,7 @@ func TestSettingsShowAnyTolerance(t *testing.T) {
 	require.Contains(t, text, `"tolerance","value":"any"`)
 }
 
-func TestScriptErrorsNameTheColumn(t *testing.T) {
+func TestScriptErrorsContainTheColumn(t *testing.T) {
 	const names = "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id"
 	for text, want := range map[string]string{
 		"":                                     names,
@@ -872,7 +940,7 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"messages","direction":"out","user_data":"now","within":"20s"}`))
 }
 
-func TestClockAppliesAllDueSettlementsInOrder(t *testing.T) {
+func TestClockAppliesDueSettlementsInOrder(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.ask(201, "POST", "/orders", `{"amount":"1","kind":"payout"}`)
@@ -889,7 +957,7 @@ func TestClockAppliesAllDueSettlementsInOrder(t *testing.T) {
 	}
 }
 
-func TestSessionsAreApart(t *testing.T) {
+func TestSessionsAreSeparate(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.MaxSessions = 2 })
 	session := r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"`+box.URL+`","script":["amount=1: DECLINED"],
@@ -922,7 +990,7 @@ func TestSessionsAreApart(t *testing.T) {
 	require.Equal(t, 404, resp.StatusCode)
 }
 
-func TestStopIsForItsOwnMachine(t *testing.T) {
+func TestStopAcceptsLoopbackOnly(t *testing.T) {
 	stopped := make(chan struct{})
 	r := start(t, func(o *Options) { o.Stop = func() { close(stopped) } })
 	r.ask(202, "POST", "/stop", "")
@@ -941,8 +1009,8 @@ func TestServiceDocumentIsServed(t *testing.T) {
 	require.Contains(t, text, "/init_payment/{type}")
 }
 
-// TestEveryRouteIsDescribed compares the table of routes with openapi.json; tools/contract compares the answers.
-func TestEveryRouteIsDescribed(t *testing.T) {
+// TestOpenAPIDescribesEveryRoute compares the table of routes with openapi.json; tools/contract compares the answers.
+func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	var document struct {
 		Paths map[string]map[string]any `json:"paths"`
 	}
