@@ -14,7 +14,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-//go:embed page.html page.js pay.html style.css icon.svg
+//go:embed page.html page.js style.css icon.svg
 var files embed.FS // an embedded file needs a package variable
 
 const maxForm = 64 << 10
@@ -22,7 +22,7 @@ const maxForm = 64 << 10
 // pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
 // They need no script.
 func (m *Mock) pagesHandler() http.Handler {
-	p := &pages{template: template.Must(template.ParseFS(files, "page.html", "pay.html"))}
+	p := &pages{template: template.Must(template.ParseFS(files, "page.html"))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.home)
 	mux.HandleFunc("GET /ui", p.home)

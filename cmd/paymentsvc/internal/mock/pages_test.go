@@ -134,14 +134,21 @@ func TestPageHasPagesOfRows(t *testing.T) {
 	require.Equal(t, maxRows, rows(page, "order"))
 }
 
-func TestPageShowsNoLargeTexts(t *testing.T) {
+func TestPageStaysSmall(t *testing.T) {
 	r := start(t, nil)
+	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"slow 0s"}`)
+	for range 2 * maxListed {
+		_, err := r.GetBalance(t.Context())
+		require.NoError(t, err)
+	}
+	_, page := r.do("GET", "/ui/", "")
+	require.Equal(t, maxListed, strings.Count(page, `<a href="#message-`), "the latest requests of the fault")
 	long := strings.Repeat("x", 2*maxMasked)
 	r.pay(long)
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`) // the notification waits in the outbox
-	_, page := r.do("GET", "/ui/", "")
+	_, page = r.do("GET", "/ui/?q=xx", "")
 	require.Less(t, len(page), maxMasked)
-	require.Contains(t, page, " bytes: see GET /_mock/messages/1")
+	require.Contains(t, page, fmt.Sprintf(" bytes: see GET /_mock/messages/%d", 2*maxListed+1))
 	require.Contains(t, page, "/ui/?q="+first, "a shortened user_data finds no messages")
 }
 

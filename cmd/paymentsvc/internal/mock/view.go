@@ -23,6 +23,7 @@ const (
 
 const (
 	maxRows   = 100      // rows of a list
+	maxListed = 20       // entries of a list without rows
 	maxMasked = 64 << 10 // bytes of a body on the page, because the page masks 100 bodies every two seconds
 )
 
@@ -113,12 +114,14 @@ func newView(r *http.Request, said note) *view {
 	v.messages(e)
 	outbox := e.fake.Outbox()
 	v.WaitingCount = len(outbox)
-	for _, n := range outbox[:min(len(outbox), 20)] {
+	for _, n := range outbox[:min(len(outbox), maxListed)] {
 		n.UserData = e.hide(shortened(n.UserData))
 		v.Waiting = append(v.Waiting, notificationOf(n))
 	}
 	for _, f := range e.listFaults() {
-		v.Faults = append(v.Faults, e.faultOut(f))
+		row := e.faultOut(f)
+		row.Struck = row.Struck[max(len(row.Struck)-maxListed, 0):]
+		v.Faults = append(v.Faults, row)
 	}
 	for _, p := range e.opt.Projects {
 		row := balanceRow{Project: p.ID}
