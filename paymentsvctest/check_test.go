@@ -236,6 +236,10 @@ func TestStatusFindsOnlyOrdersOfItsKindAndProject(t *testing.T) {
 	require.Error(t, err, "a payout is no payment")
 	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "payout-1"})
 	require.Error(t, err, "a payout cannot be found by user_data")
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: paymentID, UserData: "order-2"})
+	require.Error(t, err, "both identifiers must match")
+	pay(t, client, `escaped "\ü`)
+	assert.Equal(t, 1, srv.Started(`escaped "\ü`))
 	_, err = elsewhere.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: paymentID})
 	require.Error(t, err, "a payment belongs to one project")
 	_, err = elsewhere.InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, payment("order-1"))
@@ -301,7 +305,10 @@ func TestRepeatedSelectsTheResponseToADuplicate(t *testing.T) {
 		assert.Equal(t, 2, srv.Started("order-1"))
 	})
 	t.Run("returns the same order for an equal request", func(t *testing.T) {
-		srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
+		started := 0
+		srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+			c.Repeated, c.OnStart = paymentsvctest.SameOrder, func(paymentsvctest.Order) { started++ }
+		}))
 		client := newClient(t, srv)
 		first := pay(t, client, "order-1")
 		_, err := srv.Settle(first, paymentsvc.StatusSuccess)
@@ -317,7 +324,7 @@ func TestRepeatedSelectsTheResponseToADuplicate(t *testing.T) {
 		require.Error(t, err, "another type")
 		_, err = client.InitInvoice(t.Context(), payment("order-1"))
 		require.Error(t, err, "another kind")
-		assert.Equal(t, 1, srv.Started("order-1"))
+		assert.Equal(t, []int{1, 1}, []int{srv.Started("order-1"), started})
 	})
 	t.Run("starts another order", func(t *testing.T) {
 		srv := paymentsvctest.Start(t, config(everyStartCounts))
@@ -386,8 +393,9 @@ func TestConfigSetsUnspecifiedBehaviour(t *testing.T) {
 
 	var names []paymentsvc.StatusName
 	for range 3 {
-		_, err = srv.Step()
+		moved, err := srv.Step()
 		require.NoError(t, err)
+		require.Equal(t, len(names) < 2, moved == 1)
 		o, found := srv.Order(p.OrderID)
 		require.True(t, found)
 		names = append(names, o.Status)

@@ -473,7 +473,7 @@ func TestCloseIsPermanent(t *testing.T) {
 }
 
 func TestServeHTTPAcceptsRequestsWithoutAServer(t *testing.T) {
-	srv, err := paymentsvctest.New(config())
+	srv, err := paymentsvctest.New(config(func(c *paymentsvctest.Config) { c.BasePath += "/" })) // means the same
 	require.NoError(t, err)
 	defer srv.Close()
 	w := httptest.NewRecorder()
