@@ -25,7 +25,7 @@ const (
 	balanceBody = `{"partner_id":7,"project_id":42}`
 )
 
-// now returns the fixed time of these tests.
+// now returns a fixed time.
 func now() time.Time { return time.Unix(1_764_310_000, 0) }
 
 // send posts a correctly signed body after change.

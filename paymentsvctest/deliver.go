@@ -26,9 +26,9 @@ type Delivery struct {
 	Faults []string
 	// Forged reports whether a receiver must reject it: a forgery, or an unsigned or altered notification.
 	Forged bool
-	// HTTPStatus is the answer of the receiver, 0 without one.
+	// HTTPStatus is the status of the response, or 0 without a response.
 	HTTPStatus int
-	// Err is why there was no answer.
+	// Err is the reason of a missing response.
 	Err error
 }
 

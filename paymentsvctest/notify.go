@@ -48,7 +48,7 @@ type Receiver struct {
 // server.
 func ToEach(choose func(Notification) Receiver) Receiver { return Receiver{choose: choose} }
 
-// ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for an answer.
+// ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for the response.
 func ToURL(address string) Receiver { return Receiver{address: address} }
 
 // Via returns the receiver with a transport, for example a recorder. Deliver and Send pass their context and signed

@@ -734,7 +734,8 @@ func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	require.Positive(t, answer["evicted"])
 	require.Less(t, len(answer["messages"].([]any)), 10)
 	last := answer["messages"].([]any)[1:] // the first is in flight
-	require.Equal(t, last, r.ask(200, "GET", "/messages?user_data=order-1", "")["messages"], "the index has evicted them too")
+	indexed := r.ask(200, "GET", "/messages?user_data=order-1", "")["messages"]
+	require.Equal(t, last, indexed, "the index has evicted them too")
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
