@@ -97,17 +97,17 @@ func TestRejectionsKeepLittleMemory(t *testing.T) {
 	pay(t, newClient(t, srv), long)
 	body := func(userData string) string { return strings.Replace(paymentBody, "order-1", userData, 1) }
 	for _, test := range []struct {
-		path, body string
-		userData   int
+		path, body         string
+		endpoint, userData int // lengths
 	}{
-		{"/init_payment/card", body(long), len(long)}, // a duplicate, which AssertStarted compares
-		{"/init_payment/card", body(long+"1") + "{}", 256},
-		{"/" + long, body("order-1"), len("order-1")},
+		{"/init_payment/card", body(long), len("init_payment/card"), len(long)}, // AssertStarted compares a duplicate
+		{"/init_payment/card", body(long+"1") + "{}", len("init_payment/card"), 256},
+		{"/" + long, body("order-1"), 256, len("order-1")},
 	} {
 		send(t, srv, test.path, test.body, nil)
 		rejected := srv.Rejected()
 		require.Len(t, rejected[len(rejected)-1].UserData, test.userData)
-		require.LessOrEqual(t, len(rejected[len(rejected)-1].Endpoint), 256)
+		require.Len(t, rejected[len(rejected)-1].Endpoint, test.endpoint)
 	}
 	large := body(strings.Repeat("x", 64<<10))
 	send(t, srv, "/init_payment/card", large, set("Signature", "00"))

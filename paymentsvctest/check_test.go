@@ -405,6 +405,28 @@ func TestConfigSetsUnspecifiedBehaviour(t *testing.T) {
 	assert.Equal(t, int64(9), srv.Outbox()[0].Status)
 }
 
+func TestFormatRewritesOwnResponsesBeforeFaults(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Format = func(failed bool, status int, header http.Header, _ []byte) (int, []byte) {
+			header.Set("Content-Type", "text/plain")
+			return http.StatusOK, fmt.Appendf(nil, "%d, failed: %t", status, failed)
+		}
+	}))
+	for _, test := range []struct{ body, fault, want string }{
+		{balanceBody, "oversized 0", "200, failed: false"},
+		{"{}", "oversized 0", "400, failed: true"},
+		{balanceBody, "reject 402 E17 no money", "402, failed: true"},
+		{balanceBody, "cut-unframed 3", "200"},
+		{balanceBody, "answer before 200 text/plain own", "own"},
+	} {
+		rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(),
+			parsed(t, test.fault, paymentsvctest.ParseFault)...)
+		status, answer := send(t, srv, "/get_balance", test.body, nil)
+		rule.Remove()
+		assert.Equal(t, []any{200, test.want}, []any{status, answer}, test.fault)
+	}
+}
+
 func TestNewRejectsInvalidConfig(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -431,6 +453,9 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 			"ErrorCode and ErrorMessage"},
 		{"an error field inside the other", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e.text" },
 			"ErrorCode and ErrorMessage"},
+		{"an error field around the other", func(c *paymentsvctest.Config) {
+			c.ErrorCode, c.ErrorMessage = "e.code", "e"
+		}, "ErrorCode and ErrorMessage"},
 		{"an unknown problem", func(c *paymentsvctest.Config) {
 			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{"x": {HTTPStatus: 400, Code: json.RawMessage("1")}}
 		}, "Errors: no such Problem"},

@@ -441,6 +441,24 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 	require.NoError(t, srv.Drain(t.Context()), "a closed server has nothing to do")
 }
 
+func TestDrainOfAMountedFakeWaitsForItsRequests(t *testing.T) {
+	srv, err := paymentsvctest.New(config())
+	require.NoError(t, err)
+	defer srv.Close()
+	outer := httptest.NewServer(srv)
+	defer outer.Close()
+	release := make(chan struct{})
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+	mounted := func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" }
+	done := paying(t.Context(), newClient(t, srv, mounted))
+	waitFor(func() bool { return rule.Hits() == 1 })
+	drainsWhen(t, srv, release)
+	require.NoError(t, srv.Drain(t.Context()))
+	srv.AssertStarted(t, "order-1", 1)
+	require.NoError(t, <-done)
+}
+
 // drainsWhen checks that Drain waits until release is closed.
 func drainsWhen(t *testing.T, srv *paymentsvctest.Server, release chan struct{}) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,13 @@ func TestReadBodyStopsAtTheLimitAndRestoresTheBody(t *testing.T) {
 				require.ErrorIs(t, err, test.err)
 				require.Len(t, body, test.read)
 				require.LessOrEqual(t, cap(body), test.read+test.read/4, "unused memory stays allocated with a recorded body")
+			}
+			if test.err != nil {
+				srv, err := paymentsvctest.New(config())
+				require.NoError(t, err)
+				defer srv.Close()
+				require.Panics(t, func() { srv.ServeHTTP(httptest.NewRecorder(), r) }, "net/http closes the connection")
+				require.Empty(t, srv.Rejected(), "the client has left")
 			}
 			if test.sent != nil {
 				body, err := io.ReadAll(r.Body)

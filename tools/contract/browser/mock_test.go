@@ -81,7 +81,6 @@ func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 		`[...document.querySelectorAll("#orders tbody tr")].map(row => row.id).join(" ")`))
 	require.Contains(t, b.text("#orders caption"), "2 in all")
 	post := func(path, body string) {
-		//nolint:gosec // the address of the test server
 		resp, err := http.Post(mock.address+"/_mock/orders/"+path, "application/json", strings.NewReader(body))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
