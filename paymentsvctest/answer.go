@@ -180,8 +180,7 @@ func (s *Server) explanation(why *rejection) string {
 	if !s.cfg.ExplainSignatures || why.fault == nil || why.fault.Reason == why.message {
 		return why.message
 	}
-	reason, _, _ := strings.Cut(why.fault.Reason, "; Server.Watch") // a hint for tests in Go
-	return why.message + ": " + reason
+	return why.message + ": " + why.fault.Reason
 }
 
 // ends applies the faults of a stage, and reports whether the request ends there.

@@ -182,7 +182,7 @@ func ExampleServer_SignatureFaults() {
 	}
 	// Output:
 	// rejected
-	// get_balance, request 1: signed with the secret and a line break: trim what comes from a file
+	// get_balance, request 1: signed with the secret and a line break
 }
 
 // exampleServer returns a fake with one project.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -96,8 +97,7 @@ func (l *literal) value(depth int) string {
 			return text
 		case strings.IndexByte(opening, c) >= 0:
 			items := l.group(depth)
-			// In string(4) "abab" and []string{"abab"} the brackets belong to the type.
-			if follows := l.next(" \t"); follows == 0 || strings.IndexByte("'\"`"+opening, follows) < 0 && !isLetter(follows) {
+			if !l.continues() { // in string(4) "abab" and []string{"abab"} the brackets belong to the type
 				return join(items, c == '(' || c == '<')
 			}
 			prefix = ""
@@ -109,11 +109,17 @@ func (l *literal) value(depth int) string {
 			prefix = l.rest()[:end]
 			l.pos += end
 			l.check(prefix)
-			if follows := l.next(" \t"); follows == 0 || strings.IndexByte("'\"`"+opening, follows) < 0 && !isLetter(follows) {
+			if !l.continues() {
 				return wordJSON(prefix)
 			}
 		}
 	}
+}
+
+// continues reports whether a value follows on the line, after the name of its type.
+func (l *literal) continues() bool {
+	c := l.next(" \t")
+	return c != 0 && strings.IndexByte("'\"`"+opening, c) >= 0 || isLetter(c)
 }
 
 // check rejects variables, operators and the prefixes of texts with values inside.
@@ -165,7 +171,7 @@ func (l *literal) quoted(quote byte) string {
 		case c == '"' || c == '\\':
 			b.WriteString(`\` + string(c))
 		case c < ' ':
-			b.WriteString(`\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]))
+			fmt.Fprintf(&b, `\u%04x`, c)
 		default:
 			b.WriteByte(c)
 		}

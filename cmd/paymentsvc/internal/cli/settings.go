@@ -55,21 +55,6 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	return settingsFile{name: name, dir: filepath.Dir(path), values: r.values}, nil
 }
 
-func inDir(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
-// withoutPath returns the reason of an error of package os.
-func withoutPath(err error) error {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err
-	}
-	return err
-}
-
 type settingsReader struct {
 	name   string
 	data   []byte

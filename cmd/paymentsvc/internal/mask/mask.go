@@ -2,7 +2,10 @@
 package mask
 
 import (
+	"bytes"
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -25,7 +28,8 @@ func Fields() []string {
 
 // maskFields replaces the values of [Fields].
 func maskFields(text string) string {
-	name := regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
+	name := regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)` +
+		`(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
 	var out strings.Builder
 	for {
 		at := name.FindStringSubmatchIndex(text)
@@ -68,12 +72,58 @@ func valueEnd(text string) int {
 	return len(text)
 }
 
+// Body replaces each text and number in [Fields] of JSON, and reports whether there were any. All other bytes remain,
+// because a signature may cover them.
+func Body(body []byte) ([]byte, bool) {
+	if !json.Valid(body) { // valid JSON has limited nesting
+		return body, false
+	}
+	h := &hiding{dec: json.NewDecoder(bytes.NewReader(body)), body: body}
+	h.value("")
+	return append(h.out, body[h.kept:]...), h.kept > 0
+}
+
+// hiding copies valid JSON with placeholders.
+type hiding struct {
+	dec  *json.Decoder
+	body []byte
+	out  []byte
+	kept int // the copied length of body
+}
+
+// value copies one value. A placeholder replaces each text and number in it, unless the placeholder is "".
+func (h *hiding) value(placeholder string) {
+	start := int(h.dec.InputOffset())
+	switch token, _ := h.dec.Token(); token {
+	case json.Delim('{'), json.Delim('['):
+		for h.dec.More() {
+			inner := placeholder
+			if token == json.Delim('{') {
+				name, _ := h.dec.Token()
+				text, _ := name.(string)
+				if text = strings.ToLower(text); inner == "" && slices.Contains(Fields(), text) {
+					inner = `"<` + strings.ReplaceAll(text, "_", " ") + `>"`
+				}
+			}
+			h.value(inner)
+		}
+		_, _ = h.dec.Token()
+	default:
+		if placeholder == "" {
+			return
+		}
+		start += len(h.body[start:]) - len(bytes.TrimLeft(h.body[start:], " \t\r\n:,"))
+		h.out = append(append(h.out, h.body[h.kept:start]...), placeholder...)
+		h.kept = int(h.dec.InputOffset())
+	}
+}
+
 // maskNumbers replaces each possible card number of 13 to 19 digits, also within longer numbers.
 func maskNumbers(text string) string {
 	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
 	return numbers.ReplaceAllStringFunc(text, func(run string) string {
-		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' { // the digits of a UUID may pass the check by chance
-			return run
+		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' {
+			return run // the digits of a UUID may pass the check by chance
 		}
 		hidden := make([]bool, len(run))
 		for start := range run {

@@ -629,7 +629,7 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	require.Empty(t, <-met)
 
 	_, err := pay(r.client(r.url, 2, secret+"\n"), "order-3", "1")
-	require.Contains(t, said(err), "signed with the secret and a line break")
+	require.Contains(t, said(err), "signed with the secret and a line break, want hex(")
 	require.Equal(t, "not_met: 1 request with a wrong signature, want 0", r.expect(`{"that":"all_signed"}`))
 	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected"}`))
 	offenders := func(claim string) string { return fmt.Sprint(r.ask(409, "POST", "/expect", claim)["nearest"]) }
@@ -882,8 +882,13 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 }
 
 func TestSettingsShowAnyTolerance(t *testing.T) {
-	_, text := start(t, nil).do("GET", "/_mock/settings", "")
+	r := start(t, func(o *Options) { o.Tolerance = time.Minute })
+	r.ask(201, "POST", "/sessions", `{"name":"t1","tolerance":"any"}`)
+	_, text := r.do("GET", "/s/t1/_mock/settings", "")
 	require.Contains(t, text, `"tolerance","value":"any"`)
+	for _, wrong := range []string{"0s", "999ms", "-1m", "soon"} {
+		r.ask(422, "POST", "/sessions", `{"tolerance":"`+wrong+`"}`)
+	}
 }
 
 func TestScriptErrorsContainTheColumn(t *testing.T) {

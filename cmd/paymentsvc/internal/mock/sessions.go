@@ -44,6 +44,15 @@ func anyOr(tolerance time.Duration) string {
 	return tolerance.String()
 }
 
+// tolerance parses the text of -tolerance. It returns 0 for "any".
+func tolerance(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if text != "any" && (err != nil || d < time.Second) {
+		return 0, invalid("tolerance", `tolerance: not a duration of at least 1s, or "any"`)
+	}
+	return d, nil
+}
+
 // all returns the settings without secrets.
 func (s *session) all() []setting {
 	to, script := s.settings()
@@ -195,7 +204,7 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		opt.Script = in.Script
 	}
 	if given("tolerance", in.Tolerance != "") {
-		opt.Tolerance, err = duration("tolerance", in.Tolerance)
+		opt.Tolerance, err = tolerance(in.Tolerance)
 	}
 	return opt, err
 }

@@ -118,7 +118,7 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 // pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the
 // time. Between two checks there is also time for the scheduler.
 func (j *journal) pause(cost time.Duration) time.Duration {
-	const shortest, longest = time.Millisecond, 100 * time.Millisecond
+	const shortest, longest = time.Millisecond, time.Second
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
