@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -112,6 +114,24 @@ func TestRejectionsKeepLittleMemory(t *testing.T) {
 	large := body(strings.Repeat("x", 64<<10))
 	send(t, srv, "/init_payment/card", large, set("Signature", "00"))
 	require.Contains(t, srv.SignatureFaults()[0].Reason, "the body is too large for a search of the mistake")
+}
+
+func TestFloodOfWrongSignaturesIsNotSearched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := paymentsvctest.StartInMemory(t, config())
+		reason := func() string {
+			send(t, srv, "/init_payment/card", paymentBody, set("Signature", "00"))
+			faults := srv.SignatureFaults()
+			return faults[len(faults)-1].Reason
+		}
+		for range 1001 {
+			require.NotContains(t, reason(), "too many others")
+		}
+		require.Contains(t, reason(), "too many others")
+		time.Sleep(time.Second)
+		require.NotContains(t, reason(), "too many others")
+		require.Contains(t, reason(), "too many others")
+	})
 }
 
 // failing is a test with a controlled end.
