@@ -165,8 +165,8 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 	return &rejection{ProblemSignature, "the signature is not that of this request", s.explain(signers[0], m)}
 }
 
-// explain returns the reason of a wrong signature. The search for it signs the body many times, so it skips large bodies
-// and a flood of wrong signatures.
+// explain returns the reason of a wrong signature. The search for it signs the body many times, so it skips large
+// bodies and a flood of wrong signatures.
 func (s *Server) explain(p Project, m *paymentsvc.Message) *SignatureFault {
 	const longest = 64 << 10
 	switch {
