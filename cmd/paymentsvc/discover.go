@@ -94,7 +94,8 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 		return d.demo(ctx, drawn())
 	}
 	var err error
-	if d.options.Secret, err = c.Secret(); err != nil {
+	d.options.Secret, err = c.Secret()
+	if err != nil {
 		return err
 	}
 	if c.Bool("proxy") || c.Set("listen") {
@@ -208,14 +209,16 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	s := sample{captured: m}
 	var err error
 	looksSigned := func(name, _ string) bool { return capture.LooksSigned(name) }
-	if s.signature, err = d.header(m, "signature", looksSigned); err != nil {
+	s.signature, err = d.header(m, "signature", looksSigned)
+	if err != nil {
 		return s, err
 	}
 	looksStamped := func(name, value string) bool {
 		name = strings.ToLower(name)
 		return (strings.Contains(name, "time") || strings.Contains(name, "date")) && capture.IsDigits(value)
 	}
-	if s.timestamp, err = d.header(m, "timestamp", looksStamped); err != nil {
+	s.timestamp, err = d.header(m, "timestamp", looksStamped)
+	if err != nil {
 		return s, err
 	}
 	s.Sample = discover.Sample{

@@ -278,7 +278,8 @@ func (d *discovery) demo(ctx context.Context, hidden string) error {
 // demoSamples signs two requests and a notification.
 func (d *discovery) demoSamples(text string) (err error) {
 	var key cli.Key
-	if key.Scheme, key.Secret, err = canonical.ParseSchemeWith(text, d.options.Secret); err != nil {
+	key.Scheme, key.Secret, err = canonical.ParseSchemeWith(text, d.options.Secret)
+	if err != nil {
 		return err
 	}
 	for _, sent := range [][3]string{

@@ -67,7 +67,8 @@ func signMessage(key cli.Key, m *paymentsvc.Message) error {
 // cannotSign returns the error of a scheme. If only the address is missing, it adds advice.
 func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
 	hint, addressed := "", *m
-	if addressed.URL = (&url.URL{Scheme: "https", Host: "pay.example.com", Path: "/"}); m.URL == nil {
+	addressed.URL = (&url.URL{Scheme: "https", Host: "pay.example.com", Path: "/"})
+	if m.URL == nil {
 		if _, failed := key.Scheme.Signature(key.Secret, &addressed); failed == nil {
 			hint = ": give -url"
 		}

@@ -111,7 +111,8 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	base := cli.BaseURL(listeners)
 	if c.Set("tls-cert") {
 		var certificate []byte
-		if listeners, certificate, err = cli.Secure(listeners, opt.Hosts, c.Now()); err != nil {
+		listeners, certificate, err = cli.Secure(listeners, opt.Hosts, c.Now())
+		if err != nil {
 			return err
 		}
 		if err := c.ReplaceFile("tls-cert", certificate); err != nil {
@@ -183,7 +184,8 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 		}
 	}
 	var err error
-	if opt.Trust, err = c.ClientTLS(); err != nil {
+	opt.Trust, err = c.ClientTLS()
+	if err != nil {
 		return opt, err
 	}
 	if err := mock.CheckScript(opt.Script); err != nil {
@@ -216,7 +218,8 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	var err error
 	opt.SchemeText = mockScheme
 	if c.Set("scheme") || c.Set("scheme-file") {
-		if opt.SchemeText, _, err = c.SchemeText(); err != nil {
+		opt.SchemeText, _, err = c.SchemeText()
+		if err != nil {
 			return err
 		}
 	}
@@ -225,11 +228,13 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	opt.Chosen["secret"] = byMock
 	if c.Set("secret-file") {
 		opt.Chosen["secret"] = c.Value("secret-file").Place()
-		if first.Secret, err = c.Secret(); err != nil {
+		first.Secret, err = c.Secret()
+		if err != nil {
 			return err
 		}
 	}
-	if first.OldSecret, err = c.OldSecret(); err != nil {
+	first.OldSecret, err = c.OldSecret()
+	if err != nil {
 		return err
 	}
 	opt.Projects = []paymentsvctest.Project{first}
@@ -241,13 +246,15 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	}
 	for i := range opt.Projects {
 		p := &opt.Projects[i]
-		if opt.Scheme, p.Secret, err = canonical.ParseSchemeWith(opt.SchemeText, p.Secret); err != nil {
+		opt.Scheme, p.Secret, err = canonical.ParseSchemeWith(opt.SchemeText, p.Secret)
+		if err != nil {
 			return c.Fail("scheme", "%s", strings.TrimPrefix(err.Error(), "scheme: "))
 		}
 		if p.OldSecret == "" {
 			continue
 		}
-		if _, p.OldSecret, err = canonical.ParseSchemeWith(opt.SchemeText, p.OldSecret); err != nil {
+		_, p.OldSecret, err = canonical.ParseSchemeWith(opt.SchemeText, p.OldSecret)
+		if err != nil {
 			return c.Fail("old-secret-file", "%s", strings.TrimPrefix(err.Error(), "scheme: "))
 		}
 	}
@@ -277,16 +284,19 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 			return c.Fail("projects", "project %d: secret_file: not set", given.ID)
 		}
 		var err error
-		if p.Secret, err = c.ReadSecret("mock.projects: secret_file", c.Beside("projects", given.SecretFile)); err != nil {
+		p.Secret, err = c.ReadSecret("mock.projects: secret_file", c.Beside("projects", given.SecretFile))
+		if err != nil {
 			return err
 		}
 		if given.OldSecretFile != "" {
 			file := c.Beside("projects", given.OldSecretFile)
-			if p.OldSecret, err = c.ReadSecret("mock.projects: old_secret_file", file); err != nil {
+			p.OldSecret, err = c.ReadSecret("mock.projects: old_secret_file", file)
+			if err != nil {
 				return err
 			}
 		}
-		if p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0")); err != nil {
+		p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0"))
+		if err != nil {
 			return c.Fail("projects", "balance: not a decimal number as text")
 		}
 		opt.Projects = append(opt.Projects, p)

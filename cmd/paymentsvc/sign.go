@@ -123,7 +123,8 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, file string) e
 	case out.As != "http" && m.URL.Port() == map[string]string{"http": "80", "https": "443"}[m.URL.Scheme]:
 		return c.Fail("url", "want no port %s: clients leave it out of the Host, which may be signed", m.URL.Port())
 	}
-	if out.Text, err = capture.Code(out.As, captured(m), file); err != nil {
+	out.Text, err = capture.Code(out.As, captured(m), file)
+	if err != nil {
 		return cli.Usagef("-as %s: %w", out.As, err)
 	}
 	return c.PrintRaw("signed", out, out.Text)

@@ -82,7 +82,8 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if d.transport, err = clientTransport(c); err != nil {
+	d.transport, err = clientTransport(c)
+	if err != nil {
 		return err
 	}
 	if err := d.prepare(c); err != nil {
@@ -214,7 +215,8 @@ func (d *delivery) prepare(c *cli.Call) error {
 	if d.signed && !hasKeys {
 		return nil // without a key, the response needs no masking
 	}
-	if d.keys, err = c.Keys(); err != nil || d.signed {
+	d.keys, err = c.Keys()
+	if err != nil || d.signed {
 		return err
 	}
 	return d.sign()

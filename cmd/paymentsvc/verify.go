@@ -99,7 +99,8 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 		return nil, err
 	}
 	v := &verifier{kind: kind, now: c.Now, timestamp: c.Text("timestamp-header"), signature: c.Text("signature-header")}
-	if v.keys, err = c.Keys(); err != nil {
+	v.keys, err = c.Keys()
+	if err != nil {
 		return nil, err
 	}
 	for _, key := range v.keys {
@@ -172,7 +173,8 @@ func (v *verifier) verifyBody(r *http.Request, body []byte) verdict {
 	var err error
 	for i, webhook := range v.webhooks {
 		named.Body = io.NopCloser(bytes.NewReader(body))
-		if _, err = webhook.ParseRequest(named); !errors.Is(err, paymentsvc.ErrSignatureMismatch) {
+		_, err = webhook.ParseRequest(named)
+		if !errors.Is(err, paymentsvc.ErrSignatureMismatch) {
 			result.OldSecret = v.keys[i].Old
 			break
 		}

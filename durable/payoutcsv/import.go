@@ -190,8 +190,8 @@ func permanent(err error) bool {
 	return !slices.Contains(temporaryClasses, state.SQLState()[:2])
 }
 
-// temporaryClasses are a lost connection, a standby, a rollback, missing resources, a lock, the operator's intervention and an
-// error of the system.
+// temporaryClasses are a lost connection, a standby, a rollback, missing resources, a lock, the operator's intervention
+// and an error of the system.
 var temporaryClasses = []string{"08", "25", "40", "53", "55", "57", "58"}
 
 // digester hashes payouts.

@@ -22,10 +22,10 @@ import (
 // If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in
 // the review column.
 //
-// A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. Some spreadsheets also split a;=1 at the semicolon,
-// even within quotation marks. So the package inserts an apostrophe before = + - @, their full-width forms and an
-// apostrophe, at the beginning of a reference, order_id, error code or review reason, and after each semicolon in it.
-// White space and control characters before such a character get the apostrophe. [Unescape] restores the value.
+// A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. Some spreadsheets also split a;=1 at the
+// semicolon, even within quotation marks. So the package inserts an apostrophe before = + - @, their full-width forms
+// and an apostrophe, at the beginning of a reference, order_id, error code or review reason, and after each semicolon
+// in it. White space and control characters before such a character get the apostrophe. [Unescape] restores the value.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)
@@ -39,7 +39,7 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 		}
 	}
 	if f.Batch != "" {
-		counts, err := store.Counts(ctx, f)
+		counts, err := store.Counts(ctx, durable.Filter{Batch: f.Batch, Limit: 1}) // for the number of pruned payouts
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}

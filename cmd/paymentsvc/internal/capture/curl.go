@@ -62,7 +62,8 @@ func (t *text) curl(o Options) (Message, error) {
 	}
 	c := &command{text: t, o: o, powershell: powershell, m: newMessage()}
 	for rest := s.words[1:]; len(rest) > 0; {
-		if rest, err = c.next(rest); err != nil {
+		rest, err = c.next(rest)
+		if err != nil {
 			return Message{}, err
 		}
 	}
@@ -174,7 +175,8 @@ func (c *command) body(option string, value word) error {
 	switch {
 	case named && option != "data-raw":
 		var err error
-		if data, err = c.read(file, value.at); err != nil {
+		data, err = c.read(file, value.at)
+		if err != nil {
 			return err
 		}
 		if option == "json" || option == "data-binary" {

@@ -32,7 +32,8 @@ func (t *text) http(o Options) (Message, error) {
 		err = t.fail(len(t.data),
 			"the file ends within the headers: want a blank line between them and the body, or its file with -body")
 	default:
-		if err = t.cut(&m, body, len(t.data)); err == nil {
+		err = t.cut(&m, body, len(t.data))
+		if err == nil {
 			err = t.present(&m, body, false)
 		}
 	}
@@ -273,7 +274,8 @@ func (t *text) verbose(o Options) (Message, error) {
 		err = t.bodyFile(&m, o)
 	case command >= 0:
 		var sent Message
-		if sent, err = t.curl(o); err == nil {
+		sent, err = t.curl(o)
+		if err == nil {
 			m.Body, m.Notes = sent.Body, append(m.Notes, sent.Notes...)
 		}
 	case from == to && m.Header.Get("Content-Length") != "0":
@@ -328,7 +330,8 @@ func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
 	case "gzip", "x-gzip":
 		reader, err = gzip.NewReader(bytes.NewReader(body))
 	case "deflate":
-		if reader, err = zlib.NewReader(bytes.NewReader(body)); err != nil {
+		reader, err = zlib.NewReader(bytes.NewReader(body))
+		if err != nil {
 			reader, err = flate.NewReader(bytes.NewReader(body)), nil // some senders leave out the header of zlib
 		}
 	default:

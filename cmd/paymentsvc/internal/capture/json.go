@@ -200,7 +200,8 @@ func isHeaders(n node) bool {
 				break
 			}
 		}
-		if name = strings.ToLower(name); LooksSigned(name) || name == "host" || name == "content-type" {
+		name = strings.ToLower(name)
+		if LooksSigned(name) || name == "host" || name == "content-type" {
 			return true
 		}
 	}

@@ -256,7 +256,8 @@ func call(data string) (value string, at int) {
 		}
 	}
 	items = append([]item{{`"method"`, string(quoted(strings.ToUpper(method)).raw), true}}, items...)
-	if value = join(items, false); l.bad || !json.Valid([]byte(value)) {
+	value = join(items, false)
+	if l.bad || !json.Valid([]byte(value)) {
 		return "", found[0]
 	}
 	return value, found[0]
@@ -281,7 +282,8 @@ func printed(data string) (value string, end int) {
 	case !variable.MatchString(data):
 		l := &literal{data: data, pos: len(data) - len(first)}
 		value = l.value(0)
-		if l.next(blank); l.bad || !json.Valid([]byte(value)) {
+		l.next(blank)
+		if l.bad || !json.Valid([]byte(value)) {
 			return "", 0
 		}
 		return value, l.pos

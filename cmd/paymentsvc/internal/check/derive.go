@@ -253,7 +253,8 @@ func (x *Exchange) skew() (skew time.Duration, ok bool) {
 		return 0, false
 	}
 	date, err := http.ParseTime(x.Header.Get("Date"))
-	if skew = date.Sub(x.End).Round(time.Second); skew.Abs() < 2*time.Second {
+	skew = date.Sub(x.End).Round(time.Second)
+	if skew.Abs() < 2*time.Second {
 		skew = 0
 	}
 	return skew, err == nil

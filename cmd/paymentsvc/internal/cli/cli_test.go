@@ -402,7 +402,8 @@ func TestListenTakesBothLoopbacksAndServeEnds(t *testing.T) {
 		cancel() // while it is in flight
 		for err := error(nil); err == nil; {
 			var conn net.Conn
-			if conn, err = net.Dial("tcp", r.Host); err == nil {
+			conn, err = net.Dial("tcp", r.Host)
+			if err == nil {
 				_ = conn.Close()
 			}
 		}

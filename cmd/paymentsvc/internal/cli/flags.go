@@ -143,7 +143,8 @@ func (f Flag) wrong(text string) error {
 			return errors.New("want true or false")
 		}
 	case Int:
-		if _, err = strconv.ParseInt(text, 10, 64); err != nil {
+		_, err = strconv.ParseInt(text, 10, 64)
+		if err != nil {
 			return errors.New("want a whole number")
 		}
 	case Duration:

@@ -157,7 +157,8 @@ func (c *Call) Keys() ([]Key, error) {
 
 func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
 	k = Key{Text: text, secret: secret}
-	if k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret); err != nil {
+	k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret)
+	if err != nil {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
 	// The placeholder has the form text. Hashes of the secret become hashes of the placeholder.

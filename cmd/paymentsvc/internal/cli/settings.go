@@ -41,7 +41,8 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	if err != nil {
 		return settingsFile{}, Usagef("%s: %w", name, withoutPath(err))
 	}
-	if data, err = withoutMark(name, data); err != nil {
+	data, err = withoutMark(name, data)
+	if err != nil {
 		return settingsFile{}, err
 	}
 	r := &settingsReader{name: name, data: data, known: known, values: map[string]setting{}}

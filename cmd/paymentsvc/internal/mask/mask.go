@@ -55,14 +55,16 @@ func valueEnd(text string) int {
 		case c == '\\':
 			i++
 		case c == '"':
-			if quoted = !quoted; !quoted && depth == 0 {
+			quoted = !quoted
+			if !quoted && depth == 0 {
 				return i + 1
 			}
 		case quoted:
 		case c == '{' || c == '[':
 			depth++
 		case c == '}' || c == ']':
-			if depth--; depth <= 0 {
+			depth--
+			if depth <= 0 {
 				return i + 1 + depth // the bracket around the field is not part of the value
 			}
 		case depth == 0 && strings.IndexByte("&,;|\r\n\t ", c) >= 0:
@@ -101,7 +103,8 @@ func (h *hiding) value(placeholder string) {
 			if token == json.Delim('{') {
 				name, _ := h.dec.Token()
 				text, _ := name.(string)
-				if text = strings.ToLower(text); inner == "" && slices.Contains(Fields(), text) {
+				text = strings.ToLower(text)
+				if inner == "" && slices.Contains(Fields(), text) {
 					inner = `"<` + strings.ReplaceAll(text, "_", " ") + `>"`
 				}
 			}
@@ -176,7 +179,8 @@ func isCardNumber(number string) bool {
 		}
 		digit := int(number[i] - '0')
 		if double {
-			if digit *= 2; digit > 9 {
+			digit *= 2
+			if digit > 9 {
 				digit -= 9
 			}
 		}
