@@ -248,7 +248,8 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	}
 	after := *o
 	var err error
-	if after.Refunded, err = refunded.amount(); err != nil {
+	after.Refunded, err = refunded.amount()
+	if err != nil {
 		return nil, err
 	}
 	after.refunded = refunded
@@ -268,7 +269,8 @@ func (b *books) change(o, after *order) error {
 
 // balances returns the two balances of get_balance.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
-	if payout, err = a.balance.sum.amount(); err != nil {
+	payout, err = a.balance.sum.amount()
+	if err != nil {
 		return payout, expected, err
 	}
 	expected, err = a.balance.sum.plus(a.pending.sum).amount()

@@ -212,7 +212,8 @@ func (s *Server) signedWith(secret paymentsvc.Secret, m *paymentsvc.Message) boo
 func (s *Server) SignedNotification(r *http.Request, body []byte) (signed, old bool) {
 	m := messageOf(paymentsvc.KindNotification, r, r.URL, body)
 	for _, p := range s.cfg.Projects {
-		if old = s.signedWith(p.OldSecret, m); old || s.signedWith(p.Secret, m) {
+		old = s.signedWith(p.OldSecret, m)
+		if old || s.signedWith(p.Secret, m) {
 			return true, old
 		}
 	}

@@ -58,7 +58,8 @@ func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 // endpointAtEndOf returns the endpoint at the end of a path. A router may shorten the path later.
 func endpointAtEndOf(path string) string {
 	for below := true; below; {
-		if _, path, below = strings.Cut(path, "/"); requestFields[path] != nil {
+		_, path, below = strings.Cut(path, "/")
+		if requestFields[path] != nil {
 			return path
 		}
 	}

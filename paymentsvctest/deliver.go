@@ -156,7 +156,8 @@ func (s *Server) due() ([]*outboxEntry, Receiver) {
 	for i, l := range s.outbox {
 		if l.effects == nil {
 			s.decide(l)
-			if l.wait = l.effects.delay; l.wait > 0 {
+			l.wait = l.effects.delay
+			if l.wait > 0 {
 				l.effects.markApplied("delayed")
 			}
 			if l.effects.reorder && i == len(s.outbox)-1 {

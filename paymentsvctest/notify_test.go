@@ -271,7 +271,8 @@ func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	srv.ClearFaults()
 	calls := 0
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if calls++; calls == 2 {
+		calls++
+		if calls == 2 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}), "/"))

@@ -332,7 +332,8 @@ func (s *pendingFaults) markApplied(slot string) {
 		if f.slot != slot {
 			return false
 		}
-		if *f.left--; *f.left == 0 && f.rule != nil {
+		*f.left--
+		if *f.left == 0 && f.rule != nil {
 			f.rule.hits++
 		}
 		return true

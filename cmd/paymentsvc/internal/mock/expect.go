@@ -201,7 +201,8 @@ type expectAnswer struct {
 
 func postExpect(c *call, x expectation) (int, any, error) {
 	var known bool
-	if x.claim, known = claims[x.That]; !known {
+	x.claim, known = claims[x.That]
+	if !known {
 		return 0, nil, invalid("that", "that: not one of %s", strings.Join(slices.Sorted(maps.Keys(claims)), ", "))
 	}
 	within, err := duration("within", x.Within)

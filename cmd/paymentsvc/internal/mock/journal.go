@@ -323,7 +323,8 @@ func (j *journal) newest(skip, limit int, match func(*message) bool) (list []mes
 		if m == nil || !match(m) {
 			continue
 		}
-		if matches++; matches > skip && len(list) < limit {
+		matches++
+		if matches > skip && len(list) < limit {
 			list = append(list, *m)
 		}
 	}

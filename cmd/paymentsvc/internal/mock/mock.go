@@ -100,7 +100,8 @@ func New(opt Options) (*Mock, error) {
 		}
 	}
 	var err error
-	if m.main, err = m.newSession("", opt); err != nil {
+	m.main, err = m.newSession("", opt)
+	if err != nil {
 		return nil, err
 	}
 	m.control, m.pages = m.controlHandler(), m.pagesHandler()
@@ -219,13 +220,15 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 		s.prefix = "/s/" + name
 	}
 	var err error
-	if s.script, err = parseScript(opt.Script); err != nil {
+	s.script, err = parseScript(opt.Script)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkReceiver(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
 	}
-	if s.to.own, err = parseReceivers(opt.Receivers); err != nil {
+	s.to.own, err = parseReceivers(opt.Receivers)
+	if err != nil {
 		return nil, err
 	}
 	s.epoch, err = s.newEpoch(0, 0)

@@ -194,7 +194,8 @@ func (e *epoch) newestOrders(
 		if !match(o) {
 			return true
 		}
-		if older--; older < 0 {
+		older--
+		if older < 0 {
 			list = append(list, *o)
 		}
 		return older > -limit

@@ -54,7 +54,8 @@ func parseEach[T any](name string, texts []string, parse func(string) (T, error)
 		list = make([]T, len(texts))
 	}
 	for i, text := range texts {
-		if list[i], err = parse(text); err != nil {
+		list[i], err = parse(text)
+		if err != nil {
 			return nil, fmt.Errorf("%s %d: %w", name, i+1, err)
 		}
 	}
@@ -100,7 +101,8 @@ func parseScripted(text string) (scripted, error) {
 	p := &scriptParser{text: text}
 	s := scripted{text: text}
 	var err error
-	if s.where, err = p.conditions("user_data", "amount", "kind", "type", "project_id"); err != nil {
+	s.where, err = p.conditions("user_data", "amount", "kind", "type", "project_id")
+	if err != nil {
 		return s, err
 	}
 	for more := true; more; more = p.take(',') {
@@ -193,7 +195,8 @@ func (p *scriptParser) outcome(s *scripted) error {
 		p.blanks()
 		start = p.at
 		var err error
-		if next.after, err = time.ParseDuration(p.until(" ,")); err != nil || next.after < 0 {
+		next.after, err = time.ParseDuration(p.until(" ,"))
+		if err != nil || next.after < 0 {
 			return p.fail(start, `a duration such as 2s is expected`)
 		}
 		p.blanks()
@@ -290,7 +293,8 @@ func parseReceivers(texts []string) ([]receiver, error) {
 
 func parseReceiver(text string) (r receiver, err error) {
 	p := &scriptParser{text: text}
-	if r.where, err = p.conditions("event", "project_id"); err != nil {
+	r.where, err = p.conditions("event", "project_id")
+	if err != nil {
 		return r, err
 	}
 	for _, c := range r.where {

@@ -177,7 +177,8 @@ func (in sessionIn) options(opt Options) (Options, error) {
 	for _, p := range in.Projects {
 		next := paymentsvctest.Project{ID: p.ID, Secret: p.Secret, OldSecret: p.OldSecret, Currency: p.Currency}
 		if p.Balance != "" {
-			if next.Balance, err = amount("balance", p.Balance); err != nil {
+			next.Balance, err = amount("balance", p.Balance)
+			if err != nil {
 				return opt, err
 			}
 		}
@@ -185,7 +186,8 @@ func (in sessionIn) options(opt Options) (Options, error) {
 	}
 	if given("scheme", in.Scheme != "") {
 		opt.SchemeText = in.Scheme
-		if opt.Scheme, err = canonical.ParseScheme(in.Scheme); err != nil {
+		opt.Scheme, err = canonical.ParseScheme(in.Scheme)
+		if err != nil {
 			return opt, invalid("scheme", "%s", err)
 		}
 	}
@@ -196,7 +198,8 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		opt.Receivers = in.Receivers
 	}
 	if given("repeated", in.Repeated != "") {
-		if opt.Repeated, err = ParseRepeated(in.Repeated); err != nil {
+		opt.Repeated, err = ParseRepeated(in.Repeated)
+		if err != nil {
 			return opt, invalid("repeated", "repeated: %s", err)
 		}
 	}

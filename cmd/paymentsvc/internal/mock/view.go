@@ -104,7 +104,8 @@ func newView(r *http.Request, said note) *view {
 		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
 		CanShowRawBodies: e.opt.ShowBodies,
 	}
-	if v.Update = v.Query; r.Method == http.MethodGet {
+	v.Update = v.Query
+	if r.Method == http.MethodGet {
 		v.Update = asQuery(r.URL.Query())
 	}
 	if said.Bad {
@@ -140,7 +141,8 @@ func (v *view) orders(e *epoch) {
 	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
 		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
-		if row.UserData = e.hide(shortened(o.UserData)); row.UserData != o.UserData {
+		row.UserData = e.hide(shortened(o.UserData))
+		if row.UserData != o.UserData {
 			row.Find = o.OrderID
 		}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))

@@ -35,7 +35,8 @@ func (ws waiters) add(w *waiter) { ws[w.key()] = append(ws[w.key()], w) }
 
 func (ws waiters) remove(w *waiter) {
 	rest := slices.DeleteFunc(ws[w.key()], func(other *waiter) bool { return other == w })
-	if ws[w.key()] = rest; len(rest) == 0 {
+	ws[w.key()] = rest
+	if len(rest) == 0 {
 		delete(ws, w.key())
 	}
 }
