@@ -40,7 +40,7 @@ func appendCompact(dst, value []byte) []byte {
 // BodySorted appends [BodyCompact] with the fields of each object sorted by the bytes of their names. It returns an
 // error for a duplicate field, and for a body nested more than 64 deep.
 func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-	return jsonWriter{sort: true, keepText: true}.body(dst, m)
+	return jsonWriter{JSONForm{Sort: true}, true}.body(dst, m)
 }
 
 // JSONForm configures [BodyJSON]. The zero value encodes like most programs: no white space, fields in their order, and
@@ -68,24 +68,13 @@ type JSONForm struct {
 // BodyJSON returns a part that parses the JSON of the body and encodes it again. The part returns an error if the body
 // is not JSON, has a duplicate field, or is nested more than 64 deep.
 func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
-	return jsonWriter{
-		sort:          form.Sort,
-		spaces:        form.Spaces,
-		escapeSlash:   form.EscapeSlash,
-		escapeUnicode: form.EscapeUnicode,
-		escapeHTML:    form.EscapeHTML || form.EscapeGson,
-		escapeGson:    form.EscapeGson,
-		indent:        form.Indent,
-		numbers:       form.Numbers,
-	}.body
+	return jsonWriter{JSONForm: form}.body
 }
 
+// jsonWriter writes JSON in a form. With keepText, texts and names keep their bytes.
 type jsonWriter struct {
-	sort, spaces, keepText                 bool
-	escapeSlash, escapeUnicode, escapeHTML bool
-	escapeGson                             bool
-	indent                                 string
-	numbers                                NumberForm
+	JSONForm
+	keepText bool
 }
 
 func (w jsonWriter) body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -122,10 +111,10 @@ func (w jsonWriter) value(dst, value []byte, depth int, field string) ([]byte, e
 	case 't', 'f', 'n':
 		return append(dst, value...), nil
 	default:
-		if w.numbers == NumbersQuoted {
+		if w.Numbers == NumbersQuoted {
 			return append(append(append(dst, '"'), value...), '"'), nil
 		}
-		return w.numbers.write(dst, value, field == "amount")
+		return w.Numbers.write(dst, value, field == "amount")
 	}
 }
 
@@ -135,7 +124,7 @@ func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.sort {
+	if w.Sort {
 		sortByName(list)
 	}
 	dst = append(dst, '{')
@@ -147,7 +136,7 @@ func (w jsonWriter) object(dst, value []byte, depth int) ([]byte, error) {
 			dst = w.text(dst, f.name)
 		}
 		dst = append(dst, ':')
-		if w.spaces || w.indent != "" {
+		if w.Spaces || w.Indent != "" {
 			dst = append(dst, ' ')
 		}
 		dst, err = w.value(dst, f.value, depth+1, string(f.name))
@@ -163,10 +152,10 @@ func (w jsonWriter) next(dst []byte, index, depth int) []byte {
 	if index > 0 {
 		dst = append(dst, ',')
 	}
-	if w.indent != "" {
+	if w.Indent != "" {
 		return w.line(dst, depth)
 	}
-	if index > 0 && w.spaces {
+	if index > 0 && w.Spaces {
 		dst = append(dst, ' ')
 	}
 	return dst
@@ -174,7 +163,7 @@ func (w jsonWriter) next(dst []byte, index, depth int) []byte {
 
 // last writes the white space after the last of n elements.
 func (w jsonWriter) last(dst []byte, n, depth int) []byte {
-	if n > 0 && w.indent != "" {
+	if n > 0 && w.Indent != "" {
 		return w.line(dst, depth)
 	}
 	return dst
@@ -183,18 +172,19 @@ func (w jsonWriter) last(dst []byte, n, depth int) []byte {
 func (w jsonWriter) line(dst []byte, depth int) []byte {
 	dst = append(dst, '\n')
 	for range depth {
-		dst = append(dst, w.indent...)
+		dst = append(dst, w.Indent...)
 	}
 	return dst
 }
 
 // text writes s, a text without escapes, as a JSON string.
 func (w jsonWriter) text(dst, s []byte) []byte {
+	escapeHTML := w.EscapeHTML || w.EscapeGson
 	dst = append(dst, '"')
 	for len(s) > 0 {
 		r, size := utf8.DecodeRune(s)
 		switch {
-		case r == '"' || r == '\\' || r == '/' && w.escapeSlash:
+		case r == '"' || r == '\\' || r == '/' && w.EscapeSlash:
 			dst = append(dst, '\\', s[0])
 		case r == '\n':
 			dst = append(dst, `\n`...)
@@ -206,14 +196,14 @@ func (w jsonWriter) text(dst, s []byte) []byte {
 			dst = append(dst, `\b`...)
 		case r == '\f':
 			dst = append(dst, `\f`...)
-		case r < ' ', w.escapeHTML && (r == '<' || r == '>' || r == '&'), w.escapeGson && (r == '=' || r == '\''):
+		case r < ' ', escapeHTML && (r == '<' || r == '>' || r == '&'), w.EscapeGson && (r == '=' || r == '\''):
 			dst = appendHex4(dst, r)
 		case r == utf8.RuneError && size == 1:
 			dst = append(dst, s[0])
-		case w.escapeUnicode && r > 0xffff:
+		case w.EscapeUnicode && r > 0xffff:
 			high, low := utf16.EncodeRune(r)
 			dst = appendHex4(appendHex4(dst, high), low)
-		case w.escapeUnicode && r >= utf8.RuneSelf, w.escapeHTML && (r == '\u2028' || r == '\u2029'):
+		case w.EscapeUnicode && r >= utf8.RuneSelf, escapeHTML && (r == '\u2028' || r == '\u2029'):
 			dst = appendHex4(dst, r)
 		default:
 			dst = append(dst, s[:size]...)

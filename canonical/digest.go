@@ -7,6 +7,7 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"slices"
 	"sync"
 
@@ -21,47 +22,44 @@ func BodySHA256(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 
 // Encode returns part in an encoding, for example Encode(base64.StdEncoding, Body). Both arguments are required.
 func Encode(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	return transform("Encode", enc, part, func(dst, src []byte) []byte { return append(dst, src...) })
+	return digest("Encode", enc, part, nil)
 }
 
 // SHA256 returns the SHA-256 of part in an encoding. Both arguments are required.
 func SHA256(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	return transform("SHA256", enc, part, func(dst, src []byte) []byte {
-		sum := sha256.Sum256(src)
-		return append(dst, sum[:]...)
-	})
+	return digest("SHA256", enc, part, sha256.New)
 }
 
 // SHA512 returns the SHA-512 of part in an encoding. Both arguments are required.
 func SHA512(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	return transform("SHA512", enc, part, func(dst, src []byte) []byte {
-		sum := sha512.Sum512(src)
-		return append(dst, sum[:]...)
-	})
+	return digest("SHA512", enc, part, sha512.New)
 }
 
 // SHA1 returns the SHA-1 of part in an encoding. Both arguments are required.
 func SHA1(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	return transform("SHA1", enc, part, func(dst, src []byte) []byte {
-		sum := sha1.Sum(src) //nolint:gosec // see the imports
-		return append(dst, sum[:]...)
-	})
+	return digest("SHA1", enc, part, sha1.New)
 }
 
 // MD5 returns the MD5 of part in an encoding. Both arguments are required.
 func MD5(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	return transform("MD5", enc, part, func(dst, src []byte) []byte {
-		sum := md5.Sum(src) //nolint:gosec // see the imports
-		return append(dst, sum[:]...)
-	})
+	return digest("MD5", enc, part, md5.New)
 }
 
-// transform returns a part that encodes the digest of part. It reuses two buffers, so a call does not allocate.
-func transform(
-	name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc, digest func(dst, src []byte) []byte,
+// digest returns a part that encodes the digest of part, or part itself if newHash is nil. It reuses two buffers and a
+// hash, so a call does not allocate.
+func digest(
+	name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc, newHash func() hash.Hash,
 ) paymentsvc.CanonicalFunc {
-	type buffer struct{ src, sum []byte }
-	buffers := sync.Pool{New: func() any { return new(buffer) }}
+	type buffer struct {
+		src, sum []byte
+		hash     hash.Hash
+	}
+	buffers := sync.Pool{New: func() any {
+		if newHash == nil {
+			return new(buffer)
+		}
+		return &buffer{hash: newHash()}
+	}}
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if enc == nil || part == nil {
 			return nil, fmt.Errorf("canonical: %s needs an encoding and a part", name)
@@ -73,7 +71,12 @@ func transform(
 			return nil, err
 		}
 		b.src = src
-		b.sum = digest(b.sum[:0], src)
+		if b.hash == nil {
+			return enc.AppendEncode(dst, src), nil
+		}
+		b.hash.Reset()
+		_, _ = b.hash.Write(src)
+		b.sum = b.hash.Sum(b.sum[:0])
 		return enc.AppendEncode(dst, b.sum), nil
 	}
 }

@@ -1,10 +1,12 @@
 package canonical_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -79,7 +81,8 @@ func TestJSONPartsEncodeBody(t *testing.T) {
 		},
 		"escaped as in a form": {
 			canonical.Fields(list{
-				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingForm, Nested: canonical.NestedFlat, Path: "[]",
+				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingForm,
+				Nested: canonical.NestedFlat, Path: "[]",
 			}),
 			`{"a b":"x/y z","c":{"d":"é"}}`, "a+b=x%2Fy+z&c%5Bd%5D=%C3%A9",
 		},
@@ -113,7 +116,9 @@ func TestJSONPartsEncodeBody(t *testing.T) {
 		},
 		"a sorted text keeps its escapes": {canonical.BodySorted, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
 		"numbers read as float64": {
-			canonical.BodyJSON(form{Numbers: canonical.NumbersShort}), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
+			canonical.BodyJSON(
+				form{Numbers: canonical.NumbersShort},
+			), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
 		},
 		"a body that is no object": {canonical.BodyJSON(form{}), ` "x" `, `"x"`},
 		"no UTF-8 is kept":         {canonical.BodyJSON(form{EscapeUnicode: true}), "[\"\xff\"]", "[\"\xff\"]"},
@@ -211,7 +216,27 @@ func FuzzJSONParts(f *testing.F) {
 			}
 		}
 		for _, nested := range []canonical.Nested{canonical.NestedJSON, canonical.NestedOmitted, canonical.NestedFlat} {
-			_, _ = canonical.Fields(canonical.FieldList{Names: true, Nested: nested, Path: "[]", Escaping: canonical.EscapingForm})(nil, m)
+			_, _ = canonical.Fields(
+				canonical.FieldList{Names: true, Nested: nested, Path: "[]", Escaping: canonical.EscapingForm},
+			)(nil, m)
 		}
 	})
+}
+
+// The table has the encodings of bodies by PHP, Python, Node and Java.
+func TestVectorsOfOtherLanguagesMatch(t *testing.T) {
+	file, err := os.Open("testdata/vectors.tsv")
+	require.NoError(t, err)
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		cells := strings.Split(lines.Text(), "\t")
+		require.Len(t, cells, 4)
+		var want string
+		require.NoError(t, json.Unmarshal([]byte(cells[3]), &want))
+		scheme, err := canonical.ParseScheme("hex(" + cells[1] + ")")
+		require.NoError(t, err, cells[1])
+		got, err := scheme.Canonical(nil, &paymentsvc.Message{Timestamp: "1700000000", Body: []byte(cells[2])})
+		require.NoError(t, err, cells)
+		require.Equal(t, want, string(got), cells)
+	}
 }

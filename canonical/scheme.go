@@ -1,6 +1,10 @@
 package canonical
 
 import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -119,4 +123,239 @@ func GoCode(text string) (Code, error) {
 		c.Imports = append([]string{"encoding/base64"}, c.Imports...)
 	}
 	return c, nil
+}
+
+// word is a name of the text form. code is its name in Go. Exactly one of part, texts, around, digest, encoding, read
+// and combine is set.
+type word struct {
+	text, code string
+	signs      bool // whether it covers the body or a field
+	part       paymentsvc.CanonicalFunc
+	texts      func(texts []string) paymentsvc.CanonicalFunc // a part with texts, as in header("X-Name")
+	least      int                                           // minimum number of texts
+	many       bool                                          // whether more texts may follow
+	around     func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	encoding   paymentsvc.Encoding
+	read       func(*parser) made     // a part with special syntax
+	combine    func(*parser) encoding // a combination of encodings
+}
+
+func (w word) isEncoding() bool { return w.encoding != nil || w.combine != nil }
+
+// words is the table of names for the parser and for the Go code. The doc of ParseScheme lists them.
+var words = []word{
+	{text: "timestamp", code: "Timestamp", part: Timestamp},
+	{text: "timestamp-ms", code: "TimestampMillis", part: TimestampMillis},
+	{text: "date", code: "Date", least: 1, texts: func(t []string) paymentsvc.CanonicalFunc { return Date(t[0]) }},
+	{text: "method", code: "Method", part: Method},
+	{text: "body", code: "Body", part: Body, signs: true},
+	{text: "body-compact", code: "BodyCompact", part: BodyCompact, signs: true},
+	{text: "body-sorted", code: "BodySorted", part: BodySorted, signs: true},
+	{text: "path", code: "Path", part: Path},
+	{text: "path-last", code: "PathLast", part: PathLast},
+	{text: "decoded-path", code: "DecodedPath", part: DecodedPath},
+	{text: "uri", code: "RequestURI", part: RequestURI},
+	{text: "url", code: "URL", part: URL},
+	{text: "host", code: "Host", part: Host},
+	{text: "query", code: "Query", part: Query},
+	{text: "sorted-query", code: "SortedQuery", part: SortedQuery},
+	{
+		text: "path-below", code: "PathBelow", least: 1,
+		texts: func(t []string) paymentsvc.CanonicalFunc { return PathBelow(t[0]) },
+	},
+	{
+		text: "header", code: "Header", least: 1,
+		texts: func(t []string) paymentsvc.CanonicalFunc { return Header(t[0]) },
+	},
+	{
+		text: "field", code: "Field", signs: true, least: 1, many: true,
+		texts: func(t []string) paymentsvc.CanonicalFunc { return Field(t...) },
+	},
+	{
+		text: "field-or", code: "FieldOr", signs: true, least: 2, many: true,
+		texts: func(t []string) paymentsvc.CanonicalFunc { return FieldOr(t[0], t[1:]...) },
+	},
+	{text: "fields", code: "Fields", read: (*parser).fields},
+	{text: "json", code: "BodyJSON", read: (*parser).json},
+	{text: "with", code: "With", read: (*parser).with},
+	{text: "with-number", code: "WithNumber", read: (*parser).with},
+	{text: "within", code: "Within", read: (*parser).within},
+	{text: "number", code: "Number", read: (*parser).number},
+	{text: "escaped", code: "Escaped", read: (*parser).escaped},
+	{text: "secret", code: "Secret", read: (*parser).secretPart},
+	{text: "lower", code: "Lower", around: Lower},
+	{text: "upper", code: "Upper", around: Upper},
+	{text: "md5", code: "MD5", digest: MD5},
+	{text: "sha1", code: "SHA1", digest: SHA1},
+	{text: "sha256", code: "SHA256", digest: SHA256},
+	{text: "sha512", code: "SHA512", digest: SHA512},
+	{text: "hex", code: "paymentsvc.Hex", encoding: paymentsvc.Hex},
+	{text: "HEX", code: "paymentsvc.HexUpper", encoding: paymentsvc.HexUpper},
+	{text: "base64", code: "base64.StdEncoding", encoding: base64.StdEncoding},
+	{text: "base64-raw", code: "base64.RawStdEncoding", encoding: base64.RawStdEncoding},
+	{text: "base64url", code: "base64.URLEncoding", encoding: base64.URLEncoding},
+	{text: "base64url-raw", code: "base64.RawURLEncoding", encoding: base64.RawURLEncoding},
+	{text: "prefixed", code: "Prefixed", combine: (*parser).prefixed},
+	{text: "chain", code: "Chain", combine: (*parser).chain},
+}
+
+// option is a name in the brackets of fields or json. Options of one group exclude each other. code is the field in
+// Go, or "" for the default.
+type option[T any] struct {
+	text, code, group string
+	set               func(*T)
+	on                func(*T) bool
+}
+
+// choice returns the option that sets a field to value.
+func choice[T any, V comparable](group, text, code string, field func(*T) *V, value V) option[T] {
+	return option[T]{
+		text, code, group, func(t *T) { *field(t) = value }, func(t *T) bool { return *field(t) == value },
+	}
+}
+
+// flag returns the option that sets a field to true.
+func flag[T any](text, code string, field func(*T) *bool) option[T] {
+	return choice(text, text, code+": true", field, true)
+}
+
+// choices returns an option for each name of an enumeration. format has %s for the name.
+func choices[T any, V comparable](group, format, code string, names []named[V], field func(*T) *V) []option[T] {
+	list := make([]option[T], len(names))
+	for i, n := range names {
+		list[i] = choice(group, fmt.Sprintf(format, n.text), code+": canonical."+n.code, field, n.value)
+	}
+	return list
+}
+
+// named is a value of an enumeration with its name in the text form and in Go.
+type named[T any] struct {
+	text, code string
+	value      T
+}
+
+var numberNames = []named[NumberForm]{
+	{"short", "NumbersShort", NumbersShort}, {"python", "NumbersPython", NumbersPython},
+	{"java", "NumbersJava", NumbersJava}, {"two-place", "NumbersTwoPlaces", NumbersTwoPlaces},
+	{"minor", "NumbersMinor", NumbersMinor}, {"padded", "NumbersPadded", NumbersPadded},
+	{"quoted", "NumbersQuoted", NumbersQuoted},
+}
+
+var escapingNames = []named[Escaping]{
+	{"form", "EscapingForm", EscapingForm}, {"percent", "EscapingPercent", EscapingPercent},
+	{"php", "EscapingPHP", EscapingPHP}, {"js", "EscapingJS", EscapingJS}, {"java", "EscapingJava", EscapingJava},
+}
+
+var constantNames = []named[Constants]{
+	{"php-constants", "ConstantsPHP", ConstantsPHP}, {"digit-constants", "ConstantsDigits", ConstantsDigits},
+	{"python-constants", "ConstantsPython", ConstantsPython}, {"no-null", "ConstantsNoNull", ConstantsNoNull},
+}
+
+// String returns the name in the text form of a scheme, such as "short", or "" for [NumbersAsSent].
+func (f NumberForm) String() string { return nameOf(numberNames, f) }
+
+// String returns the name in the text form of a scheme, such as "form", or "" for [EscapingNone].
+func (e Escaping) String() string { return nameOf(escapingNames, e) }
+
+// String returns the name in the text form of a scheme, such as "php-constants", or "" for [ConstantsAsSent].
+func (c Constants) String() string { return nameOf(constantNames, c) }
+
+func nameOf[T comparable](list []named[T], value T) string {
+	at := slices.IndexFunc(list, func(n named[T]) bool { return n.value == value })
+	if at < 0 {
+		return ""
+	}
+	return list[at].text
+}
+
+var fieldOptions = slices.Concat([]option[FieldList]{
+	choice("order", "sorted", "", func(l *FieldList) *bool { return &l.AsSent }, false),
+	choice("order", "as-sent", "AsSent: true", func(l *FieldList) *bool { return &l.AsSent }, true),
+	flag("unseparated", "Unseparated", func(l *FieldList) *bool { return &l.Unseparated }),
+},
+	choices("nested", "%s", "Nested", []named[Nested]{
+		{"omit-nested", "NestedOmitted", NestedOmitted}, {"flat", "NestedFlat", NestedFlat},
+	}, func(l *FieldList) *Nested { return &l.Nested }),
+	[]option[FieldList]{
+		flag("omit-empty", "OmitEmpty", func(l *FieldList) *bool { return &l.OmitEmpty }),
+		{"omit", "Omit", "omit", func(*FieldList) {}, func(l *FieldList) bool { return len(l.Omit) > 0 }},
+		flag("omit-null", "OmitNull", func(l *FieldList) *bool { return &l.OmitNull }),
+	},
+	choices("escape", "escape-%s", "Escaping", escapingNames, func(l *FieldList) *Escaping { return &l.Escaping }),
+	choices("numbers", "%s-numbers", "Numbers", numberNames, func(l *FieldList) *NumberForm { return &l.Numbers }),
+	choices("constants", "%s", "Constants", constantNames, func(l *FieldList) *Constants { return &l.Constants }),
+)
+
+var jsonOptions = append([]option[JSONForm]{
+	flag("sorted", "Sort", func(f *JSONForm) *bool { return &f.Sort }),
+	choice("spaces", "spaces", "Spaces: true", func(f *JSONForm) *bool { return &f.Spaces }, true),
+	flag("escape-slash", "EscapeSlash", func(f *JSONForm) *bool { return &f.EscapeSlash }),
+	flag("escape-unicode", "EscapeUnicode", func(f *JSONForm) *bool { return &f.EscapeUnicode }),
+	flag("escape-html", "EscapeHTML", func(f *JSONForm) *bool { return &f.EscapeHTML }),
+	flag("escape-gson", "EscapeGson", func(f *JSONForm) *bool { return &f.EscapeGson }),
+	{"indent", "Indent", "spaces", func(*JSONForm) {}, func(f *JSONForm) bool { return f.Indent != "" }},
+}, choices("numbers", "%s-numbers", "Numbers", numberNames, func(f *JSONForm) *NumberForm { return &f.Numbers })...)
+
+// String returns the text form, such as fields(sorted, "=", "&").
+func (l FieldList) String() string {
+	text, _ := l.forms()
+	return "fields(" + strings.Join(text, ", ") + ")"
+}
+
+// forms returns the options in the text form and the fields in Go.
+func (l FieldList) forms() (text, code []string) {
+	if l.Names {
+		text, code = append(text, strconv.Quote(l.Equals)), append(code, "Names: true")
+	}
+	if !l.Unseparated {
+		text = append(text, strconv.Quote(l.Between))
+	}
+	if l.Equals != "" {
+		code = append(code, fmt.Sprintf("Equals: %q", l.Equals))
+	}
+	if l.Between != "" {
+		code = append(code, fmt.Sprintf("Between: %q", l.Between))
+	}
+	for i, o := range fieldOptions {
+		switch {
+		case !o.on(&l):
+		case o.text == "omit":
+			quoted := fmt.Sprintf("%q", l.Omit)
+			quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `" "`, `", "`)
+			text, code = append(text, "omit("+quoted+")"), append(code, fmt.Sprintf("Omit: %#v", l.Omit))
+		case o.text == "flat" && l.Path != "":
+			text = append(text, fmt.Sprintf("flat(%q)", l.Path))
+			code = append(code, o.code, fmt.Sprintf("Path: %q", l.Path))
+		case i < 2: // the order comes first
+			text, code = slices.Insert(text, 0, o.text), append(code, o.code)
+		default:
+			text, code = append(text, o.text), append(code, o.code)
+		}
+	}
+	return text, slices.DeleteFunc(code, func(c string) bool { return c == "" })
+}
+
+// String returns the text form, such as json(sorted, escape-slash).
+func (f JSONForm) String() string {
+	text, _ := f.forms()
+	if len(text) == 0 {
+		return "json"
+	}
+	return "json(" + strings.Join(text, ", ") + ")"
+}
+
+// forms returns the options in the text form and the fields in Go.
+func (f JSONForm) forms() (text, code []string) {
+	for _, o := range jsonOptions {
+		switch {
+		case !o.on(&f):
+		case o.text == "indent":
+			text = append(text, fmt.Sprintf("indent(%q)", f.Indent))
+			code = append(code, fmt.Sprintf("Indent: %q", f.Indent))
+		default:
+			text, code = append(text, o.text), append(code, o.code)
+		}
+	}
+	return text, code
 }

@@ -396,7 +396,7 @@ func TestSchemeParsesBothKinds(t *testing.T) {
 	)
 }
 
-func TestSchemeRejectsUnsignedBody(t *testing.T) {
+func TestSchemeAcceptsAnUnsignedBodyOnRequest(t *testing.T) {
 	for _, text := range []string{
 		"hex(timestamp '|' path), body unsigned", "request hex(path), notification hex(body), body unsigned, key text",
 	} {

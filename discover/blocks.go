@@ -19,15 +19,15 @@ func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
 	whole := composition{pieces: members, gaps: gaps}
 	for i := range c.samples {
 		text, err := whole.text(i)
-		p.texts, p.lacking = append(p.texts, text), append(p.lacking, err != nil)
+		p.texts, p.missing = append(p.texts, text), append(p.missing, err != nil)
 	}
-	if !slices.Contains(p.lacking, false) {
+	if !slices.Contains(p.missing, false) {
 		return
 	}
 	p.text, p.desc, p.shape = whole.inner(), whole.describe(), shape{}
 	for _, m := range members {
 		p.cost += m.cost
-		p.stamped = p.stamped || m.stamped || m.kind == ofTimestamp
+		p.hasTimestamp = p.hasTimestamp || m.hasTimestamp || m.kind == ofTimestamp
 	}
 	c.pieces = append(c.pieces, &p)
 }

@@ -13,7 +13,7 @@ func (c *catalogue) addBody() {
 	body := func(s shape, rarity, cost int, text, desc string, needs ...string) {
 		c.add(piece{
 			kind: ofBody, shape: s, rarity: rarity, cost: cost, text: text, desc: desc, needs: needs,
-			stamped: strings.Contains(text, "timestamp"),
+			hasTimestamp: strings.Contains(text, "timestamp"),
 		})
 	}
 	body(object, common, 1, "body", "body")
@@ -24,8 +24,8 @@ func (c *catalogue) addBody() {
 	body(inText, rare, 5, "base64url-raw(body)", "body in base64 of the URL alphabet without padding")
 	php := canonical.JSONForm{EscapeSlash: true, EscapeUnicode: true, Numbers: canonical.NumbersShort}
 	body(
-		shape{form: encoded, loses: losesDigits}, rare, 5, "base64("+php.String()+")", "body as PHP writes it, in base64",
-		needsSlash, needsUnicode, needsWhole,
+		shape{form: encoded, loses: losesDigits}, rare, 5, "base64("+php.String()+")",
+		"body as PHP writes it, in base64", needsSlash, needsUnicode, needsWhole,
 	)
 	body(inText, rare, 5, "base64(body-sorted)", "body with sorted fields, in base64", needsOrder, needsSpace)
 	for _, form := range []canonical.Escaping{
@@ -35,36 +35,44 @@ func (c *catalogue) addBody() {
 	}
 	body(caseless, rare, 5, "lower(body)", "body in lower case", needsUpperBody)
 	body(caseless, rare, 5, "upper(body)", "body in upper case", needsLowerBody)
+	c.addBodyDigests()
+}
 
-	for _, of := range []struct {
-		rarity, cost int
-		text, desc   string
-		needs        []string
-	}{
-		{uncommon, 0, "body", "body", nil},
-		{rare, 2, "body-compact", "body without white space", []string{needsSpace}},
-		{rare, 2, "body-sorted", "body with sorted fields", []string{needsOrder, needsSpace}},
-		{rare, 3, "timestamp body", "the timestamp and body", nil},
-	} {
-		for _, d := range []struct {
-			name, desc string
-			rarity     int
-		}{{"sha256", "SHA-256", common}, {"md5", "MD5", common}, {"sha512", "SHA-512", uncommon}, {"sha1", "SHA-1", rare}} {
-			sum := fmt.Sprintf("%s(%s)", d.name, of.text)
-			for i, e := range []struct{ text, desc string }{
-				{"hex(%s)", "%s of the %s in hexadecimal"},
-				{"base64(%s)", "%s of the %s in base64"},
-				{"%s", "bytes of the %s of the %s"},
-				{"HEX(%s)", "%s of the %s in upper-case hexadecimal"},
-				{"base64url-raw(%s)", "%s of the %s in base64 of the URL alphabet without padding"},
-			} {
-				rarity := max(of.rarity, d.rarity)
-				if i > 3 {
-					rarity = rare
+// addBodyDigests adds the digests of the body and of its common forms.
+func (c *catalogue) addBodyDigests() {
+	bodies := []piece{
+		{text: "body", desc: "body", rarity: uncommon},
+		{text: "body-compact", desc: "body without white space", rarity: rare, cost: 2, needs: []string{needsSpace}},
+		{
+			text: "body-sorted", desc: "body with sorted fields", rarity: rare, cost: 2,
+			needs: []string{needsOrder, needsSpace},
+		},
+		{text: "timestamp body", desc: "the timestamp and body", rarity: rare, cost: 3, hasTimestamp: true},
+	}
+	hashes := []struct {
+		name, desc string
+		rarity     int
+	}{{"sha256", "SHA-256", common}, {"md5", "MD5", common}, {"sha512", "SHA-512", uncommon}, {"sha1", "SHA-1", rare}}
+	encodings := []struct{ text, desc string }{
+		{"hex(%s)", "%s of the %s in hexadecimal"},
+		{"base64(%s)", "%s of the %s in base64"},
+		{"%s", "bytes of the %s of the %s"},
+		{"HEX(%s)", "%s of the %s in upper-case hexadecimal"},
+		{"base64url-raw(%s)", "%s of the %s in base64 of the URL alphabet without padding"},
+	}
+	for _, p := range bodies {
+		for _, h := range hashes {
+			for i, e := range encodings {
+				d := p
+				d.kind, d.shape, d.cost = ofBody, shape{form: digest}, 3+p.cost+i
+				d.rarity = max(p.rarity, h.rarity)
+				isOfURL := e.text == "base64url-raw(%s)"
+				if isOfURL {
+					d.rarity = rare
 				}
-				text, desc := fmt.Sprintf(e.text, sum), fmt.Sprintf(e.desc, d.desc, of.desc)
-				if (i <= 3 || d.name == "sha256") && text != "hex(sha256(body))" {
-					body(hashed, rarity, 3+of.cost+i, text, desc, of.needs...)
+				d.text, d.desc = fmt.Sprintf(e.text, h.name+"("+p.text+")"), fmt.Sprintf(e.desc, h.desc, p.desc)
+				if (!isOfURL || h.name == "sha256") && d.text != "hex(sha256(body))" {
+					c.add(d)
 				}
 			}
 		}
@@ -119,12 +127,11 @@ func (c *catalogue) addForm(form canonical.JSONForm) {
 
 // addJSONWith adds JSON with one more field, and the JSON of an object inside the body.
 func (c *catalogue) addJSONWith(texts ...piece) {
-	_, objects := c.topLevel()
 	var around []frame
-	for _, name := range objects[:min(len(objects), 3)] {
+	for _, name := range c.objects[:min(len(c.objects), 3)] {
 		around = append(around, within(name))
 	}
-	for _, of := range fieldsToAdd() {
+	for _, of := range fieldsToAdd {
 		for i, name := range of.names {
 			if i == maxNamesInFull {
 				break
@@ -197,8 +204,8 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 func (c *catalogue) addEnvelopes() {
 	add := func(cost int, text string) {
 		c.add(piece{
-			kind: ofBody, shelf: lists, rarity: rare, stamped: true, shape: shape{form: jsonObject}, cost: 8 + cost,
-			text: text, desc: "envelope " + text,
+			kind: ofBody, shelf: lists, rarity: rare, hasTimestamp: true, shape: shape{form: jsonObject},
+			cost: 8 + cost, text: text, desc: "envelope " + text,
 		})
 	}
 	for i, stamp := range []string{"timestamp", "ts", "time", "t"} {

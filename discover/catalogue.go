@@ -2,10 +2,7 @@ package discover
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -65,36 +62,39 @@ const (
 
 // piece is a part in the text form of a scheme, with its text in each sample.
 type piece struct {
-	group      int
-	kind       kind
-	rarity     int
-	shelf      shelf
-	identity   bool     // identifies the caller or the call; long compositions contain such pieces
-	names      []string // of a header or field
-	cost       int      // distance from simple
-	text, desc string
-	stamped    bool     // contains the timestamp, although its kind is another one
-	needs      []string // properties of a sample that distinguishes the piece from a simpler piece
-	part       paymentsvc.CanonicalFunc
-	shape      shape
-	list       *canonical.FieldList // options of a list of all fields
-	json       *canonical.JSONForm  // options of JSON
-	around     frame                // of the list or the JSON
-	members    []*piece             // of a sequence
-	gaps       []string             // between the members
-	texts      []string             // by sample
-	lacking    []bool               // by sample; true if the sample lacks the part
-	key        string               // see id
+	group        int
+	kind         kind
+	rarity       int
+	shelf        shelf
+	identity     bool     // identifies the caller or the call; long compositions contain such pieces
+	names        []string // of a header or field
+	cost         int      // distance from simple
+	text, desc   string
+	hasTimestamp bool     // contains the timestamp, although its kind is another one
+	needs        []string // properties of a sample that distinguishes the piece from a simpler piece
+	part         paymentsvc.CanonicalFunc
+	shape        shape
+	list         *canonical.FieldList // options of a list of all fields
+	json         *canonical.JSONForm  // options of JSON
+	around       frame                // of the list or the JSON
+	members      []*piece             // of a sequence
+	gaps         []string             // between the members
+	texts        []string             // by sample
+	missing      []bool               // by sample; true if the sample lacks the part
+	key          string               // see id
 }
 
 // has reports whether a sample has the piece.
-func (p *piece) has(sample int) bool { return p.lacking == nil || !p.lacking[sample] }
+func (p *piece) has(sample int) bool { return p.missing == nil || !p.missing[sample] }
 
 // catalogue contains the pieces found in at least one sample.
 type catalogue struct {
 	ctx     context.Context // of Find; its end stops the preparation
 	samples []*sample
 	secret  paymentsvc.Secret
+	names   []string   // fields of the bodies
+	objects []string   // fields with an object
+	paths   [][]string // fields with a scalar value, the shortest paths first
 	pieces  []*piece
 	byText  map[string]*piece // labelled pieces
 	groups  map[string]int    // header, field and word groups by name
@@ -120,10 +120,12 @@ func newCatalogue(
 }
 
 func emptyCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret) *catalogue {
-	return &catalogue{
+	c := &catalogue{
 		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
 		byText: map[string]*piece{},
 	}
+	c.readFields()
+	return c
 }
 
 // fill adds families of pieces. Each family has its own limit of read bytes.
@@ -142,7 +144,7 @@ func (c *catalogue) add(p piece) bool {
 		return false
 	}
 	c.pieces = append(c.pieces, made)
-	return !slices.Contains(made.lacking, true)
+	return !slices.Contains(made.missing, true)
 }
 
 // addOther adds a piece if its texts differ from the texts of a simpler piece. It returns the simplest piece with
@@ -150,7 +152,7 @@ func (c *catalogue) add(p piece) bool {
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	made := c.read(p)
 	if made == nil ||
-		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.lacking, simpler.lacking) {
+		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.missing, simpler.missing) {
 		return simpler
 	}
 	c.pieces = append(c.pieces, made)
@@ -178,15 +180,15 @@ func (c *catalogue) read(p piece) *piece {
 		c.cut = true
 		return nil
 	}
-	p.texts, p.lacking, p.key = nil, nil, ""
+	p.texts, p.missing, p.key = nil, nil, ""
 	for _, s := range c.samples {
 		if p.kind.ofBody() {
 			c.spent += len(s.message.Body)
 		}
 		text, err := p.part(nil, &s.message)
-		p.texts, p.lacking = append(p.texts, string(text)), append(p.lacking, err != nil)
+		p.texts, p.missing = append(p.texts, string(text)), append(p.missing, err != nil)
 	}
-	if !slices.Contains(p.lacking, false) {
+	if !slices.Contains(p.missing, false) {
 		return nil
 	}
 	if p.kind < ofHeader && p.shelf != again {
@@ -229,113 +231,3 @@ const (
 	needsUpperBody = "upper-case letters in the body"
 	needsLowerBody = "lower-case letters in the body"
 )
-
-func (c *catalogue) addMessage() {
-	stamped := !slices.ContainsFunc(c.samples, func(s *sample) bool { return s.message.Timestamp == "" })
-	if stamped {
-		c.add(piece{kind: ofTimestamp, shape: timestampShape(), cost: 1, text: "timestamp", desc: "timestamp"})
-		c.add(piece{
-			kind: ofTimestamp, shape: timestampShape(), rarity: uncommon, cost: 3, text: "timestamp-ms",
-			desc: "timestamp in milliseconds",
-		})
-		c.addDates()
-	}
-	method := shape{form: fixedText} // a notification comes by POST
-	c.add(piece{kind: ofMethod, shape: method, cost: 1, text: "method", desc: "method"})
-	c.add(piece{kind: ofMethod, shape: method, cost: 2, text: "lower(method)", desc: "method in lower case"})
-	c.addFixed(ofMethod, c.samples[0].message.Method, needsMethod)
-}
-
-// addFixed adds a fixed text. Samples with equal parts cannot distinguish the part from the fixed text.
-func (c *catalogue) addFixed(k kind, text, need string) {
-	if text == "" {
-		return
-	}
-	c.add(piece{
-		kind: k, shape: shape{form: fixedText}, rarity: onlyExplains, cost: 8, needs: []string{need},
-		text: strconv.Quote(text), desc: fmt.Sprintf("fixed text %q", text),
-	})
-}
-
-// addHeaders adds the headers that a Signer can see. net/http and proxies add the other headers later.
-func (c *catalogue) addHeaders() {
-	onTheWay := []string{
-		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Forwarded", "Host", "Keep-Alive", "Te", "Trailer",
-		"Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip", "Signature", "Timestamp",
-	}
-	usual := []string{"Accept", "Accept-Language", "Cache-Control", "Pragma", "User-Agent", "Content-Encoding"}
-	var names []string
-	for _, s := range c.samples {
-		for name := range s.message.Header {
-			switch {
-			case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name), slices.Contains(names, name),
-				strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"), strings.HasPrefix(name, "Sec-"):
-				continue
-			}
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		rarity, identity, cost := common, name != "Content-Type", 2
-		if slices.Contains(usual, name) {
-			rarity, identity, cost = rare, false, 4
-		}
-		c.add(piece{
-			kind: ofHeader, group: c.group("header " + name), rarity: rarity, identity: identity, cost: cost,
-			names: []string{name}, shape: shape{has: isHeaderByte},
-			text: fmt.Sprintf("header(%q)", name), desc: "header " + name,
-		})
-	}
-}
-
-func (c *catalogue) addSecret() {
-	fixed := shape{form: fixedText}
-	c.add(piece{kind: ofSecret, shape: fixed, cost: 3, identity: true, text: "secret", desc: "secret"})
-	for _, label := range []string{"key=", "secret=", "secret_key="} {
-		c.add(piece{
-			kind: ofSecret, shape: fixed, rarity: uncommon, cost: 4, text: fmt.Sprintf("%q secret", label),
-			desc: label + " and secret",
-		})
-	}
-}
-
-func (c *catalogue) addWords(words []string) {
-	word := func(p piece, text string) {
-		p.shape, p.needs = shape{form: fixedText}, []string{"other values"}
-		p.text, p.desc = strconv.Quote(text), fmt.Sprintf("text %q", text)
-		c.add(p)
-	}
-	for _, text := range words {
-		word(piece{kind: ofWord, group: c.group("word " + text), identity: true, cost: 4}, text)
-	}
-	for _, mark := range []string{"v0", "v1", "v2", "1", "HMAC-SHA256", "hmac-sha256", "sha256"} {
-		word(piece{kind: ofMark, rarity: uncommon, cost: 5}, mark)
-	}
-}
-
-// addDates adds the timestamp as a date.
-func (c *catalogue) addDates() {
-	for i, layout := range []string{
-		"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.000Z", "Mon, 02 Jan 2006 15:04:05 GMT", "2006-01-02T15:04:05",
-		"20060102150405", "2006-01-02 15:04:05", "20060102T150405Z", "2006-01-02T15:04:05+00:00",
-		"Mon, 02 Jan 2006 15:04:05 -0700", "2006-01-02", "20060102",
-	} {
-		c.add(piece{
-			kind: ofTimestamp, shape: shape{has: isHeaderByte}, rarity: rare, cost: 4 + i,
-			text: fmt.Sprintf("date(%q)", layout), desc: fmt.Sprintf("timestamp as a date such as %q", layout),
-		})
-	}
-}
-
-// addAgain adds the parts that can appear at both ends of a text.
-func (c *catalogue) addAgain() {
-	c.add(piece{
-		kind: ofTimestamp, shelf: again, group: c.group("again timestamp"), shape: timestampShape(), cost: 4,
-		text: "timestamp", desc: "timestamp",
-	})
-	c.add(piece{
-		kind: ofSecret, shelf: again, group: c.group("again secret"), shape: shape{form: fixedText}, cost: 5,
-		text: "secret", desc: "secret",
-	})
-}

@@ -1,11 +1,8 @@
 package discover
 
 import (
-	"bytes"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding"
-	"encoding/binary"
 	"hash"
 	"slices"
 
@@ -13,22 +10,21 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// key is a reading of the secret, with the two SHA-256 states that HMAC starts from.
+// key is a reading of the secret, with the two SHA-256 states at the start of an HMAC.
 type key struct {
 	form         canonical.SecretForm
 	secret       paymentsvc.Secret
 	inner, outer []byte
 }
 
-// saver is a SHA-256 with a saved state, as crypto/sha256 documents.
-type saver interface {
+// savedHash is a SHA-256 with a saved state, as crypto/sha256 documents.
+type savedHash interface {
 	hash.Hash
 	encoding.BinaryAppender
 	encoding.BinaryUnmarshaler
 }
 
 func newKey(form canonical.SecretForm, secret paymentsvc.Secret) key {
-	k := key{form: form, secret: secret}
 	block := make([]byte, sha256.BlockSize)
 	if len(secret) > len(block) {
 		sum := sha256.Sum256([]byte(secret))
@@ -36,99 +32,48 @@ func newKey(form canonical.SecretForm, secret paymentsvc.Secret) key {
 	} else {
 		copy(block, secret)
 	}
-	k.inner = stateAfter(block, 0x36)
-	k.outer = stateAfter(block, 0x5c)
-	return k
+	padded := func(pad byte) []byte {
+		out := make([]byte, len(block))
+		for i := range block {
+			out[i] = block[i] ^ pad
+		}
+		return out
+	}
+	c := newChecker(nil)
+	start, _ := c.hash.AppendBinary(nil) // cannot fail
+	return key{form, secret, c.stateAfter(nil, start, padded(0x36)), c.stateAfter(nil, start, padded(0x5c))}
 }
 
-// stateAfter returns the state after the padded key of an HMAC, or nil if SHA-256 does not reveal its state.
-func stateAfter(block []byte, pad byte) []byte {
-	padded := make([]byte, len(block))
-	for i := range block {
-		padded[i] = block[i] ^ pad
+// rarity returns the rarity of a reading of the secret among all possible readings.
+func (k *key) rarity(all []key) int {
+	readable := func(forms ...canonical.SecretForm) bool {
+		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
 	}
-	h, ok := sha256.New().(saver)
-	if !ok {
-		return nil
+	switch k.form {
+	case canonical.SecretText, canonical.SecretHex, canonical.SecretBase64Tail:
+		return common
+	case canonical.SecretBase64:
+		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // most of their texts are valid base64 too
+			return uncommon
+		}
+		return common
+	default:
+		return rare
 	}
-	_, _ = h.Write(padded)
-	state, err := h.AppendBinary(nil)
-	if err != nil {
-		return nil
-	}
-	return state
 }
 
-// checker compares the HMACs of texts with wanted sums. It takes half the time of crypto/hmac, because it starts from
-// the states of the key, writes the padding in place and reads the sum from the state.
+// checker compares the HMACs of texts with wanted sums. Texts with the same start share the state after this start.
 type checker struct {
 	wanted []string  // the sums that explain the sample
 	first  [256]bool // their first bytes
-
-	hash       saver
-	state      []byte
-	outerBlock [sha256.BlockSize]byte
-
-	plain    hash.Hash // crypto/hmac, in case the format of the states changes
-	plainKey paymentsvc.Secret
+	hash   savedHash
+	sum    []byte
 }
-
-// wordsAt is the place of SHA-256's eight words in its marshaled state, after four bytes that name the format.
-const wordsAt = 4
 
 func newChecker(wanted []string) *checker {
-	c := &checker{}
+	c := &checker{hash: sha256.New().(savedHash)}
 	c.want(wanted)
-	h, ok := sha256.New().(saver)
-	if !ok {
-		return c
-	}
-	c.hash = h
-	// The outer hash takes in the key's block and the 32 bytes of the inner sum, and pads them to a block.
-	c.outerBlock[sha256.Size] = 0x80
-	binary.BigEndian.PutUint64(c.outerBlock[sha256.BlockSize-8:], (sha256.BlockSize+sha256.Size)*8)
-	if !c.sound() {
-		c.hash = nil
-	}
 	return c
-}
-
-// sound compares the fast way with crypto/hmac, since the format of the state may change.
-func (c *checker) sound() bool {
-	k := newKey(canonical.SecretText, "a key of no importance")
-	if k.inner == nil || k.outer == nil {
-		return false
-	}
-	for _, length := range []int{0, 55, 56, 64, 200} {
-		text := bytes.Repeat([]byte{'x'}, length)
-		mac := hmac.New(sha256.New, []byte(k.secret))
-		_, _ = mac.Write(text)
-		buf := make([]byte, length, length+paddingSpace)
-		copy(buf, text)
-		if string(c.sum(&k, k.inner, 0, buf, length)) != string(mac.Sum(nil)) {
-			return false
-		}
-	}
-	return true
-}
-
-// paddingSpace is how many bytes the padding of a text may take.
-const paddingSpace = 2 * sha256.BlockSize
-
-// matches reports whether the HMAC of buf[:n] is wanted. state is that of the inner hash after buf[:done], where done
-// is a multiple of the block size. It overwrites up to paddingSpace bytes of buf after n.
-func (c *checker) matches(k *key, state []byte, done int, buf []byte, n int) bool {
-	var sum []byte
-	if c.hash == nil {
-		sum = c.plainSum(k, buf[:n])
-	} else {
-		sum = c.sum(k, state, done, buf, n)
-	}
-	if !c.first[sum[0]] {
-		return false
-	}
-	_, found := slices.BinarySearch(c.wanted, string(sum))
-	return found
 }
 
 // want sets the wanted sums.
@@ -140,43 +85,28 @@ func (c *checker) want(sums []string) {
 	}
 }
 
-// sum returns the HMAC, in bytes that the next call overwrites.
-func (c *checker) sum(k *key, state []byte, done int, buf []byte, n int) []byte {
-	end := done + (n-done+1+8+sha256.BlockSize-1)&^(sha256.BlockSize-1)
-	buf = buf[:end]
-	buf[n] = 0x80
-	clear(buf[n+1 : end-8])
-	binary.BigEndian.PutUint64(buf[end-8:], uint64(sha256.BlockSize+n)*8) //nolint:gosec // lengths are positive
-
-	c.load(state, buf[done:end])
-	copy(c.outerBlock[:], c.state[wordsAt:wordsAt+sha256.Size])
-	c.load(k.outer, c.outerBlock[:])
-	return c.state[wordsAt : wordsAt+sha256.Size]
-}
-
-// load restores a state, hashes whole blocks, and saves the new state in c.state.
-func (c *checker) load(state, blocks []byte) {
-	_ = c.hash.UnmarshalBinary(state) // sound has seen that states can be taken up
-	_, _ = c.hash.Write(blocks)
-	c.state, _ = c.hash.AppendBinary(c.state[:0])
-}
-
-// stateAt hashes the whole blocks of buf[done:n] and appends the state to dst.
-func (c *checker) stateAt(dst, state []byte, done int, buf []byte, n int) (_ []byte, newDone int) {
-	whole := (n - done) &^ (sha256.BlockSize - 1)
-	if whole == 0 || c.hash == nil {
-		return append(dst, state...), done
+// matches reports whether the HMAC of a text is wanted. state is the state of the inner hash before rest, the end of
+// the text.
+func (c *checker) matches(k *key, state, rest []byte) bool {
+	c.load(state, rest)
+	c.sum = c.hash.Sum(c.sum[:0])
+	c.load(k.outer, c.sum)
+	c.sum = c.hash.Sum(c.sum[:0])
+	if !c.first[c.sum[0]] {
+		return false
 	}
-	c.load(state, buf[done:done+whole])
-	return append(dst, c.state...), done + whole
+	_, found := slices.BinarySearch(c.wanted, string(c.sum))
+	return found
 }
 
-func (c *checker) plainSum(k *key, text []byte) []byte {
-	if c.plain == nil || c.plainKey != k.secret {
-		c.plain, c.plainKey = hmac.New(sha256.New, []byte(k.secret)), k.secret
-	}
-	c.plain.Reset()
-	_, _ = c.plain.Write(text)
-	c.state = c.plain.Sum(c.state[:0])
-	return c.state
+// stateAfter hashes text in a state, and appends the new state to dst.
+func (c *checker) stateAfter(dst, state, text []byte) []byte {
+	c.load(state, text)
+	dst, _ = c.hash.AppendBinary(dst) // cannot fail
+	return dst
+}
+
+func (c *checker) load(state, text []byte) {
+	_ = c.hash.UnmarshalBinary(state) // a state of AppendBinary is valid
+	_, _ = c.hash.Write(text)
 }

@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,64 +16,29 @@ type composition struct {
 	pieces      []*piece
 	gaps        []string // one between two pieces
 	lead, trail string
-	wrap        *wrapping // nil for the unchanged text
+	wrap        *frame // nil for the unchanged text
 }
 
-// wrapping transforms the whole text before the signature.
-type wrapping struct {
-	text, desc string // with %s for the text
-	part       func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
-	loses      string // see shape
-	digest     bool
-}
-
-// wrappings returns the known wrappings.
-func wrappings() []*wrapping {
-	escaped := func(e canonical.Escaping) func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-		return func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.Escaped(e, p) }
+// wrappings returns the frames around a whole text.
+func wrappings() []*frame {
+	inCase := func(name string, part func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) *frame {
+		return &frame{text: name + "(%s)", desc: "%s, all in " + name + " case", part: part, loses: losesCase}
 	}
-	list := []*wrapping{
-		{"base64(%s)", "base64 of %s", func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-			return canonical.Encode(base64.StdEncoding, p)
-		}, "", false},
-		{"lower(%s)", "%s, all in lower case", canonical.Lower, losesCase, false},
-		{"upper(%s)", "%s, all in upper case", canonical.Upper, losesCase, false},
-		{"escaped(form, %s)", "%s, escaped as in a form", escaped(canonical.EscapingForm), "", false},
-		{"escaped(percent, %s)", "%s, escaped", escaped(canonical.EscapingPercent), "", false},
+	inDigest := func(name, encoding, desc string) *frame {
+		f := digestOf(name, encoding)
+		f.desc = desc
+		return &f
 	}
-	for _, name := range []string{"sha256", "md5", "sha512", "sha1"} {
-		for encoding, desc := range digestEncodings {
-			rareDigest := name == "sha1" || name == "sha512" && encoding != 3
-			if encoding > 0 && rareDigest || encoding == 1 && name != "sha256" {
-				continue
-			}
-			text := digestOf(name, desc.text).text
-			list = append(list, &wrapping{
-				text, fmt.Sprintf(desc.desc, strings.ToUpper(name)) + " of %s", digestPart(name, desc.text), "", true,
-			})
-		}
+	return []*frame{
+		inCase("lower", canonical.Lower), // Apache CloudStack signs the query in lower case
+		inCase("upper", canonical.Upper),
+		inDigest("sha256", "hex", "SHA-256 in hexadecimal of %s"), // Alibaba Cloud and other clouds
+		inDigest("sha256", "", "bytes of the SHA-256 of %s"),      // Bit2Me and other exchanges
+		inDigest("sha512", "base64", "SHA-512 in base64 of %s"),
 	}
-	return list
 }
 
-// digestEncodings are the encodings of a digest. Raw bytes have no name.
-var digestEncodings = []spelling{
-	{"hex", "%s in hexadecimal"}, {"", "bytes of the %s"}, {"HEX", "%s in upper-case hexadecimal"},
-	{"base64", "%s in base64"},
-}
-
-// digestPart returns the digest of a part in an encoding.
-func digestPart(name, encoding string) func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	digest := map[string]func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc{
-		"md5": canonical.MD5, "sha1": canonical.SHA1, "sha256": canonical.SHA256, "sha512": canonical.SHA512,
-	}[name]
-	in := map[string]paymentsvc.Encoding{
-		"": canonical.Raw, "hex": paymentsvc.Hex, "HEX": paymentsvc.HexUpper, "base64": base64.StdEncoding,
-	}[encoding]
-	return func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }
-}
-
-var errLacking = errors.New("discover: the sample has no such part")
+var errMissing = errors.New("discover: the sample has no such part")
 
 // text returns the text of the composition in a sample.
 func (c *composition) text(sample int) (string, error) {
@@ -82,7 +46,7 @@ func (c *composition) text(sample int) (string, error) {
 	b.WriteString(c.lead)
 	for i, p := range c.pieces {
 		if !p.has(sample) {
-			return "", errLacking
+			return "", errMissing
 		}
 		if i > 0 {
 			b.WriteString(c.gaps[i-1])
@@ -111,30 +75,6 @@ func (c *composition) separator() (string, bool) {
 	return c.gaps[0], fits(c.lead) && fits(c.trail)
 }
 
-// walk calls piece for each piece and text for each fixed text, in order. If all gaps are equal, it calls text with ""
-// for a separator at an end, and skips the gaps.
-func (c *composition) walk(piece func(*piece), text func(string)) (separator string, alike bool) {
-	separator, alike = c.separator()
-	between := func(s string) {
-		switch {
-		case s == "":
-		case alike:
-			text("")
-		default:
-			text(s)
-		}
-	}
-	between(c.lead)
-	for i, p := range c.pieces {
-		if i > 0 && !alike {
-			between(c.gaps[i-1])
-		}
-		piece(p)
-	}
-	between(c.trail)
-	return separator, alike
-}
-
 // scheme returns the text form of the composition, in an encoding and with a form of the secret.
 func (c *composition) scheme(encoding string, form canonical.SecretForm) string {
 	ofBody := slices.ContainsFunc(c.pieces, func(p *piece) bool { return p.kind.ofBody() })
@@ -143,10 +83,18 @@ func (c *composition) scheme(encoding string, form canonical.SecretForm) string 
 
 // inner returns the parts of the composition in the text form.
 func (c *composition) inner() string {
-	var texts []string
+	inner := strings.Join(c.words(func(p *piece) string { return p.text }, true), " ")
+	if c.wrap != nil {
+		inner = fmt.Sprintf(c.wrap.text, inner)
+	}
+	return inner
+}
+
+// words returns a word for each piece, with the quoted fixed texts if withFixed is set.
+func (c *composition) words(word func(*piece) string, withFixed bool) (list []string) {
 	fixed := func(text string) {
-		if text != "" {
-			texts = append(texts, strconv.Quote(text))
+		if text != "" && withFixed {
+			list = append(list, strconv.Quote(text))
 		}
 	}
 	fixed(c.lead)
@@ -154,14 +102,10 @@ func (c *composition) inner() string {
 		if i > 0 {
 			fixed(c.gaps[i-1])
 		}
-		texts = append(texts, p.text)
+		list = append(list, word(p))
 	}
 	fixed(c.trail)
-	inner := strings.Join(texts, " ")
-	if c.wrap != nil {
-		inner = fmt.Sprintf(c.wrap.text, inner)
-	}
-	return inner
+	return list
 }
 
 // schemeText writes a scheme.
@@ -187,16 +131,8 @@ func (c *composition) expr() string {
 
 // describe returns the composition in words.
 func (c *composition) describe() string {
-	var names []string
-	separator, alike := c.walk(
-		func(p *piece) { names = append(names, p.desc) },
-		func(text string) {
-			if text != "" {
-				names = append(names, strconv.Quote(text))
-			}
-		},
-	)
-	text := strings.Join(names, " + ")
+	separator, alike := c.separator()
+	text := strings.Join(c.words(func(p *piece) string { return p.desc }, !alike), " + ")
 	if alike && separator != "" {
 		text += fmt.Sprintf(", with %q between", separator)
 		if c.lead != "" {

@@ -2,7 +2,9 @@ package discover
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -30,7 +32,7 @@ func (f *finder) explain(h *hit, result *Result) {
 }
 
 // unwrap removes a wrapping that changes no text of the samples, and returns this wrapping.
-func (f *finder) unwrap(h *hit) *wrapping {
+func (f *finder) unwrap(h *hit) *frame {
 	c := h.composition
 	if c.wrap == nil {
 		return nil
@@ -48,15 +50,17 @@ func (f *finder) unwrap(h *hit) *wrapping {
 	return wrap
 }
 
-// readings returns the compositions of the text of the hit, each text with its simplest pieces only: those that explain
-// all samples, and some of the others. The hit is one of them.
+// readings returns compositions of the hit's text, including the hit. Each has the simplest pieces of its texts. whole
+// explain all samples, and some explain a part of the samples.
 func (f *finder) readings(h *hit) (whole, some []*composition) {
 	plainHit := h.composition
 	plainHit.wrap = nil
 	text, _ := plainHit.text(f.primary) // cannot fail without a wrapping
 	seen := map[string]bool{}
 	keep := func(c *composition) (enough bool) {
-		c = f.wrapped(c, h)
+		wrapped := *c
+		wrapped.wrap = h.composition.wrap
+		c = &wrapped
 		id := c.id()
 		if seen[id] {
 			return false
@@ -82,12 +86,6 @@ func (f *finder) readings(h *hit) (whole, some []*composition) {
 	return whole, some
 }
 
-func (f *finder) wrapped(c *composition, h *hit) *composition {
-	other := *c
-	other.wrap = h.composition.wrap
-	return &other
-}
-
 // explained returns the indexes of the samples that a composition explains.
 func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 	for i, s := range f.samples {
@@ -96,16 +94,15 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 			continue
 		}
 		f.check.want(s.sums())
-		buf := append([]byte(text), make([]byte, paddingSpace)...)
-		if f.check.matches(&h.key, h.key.inner, 0, buf, len(text)) {
+		if f.check.matches(&h.key, h.key.inner, []byte(text)) {
 			indexes = append(indexes, i)
 		}
 	}
 	return indexes
 }
 
-// matches adds the matches of compositions that explain all samples, and of those with other pieces that make the same
-// texts. Each has signed all samples again. It returns the simplest of them, or nil.
+// matches adds matches that explain all samples: the compositions in whole, and their variants with other pieces of the
+// same texts. Each match has signed all samples again. It returns the simplest composition, or nil.
 func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
 	list := slices.Clone(whole)
 	classes := f.sameTexts()
@@ -158,10 +155,12 @@ func (f *finder) variants(list []*composition, c *composition, from int, classes
 // id identifies the texts of a piece in all samples.
 func (p *piece) id() string {
 	if p.key == "" {
-		p.key = fmt.Sprintf("%q", p.texts)
-		if slices.Contains(p.lacking, true) {
-			p.key += fmt.Sprint(p.lacking)
+		all := sha256.New()
+		for i, text := range p.texts {
+			_, _ = fmt.Fprintf(all, "%t %d ", p.missing != nil && p.missing[i], len(text))
+			_, _ = io.WriteString(all, text)
 		}
+		p.key = string(all.Sum(nil))
 	}
 	return p.key
 }

@@ -38,39 +38,41 @@ func members(object []byte) (list []member, ok bool) {
 	return list, true
 }
 
-// topLevel returns the names of the fields in all bodies, and the names of the fields with an object.
-func (c *catalogue) topLevel() (names, objects []string) {
+// readFields reads at most maxFields fields, and addFields adds pieces for at most fieldsTried fields.
+const (
+	maxFields   = 1000
+	fieldsTried = 24
+)
+
+// readFields reads the names of the fields in all bodies.
+func (c *catalogue) readFields() {
+	seen := map[string]bool{}
+	isNew := func(name string) bool {
+		known := seen[name]
+		seen[name] = true
+		return !known
+	}
 	for _, s := range c.samples {
 		list, _ := members(s.message.Body)
-		for _, f := range list {
-			if !slices.Contains(names, f.name) {
-				names = append(names, f.name)
+		for _, f := range list[:min(len(list), maxFields)] {
+			if isNew("name " + f.name) {
+				c.names = append(c.names, f.name)
 			}
-			if f.value[0] == '{' && !slices.Contains(objects, f.name) {
-				objects = append(objects, f.name)
+			if f.value[0] == '{' && isNew("object "+f.name) {
+				c.objects = append(c.objects, f.name)
+			}
+		}
+		for _, path := range leaves(nil, nil, list) {
+			if len(c.paths) < maxFields && isNew("path "+strings.Join(path, "\x00")) {
+				c.paths = append(c.paths, path)
 			}
 		}
 	}
-	return names, objects
+	slices.SortStableFunc(c.paths, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
 }
 
-// fieldsTried limits the single fields of a body.
-const fieldsTried = 24
-
 func (c *catalogue) addFields() {
-	var paths [][]string
-	seen := map[string]bool{}
-	for _, s := range c.samples {
-		list, _ := members(s.message.Body)
-		for _, path := range leaves(nil, nil, list) {
-			if key := strings.Join(path, "\x00"); !seen[key] {
-				seen[key] = true
-				paths = append(paths, path)
-			}
-		}
-	}
-	slices.SortStableFunc(paths, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
-	for _, path := range paths[:min(len(paths), fieldsTried)] {
+	for _, path := range c.paths[:min(len(c.paths), fieldsTried)] {
 		c.addField(path)
 	}
 }

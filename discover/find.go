@@ -30,8 +30,9 @@ type Options struct {
 	// Words are texts of the canonical string that no sample contains, such as a partner id, an API key or a version.
 	Words []string
 	// Effort scales the work before Find returns ErrNoMatch. 0 means 1: up to 240 million compositions of short texts
-	// for each sample, about 45 seconds of processor time with SHA-256 in hardware. 10 takes up to ten times as long.
-	// Large bodies have fewer compositions for the same time. [Result.Hints] reports whether more effort helps.
+	// for each sample. A request with seven fields takes about 35 seconds of processor time with SHA-256 in hardware,
+	// and more than twice as long with a body of 64 KiB. 10 takes up to ten times as long. [Result.Hints] reports
+	// whether more effort helps.
 	Effort float64
 	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
 	Workers int
@@ -202,4 +203,126 @@ func (f *finder) run(ctx context.Context, sample int) *hit {
 		st.done = st.total > 0
 	}
 	return f.search.found
+}
+
+// Progress is the state of a search.
+type Progress struct {
+	// Tried counts the compositions so far. Total is the maximum.
+	Tried, Total int64
+	// Elapsed is the time since Find began.
+	Elapsed time.Duration
+	// What describes the current family of compositions.
+	What string
+}
+
+// Result is the result of [Find].
+type Result struct {
+	// Matches explain all samples, the simplest first.
+	Matches []Match
+	// More counts the matches beyond [Options.MaxMatches].
+	More int
+	// Undecided lists the alternatives to the first match that fit the samples equally well.
+	Undecided []Undecided
+	// Partial explains some of the samples. It is empty if Matches is not.
+	Partial []Match
+	// Tried counts the tried compositions. Each is one text with one reading of the secret. It represents all encodings
+	// and all parts with the same text.
+	Tried int64
+	// Elapsed is the duration of the call.
+	Elapsed time.Duration
+	// Covered lists the searched families.
+	Covered []Coverage
+	// Hints lists the next checks after a search without a match, the most useful first.
+	Hints []string
+}
+
+// Match is a composition with the signatures of the samples.
+type Match struct {
+	// Text is the scheme and the form of the secret in one line, for [canonical.ParseSchemeWith].
+	Text string
+	// Scheme is ready to use with Secret. JSON omits it, because it contains functions.
+	Scheme paymentsvc.Scheme `json:"-"`
+	// Secret is the key of the scheme: [Options.Secret] in the form SecretForm.
+	Secret     paymentsvc.Secret
+	SecretForm canonical.SecretForm
+	// Expr is the Go expression of Scheme, and SecretExpr is the expression of Secret. Both use a variable secret of
+	// type paymentsvc.Secret. SecretExpr also returns an error, unless SecretForm is canonical.SecretText.
+	Expr, SecretExpr string
+	// Imports are the sorted packages of Expr and SecretExpr.
+	Imports []string
+	// Description describes the scheme in words.
+	Description string
+	// Warnings has a sentence for each weakness of the scheme. Either two parts of the text run into each other, so a
+	// recorded signature fits another message, or some part of the message is unsigned.
+	Warnings []string
+	// Samples names the explained samples. In [Result.Matches] these are all samples.
+	Samples []string
+}
+
+// Undecided is a part of a match with alternatives: their texts are equal in every sample.
+type Undecided struct {
+	// Chosen is the Go expression in the first match. Others fit equally well.
+	Chosen string
+	Others []Alternative
+}
+
+// Alternative is a Go expression with the same text in every sample as Undecided.Chosen.
+type Alternative struct {
+	// Expr is the Go expression.
+	Expr string
+	// Needs describes a sample that decides between the two.
+	Needs string
+}
+
+// Coverage is a family of compositions.
+type Coverage struct {
+	// What describes the combined parts.
+	What string
+	// MaxParts is the length of the longest compositions, or 0 if Options.Effort is too small for the family.
+	MaxParts int
+	// Compositions counts the compositions for all samples. Done reports whether one sample was tried with all of them.
+	Compositions int64
+	Done         bool
+}
+
+// reportProgress calls Options.Progress until stop is called, and once more then.
+func (f *finder) reportProgress(start time.Time) (stop func()) {
+	if f.options.Progress == nil {
+		return func() {}
+	}
+	total := int64(0)
+	for _, stages := range f.stages {
+		for _, st := range stages {
+			total += st.total
+		}
+	}
+	f.progress = make(chan string)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		const often = 100 * time.Millisecond
+		ticker := time.NewTicker(often)
+		defer ticker.Stop()
+		what := ""
+		report := func() {
+			tried := f.search.tried.Load()
+			f.options.Progress(Progress{Tried: tried, Total: max(total, tried), Elapsed: time.Since(start), What: what})
+		}
+		for {
+			select {
+			case <-ticker.C:
+				report()
+			case next, open := <-f.progress:
+				if !open {
+					report()
+					return
+				}
+				what = next
+			}
+		}
+	}()
+	return func() {
+		close(f.progress)
+		<-ended
+	}
 }

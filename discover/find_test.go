@@ -5,10 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"go/parser"
 	"go/token"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,10 +35,14 @@ func TestMain(m *testing.M) {
 
 const secret paymentsvc.Secret = "sk-test-4b1d0c55"
 
+const payerBody = `{"partner_id":17,"amount":10.50,"note":"","user_data":"o/\"1\"",` +
+	`"payer":{"email":"a@example.com"}}`
+
 const (
 	cardBody   = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
 	cardURL    = "https://pay.example.com/v1/init_payment/card"
-	notifyBody = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
+	notifyBody = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
+		`"status_code":0,"amount":10.5}`
 )
 
 // signed is m as a sample, signed with part in hexadecimal.
@@ -85,17 +91,31 @@ func exprs(matches []discover.Match) (list []string) {
 }
 
 func TestFindReturnsTheSimplestFirst(t *testing.T) {
-	result, err := find(t, signed(t, canonical.Join("\n", canonical.Timestamp, canonical.Method, canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody)))
+	result, err := find(
+		t,
+		signed(
+			t, canonical.Join("\n", canonical.Timestamp, canonical.Method, canonical.Path, canonical.Body),
+			post(cardURL, "1700000000", cardBody),
+		),
+	)
 	require.NoError(t, err)
 	first := result.Matches[0]
 	require.Equal(t, "paymentsvc.Scheme{\n"+
-		"\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Method, canonical.Path, canonical.Body),\n"+
+		"\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Method, canonical.Path, "+
+		"canonical.Body),\n"+
 		"\tEncoding:  paymentsvc.Hex,\n}", first.Expr)
 	require.Equal(t, `hex(timestamp "\n" method "\n" path "\n" body)`, first.Text)
 	require.Equal(t, "secret", first.SecretExpr)
 	require.Equal(t, canonical.SecretText, first.SecretForm)
-	require.Equal(t, []string{"github.com/paymentsvc/paymentsvc", "github.com/paymentsvc/paymentsvc/canonical"}, first.Imports)
-	require.Equal(t, `HMAC-SHA256, keyed with the secret as text, of timestamp + method + path + body, with "\n" between; written in hexadecimal in lower case`, first.Description)
+	require.Equal(
+		t, []string{"github.com/paymentsvc/paymentsvc", "github.com/paymentsvc/paymentsvc/canonical"}, first.Imports,
+	)
+	require.Equal(
+		t,
+		`HMAC-SHA256, keyed with the secret as text, of timestamp + method + path + body, with "\n" between; written `+
+			`in hexadecimal in lower case`,
+		first.Description,
+	)
 	require.Equal(t, []string{"sample 1"}, first.Samples)
 	require.Positive(t, result.Tried)
 	require.Positive(t, result.Elapsed)
@@ -109,7 +129,10 @@ func TestMatchesSignEverySample(t *testing.T) {
 		signed(t, part, post(cardURL, "1700000000", cardBody)),
 		signed(t, part, post(cardURL, "1700000007", strings.Replace(cardBody, "10.50", "7", 1))),
 	}
-	result, err := discover.FindKnowing(t.Context(), samples, discover.Options{Secret: secret}, "1700000000|10.50|"+string(secret), "1700000007|7|"+string(secret))
+	result, err := discover.FindKnowing(
+		t.Context(), samples, discover.Options{Secret: secret}, "1700000000|10.50|"+string(secret),
+		"1700000007|7|"+string(secret),
+	)
 	require.NoError(t, err)
 	for _, m := range result.Matches {
 		for _, s := range samples {
@@ -132,13 +155,21 @@ func TestUndecidedUntilASampleDecides(t *testing.T) {
 		}
 	}
 	require.Equal(t, "a sample with a query in the address", alternatives["canonical.Path or canonical.RequestURI"])
-	require.Equal(t, "a sample with another endpoint", alternatives[`canonical.Path or canonical.Literal("/v1/init_payment/card")`])
-	require.Equal(t, "a sample with white space between the JSON tokens of the body", alternatives["canonical.Body or canonical.BodyCompact"])
+	require.Equal(
+		t, "a sample with another endpoint",
+		alternatives[`canonical.Path or canonical.Literal("/v1/init_payment/card")`],
+	)
+	require.Equal(
+		t, "a sample with white space between the JSON tokens of the body",
+		alternatives["canonical.Body or canonical.BodyCompact"],
+	)
 	require.Contains(t, strings.Join(exprs(one.Matches), "\n"), "canonical.RequestURI")
 
 	two, err := find(t,
 		signed(t, part, post(cardURL, "1700000000", cardBody)),
-		signed(t, part, post("https://pay.example.com/v1/init%2Fpayout/A?x=1", "1700000001", `{ "b": "/é<B", "a": 1.0 }`)),
+		signed(
+			t, part, post("https://pay.example.com/v1/init%2Fpayout/A?x=1", "1700000001", `{ "b": "/é<B", "a": 1.0 }`),
+		),
 	)
 	require.NoError(t, err)
 	require.Empty(t, two.Undecided)
@@ -188,7 +219,9 @@ func TestFindFieldsThatSomeSamplesLack(t *testing.T) {
 		signed(t, part, received("https://shop.example/hook", "1700000001", notifyBody)),
 	}
 	for range 2 {
-		result, err := discover.FindKnowing(t.Context(), samples, discover.Options{Secret: secret}, "o-1|order-1|1700000000", "o-1||1700000001")
+		result, err := discover.FindKnowing(
+			t.Context(), samples, discover.Options{Secret: secret}, "o-1|order-1|1700000000", "o-1||1700000001",
+		)
 		require.NoError(t, err)
 		require.Contains(t, result.Matches[0].Expr, `canonical.FieldOr("", "user_data")`)
 		slices.Reverse(samples)
@@ -199,7 +232,10 @@ func TestFindFieldsThatSomeSamplesLack(t *testing.T) {
 func TestFindCorrectsTheFirstSampleByTheOthers(t *testing.T) {
 	for name, gaps := range map[string][2]string{"one separator": {"#", "#"}, "different separators": {".", "\n"}} {
 		t.Run(name, func(t *testing.T) {
-			part := canonical.Join("", canonical.Timestamp, canonical.Literal(gaps[0]), canonical.Method, canonical.Literal(gaps[1]), canonical.BodySorted)
+			part := canonical.Join(
+				"", canonical.Timestamp, canonical.Literal(gaps[0]), canonical.Method, canonical.Literal(gaps[1]),
+				canonical.BodySorted,
+			)
 			result, err := discover.Find(context.Background(), []discover.Sample{
 				signed(t, part, post(cardURL, "1700000000", `{"a":1,"b":2}`)),
 				signed(t, part, post(cardURL, "1700000001", `{"b":20,"a":10}`)),
@@ -216,16 +252,31 @@ func TestFindLosesNothingForASecondSample(t *testing.T) {
 	one := signed(t, part, post(cardURL, "1700000000", cardBody, "X-Nonce", "n-1"))
 	one.Name = "one"
 	for name, other := range map[string]discover.Sample{
-		"with fewer fields":          signed(t, canonical.Body, post("https://pay.example.com/v1/get_balance", "1700000001", `{"partner_id":17,"project_id":42}`)),
-		"with more fields":           signed(t, canonical.Path, post(cardURL, "1700000002", strings.Replace(cardBody, "}", `,"payer":{"name":"Ann"}}`, 1))),
-		"no JSON and no address":     signed(t, canonical.Timestamp, paymentsvc.Message{Timestamp: "1700000003", Body: []byte("a=1"), Header: http.Header{}}),
-		"signed with another secret": {Message: post(cardURL, "1700000004", cardBody, "X-Nonce", "n-2"), Signature: strings.Repeat("ab", 32)},
+		"with fewer fields": signed(
+			t, canonical.Body,
+			post("https://pay.example.com/v1/get_balance", "1700000001", `{"partner_id":17,"project_id":42}`),
+		),
+		"with more fields": signed(
+			t, canonical.Path,
+			post(cardURL, "1700000002", strings.Replace(cardBody, "}", `,"payer":{"name":"Ann"}}`, 1)),
+		),
+		"no JSON and no address": signed(
+			t, canonical.Timestamp,
+			paymentsvc.Message{Timestamp: "1700000003", Body: []byte("a=1"), Header: http.Header{}},
+		),
+		"signed with another secret": {
+			Message: post(cardURL, "1700000004", cardBody, "X-Nonce", "n-2"), Signature: strings.Repeat("ab", 32),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := discover.Find(context.Background(), []discover.Sample{one, other}, discover.Options{Secret: secret, Effort: 0.002})
+			result, err := discover.Find(
+				context.Background(), []discover.Sample{one, other}, discover.Options{Secret: secret, Effort: 0.002},
+			)
 			require.ErrorIs(t, err, discover.ErrNoMatch)
 			require.Condition(t, func() bool {
-				return slices.ContainsFunc(result.Partial, func(m discover.Match) bool { return slices.Contains(m.Samples, "one") })
+				return slices.ContainsFunc(
+					result.Partial, func(m discover.Match) bool { return slices.Contains(m.Samples, "one") },
+				)
 			}, "%+v", exprs(result.Partial))
 		})
 	}
@@ -233,16 +284,27 @@ func TestFindLosesNothingForASecondSample(t *testing.T) {
 
 func TestHintOfAKeyThatNoFormIs(t *testing.T) {
 	m := post(cardURL, "1700000000", cardBody)
-	signature, err := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex}.Signature(secret+"1700000000", &m)
+	signature, err := paymentsvc.Scheme{
+		Canonical: canonical.Body, Encoding: paymentsvc.Hex,
+	}.Signature(secret+"1700000000", &m)
 	require.NoError(t, err)
-	result, err := discover.Find(context.Background(), []discover.Sample{{Message: m, Signature: signature}}, discover.Options{Secret: secret, Effort: 0.004})
+	result, err := discover.Find(
+		context.Background(), []discover.Sample{{Message: m, Signature: signature}},
+		discover.Options{Secret: secret, Effort: 0.004},
+	)
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	require.Contains(t, result.Hints[0], "the secret followed by the timestamp")
 	require.NotContains(t, result.Hints[0], string(secret))
 }
 
 func TestWarningOfWhiteSpaceThatIsNotSigned(t *testing.T) {
-	result, err := find(t, signed(t, canonical.Join(".", canonical.Timestamp, canonical.BodyCompact), post(cardURL, "1700000000", "{\n"+cardBody[1:])))
+	result, err := find(
+		t,
+		signed(
+			t, canonical.Join(".", canonical.Timestamp, canonical.BodyCompact),
+			post(cardURL, "1700000000", "{\n"+cardBody[1:]),
+		),
+	)
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(result.Matches[0].Warnings, "\n"), "white space in the body is not signed")
 }
@@ -250,7 +312,9 @@ func TestWarningOfWhiteSpaceThatIsNotSigned(t *testing.T) {
 func TestOptionsWords(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
-	_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0005})
+	_, err := discover.Find(
+		context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0005},
+	)
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 
 	result, err := discover.Find(context.Background(), []discover.Sample{s},
@@ -260,20 +324,30 @@ func TestOptionsWords(t *testing.T) {
 }
 
 func TestOptionsMaxMatches(t *testing.T) {
-	s := signed(t, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody))
+	s := signed(
+		t, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body),
+		post(cardURL, "1700000000", cardBody),
+	)
 	all, err := find(t, s)
 	require.NoError(t, err)
-	some, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, MaxMatches: 3})
+	some, err := discover.Find(
+		context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, MaxMatches: 3},
+	)
 	require.NoError(t, err)
 	require.Equal(t, exprs(all.Matches[:3]), exprs(some.Matches))
 	require.Positive(t, some.More)
 }
 
 func TestOptionsWorkersDoNotChangeTheMatches(t *testing.T) {
-	s := signed(t, canonical.Join("&", canonical.Method, canonical.RequestURI, canonical.Timestamp), post(cardURL, "1700000000", cardBody))
+	s := signed(
+		t, canonical.Join("&", canonical.Method, canonical.RequestURI, canonical.Timestamp),
+		post(cardURL, "1700000000", cardBody),
+	)
 	var want []string
 	for _, workers := range []int{1, 2, 7} {
-		result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Workers: workers})
+		result, err := discover.Find(
+			context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Workers: workers},
+		)
 		require.NoError(t, err)
 		if want == nil {
 			want = exprs(result.Matches)
@@ -284,7 +358,9 @@ func TestOptionsWorkersDoNotChangeTheMatches(t *testing.T) {
 
 func TestFindNothingWithAWrongSecret(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
-	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.0005})
+	result, err := discover.Find(
+		context.Background(), []discover.Sample{s}, discover.Options{Secret: secret + "x", Effort: 0.0005},
+	)
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	require.Empty(t, result.Matches)
 	require.Empty(t, result.Partial)
@@ -304,7 +380,8 @@ func TestPartialMatch(t *testing.T) {
 	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
 	good := signed(t, part, post(cardURL, "1700000000", cardBody))
 	good.Name = "good.http"
-	bad := signed(t, part, post(cardURL, "1700000001", strings.Replace(cardBody, "10.50", "1", 1))) // shorter, so searched first
+	// The body is shorter, so this sample is searched first.
+	bad := signed(t, part, post(cardURL, "1700000001", strings.Replace(cardBody, "10.50", "1", 1)))
 	bad.Name = "bad.http"
 	bad.Message.Body = []byte(strings.Replace(cardBody, "10.50", "2", 1))
 	for name, samples := range map[string][]discover.Sample{"first": {good, bad}, "second": {bad, good}} {
@@ -373,14 +450,18 @@ func TestProgress(t *testing.T) {
 	require.Equal(t, result.Tried, last.Total)
 	require.NotEmpty(t, last.What)
 	require.True(t, slices.IsSortedFunc(reports, func(a, b discover.Progress) int { return int(a.Tried - b.Tried) }))
-	require.True(t, slices.IsSortedFunc(reports, func(a, b discover.Progress) int { return int(a.Elapsed - b.Elapsed) }))
+	require.True(
+		t, slices.IsSortedFunc(reports, func(a, b discover.Progress) int { return int(a.Elapsed - b.Elapsed) }),
+	)
 }
 
 func TestFindBoundsTheWorkOnLargeBodies(t *testing.T) {
 	compositions := func(size int) int64 {
 		body := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))
 		s := signed(t, canonical.Body, post(cardURL, "1700000000", body))
-		result, err := discover.Find(t.Context(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.001})
+		result, err := discover.Find(
+			t.Context(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.001},
+		)
 		require.ErrorIs(t, err, discover.ErrNoMatch)
 		return result.Tried
 	}
@@ -403,15 +484,36 @@ func TestSampleErrors(t *testing.T) {
 		samples []discover.Sample
 		want    string
 	}{
-		"none":                  {nil, "Find needs a sample"},
-		"no signature":          {signature(""), "sample 1: 0 signature headers, want exactly 1"},
-		"the signature twice":   {with(func(s *discover.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{right, right} }), "2 signature headers, want exactly 1"},
-		"an empty signature":    {with(func(s *discover.Sample) { s.Signature = ""; s.Message.Header["Signature"] = []string{""} }), "the signature is empty"},
-		"no timestamp":          {with(func(s *discover.Sample) { s.Message.Timestamp = "" }), "0 timestamp headers, want exactly 1"},
-		"its name in the error": {with(func(s *discover.Sample) { s.Name, s.Message.Timestamp = "a.http", "" }), "discover: a.http: "},
-		"white space around":    {signature(" " + right), "white space around"},
-		"a SHA-1":               {signature(strings.Repeat("ab", 20)), "it is 20 bytes in hexadecimal, the size of SHA-1"},
-		"a SHA-512 in base64":   {signature(base64.StdEncoding.EncodeToString(make([]byte, 64))), "it is 64 bytes in base64, the size of SHA-512"},
+		"none":         {nil, "Find needs a sample"},
+		"no signature": {signature(""), "sample 1: 0 signature headers, want exactly 1"},
+		"the signature twice": {
+			with(func(s *discover.Sample) {
+				s.Signature = ""
+				s.Message.Header["Signature"] = []string{right, right}
+			}),
+			"2 signature headers, want exactly 1",
+		},
+		"an empty signature": {
+			with(func(s *discover.Sample) {
+				s.Signature = ""
+				s.Message.Header["Signature"] = []string{""}
+			}),
+			"the signature is empty",
+		},
+		"no timestamp": {
+			with(func(s *discover.Sample) { s.Message.Timestamp = "" }), "0 timestamp headers, want exactly 1",
+		},
+		"its name in the error": {
+			with(func(s *discover.Sample) { s.Name, s.Message.Timestamp = "a.http", "" }), "discover: a.http: ",
+		},
+		"white space around": {signature(" " + right), "white space around"},
+		"a SHA-1": {
+			signature(strings.Repeat("ab", 20)), "it is 20 bytes in hexadecimal, the size of SHA-1",
+		},
+		"a SHA-512 in base64": {
+			signature(base64.StdEncoding.EncodeToString(make([]byte, 64))),
+			"it is 64 bytes in base64, the size of SHA-512",
+		},
 		"half of it":            {signature(right[:30]), "it is 15 bytes in hexadecimal"},
 		"a few bytes in base64": {signature("+/8="), "it is 2 bytes in base64"},
 		"a list":                {signature("t=1700000000,v1=" + right), "looks like a list"},
@@ -426,7 +528,10 @@ func TestSampleErrors(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 			require.NotErrorIs(t, err, discover.ErrNoMatch)
 			if sample, ok := errors.AsType[*discover.SampleError](err); ok {
-				require.Equal(t, strings.Contains(tt.want, "timestamp") || strings.Contains(name, "name"), sample.Header == "Timestamp")
+				require.Equal(
+					t, strings.Contains(tt.want, "timestamp") || strings.Contains(name, "name"),
+					sample.Header == "Timestamp",
+				)
 			}
 			require.NotContains(t, err.Error(), right, "an error holds no signature")
 			require.Zero(t, result)
@@ -451,7 +556,7 @@ func TestOptionsErrors(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
-	_, err := discover.Find(nil, s, discover.Options{Secret: secret}) //nolint:staticcheck // what a nil context does is the test
+	_, err := discover.Find(nil, s, discover.Options{Secret: secret}) //nolint:staticcheck // nil is the test
 	require.ErrorContains(t, err, "needs a context")
 }
 
@@ -462,17 +567,24 @@ func TestFindNeverShowsTheSecret(t *testing.T) {
 	check := func(result discover.Result, err error) {
 		encoded, jsonErr := json.Marshal(result)
 		require.NoError(t, jsonErr)
-		for _, text := range []string{fmt.Sprintf("%v %+v %#v", result, result, result), string(encoded), fmt.Sprint(err)} {
+		for _, text := range []string{
+			fmt.Sprintf("%v %+v %#v", result, result, result), string(encoded), fmt.Sprint(err),
+		} {
 			require.NotContains(t, text, string(secret))
 		}
 	}
-	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Words: []string{"w" + string(secret)}})
+	result, err := discover.Find(
+		context.Background(), []discover.Sample{s},
+		discover.Options{Secret: secret, Words: []string{"w" + string(secret)}},
+	)
 	require.NoError(t, err)
 	require.Contains(t, result.Matches[0].Expr, "canonical.Secret(secret)")
 	check(result, err)
 
 	s.Message.Body = []byte("{}")
-	result, err = discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0002})
+	result, err = discover.Find(
+		context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0002},
+	)
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	check(result, err)
 }
@@ -510,7 +622,9 @@ func TestMatchExprCompilesAndSigns(t *testing.T) {
 func generated(t *testing.T) (program string, want []string) {
 	hexSecret := paymentsvc.Secret("00112233445566778899aabbccddeeff")
 	all := canonical.FieldList{Names: true, Equals: "=", Between: "&"}
-	flat := canonical.FieldList{Nested: canonical.NestedFlat, Names: true, Path: "[]", Between: "\n", OmitEmpty: true, AsSent: true}
+	flat := canonical.FieldList{
+		Nested: canonical.NestedFlat, Names: true, Path: "[]", Between: "\n", OmitEmpty: true, AsSent: true,
+	}
 	imports := map[string]bool{"fmt": true, "net/http": true, "net/url": true}
 	var body strings.Builder
 	for i, tt := range []struct {
@@ -518,29 +632,68 @@ func generated(t *testing.T) (program string, want []string) {
 		encoding paymentsvc.Encoding
 		form     canonical.SecretForm
 	}{
-		{canonical.Join("\n", canonical.Timestamp, canonical.Lower(canonical.Method), canonical.RequestURI, canonical.BodySHA256), paymentsvc.HexUpper, canonical.SecretText},
-		{canonical.Join("&", canonical.Fields(all), canonical.Labelled("key=", canonical.Secret(hexSecret))), base64.StdEncoding, canonical.SecretHex},
+		{
+			canonical.Join(
+				"\n", canonical.Timestamp, canonical.Lower(canonical.Method), canonical.RequestURI,
+				canonical.BodySHA256,
+			),
+			paymentsvc.HexUpper, canonical.SecretText,
+		},
+		{
+			canonical.Join("&", canonical.Fields(all), canonical.Labelled("key=", canonical.Secret(hexSecret))),
+			base64.StdEncoding, canonical.SecretHex,
+		},
 		{canonical.Fields(flat), canonical.Prefixed("sha256=", paymentsvc.Hex), canonical.SecretText},
-		{canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Method, canonical.Path, canonical.Literal("\n"), canonical.Body), canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.SecretHex},
-		{canonical.SHA256(paymentsvc.Hex, canonical.Join("|", canonical.Timestamp, canonical.Path, canonical.Body)), base64.RawURLEncoding, canonical.SecretText},
-		{canonical.Join(".", canonical.Timestamp, canonical.URL, canonical.BodySorted), base64.URLEncoding, canonical.SecretSHA256},
-		{canonical.Join(";", canonical.Labelled("timestamp:", canonical.Timestamp), canonical.Labelled("amount:", canonical.Field("amount")), canonical.Literal("")), paymentsvc.Hex, canonical.SecretText},
-		{canonical.Join("|", canonical.Header("X-Nonce"), canonical.Timestamp, canonical.URL), paymentsvc.Hex, canonical.SecretText},
+		{
+			canonical.Join(
+				"", canonical.Timestamp, canonical.Literal("."), canonical.Method, canonical.Path,
+				canonical.Literal("\n"), canonical.Body,
+			),
+			canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.SecretHex,
+		},
+		{
+			canonical.SHA256(paymentsvc.Hex, canonical.Join("|", canonical.Timestamp, canonical.Path, canonical.Body)),
+			base64.RawURLEncoding, canonical.SecretText,
+		},
+		{
+			canonical.Join(".", canonical.Timestamp, canonical.URL, canonical.BodySorted), base64.URLEncoding,
+			canonical.SecretSHA256,
+		},
+		{
+			canonical.Join(
+				";", canonical.Labelled("timestamp:", canonical.Timestamp),
+				canonical.Labelled("amount:", canonical.Field("amount")), canonical.Literal(""),
+			),
+			paymentsvc.Hex, canonical.SecretText,
+		},
+		{
+			canonical.Join("|", canonical.Header("X-Nonce"), canonical.Timestamp, canonical.URL), paymentsvc.Hex,
+			canonical.SecretText,
+		},
 		{canonical.Join("", canonical.Timestamp, canonical.Body), paymentsvc.Hex, canonical.SecretSHA256Hex},
-		{canonical.Join("\n", canonical.BodyJSON(canonical.JSONForm{Sort: true, EscapeSlash: true, Numbers: canonical.NumbersShort}), canonical.Timestamp), paymentsvc.Hex, canonical.SecretText},
+		{
+			canonical.Join(
+				"\n",
+				canonical.BodyJSON(canonical.JSONForm{Sort: true, EscapeSlash: true, Numbers: canonical.NumbersShort}),
+				canonical.Timestamp,
+			),
+			paymentsvc.Hex, canonical.SecretText,
+		},
 	} {
 		if !*long && i%5 != 0 {
 			continue
 		}
 		m := post("https://pay.example.com/v1/init_payment/card?lang=en", "1700000000",
-			`{"partner_id":17,"amount":10.50,"note":"","user_data":"o/\"1\"","payer":{"email":"a@example.com"}}`, "X-Nonce", "n-1")
+			payerBody, "X-Nonce", "n-1")
 		key, err := tt.form.Read(hexSecret)
 		require.NoError(t, err)
 		signature, err := paymentsvc.Scheme{Canonical: tt.part, Encoding: tt.encoding}.Signature(key, &m)
 		require.NoError(t, err)
 		text, err := tt.part(nil, &m)
 		require.NoError(t, err)
-		result, err := findSigned(discover.Sample{Message: m, Signature: signature}, discover.Options{Secret: hexSecret, MaxMatches: 12},
+		result, err := findSigned(discover.Sample{Message: m, Signature: signature}, discover.Options{
+			Secret: hexSecret, MaxMatches: 12,
+		},
 			string(text), "1700000000|/v1/init_payment/card|"+string(m.Body)) // the latter is hashed in one of them
 		require.NoError(t, err, "secret as %s", tt.form)
 		requireTexts(t, hexSecret, result, m, received("https://shop.example/hook", "1700000001", notifyBody))
@@ -552,7 +705,8 @@ func generated(t *testing.T) (program string, want []string) {
 			if match.SecretForm == canonical.SecretText {
 				assign = "key, err := " + match.SecretExpr + ", error(nil)"
 			}
-			fmt.Fprintf(&body, "\t{\n\t%s\n\tif err != nil { panic(err) }\n\tscheme := %s\n\tsignature, err := scheme.Signature(key, &m)\n\tfmt.Println(signature, err)\n\t}\n", assign, match.Expr)
+			fmt.Fprintf(&body, "\t{\n\t%s\n\tif err != nil { panic(err) }\n\tscheme := %s\n\tsignature, err := "+
+				"scheme.Signature(key, &m)\n\tfmt.Println(signature, err)\n\t}\n", assign, match.Expr)
 			want = append(want, signature+" <nil>")
 		}
 		for _, u := range result.Undecided {
@@ -584,15 +738,19 @@ func main() {
 	m.URL, _ = url.Parse(%q)
 %s}
 `, list.String(), string(hexSecret), m.Timestamp,
-		`{"partner_id":17,"amount":10.50,"note":"","user_data":"o/\"1\"","payer":{"email":"a@example.com"}}`, m.URL, body.String())
+		payerBody, m.URL, body.String())
 	return program, want
 }
 
 func TestFindIgnoresHeadersOfNetHTTP(t *testing.T) {
-	m := post(cardURL, "1700000000", cardBody, "Content-Length", fmt.Sprint(len(cardBody)), "X-Forwarded-For", "10.0.0.1")
+	m := post(
+		cardURL, "1700000000", cardBody, "Content-Length", fmt.Sprint(len(cardBody)), "X-Forwarded-For", "10.0.0.1",
+	)
 	for _, name := range []string{"Content-Length", "X-Forwarded-For"} {
 		s := signed(t, canonical.Join("|", canonical.Timestamp, canonical.Header(name)), m)
-		_, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0001})
+		_, err := discover.Find(
+			context.Background(), []discover.Sample{s}, discover.Options{Secret: secret, Effort: 0.0001},
+		)
 		require.ErrorIs(t, err, discover.ErrNoMatch, name)
 	}
 	require.Equal(t, http.MethodPost, m.Method)
@@ -604,4 +762,93 @@ func TestFindWritesUnseparated(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, result.Matches[0].Expr, "canonical.Fields(canonical.FieldList{Unseparated: true})")
 	require.Contains(t, result.Matches[0].Description, "run together")
+}
+
+func post(address, timestamp, body string, header ...string) paymentsvc.Message {
+	m := paymentsvc.Message{
+		Method: http.MethodPost, Timestamp: timestamp, Body: []byte(body),
+		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"captured/1"}},
+	}
+	for i := 0; i < len(header); i += 2 {
+		m.Header.Set(header[i], header[i+1])
+	}
+	m.URL, _ = url.Parse(address)
+	return m
+}
+
+func received(address, timestamp, body string, header ...string) paymentsvc.Message {
+	m := post(address, timestamp, body, header...)
+	m.Kind = paymentsvc.KindNotification
+	return m
+}
+
+var long = flag.Bool(
+	"discover.long", false,
+	"search as Find does where the tests know the text that was signed, and compile what is found",
+)
+
+// findSigned searches as Find does; unless -discover.long is set, it tries only what occurs in the signed texts.
+func findSigned(s discover.Sample, o discover.Options, signed ...string) (discover.Result, error) {
+	if *long {
+		return discover.Find(context.Background(), []discover.Sample{s}, o)
+	}
+	return discover.FindKnowing(context.Background(), []discover.Sample{s}, o, signed...)
+}
+
+// A notification is what a partner has first: its header, its body, and the secret that it is signed with. The
+// signature of this one was made for the example; the service's own way to sign is not shown.
+func ExampleFind() {
+	sample := discover.Sample{
+		Name: "notification.http",
+		Message: paymentsvc.Message{
+			Kind:   paymentsvc.KindNotification,
+			Method: http.MethodPost,
+			URL:    &url.URL{Scheme: "https", Host: "shop.example", Path: "/hooks/payments"},
+			Header: http.Header{
+				"Timestamp": {"1700000000"},
+				"Signature": {"2fdb7ba6f96ac2f3913f1814725530fc61084d7407ffbd5bbf4855db374938e6"},
+			},
+			Body: []byte(`{"event":"payment.status_changed","order_id":"o-1","status":2,` +
+				`"status_description":"SUCCESS","status_code":0,"amount":10.5}`),
+		},
+	}
+	secret := paymentsvc.Secret("project secret key of the example")
+
+	result, err := discover.Find(context.Background(), []discover.Sample{sample}, discover.Options{Secret: secret})
+	if errors.Is(err, discover.ErrNoMatch) {
+		for _, hint := range result.Hints {
+			fmt.Println("look at", hint)
+		}
+		return
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	best := result.Matches[0]
+	fmt.Println(best.Text) // for a settings file: canonical.ParseScheme reads it
+	fmt.Println(best.Description)
+	fmt.Println(best.Expr)
+	for _, open := range result.Undecided {
+		fmt.Println(open.Chosen, "may as well be", open.Others[0].Expr)
+		fmt.Println("to decide it takes", open.Others[0].Needs)
+	}
+
+	// Best is ready to use at once, for HMACConfig and WebhookConfig alike.
+	_, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: best.Scheme, Secret: best.Secret})
+	fmt.Println("signer:", err)
+	// Output:
+	// hex(timestamp "." method "." path "." hex(sha256(body)))
+	// HMAC-SHA256, keyed with the secret as text, of timestamp + method + path + SHA-256 of the body in hexadecimal, with "." between; written in hexadecimal in lower case
+	// paymentsvc.Scheme{
+	// 	Canonical: canonical.Join(".", canonical.Timestamp, canonical.Method, canonical.Path, canonical.BodySHA256),
+	// 	Encoding:  paymentsvc.Hex,
+	// }
+	// canonical.Method may as well be canonical.Literal("POST")
+	// to decide it takes a sample with another method (every operation of the interface document is a POST)
+	// canonical.Path may as well be canonical.RequestURI
+	// to decide it takes a sample with a query in the address
+	// canonical.BodySHA256 may as well be canonical.SHA256(paymentsvc.Hex, canonical.BodyCompact)
+	// to decide it takes a sample with white space between the JSON tokens of the body
+	// signer: <nil>
 }

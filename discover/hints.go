@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -15,15 +16,20 @@ func (f *finder) hints(result *Result) (hints []string) {
 	if len(result.Partial) > 0 {
 		p := result.Partial[0]
 		return []string{
-			fmt.Sprintf("%s explains %s, and not the other samples: look at how those were captured, and with which project's secret they were signed",
+			fmt.Sprintf("%s explains %s, and not the other samples: look at how those were captured, and with which "+
+				"project's secret they were signed",
 				p.Text, strings.Join(p.Samples, ", ")),
 			"where requests and notifications are signed in different ways, search them apart and use canonical.ByKind",
 		}
 	}
-	if kinds(f.samples) > 1 {
+	otherKind := func(s *sample) bool { return s.message.Kind != f.samples[0].message.Kind }
+	if slices.ContainsFunc(f.samples, otherKind) {
 		hints = append(hints, "requests and notifications may be signed in different ways: search them apart")
 	}
-	hints = append(hints, "the secret: is it the secret key of the very project that the sample is from, whole, and not rotated since?")
+	hints = append(
+		hints,
+		"the secret: is it the secret key of the very project that the sample is from, whole, and not rotated since?",
+	)
 	fewest := 0
 	for _, s := range f.samples {
 		hints = append(hints, s.hints()...)
@@ -32,16 +38,39 @@ func (f *finder) hints(result *Result) (hints []string) {
 		}
 	}
 	if f.catalogue.cut {
-		hints = append(hints, "a smaller body: of these, not every way to write the JSON, the list of fields or single fields was tried, since each takes long")
+		hints = append(
+			hints,
+			"a smaller body: of these, not every way to write the JSON, the list of fields or single fields was "+
+				"tried, since each takes long",
+		)
 	}
-	hints = append(hints, "the capture: body and headers byte for byte as they went over the wire, not formatted and not decoded, and the path as the service sees it, before any proxy")
+	hints = append(
+		hints,
+		"the capture: body and headers byte for byte as they went over the wire, not formatted and not decoded, and "+
+			"the path as the service sees it, before any proxy",
+	)
 	if fewest > 2 {
-		hints = append(hints, fmt.Sprintf("another sample, with as short a body as there is: a get_balance request has two fields, and these samples have %d, so longer texts can be tried", fewest))
+		hints = append(
+			hints,
+			fmt.Sprintf(
+				"another sample, with as short a body as there is: a get_balance request has two fields, and these "+
+					"samples have %d, so longer texts can be tried",
+				fewest,
+			),
+		)
 	}
 	if len(f.options.Words) == 0 {
-		hints = append(hints, "words that the text may hold and no sample does, such as the partner id, the project id or the name of an API key: Options.Words")
+		hints = append(
+			hints,
+			"words that the text may hold and no sample does, such as the partner id, the project id or the name of "+
+				"an API key: Options.Words",
+		)
 	}
-	hints = append(hints, "the service's own name for its way to sign: everything here is HMAC-SHA256, as section 5 of the interface document says")
+	hints = append(
+		hints,
+		"the service's own name for its way to sign: everything here is HMAC-SHA256, as section 5 of the interface "+
+			"document says",
+	)
 	return append(hints, f.effortHint())
 }
 
@@ -53,11 +82,20 @@ func (s *sample) hints() (hints []string) {
 		}
 	}
 	list, isObject := members(s.message.Body)
-	add(len(bytes.TrimRight(s.message.Body, " \t\r\n")) < len(s.message.Body), "its body ends in white space: did it, on the wire?")
-	add(s.message.URL == nil || s.message.URL.Host == "", "it has no host, so the host and the whole address were not tried")
+	add(
+		len(bytes.TrimRight(s.message.Body, " \t\r\n")) < len(s.message.Body),
+		"its body ends in white space: did it, on the wire?",
+	)
+	add(
+		s.message.URL == nil || s.message.URL.Host == "",
+		"it has no host, so the host and the whole address were not tried",
+	)
 	add(s.message.URL == nil, "it has no address, so the path was not tried")
 	add(!isObject && len(s.message.Body) > 0, "its body is not a JSON object, so its fields were not tried")
-	add(len(list) > fieldsTried, fmt.Sprintf("it has %d fields, of which %d were tried one by one", len(list), fieldsTried))
+	add(
+		len(list) > fieldsTried,
+		fmt.Sprintf("it has %d fields, of which %d were tried one by one", len(list), fieldsTried),
+	)
 	return hints
 }
 
@@ -71,25 +109,23 @@ func (f *finder) effortHint() string {
 			reached = max(reached, stages[i+1].maxParts())
 		}
 		if !st.short && reached < min(st.wanted, len(st.groups)) {
-			cut = append(cut, fmt.Sprintf("%s (up to %d of %d parts)", st.what, reached, min(st.wanted, len(st.groups))))
+			cut = append(
+				cut, fmt.Sprintf("%s (up to %d of %d parts)", st.what, reached, min(st.wanted, len(st.groups))),
+			)
 		}
 	}
 	if len(cut) == 0 && f.options.Effort > 1 {
 		return "more effort does not help: all that Find knows to try with this sample was tried"
 	}
-	text := fmt.Sprintf("more effort: Options.Effort %g takes ten times as long, and tries more readings of the secret, separators and longer compositions", 10*max(1, f.options.Effort))
+	text := fmt.Sprintf(
+		"more effort: Options.Effort %g takes ten times as long, and tries more readings of the secret, separators "+
+			"and longer compositions",
+		10*max(1, f.options.Effort),
+	)
 	if len(cut) > 0 {
 		text += "; not tried in full: " + strings.Join(cut[:min(3, len(cut))], "; ")
 	}
 	return text
-}
-
-func kinds(samples []*sample) int {
-	seen := map[paymentsvc.MessageKind]bool{}
-	for _, s := range samples {
-		seen[s.message.Kind] = true
-	}
-	return len(seen)
 }
 
 // keyHints tries simple compositions with keys beyond the forms of the secret, and describes a matching key.
@@ -103,7 +139,12 @@ func (f *finder) keyHints(ctx context.Context) []string {
 			continue
 		}
 		h := f.search.found
-		return []string{fmt.Sprintf("the key: %s is signed with %s, which is no form of a secret: pass that key, or write a Signer", h.composition.describe(), words[h.key.secret])}
+		return []string{
+			fmt.Sprintf(
+				"the key: %s is signed with %s, which is no form of a secret: pass that key, or write a Signer",
+				h.composition.describe(), words[h.key.secret],
+			),
+		}
 	}
 	return nil
 }

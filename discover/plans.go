@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // separators returns the most common separators.
@@ -13,8 +11,9 @@ func separators(many int) []string {
 	all := []string{
 		"", "\n", ".", "|", ":", "&",
 		";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
-		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ", "\n\n",
-		"^", "!", "//", "&&", "__", "{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;", ",,", "..",
+		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ",
+		"\n\n", "^", "!", "//", "&&", "__", "{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;",
+		",,", "..",
 		"$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>", " - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v",
 		"\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-",
 		"<|>", "+|+", "#|#", "%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
@@ -32,40 +31,22 @@ const (
 // plan describes a stage. limit is its work in compositions of short texts. Above the limit, the longest compositions
 // are left out.
 type plan struct {
-	what      string
-	take      func(*piece) bool
-	min, max  int
-	extras    int
-	bodyAtEnd bool
-	gaps      []string
-	mixed     bool
-	frames    frames
-	keyRarity int
-	wrap      *wrapping
-	limit     float64
-	odd       func(*piece) bool // chooses pieces with a limited number in a composition
-	odds      int               // this number
-	ascending bool              // fields keep the order of the body
-	sorted    bool              // texts are in byte order
-	own       bool              // a list of fields fits only its own separator
-}
-
-// rarity returns the rarity of a reading of the secret among all possible readings.
-func (k *key) rarity(all []key) int {
-	readable := func(forms ...canonical.SecretForm) bool {
-		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
-	}
-	switch k.form {
-	case canonical.SecretText, canonical.SecretHex, canonical.SecretBase64Tail:
-		return common
-	case canonical.SecretBase64:
-		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // most of their texts are valid base64 too
-			return uncommon
-		}
-		return common
-	default:
-		return rare
-	}
+	what       string
+	take       func(*piece) bool // chooses pieces
+	special    func(*piece) bool // chooses pieces with a limited number in a composition
+	maxSpecial int               // this number, with a minimum of 1; 0 without a limit
+	min, max   int               // pieces in a composition
+	extras     int               // maximum of pieces outside the core kinds
+	gaps       []string          // possible separators
+	mixed      bool              // separators are independent; otherwise all are equal
+	ends       ends              // texts at the ends
+	bodyAtEnd  bool              // the body is first or last
+	ascending  bool              // fields keep the order of the body
+	sorted     bool              // texts are in byte order
+	own        bool              // a list of fields fits only the separator inside it
+	keyRarity  int               // maximum rarity of a reading of the secret
+	wrap       *frame            // around the whole text, or nil
+	limit      float64
 }
 
 // plans returns the plans in the order of the search: simple and common compositions first.
@@ -79,52 +60,58 @@ const million = 1e6
 func simplePlans() []plan {
 	core := upTo(common, coreKinds()...)
 	twice := either(core, onShelf(again, rare), upTo(common, ofSecret))
-	identified := either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity)
 	return []plan{
 		{
-			what: "timestamp, method, address and body", take: upTo(common, coreOrNothing()...), max: 5, extras: 1,
-			gaps: separators(someSeparators), frames: after, limit: 1 * million,
+			// A body of many megabytes leaves no time for the other plans.
+			what: "timestamp, method, path and body in their simplest forms",
+			take: isSimplest, max: 4, gaps: separators(fewSeparators), ends: after, limit: 30 * million,
 		},
 		{
-			what: "all fields of the body", take: onShelf(lists, rare), max: 1,
-			gaps: separators(someSeparators), frames: after | around, keyRarity: rare, limit: 1 * million,
+			what: "timestamp, method, address and body",
+			take: upTo(common, append(coreKinds(), ofNothing)...), max: 5, extras: 1, gaps: separators(someSeparators),
+			ends: after, limit: million,
 		},
 		{
-			what: "timestamp, method, address and body, with up to two identifying parts", take: identified,
-			min: 2, max: 5, extras: 2, gaps: separators(fewSeparators), frames: after, limit: 2 * million,
+			what: "all fields of the body",
+			take: onShelf(lists, rare), max: 1, gaps: separators(someSeparators), ends: after | around, keyRarity: rare,
+			limit: million,
 		},
 		{
-			what: "timestamp, method, address and body, with rare separators", take: core, max: 4,
-			gaps: separators(allSeparators), frames: after, limit: 1 * million,
-		},
-		{
-			what: "timestamp, method, address, body and one more common part", take: upTo(common), max: 4, extras: 1,
-			gaps: separators(fewSeparators), limit: 1 * million,
-		},
-		{
-			what: "single fields of the body and the timestamp, up to five", take: upTo(common, ofField, ofTimestamp),
-			max: 5, extras: 5, gaps: separators(someSeparators), frames: after, limit: 1 * million,
-		},
-		{
-			what: "timestamp, method, address and body, with different separators, up to three", take: core, max: 3,
-			gaps: separators(mixedSeparators), mixed: true, frames: newline, limit: 1 * million,
-		},
-		{
-			what: "timestamp, method, address and body, one of them in a rare form", take: core, odd: rareCore, odds: 1,
-			max: 4, gaps: separators(someSeparators), frames: after, limit: 5 * million,
-		},
-		{
-			what: "timestamp, method, address and body, with a part that appears twice", take: twice, max: 4, extras: 2,
-			gaps: separators(someSeparators), limit: 1 * million,
-		},
-		{
-			what: "timestamp, method, address and body in another form, with a part that appears twice", take: twice,
-			odd: upTo(rare, ofBody), odds: 1, min: 3, max: 4, extras: 2, gaps: separators(fewSeparators),
+			what: "timestamp, method, address and body, with up to two identifying parts",
+			take: isIdentified, min: 2, max: 5, extras: 2, gaps: separators(fewSeparators), ends: after,
 			limit: 2 * million,
 		},
 		{
-			what: "timestamp, method, address and body, with a rare reading of the secret", take: core, max: 4,
-			gaps: separators(someSeparators), keyRarity: rare, limit: 1 * million,
+			// Some services choose a separator for themselves, such as {up} of Unitpay and {np} of other shops.
+			what: "timestamp, method, address and body, with rare separators",
+			take: core, max: 4, gaps: separators(allSeparators), ends: after, limit: million,
+		},
+		{
+			what: "timestamp, method, address, body and one more common part",
+			take: upTo(common), max: 4, extras: 1, gaps: separators(fewSeparators), limit: million,
+		},
+		{
+			what: "single fields of the body and the timestamp, up to eight",
+			take: upTo(common, ofField, ofTimestamp), max: 8, extras: 8, gaps: separators(someSeparators), ends: after,
+			limit: 2 * million,
+		},
+		{
+			what: "timestamp, method, address and body, one of them in a rare form",
+			take: core, special: rareCore, maxSpecial: 1, max: 4, gaps: separators(someSeparators), ends: after,
+			limit: 5 * million,
+		},
+		{
+			what: "timestamp, method, address and body, with a part that appears twice",
+			take: twice, max: 4, extras: 2, gaps: separators(someSeparators), limit: million,
+		},
+		{
+			what: "timestamp, method, address and body in another form, with a part that appears twice",
+			take: twice, special: upTo(rare, ofBody), maxSpecial: 1, min: 3, max: 4, extras: 2,
+			gaps: separators(fewSeparators), limit: 2 * million,
+		},
+		{
+			what: "timestamp, method, address and body, with a rare reading of the secret",
+			take: core, max: 4, gaps: separators(someSeparators), keyRarity: rare, limit: million,
 		},
 	}
 }
@@ -137,44 +124,43 @@ func partPlans() []plan {
 		{
 			what: "method and address next to each other, with timestamp, body and up to three more parts",
 			take: either(joined, upTo(common, ofHeader, ofQuery, ofNothing)), min: 2, max: 6, extras: 3,
-			gaps: separators(9), frames: after, limit: 20 * million,
+			gaps: separators(9), ends: after, limit: 20 * million,
 		},
 		{
-			what: "method and address next to each other, timestamp as a date or in milliseconds, or a digest of the body",
-			take: either(joined, upTo(common, ofHeader)), odd: either(isDate, upTo(uncommon, ofTimestamp), isBodyOrDigest),
-			odds: 2, min: 2, max: 5, extras: 2, gaps: shortGaps, frames: after, limit: 15 * million,
+			what:    "method and address next to each other, timestamp as a date or in ms, or a digest of the body",
+			take:    either(joined, upTo(common, ofHeader)),
+			special: either(isDate, upTo(uncommon, ofTimestamp), isBodyOrDigest), maxSpecial: 2, min: 2, max: 5,
+			extras: 2, gaps: shortGaps, ends: after, limit: 15 * million,
 		},
 		{
 			what: "timestamp as a date, method, address, body and up to two headers or words",
-			take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), odd: isDate,
-			odds: 1, min: 3, max: 5, extras: 2, gaps: []string{"\n", "", "|", ":"}, frames: after, limit: 15 * million,
+			take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), special: isDate,
+			maxSpecial: 1, min: 3, max: 5, extras: 2, gaps: []string{"\n", "", "|", ":"}, ends: after,
+			limit: 15 * million,
 		},
 		{
-			what: "timestamp, method, address and body, in uncommon forms", take: upTo(uncommon, coreOrNothing()...),
-			max: 5, extras: 1, gaps: separators(someSeparators), frames: after, limit: 5 * million,
+			what: "timestamp, method, address, body and one more part",
+			take: upTo(uncommon), max: 3, extras: 1, gaps: separators(someSeparators), ends: after, limit: 5 * million,
 		},
 		{
-			what: "timestamp, method, address, body and one more part", take: upTo(uncommon), max: 3, extras: 1,
-			gaps: separators(someSeparators), frames: after, limit: 5 * million,
+			what: "timestamp, method, address and body, in rare forms",
+			take: upTo(rare, append(coreKinds(), ofNothing)...), max: 3, extras: 1, gaps: separators(allSeparators),
+			ends: after | around | newline, keyRarity: uncommon, limit: 10 * million,
 		},
 		{
-			what: "timestamp, method, address and body, in rare forms", take: upTo(rare, coreOrNothing()...), max: 3,
-			extras: 1, gaps: separators(allSeparators), frames: after | around | newline, keyRarity: uncommon,
-			limit: 10 * million,
-		},
-		{
-			what: "single fields of the body and the timestamp", take: upTo(uncommon, ofField, ofTimestamp), max: 6,
-			extras: 6, gaps: separators(someSeparators), frames: after, limit: 2 * million,
+			what: "single fields of the body and the timestamp",
+			take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6, gaps: separators(someSeparators),
+			ends: after, limit: 2 * million,
 		},
 		{
 			what: "single fields of the body and the timestamp, with rare separators",
 			take: either(upTo(common, ofField), upTo(uncommon, ofTimestamp)), max: 4, extras: 4,
-			gaps: separators(allSeparators), frames: after, limit: 4 * million,
+			gaps: separators(allSeparators), ends: after, limit: 4 * million,
 		},
 		{
 			what: "fields in the order of the body, with timestamp, secret and address",
-			take: upTo(common, ofField, ofTimestamp, ofAddress, ofMethod, ofSecret), ascending: true, max: 10, extras: 8,
-			gaps: separators(fewSeparators), frames: after, limit: 5 * million,
+			take: upTo(common, ofField, ofTimestamp, ofAddress, ofMethod, ofSecret), max: 10, extras: 8,
+			gaps: separators(fewSeparators), ends: after, ascending: true, limit: 5 * million,
 		},
 	}
 }
@@ -186,27 +172,25 @@ func labelledPlans() []plan {
 	)
 	return []plan{
 		{
-			what: "parts as name=value, up to three", take: onShelf(equalsSign, common), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 1 * million,
+			what: "parts as name=value, up to three",
+			take: onShelf(equalsSign, common), max: 3, extras: 3, gaps: []string{"&", ";", ",", "|", "\n", ""},
+			ends: after, limit: million,
 		},
 		{
-			what: "parts as name:value, up to three", take: onShelf(colon, uncommon), max: 3, extras: 3,
-			gaps: labelSeparators(), frames: after, limit: 6 * million,
+			what: "parts as name:value, up to three",
+			take: onShelf(colon, uncommon), max: 3, extras: 3, gaps: []string{"&", ";", ",", "|", "\n", ""},
+			ends: after, limit: 6 * million,
 		},
 		{
-			what: "header lines next to method, address, body and up to two more parts", odd: onShelf(blocks, rare),
-			take: either(nextToBlock, upTo(common, ofHeader)), odds: 1, max: 5, extras: 2, gaps: []string{"\n", ""},
-			frames: after, limit: 25 * million,
+			what: "header lines next to method, address, body and up to two more parts",
+			take: either(nextToBlock, upTo(common, ofHeader)), special: onShelf(blocks, rare), maxSpecial: 1, max: 5,
+			extras: 2, gaps: []string{"\n", ""}, ends: after, limit: 25 * million,
 		},
 		{
-			what: "name=value pairs next to method, address and body", odd: onShelf(pairs, rare),
-			take: either(upTo(common, ofAddress), onShelf(targets, rare), isBodyOrDigest), odds: 1, max: 3,
-			extras: 1, gaps: []string{"\n", "", "&", "|"}, limit: 30 * million,
-		},
-		{
-			what: "common name=value pairs next to method, address, body and up to two more parts",
-			odd:  onShelf(pairs, common), take: either(nextToBlock, upTo(common, ofSecret, ofHost), isIdentity), odds: 1,
-			min: 3, max: 5, extras: 2, gaps: []string{"\n", "", "&"}, frames: after, limit: 15 * million,
+			what:    "name=value pairs next to method, address and body",
+			take:    either(upTo(common, ofAddress), onShelf(targets, rare), isBodyOrDigest),
+			special: onShelf(pairs, rare), maxSpecial: 1, max: 3, extras: 1, gaps: []string{"\n", "", "&", "|"},
+			limit: 30 * million,
 		},
 		{
 			what: "lines of an HTTP signature, name: value",
@@ -214,9 +198,10 @@ func labelledPlans() []plan {
 			gaps: []string{"\n"}, limit: 5 * million,
 		},
 		{
+			// MoMo and other wallets sign chosen fields, and not the whole body, as a sorted query.
 			what: "parts as name=value, sorted by name",
 			take: onShelfOf(equalsSign, ofTimestamp, ofSecret, ofHeader, ofField, ofWord), min: 2, max: 6, extras: 6,
-			sorted: true, gaps: []string{"&", "\n", "", "|"}, limit: 15 * million,
+			gaps: []string{"&", "\n", "", "|"}, sorted: true, limit: 15 * million,
 		},
 	}
 }
@@ -225,59 +210,67 @@ func labelledPlans() []plan {
 func listPlans() []plan {
 	return []plan{
 		{
-			what: "all fields of the body and one other part", take: nextToList(), odd: onShelf(lists, rare), odds: 1,
-			min: 2, max: 2, extras: 1, gaps: separators(fewSeparators), limit: 4 * million,
+			what:    "all fields of the body and one other part",
+			take:    either(upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity),
+			special: onShelf(lists, rare), maxSpecial: 1, min: 2, max: 2, extras: 1, gaps: separators(fewSeparators),
+			limit: 4 * million,
 		},
 		{
-			what: "a digest of the fields or the JSON and up to two other parts", take: anyNextToList,
-			odd: onShelf(digests, rare), odds: 1, min: 1, max: 3, extras: 2, gaps: separators(fewSeparators),
-			limit: 5 * million,
+			what: "a digest of the fields or the JSON and up to two other parts",
+			take: anyNextToList, special: onShelf(digests, rare), maxSpecial: 1, min: 1, max: 3, extras: 2,
+			gaps: separators(fewSeparators), limit: 5 * million,
 		},
 		{
 			what: "all fields of the body and one other part, with their own separator",
-			take: either(anyNextToList, upTo(uncommon, ofAddress)), odd: isList(rare), odds: 1, min: 2, max: 2, extras: 2,
-			own: true, gaps: separators(allSeparators), frames: after | around, keyRarity: uncommon, limit: 4 * million,
+			take: either(anyNextToList, upTo(uncommon, ofAddress)), special: isList(rare), maxSpecial: 1, min: 2,
+			max: 2, extras: 2, gaps: separators(allSeparators), ends: after | around, own: true, keyRarity: uncommon,
+			limit: 4 * million,
 		},
 		{
-			what: "common lists of fields and up to two other parts, with rare separators",
-			take: either(unlabelledNextToList, upTo(uncommon, ofAddress), onShelf(again, rare)),
-			odd:  onShelf(lists, common), odds: 1, min: 2, max: 3, extras: 2, gaps: separators(allSeparators),
-			frames: after, limit: 3 * million,
+			what:    "common lists of fields and up to two other parts, with rare separators",
+			take:    either(unlabelledNextToList, upTo(uncommon, ofAddress), onShelf(again, rare)),
+			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 3, extras: 2, gaps: separators(allSeparators),
+			ends: after, limit: 3 * million,
 		},
 		{
-			what: "all fields of the body and up to three identifying parts", odds: 1, min: 2, max: 5, extras: 3,
-			take: either(upTo(common, ofTimestamp, ofAddress, ofSecret), isIdentity, onShelf(again, rare)),
-			odd:  onShelf(lists, common), gaps: separators(fewSeparators), frames: after, limit: 20 * million,
+			what:    "all fields of the body and up to three identifying parts",
+			take:    either(upTo(common, ofTimestamp, ofAddress, ofSecret), isIdentity, onShelf(again, rare)),
+			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 5, extras: 3, gaps: separators(fewSeparators),
+			ends: after, limit: 20 * million,
 		},
 		{
-			what: "all fields of the body, with a field added, and up to two other parts", odds: 1, min: 2, max: 3,
-			take: either(upTo(common, ofTimestamp, ofSecret), onShelf(again, rare), onShelf(targets, rare), isIdentity),
-			odd:  onShelf(lists, rare), extras: 2, gaps: []string{"", "\n", "&"}, limit: 15 * million,
+			what: "all fields of the body, with a field added, and up to two other parts",
+			take: either(
+				upTo(common, ofTimestamp, ofSecret), onShelf(again, rare), onShelf(targets, rare), isIdentity,
+			),
+			special: onShelf(lists, rare), maxSpecial: 1, min: 2, max: 3, extras: 2, gaps: []string{"", "\n", "&"},
+			limit: 15 * million,
 		},
 		{
-			what: "all fields of the body, a date, method, host and address", odds: 2, min: 2, max: 4, extras: 1,
-			take: either(upTo(common, ofTimestamp, ofHost), onShelf(targets, rare)),
-			odd:  either(onShelf(lists, rare), isDate), gaps: []string{"\n", "", "|"}, limit: 15 * million,
+			what:    "all fields of the body, a date, method, host and address",
+			take:    either(upTo(common, ofTimestamp, ofHost), onShelf(targets, rare)),
+			special: either(onShelf(lists, rare), isDate), maxSpecial: 2, min: 2, max: 4, extras: 1,
+			gaps: []string{"\n", "", "|"}, limit: 15 * million,
 		},
 		{
 			what: "common lists of fields and up to three other parts, with different separators",
-			take: upTo(common, ofTimestamp, ofMethod, ofAddress), odd: onShelf(lists, common), odds: 1, min: 2, max: 4,
-			gaps: []string{"", "\n", "?", "&", "."}, mixed: true, limit: 10 * million,
+			take: upTo(common, ofTimestamp, ofMethod, ofAddress), special: onShelf(lists, common), maxSpecial: 1,
+			min: 2, max: 4, gaps: []string{"", "\n", "?", "&", "."}, mixed: true, limit: 10 * million,
 		},
 	}
 }
 
 // wrappedPlans are the plans of texts that are encoded or hashed as a whole. Digests of lists have a plan of their own.
 func wrappedPlans() (list []plan) {
-	identified := either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity)
 	for _, w := range wrappings() {
 		p := plan{
 			what: fmt.Sprintf(w.desc, "timestamp, method, address, body and up to two identifying parts"),
-			take: identified, max: 5, extras: 2, gaps: separators(fewSeparators), frames: after, wrap: w,
+			take: isIdentified, max: 5, extras: 2, gaps: separators(fewSeparators), ends: after, wrap: w,
 			limit: 4 * million,
 		}
-		if !w.digest {
-			p.take, p.max, p.extras, p.limit = either(upTo(common, coreKinds()...), onShelf(lists, common)), 4, 0, million
+		if w.loses != "" { // the case of letters
+			p.take = either(upTo(common, coreKinds()...), onShelf(lists, common))
+			p.max, p.extras, p.limit = 4, 0, 1*million
 		}
 		list = append(list, p)
 	}
@@ -286,31 +279,105 @@ func wrappedPlans() (list []plan) {
 
 // longPlans are long compositions, and compositions with different separators.
 func longPlans() []plan {
-	identified := either(upTo(common, ofTimestamp, ofMethod, ofAddress), isCommonBody, isIdentity)
 	return []plan{
 		{
-			what: "timestamp, method, address, body and one more part, one of them in a rare form", odd: rareCore, odds: 1,
-			take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), max: 5, extras: 1,
-			gaps: separators(fewSeparators), frames: after, limit: 20 * million,
+			what: "timestamp, method, address, body and one more part, one of them in a rare form",
+			take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), special: rareCore,
+			maxSpecial: 1, max: 5, extras: 1, gaps: separators(fewSeparators), ends: after, limit: 20 * million,
 		},
 		{
-			what: "timestamp, method, address, body and one more part, with different separators", min: 3, max: 5,
-			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress, ofHeader, ofHost), isCommonBody), extras: 1,
-			gaps: []string{"", "\n", ".", ":", "|", " "}, mixed: true, limit: 20 * million,
+			what: "timestamp, method, address, body and one more part, with different separators",
+			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress, ofHeader, ofHost), isCommonBody), min: 3,
+			max: 5, extras: 1, gaps: []string{"", "\n", ".", ":", "|", " "}, mixed: true, limit: 20 * million,
 		},
 		{
 			what: "timestamp, method, address, body and up to three identifying parts, the body first or last",
-			take: identified, min: 4, max: 7, extras: 3, bodyAtEnd: true, gaps: separators(fewSeparators),
+			take: isIdentified, min: 4, max: 7, extras: 3, gaps: separators(fewSeparators), bodyAtEnd: true,
 			limit: 15 * million,
 		},
 		{
-			what: "single fields, timestamp, address, headers, words and the secret, up to four", take: singles(),
-			max: 4, extras: 4, gaps: separators(someSeparators), frames: after, limit: 4 * million,
-		},
-		{
-			what: "single fields, timestamp, address and secret, five to eight", min: 5, max: 8, extras: 8,
-			take: upTo(common, ofField, ofTimestamp, ofSecret, ofAddress), gaps: separators(8), frames: after,
-			limit: 20 * million,
+			what: "single fields, timestamp, address, headers, words and the secret, up to four",
+			take: either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress)),
+			max:  4, extras: 4, gaps: separators(someSeparators), ends: after, limit: 4 * million,
 		},
 	}
 }
+
+func coreKinds() []kind { return []kind{ofTimestamp, ofMethod, ofAddress, ofBody} }
+
+// upTo accepts plain pieces of these kinds up to a rarity. Without kinds it accepts all kinds.
+func upTo(rarity int, kinds ...kind) func(*piece) bool {
+	return func(p *piece) bool {
+		return p.shelf == plain && p.rarity <= rarity && (len(kinds) == 0 || slices.Contains(kinds, p.kind))
+	}
+}
+
+func onShelf(s shelf, rarity int) func(*piece) bool {
+	return func(p *piece) bool { return p.shelf == s && p.rarity <= rarity }
+}
+
+// onShelfOf accepts pieces of these kinds on a shelf, and rare pieces only on the shelf colonSpace.
+func onShelfOf(s shelf, kinds ...kind) func(*piece) bool {
+	return func(p *piece) bool {
+		return p.shelf == s && slices.Contains(kinds, p.kind) && (p.rarity <= uncommon || s == colonSpace)
+	}
+}
+
+func either(choices ...func(*piece) bool) func(*piece) bool {
+	return func(p *piece) bool {
+		return slices.ContainsFunc(choices, func(take func(*piece) bool) bool { return take(p) })
+	}
+}
+
+func isIdentity(p *piece) bool { return p.shelf == plain && p.rarity == common && p.identity }
+
+// isIdentified accepts timestamp, method, address, body and the parts that identify the caller or the call.
+func isIdentified(p *piece) bool {
+	return upTo(common, ofTimestamp, ofMethod, ofAddress)(p) || isCommonBody(p) || isIdentity(p)
+}
+
+// isSimplest accepts timestamp, method, path and body, and a digest of the body.
+func isSimplest(p *piece) bool {
+	return p.shelf == plain && p.kind.core() && p.rarity == common && p.cost <= 2
+}
+
+func isCommonBody(p *piece) bool {
+	return p.shelf == plain && p.kind == ofBody && p.rarity == common && p.cost <= 3
+}
+
+// rareCore accepts a rare form of timestamp, method, address or body.
+func rareCore(p *piece) bool {
+	switch p.shelf {
+	case plain:
+		return p.kind.core()
+	case equalsSign, colon, colonSpace:
+		return p.kind <= ofHeader
+	case lists, digests:
+		return p.rarity == common
+	default:
+		return false
+	}
+}
+
+// unlabelledNextToList accepts the parts without a name next to a list of fields.
+func unlabelledNextToList(p *piece) bool {
+	return upTo(common, ofTimestamp, ofMethod, ofAddress, ofSecret, ofHeader, ofWord)(p) ||
+		upTo(uncommon, ofTimestamp)(p)
+}
+
+// anyNextToList accepts the parts next to a list of fields.
+func anyNextToList(p *piece) bool {
+	labelled := (p.shelf == equalsSign || p.shelf == colon) && p.rarity <= uncommon &&
+		slices.Contains([]kind{ofTimestamp, ofSecret, ofMethod, ofAddress}, p.kind)
+	return labelled || unlabelledNextToList(p) || upTo(uncommon, ofSecret)(p)
+}
+
+func isBodyOrDigest(p *piece) bool {
+	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.shape.form == digest && p.cost <= 4
+}
+
+func isList(rarity int) func(*piece) bool {
+	return func(p *piece) bool { return p.shelf == lists && p.list != nil && p.rarity <= rarity }
+}
+
+func isDate(p *piece) bool { return p.shelf == plain && p.kind == ofTimestamp && p.rarity == rare }

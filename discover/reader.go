@@ -45,15 +45,15 @@ type reader struct {
 	classes []*class
 	keep    func(*composition) (enough bool)
 	enough  bool
-	steps   int // of this reading
-	total   int // of all readings
+	steps   int // number of read pieces since the last start
+	total   int // number of read pieces
 
 	edge   edge
 	trail  string
 	gaps   []string
 	pieces []*piece
 	used   map[int]bool
-	chosen []string // the gaps so far
+	chosen []string // the separators so far
 }
 
 // Limits of the reader, because a text of many short fields has too many compositions.
@@ -72,7 +72,7 @@ func (r *reader) siblings(c composition, at, primary int) {
 	}
 	p := c.pieces[at]
 	if !slices.ContainsFunc(r.classes, func(c *class) bool { return slices.Contains(c.pieces, p) }) {
-		r.siblings(c, at+1, primary) // a bracket has no other form
+		r.siblings(c, at+1, primary) // brackets have a single form
 	}
 	for _, class := range r.classes {
 		r.total++
@@ -99,7 +99,7 @@ func (r *reader) alike() {
 	}
 }
 
-// mixed reads with a different separator in each gap.
+// mixed reads with different separators.
 func (r *reader) mixed() {
 	for _, trail := range []string{"", "\n"} {
 		r.read(separators(mixedSeparators), "", trail)
@@ -116,7 +116,7 @@ func (r *reader) read(gaps []string, lead, trail string) {
 	r.from(r.text[len(lead) : len(r.text)-len(trail)])
 }
 
-// from reads the rest of the text.
+// from reads a piece at the start of rest, and the text after it.
 func (r *reader) from(rest string) {
 	for _, c := range r.classes {
 		r.steps++
@@ -138,7 +138,7 @@ func (r *reader) from(rest string) {
 // showsNothing reports whether an empty piece adds a separator.
 func (r *reader) showsNothing() bool { return len(r.gaps) == 1 && r.gaps[0] != "" }
 
-// after reads the rest behind a piece, which is empty or has a gap and further pieces.
+// after reads a separator at the start of rest, and further pieces. An empty rest ends the composition.
 func (r *reader) after(rest string) {
 	if rest == "" {
 		r.take()

@@ -147,7 +147,10 @@ func spellings() []spelling {
 	} {
 		all = append(all, b)
 		for _, h := range hexes {
-			all = append(all, spelling{fmt.Sprintf("chain(%s, %s)", h.text, b.text), fmt.Sprintf("%s of the %s", b.desc, h.desc)})
+			all = append(
+				all,
+				spelling{fmt.Sprintf("chain(%s, %s)", h.text, b.text), fmt.Sprintf("%s of the %s", b.desc, h.desc)},
+			)
 		}
 	}
 	return all
@@ -210,39 +213,18 @@ func newSamples(in []Sample) ([]*sample, error) {
 			return nil, err
 		}
 	}
-	var shared []string
-	for _, e := range samples[0].encodings {
-		shared = append(shared, e.text)
+	has := func(s *sample, text string) bool {
+		return slices.ContainsFunc(s.encodings, func(e reading) bool { return e.text == text })
+	}
+	for _, s := range samples[1:] { // first the shared encodings of samples[0], then those of the other samples
+		samples[0].encodings = slices.DeleteFunc(samples[0].encodings, func(e reading) bool { return !has(s, e.text) })
+		if len(samples[0].encodings) == 0 {
+			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: "+
+				"search them apart", samples[0].name, s.name)
+		}
 	}
 	for _, s := range samples[1:] {
-		shared = intersect(shared, s.encodings)
-		if len(shared) == 0 {
-			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them apart",
-				samples[0].name, s.name)
-		}
-	}
-	for _, s := range samples {
-		s.encodings = only(s.encodings, shared)
+		s.encodings = slices.DeleteFunc(s.encodings, func(e reading) bool { return !has(samples[0], e.text) })
 	}
 	return samples, nil
-}
-
-func intersect(texts []string, encodings []reading) (both []string) {
-	for _, text := range texts {
-		if len(only(encodings, []string{text})) > 0 {
-			both = append(both, text)
-		}
-	}
-	return both
-}
-
-func only(encodings []reading, texts []string) (kept []reading) {
-	for _, text := range texts {
-		for _, e := range encodings {
-			if e.text == text {
-				kept = append(kept, e)
-			}
-		}
-	}
-	return kept
 }

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 
@@ -72,7 +73,7 @@ func (s *stage) jobs() (jobs []job) {
 	}
 	for k := range s.keys {
 		for _, gap := range gaps {
-			for _, e := range s.frames.edges(gap) {
+			for _, e := range s.ends.edges(gap) {
 				for g := range s.groups {
 					if !s.groups[g].kind.core() && s.extras == 0 {
 						continue
@@ -98,11 +99,11 @@ type worker struct {
 
 	job     *job
 	buf     []byte   // the text so far
-	states  [][]byte // by depth: the inner hash's state after the text's whole blocks
+	states  [][]byte // by depth: the state of the inner hash after the text of the pieces before
 	path    []place  // by depth
 	used    uint64   // groups
 	extras  int
-	odds    int
+	special int // number of special pieces
 	last    int // group of the last extra in an ascending stage
 	tried   int64
 	pending int // blocks hashed since the last look at ctx
@@ -123,67 +124,64 @@ func newWorker(s *search, st *stage) *worker {
 		search: s,
 		stage:  st,
 		check:  newChecker(s.wanted),
-		states: make([][]byte, st.max+1),
+		states: make([][]byte, st.max+2),
 		path:   make([]place, st.max),
 	}
 	if st.wrap != nil {
 		w.around = st.wrap.part(canonical.Body)
 	}
-	longest := 0 // no composition is longer than all pieces at their longest
-	for _, g := range st.groups {
-		most := 0
-		for _, text := range g.texts {
-			most = max(most, len(text))
-		}
-		longest += most
-	}
-	w.buf = make([]byte, longest+(st.max+2)*longestGap+paddingSpace)
 	return w
 }
 
-// longestGap limits the length of a separator.
-const longestGap = 8
+// longText is the length of texts that a worker hashes once for all texts at the end.
+const longText = 1 << 10
 
 func (w *worker) do(ctx context.Context, j *job) {
 	w.ctx, w.job = ctx, j
-	w.used, w.extras, w.odds, w.last = 0, 0, 0, -1
-	n := copy(w.buf, j.edge.lead)
+	w.used, w.extras, w.special, w.last = 0, 0, 0, -1
+	w.buf = append(w.buf[:0], j.edge.lead...)
 	w.states[0] = append(w.states[0][:0], j.key.inner...)
-	w.place(0, place{j.group, j.text, ""}, n, 0)
+	w.place(0, place{j.group, j.text, ""}, len(w.buf), 0)
 }
 
 // place appends a piece to the text of n bytes, tries the result, and goes deeper. The first done bytes are hashed. It
 // reports whether the search continues.
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
-	n += copy(w.buf[n:], p.gap)
-	n += copy(w.buf[n:], g.texts[p.text])
+	w.buf = append(append(w.buf[:n], p.gap...), g.texts[p.text]...)
+	n = len(w.buf)
 	w.path[depth] = p
-	if depth+1 >= st.min && (st.odds == 0 || w.odds > 0 || g.isOdd(p.text)) {
+	isLast := depth+1 >= st.max || st.bodyAtEnd && g.kind == ofBody && depth > 0
+	state := w.states[depth]
+	if st.wrap == nil && (!isLast || n-done > longText) {
+		state = w.check.stateAfter(w.states[depth+1][:0], state, w.buf[done:])
+		w.states[depth+1] = state
+		w.pending += (n - done) / sha256.BlockSize
+		done = n
+	}
+	if depth+1 >= st.min && (st.maxSpecial == 0 || w.special > 0 || g.isSpecial(p.text)) {
 		for _, trail := range w.job.edge.trails {
-			if !w.try(depth, n+copy(w.buf[n:], trail), done, trail) {
+			w.buf = append(w.buf[:n], trail...)
+			if !w.try(depth, state, done, trail) {
 				return false
 			}
 		}
 	}
-	if depth+1 >= st.max || st.bodyAtEnd && g.kind == ofBody && depth > 0 {
+	if isLast {
 		return true
 	}
-	if st.wrap == nil {
-		w.states[depth+1], done = w.check.stateAt(w.states[depth+1][:0], w.states[depth], done, w.buf, n)
-	}
-	extras, odds, last := w.extras, w.odds, w.last
+	extras, special, last := w.extras, w.special, w.last
 	w.used |= 1 << p.group
 	if !g.kind.core() {
 		w.extras++
 		w.last = p.group
 	}
-	if g.isOdd(p.text) {
-		w.odds++
+	if g.isSpecial(p.text) {
+		w.special++
 	}
 	goOn := w.deeper(depth+1, n, done)
 	w.used &^= 1 << p.group
-	w.extras, w.odds, w.last = extras, odds, last
+	w.extras, w.special, w.last = extras, special, last
 	return goOn
 }
 
@@ -197,7 +195,7 @@ func (w *worker) deeper(depth, n, done int) bool {
 		}
 		if st.mixed {
 			for t := range g.texts {
-				if w.tooOdd(g, t) {
+				if w.tooSpecial(g, t) {
 					continue
 				}
 				for _, gap := range st.gaps {
@@ -209,7 +207,7 @@ func (w *worker) deeper(depth, n, done int) bool {
 			continue
 		}
 		for t := range g.texts {
-			if !st.fits(g, t, w.job.gap) || w.tooOdd(g, t) || w.unsorted(depth, g.texts[t]) {
+			if !st.fits(g, t, w.job.gap) || w.tooSpecial(g, t) || w.unsorted(depth, g.texts[t]) {
 				continue
 			}
 			if !w.place(depth, place{i, t, w.job.gap}, n, done) {
@@ -220,9 +218,9 @@ func (w *worker) deeper(depth, n, done int) bool {
 	return true
 }
 
-// tooOdd reports whether a text exceeds the limit of odd texts.
-func (w *worker) tooOdd(g *stageGroup, text int) bool {
-	return w.stage.odds > 0 && w.odds == w.stage.odds && g.isOdd(text)
+// tooSpecial reports whether a text exceeds the limit of special texts.
+func (w *worker) tooSpecial(g *stageGroup, text int) bool {
+	return w.stage.maxSpecial > 0 && w.special == w.stage.maxSpecial && g.isSpecial(text)
 }
 
 // unsorted reports whether a text belongs before the previous text.
@@ -238,9 +236,12 @@ func (w *worker) unsorted(depth int, text string) bool {
 // work with SHA-256 in hardware.
 const blocksBetweenLooks = 1 << 13
 
-func (w *worker) try(depth, n, done int, trail string) bool {
+// try compares the text, which ends in trail. state is the state after the first done bytes. A wrapped text has no
+// start in common with another text.
+func (w *worker) try(depth int, state []byte, done int, trail string) bool {
+	rest := w.buf[done:]
 	w.tried++
-	w.pending += (n-done)/64 + 3
+	w.pending += len(rest)/sha256.BlockSize + 3
 	if w.pending >= blocksBetweenLooks {
 		w.pending = 0
 		w.search.tried.Add(w.tried)
@@ -249,25 +250,16 @@ func (w *worker) try(depth, n, done int, trail string) bool {
 			return false
 		}
 	}
-	state, buf := w.states[depth], w.buf
-	if w.stage.wrap != nil {
-		state, done = w.job.key.inner, 0
-		buf, n = w.wrap(n)
+	if w.around != nil {
+		w.message.Body = w.buf
+		w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // a wrapping of the body cannot fail
+		state, rest = w.job.key.inner, w.wrapped
 	}
-	if !w.check.matches(w.job.key, state, done, buf, n) {
+	if !w.check.matches(w.job.key, state, rest) {
 		return true
 	}
 	w.hit(depth, trail)
 	return false
-}
-
-// wrap returns the wrapped text, with space for the padding.
-func (w *worker) wrap(n int) ([]byte, int) {
-	w.message.Body = w.buf[:n]
-	w.wrapped, _ = w.around(w.wrapped[:0], &w.message) // a wrapping of the body cannot fail
-	n = len(w.wrapped)
-	w.wrapped = append(w.wrapped, make([]byte, paddingSpace)...)
-	return w.wrapped, n
 }
 
 func (w *worker) hit(depth int, trail string) {

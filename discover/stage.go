@@ -7,28 +7,17 @@ import (
 	"slices"
 )
 
-// stage is a family of compositions. It has pieces of some groups in every order, in a range of lengths.
+// stage is a plan for one sample: its pieces, and its compositions within the limits.
 type stage struct {
-	what      string
-	groups    []stageGroup
-	min, max  int      // pieces in a composition
-	extras    int      // maximum of pieces outside the core kinds
-	odds      int      // maximum of odd texts, with a minimum of 1; 0 for any number
-	ascending bool     // fields are in the order of their groups
-	sorted    bool     // all texts are in the order of their bytes
-	own       bool     // a list of fields fits only the separator inside it
-	bodyAtEnd bool     // the body is first or last
-	gaps      []string // possible separators
-	mixed     bool     // gaps are independent; otherwise all gaps are equal
-	frames    frames
-	keys      []key
-	wrap      *wrapping
-	wanted    int     // max of the plan; max is less if there are too many
-	total     int64   // compositions, for all keys
-	weight    float64 // work of a composition; see weigh
-	tied      bool    // whether some texts fit only one separator
-	short     bool    // the rest of the previous stage
-	done      bool    // all were tried
+	plan    // max is less than wanted if there are too many compositions
+	groups  []stageGroup
+	keys    []key
+	wanted  int     // max of the plan
+	total   int64   // compositions, for all keys
+	weight  float64 // work of a composition; see weigh
+	hasTied bool    // whether some texts fit only one separator
+	short   bool    // the rest of the previous stage
+	done    bool    // all were tried
 }
 
 // maxParts returns the number of pieces of the longest compositions, or 0 for an empty stage.
@@ -41,22 +30,22 @@ func (s *stage) maxParts() int {
 
 // stageGroup contains the different texts of one group in the current sample.
 type stageGroup struct {
-	kind   kind
-	texts  []string
-	pieces []*piece // one for each text, the simplest
-	odd    []bool   // for each text; nil for none
+	kind    kind
+	texts   []string
+	pieces  []*piece // one for each text, the simplest
+	special []bool   // for each text; nil for none
 }
 
-// isOdd reports whether a text counts for the stage's odds.
-func (g *stageGroup) isOdd(text int) bool { return g.odd != nil && g.odd[text] }
+// isSpecial reports whether a text counts for the stage's limit.
+func (g *stageGroup) isSpecial(text int) bool { return g.special != nil && g.special[text] }
 
-// frames are the possible texts around a composition.
-type frames uint8
+// ends are the possible texts around a composition.
+type ends uint8
 
 const (
-	after   frames = 1 << iota // the separator
-	around                     // the separator before it, or before and after it
-	newline                    // a line's end after it
+	after   ends = 1 << iota // the separator
+	around                   // the separator before it, or before and after it
+	newline                  // a line's end after it
 )
 
 // edge is a text before a composition and the texts to try after it.
@@ -65,7 +54,7 @@ type edge struct {
 	trails []string
 }
 
-func (f frames) edges(separator string) []edge {
+func (f ends) edges(separator string) []edge {
 	plain := edge{trails: []string{""}}
 	if f&after != 0 && separator != "" {
 		plain.trails = append(plain.trails, separator)
@@ -92,8 +81,8 @@ func (c *catalogue) order() []int {
 	return order
 }
 
-// maxWork limits the work for one sample with Options.Effort 1, in compositions of short texts. It is about 45 seconds
-// of processor time with SHA-256 in hardware.
+// maxWork limits the work for one sample with Options.Effort 1, in compositions of short texts. It is about a minute of
+// processor time with SHA-256 in hardware.
 const maxWork = 240 * million
 
 // stages makes the stages of a sample. effort scales their limits.
@@ -103,16 +92,18 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	for i, p := range all {
 		bases[i] = newStage(c.stageGroups(sample, p), keys, p)
 	}
-	list := bounded(all, bases, effort)
+	scale := min(effort, 1)
+	list := bounded(all, bases, scale, scale*maxWork)
 	if effort <= 1 {
 		return list
 	}
-	left := effort*work(bounded(all, bases, 1)) - work(list)
-	return append(list, c.wider(sample, keys, all, left)...)
+	limit := effort * work(list)
+	list = bounded(all, bases, effort, limit)
+	return append(list, c.wider(sample, keys, all, limit-work(list))...)
 }
 
-// bounded returns the stages of the plans within the limits of the plans and within maxWork.
-func bounded(all []plan, bases []*stage, effort float64) (list []*stage) {
+// bounded returns the stages of the plans within the limits of the plans and within a limit of all work.
+func bounded(all []plan, bases []*stage, effort, most float64) (list []*stage) {
 	scale := effort
 	for range 4 {
 		list = nil
@@ -123,10 +114,10 @@ func bounded(all []plan, bases []*stage, effort float64) (list []*stage) {
 			list = append(list, &s, s.rest(limit-s.work()))
 		}
 		total := work(list)
-		if total <= effort*maxWork {
+		if total <= most {
 			break
 		}
-		scale *= 0.9 * effort * maxWork / total
+		scale *= 0.9 * most / total
 	}
 	return list
 }
@@ -149,7 +140,7 @@ func (c *catalogue) wider(sample int, keys []key, all []plan, left float64) (lis
 		for i, p := range all {
 			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
 			p.max, p.gaps, p.keyRarity = p.max+round-1, separators(allSeparators), rare
-			p.frames |= after | newline
+			p.ends |= after | newline
 			if p.extras > 0 {
 				p.extras += round - 1
 			}
@@ -170,7 +161,7 @@ func (c *catalogue) wider(sample int, keys []key, all []plan, left float64) (lis
 func (s *stage) rest(limit float64) *stage {
 	rest := *s
 	rest.what += ", longer ones with common separators"
-	rest.min, rest.max, rest.frames, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
+	rest.min, rest.max, rest.ends, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
 	for few := fewSeparators; few > 1 && !s.mixed && rest.total == 0 && s.max < s.wanted; few /= 2 {
 		rest.max, rest.gaps = s.wanted, s.gaps[:min(few, len(s.gaps))]
 		rest.fit(limit)
@@ -180,11 +171,8 @@ func (s *stage) rest(limit float64) *stage {
 
 // newStage makes the stage of a plan.
 func newStage(groups []stageGroup, keys []key, p plan) *stage {
-	s := &stage{
-		what: p.what, groups: groups, min: max(p.min, 1), max: p.max, wanted: p.max, extras: p.extras, odds: p.odds,
-		ascending: p.ascending, own: p.own, sorted: p.sorted, bodyAtEnd: p.bodyAtEnd, gaps: p.gaps, mixed: p.mixed,
-		frames: p.frames, wrap: p.wrap,
-	}
+	s := &stage{plan: p, groups: groups, wanted: p.max}
+	s.min = max(p.min, 1)
 	s.weigh()
 	for _, k := range keys {
 		if k.rarity(keys) <= p.keyRarity {
@@ -203,7 +191,7 @@ func (s *stage) weigh() {
 		sum := 0
 		for t, text := range g.texts {
 			sum += len(text) / 64
-			s.tied = s.tied || g.pieces[t].shelf == targets
+			s.hasTied = s.hasTied || g.pieces[t].shelf == targets
 		}
 		mean += float64(sum) / float64(len(g.texts)*len(s.groups))
 	}
@@ -224,16 +212,16 @@ func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 	at := map[int]int{}
 	places := map[int]map[string]int{} // of the texts, by group
 	for _, p := range c.pieces {
-		odd := plan.odd != nil && p.rarity != onlyExplains && plan.odd(p)
-		if p.rarity == onlyExplains || !p.has(sample) || !odd && !plan.take(p) {
+		special := plan.special != nil && p.rarity != onlyExplains && plan.special(p)
+		if p.rarity == onlyExplains || !p.has(sample) || !special && !plan.take(p) {
 			continue
 		}
 		text := p.texts[sample]
 		if text == "" && p.kind != ofNothing {
 			continue
 		}
-		if odd && plan.take(p) {
-			odd = false
+		if special && plan.take(p) {
+			special = false
 		}
 		i, known := at[p.group]
 		if !known {
@@ -250,13 +238,13 @@ func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 			if p.cost < g.pieces[same].cost {
 				g.pieces[same] = p
 			}
-			g.odd[same] = g.odd[same] && odd
+			g.special[same] = g.special[same] && special
 			continue
 		}
 		places[i][text] = len(g.texts)
 		g.texts = append(g.texts, text)
 		g.pieces = append(g.pieces, p)
-		g.odd = append(g.odd, odd)
+		g.special = append(g.special, special)
 	}
 	return groups
 }
@@ -282,16 +270,16 @@ func (s *stage) count() float64 {
 		for n := s.min; n <= s.max; n++ {
 			sum += orders[n] * math.Pow(float64(len(s.gaps)), float64(n-1))
 		}
-		return sum * float64(len(s.frames.edges("")[0].trails)*len(s.keys))
+		return sum * float64(len(s.ends.edges("")[0].trails)*len(s.keys))
 	}
 	alike := map[bool][]float64{} // orders of an empty separator and of any other
 	for _, gap := range s.gaps {
 		edges := 0
-		for _, e := range s.frames.edges(gap) {
+		for _, e := range s.ends.edges(gap) {
 			edges += len(e.trails)
 		}
 		orders := alike[gap == ""]
-		if orders == nil || s.own || s.tied {
+		if orders == nil || s.own || s.hasTied {
 			orders = s.orders(gap)
 			alike[gap == ""] = orders
 		}
@@ -315,17 +303,17 @@ func (s *stage) fits(g *stageGroup, text int, gap string) bool {
 
 // orders counts the choices and orders of pieces for a separator, by length.
 func (s *stage) orders(gap string) []float64 {
-	var bodies [2]float64 // plain and odd texts of a body at an end
-	odds := s.odds
-	if odds == 0 {
-		odds = s.max
+	var bodies [2]float64 // plain and special texts of a body at an end
+	maxSpecial := s.maxSpecial
+	if maxSpecial == 0 {
+		maxSpecial = s.max
 	}
-	// sets[n][x][o] counts the choices of n pieces of which x are no core ones, and o are odd.
+	// sets[n][x][o] counts the choices of n pieces of which x are no core ones, and o are special.
 	sets := make([][][]float64, s.max+1)
 	for n := range sets {
 		sets[n] = make([][]float64, s.extras+1)
 		for x := range sets[n] {
-			sets[n][x] = make([]float64, odds+1)
+			sets[n][x] = make([]float64, maxSpecial+1)
 		}
 	}
 	sets[0][0][0] = 1
@@ -335,7 +323,7 @@ func (s *stage) orders(gap string) []float64 {
 		for t := range g.texts {
 			switch {
 			case !s.fits(g, t, gap):
-			case g.isOdd(t):
+			case g.isSpecial(t):
 				texts[1]++
 			default:
 				texts[0]++
@@ -351,7 +339,7 @@ func (s *stage) orders(gap string) []float64 {
 	for n := range orders {
 		for x := range sets[n] {
 			for o, count := range sets[n][x] {
-				if o > 0 || s.odds == 0 {
+				if o > 0 || s.maxSpecial == 0 {
 					orders[n] += count * s.arrangements(n, x)
 				}
 			}

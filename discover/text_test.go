@@ -36,9 +36,16 @@ func (c *composition) part() paymentsvc.CanonicalFunc {
 // sign the same when it is written as text and read again.
 func TestTextReadsBack(t *testing.T) {
 	request := paymentsvc.Message{
-		Method: http.MethodPost, Timestamp: "1700000000", URL: &url.URL{Scheme: "https", Host: "pay.example:8443", Path: "/base/v1/Init Payment", RawQuery: "b=2&a=1"},
-		Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"r-1"}, "X-Quote\"": {"q"}, "X-Größe": {"g"}},
-		Body:   []byte(` {"partner_id":17, "amount":10.50, "user\"data":"o/1 <é>", "größe\n\u0000":"x", "note":null, "payer":{"e.mail":"a@b", "ids":[1,2]}}`),
+		Method: http.MethodPost, Timestamp: "1700000000", URL: &url.URL{
+			Scheme: "https", Host: "pay.example:8443", Path: "/base/v1/Init Payment", RawQuery: "b=2&a=1",
+		},
+		Header: http.Header{
+			"Content-Type": {"application/json"}, "X-Request-Id": {"r-1"}, "X-Quote\"": {"q"}, "X-Größe": {"g"},
+		},
+		Body: []byte(
+			` {"partner_id":17, "amount":10.50, "user\"data":"o/1 <é>", "größe\n\u0000":"x", "note":null, ` +
+				`"payer":{"e.mail":"a@b", "ids":[1,2]}}`,
+		),
 	}
 	notification := notes("&", "=")[3].message()
 	r := rand.New(rand.NewPCG(*alteredSeed, 7))
@@ -49,7 +56,9 @@ func TestTextReadsBack(t *testing.T) {
 		messages = messages[:1]
 	}
 	for _, m := range messages {
-		for _, secret := range []paymentsvc.Secret{"whsec_a2V5LW9mLWEtdGVzdA", " sk_00ff7f10", "00ff7f10-00ff-7f10-00ff-7f1000ff7f10", "00ff7f10"} { // read in all forms between them
+		for _, secret := range []paymentsvc.Secret{ // together they have all forms
+			"whsec_a2V5LW9mLWEtdGVzdA", " sk_00ff7f10", "00ff7f10-00ff-7f10-00ff-7f1000ff7f10", "00ff7f10",
+		} {
 			samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("ab", 32)}})
 			require.NoError(t, err)
 			c := newCatalogue(t.Context(), samples, secret, []string{"word", "a\"b'\\\n\xff\u2028"})
@@ -71,7 +80,9 @@ func TestTextReadsBack(t *testing.T) {
 					require.NoError(t, err, text)
 					want, _ := encoding.parts()
 					for _, other := range []paymentsvc.Message{request, notification, notes("|", ":")[0].message()} {
-						wanted, err := paymentsvc.Scheme{Canonical: drawn.part(), Encoding: want}.Signature(key.secret, &other)
+						wanted, err := paymentsvc.Scheme{
+							Canonical: drawn.part(), Encoding: want,
+						}.Signature(key.secret, &other)
 						got, gotErr := scheme.Signature(gotKey, &other)
 						require.Equal(t, err == nil, gotErr == nil, "%s: %v, %v", text, err, gotErr)
 						require.Equal(t, wanted, got, text)

@@ -14,7 +14,8 @@ const (
 	losesDigits = "numbers are signed as float64: of a number with more than 16 digits the last ones can be changed"
 )
 
-const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew when it was captured, the service may sign its bytes: capture them"
+const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew " +
+	"when it was captured, the service may sign its bytes: capture them"
 
 // warnings has a sentence for each possible change of a recorded message under the same signature. fields are the
 // fields of the messages. The structure of the composition is sufficient.
@@ -119,7 +120,7 @@ func (c *composition) unsigned(fields []string) (list []string) {
 	signed := map[string]bool{}
 	whole, stamped := false, false
 	for _, p := range c.pieces {
-		stamped = stamped || p.kind == ofTimestamp || p.stamped
+		stamped = stamped || p.kind == ofTimestamp || p.hasTimestamp
 		switch {
 		case p.around.inside != "":
 			for _, name := range fields {
@@ -163,14 +164,216 @@ func inWords(names []string) string {
 
 // fieldNames returns the names of the scalar fields in all samples, except names with the secret by mistake.
 func (c *catalogue) fieldNames() (names []string) {
-	for _, s := range c.samples {
-		list, _ := members(s.message.Body)
-		for _, path := range leaves(nil, nil, list) {
-			name := strings.Join(path, ".")
-			if !c.showsSecret(name) && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+	for _, path := range c.paths {
+		if name := strings.Join(path, "."); !c.showsSecret(name) {
+			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// shape describes the possible texts of a piece, as far as a receiver can rely on it.
+type shape struct {
+	form  form
+	label string               // fixed text that it begins with
+	has   func(c byte) bool    // the bytes of the rest; nil for every byte
+	loses string               // warning for information of the body that the text lacks
+	list  *canonical.FieldList // of Fields
+}
+
+type form int
+
+const (
+	anyText    form = iota
+	fixedText       // the same for every message
+	number          // not empty; has is true for the first and last byte
+	jsonObject      // the body; except white space, an object is never the start or the end of another object
+	encoded         // an object in hexadecimal or base64
+	digest          // unforgeable in another place
+)
+
+func timestampShape() shape { return shape{form: number, has: isDigit} }
+
+// fieldShape returns the shape of a field. Parse rejects a notification if these fields are not numbers.
+func fieldShape(path []string) shape {
+	switch strings.Join(path, "\x00") {
+	case "status", "status_code", "amount": // integers may be written as 1.0 and 1e0 too
+		return shape{form: number, has: func(c byte) bool { return isDigit(c) || strings.IndexByte("+-.eE", c) >= 0 }}
+	}
+	return shape{}
+}
+
+func listShape(l canonical.FieldList) shape {
+	s := shape{list: &l}
+	if l.Escaping != canonical.EscapingNone {
+		s.has = func(c byte) bool { return isEscaped(c) || strings.IndexByte(l.Equals+l.Between, c) >= 0 }
+	}
+	return s
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isLetterOrDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// isFormText reports whether url.QueryEscape writes c.
+func isFormText(c byte) bool { return isLetterOrDigit(c) || strings.IndexByte("-_.~+%", c) >= 0 }
+
+// isEscaped reports whether an escaped text can have c.
+func isEscaped(c byte) bool { return isFormText(c) || strings.IndexByte("!*'()", c) >= 0 }
+
+// isPathByte reports whether an escaped path can have c.
+func isPathByte(c byte) bool {
+	return isLetterOrDigit(c) || strings.IndexByte("-_.~$&+,/:;=@!'()*[]%", c) >= 0
+}
+
+// isTargetByte reports whether the target of an HTTP request, or its host, can have c.
+func isTargetByte(c byte) bool { return c > ' ' && c != 0x7f }
+
+// isHeaderByte reports whether the value of a header can have c.
+func isHeaderByte(c byte) bool { return c >= ' ' && c != 0x7f || c == '\t' }
+
+// isObjectEdge reports whether a body can begin or end with c.
+func isObjectEdge(c byte) bool { return strings.IndexByte("{} \t\r\n", c) >= 0 }
+
+// span is a piece with a variable text, and the fixed text before it.
+type span struct {
+	*piece
+	before string
+	known  bool // the whole body is signed elsewhere and determines the text
+}
+
+// runs returns the pieces with variable texts.
+func (c *composition) runs() (runs []span) {
+	before := c.lead
+	for i, p := range c.pieces {
+		if i > 0 {
+			before += c.gaps[i-1]
+		}
+		if p.shape.form == fixedText {
+			before += p.texts[0]
+			continue
+		}
+		runs = append(runs, span{piece: p, before: before + p.shape.label})
+		before = ""
+	}
+	return runs
+}
+
+// ambiguities returns the pieces that run into each other. Nil means a single reading of the text.
+func (c *composition) ambiguities() [][]span {
+	runs := c.runs()
+	open := openRuns(runs)
+	isBody := func(r span) bool { return r.kind == ofBody && r.shape.ownEnds() && r.shape.loses == "" }
+	if len(open) == 0 || !slices.ContainsFunc(runs, isBody) || slices.ContainsFunc(slices.Concat(open...), isBody) {
+		return open
+	}
+	for i := range runs { // the body determines the values of its fields
+		runs[i].known = runs[i].kind == ofField
+	}
+	return openRuns(runs)
+}
+
+// openRuns returns the spans without a visible limit. A reader from the start of the text does not see their ends. A
+// reader from the end does not see their starts.
+func openRuns(rest []span) (open [][]span) {
+	for len(rest) > 0 {
+		end := slices.IndexFunc(rest, func(r span) bool { return r.shape.form == digest })
+		part := rest
+		if end >= 0 {
+			part, rest = rest[:end], rest[end+1:] // a digest keeps its place, so the two sides are independent
+		} else {
+			rest = nil
+		}
+		for len(part) > 1 && part[0].endsBefore(part[1]) {
+			part = part[1:]
+		}
+		for len(part) > 1 && part[len(part)-1].beginsAfter(part[len(part)-2]) {
+			part = part[:len(part)-1]
+		}
+		if len(part) > 1 {
+			open = append(open, part)
+		}
+	}
+	return open
+}
+
+// endsBefore reports whether the text shows the end of r after a known start.
+func (r span) endsBefore(next span) bool {
+	return r.known || r.shape.ownEnds() || r.stopsAt(next.before) || r.shape.has != nil && disjoint(
+		r.shape.has, next.shape.edge(),
+	)
+}
+
+// beginsAfter reports whether the text shows the start of r before a known end.
+func (r span) beginsAfter(previous span) bool {
+	return r.known || r.shape.ownEnds() || r.stopsAt(r.before) || r.shape.has != nil && disjoint(
+		r.shape.has, previous.shape.edge(),
+	)
+}
+
+// stopsAt reports whether a fixed text has a byte outside the set of r.
+func (r span) stopsAt(fixed string) bool {
+	return r.shape.has != nil && hasOther(fixed, r.shape.has)
+}
+
+// hasOther reports whether text has a byte outside a set.
+func hasOther(text string, set func(c byte) bool) bool {
+	for i := range len(text) {
+		if !set(text[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s shape) ownEnds() bool { return s.form == jsonObject || s.form == encoded || s.form == digest }
+
+// edge returns the possible first and last bytes of a text, or nil for an unknown set and for a text that can be empty.
+func (s shape) edge() func(byte) bool {
+	switch s.form {
+	case jsonObject:
+		return isObjectEdge
+	case number:
+		return s.has
+	default:
+		return nil
+	}
+}
+
+func disjoint(a, b func(byte) bool) bool {
+	if b == nil {
+		return false
+	}
+	for c := range 256 {
+		if a(byte(c)) && b(byte(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// listAmbiguity describes the two readings of a list of fields, or returns "". Only escaped names and values never
+// contain the separators.
+func listAmbiguity(l *canonical.FieldList) string {
+	separates := func(text string) bool { return hasOther(text, isEscaped) }
+	switch {
+	case l.Between == "" && !l.Names:
+		return "the values of the fields run into each other"
+	case l.Between == "":
+		return "the names and values of the fields run into each other"
+	case !l.Names:
+		return fmt.Sprintf("the names of the fields are not signed, and a value can contain %q", l.Between)
+	case l.Escaping == canonical.EscapingNone, !separates(l.Between), !separates(l.Equals):
+		return fmt.Sprintf("a value can contain %q", l.Between)
+	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(
+		knownFields(), func(name string) bool { return strings.Contains(name, l.Path) },
+	):
+		return fmt.Sprintf("a nested field is written like one whose name contains %q", l.Path)
+	}
+	return ""
+}
+
+// knownFields are the fields of a notification (section 6).
+func knownFields() []string {
+	return []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
 }

@@ -44,21 +44,25 @@ func (p *page) readAction(r *http.Request) (a action, err error) {
 		}
 	case "list":
 		a.filter = durable.Filter{Held: a.filter.Held}
-		if a.filter.UserData, err = p.listed(r.Context(), r.PostFormValue("list")); err != nil {
+		a.filter.UserData, err = p.listed(r.Context(), r.PostFormValue("list"))
+		if err != nil {
 			return a, err
 		}
 	default:
-		if a.filter.UserData = r.PostForm["user_data"]; len(a.filter.UserData) == 0 {
+		a.filter.UserData = r.PostForm["user_data"]
+		if len(a.filter.UserData) == 0 {
 			return a, rejection("Select rows first.")
 		}
 	}
-	if a.fields = query(a.filter); scope == "all" {
+	a.fields = query(a.filter)
+	if scope == "all" {
 		a.fields.Set("scope", "all")
 	} else {
 		a.fields["user_data"] = a.filter.UserData
 	}
 	var known bool
-	if a.choice, known = find(bulkChoices(a.filter), durable.DecisionKind(r.PostFormValue("decision"))); !known {
+	a.choice, known = find(bulkChoices(a.filter), durable.DecisionKind(r.PostFormValue("decision")))
+	if !known {
 		return a, rejection("Choose what to do.")
 	}
 	a.fields.Set("decision", string(a.choice.Kind))
@@ -110,10 +114,12 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	v.Rows, _, err = p.byLine(ctx, a.filter, a.fits, "", maxListed)
-	if v.Listed = err == nil; !v.Listed && !errors.Is(err, errTooManyRows) {
+	v.Listed = err == nil
+	if !v.Listed && !errors.Is(err, errTooManyRows) {
 		return err
 	}
-	if v.frame, err = p.frame(r, "Review the changes", ""); err != nil {
+	v.frame, err = p.frame(r, "Review the changes", "")
+	if err != nil {
 		return err
 	}
 	p.show(w, status, "bulk", v)
@@ -190,7 +196,8 @@ func (p *page) release(ctx context.Context, by string, chosen selection) (n int,
 			f.UserData = append(f.UserData, row.UserData)
 		}
 		released, err := p.store.Release(ctx, by, f)
-		if n += released; err != nil {
+		n += released
+		if err != nil {
 			return n, err
 		}
 	}
@@ -280,7 +287,8 @@ func (p *page) byLine(
 		if err != nil {
 			return nil, false, err
 		}
-		if read++; read > maxSorted {
+		read++
+		if read > maxSorted {
 			return nil, false, errTooManyRows
 		}
 		if fits(row) && linePlace(row) > after {
@@ -290,7 +298,8 @@ func (p *page) byLine(
 			rows = firstByLine(rows, n+1)
 		}
 	}
-	if rows = firstByLine(rows, n+1); len(rows) > n {
+	rows = firstByLine(rows, n+1)
+	if len(rows) > n {
 		return rows[:n], true, nil
 	}
 	return rows, false, nil

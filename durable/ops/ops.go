@@ -107,12 +107,14 @@ func (p *page) known(handle handler) http.Handler {
 		name := noLogin
 		if p.Login != nil {
 			var ok bool
-			if name, ok = p.Login(r); !ok {
+			name, ok = p.Login(r)
+			if !ok {
 				http.Error(w, "the login does not let you in", http.StatusForbidden)
 				return
 			}
 		}
-		if name = strings.TrimSpace(name); r.Method == http.MethodPost && name == "" {
+		name = strings.TrimSpace(name)
+		if r.Method == http.MethodPost && name == "" {
 			http.Error(w, "the login has no name for you, and a decision needs a name", http.StatusForbidden)
 			return
 		}

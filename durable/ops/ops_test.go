@@ -195,7 +195,8 @@ func (o *office) pages(path string) (list []string) {
 		page := o.page(path)
 		list = append(list, references(page)...)
 		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
-		if path = ""; next != nil {
+		path = ""
+		if next != nil {
 			path = html.UnescapeString(next[1])
 		}
 	}

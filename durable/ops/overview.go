@@ -57,13 +57,16 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 		}
 		v.Counts, v.Unreadable = append(v.Counts, of), counts.Unreadable
 	}
-	if v.Review, v.More, err = p.collect(ctx, durable.Filter{Review: true, OldestFirst: true}, 10); err != nil {
+	v.Review, v.More, err = p.collect(ctx, durable.Filter{Review: true, OldestFirst: true}, 10)
+	if err != nil {
 		return err
 	}
-	if v.Unmatched, err = p.store.Unmatched(ctx); err != nil {
+	v.Unmatched, err = p.store.Unmatched(ctx)
+	if err != nil {
 		return err
 	}
-	if v.Files, err = p.filesView(ctx, 5, 5_000); err != nil {
+	v.Files, err = p.filesView(ctx, 5, 5_000)
+	if err != nil {
 		return err
 	}
 	if v.Refreshes {
@@ -127,7 +130,8 @@ func (p *page) count(ctx context.Context, v *fileView, limit int) error {
 	}
 	v.Called = v.Total - counts.States[durable.StateCreated].Rows - counts.States[durable.StateStarting].Rows
 	v.Review, v.Held = counts.Review.Rows, counts.Held.Rows
-	if v.Newest = v.Total == int64(limit); !v.Newest {
+	v.Newest = v.Total == int64(limit)
+	if !v.Newest {
 		return nil
 	}
 	for into, f := range map[*int64]durable.Filter{
@@ -220,7 +224,8 @@ func (b *balance) get(ctx context.Context) (*paymentsvc.Balance, time.Time) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // for all waiting requests
 		defer cancel()
 		var err error
-		if b.last, err = b.ask(ctx); err != nil {
+		b.last, err = b.ask(ctx)
+		if err != nil {
 			b.last = nil
 			b.log.Warn("ops: the balance is unknown", "err", err)
 		}

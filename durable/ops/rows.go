@@ -105,7 +105,8 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
 	}
 	var more bool
 	after := r.FormValue("after")
-	if v.ByLine = isByLine(r); v.ByLine {
+	v.ByLine = isByLine(r)
+	if v.ByLine {
 		v.Fields.Set("order", "line")
 		all := func(durable.Row) bool { return true }
 		v.Rows, more, err = p.byLine(r.Context(), f, all, after, rowsPerPage)
@@ -160,7 +161,8 @@ func (p *page) find(w http.ResponseWriter, r *http.Request) error {
 	}{Text: strings.TrimSpace(r.FormValue("q"))}
 	if v.Text != "" {
 		for row, err := range p.store.Find(r.Context(), v.Text) {
-			if v.Pruned = errors.Is(err, durable.ErrPruned); v.Pruned {
+			v.Pruned = errors.Is(err, durable.ErrPruned)
+			if v.Pruned {
 				break
 			}
 			if err != nil {
@@ -174,10 +176,12 @@ func (p *page) find(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	var err error
-	if v.Notices, err = p.store.Notices(r.Context(), durable.Row{UserData: v.Text, OrderID: v.Text}); err != nil {
+	v.Notices, err = p.store.Notices(r.Context(), durable.Row{UserData: v.Text, OrderID: v.Text})
+	if err != nil {
 		return err
 	}
-	if v.frame, err = p.frame(r, "Search", ""); err != nil {
+	v.frame, err = p.frame(r, "Search", "")
+	if err != nil {
 		return err
 	}
 	p.show(w, http.StatusOK, "find", v)
@@ -210,7 +214,8 @@ func (p *page) showRow(w http.ResponseWriter, r *http.Request, status int, v row
 	}
 	v.Row = rows[0]
 	title := map[durable.Kind]string{durable.KindPayment: "Payment", durable.KindPayout: "Payout"}[v.Row.Kind]
-	if v.frame, err = p.frame(r, title, string(v.Row.Kind)); err == nil {
+	v.frame, err = p.frame(r, title, string(v.Row.Kind))
+	if err == nil {
 		v.Notices, err = p.store.Notices(ctx, v.Row)
 	}
 	if err == nil {

@@ -60,7 +60,8 @@ func check(file io.Reader, o Options, accepted func(Row)) (Report, error) {
 		if err != nil {
 			return c.report(), err
 		}
-		if c.add(row); row.Rejected == "" {
+		c.add(row)
+		if row.Rejected == "" {
 			accepted(row)
 		}
 	}
@@ -125,7 +126,8 @@ func (c *counter) add(row Row) {
 	}
 	c.r.Payouts++
 	c.sum.add(row.Amount)
-	if c.totalRow = 0; row.isTotal {
+	c.totalRow = 0
+	if row.isTotal {
 		c.totalRow = row.Line
 	}
 	if len(row.Destination) > spreadsheetDigits && strings.Trim(row.Destination, "0123456789") == "" {
@@ -141,7 +143,8 @@ const spreadsheetDigits = 15
 
 func (c *counter) report() Report {
 	c.r.Total = c.sum.amount()
-	if c.r.Warnings = nil; c.long > 0 && c.rounded == c.long {
+	c.r.Warnings = nil
+	if c.long > 0 && c.rounded == c.long {
 		c.r.Warnings = []string{"all destinations with more than 15 digits have zeros after the fifteenth digit, " +
 			"as if a spreadsheet had rounded them: compare them with their source"}
 	}
@@ -200,7 +203,8 @@ type first struct{ line, values uint32 }
 func (d duplicates) add(reference string, line int64) (earlier first, duplicate bool, key [16]byte) {
 	sum := sha256.Sum256([]byte(reference))
 	key = [16]byte(sum[:16])
-	if earlier, duplicate = d[key]; !duplicate {
+	earlier, duplicate = d[key]
+	if !duplicate {
 		d[key] = first{line: uint32(min(line, 1<<32-1))} //nolint:gosec // bounded
 	}
 	return earlier, duplicate, key

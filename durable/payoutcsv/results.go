@@ -66,7 +66,8 @@ func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, fi
 		if err != nil {
 			return err
 		}
-		if part = append(part, row); len(part) < batchRows {
+		part = append(part, row)
+		if len(part) < batchRows {
 			continue
 		}
 		if err := writePart(ctx, out, store, part); err != nil {
@@ -130,7 +131,8 @@ func record(row durable.Row) []string {
 }
 
 func flush(out *csv.Writer) error {
-	if out.Flush(); out.Error() != nil {
+	out.Flush()
+	if out.Error() != nil {
 		return fmt.Errorf("payoutcsv: %w", out.Error())
 	}
 	return nil

@@ -216,7 +216,8 @@ func (r *reader) check(line int64, record []string) Row {
 	}
 	if duplicate {
 		again := r.rejected(line, fmt.Sprintf("duplicate reference, already in line %d", earlier.line))
-		if again.Duplicate = true; earlier.values != 0 && earlier.values != valuesOf(row) {
+		again.Duplicate = true
+		if earlier.values != 0 && earlier.values != valuesOf(row) {
 			again.Contradicts = true
 			again.Rejected = fmt.Sprintf("lines %d and %d have one reference with different values", earlier.line, line)
 		}

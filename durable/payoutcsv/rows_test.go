@@ -389,7 +389,8 @@ func TestRowsKeepsOnlyHashes(t *testing.T) {
 	n, most := 0, uint64(0)
 	for _, err := range Rows(io.MultiReader(strings.NewReader(header), &numbered{left: rows}), Options{}) {
 		require.NoError(t, err)
-		if n++; n%25_000 == 0 {
+		n++
+		if n%25_000 == 0 {
 			most = max(most, heap())
 		}
 	}

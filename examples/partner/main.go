@@ -73,7 +73,8 @@ func run(ctx context.Context, args []string, environment func(string) string, st
 func execute(ctx context.Context, set *settings, stdout, stderr io.Writer) (code int, err error) {
 	var file *os.File
 	if set.TakesFile && len(set.Args) > 0 {
-		if file, err = os.Open(set.Args[0]); err != nil {
+		file, err = os.Open(set.Args[0])
+		if err != nil {
 			return exitError, err
 		}
 		defer func() { _ = file.Close() }()

@@ -194,7 +194,7 @@ func TestPageOfOutcomesFitsTheMatrix(t *testing.T) {
 	rows := row.FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(rows), 10)
 	columns := strings.Join(strings.Fields(string(matrix)), " ")
-	require.Contains(t, columns, "struck | faults | init_payment | status_payment |")
+	require.Contains(t, columns, "which | faults | start | status |")
 	for _, row := range rows {
 		assert.Contains(t, columns, fmt.Sprintf("every | %s | %s | %s |", row[1], row[2], row[3]))
 	}

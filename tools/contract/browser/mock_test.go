@@ -84,13 +84,23 @@ func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 	require.Equal(t, "order-2 order-1", evaluate[string](b,
 		`[...document.querySelectorAll("#orders tbody tr")].map(row => row.id).join(" ")`))
 	require.Contains(t, b.text("#orders caption"), "2 in all")
-	settle := mock.address + "/_mock/orders/" + strings.Replace(payment.OrderID, "001", "002", 1) + "/settle"
-	//nolint:gosec // the address of the test server
-	resp, err := http.Post(settle, "application/json", strings.NewReader(`{"status":"FAILURE"}`))
+	post := func(path, body string) {
+		resp, err := http.Post(mock.address+"/_mock/orders/"+path, "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		<-mock.got
+	}
+	post(strings.Replace(payment.OrderID, "001", "002", 1)+"/settle", `{"status":"FAILURE"}`)
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-2 .FAILURE")))
+	evaluate[bool](b, `(document.activeElement.blur(), document.querySelector("#order-1 details").open = false, true)`)
+	post(payment.OrderID+"/refund", `{"amount":"0.50"}`) // changes the row of the typed amount
+	_, err = mock.pay(t, "order-3")
 	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	<-mock.got
-	b.do(chromedp.WaitVisible(chromedp.CSS("#order-2 .FAILURE")), chromedp.Click(chromedp.CSS("#pause")))
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-3")))
+	require.Equal(t, "1.25", evaluate[string](b, `document.querySelector("#order-1 [name=amount]").value`))
+	evaluate[bool](b, `(document.querySelector("#order-1 form:has([name=amount])").reset(), true)`)
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-1 [data-label=Amount] .quiet")))
+	b.do(chromedp.Click(chromedp.CSS("#pause")))
 	require.Contains(t, b.text("#message-3"), "order 2")
 	b.press("#message-3 td a")
 	require.Contains(t, b.text("#orders"), "order-2")

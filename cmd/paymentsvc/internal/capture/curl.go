@@ -9,12 +9,16 @@ import (
 	"strings"
 )
 
-var bodyOption = regexp.MustCompile(`\s(?:-d|--data[a-z-]*|--json)\s`)
+var (
+	bodyOption    = regexp.MustCompile(`\s(?:-d|--data[a-z-]*|--json)\s`)
+	curlAtStart   = regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`)
+	backtickBreak = regexp.MustCompile("`\r?\n")
+	caretEscape   = regexp.MustCompile(`\^(\r?\n|")`)
+)
 
 // commandStart returns the start of a curl command after a prompt, or -1.
 func commandStart(data string) int {
-	const prompt = `(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?`
-	found := regexp.MustCompile(`(?mi)^[ \t]*` + prompt + `curl(?:\.exe)?[ \t]`).FindStringIndex(data)
+	found := curlAtStart.FindStringIndex(data)
 	if found == nil {
 		return -1
 	}
@@ -29,9 +33,9 @@ func (t *text) arguments(start int) (s *shell, powershell bool, err error) {
 	s.pos += strings.Index(strings.ToLower(first), "curl") // after the prompt
 	prompt := t.data[start:s.pos]
 	switch {
-	case strings.Contains(prompt, "PS "), regexp.MustCompile("`\r?\n").MatchString(command):
+	case strings.Contains(prompt, "PS "), backtickBreak.MatchString(command):
 		err, powershell = s.split('`'), true
-	case strings.Contains(prompt, ":"), regexp.MustCompile(`\^(\r?\n|")`).MatchString(command):
+	case strings.Contains(prompt, ":"), caretEscape.MatchString(command):
 		err = s.cmd()
 	case strings.HasPrefix(strings.ToLower(s.rest()), "curl.exe") && strings.Contains(command, "'"):
 		err, powershell = s.split('`'), true

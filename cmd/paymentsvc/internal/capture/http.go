@@ -287,11 +287,13 @@ func (t *text) verbose(o Options) (Message, error) {
 	return m, err
 }
 
+var lineOfCurl = regexp.MustCompile(`^(\* |<|[{}] \[)`)
+
 // between returns the lines after a position that curl -v did not write.
 func between(data string, at int) (from, to int) {
 	from, to = len(data), len(data)
 	for l := range strings.Lines(data[at:]) {
-		theirs := regexp.MustCompile(`^(\* |<|[{}] \[)`).MatchString(l)
+		theirs := lineOfCurl.MatchString(l)
 		switch {
 		case theirs && from < len(data):
 			return from, at

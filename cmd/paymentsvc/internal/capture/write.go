@@ -145,9 +145,11 @@ func curlCommand(m Message, file string) (string, error) {
 	return strings.Join(words, " ") + "\n", nil
 }
 
+var plainWord = regexp.MustCompile(`^[\w./:-]+$`)
+
 // ShellWord quotes a word for a POSIX shell.
 func ShellWord(word string) string {
-	if regexp.MustCompile(`^[\w./:-]+$`).MatchString(word) {
+	if plainWord.MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -259,8 +259,10 @@ func Written(text string) error {
 	return nil
 }
 
+var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
 func headerName(text string) error {
-	if !regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$").MatchString(text) {
+	if !headerNames.MatchString(text) {
 		return errors.New("want the name of a header")
 	}
 	return nil

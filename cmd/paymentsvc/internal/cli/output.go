@@ -16,6 +16,9 @@ import (
 // Fields are the fields of an object of -json.
 type Fields = map[string]any
 
+// controls are the control characters that encoding/json does not escape.
+var controls = regexp.MustCompile("[\u007f-\u009f]")
+
 // Print prints one result on standard output. With -json it prints the object in one line, with "type" and "v" before
 // its fields. Otherwise it prints the lines, with control characters escaped.
 func (c *Call) Print(kind string, object any, lines ...string) {
@@ -69,7 +72,6 @@ func record(kind string, object any) []byte {
 		return append(head, "}\n"...)
 	}
 	line := append(append(append(head, ','), fields[1:]...), '\n')
-	controls := regexp.MustCompile("[\u007f-\u009f]") // control characters that encoding/json does not escape
 	return controls.ReplaceAllFunc(line, func(c []byte) []byte {
 		r, _ := utf8.DecodeRune(c)
 		return fmt.Appendf(nil, `\u%04x`, r)

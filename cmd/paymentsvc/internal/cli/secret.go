@@ -58,6 +58,7 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 }
 
 var (
+	keyForm    = regexp.MustCompile(`,\s*key\s+[^,]+`)
 	assignment = regexp.MustCompile(`(?i)^(export +)?[a-z0-9_]*(key|secret) *= *[^=\s]`)
 	quoted     = regexp.MustCompile("^(\".*\"|'.*'|`.*`)$")
 )
@@ -163,7 +164,6 @@ func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
 	}
 	// The placeholder has the form text. Hashes of the secret become hashes of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
-	form := regexp.MustCompile(`,\s*key\s+[^,]+`)
-	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+form.ReplaceAllString(text[end:], ""), "<secret>")
+	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+keyForm.ReplaceAllString(text[end:], ""), "<secret>")
 	return k, nil
 }

@@ -11,6 +11,15 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
+var (
+	fieldNames = regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)` +
+		`(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
+	longNumbers = regexp.MustCompile(
+		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
+	usersOfAddresses   = regexp.MustCompile(`(https?://)[^/?#\s,]*@`)
+	queriesOfAddresses = regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`)
+)
+
 // Text replaces secrets, card numbers, destinations and the four open objects by placeholders, in JSON and in forms.
 func Text(text string, secrets ...paymentsvc.Secret) string {
 	for _, secret := range secrets {
@@ -28,11 +37,9 @@ func Fields() []string {
 
 // maskFields replaces the values of [Fields].
 func maskFields(text string) string {
-	name := regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)` +
-		`(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
 	var out strings.Builder
 	for {
-		at := name.FindStringSubmatchIndex(text)
+		at := fieldNames.FindStringSubmatchIndex(text)
 		if at == nil {
 			return out.String() + text
 		}
@@ -123,8 +130,7 @@ func (h *hiding) value(placeholder string) {
 
 // maskNumbers replaces each possible card number of 13 to 19 digits, also within longer numbers.
 func maskNumbers(text string) string {
-	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
-	return numbers.ReplaceAllStringFunc(text, func(run string) string {
+	return longNumbers.ReplaceAllStringFunc(text, func(run string) string {
 		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' {
 			return run // the digits of a UUID may pass the check by chance
 		}
@@ -200,6 +206,6 @@ func Query(address string) string {
 
 // Addresses removes users and queries from the addresses in text, because they may contain a password or a token.
 func Addresses(text string) string {
-	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
-	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
+	text = usersOfAddresses.ReplaceAllString(text, "$1...@")
+	return queriesOfAddresses.ReplaceAllString(text, "$1...")
 }

@@ -1,0 +1,94 @@
+package discover
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// sampleOf returns a request with a signature in a scheme.
+func sampleOf(t *testing.T, text, body string) Sample {
+	t.Helper()
+	m := paymentsvc.Message{
+		Method: http.MethodPost, Timestamp: "1700000000", Body: []byte(body),
+		URL:    &url.URL{Scheme: "https", Host: "pay.example", Path: "/v1/init_payout"},
+		Header: http.Header{"X-Api-Key": {"b5aac1af45"}, "X-Recv-Window": {"5000"}},
+	}
+	scheme, key, err := canonical.ParseSchemeWith(text, "secret-of-the-test")
+	require.NoError(t, err)
+	signature, err := scheme.Signature(key, &m)
+	require.NoError(t, err)
+	return Sample{Message: m, Signature: signature}
+}
+
+// Each plan must be the only one that finds its scheme. The table of TestFindSchemes needs the other plans.
+func TestPlanFindsItsScheme(t *testing.T) {
+	const body = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"Order-1"}`
+	for text, whole := range map[string]string{
+		`timestamp "::" method "::" path "::" body`: "1700000000::POST::/v1/init_payout::" + body,
+		`"amount=" field("amount") "&" "partner_id=" field("partner_id") "&" "timestamp=" timestamp "&" ` +
+			`"user_data=" field("user_data")`: "amount=10.50&partner_id=17&timestamp=1700000000&user_data=Order-1",
+		`lower(fields(sorted, "=", "&"))`:         "amount=10.50&partner_id=17&project_id=42&user_data=Order-1",
+		`hex(sha256(timestamp method path body))`: "1700000000POST/v1/init_payout" + body,
+		`sha256(path ":" timestamp ":" body)`:     "/v1/init_payout:1700000000:" + body,
+	} {
+		sample := sampleOf(t, "hex("+text+")", body)
+		result, err := FindKnowing(t.Context(), []Sample{sample}, Options{Secret: "secret-of-the-test"}, whole)
+		require.NoError(t, err, text)
+		require.Equal(t, "hex("+text+")", result.Matches[0].Text)
+	}
+}
+
+// A body of megabytes leaves time for the most common compositions, with their separators.
+func TestLargeBodyIsSearchedInTheSimplestForms(t *testing.T) {
+	s := sampleOf(t, "hex(body)", `{"amount":10.50,"text":"`+strings.Repeat("x", 4<<20)+`"}`)
+	f, err := newFinder(t.Context(), []Sample{s}, Options{Secret: "secret-of-the-test"})
+	require.NoError(t, err)
+	reached := 0
+	for _, st := range f.stages[0] {
+		hasBody := slices.ContainsFunc(st.groups, func(g stageGroup) bool {
+			return slices.Contains(g.texts, string(s.Message.Body))
+		})
+		if hasBody && len(st.gaps) >= fewSeparators {
+			reached = max(reached, st.maxParts())
+		}
+	}
+	require.Equal(t, 4, reached)
+}
+
+// Each of these must be among the stages that take a second or two.
+func TestPlausibleSchemesAreSearchedSoon(t *testing.T) {
+	const body = `{"partner_id":17,"project_id":42}`
+	for text, signed := range map[string]string{
+		`hex(field("partner_id") ":" field("project_id") ":" timestamp ":" body)`: "17:42:1700000000:" + body,
+		`hex(timestamp header("X-Api-Key") header("X-Recv-Window") body)`:         "1700000000b5aac1af455000" + body,
+		`hex(method "\n" path "\n" timestamp "\n" header("X-Api-Key") "\n" body "\n")`: "POST\n/v1/init_payout\n" +
+			"1700000000\nb5aac1af45\n" + body + "\n",
+		`hex(base64(body))`: "eyJwYXJ0bmVyX2lkIjoxNywicHJvamVjdF9pZCI6NDJ9",
+		`hex(secret body)`:  "secret-of-the-test" + body,
+	} {
+		sample := sampleOf(t, text, body)
+		f, err := newFinder(t.Context(), []Sample{sample}, Options{Secret: "secret-of-the-test"})
+		require.NoError(t, err)
+		before := 0.0
+		for _, st := range f.cheapFirst(0) {
+			for i := range st.groups {
+				st.groups[i].keep(func(text string) bool { return strings.Contains(signed, text) })
+			}
+			f.search.reset(f.samples[0].sums())
+			if !f.search.run(t.Context(), st) {
+				break
+			}
+			before += float64(st.total)
+		}
+		require.NotNil(t, f.search.found, text)
+		require.Less(t, before, 12e6, text)
+	}
+}
