@@ -123,13 +123,16 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 		return err
 	}
 	for r, failed := range s.currentRows(ctx, f) {
-		if err = failed; err != nil {
+		err = failed
+		if err != nil {
 			break
 		}
-		if page = append(page, r.UserData); len(page) < releaseRows {
+		page = append(page, r.UserData)
+		if len(page) < releaseRows {
 			continue
 		}
-		if err = release(); err != nil {
+		err = release()
+		if err != nil {
 			break
 		}
 	}

@@ -81,7 +81,8 @@ func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, e
 	return func(yield func(Row, error) bool) {
 		selected := s.selected(f)
 		var ok bool
-		if selected.After, ok = place(f.After); !ok {
+		selected.After, ok = place(f.After)
+		if !ok {
 			return
 		}
 		for left := f.Limit; ; {
@@ -153,7 +154,8 @@ func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 		found, now, err := s.ledger.Find(ctx, text, users...)
 		if err == nil && len(found) == 0 {
 			var pruned bool
-			if pruned, err = s.ledger.FindPruned(ctx, text, users...); pruned {
+			pruned, err = s.ledger.FindPruned(ctx, text, users...)
+			if pruned {
 				err = ErrPruned
 			}
 		}

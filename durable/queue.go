@@ -93,7 +93,8 @@ func (s *Store) queuePart(ctx context.Context, tx *sql.Tx, rows []newRow, queued
 	}
 	known := map[string]*row.Row{}
 	if len(added) < len(rows) {
-		if known, err = s.ledger.Known(ctx, tx, users); err != nil {
+		known, err = s.ledger.Known(ctx, tx, users)
+		if err != nil {
 			return err
 		}
 	}

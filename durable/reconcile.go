@@ -201,7 +201,8 @@ func (p *pendingPolls) begin(now time.Time, wait time.Duration) (kind row.Kind, 
 	if now.Before(p.next) {
 		return "", ledger.Place{}, false
 	}
-	if p.next = now.Add(wait); p.after == nil {
+	p.next = now.Add(wait)
+	if p.after == nil {
 		p.after = map[row.Kind]ledger.Place{}
 	}
 	if p.kind == row.Payment {

@@ -68,7 +68,8 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 		if err != nil {
 			return err
 		}
-		if statements = Upgrade(d, version); len(statements) == 0 {
+		statements = Upgrade(d, version)
+		if len(statements) == 0 {
 			return checkVersion(ctx, tx)
 		}
 		if err := checkReferences(ctx, tx, d); err != nil {

@@ -115,7 +115,8 @@ func (n *noticeScans) due(now time.Time) (due, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all = n.complete.IsZero() || now.Sub(n.complete) > allEvery
-	if due = all || now.Sub(n.last) > lateEvery; due {
+	due = all || now.Sub(n.last) > lateEvery
+	if due {
 		n.last = now
 	}
 	if all {
@@ -150,7 +151,8 @@ func (s *Store) warnUnmatched(ctx context.Context) error {
 	for _, n := range notices {
 		s.warned.Store(n.ReceivedAt.UnixMilli())
 		pruned, failed := s.ledger.KeepForPruned(ctx, n)
-		if err = errors.Join(err, failed); pruned {
+		err = errors.Join(err, failed)
+		if pruned {
 			continue
 		}
 		s.c.Log.WarnContext(ctx, "durable: a notification has no row: was the row lost with a backup?",

@@ -92,7 +92,8 @@ func waitUntilReady(t *testing.T, address string) {
 	}
 	defer func() { _ = db.Close() }()
 	for {
-		if _, err = db.ExecContext(t.Context(), `SELECT 1`); err == nil {
+		_, err = db.ExecContext(t.Context(), `SELECT 1`)
+		if err == nil {
 			return
 		}
 		if t.Context().Err() != nil {

@@ -140,7 +140,8 @@ func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (
 	}
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		n, err := l.exec(ctx, tx, insert, args...)
-		if added = n == 1; err != nil || !added {
+		added = n == 1
+		if err != nil || !added {
 			return err
 		}
 		_, err = l.exec(ctx, tx, claim+`durable_rows WHERE user_data = $1`, args[:3]...)

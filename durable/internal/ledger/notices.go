@@ -161,7 +161,8 @@ func (tx *Tx) apply(ctx context.Context, r *row.Row, n Notice) error {
 		if err != nil {
 			return err
 		}
-		if save = true; refund { // a refund proves that the service has the payment
+		save = true
+		if refund { // a refund proves that the service has the payment
 			r.Found(n.OrderID, taken)
 		} else {
 			r.Notify(n.OrderID, n.StatusDescription, n.Amount, taken)

@@ -50,7 +50,8 @@ func (tx *Tx) runOnChange(ctx context.Context, e Event) error {
 	failed := tx.recoverOnChange(ctx, e)
 	if failed == nil {
 		// PostgreSQL rejects this after a failed statement, even if OnChange has ignored the error.
-		if _, failed = tx.ExecContext(ctx, `RELEASE SAVEPOINT durable_change`); failed == nil {
+		_, failed = tx.ExecContext(ctx, `RELEASE SAVEPOINT durable_change`)
+		if failed == nil {
 			return nil
 		}
 	}
@@ -121,7 +122,8 @@ func (l *Ledger) retry(ctx context.Context, due dueEvent) error {
 				e.Refund = &notices[0]
 			}
 		}
-		if failed = tx.runOnChange(ctx, e); failed != nil || !strings.Contains(r.ReviewReason, row.OnChangeFails) {
+		failed = tx.runOnChange(ctx, e)
+		if failed != nil || !strings.Contains(r.ReviewReason, row.OnChangeFails) {
 			return failed
 		}
 		_, err = l.exec(ctx, inner, `UPDATE durable_rows SET review_reason = TRIM(REPLACE(review_reason, $1, '')),

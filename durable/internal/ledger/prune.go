@@ -131,7 +131,8 @@ func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) 
 	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
 		var final bool
 		err := rows.Scan(&next.UserData, &next.CreatedAt, &final)
-		if read++; final {
+		read++
+		if final {
 			found = append(found, next.UserData)
 		}
 		return err

@@ -80,7 +80,8 @@ func Storable(text string) string {
 // limit of its length (section 8), and PostgreSQL indexes some 2,700 bytes, so the end of a long one becomes a hash.
 func Identifier(text string) string {
 	const longest = 1000
-	if text = Storable(text); len(text) <= longest {
+	text = Storable(text)
+	if len(text) <= longest {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))

@@ -249,7 +249,8 @@ func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if mark == 0 {
-		if mark, err = g.raise(ctx, server); err != nil {
+		mark, err = g.raise(ctx, server)
+		if err != nil {
 			return err
 		}
 	}

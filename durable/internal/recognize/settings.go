@@ -128,10 +128,12 @@ func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 // connect returns a connection that works. The pool may have connections from before a restart of the server.
 func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
 	for range 1 + db.Stats().OpenConnections { // each bad connection leaves the pool
-		if conn, err = db.Conn(ctx); err != nil {
+		conn, err = db.Conn(ctx)
+		if err != nil {
 			return nil, err
 		}
-		if err = conn.PingContext(ctx); err == nil {
+		err = conn.PingContext(ctx)
+		if err == nil {
 			return conn, nil
 		}
 		_ = conn.Close()
