@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -104,15 +105,12 @@ func (s *Store) EndHold(ctx context.Context, by string) error {
 }
 
 // Release lets the held payouts that f selects be sent, and returns their number. After an error it returns the number
-// of released ones, and the next Release continues. Payouts of a later hold stay held. by is required; f.After and
-// f.Limit must not be set.
-func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
+// of released ones, and the next Release continues. generation is [Status].Generation from before the comparison with
+// the service's list, because the payouts must be compared again after another hold. The error then wraps [ErrChanged],
+// and the remaining payouts stay held. by is required; f.After and f.Limit must not be set.
+func (s *Store) Release(ctx context.Context, by string, generation int64, f Filter) (int, error) {
 	if by == "" || f.After != "" || f.Limit != 0 {
 		return 0, fmt.Errorf("%w: by is required, and Filter.After and Limit must not be set", ErrInvalid)
-	}
-	generation, err := s.ledger.Generation(ctx)
-	if err != nil {
-		return 0, err
 	}
 	f.Kind, f.State, f.Held = KindPayout, StateCreated, true
 	released, page := 0, []string{}
@@ -120,8 +118,12 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 		n, err := s.ledger.ReleaseHeld(ctx, page, generation)
 		released += n
 		page = page[:0]
+		if errors.Is(err, ErrChanged) {
+			err = fmt.Errorf("%w: the hold of generation %d is not the last one", ErrChanged, generation)
+		}
 		return err
 	}
+	var err error
 	for r, failed := range s.currentRows(ctx, f) {
 		err = failed
 		if err != nil {
@@ -136,8 +138,8 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 			break
 		}
 	}
-	if err == nil && len(page) > 0 {
-		err = release()
+	if err == nil {
+		err = release() // also without a payout, to compare the generation
 	}
 	s.scans.reset()
 	s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", released)

@@ -209,7 +209,8 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		require.NoError(t, s.Decide(t.Context(), Decision{
 			Kind: DecidePaid, UserData: paid, By: "person", Version: get(t, s, paid).Version, OrderID: "theirs",
 		}))
-		n, err := s.Release(t.Context(), "person", Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
+		n, err := s.Release(t.Context(), "person", generation,
+			Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
 		runBatch(t, s, ErrHeld)
@@ -218,12 +219,75 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		queue(t, s, payouts("newer", 1)...)
 		runBatch(t, s, ErrHeld)
 		assert.Equal(t, 2, f.calls)
-		n, err = s.Release(t.Context(), "person", Filter{})
+		n, err = s.Release(t.Context(), "person", generation, Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 4, n)
 		runBatch(t, s, nil)
 		assert.Equal(t, 6, f.calls)
 	})
+}
+
+// Payouts that an operator has compared after one hold are not released after the next one.
+func TestReleaseIsOfOneHold(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{}
+		s := openStore(t, db, Config{Service: f})
+		first, err := s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		queue(t, s, payouts("a", 2)...)
+		second, err := s.HoldPayouts(t.Context(), "person", "restored again")
+		require.NoError(t, err)
+		for _, generation := range []int64{first, second + 1, 0} {
+			n, err := s.Release(t.Context(), "person", generation, Filter{})
+			require.ErrorIs(t, err, ErrChanged)
+			assert.Zero(t, n)
+		}
+		assert.EqualValues(t, 2, counts(t, s, Filter{}).Held.Rows)
+		runBatch(t, s, ErrHeld)
+		assert.Zero(t, f.calls)
+		n, err := s.Release(t.Context(), "person", second, Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, 2, n)
+		runBatch(t, s, nil)
+		assert.Equal(t, 2, f.calls)
+		_, err = s.Release(t.Context(), "person", first, Filter{})
+		require.ErrorIs(t, err, ErrChanged, "also without a payout")
+	})
+}
+
+// A hold has begun, but is not committed, while a release compares the generation.
+func TestReleaseWaitsForAHold(t *testing.T) {
+	db := postgres(t)
+	f := &service{}
+	s := openStore(t, db, Config{Service: f})
+	generation, err := s.HoldPayouts(t.Context(), "person", "restored")
+	require.NoError(t, err)
+	queue(t, s, payouts("a", 2)...)
+	hold, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = hold.ExecContext(t.Context(), `UPDATE durable_control SET generation = generation + 1`)
+	require.NoError(t, err)
+	type result struct {
+		n   int
+		err error
+	}
+	released := make(chan result, 1)
+	go func() {
+		n, err := s.Release(t.Context(), "person", generation, Filter{})
+		released <- result{n, err}
+	}()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := db.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
+		return err == nil && waits || len(released) > 0
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, hold.Commit())
+	got := <-released
+	require.ErrorIs(t, got.err, ErrChanged)
+	assert.Zero(t, got.n)
+	runBatch(t, s, ErrHeld)
+	assert.Zero(t, f.calls)
 }
 
 // A payment that was to be started may have been since the backup: the service is polled first.
@@ -436,11 +500,11 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 		} {
 			db.Exec(t, statement)
 		}
-		n, err := s.Release(t.Context(), "person", Filter{})
+		n, err := s.Release(t.Context(), "person", 2, Filter{})
 		require.ErrorContains(t, err, "constraint")
 		assert.Equal(t, 10000, n)
 		db.Exec(t, `DROP INDEX fails`)
-		n, err = s.Release(t.Context(), "person", Filter{})
+		n, err = s.Release(t.Context(), "person", 2, Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 2000, n)
 	})

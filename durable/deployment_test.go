@@ -91,7 +91,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
 	require.NoError(t, err)
 	queue(t, s, payouts("held", 1)...)
-	n, err := s.Release(t.Context(), "ada", Filter{})
+	n, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, n)
 	require.NoError(t, s.EndHold(t.Context(), "ada"))

@@ -81,7 +81,7 @@ func TestBulkDecisionsDoNotLag(t *testing.T) {
 		_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
 		require.NoError(t, err)
 		queue(t, s, payouts("held", 3)...)
-		n, err = s.Release(t.Context(), "ada", Filter{})
+		n, err = s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 3, n)
 	})

@@ -291,7 +291,9 @@ func (m *machine) decide(*rapid.T) {
 		m.ok(err)
 	}
 	if len(m.orders()) == 0 || r.State != StateCreated {
-		_, err := m.any().Release(m.ctx, "operator", Filter{})
+		got, err := m.any().Status(m.ctx)
+		m.ok(err)
+		_, err = m.any().Release(m.ctx, "operator", got.Generation, Filter{})
 		m.ok(err)
 		m.ok(m.any().EndHold(m.ctx, "operator"))
 	}

@@ -356,7 +356,7 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		_, err = s.QueuePayments(t.Context(), tx, NewPayment{Key: "queued", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit())
-		n, err := s.Release(t.Context(), "person", Filter{})
+		n, err := s.Release(t.Context(), "person", status(t, s).Generation, Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
 		runBatch(t, s, nil)

@@ -184,19 +184,15 @@ func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
 // not compared after the restore before that hold.
 func (p *page) release(ctx context.Context, by string, chosen selection) (n int, err error) {
 	for part := range slices.Chunk(chosen.rows, maxListed) {
-		status, err := p.store.Status(ctx)
-		if err != nil {
-			return n, err
-		}
-		if status.Generation != chosen.generation {
-			return n, rejection("Payouts are held again. Compare them again before you release them.")
-		}
 		f := durable.Filter{Held: true}
 		for _, row := range part {
 			f.UserData = append(f.UserData, row.UserData)
 		}
-		released, err := p.store.Release(ctx, by, f)
+		released, err := p.store.Release(ctx, by, chosen.generation, f)
 		n += released
+		if errors.Is(err, durable.ErrChanged) {
+			err = rejection("Payouts are held again. Compare them again before you release them.")
+		}
 		if err != nil {
 			return n, err
 		}

@@ -142,7 +142,7 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	p := newProcess(t, dbtest.Postgres(t), f, Config{Poll: time.Second})
 	p.queue.woken = p.queue.now().Add(time.Hour) // no wake-up
 	p.add(t, 0, 5)
-	_, err := p.store.HoldPayouts(t.Context(), "person", "restored")
+	generation, err := p.store.HoldPayouts(t.Context(), "person", "restored")
 	require.NoError(t, err)
 	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job`))
 	p.start(t)
@@ -150,7 +150,7 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 		return p.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 2
 	}, time.Minute, 5*time.Millisecond)
 	assert.Empty(t, f.started)
-	_, err = p.store.Release(t.Context(), "person", durable.Filter{})
+	_, err = p.store.Release(t.Context(), "person", generation, durable.Filter{})
 	require.NoError(t, err)
 	p.pending(t, 5)
 	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`), "a hold is no error")

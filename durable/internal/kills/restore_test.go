@@ -82,7 +82,9 @@ func releaseWhatTheServiceDoesNotHave(
 	for userData := range has {
 		require.True(t, rows[userData], "paid under a user_data that the file does not bring again")
 	}
-	n, err := store.Release(t.Context(), "person", durable.Filter{UserData: absent})
+	held, err := store.Status(t.Context())
+	require.NoError(t, err)
+	n, err := store.Release(t.Context(), "person", held.Generation, durable.Filter{UserData: absent})
 	require.NoError(t, err)
 	assert.Equal(t, want-len(has), n)
 	require.NoError(t, store.EndHold(t.Context(), "person"))

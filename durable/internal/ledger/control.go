@@ -109,13 +109,8 @@ func (l *Ledger) EndHold(ctx context.Context) error {
 	return err
 }
 
-// Generation returns the current generation.
-func (l *Ledger) Generation(ctx context.Context) (generation int64, err error) {
-	err = l.one(ctx, l.DB, []any{&generation}, `SELECT generation FROM durable_control`)
-	return generation, err
-}
-
-// ReleaseHeld moves held payouts to a generation, so that they are sent. It returns their number.
+// ReleaseHeld moves held payouts to the current generation, so that they are sent. It returns their number. The error is
+// row.ErrChanged and no payout is moved if generation is not the current one.
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -124,7 +119,16 @@ func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation 
 			return err
 		}
 		released = len(users)
-		return l.requeue(ctx, tx, users, `generation = $2,`, generation)
+		if err := l.requeue(ctx, tx, users, `generation = $2,`, generation); err != nil {
+			return err
+		}
+		// The lock lets another hold wait for the commit. A record locks its row before the control row, so this does too.
+		var current int64
+		err = l.one(ctx, tx, []any{&current}, `SELECT generation FROM durable_control{lock}`)
+		if err == nil && current != generation {
+			err = row.ErrChanged
+		}
+		return err
 	})
 	if err != nil {
 		return 0, err
