@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 
@@ -233,4 +234,22 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
 		WHERE relname = 'durable_rows'`).Scan(&all, &hot))
 	assert.Equal(t, []int{96, 96}, []int{all, hot})
+}
+
+// A payout waits for its back-off after a call that was not sent, and each claim is counted.
+func TestPayoutIsClaimedWhenDue(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return notSent() }}
+		clock := &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		setClock(t, db, clock.Now())
+		queued := queue(t, s, payouts("a", 1)...)
+		for claims := range 2 {
+			n, err := s.RunBatch(t.Context(), BatchLimit{Rows: 3})
+			require.NoError(t, err)
+			assert.Equal(t, 1, n)
+			assert.EqualValues(t, claims+1, get(t, s, queued[0].UserData).Claims)
+			pass(t, db, clock, time.Minute)
+		}
+	})
 }
