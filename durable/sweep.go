@@ -29,6 +29,7 @@ type observation struct{ first, last time.Time }
 
 // since returns how long the claim has been seen.
 func (t *leaseTimer) since(claim row.Claim, now time.Time) time.Duration {
+	claim.Token = "" // a row has none after the end of its claim
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.seen == nil {

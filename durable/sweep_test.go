@@ -163,6 +163,31 @@ func TestGraceEndsByTwoClocks(t *testing.T) {
 	})
 }
 
+// The grace begins with the claim, also for the sweeper that has watched the lease of a dead process.
+func TestGraceIncludesTheLease(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		s := openShimmed(t, db, Config{Service: &service{}}, clock)
+		db.Exec(t, `INSERT INTO durable_rows (kind, user_data, type, amount, state, due_at, created_at, updated_at)
+			SELECT 'payment', 'u', 'card', '10.50', 'created', ms, ms, ms FROM (SELECT `+shim+` AS ms) AS clock`,
+			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`)
+		require.Len(t, claim(t, s, 1, 1, "T"), 1)
+		var passed time.Duration
+		for _, at := range []struct {
+			time time.Duration
+			want State
+		}{
+			{0, StateStarting}, {s.c.Lease, StateUnknown}, {s.c.Grace - time.Second, StateUnknown}, {s.c.Grace, StateCreated},
+		} {
+			pass(t, db, clock, at.time-passed)
+			passed = at.time
+			db.Exec(t, `UPDATE durable_rows SET due_at = 0 WHERE state = 'unknown'`)
+			require.NoError(t, s.Sweep(t.Context()))
+			assert.Equal(t, at.want, get(t, s, "u").State, at.time)
+		}
+	})
+}
+
 func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		var asked atomic.Int64
