@@ -154,9 +154,10 @@ func hasCard(number string) bool {
 	return false
 }
 
-// issued reports whether the first digits are an issuer's.
+// issued reports whether the first digits are an issuer's. National cards, such as Troy and RuPay, begin with 8 or 9. A
+// first digit of 1 would hide many times in Unix milliseconds.
 func issued(card []int) bool {
-	return card[0] >= 3 && card[0] <= 6 || card[0] == 2 && card[1] >= 2 && card[1] <= 7
+	return card[0] >= 3 || card[0] == 2 && card[1] >= 2 && card[1] <= 7
 }
 
 func luhn(card []int) bool {
