@@ -92,14 +92,22 @@ func (s *Store) holdAutomatically(ctx context.Context, reason string, keep func(
 
 // EndHold lets new payouts be sent again, without comparison with the service's list. First import all files since the
 // backup again, and queue again all payouts that your program has queued since. Held payouts stay held until
-// [Store.Release]. by is required.
-func (s *Store) EndHold(ctx context.Context, by string) error {
+// [Store.Release]. generation is that of Release, and after another hold the error wraps [ErrChanged]. by is required.
+func (s *Store) EndHold(ctx context.Context, by string, generation int64) error {
 	if by == "" {
 		return errNoAuthor
 	}
-	err := s.ledger.EndHold(ctx)
+	err := anotherHold(s.ledger.EndHold(ctx, generation), generation)
 	if err == nil {
 		s.c.Log.InfoContext(ctx, "durable: hold ended", "by", by)
+	}
+	return err
+}
+
+// anotherHold adds the generation to ErrChanged.
+func anotherHold(err error, generation int64) error {
+	if errors.Is(err, ErrChanged) {
+		return fmt.Errorf("%w: the hold of generation %d is not the last one", ErrChanged, generation)
 	}
 	return err
 }
@@ -118,10 +126,7 @@ func (s *Store) Release(ctx context.Context, by string, generation int64, f Filt
 		n, err := s.ledger.ReleaseHeld(ctx, page, generation)
 		released += n
 		page = page[:0]
-		if errors.Is(err, ErrChanged) {
-			err = fmt.Errorf("%w: the hold of generation %d is not the last one", ErrChanged, generation)
-		}
-		return err
+		return anotherHold(err, generation)
 	}
 	var err error
 	for r, failed := range s.currentRows(ctx, f) {

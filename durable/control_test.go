@@ -215,7 +215,7 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		assert.Equal(t, 1, n)
 		runBatch(t, s, ErrHeld)
 		assert.Equal(t, 1, f.calls)
-		require.NoError(t, s.EndHold(t.Context(), "person"))
+		require.NoError(t, s.EndHold(t.Context(), "person", generation))
 		queue(t, s, payouts("newer", 1)...)
 		runBatch(t, s, ErrHeld)
 		assert.Equal(t, 2, f.calls)
@@ -241,7 +241,9 @@ func TestReleaseIsOfOneHold(t *testing.T) {
 			n, err := s.Release(t.Context(), "person", generation, Filter{})
 			require.ErrorIs(t, err, ErrChanged)
 			assert.Zero(t, n)
+			require.ErrorIs(t, s.EndHold(t.Context(), "person", generation), ErrChanged)
 		}
+		assert.True(t, status(t, s).Hold)
 		assert.EqualValues(t, 2, counts(t, s, Filter{}).Held.Rows)
 		runBatch(t, s, ErrHeld)
 		assert.Zero(t, f.calls)
@@ -582,7 +584,7 @@ func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
 	restored := migrated(t, dbtest.Open(t, backup))
 	s = openStore(t, restored, Config{})
 	assert.True(t, held(t, s))
-	require.NoError(t, s.EndHold(t.Context(), "person"))
+	require.NoError(t, s.EndHold(t.Context(), "person", status(t, s).Generation))
 	assert.False(t, held(t, openStore(t, restored, Config{})), "held once")
 }
 

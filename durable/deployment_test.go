@@ -94,7 +94,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	n, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, n)
-	require.NoError(t, s.EndHold(t.Context(), "ada"))
+	require.NoError(t, s.EndHold(t.Context(), "ada", status(t, s).Generation))
 	n, _, err = s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecidePaid, By: "ada"}, false)
 	require.NoError(t, err)
 	assert.Equal(t, 1, n)

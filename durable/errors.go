@@ -17,7 +17,7 @@ var (
 	ErrNotFound = ledger.ErrNotFound
 	// ErrPruned is a payment or payout that [Store.Prune] has deleted. It was in a final state.
 	ErrPruned = errors.New("durable: pruned")
-	// ErrChanged is a row with a change since it was read, or a [Store.Release] after another hold.
+	// ErrChanged is a row with a change since it was read, or a [Store.Release] or [Store.EndHold] after another hold.
 	ErrChanged = row.ErrChanged
 	// ErrUndecidable is a [Decision] with a row in an unfit state.
 	ErrUndecidable = errors.New("durable: decision does not fit the state")

@@ -295,7 +295,7 @@ func (m *machine) decide(*rapid.T) {
 		m.ok(err)
 		_, err = m.any().Release(m.ctx, "operator", got.Generation, Filter{})
 		m.ok(err)
-		m.ok(m.any().EndHold(m.ctx, "operator"))
+		m.ok(m.any().EndHold(m.ctx, "operator", got.Generation))
 	}
 }
 

@@ -30,7 +30,7 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	queue(t, s, payouts("held", 1)...) // it does not end the wait
 	_, err := s.HoldPayouts(t.Context(), "ada", "a restore")
 	require.NoError(t, err)
-	require.NoError(t, s.EndHold(t.Context(), "ada"))
+	require.NoError(t, s.EndHold(t.Context(), "ada", status(t, s).Generation))
 	queue(t, s, payouts("a", 2)...)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)

@@ -144,7 +144,7 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 	case do == "pause" && status.Paused && status.Until.IsZero(), do == "hold" && status.Hold:
 		return rejection("The pause or the hold exists already, and keeps its reason.")
 	case (do == "resume" || do == "end-hold") && r.PostFormValue("seen") != control(status):
-		return rejection("The pause or the hold has changed meanwhile, so it was not ended. Look at its reason first.")
+		return errHoldChanged
 	case do == "end-hold" && r.PostFormValue("sure") != "yes":
 		return rejection("Confirm first that all payouts since the backup are imported or queued again.")
 	}
@@ -156,9 +156,12 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 	case "hold":
 		_, err = p.store.HoldPayouts(ctx, name, reason)
 	case "end-hold":
-		err = p.store.EndHold(ctx, name)
+		err = p.store.EndHold(ctx, name, status.Generation)
 	default:
 		return rejection("Choose what to do.")
+	}
+	if errors.Is(err, durable.ErrChanged) {
+		return errHoldChanged
 	}
 	if err != nil {
 		return err
@@ -167,6 +170,9 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 	http.Redirect(w, r, p.location("/", nil), http.StatusSeeOther)
 	return nil
 }
+
+const errHoldChanged = rejection("The pause or the hold has changed meanwhile, so it was not ended. " +
+	"Look at its reason first.")
 
 // control returns a hash that differs between two holds and between two pauses. So the form of an earlier pause or hold
 // cannot end a later pause or hold.

@@ -511,9 +511,11 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
 		require.NoError(t, err)
 		page := o.page("/")
-		require.NoError(t, o.store.Pause(t.Context(), "ada", reason+" changed"))
 		resume := hidden(page, `id="resume"`)
 		resume.Set("do", "resume")
+		require.NoError(t, o.store.Pause(t.Context(), "ada", reason+" changed"))
+		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
+		require.NoError(t, o.store.Pause(t.Context(), "grace", reason))
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
 		require.NoError(t, o.store.Pause(t.Context(), "ada", reason))
 		_, err = o.store.HoldPayouts(t.Context(), "ada", "a restore")
@@ -526,6 +528,22 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 	status, err := o.store.Status(t.Context())
 	require.NoError(t, err)
 	assert.True(t, status.Paused && status.Hold)
+}
+
+// The form fits the hold, but another hold begins before its end.
+func TestFormEndsNoHoldThatBeginsMeanwhile(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	end := hidden(o.page("/"), `id="end-hold"`)
+	end.Set("do", "end-hold")
+	end.Set("sure", "yes")
+	_, err = o.db.ExecContext(t.Context(), `CREATE TRIGGER again BEFORE UPDATE OF hold ON durable_control
+		BEGIN SELECT RAISE(IGNORE); END`) // the statement changes no row, as after another hold
+	require.NoError(t, err)
+	w := o.request(http.MethodPost, "/control", end)
+	assert.Equal(t, 422, w.Code)
+	assert.Contains(t, w.Body.String(), "The pause or the hold has changed meanwhile")
 }
 
 func TestPageRejectsRequests(t *testing.T) {
@@ -710,7 +728,7 @@ func TestTextShowsOtherNumbers(t *testing.T) {
 		"4111 1111 1111 1111 12": true, "20261129-5555555555554444": true, "378282246310005": true,
 		"2223000048400011": true, "2200000000000004": true, "6011111111111117": true, "4222222222222": true,
 		"4000000000000000006": true, "9792000000000003": true, "8172000000000005": true,
-		"４１１１１１１１１１１１１１１２":    true,
+		"４１１１１１１１１１１１１１１２": true,
 	} {
 		require.NoError(t, o.store.Pause(t.Context(), "ada", text))
 		page := o.page("/rows")

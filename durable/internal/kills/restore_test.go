@@ -87,7 +87,7 @@ func releaseWhatTheServiceDoesNotHave(
 	n, err := store.Release(t.Context(), "person", held.Generation, durable.Filter{UserData: absent})
 	require.NoError(t, err)
 	assert.Equal(t, want-len(has), n)
-	require.NoError(t, store.EndHold(t.Context(), "person"))
+	require.NoError(t, store.EndHold(t.Context(), "person", held.Generation))
 	finish(t, db, store, service)
 	assert.Len(t, service.Orders(), want)
 }

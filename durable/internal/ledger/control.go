@@ -103,14 +103,18 @@ func (l *Ledger) Hold(
 	return generation, err
 }
 
-// EndHold lets new payouts be sent again.
-func (l *Ledger) EndHold(ctx context.Context) error {
-	_, err := l.write(ctx, `UPDATE durable_control SET hold = 0, hold_reason = '', held_by = ''`)
+// EndHold lets new payouts be sent again. The error is row.ErrChanged if generation is not the current one.
+func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
+	n, err := l.write(ctx, `UPDATE durable_control SET hold = 0, hold_reason = '', held_by = ''
+		WHERE generation = $1`, generation)
+	if err == nil && n == 0 {
+		err = row.ErrChanged
+	}
 	return err
 }
 
-// ReleaseHeld moves held payouts to the current generation, so that they are sent. It returns their number. The error is
-// row.ErrChanged and no payout is moved if generation is not the current one.
+// ReleaseHeld moves held payouts to the current generation, so that they are sent. It returns their number. If
+// generation is not the current one, it moves no payout, and the error is row.ErrChanged.
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
