@@ -250,6 +250,10 @@ func TestReleaseIsOfOneHold(t *testing.T) {
 		n, err := s.Release(t.Context(), "person", second, Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 2, n)
+		one := []string{derived("test", KindPayout, "a-0000")}
+		n, err = s.ledger.ReleaseHeld(t.Context(), one, second)
+		require.NoError(t, err)
+		assert.Zero(t, n, "another operator has released it")
 		runBatch(t, s, nil)
 		assert.Equal(t, 2, f.calls)
 		_, err = s.Release(t.Context(), "person", first, Filter{})

@@ -742,7 +742,7 @@ func TestUnreadableNotificationShowsNoCardNumber(t *testing.T) {
 	hidden := []string{
 		"4111 1111  1111 1111", "4111.1111.1111.1111", "4111_1111/1111–1111", "4111\u00a01111\u20091111\u200b1111",
 		"4111\n1111\r\n1111\t1111", `4111\u00201111\u00a01111\n1111`, `\u0034\u0031\u0031111 1111 1111 1111`,
-		"411111111111111111111111111",
+		"411111111111111111111111111", "4111 - 1111 - 1111 - 1111", "4111+1111%201111+1111",
 	}
 	for _, body := range append([]string{"４１１１１１１１１１１１１１１１", "order_id 123456789012"}, hidden...) {
 		raw := &paymentsvc.NotificationError{Raw: []byte(body), Err: errors.New("status: missing")}

@@ -105,12 +105,12 @@ var ageUnits = []struct {
 
 func mask(end string) string { return "••••\u00a0" + end }
 
-// longNumber matches 13 or more digits, also in groups, in another script or escaped in JSON.
+// longNumber matches 13 or more digits, also in groups, in another script, or escaped in JSON or a form.
 var longNumber = regexp.MustCompile(digit + `(?:` + between + `{0,3}` + digit + `){12,}`)
 
 const (
 	digit   = `(?:\p{Nd}|\\u003[0-9])`
-	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/]|\\[nrt]|\\u[0-9a-fA-F]{4})`
+	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/+]|%20|\\[nrt]|\\u[0-9a-fA-F]{4})`
 )
 
 // plain returns a text of an operator or of the service. It shows only the end of a card number, but the name of a file
