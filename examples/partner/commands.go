@@ -176,6 +176,11 @@ func review(out io.Writer, sent summary, result payoutcsv.Result) int {
 			many(sent.pruned, "payout was", "payouts were"))
 		code = exitReview
 	}
+	if sent.missing > 0 {
+		_, _ = fmt.Fprintf(out, "%s missing in the database: was it restored, or the file changed? Run the command again.\n",
+			many(sent.missing, "payout is", "payouts are"))
+		code = exitReview
+	}
 	if sent.review > 0 {
 		_, _ = fmt.Fprintln(out, "Some payouts need review: see the operators' page.")
 		code = exitReview
@@ -185,9 +190,10 @@ func review(out io.Writer, sent summary, result payoutcsv.Result) int {
 
 // summary counts the payouts of a file. Some may have been imported with another file.
 type summary struct {
-	states map[durable.State]int64
-	held   int64
-	pruned int64
+	states  map[durable.State]int64
+	held    int64
+	pruned  int64
+	missing int64
 	// review counts the other payouts with a reason for a review, or in a state without a success at the service.
 	review int64
 }
@@ -197,6 +203,9 @@ func (s *summary) add(stored durable.Compared) {
 	switch {
 	case errors.Is(stored.Err, durable.ErrPruned):
 		s.pruned++
+		return
+	case errors.Is(stored.Err, durable.ErrNotFound):
+		s.missing++
 		return
 	case stored.Err != nil: // a conflict, already counted by Import
 		return

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -133,6 +134,24 @@ func TestPayoutsReportsPayoutsOfOtherFiles(t *testing.T) {
 		assert.Equal(t, exitReview, code, out)
 		assert.Contains(t, out, "1 payout was pruned: the final states are not known any more")
 	})
+}
+
+// The database was restored, or the file changed, after the import.
+func TestPayoutsReportsMissingPayouts(t *testing.T) {
+	service := startService(t)
+	args := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
+	set, _ := readSettings(args, from(), io.Discard)
+	p, err := open(t.Context(), set, io.Discard)
+	require.NoError(t, err)
+	defer p.Close()
+	file, err := os.Open(fileWith(t, example(t, 2)))
+	require.NoError(t, err)
+	defer file.Close()
+	var out strings.Builder
+	sent, err := p.wait(t.Context(), file, &out)
+	require.NoError(t, err)
+	assert.Equal(t, exitReview, review(&out, sent, payoutcsv.Result{}))
+	assert.Contains(t, out.String(), "2 payouts are missing in the database")
 }
 
 func TestPayoutsPausesWithoutFunds(t *testing.T) {
