@@ -139,6 +139,25 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 	})
 }
 
+// An operator may have resent a payout of the run, or a notification may have changed its review reason.
+func TestRunOfRejectionsKeepsOtherReasons(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return refused(400, "E1") }}
+		s := openStore(t, db, Config{Service: f, Slots: 1, MaxConsecutiveRejections: 3})
+		queue(t, s, payouts("a", 3)...)
+		_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 2})
+		require.NoError(t, err)
+		run := collect(t, s.Rows(t.Context(), Filter{State: StateRejected}))
+		require.Len(t, run, 2)
+		set(t, db, run[0].UserData, `state = 'unknown'`)
+		set(t, db, run[1].UserData, `review_reason = 'another'`)
+		runBatch(t, s, ErrPaused)
+		assert.True(t, status(t, s).Paused)
+		assert.Empty(t, get(t, s, run[0].UserData).ReviewReason)
+		assert.Equal(t, "another", get(t, s, run[1].UserData).ReviewReason)
+	})
+}
+
 // pauseForTenMinutes is a statement that begins a pause with the probe T.
 func pauseForTenMinutes() string {
 	return pauseUntil(time.Now().Add(10 * time.Minute))
