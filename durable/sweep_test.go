@@ -169,7 +169,7 @@ func TestGraceIncludesTheLease(t *testing.T) {
 		clock := &clocks{process: time.Now()}
 		s := openShimmed(t, db, Config{Service: &service{}}, clock)
 		db.Exec(t, `INSERT INTO durable_rows (kind, user_data, type, amount, state, due_at, created_at, updated_at)
-			SELECT 'payment', 'u', 'card', '10.50', 'created', ms, ms, ms FROM (SELECT `+shim+` AS ms) AS clock`,
+			SELECT 'payment', 'u', 'card', '10.50', 'created', ms, ms AS created_at, ms FROM (SELECT `+shim+` AS ms) AS clock`,
 			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`)
 		require.Len(t, claim(t, s, 1, 1, "T"), 1)
 		var passed time.Duration
