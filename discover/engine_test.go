@@ -71,6 +71,9 @@ func TestStageTriesWhatItCounts(t *testing.T) {
 		"separators and edges": {max: 4, extras: 2, gaps: []string{"", "|", "\n"}, frames: after | around | newline},
 		"long ones only":       {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, frames: after},
 		"no extras":            {max: 3, gaps: []string{"", "."}},
+		"in an order": {
+			max: 5, extras: 2, gaps: []string{"", "|"}, order: []kind{ofBody, ofField, ofTimestamp}, frames: after,
+		},
 		"the body at an end":   {max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
 		"separate separators":  {max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, frames: newline},
 		"all keys":             {max: 2, extras: 1, gaps: []string{"."}, keyRarity: rare},

@@ -166,6 +166,14 @@ func (c *catalogue) addAddress() {
 		kind: ofBody, shelf: colonSpace, shape: shape{form: digest}, cost: 5,
 		text: `"digest: SHA-256=" base64(sha256(body))`, desc: "digest of an HTTP signature",
 	})
+	c.add(piece{
+		kind: ofAddress, shelf: colon, shape: target, rarity: uncommon, cost: 6, text: `"Request-Target:" path`,
+		desc: "Request-Target: and path",
+	})
+	c.add(piece{
+		kind: ofBody, shelf: colon, shape: shape{form: digest}, rarity: uncommon, cost: 6,
+		text: `"Digest:" base64(sha256(body))`, desc: "Digest: and SHA-256 of the body in base64",
+	})
 	m := &c.samples[0].message
 	if path, err := canonical.Path(nil, m); err == nil {
 		c.addFixed(ofAddress, string(path), needsEndpoint)
