@@ -1,100 +1,133 @@
 package discover
 
 import (
-	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"errors"
+	"bytes"
 	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Mistake describes a wrong signature in one sentence, for a receiver that knows the scheme and the secret:
-//
-//	signed hex(body), want hex(timestamp "." body)
-//
-// wanted is the scheme in its text form. sample is the message with the wrong signature. Mistake tries common
-// compositions and keys for about 50 ms of processor time. It reports false without an explanation, for a correct
-// signature, and for an invalid scheme or secret. The sentence contains neither the secret nor a body.
-func Mistake(
-	ctx context.Context, wanted string, secret paymentsvc.Secret, sample Sample,
-) (sentence string, explained bool) {
-	scheme, key, err := canonical.ParseSchemeWith(wanted, secret)
+// Explainer explains wrong signatures for a receiver that knows the scheme and the key. It is safe for concurrent use.
+type Explainer struct {
+	// Scheme and Secret are the scheme and the HMAC key of correct signatures. They are required.
+	Scheme paymentsvc.Scheme
+	Secret paymentsvc.Secret
+	// Text is the text form of Scheme, for [Mistake.Text]. It is optional, but more mistakes are found with it.
+	Text string
+	// Others are other keys of the program by their descriptions, such as "the secret of project 7".
+	Others map[string]paymentsvc.Secret
+
+	mutex sync.Mutex
+	next  time.Time // see maySearch
+}
+
+// Mistake is the explanation of a wrong signature.
+type Mistake struct {
+	// Text is the cause in one sentence, without secrets, bodies and long numbers:
+	//
+	//	signed hex(body), want hex(timestamp "." body)
+	//
+	// Without Explainer.Text it ends with the length of the expected canonical string.
+	Text string
+	// Canonical is the signed canonical string, or nil for an unknown cause. It can contain card data and the secret.
+	Canonical []byte
+	// Message is the message with this canonical string in the expected scheme. It is nil if the client used another
+	// scheme.
+	Message *paymentsvc.Message
+}
+
+// Explain finds the cause of a wrong signature of m. It tries common compositions, changes of the message, keys and
+// algorithms, for about 50 ms of processor time. After 20 searches it searches at most once per second, because anybody
+// can send wrong signatures.
+func (x *Explainer) Explain(m *paymentsvc.Message, signature string) Mistake {
+	expected, err := x.Scheme.Canonical(nil, m)
 	if err != nil {
-		return "", false
+		return Mistake{Text: "the scheme makes no canonical string of this message: " + err.Error()}
 	}
-	samples, err := newSamples([]Sample{sample})
-	if wrong, ok := errors.AsType[*SampleError](err); ok {
-		return wrong.Err.Error() + ", want " + wanted, true
+	e := &explanation{Explainer: x, message: m, expected: expected, left: maxBytes, written: readings(signature)}
+	if len(e.written) == 0 {
+		return Mistake{Text: e.masked(notASignature(signature))}
 	}
-	if err != nil {
-		return "", false
+	if !x.maySearch(time.Now()) {
+		return Mistake{Text: "too many wrong signatures in a short time, so the cause was not searched"}
 	}
-	s := samples[0]
-	if right, err := scheme.Signature(key, &s.message); err == nil && right == s.signature {
-		return "", false
+	if c := e.search(); c != nil {
+		return Mistake{Text: e.sentence(c), Canonical: c.signed, Message: c.message}
 	}
-	f := &finder{samples: samples, keys: newKeys(secret), catalogue: emptyCatalogue(ctx, samples, secret)}
-	odd, words := oddKeys(string(secret), s.message.Timestamp, f.keys)
-	f.search.workers = 1
-	c := f.catalogue
-	c.fill(c.addMessage, c.addAddress, c.addBody, c.addJSON, c.addHeaders, c.addSecret)
-	for _, p := range mistakePlans() {
-		st := newStage(c.stageGroups(0, p), f.keys, p)
-		if p.keyRarity == rare {
-			st.keys = append(st.keys, odd...)
-		}
-		st.fit(p.limit)
-		f.search.reset(s.sums())
-		if f.search.run(ctx, st) || f.search.found == nil {
-			continue
-		}
-		return f.mistake(f.search.found, words, wanted)
-	}
-	return "", false
+	return Mistake{Text: e.masked(fmt.Sprintf(
+		"none of the usual mistakes makes this signature (the canonical string has %d bytes): "+
+			"the key is another one, the message was altered, or the scheme is another", len(expected),
+	))}
 }
 
-// mistakePlans are the plans of the most common mistakes.
-func mistakePlans() []plan {
-	core := upTo(common, coreKinds()...)
-	return []plan{
-		{take: core, max: 4, gaps: separators(fewSeparators), frames: after | newline, limit: 60_000},
-		{take: core, max: 2, gaps: separators(allSeparators), frames: after, limit: 60_000},
-		{take: core, max: 2, gaps: separators(fewSeparators), keyRarity: rare, limit: 60_000},
-		{take: core, odd: upTo(rare, ofBody), odds: 1, max: 2, gaps: separators(fewSeparators), limit: 80_000},
-		{
-			take: either(core, upTo(common, ofHeader, ofSecret)), min: 2, max: 4, extras: 1,
-			gaps: separators(fewSeparators), limit: 60_000,
-		},
+// maySearch allows 20 searches at once, and one more each second.
+func (x *Explainer) maySearch(now time.Time) bool {
+	const burst = 20 * time.Second
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if earliest := now.Add(-burst); x.next.Before(earliest) {
+		x.next = earliest
 	}
+	if !x.next.Before(now) {
+		return false
+	}
+	x.next = x.next.Add(time.Second)
+	return true
 }
 
-// mistake returns the sentence for a hit, after a check of its text form.
-func (f *finder) mistake(h *hit, words map[paymentsvc.Secret]string, wanted string) (string, bool) {
-	s := f.samples[0]
-	for _, e := range s.encodings {
-		text := h.composition.scheme(e.text, canonical.SecretText)
-		scheme, _, err := canonical.ParseSchemeWith(text, f.catalogue.secret)
-		if err != nil {
-			continue
+// simpleEncoding is the encoding at the start of a text form.
+var simpleEncoding = regexp.MustCompile(`^(hex|HEX|base64[a-z-]*)\(`)
+
+// sentence describes a cause.
+func (e *explanation) sentence(c *cause) string {
+	text, words := c.text, ""
+	if c.piece != nil {
+		if text = c.in(e.Text); text == e.Text {
+			text, words = "", " "+c.piece.text+" in place of "+c.of
 		}
-		canonicalText, err := scheme.Canonical(nil, &s.message)
-		if err != nil || sign(h.key.secret, canonicalText, scheme.Encoding) != s.signature {
-			continue
-		}
-		if with, isOdd := words[h.key.secret]; isOdd {
-			return fmt.Sprintf("signed %s with %s, want %s", text, with, wanted), true
-		}
-		return fmt.Sprintf("signed %s, want %s", h.composition.scheme(e.text, h.key.form), wanted), true
 	}
-	return "", false
+	right := string(e.Scheme.Encoding.AppendEncode(nil, []byte(c.written.sum))) == c.written.bare
+	if text == "" && !right {
+		text = e.Text
+	}
+	switch {
+	case simpleEncoding.MatchString(text):
+		text = simpleEncoding.ReplaceAllLiteralString(text, c.written.text+"(")
+	case !right:
+		text, words = "", words+" in "+c.written.desc
+	}
+	if text != "" {
+		words = " " + text + words
+	}
+	words += c.written.around
+	if c.key.words != "" {
+		words += " with " + c.key.words
+	}
+	if c.mac.words != "" {
+		words += " by " + c.mac.words
+	}
+	if e.Text == "" && !bytes.Equal(c.signed, e.expected) {
+		words += fmt.Sprintf(", want a canonical string of %d bytes", len(e.expected))
+	}
+	return e.masked("signed" + words)
 }
 
-// sign signs with keys that Scheme.Signature rejects, such as a secret after a byte order mark.
-func sign(key paymentsvc.Secret, text []byte, encoding paymentsvc.Encoding) string {
-	mac := hmac.New(sha256.New, []byte(key))
-	_, _ = mac.Write(text)
-	return string(encoding.AppendEncode(nil, mac.Sum(nil)))
+// longNumber can be a card number.
+var longNumber = regexp.MustCompile(`[0-9]{8,}`)
+
+// masked adds the expected scheme, and hides the secret and long numbers.
+func (e *explanation) masked(sentence string) string {
+	if e.Text != "" {
+		sentence += ", want " + e.Text
+	}
+	if len(e.Secret) >= 8 { // a shorter secret can occur in every text
+		sentence = strings.ReplaceAll(sentence, string(e.Secret), "***")
+	}
+	return longNumber.ReplaceAllStringFunc(sentence, func(number string) string {
+		return strings.Repeat("#", len(number))
+	})
 }

@@ -1,13 +1,21 @@
 package discover_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -15,69 +23,327 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-func TestMistakeExplainsTheWrongSignature(t *testing.T) {
-	const wanted = `hex(timestamp "." body)`
-	for signedText, want := range map[string]string{
-		`hex(body)`:                              "signed hex(body), want " + wanted,
-		`hex(timestamp body)`:                    "signed hex(timestamp body), want " + wanted,
-		`hex(timestamp ":" body)`:                `signed hex(timestamp ":" body), want ` + wanted,
-		`hex(body "." timestamp)`:                `signed hex(body "." timestamp), want ` + wanted,
-		`hex(timestamp "." path "." body)`:       `signed hex(timestamp "." path "." body), want ` + wanted,
-		`base64(timestamp "." body)`:             `signed base64(timestamp "." body), want ` + wanted,
-		`chain(hex, base64)(timestamp "." body)`: `signed chain(hex, base64)(timestamp "." body), want ` + wanted,
-		`prefixed("sha256=", hex)(timestamp "." body)`: `signed prefixed("sha256=", hex)(timestamp "." body), want ` +
-			wanted,
-		`hex(timestamp "." body-sorted)`:                `signed hex(timestamp "." body-sorted), want ` + wanted,
-		`hex(timestamp "." json(escape-slash))`:         `signed hex(timestamp "." json(escape-slash)), want ` + wanted,
-		`hex(timestamp "." body), key sha256`:           `signed hex(timestamp "." body), key sha256, want ` + wanted,
-		`hex(timestamp "." header("X-Nonce") "." body)`: `signed hex(timestamp "." header("X-Nonce") "." body), want ` + wanted,
+const mistakenBody = `{"partner_id":17,"project_id":42,"user_data":"order/1","amount":10.50,"currency":"EUR",` +
+	`"destination":"4111111111111111","payer":{"name":"Zoë & Bo","age":30}}`
+
+// explainer returns an Explainer with a scheme in its text form.
+func explainer(t testing.TB, text string) *discover.Explainer {
+	t.Helper()
+	scheme, key, err := canonical.ParseSchemeWith(text, secret)
+	require.NoError(t, err)
+	return &discover.Explainer{
+		Scheme: scheme, Secret: key, Text: text,
+		Others: map[string]paymentsvc.Secret{"the secret of project 7": "sk-other", "the old secret": "sk-old"},
+	}
+}
+
+func mac(h crypto.Hash, key, text string) []byte {
+	mac := hmac.New(h.New, []byte(key))
+	_, _ = io.WriteString(mac, text)
+	return mac.Sum(nil)
+}
+
+// TestExplainerExplains signs texts of Timestamp "1700000000" and a body, and expects causes in front of ", want".
+func TestExplainerExplains(t *testing.T) {
+	sum256 := func(text string) string { sum := sha256.Sum256([]byte(text)); return hex.EncodeToString(sum[:]) }
+	hexed := func(key, text string) string { return hex.EncodeToString(mac(crypto.SHA256, key, text)) }
+	with := func(text string) string { return hexed(string(secret), text) }
+	key, ts, body := string(secret), "1700000000", mistakenBody
+	right := ts + "." + body
+	in64 := base64.StdEncoding
+	replaced := func(pairs ...string) string { return with(ts + "." + strings.NewReplacer(pairs...).Replace(body)) }
+	const sorted = `{"amount":10.50,"currency":"EUR","destination":"4111111111111111","partner_id":17,` +
+		`"payer":{"age":30,"name":"Zoë & Bo"},"project_id":42,"user_data":"order/1"}`
+	stamped := func(rest string) string { return `hex(timestamp "." ` + rest + ")" }
+	for _, test := range []struct{ name, signature, want string }{
+		{"other separator", with(ts + ":" + body), `hex(timestamp ":" body)`},
+		{"rare separator", with(ts + "~" + body), `hex(timestamp "~" body)`},
+		{"no separator", with(ts + body), `hex(timestamp body)`},
+		{"swapped order", with(body + "." + ts), `hex(body "." timestamp)`},
+		{"body only", with(body), `hex(body)`},
+		{"timestamp only", with(ts), `hex(timestamp), body unsigned`},
+		{"added path", with(ts + "./v1/init_payment/card." + body), stamped(`path "." body`)},
+		{"path in the place of the timestamp", with("/v1/init_payment/card." + body), `hex(path "." body)`},
+		{
+			"method and path", with("POST\n/v1/init_payment/card\n" + ts + "\n" + body),
+			`hex(method "\n" path "\n" timestamp "\n" body)`,
+		},
+		{"path below the base", with(ts + "./init_payment/card." + body), stamped(`path-below("/v1") "." body`)},
+		{"whole address", with(cardURL + "." + body), `hex(url "." body)`},
+		{"header", with(ts + ".n-1." + body), stamped(`header("X-Nonce") "." body`)},
+		{"secret in the text", with(ts + "." + body + "." + key), stamped(`body "." secret`)},
+		{"last separator", with(right + "."), `hex(timestamp "." body ".")`},
+		{"digest of the body", with(ts + "." + sum256(body)), stamped(`hex(sha256(body))`)},
+		{"body in base64", with(ts + "." + in64.EncodeToString([]byte(body))), stamped(`base64(body)`)},
+
+		{"SHA-1", hex.EncodeToString(mac(crypto.SHA1, key, right)), "by HMAC-SHA-1"},
+		{"SHA-512", hex.EncodeToString(mac(crypto.SHA512, key, right)), "by HMAC-SHA-512"},
+		{
+			"SHA-384 in base64", in64.EncodeToString(mac(crypto.SHA384, key, right)),
+			`base64(timestamp "." body) by HMAC-SHA-384`,
+		},
+		{"MD5", hex.EncodeToString(mac(crypto.MD5, key, right)), "by HMAC-MD5"},
+		{"SHA-1 of the body", hex.EncodeToString(mac(crypto.SHA1, key, body)), "hex(body) by HMAC-SHA-1"},
+		{"swapped arguments", hexed(right, key), "by HMAC-SHA-256 with key and text exchanged"},
+		{"SHA-256 after the key", sum256(key + right), "by SHA-256 of the key and the text, without HMAC"},
+		{"SHA-256 before the key", sum256(right + key), "by SHA-256 of the text and the key, without HMAC"},
+		{"SHA-256 without key", sum256(right), "by SHA-256 of the text, without a key"},
+
+		{"label", "sha256=" + with(right), `prefixed("sha256=", hex)(timestamp "." body)`},
+		{
+			"label with a version", "1/SHA256/" + in64.EncodeToString(mac(crypto.SHA256, key, right)),
+			`prefixed("1/SHA256/", base64)(timestamp "." body)`,
+		},
+		{"quotes around the signature", `"` + with(right) + `"`, "with quotes around the signature"},
+		{"line end after the signature", with(right) + "\n", "with white space around the signature"},
+		{"upper case", strings.ToUpper(with(right)), `HEX(timestamp "." body)`},
+		{"base64", in64.EncodeToString(mac(crypto.SHA256, key, right)), `base64(timestamp "." body)`},
+		{
+			"base64 of the hexadecimal text", in64.EncodeToString([]byte(with(right))),
+			`chain(hex, base64)(timestamp "." body)`,
+		},
+
+		{"key with a line end", hexed(key+"\n", right), "with the secret and a line break"},
+		{"key with a line end of Windows", hexed(key+"\r\n", right), "with the secret and a line break of Windows"},
+		{"key with a byte order mark", hexed("\ufeff"+key, right), "with a byte order mark and the secret"},
+		{"key in quotes", hexed(`"`+key+`"`, right), "with the secret in double quotes"},
+		{"key in base64", hexed(in64.EncodeToString([]byte(key)), right), "with the secret in base64"},
+		{"key in hexadecimal", hexed(hex.EncodeToString([]byte(key)), right), "with the secret in hexadecimal"},
+		{"key in upper case", hexed(strings.ToUpper(key), right), "with the secret in upper case"},
+		{"hashed key", hexed(sum256(key), right), "with the secret read as the SHA-256 of the text in hexadecimal"},
+		{"no key", hexed("", right), "with no key"},
+		{"key of another project", hexed("sk-other", right), "with the secret of project 7"},
+		{"old key", hexed("sk-old", right), "with the old secret"},
+		{"key with a line end, body only", hexed(key+"\n", body), "hex(body) with the secret and a line break"},
+
+		{"time in milliseconds", with(ts + "417." + body), `hex([timestamp with milliseconds] "." body)`},
+		{"milliseconds", with(ts + "000." + body), `hex(timestamp-ms "." body)`},
+		{"two seconds early", with("1699999998." + body), `hex([timestamp -2 s] "." body)`},
+		{"an hour late", with("1700003600." + body), `hex([timestamp +3600 s] "." body)`},
+		{"date", with("2023-11-14T22:13:20Z." + body), `hex(date("2006-01-02T15:04:05Z") "." body)`},
+
+		{"line end after the body", with(right + "\n"), `hex(timestamp "." body "\n")`},
+		{"empty body", with(ts + "."), stamped(`[empty body]`)},
+		{"sorted", with(ts + "." + sorted), stamped(`body-sorted`)},
+		{"spaces", replaced(`":`, `": `, `,"`, `, "`), stamped(`json(spaces)`)},
+		{
+			"Python", replaced(`":`, `": `, `,"`, `, "`, "ë", `\u00eb`, "10.50", "10.5"),
+			stamped(`json(spaces, escape-unicode, python-numbers)`),
+		},
+		{
+			"PHP", replaced(`/`, `\/`, "ë", `\u00eb`, "10.50", "10.5"),
+			stamped(`json(escape-slash, escape-unicode, short-numbers)`),
+		},
+		{"JavaScript", replaced("10.50", "10.5"), stamped(`json(short-numbers)`)},
+		{"escaped letters", replaced("ë", `\u00eb`), stamped(`json(escape-unicode)`)},
+		{"escaped HTML", replaced("&", `\u0026`), stamped(`json(escape-html)`)},
+		{"fields", with(ts + "." + "amount=10.50&currency=EUR&destination=4111111111111111&partner_id=17&payer=" +
+			`{"name":"Zoë & Bo","age":30}` + "&project_id=42&user_data=order/1"), stamped(`fields('=', '&')`)},
 	} {
-		t.Run(signedText, func(t *testing.T) {
-			m := post(cardURL, "1700000000", `{"z":"a/b","amount":10.50}`, "X-Nonce", "n-1")
-			scheme, key, err := canonical.ParseSchemeWith(signedText, secret)
-			require.NoError(t, err)
-			signature, err := scheme.Signature(key, &m)
-			require.NoError(t, err)
-			got, explained := discover.Mistake(t.Context(), wanted, secret, discover.Sample{Message: m, Signature: signature})
-			require.True(t, explained)
-			require.Equal(t, want, got)
+		t.Run(test.name, func(t *testing.T) {
+			const wanted = `hex(timestamp "." body)`
+			m := post(cardURL, ts, body, "X-Nonce", "n-1")
+			got := explainer(t, wanted).Explain(&m, test.signature)
+			require.Equal(t, "signed "+test.want+", want "+wanted, got.Text)
+			require.NotContains(t, got.Text, key)
+			require.NotNil(t, got.Canonical)
 		})
 	}
 }
 
-func TestMistakeExplainsTheWrongKey(t *testing.T) {
-	const wanted = `hex(timestamp "." body)`
-	m := post(cardURL, "1700000000", cardBody)
-	scheme, err := canonical.ParseScheme(wanted)
-	require.NoError(t, err)
-	for key, words := range map[paymentsvc.Secret]string{
-		"\ufeff" + secret: "a byte order mark and the secret", `"` + secret + `"`: "the secret in double quotes",
-		secret + "\n": "the secret and a line break",
+// TestExplainerExplainsOtherSchemes has texts of mistaken clients for several schemes.
+func TestExplainerExplainsOtherSchemes(t *testing.T) {
+	packed := func(text string) string {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = io.WriteString(w, text)
+		require.NoError(t, w.Close())
+		return b.String()
+	}
+	sum := func(text string) string { sum := sha256.Sum256([]byte(text)); return hex.EncodeToString(sum[:]) }
+	for _, test := range []struct{ scheme, body, signed, want string }{
+		{
+			`HEX(method " " uri "\n" timestamp "\n" hex(sha256(body)))`, `{"a": 1}`,
+			"POST /v1/init_payment/card\n1700000000\n" + sum(`{"a":1}`),
+			`HEX(method " " uri "\n" timestamp "\n" hex(sha256(body-compact)))`,
+		},
+		{
+			`HEX(method ":" path "|" timestamp "|" body)`, `{}`, "POST:/init_payment/card|1700000000|{}",
+			`HEX(method ":" path-below("/v1") "|" timestamp "|" body)`,
+		},
+		{`HEX(fields(as-sent, "&") timestamp)`, `{"b":1,"a":2}`, "2&11700000000", `body-sorted in place of body`},
+		{
+			`request HEX(timestamp body), notification HEX(body)`, `{"a":1}`, `{"a":1}`,
+			"[notification] in place of request",
+		},
+		{`HEX(timestamp "." body)`, packed(`{"a":1}`), `1700000000.{"a":1}`, `HEX(timestamp "." [decompressed body])`},
+		{
+			`HEX(timestamp "." body)`, `{"a":1}`, `1700000000.` + packed(`{"a":1}`),
+			`HEX(timestamp "." [body compressed with Go's gzip])`,
+		},
 	} {
-		text, err := scheme.Canonical(nil, &m)
+		m := post(cardURL, "1700000000", test.body)
+		r := explainer(t, test.scheme)
+		got := r.Explain(&m, strings.ToUpper(hex.EncodeToString(mac(crypto.SHA256, string(secret), test.signed))))
+		assert.Equal(t, "signed "+test.want+", want "+test.scheme, got.Text)
+		require.NotNil(t, got.Message, got.Text)
+		text, err := r.Scheme.Canonical(nil, got.Message)
 		require.NoError(t, err)
-		mac := hmac.New(sha256.New, []byte(key))
-		mac.Write(text)
-		s := discover.Sample{Message: m, Signature: hex.EncodeToString(mac.Sum(nil))}
-		got, explained := discover.Mistake(t.Context(), wanted, secret, s)
-		require.True(t, explained, words)
-		require.Equal(t, "signed "+wanted+" with "+words+", want "+wanted, got)
+		assert.Equal(t, test.signed, string(text))
+		assert.Equal(t, test.signed, string(got.Canonical))
 	}
 }
 
-func TestMistakeExplainsOnlyWrongSignatures(t *testing.T) {
+// The parts of these schemes are not in the catalogue of common compositions.
+func TestExplainerEditsTheTextOfTheScheme(t *testing.T) {
+	const fields = `HEX(field("a") "|" field("b") "|" timestamp)`
+	const ofTwoKinds = `request HEX(body), notification HEX(field("a") "|" field("b"))`
+	for _, test := range []struct{ scheme, signed, want string }{
+		{fields, "1:2:1700000000", `HEX(field("a") ":" field("b") ":" timestamp)`},
+		{fields, "121700000000", `HEX(field("a") field("b") timestamp)`},
+		{fields, "2|1|1700000000", `HEX(field("b") "|" field("a") "|" timestamp)`},
+		{fields, "2|1700000000", `HEX(field("b") "|" timestamp)`},
+		{fields, "12|1700000000", `HEX(field("a") field("b") "|" timestamp)`},
+		{fields, "1|2|1700000000|", `HEX(field("a") "|" field("b") "|" timestamp "|")`},
+		{fields, "|1|2|1700000000", `HEX("|" field("a") "|" field("b") "|" timestamp)`},
+		{fields, "1|2|1700000000|POST", `HEX(field("a") "|" field("b") "|" timestamp "|" method)`},
+		{fields, "1|POST|2|1700000000", `HEX(field("a") "|" method "|" field("b") "|" timestamp)`},
+		{ofTwoKinds, "2|1", `HEX(field("b") "|" field("a"))`},
+		{
+			`HEX(field("a") "|" date("2006") "-" host)`, "2023-pay.example.com",
+			`HEX(date("2006") "-" host), body unsigned`,
+		},
+		{`HEX(field("a") "|" hex(sha256(body)))`, "1|d41d", `HEX(field("a") "|" hex(md5(body)))`},
+		{
+			`HEX(fields(as-sent, ':', ';') "|" timestamp)`, "1700000000|a:1;b:2",
+			`HEX(timestamp "|" fields(as-sent, ':', ';'))`,
+		},
+		{`HEX(method "|" field("a"))`, "post|1", `HEX(lower(method) "|" field("a"))`},
+	} {
+		m := post(cardURL, "1700000000", `{"a":"1","b":"2"}`)
+		if test.scheme == ofTwoKinds {
+			m.Kind = paymentsvc.KindNotification
+		}
+		if strings.Contains(test.want, "md5") {
+			sum, err := canonical.MD5(paymentsvc.Hex, canonical.Body)(nil, &m)
+			require.NoError(t, err)
+			test.signed = "1|" + string(sum)
+		}
+		signature := strings.ToUpper(hex.EncodeToString(mac(crypto.SHA256, string(secret), test.signed)))
+		got := explainer(t, test.scheme).Explain(&m, signature)
+		assert.Equal(t, "signed "+test.want+", want "+test.scheme, got.Text)
+	}
+}
+
+func TestExplainerWithoutTheTextOfItsScheme(t *testing.T) {
+	const length = ", want a canonical string of 24 bytes"
+	const path = "/v1/init_payment/card"
+	for signed, want := range map[string]string{
+		`{"b":1,"a":2}`:                                      `hex(body)` + length,
+		`1700000000.{"a":2,"b":1}`:                           `body-sorted in place of body` + length,
+		`1700000000~{"b":1,"a":2}`:                           `hex(timestamp "~" body)` + length,
+		"POST\n" + path + "\n1700000000\n" + `{"b":1,"a":2}`: `hex(method "\n" path "\n" timestamp "\n" body)` + length,
+		path + "\n1700000000\n" + `{"b":1,"a":2}` + "\n":     `hex(path "\n" timestamp "\n" body "\n")` + length,
+		`{"b":1,"a":2}:1700000000000`:                        `hex(body ":" timestamp-ms)` + length,
+		`1700000000:n-1:{"b":1,"a":2}`:                       `hex(timestamp ":" header("X-Nonce") ":" body)` + length,
+	} {
+		m := post(cardURL, "1700000000", `{"b":1,"a":2}`, "X-Nonce", "n-1")
+		x := explainer(t, `hex(timestamp "." body)`)
+		x.Text = ""
+		got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), signed)))
+		assert.Equal(t, "signed "+want, got.Text)
+	}
+	m := post(cardURL, "1700000000", `{"b":1,"a":2}`)
+	x := explainer(t, `hex(timestamp "." body)`)
+	x.Text = ""
+	right := mac(crypto.SHA256, string(secret), "1700000000."+string(m.Body))
+	assert.Equal(t, "signed in base64", x.Explain(&m, base64.StdEncoding.EncodeToString(right)).Text)
+}
+
+// A stranger chooses the length of a body.
+func TestExplainerReadsALargeBodyLessOften(t *testing.T) {
+	read := func(size int) (times int) {
+		x := explainer(t, `hex(timestamp "." body)`)
+		inner := x.Scheme.Canonical
+		x.Scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			times++
+			return inner(dst, m)
+		}
+		m := post(cardURL, "1700000000", `{"a":"`+strings.Repeat("x", size)+`"}`)
+		require.Nil(t, x.Explain(&m, strings.Repeat("ab", 32)).Canonical)
+		return times
+	}
+	assert.Greater(t, read(10), 1000)
+	assert.Less(t, read(1<<20), 30)
+}
+
+func TestExplainerOfADecodedKey(t *testing.T) {
+	const raw = "QUJDREVGR0hJSktMTU5PUA=="
+	const text = `hex(timestamp body), key base64`
+	scheme, key, err := canonical.ParseSchemeWith(text, raw)
+	require.NoError(t, err)
+	m := post(cardURL, "1700000000", `{}`)
+	got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: text}).
+		Explain(&m, hex.EncodeToString(mac(crypto.SHA256, raw, "1700000000{}")))
+	assert.Equal(t, "signed with the secret in base64, want "+text, got.Text)
+}
+
+func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 	const wanted = `hex(timestamp "." body)`
 	m := post(cardURL, "1700000000", cardBody)
-	scheme, err := canonical.ParseScheme(wanted)
-	require.NoError(t, err)
-	right, err := scheme.Signature(secret, &m)
-	require.NoError(t, err)
-	for name, signature := range map[string]string{"right": right, "unknown": strings.Repeat("ab", 32)} {
-		_, explained := discover.Mistake(t.Context(), wanted, secret, discover.Sample{Message: m, Signature: signature})
-		require.False(t, explained, name)
+	for signature, want := range map[string]string{
+		strings.Repeat("ab", 32): "none of the usual mistakes makes this signature " +
+			"(the canonical string has 81 bytes): " +
+			"the key is another one, the message was altered, or the scheme is another",
+		strings.Repeat("a", 70): "the signature is not the 32 bytes of an HMAC-SHA256",
+		"":                      "the signature is empty",
+	} {
+		got := explainer(t, wanted).Explain(&m, signature)
+		assert.Contains(t, got.Text, want)
+		assert.Contains(t, got.Text, ", want "+wanted)
+		assert.Nil(t, got.Canonical)
 	}
-	sha1 := base64.StdEncoding.EncodeToString(make([]byte, 20))
-	got, explained := discover.Mistake(t.Context(), wanted, secret, discover.Sample{Message: m, Signature: sha1})
-	require.True(t, explained)
-	require.Contains(t, got, "the size of SHA-1")
+	m.URL = nil
+	got := explainer(t, `hex(path body)`).Explain(&m, strings.Repeat("ab", 32))
+	assert.Contains(t, got.Text, "the scheme makes no canonical string of this message: canonical: Path needs")
+}
+
+func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
+	m := post("https://pay.example.com/4111111111111111/card", "1700000000", `{}`)
+	r := explainer(t, `hex(timestamp "`+string(secret)+`" path body)`)
+	signed := "1700000000" + string(secret) + "/card{}"
+	got := r.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), signed)))
+	assert.Equal(t, `signed hex(timestamp "***" path-below("/################") body), `+
+		`want hex(timestamp "***" path body)`, got.Text)
+}
+
+func TestExplainerBoundsItsSearches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := explainer(t, `hex(timestamp "." body)`)
+		m := post(cardURL, "1700000000", `{}`)
+		signature := hex.EncodeToString(mac(crypto.SHA256, string(secret), "{}"))
+		searched := func() (n int) {
+			for range 30 {
+				if got := x.Explain(&m, signature); !strings.HasPrefix(got.Text, "too many wrong signatures") {
+					n++
+				}
+			}
+			return n
+		}
+		assert.Equal(t, 20, searched())
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, 3, searched())
+	})
+}
+
+func BenchmarkExplainerWithoutAnExplanation(b *testing.B) {
+	large := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x/é", 64<<10/4))
+	for name, body := range map[string]string{"seven fields": mistakenBody, "64 KiB": large} {
+		b.Run(name, func(b *testing.B) {
+			m := post(cardURL, "1700000000", body)
+			for b.Loop() {
+				explainer(b, `hex(timestamp "." body)`).Explain(&m, strings.Repeat("ab", 32))
+			}
+		})
+	}
 }

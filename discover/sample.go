@@ -97,17 +97,17 @@ func newSample(index int, s Sample) (*sample, error) {
 		}
 		out.message.Timestamp = values[0]
 	}
-	if out.encodings = encodingsOf(out.signature); len(out.encodings) == 0 {
+	if out.encodings = encodingsOf(out.signature, sha256.Size); len(out.encodings) == 0 {
 		return fail("Signature", notASignature(out.signature))
 	}
 	return out, nil
 }
 
-// encodingsOf returns the encodings in which signature is exactly 32 bytes, alone or after a label.
-func encodingsOf(signature string) []reading {
-	found := plainEncodingsOf(signature)
+// encodingsOf returns the encodings in which signature has one of these sizes, alone or after a label.
+func encodingsOf(signature string, sizes ...int) []reading {
+	found := plainEncodingsOf(signature, sizes)
 	for at := range labelsBefore(signature) {
-		for _, e := range plainEncodingsOf(signature[at:]) {
+		for _, e := range plainEncodingsOf(signature[at:], sizes) {
 			e.text = fmt.Sprintf("prefixed(%q, %s)", signature[:at], e.text)
 			e.desc = fmt.Sprintf("%s behind %q", e.desc, signature[:at])
 			found = append(found, e)
@@ -156,13 +156,13 @@ func spellings() []spelling {
 	return all
 }
 
-func plainEncodingsOf(text string) (found []reading) {
+func plainEncodingsOf(text string, sizes []int) (found []reading) {
 	inHex, _ := hex.DecodeString(text) // invalid text is too short or encodes differently
 	alphabet := strings.NewReplacer("-", "+", "_", "/")
 	inBase64, _ := base64.RawStdEncoding.DecodeString(alphabet.Replace(strings.TrimRight(text, "=")))
 	inBoth, _ := hex.DecodeString(string(inBase64))
 	for _, sum := range [][]byte{inHex, inBase64, inBoth} {
-		if len(sum) != sha256.Size {
+		if !slices.Contains(sizes, len(sum)) {
 			continue
 		}
 		for _, s := range spellings() {

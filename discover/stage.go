@@ -82,8 +82,8 @@ func (c *catalogue) order() []int {
 	return order
 }
 
-// maxWork limits the work for one sample with Options.Effort 1, in compositions of short texts. It is about 45 seconds
-// of processor time with SHA-256 in hardware.
+// maxWork limits the work for one sample with Options.Effort 1, in compositions of short texts. It is about a minute of
+// processor time with SHA-256 in hardware.
 const maxWork = 240 * million
 
 // stages makes the stages of a sample. effort scales their limits.
@@ -93,16 +93,18 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	for i, p := range all {
 		bases[i] = newStage(c.stageGroups(sample, p), keys, p)
 	}
-	list := bounded(all, bases, effort)
+	scale := min(effort, 1)
+	list := bounded(all, bases, scale, scale*maxWork)
 	if effort <= 1 {
 		return list
 	}
-	left := effort*work(bounded(all, bases, 1)) - work(list)
-	return append(list, c.wider(sample, keys, all, left)...)
+	limit := effort * work(list)
+	list = bounded(all, bases, effort, limit)
+	return append(list, c.wider(sample, keys, all, limit-work(list))...)
 }
 
-// bounded returns the stages of the plans within the limits of the plans and within maxWork.
-func bounded(all []plan, bases []*stage, effort float64) (list []*stage) {
+// bounded returns the stages of the plans within the limits of the plans and within a limit of all work.
+func bounded(all []plan, bases []*stage, effort, most float64) (list []*stage) {
 	scale := effort
 	for range 4 {
 		list = nil
@@ -113,10 +115,10 @@ func bounded(all []plan, bases []*stage, effort float64) (list []*stage) {
 			list = append(list, &s, s.rest(limit-s.work()))
 		}
 		total := work(list)
-		if total <= effort*maxWork {
+		if total <= most {
 			break
 		}
-		scale *= 0.9 * effort * maxWork / total
+		scale *= 0.9 * most / total
 	}
 	return list
 }

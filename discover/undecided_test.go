@@ -134,7 +134,7 @@ func TestSampleWithEqualHeadersPrefersContentType(t *testing.T) {
 }
 
 func TestSampleReadsALabelWithSlashes(t *testing.T) {
-	found := encodingsOf("1/SHA256/" + strings.Repeat("ab", 32))
+	found := encodingsOf("1/SHA256/"+strings.Repeat("ab", 32), 32)
 	require.Len(t, found, 1)
 	require.Equal(t, `prefixed("1/SHA256/", hex)`, found[0].text)
 }

@@ -20,6 +20,8 @@ type Config struct {
 	Projects []Project
 	// Scheme signs requests and notifications. It is required: the document does not show one.
 	Scheme paymentsvc.Scheme
+	// SchemeText is the text form of Scheme, for the reasons of [SignatureFault]; see package canonical. "" is allowed.
+	SchemeText string
 
 	// BasePath is the path of {base_url}, such as "/partner/v1"; "" is the root.
 	BasePath string

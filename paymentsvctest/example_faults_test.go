@@ -84,7 +84,7 @@ func ExampleServer_SignatureFaults() {
 	}
 	// Output:
 	// rejected
-	// get_balance, request 1: signed with the secret and a line break: trim what comes from a file
+	// get_balance, request 1: signed with the secret and a line break
 }
 
 // exampleScheme is these examples' choice: the document shows none.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -34,8 +33,7 @@ func (s *Server) explanation(why *rejection) string {
 	if !s.cfg.ExplainSignatures || why.fault == nil || why.fault.Reason == why.message {
 		return why.message
 	}
-	reason, _, _ := strings.Cut(why.fault.Reason, "; Server.Watch") // a hint for tests in Go
-	return why.message + ": " + reason
+	return why.message + ": " + why.fault.Reason
 }
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The body has not been read, so a handler in front must

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/discover"
 )
 
 // Server is a mock server of the payment service. Make it with [New] or [Start]. It is safe for concurrent use.
@@ -30,6 +31,8 @@ type Server struct {
 	notifier  *http.Transport // of notifications
 	life      context.Context // ends with Close
 	end       context.CancelFunc
+
+	explainers map[int64]*discover.Explainer // by project
 
 	mu        sync.Mutex // guards everything below
 	books     *books
@@ -74,6 +77,7 @@ func New(c Config) (*Server, error) {
 		untaken:  map[*outboxEntry]bool{},
 	}
 	s.rejections.limit, s.signatures.limit, s.deliveries.limit = c.MaxRecords, c.MaxRecords, c.MaxRecords
+	s.explainers = newExplainers(&c)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.transport = paymentsvc.NewTransport()
 	s.transport.Proxy, s.transport.DialContext = s.refusing, s.dial

@@ -18,11 +18,15 @@ import (
 )
 
 // signWrongly signs what change makes of a message, and sends what was not changed.
-func signWrongly(t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret, s paymentsvc.Scheme, change func(*paymentsvc.Message)) {
+func signWrongly(
+	t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret, s paymentsvc.Scheme, change func(*paymentsvc.Message),
+) {
 	t.Helper()
 	status, _ := send(t, srv, "/init_payout", payoutBody, func(r *http.Request) {
 		address := *r.URL
-		m := &paymentsvc.Message{Method: r.Method, URL: &address, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: []byte(payoutBody)}
+		m := &paymentsvc.Message{
+			Method: r.Method, URL: &address, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: []byte(payoutBody),
+		}
 		if change != nil {
 			change(m)
 		}
@@ -34,58 +38,56 @@ func signWrongly(t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret
 }
 
 func TestSignatureFaultReasons(t *testing.T) {
-	body := func(body string) func(*paymentsvc.Message) {
-		return func(m *paymentsvc.Message) { m.Body = []byte(body) }
-	}
-	timestamp := func(timestamp string) func(*paymentsvc.Message) {
-		return func(m *paymentsvc.Message) { m.Timestamp = timestamp }
-	}
-	path := func(path string) func(*paymentsvc.Message) {
-		return func(m *paymentsvc.Message) { m.URL = &url.URL{Path: path} }
-	}
+	const text = `hex(method '\n' path '\n' timestamp '\n' body)` // of scheme()
 	mine := scheme()
-	encoded := func(e paymentsvc.Encoding) paymentsvc.Scheme {
-		return paymentsvc.Scheme{Canonical: mine.Canonical, Encoding: e}
+	sorted := func(m *paymentsvc.Message) {
+		m.Body = []byte(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,` +
+			`"user_data":"payout-1"}`)
 	}
-	const spelled = "a secret in base64"
 	for _, test := range []struct {
-		name   string
-		key    paymentsvc.Secret
-		scheme paymentsvc.Scheme
-		change func(*paymentsvc.Message)
-		reason string
-		offset int // of the difference, -1 for none
+		name       string
+		key        paymentsvc.Secret
+		scheme     paymentsvc.Scheme
+		change     func(*paymentsvc.Message)
+		schemeText string
+		reason     string
+		offset     int // of the difference, -1 for none
 	}{
-		{"upper case", secret, encoded(paymentsvc.HexUpper), nil, "the HMAC is right, but written in upper-case hexadecimal, which is not Scheme.Encoding", -1},
-		{"base64", secret, encoded(base64.StdEncoding), nil, "the HMAC is right, but written in base64, which is not Scheme.Encoding", -1},
-		{"base64 for URLs without padding", secret, encoded(base64.RawURLEncoding), nil, "the HMAC is right, but written in base64 for URLs without padding, which is not Scheme.Encoding", -1},
-		{"the old secret", oldSecret, mine, nil, "signed with Project.OldSecret", -1},
-		{"a line break", secret + "\n", mine, nil, "signed with the secret and a line break: trim what comes from a file", -1},
-		{"another project's", "the secret of project 43", mine, nil, "signed with the secret of project 43", -1},
-		{"the key decoded", spelled, mine, nil, "signed with the secret read as base64", -1},
-		{"a body with spaces", secret, mine, body(strings.ReplaceAll(payoutBody, ",", ",\n")), "none of the usual mistakes makes this signature (the canonical string has 140 bytes): the key is another one, the message was altered, or the scheme is another; Server.Watch shows what was signed", -1},
-		{"spaces", secret, mine, body(strings.NewReplacer(",", ", ", ":", ": ").Replace(payoutBody)), "signed over the body with a space behind each colon and comma", 51},
-		{"line breaks", secret, mine, body("{\n  " + strings.TrimSuffix(strings.NewReplacer(",", ",\n  ", ":", ": ").Replace(payoutBody)[1:], "}") + "\n}"), "signed over the body indented", 38},
-		{"no body", secret, mine, body(""), "signed over an empty body", 37},
-		{"a body and a line break", secret, mine, body(payoutBody + "\n"), "signed over the body and a line break", 140},
-		{"sorted fields", secret, mine, body(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,"user_data":"payout-1"}`), "signed over the body with its fields sorted", 39},
-		{"an older timestamp", secret, mine, timestamp("1764309998"), "signed over another timestamp than the header's", 31},
-		{"milliseconds", secret, mine, timestamp("1764310000000"), "signed over the timestamp in milliseconds", 36},
-		{"a date", secret, mine, timestamp("2025-11-28T06:06:40Z"), "signed over the timestamp as a date", 26},
-		{"numbers of JavaScript", secret, mine, body(strings.Replace(payoutBody, "10.50", "10.5", 1)), "signed over the body with numbers as JavaScript writes them", 82},
-		{"no timestamp", secret, mine, timestamp(""), "signed over no timestamp", 26},
-		{"post", secret, mine, func(m *paymentsvc.Message) { m.Method = "post" }, "signed over the method in lower case", 0},
-		{"the path alone", secret, mine, path("/init_payout"), "signed over the path without that of the base address", 6},
-		{"the endpoint's name", secret, mine, path("init_payout"), "signed over the path without that of the base address and its slash", 5},
-		{"a slash more", secret, mine, path("/base/v1/init_payout/"), "signed over the path and a slash", 25},
-		{"a foreign key", "nobody's", mine, nil, "none of the usual mistakes makes this signature (the canonical string has 140 bytes): the key is another one, the message was altered, or the scheme is another; Server.Watch shows what was signed", -1},
+		{
+			"base64", secret, paymentsvc.Scheme{Canonical: mine.Canonical, Encoding: base64.StdEncoding}, nil, "",
+			"signed in base64", -1,
+		},
+		{"the old secret", oldSecret, mine, nil, "", "signed with Project.OldSecret", -1},
+		{
+			"another project's", "the secret of project 43", mine, nil, text,
+			"signed with the secret of project 43, want " + text, -1,
+		},
+		{
+			"sorted fields", secret, mine, sorted, "",
+			"signed body-sorted in place of body, want a canonical string of 140 bytes", 39,
+		},
+		{
+			"sorted fields, with a text", secret, mine, sorted, text,
+			`signed hex(method '\n' path '\n' timestamp '\n' body-sorted), want ` + text, 39,
+		},
+		{
+			"an older timestamp", secret, mine, func(m *paymentsvc.Message) { m.Timestamp = "1764309998" }, "",
+			"signed [timestamp -2 s] in place of timestamp, want a canonical string of 140 bytes", 31,
+		},
+		{
+			"the path alone", secret, mine, func(m *paymentsvc.Message) { m.URL = &url.URL{Path: "/init_payout"} }, "",
+			`signed path-below("/base/v1") in place of path, want a canonical string of 140 bytes`, 6,
+		},
+		{
+			"a foreign key", "nobody's", mine, nil, "", "none of the usual mistakes makes this signature " +
+				"(the canonical string has 140 bytes): " +
+				"the key is another one, the message was altered, or the scheme is another", -1,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 				c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"})
-				if test.key == spelled {
-					c.Projects[0].Secret = paymentsvc.Secret(base64.StdEncoding.EncodeToString([]byte(spelled)))
-				}
+				c.SchemeText = test.schemeText
 			}))
 			signWrongly(t, srv, test.key, test.scheme, test.change)
 			faults := srv.SignatureFaults()
@@ -106,11 +108,11 @@ func TestSignatureFaultReasons(t *testing.T) {
 }
 
 func TestWatchShowsTheFirstDifference(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
-		c.Scheme.Canonical = canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Body) // some services do so
-	}))
+	key := canonical.Literal(string(secret)) // some services sign it
+	right := canonical.Join("|", key, canonical.Timestamp, canonical.Body)
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Scheme.Canonical = right }))
 	theirs := srv.Watch(paymentsvc.Scheme{
-		Canonical: canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Literal("x"), canonical.Body),
+		Canonical: canonical.Join("|", key, canonical.Timestamp, canonical.Literal("x"), canonical.Body),
 		Encoding:  paymentsvc.Hex,
 	})
 	for range 300 { // more than are kept
@@ -119,12 +121,12 @@ func TestWatchShowsTheFirstDifference(t *testing.T) {
 	faults := srv.SignatureFaults()
 	require.Len(t, faults, 300)
 	assert.Equal(t, `init_payout, request 300: the code under test makes another canonical string; `+
-		`the canonical strings differ at byte 45: signed "|1764310000|x|{\"partner_", expected "|1764310000|{\"partner_id"`, faults[299].String())
+		`the canonical strings differ at byte 45: signed "|1764310000|x|{\"partner_", expected "|1764310000|{\"partner_id"`,
+		faults[299].String())
 
-	signWrongly(t, srv, "nobody's", srv.Watch(paymentsvc.Scheme{
-		Canonical: canonical.Join("|", canonical.Literal(string(secret)), canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
-	}), nil)
-	assert.Equal(t, "the canonical string is right, so the secret is another one, or the encoding", srv.SignatureFaults()[300].Reason)
+	signWrongly(t, srv, "nobody's", srv.Watch(paymentsvc.Scheme{Canonical: right, Encoding: paymentsvc.Hex}), nil)
+	assert.Equal(t, "the canonical string is right, so the secret is another one, or the encoding",
+		srv.SignatureFaults()[300].Reason)
 
 	incomplete := srv.Watch(paymentsvc.Scheme{Encoding: paymentsvc.Hex})
 	assert.Nil(t, incomplete.Canonical, "what is not given is not made up")
@@ -139,7 +141,8 @@ func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 		return srv.Watch(paymentsvc.Scheme{Canonical: canonical.Join("", parts...), Encoding: paymentsvc.Hex})
 	}
 	signWrongly(t, srv, secret, theirs(canonical.Body, canonical.Literal("+"), key), nil)
-	signWrongly(t, srv, secret, theirs(canonical.Literal(strings.Replace(payoutBody, card, "4111111121111111", 1)), key), nil)
+	other := strings.Replace(payoutBody, card, "4111111121111111", 1)
+	signWrongly(t, srv, secret, theirs(canonical.Literal(other), key), nil)
 	faults := srv.SignatureFaults()
 	require.Len(t, faults, 2)
 	assert.Equal(t, len(payoutBody), faults[0].Difference.Offset)
@@ -147,7 +150,7 @@ func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 	assert.Equal(t, `:"payout-#"}************`, faults[0].Difference.Expected)
 	assert.Equal(t, strings.Index(payoutBody, card)+8, faults[1].Difference.Offset)
 	assert.Equal(t, `n":"################","u`, faults[1].Difference.Signed)
-	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "digits do not show, where they differ does")
+	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "only the place shows the difference")
 }
 
 func TestSignatureFaultOfASchemeThatFails(t *testing.T) {
@@ -155,7 +158,7 @@ func TestSignatureFaultOfASchemeThatFails(t *testing.T) {
 		c.Scheme.Canonical = func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errors.New("no way") }
 	}))
 	signWrongly(t, srv, secret, scheme(), nil)
-	assert.Equal(t, "Config.Scheme makes no canonical string of the request: no way", srv.SignatureFaults()[0].Reason)
+	assert.Equal(t, "the scheme makes no canonical string of this message: no way", srv.SignatureFaults()[0].Reason)
 }
 
 // spy is a test that fails without failing.
@@ -195,13 +198,16 @@ func TestAssertMessages(t *testing.T) {
 
 	n, err := srv.Compose(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 	require.NoError(t, err)
-	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "/")) // checks nothing
+	accepting := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	srv.SetReceiver(paymentsvctest.ToHandler(accepting, "/"))
 	srv.Send(t.Context(), n, paymentsvctest.Forged())
 	srv.AssertForgeriesRefused(test)
 	require.Len(t, test.errors, 4)
 	assert.Equal(t, `paymentsvctest: a forged notification was accepted: forged payment.status_changed `+
-		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`, test.errors[3])
+		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`,
+		test.errors[3])
 	n.StatusDescription = paymentsvc.StatusFailure
 	forged := srv.Send(t.Context(), n, paymentsvctest.Forged())
-	assert.Equal(t, paymentsvc.StatusSuccess, forged[0].Notification.StatusDescription, "a forgery claims another status")
+	assert.Equal(t, paymentsvc.StatusSuccess, forged[0].Notification.StatusDescription,
+		"a forgery claims another status")
 }

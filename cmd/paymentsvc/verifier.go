@@ -16,6 +16,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
+	"github.com/paymentsvc/paymentsvc/discover"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -27,6 +28,7 @@ type verifier struct {
 	kind      paymentsvc.MessageKind
 	keys      []cli.Key
 	webhooks  []*paymentsvc.Webhook
+	explainer *discover.Explainer
 	now       func() time.Time
 	timestamp string // the names of the two headers
 	signature string
@@ -57,7 +59,9 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 		}
 		v.webhooks = append(v.webhooks, webhook)
 	}
-	return v, nil
+	text, _, err := c.SchemeText()
+	v.explainer = &discover.Explainer{Scheme: v.keys[0].Scheme, Secret: v.keys[0].Secret, Text: text}
+	return v, err
 }
 
 // verdict is the result of a verification. Its texts contain no secret, card number or destination.
@@ -165,7 +169,7 @@ func (d *verdict) decide(err error) {
 	d.Reason = "scheme" // without a canonical string for this message
 }
 
-// explain identifies the usual mistake behind a wrong signature.
+// explain describes the mistake behind a wrong signature.
 func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	address := *r.URL
 	address.Host = cmp.Or(address.Host, r.Host)
@@ -174,26 +178,24 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 		Kind: v.kind, Method: r.Method, URL: &address, Header: r.Header,
 		Timestamp: r.Header.Get("Timestamp"), Body: body,
 	}
-	var signed *paymentsvc.Message // the last attempt matches
-	scheme := key.Scheme
-	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-		signed = m
-		return key.Scheme.Canonical(dst, m)
+	mistake := v.explainer.Explain(message, r.Header.Get("Signature"))
+	d.Message = cli.MaskAll(v.keys, mistake.Text)
+	if mistake.Message == nil {
+		return
 	}
-	fault := paymentsvctest.ExplainSignature(scheme, paymentsvctest.Project{Secret: key.Secret}, message, r.Header.Get("Signature"))
-	d.Message = cli.MaskAll(v.keys, fault.Reason)
-	if strings.HasPrefix(d.Message, "signed over the body") {
+	if !bytes.Equal(mistake.Message.Body, body) {
 		d.Message += ": the body was rewritten on its way here, or before it was signed"
 	}
-	if fault.Difference == nil || key.Shown.Canonical == nil {
+	expected, _ := key.Scheme.Canonical(nil, message) // Explain has made it
+	at := paymentsvctest.NewDifference(mistake.Canonical, expected, message.Timestamp)
+	if at == nil || key.Shown.Canonical == nil {
 		return
 	}
 	// The canonical string may contain the secret in any form, so the texts come from the scheme with a placeholder.
-	const placeholder = paymentsvc.Secret("<secret>")
-	again, _ := key.Shown.Signature(placeholder, signed) // "" shows no difference
-	shown := paymentsvctest.ExplainSignature(key.Shown, paymentsvctest.Project{Secret: placeholder}, message, again)
-	if f := shown.Difference; f != nil {
-		d.Difference = &difference{fault.Difference.Offset, cli.MaskAll(v.keys, f.Signed), cli.MaskAll(v.keys, f.Expected)}
+	signed, _ := key.Shown.Canonical(nil, mistake.Message)
+	expected, _ = key.Shown.Canonical(nil, message)
+	if shown := paymentsvctest.NewDifference(signed, expected, message.Timestamp, "<secret>"); shown != nil {
+		d.Difference = &difference{at.Offset, cli.MaskAll(v.keys, shown.Signed), cli.MaskAll(v.keys, shown.Expected)}
 	}
 }
 

@@ -24,9 +24,9 @@ func TestVerify(t *testing.T) {
 		{"old, any age", signed(t, testBody, "1600000000"), "-tolerance any", 0, "", "o-1, signed 1157 days ago\n"},
 		{"ahead", signed(t, testBody, "1700001000"), "", 1, "timestamp_too_new", "wrong  timestamp too new"},
 		{"spaces", strings.Replace(good, `,"status"`, `, "status"`, 1), "", 1, "signature_mismatch",
-			"wrong  signed over the body without white space: the body was rewritten on its way here, or before it was signed\n" +
+			"wrong  signed hex(timestamp '.' body-compact), want hex(timestamp '.' body): the body was rewritten on its way here, or before it was signed\n" +
 				"       signed    'r_id\":\"o-#\",\"status\":#,\"'\n       expected  'r_id\":\"o-#\", \"status\":#,'  first difference at byte 62\n"},
-		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch", " bytes): the key is another one, the message was altered, or the scheme is another\n"},
+		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch", " bytes): the key is another one, the message was altered, or the scheme is another, want hex(timestamp '.' body)\n"},
 		{"after a rotation", good, "-secret-file other.txt -old-secret-file key.txt", 0, "", "o-1, with the old secret, signed"},
 		{"two signatures", strings.Replace(good, "Signature", "signature: a\r\nSignature", 1), "", 1, "malformed_header", "wrong  malformed header: signature: 2 values, want exactly 1\n"},
 		{"no timestamp", strings.Replace(good, "Timestamp", "X-Time", 1), "", 1, "missing_header", "wrong  missing header: timestamp\n"},
@@ -38,7 +38,7 @@ func TestVerify(t *testing.T) {
 		{"a long event", signed(t, strings.Replace(testBody, "payment", long+" 4111111111111111", 1), "1700000000"),
 			"", 0, "", long + " <card number>... "},
 		{"a request by flag", good, "-kind request", 0, "", "valid  POST /hook"},
-		{"a request signed otherwise", good, "-kind request -scheme-file kinds.txt", 1, "signature_mismatch", "wrong  signed over a notification, by its Kind\n"},
+		{"a request signed otherwise", good, "-kind request -scheme-file kinds.txt", 1, "signature_mismatch", "wrong  signed [notification] in place of request, want "},
 		{"a scheme that does not fit", good, "-scheme-file field.txt", 1, "scheme", "wrong  canonical string: "},
 		{"escapes", signed(t, strings.Replace(testBody, "o-1", `\u001b[2J4111111111111111`, 1), "1700000000"), "", 0, "", `SUCCESS 10.50 \x1b[2J<card number>, signed`},
 	} {

@@ -243,7 +243,7 @@ func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
 		BasePath: s.prefix + s.opt.BasePath, Pages: s.opt.Origin + s.prefix + "/pay/", Now: e.clock.stamp,
 		Tolerance: s.opt.Tolerance, Repeated: s.opt.Repeated, ErrorCode: s.opt.ErrorCode, ErrorMessage: s.opt.ErrorMessage,
-		ExplainSignatures: true, Check: e.declined, OnStart: e.started, OnChecked: e.checked,
+		SchemeText: s.opt.SchemeText, ExplainSignatures: true, Check: e.declined, OnStart: e.started, OnChecked: e.checked,
 	})
 	if err != nil {
 		e.journal.close()

@@ -492,7 +492,7 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	require.Empty(t, <-met)
 
 	_, err := pay(r.client(r.url, 2, secret+"\n"), "order-3", "1")
-	require.Contains(t, said(err), "signed with the secret and a line break")
+	require.Contains(t, said(err), "signed with the secret and a line break, want hex(")
 	require.Equal(t, "not_met: 1 request with a wrong signature, want 0", r.expect(`{"that":"all_signed"}`))
 	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected"}`))
 	offenders := func(claim string) string { return fmt.Sprint(r.ask(409, "POST", "/expect", claim)["nearest"]) }

@@ -130,8 +130,7 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 		m.Rejection, m.Declined = v.Rejection, declined
 		switch {
 		case v.Signature != nil:
-			reason, _, _ := strings.Cut(v.Signature.Reason, "; Server.Watch")
-			m.Signature = &verdict{Reason: reason}
+			m.Signature = &verdict{Reason: v.Signature.Reason}
 		case v.Rejection == nil || !slices.Contains(unsigned(), v.Rejection.Problem):
 			m.Signature = &verdict{Valid: true}
 		}

@@ -1,0 +1,257 @@
+package discover
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+)
+
+// candidate is a text that a client may have signed: the text of another scheme, or the scheme's text of a message with
+// a piece in place of a part. Without both it is the expected text.
+type candidate struct {
+	text    string // the text form of another scheme
+	piece   *piece
+	of      string // the part
+	signed  []byte
+	message *paymentsvc.Message
+}
+
+// fill makes the catalogue.
+func (e *explanation) fill() {
+	c := emptyCatalogue(context.Background(), []*sample{{message: *e.message}}, e.Secret)
+	e.catalogue = c
+	c.fill(c.addMessage, c.addAddress, c.addBody, c.addHeaders, c.addSecret, e.addForms, e.addAltered)
+}
+
+// costOfForm is above the costs of plain parts with the same text.
+const costOfForm = 10
+
+// addForms adds the forms of parts that clients sign by mistake.
+func (e *explanation) addForms() {
+	forms := otherForms()
+	for _, kind := range slices.Sorted(maps.Keys(forms)) {
+		for _, text := range forms[kind] {
+			const costOfJSON = 10
+			if kind != ofBody || e.spend(costOfJSON*len(e.message.Body)) && e.left > maxBytes/2 {
+				e.catalogue.add(piece{kind: kind, rarity: rare, cost: costOfForm, text: text})
+			}
+		}
+	}
+}
+
+// otherForms returns forms of parts in the text form of a scheme, the simplest first.
+func otherForms() map[kind][]string {
+	const most = 64
+	bodies := append(make([]string, 0, most),
+		`body "\n"`, `body "\r\n"`, `"\ufeff" body`, "body-compact", "body-sorted")
+	for _, form := range []string{
+		"", "spaces", "escape-slash", "escape-unicode", "escape-html", "escape-gson", "short-numbers", "java-numbers",
+		"two-place-numbers", "quoted-numbers", "spaces, escape-unicode", "spaces, escape-unicode, python-numbers",
+		"escape-slash, escape-unicode", "escape-slash, short-numbers", "escape-slash, escape-unicode, short-numbers",
+		`indent("  ")`, `indent("    ")`, `indent("\t")`,
+	} {
+		bodies = append(bodies, "json("+form+")", "json("+strings.TrimSuffix("sorted, "+form, ", ")+")")
+	}
+	bodies = append(bodies, `json(indent("  "), escape-unicode)`, `json(indent("  "), short-numbers)`,
+		`json(indent("    "), escape-slash, escape-unicode)`, `json(indent("  ")) "\n"`, `json(indent("    ")) "\n"`,
+		`json(escape-html) "\n"`, "fields('|')", "fields(unseparated)")
+	for _, form := range []string{
+		"", ", omit-nested", ", escape-form", ", flat('[]'), escape-form",
+		", flat('[]'), escape-php, digit-constants, short-numbers",
+	} {
+		bodies = append(bodies, "fields(as-sent, '=', '&'"+form+")", "fields('=', '&'"+form+")")
+	}
+	return map[kind][]string{
+		ofTimestamp: {
+			`timestamp ".0"`, `timestamp "000000"`, `timestamp "000000000"`, `date("2006-01-02T15:04:05.000000Z")`,
+			`date("2006-01-02T15:04:05.000+00:00")`, `date("2006-01-02T15:04:05+0000")`,
+			`date("Mon Jan _2 15:04:05 2006")`, `date("02.01.2006 15:04:05")`,
+		},
+		ofMethod:  {`"GET"`},
+		ofAddress: {`path "/"`, `"/" path`, `"/"`},
+		ofBody:    bodies,
+	}
+}
+
+// addAltered adds parts without a text form, and the other kind of message.
+func (e *explanation) addAltered() {
+	add := func(kind kind, words, text string) {
+		e.catalogue.add(piece{
+			kind: kind, rarity: rare, cost: costOfForm, text: "[" + words + "]", part: canonical.Literal(text),
+		})
+	}
+	if sent, err := strconv.ParseInt(e.message.Timestamp, 10, 64); err == nil {
+		for n := int64(-14); n <= 14; n++ { // time zones
+			for _, seconds := range []int64{n, n * 60 * 60} {
+				add(ofTimestamp, fmt.Sprintf("timestamp %+d s", seconds), strconv.FormatInt(sent+seconds, 10))
+			}
+		}
+	}
+	if e.message.Kind == paymentsvc.KindNotification {
+		add(ofMark, "request", "")
+	} else {
+		add(ofMark, "notification", "")
+	}
+	add(ofTimestamp, "no timestamp", "")
+	add(ofMethod, "no method", "")
+	add(ofBody, "empty body", "")
+	add(ofBody, "body without its line end", strings.TrimRight(string(e.message.Body), "\r\n"))
+	const most = 1 << 20
+	if r, err := gzip.NewReader(bytes.NewReader(e.message.Body)); err == nil {
+		plain, _ := io.ReadAll(io.LimitReader(r, most)) // a part of a body has another signature
+		add(ofBody, "decompressed body", string(plain))
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(e.message.Body) // to memory
+	_ = w.Close()
+	add(ofBody, "body compressed with Go's gzip", packed.String())
+}
+
+// milliseconds returns the times in milliseconds within the second of the timestamp.
+func (e *explanation) milliseconds() (list []*piece) {
+	for n := range 1000 {
+		part := canonical.Literal(fmt.Sprintf("%s%03d", e.message.Timestamp, n))
+		list = append(list, &piece{kind: ofTimestamp, text: "[timestamp with milliseconds]", part: part})
+	}
+	return list
+}
+
+// altered returns the scheme's texts of messages with one of the pieces.
+func (e *explanation) altered(pieces ...*piece) (list []candidate) {
+	for _, p := range pieces {
+		text, err := p.part(nil, e.message)
+		if err != nil || !e.spend(len(e.expected)) {
+			continue
+		}
+		m := *e.message
+		var of string
+		switch p.kind {
+		case ofTimestamp:
+			of, m.Timestamp = "timestamp", string(text)
+		case ofMethod:
+			of, m.Method = "method", string(text)
+		case ofBody:
+			of, m.Body = "body", text
+		case ofAddress:
+			address := *m.URL // the part has read it
+			address.RawPath = string(text)
+			address.Path, err = url.PathUnescape(address.RawPath)
+			of, m.URL = "path", &address
+		case ofMark:
+			of, m.Kind = "request", paymentsvc.KindNotification
+			if e.message.Kind == m.Kind {
+				of, m.Kind = "notification", paymentsvc.KindRequest
+			}
+		default:
+			continue
+		}
+		signed, schemeErr := e.Scheme.Canonical(nil, &m)
+		if err == nil && schemeErr == nil {
+			list = append(list, candidate{piece: p, of: of, message: &m, signed: signed})
+		}
+	}
+	return list
+}
+
+// in returns the text form of a scheme with the piece in place of the part.
+func (c *candidate) in(scheme string) string {
+	part := regexp.MustCompile(`([( ])` + c.of + `([) ])`)
+	return part.ReplaceAllString(scheme, "${1}"+strings.ReplaceAll(c.piece.text, "$", "$$")+"${2}")
+}
+
+// edited returns the texts of schemes that differ from the text form in their separators, or in one part.
+func (e *explanation) edited() (list []candidate) {
+	encoding, parts := e.parts()
+	if encoding == "" {
+		return nil
+	}
+	edit := func(parts ...string) {
+		text := encoding + strings.Join(parts, " ") + ")"
+		scheme, _, err := canonical.ParseSchemeWith(text, e.Secret)
+		if err != nil {
+			text += ", body unsigned"
+			if scheme, _, err = canonical.ParseSchemeWith(text, e.Secret); err != nil {
+				return
+			}
+		}
+		if signed, err := scheme.Canonical(nil, e.message); err == nil && e.spend(len(signed)) {
+			list = append(list, candidate{text: text, signed: signed})
+		}
+	}
+	unseparated := slices.DeleteFunc(slices.Clone(parts), isQuoted)
+	edit(unseparated...)
+	for _, other := range separators(allSeparators) {
+		edit(strings.Join(unseparated, " "+strconv.Quote(other)+" "))
+	}
+	separator := `"\n"`
+	if i := slices.IndexFunc(parts, isQuoted); i >= 0 {
+		separator = parts[i]
+	}
+	edit(append(slices.Clone(parts), separator)...)
+	edit(append([]string{separator}, parts...)...)
+	for i, part := range parts {
+		edit(slices.Concat(parts[:i], parts[i+1:])...)
+		edit(slices.Concat(parts[:i], parts[min(i+2, len(parts)):])...)
+		for j := range i {
+			swapped := slices.Clone(parts)
+			swapped[i], swapped[j] = parts[j], part
+			edit(swapped...)
+		}
+		for _, p := range e.catalogue.plainPieces(uncommon, ofBody) {
+			if strings.Contains(part, "body") {
+				edit(slices.Concat(parts[:i], []string{p.text}, parts[i+1:])...)
+			}
+		}
+	}
+	for _, p := range e.catalogue.plainPieces(common) {
+		edit(append(slices.Clone(parts), separator, p.text)...)
+		for i, part := range parts {
+			if !isQuoted(part) {
+				edit(slices.Concat(parts[:i], []string{p.text, separator}, parts[i:])...)
+			}
+		}
+	}
+	return list
+}
+
+func isQuoted(part string) bool { return strings.ContainsAny(part[:1], `"'`) }
+
+// schemeTokens are quoted texts, brackets, white space and the rest.
+var schemeTokens = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[()]|\s+|[^\s()"']+`)
+
+// parts splits the text form of the scheme. It returns "" for an encoding with options.
+func (e *explanation) parts() (encoding string, parts []string) {
+	text, notification, _ := strings.Cut(strings.TrimPrefix(e.Text, "request "), ", notification ")
+	if notification != "" && e.message.Kind == paymentsvc.KindNotification {
+		text = notification
+	}
+	if encoding = simpleEncoding.FindString(text); encoding == "" {
+		return "", nil
+	}
+	depth, part := 0, ""
+	for _, token := range schemeTokens.FindAllString(text[len(encoding):strings.LastIndexByte(text, ')')]+" ", -1) {
+		switch {
+		case token == "(":
+			depth++
+		case token == ")":
+			depth--
+		case depth == 0 && strings.TrimSpace(token) == "":
+			parts, part = append(parts, part), ""
+			continue
+		}
+		part += token
+	}
+	return encoding, slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+}
