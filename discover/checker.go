@@ -44,6 +44,24 @@ func newKey(form canonical.SecretForm, secret paymentsvc.Secret) key {
 	return key{form, secret, c.stateAfter(nil, start, padded(0x36)), c.stateAfter(nil, start, padded(0x5c))}
 }
 
+// rarity returns the rarity of a reading of the secret among all possible readings.
+func (k *key) rarity(all []key) int {
+	readable := func(forms ...canonical.SecretForm) bool {
+		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
+	}
+	switch k.form {
+	case canonical.SecretText, canonical.SecretHex, canonical.SecretBase64Tail:
+		return common
+	case canonical.SecretBase64:
+		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // most of their texts are valid base64 too
+			return uncommon
+		}
+		return common
+	default:
+		return rare
+	}
+}
+
 // checker compares the HMACs of texts with wanted sums. Texts with the same start share the state after this start.
 type checker struct {
 	wanted []string  // the sums that explain the sample

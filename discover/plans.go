@@ -3,8 +3,6 @@ package discover
 import (
 	"fmt"
 	"slices"
-
-	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // plan describes a stage. limit is its work in compositions of short texts. Above the limit, the longest compositions
@@ -26,24 +24,6 @@ type plan struct {
 	keyRarity int               // maximum rarity of a reading of the secret
 	wrap      *frame            // around the whole text, or nil
 	limit     float64
-}
-
-// rarity returns the rarity of a reading of the secret among all possible readings.
-func (k *key) rarity(all []key) int {
-	readable := func(forms ...canonical.SecretForm) bool {
-		return slices.ContainsFunc(all, func(o key) bool { return slices.Contains(forms, o.form) })
-	}
-	switch k.form {
-	case canonical.SecretText, canonical.SecretHex, canonical.SecretBase64Tail:
-		return common
-	case canonical.SecretBase64:
-		if readable(canonical.SecretHex, canonical.SecretBase64Tail) { // most of their texts are valid base64 too
-			return uncommon
-		}
-		return common
-	default:
-		return rare
-	}
 }
 
 // plans returns the plans in the order of the search: simple and common compositions first.
