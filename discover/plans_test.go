@@ -44,7 +44,7 @@ func TestPlanFindsItsScheme(t *testing.T) {
 			`"\n" "Digest:" base64(sha256(body))`: "",
 		`"x-api-key: " header("X-Api-Key") "\n" "host: " host "\n" "(request-target): " lower(method) " " uri "\n" ` +
 			`"digest: SHA-256=" base64(sha256(body)) "\n" "x-recv-window: " header("X-Recv-Window")`: "",
-		`header("X-Api-Key") method host path header("X-Recv-Window") timestamp body`:                   "",
+		`method header("X-Api-Key") host path header("X-Recv-Window") timestamp body`:                   "",
 		`method "\n" path "\n" date("Mon, 02 Jan 2006 15:04:05 GMT") ";" host ";" base64(sha256(body))`: "",
 	} {
 		sample := sampleOf(t, "hex("+text+")", body)
