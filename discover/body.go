@@ -204,8 +204,8 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 func (c *catalogue) addEnvelopes() {
 	add := func(cost int, text string) {
 		c.add(piece{
-			kind: ofBody, shelf: lists, rarity: rare, hasTimestamp: true, shape: shape{form: jsonObject}, cost: 8 + cost,
-			text: text, desc: "envelope " + text,
+			kind: ofBody, shelf: lists, rarity: rare, hasTimestamp: true, shape: shape{form: jsonObject},
+			cost: 8 + cost, text: text, desc: "envelope " + text,
 		})
 	}
 	for i, stamp := range []string{"timestamp", "ts", "time", "t"} {

@@ -68,14 +68,14 @@ func TestStageTriesWhatItCounts(t *testing.T) {
 	}
 	for name, p := range map[string]plan{
 		"one separator":        {max: 3, extras: 1, gaps: []string{""}},
-		"separators and edges": {max: 4, extras: 2, gaps: []string{"", "|", "\n"}, frames: after | around | newline},
-		"long ones only":       {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, frames: after},
+		"separators and edges": {max: 4, extras: 2, gaps: []string{"", "|", "\n"}, ends: after | around | newline},
+		"long ones only":       {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, ends: after},
 		"no extras":            {max: 3, gaps: []string{"", "."}},
 		"in an order": {
-			max: 5, extras: 2, gaps: []string{"", "|"}, order: []kind{ofBody, ofField, ofTimestamp}, frames: after,
+			max: 5, extras: 2, gaps: []string{"", "|"}, order: []kind{ofBody, ofField, ofTimestamp}, ends: after,
 		},
 		"the body at an end":   {max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
-		"separate separators":  {max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, frames: newline},
+		"separate separators":  {max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, ends: newline},
 		"all keys":             {max: 2, extras: 1, gaps: []string{"."}, keyRarity: rare},
 		"wrapped":              {max: 2, extras: 1, gaps: []string{"."}, wrap: wrappings()[0]},
 		"more than its groups": {max: 9, extras: 9, gaps: []string{""}},
@@ -110,7 +110,8 @@ func TestStageLimitsTheBlocksOfLongTexts(t *testing.T) {
 // More effort must add work in proportion, for short and for long bodies.
 func TestEffortScalesTheWork(t *testing.T) {
 	for _, size := range []int{10, 60 << 10} {
-		body := `{"partner_id":17,"project_id":42,"amount":10.50,"currency":"EUR","user_data":"o-1","url":"a/b","text":"`
+		body := `{"partner_id":17,"project_id":42,"amount":10.50,"currency":"EUR","user_data":"o-1",` +
+			`"url":"a/b","text":"`
 		c := finderOf(t, body+strings.Repeat("x", size)+`"}`).catalogue
 		keys := newKeys("secret-of-the-test")
 		one, ten := work(c.stages(0, keys, 1)), work(c.stages(0, keys, 10))
@@ -191,12 +192,13 @@ func TestCatalogueEndsWithItsContext(t *testing.T) {
 // Each single composition of a stage must be hit when it is the one.
 func TestStageHitsEachOfItsCompositions(t *testing.T) {
 	st := stageOf(
-		plan{max: 3, extras: 1, gaps: []string{"", "|"}, frames: after | around | newline},
-		groupOf(ofTimestamp, "1700000000"), groupOf(ofBody, strings.Repeat("x", 2*longText)), groupOf(ofHost, "h.example"),
+		plan{max: 3, extras: 1, gaps: []string{"", "|"}, ends: after | around | newline},
+		groupOf(ofTimestamp, "1700000000"), groupOf(ofBody, strings.Repeat("x", 2*longText)),
+		groupOf(ofHost, "h.example"),
 	)
 	st.fit(1e9)
 	for _, gap := range st.gaps {
-		for _, e := range st.frames.edges(gap) {
+		for _, e := range st.ends.edges(gap) {
 			for _, trail := range e.trails {
 				for _, order := range [][]int{{0}, {1}, {2}, {0, 1}, {1, 0}, {2, 1}, {0, 1, 2}, {1, 2, 0}, {2, 0, 1}} {
 					var texts []string
@@ -356,11 +358,11 @@ func FindKnowing(ctx context.Context, samples []Sample, o Options, signed ...str
 func (g *stageGroup) keep(wanted func(text string) bool) {
 	var texts []string
 	var pieces []*piece
-	var odd []bool
+	var special []bool
 	for i, text := range g.texts {
 		if wanted(text) {
-			texts, pieces, odd = append(texts, text), append(pieces, g.pieces[i]), append(odd, g.isOdd(i))
+			texts, pieces, special = append(texts, text), append(pieces, g.pieces[i]), append(special, g.isSpecial(i))
 		}
 	}
-	g.texts, g.pieces, g.odd = texts, pieces, odd
+	g.texts, g.pieces, g.special = texts, pieces, special
 }

@@ -8,22 +8,22 @@ import (
 // plan describes a stage. limit is its work in compositions of short texts. Above the limit, the longest compositions
 // are left out.
 type plan struct {
-	what      string
-	take      func(*piece) bool // chooses pieces
-	odd       func(*piece) bool // chooses pieces with a limited number in a composition
-	odds      int               // this number, with a minimum of 1; 0 without a limit
-	min, max  int               // pieces in a composition
-	extras    int               // maximum of pieces outside the core kinds
-	gaps      []string          // possible separators
-	mixed     bool              // separators are independent; otherwise all are equal
-	frames    frames            // texts at the ends
-	bodyAtEnd bool              // the body is first or last
-	order     []kind            // order of pieces of these kinds, and only the others are extras; nil for any order
-	sorted    bool              // texts are in byte order
-	own       bool              // a list of fields fits only the separator inside it
-	keyRarity int               // maximum rarity of a reading of the secret
-	wrap      *frame            // around the whole text, or nil
-	limit     float64
+	what       string
+	take       func(*piece) bool // chooses pieces
+	special    func(*piece) bool // chooses pieces with a limited number in a composition
+	maxSpecial int               // this number, with a minimum of 1; 0 without a limit
+	min, max   int               // pieces in a composition
+	extras     int               // maximum of pieces outside the core kinds
+	gaps       []string          // possible separators
+	mixed      bool              // separators are independent; otherwise all are equal
+	ends       ends              // texts at the ends
+	bodyAtEnd  bool              // the body is first or last
+	order      []kind            // order of pieces of these kinds, and only the others are extras; nil for any order
+	sorted     bool              // texts are in byte order
+	own        bool              // a list of fields fits only the separator inside it
+	keyRarity  int               // maximum rarity of a reading of the secret
+	wrap       *frame            // around the whole text, or nil
+	limit      float64
 }
 
 // plans returns the plans in the order of the search: simple and common compositions first.
@@ -41,54 +41,54 @@ func simplePlans() []plan {
 		{
 			// A body of many megabytes leaves no time for the other plans.
 			what: "timestamp, method, path and body in their simplest forms",
-			take: isSimplest, max: 4, gaps: separators(fewSeparators), frames: after, limit: 30 * million,
+			take: isSimplest, max: 4, gaps: separators(fewSeparators), ends: after, limit: 30 * million,
 		},
 		{
 			what: "timestamp, method, address and body",
 			take: upTo(common, append(coreKinds(), ofNothing)...), max: 5, extras: 1, gaps: separators(someSeparators),
-			frames: after, limit: 1 * million,
+			ends: after, limit: million,
 		},
 		{
 			what: "all fields of the body",
-			take: onShelf(lists, rare), max: 1, gaps: separators(someSeparators), frames: after | around,
-			keyRarity: rare, limit: 1 * million,
+			take: onShelf(lists, rare), max: 1, gaps: separators(someSeparators), ends: after | around, keyRarity: rare,
+			limit: million,
 		},
 		{
 			what: "timestamp, method, address and body, with up to two identifying parts",
-			take: isIdentified, min: 2, max: 5, extras: 2, gaps: separators(fewSeparators), frames: after,
+			take: isIdentified, min: 2, max: 5, extras: 2, gaps: separators(fewSeparators), ends: after,
 			limit: 2 * million,
 		},
 		{
 			// Some services choose a separator for themselves, such as {up} of Unitpay and {np} of other shops.
 			what: "timestamp, method, address and body, with rare separators",
-			take: core, max: 4, gaps: separators(allSeparators), frames: after, limit: 1 * million,
+			take: core, max: 4, gaps: separators(allSeparators), ends: after, limit: million,
 		},
 		{
 			what: "timestamp, method, address, body and one more common part",
-			take: upTo(common), max: 4, extras: 1, gaps: separators(fewSeparators), limit: 1 * million,
+			take: upTo(common), max: 4, extras: 1, gaps: separators(fewSeparators), limit: million,
 		},
 		{
 			what: "single fields of the body and the timestamp, up to eight",
-			take: upTo(common, ofField, ofTimestamp), max: 8, extras: 8, gaps: separators(someSeparators),
-			frames: after, limit: 2 * million,
+			take: upTo(common, ofField, ofTimestamp), max: 8, extras: 8, gaps: separators(someSeparators), ends: after,
+			limit: 2 * million,
 		},
 		{
 			what: "timestamp, method, address and body, one of them in a rare form",
-			take: core, odd: rareCore, odds: 1, max: 4, gaps: separators(someSeparators), frames: after,
+			take: core, special: rareCore, maxSpecial: 1, max: 4, gaps: separators(someSeparators), ends: after,
 			limit: 5 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with a part that appears twice",
-			take: twice, max: 4, extras: 2, gaps: separators(someSeparators), limit: 1 * million,
+			take: twice, max: 4, extras: 2, gaps: separators(someSeparators), limit: million,
 		},
 		{
 			what: "timestamp, method, address and body in another form, with a part that appears twice",
-			take: twice, odd: upTo(rare, ofBody), odds: 1, min: 3, max: 4, extras: 2, gaps: separators(fewSeparators),
-			limit: 2 * million,
+			take: twice, special: upTo(rare, ofBody), maxSpecial: 1, min: 3, max: 4, extras: 2,
+			gaps: separators(fewSeparators), limit: 2 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with a rare reading of the secret",
-			take: core, max: 4, gaps: separators(someSeparators), keyRarity: rare, limit: 1 * million,
+			take: core, max: 4, gaps: separators(someSeparators), keyRarity: rare, limit: million,
 		},
 	}
 }
@@ -101,43 +101,43 @@ func partPlans() []plan {
 		{
 			what: "method and address next to each other, with timestamp, body and up to three more parts",
 			take: either(joined, upTo(common, ofHeader, ofQuery, ofNothing)), min: 2, max: 6, extras: 3,
-			gaps: separators(9), frames: after, limit: 20 * million,
+			gaps: separators(9), ends: after, limit: 20 * million,
 		},
 		{
-			what: "method and address next to each other, timestamp as a date or in ms, or a digest of the body",
-			take: either(joined, upTo(common, ofHeader)),
-			odd:  either(isDate, upTo(uncommon, ofTimestamp), isBodyOrDigest), odds: 2, min: 2, max: 5, extras: 2,
-			gaps: shortGaps, frames: after, limit: 15 * million,
+			what:    "method and address next to each other, timestamp as a date or in ms, or a digest of the body",
+			take:    either(joined, upTo(common, ofHeader)),
+			special: either(isDate, upTo(uncommon, ofTimestamp), isBodyOrDigest), maxSpecial: 2, min: 2, max: 5,
+			extras: 2, gaps: shortGaps, ends: after, limit: 15 * million,
 		},
 		{
 			what: "timestamp as a date, method, address, body and up to two headers or words",
-			take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), odd: isDate,
-			odds: 1, min: 3, max: 5, extras: 2, gaps: []string{"\n", "", "|", ":"}, frames: after, limit: 15 * million,
+			take: either(upTo(common, ofMethod, ofAddress, ofHeader, ofHost, ofWord), isBodyOrDigest), special: isDate,
+			maxSpecial: 1, min: 3, max: 5, extras: 2, gaps: []string{"\n", "", "|", ":"}, ends: after,
+			limit: 15 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part",
-			take: upTo(uncommon), max: 3, extras: 1, gaps: separators(someSeparators), frames: after,
-			limit: 5 * million,
+			take: upTo(uncommon), max: 3, extras: 1, gaps: separators(someSeparators), ends: after, limit: 5 * million,
 		},
 		{
 			what: "timestamp, method, address and body, in rare forms",
 			take: upTo(rare, append(coreKinds(), ofNothing)...), max: 3, extras: 1, gaps: separators(allSeparators),
-			frames: after | around | newline, keyRarity: uncommon, limit: 10 * million,
+			ends: after | around | newline, keyRarity: uncommon, limit: 10 * million,
 		},
 		{
 			what: "single fields of the body and the timestamp",
 			take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6, gaps: separators(someSeparators),
-			frames: after, limit: 2 * million,
+			ends: after, limit: 2 * million,
 		},
 		{
 			what: "single fields of the body and the timestamp, with rare separators",
 			take: either(upTo(common, ofField), upTo(uncommon, ofTimestamp)), max: 4, extras: 4,
-			gaps: separators(allSeparators), frames: after, limit: 4 * million,
+			gaps: separators(allSeparators), ends: after, limit: 4 * million,
 		},
 		{
 			what: "fields in the order of the body, with timestamp, secret and address",
 			take: upTo(common, ofField, ofTimestamp, ofAddress, ofMethod, ofSecret), max: 10, extras: 3,
-			gaps: separators(fewSeparators), frames: after, order: []kind{ofField}, limit: 5 * million,
+			gaps: separators(fewSeparators), ends: after, order: []kind{ofField}, limit: 5 * million,
 		},
 	}
 }
@@ -151,35 +151,36 @@ func labelledPlans() []plan {
 		{
 			what: "parts as name=value, up to three",
 			take: onShelf(equalsSign, common), max: 3, extras: 3, gaps: []string{"&", ";", ",", "|", "\n", ""},
-			frames: after, limit: 1 * million,
+			ends: after, limit: million,
 		},
 		{
 			what: "parts as name:value, up to three",
 			take: onShelf(colon, uncommon), max: 3, extras: 3, gaps: []string{"&", ";", ",", "|", "\n", ""},
-			frames: after, limit: 6 * million,
+			ends: after, limit: 6 * million,
 		},
 		{
 			what: "header lines next to method, address, body and up to two more parts",
-			take: either(nextToBlock, upTo(common, ofHeader)), odd: onShelf(blocks, rare), odds: 1, max: 5, extras: 2,
-			gaps: []string{"\n", ""}, frames: after, limit: 25 * million,
+			take: either(nextToBlock, upTo(common, ofHeader)), special: onShelf(blocks, rare), maxSpecial: 1, max: 5,
+			extras: 2, gaps: []string{"\n", ""}, ends: after, limit: 25 * million,
 		},
 		{
 			// Object stores, Worldline and Sinch sign lines in this order.
-			what: "method, body, headers, timestamp, header lines and address, in this order",
-			take: either(upTo(common, ofMethod, ofTimestamp, ofAddress, ofHeader), isBodyOrDigest),
-			odd:  onShelf(blocks, rare), odds: 1, min: 3, max: 6, gaps: []string{"\n", ""}, frames: after,
+			what:    "method, body, headers, timestamp, header lines and address, in this order",
+			take:    either(upTo(common, ofMethod, ofTimestamp, ofAddress, ofHeader), isBodyOrDigest),
+			special: onShelf(blocks, rare), maxSpecial: 1, min: 3, max: 6, gaps: []string{"\n", ""}, ends: after,
 			order: []kind{ofMethod, ofBody, ofHeader, ofTimestamp, ofBlock, ofAddress}, limit: 10 * million,
 		},
 		{
 			// DOKU signs header lines and two lines with names of its own.
 			what: "header lines, and lines with the address and a digest of the body",
-			take: onShelfOf(colon, ofMethod, ofAddress, ofBody), odd: onShelf(blocks, rare), odds: 1, min: 2, max: 4,
-			extras: 1, gaps: []string{"\n"}, frames: after, limit: 2 * million,
+			take: onShelfOf(colon, ofMethod, ofAddress, ofBody), special: onShelf(blocks, rare), maxSpecial: 1, min: 2, max: 4,
+			extras: 1, gaps: []string{"\n"}, ends: after, limit: 2 * million,
 		},
 		{
-			what: "name=value pairs next to method, address and body",
-			take: either(upTo(common, ofAddress), onShelf(targets, rare), isBodyOrDigest), odd: onShelf(pairs, rare),
-			odds: 1, max: 3, extras: 1, gaps: []string{"\n", "", "&", "|"}, limit: 30 * million,
+			what:    "name=value pairs next to method, address and body",
+			take:    either(upTo(common, ofAddress), onShelf(targets, rare), isBodyOrDigest),
+			special: onShelf(pairs, rare), maxSpecial: 1, max: 3, extras: 1, gaps: []string{"\n", "", "&", "|"},
+			limit: 30 * million,
 		},
 		{
 			what: "lines of an HTTP signature, name: value",
@@ -204,50 +205,52 @@ func labelledPlans() []plan {
 func listPlans() []plan {
 	return []plan{
 		{
-			what: "all fields of the body and one other part",
-			take: either(upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity),
-			odd:  onShelf(lists, rare), odds: 1, min: 2, max: 2, extras: 1, gaps: separators(fewSeparators),
+			what:    "all fields of the body and one other part",
+			take:    either(upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity),
+			special: onShelf(lists, rare), maxSpecial: 1, min: 2, max: 2, extras: 1, gaps: separators(fewSeparators),
 			limit: 4 * million,
 		},
 		{
 			what: "a digest of the fields or the JSON and up to two other parts",
-			take: anyNextToList, odd: onShelf(digests, rare), odds: 1, min: 1, max: 3, extras: 2,
+			take: anyNextToList, special: onShelf(digests, rare), maxSpecial: 1, min: 1, max: 3, extras: 2,
 			gaps: separators(fewSeparators), limit: 5 * million,
 		},
 		{
 			what: "all fields of the body and one other part, with their own separator",
-			take: either(anyNextToList, upTo(uncommon, ofAddress)), odd: isList(rare), odds: 1, min: 2, max: 2,
-			extras: 2, gaps: separators(allSeparators), frames: after | around, own: true, keyRarity: uncommon,
+			take: either(anyNextToList, upTo(uncommon, ofAddress)), special: isList(rare), maxSpecial: 1, min: 2,
+			max: 2, extras: 2, gaps: separators(allSeparators), ends: after | around, own: true, keyRarity: uncommon,
 			limit: 4 * million,
 		},
 		{
-			what: "common lists of fields and up to two other parts, with rare separators",
-			take: either(unlabelledNextToList, upTo(uncommon, ofAddress), onShelf(again, rare)),
-			odd:  onShelf(lists, common), odds: 1, min: 2, max: 3, extras: 2, gaps: separators(allSeparators),
-			frames: after, limit: 3 * million,
+			what:    "common lists of fields and up to two other parts, with rare separators",
+			take:    either(unlabelledNextToList, upTo(uncommon, ofAddress), onShelf(again, rare)),
+			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 3, extras: 2, gaps: separators(allSeparators),
+			ends: after, limit: 3 * million,
 		},
 		{
-			what: "all fields of the body and up to three identifying parts",
-			take: either(upTo(common, ofTimestamp, ofAddress, ofSecret), isIdentity, onShelf(again, rare)),
-			odd:  onShelf(lists, common), odds: 1, min: 2, max: 5, extras: 3, gaps: separators(fewSeparators),
-			frames: after, limit: 20 * million,
+			what:    "all fields of the body and up to three identifying parts",
+			take:    either(upTo(common, ofTimestamp, ofAddress, ofSecret), isIdentity, onShelf(again, rare)),
+			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 5, extras: 3, gaps: separators(fewSeparators),
+			ends: after, limit: 20 * million,
 		},
 		{
 			what: "all fields of the body, with a field added, and up to two other parts",
-			take: either(upTo(common, ofTimestamp, ofSecret), onShelf(again, rare), onShelf(targets, rare), isIdentity),
-			odd:  onShelf(lists, rare), odds: 1, min: 2, max: 3, extras: 2, gaps: []string{"", "\n", "&"},
+			take: either(
+				upTo(common, ofTimestamp, ofSecret), onShelf(again, rare), onShelf(targets, rare), isIdentity,
+			),
+			special: onShelf(lists, rare), maxSpecial: 1, min: 2, max: 3, extras: 2, gaps: []string{"", "\n", "&"},
 			limit: 15 * million,
 		},
 		{
-			what: "all fields of the body, a date, method, host and address",
-			take: either(upTo(common, ofTimestamp, ofHost), onShelf(targets, rare)),
-			odd:  either(onShelf(lists, rare), isDate), odds: 2, min: 2, max: 4, extras: 1,
+			what:    "all fields of the body, a date, method, host and address",
+			take:    either(upTo(common, ofTimestamp, ofHost), onShelf(targets, rare)),
+			special: either(onShelf(lists, rare), isDate), maxSpecial: 2, min: 2, max: 4, extras: 1,
 			gaps: []string{"\n", "", "|"}, limit: 15 * million,
 		},
 		{
 			what: "common lists of fields and up to three other parts, with different separators",
-			take: upTo(common, ofTimestamp, ofMethod, ofAddress), odd: onShelf(lists, common), odds: 1, min: 2, max: 4,
-			gaps: []string{"", "\n", "?", "&", "."}, mixed: true, limit: 10 * million,
+			take: upTo(common, ofTimestamp, ofMethod, ofAddress), special: onShelf(lists, common), maxSpecial: 1,
+			min: 2, max: 4, gaps: []string{"", "\n", "?", "&", "."}, mixed: true, limit: 10 * million,
 		},
 	}
 }
@@ -257,7 +260,7 @@ func wrappedPlans() (list []plan) {
 	for _, w := range wrappings() {
 		p := plan{
 			what: fmt.Sprintf(w.desc, "timestamp, method, address, body and up to two identifying parts"),
-			take: isIdentified, max: 5, extras: 2, gaps: separators(fewSeparators), frames: after, wrap: w,
+			take: isIdentified, max: 5, extras: 2, gaps: separators(fewSeparators), ends: after, wrap: w,
 			limit: 4 * million,
 		}
 		if w.loses != "" { // the case of letters
@@ -274,8 +277,8 @@ func longPlans() []plan {
 	return []plan{
 		{
 			what: "timestamp, method, address, body and one more part, one of them in a rare form",
-			take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), odd: rareCore,
-			odds: 1, max: 5, extras: 1, gaps: separators(fewSeparators), frames: after, limit: 20 * million,
+			take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), special: rareCore,
+			maxSpecial: 1, max: 5, extras: 1, gaps: separators(fewSeparators), ends: after, limit: 20 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part, with different separators",
@@ -297,7 +300,7 @@ func longPlans() []plan {
 		{
 			what: "single fields, timestamp, address, headers, words and the secret, up to four",
 			take: either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress)),
-			max:  4, extras: 4, gaps: separators(someSeparators), frames: after, limit: 4 * million,
+			max:  4, extras: 4, gaps: separators(someSeparators), ends: after, limit: 4 * million,
 		},
 	}
 }

@@ -219,8 +219,8 @@ func newSamples(in []Sample) ([]*sample, error) {
 	for _, s := range samples[1:] { // first the shared encodings of samples[0], then those of the other samples
 		samples[0].encodings = slices.DeleteFunc(samples[0].encodings, func(e reading) bool { return !has(s, e.text) })
 		if len(samples[0].encodings) == 0 {
-			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: search them apart",
-				samples[0].name, s.name)
+			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: "+
+				"search them apart", samples[0].name, s.name)
 		}
 	}
 	for _, s := range samples[1:] {

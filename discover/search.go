@@ -73,7 +73,7 @@ func (s *stage) jobs() (jobs []job) {
 	}
 	for k := range s.keys {
 		for _, gap := range gaps {
-			for _, e := range s.frames.edges(gap) {
+			for _, e := range s.ends.edges(gap) {
 				for g := range s.groups {
 					if s.groups[g].isExtra && s.extras == 0 {
 						continue
@@ -103,7 +103,7 @@ type worker struct {
 	path    []place  // by depth
 	used    uint64   // groups
 	extras  int
-	odds    int
+	special int // number of special pieces
 	last    int // group of the last piece with a fixed order
 	tried   int64
 	pending int // blocks hashed since the last look at ctx
@@ -138,7 +138,7 @@ const longText = 1 << 10
 
 func (w *worker) do(ctx context.Context, j *job) {
 	w.ctx, w.job = ctx, j
-	w.used, w.extras, w.odds, w.last = 0, 0, 0, -1
+	w.used, w.extras, w.special, w.last = 0, 0, 0, -1
 	w.buf = append(w.buf[:0], j.edge.lead...)
 	w.states[0] = append(w.states[0][:0], j.key.inner...)
 	w.place(0, place{j.group, j.text, ""}, len(w.buf), 0)
@@ -159,7 +159,7 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 		w.pending += (n - done) / sha256.BlockSize
 		done = n
 	}
-	if depth+1 >= st.min && (st.odds == 0 || w.odds > 0 || g.isOdd(p.text)) {
+	if depth+1 >= st.min && (st.maxSpecial == 0 || w.special > 0 || g.isSpecial(p.text)) {
 		for _, trail := range w.job.edge.trails {
 			w.buf = append(w.buf[:n], trail...)
 			if !w.try(depth, state, done, trail) {
@@ -170,19 +170,19 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	if isLast {
 		return true
 	}
-	extras, odds, last := w.extras, w.odds, w.last
+	extras, special, last := w.extras, w.special, w.last
 	w.used |= 1 << p.group
 	if g.isExtra {
 		w.extras++
 	} else {
 		w.last = p.group
 	}
-	if g.isOdd(p.text) {
-		w.odds++
+	if g.isSpecial(p.text) {
+		w.special++
 	}
 	goOn := w.deeper(depth+1, n, done)
 	w.used &^= 1 << p.group
-	w.extras, w.odds, w.last = extras, odds, last
+	w.extras, w.special, w.last = extras, special, last
 	return goOn
 }
 
@@ -196,7 +196,7 @@ func (w *worker) deeper(depth, n, done int) bool {
 		}
 		if st.mixed {
 			for t := range g.texts {
-				if w.tooOdd(g, t) {
+				if w.tooSpecial(g, t) {
 					continue
 				}
 				for _, gap := range st.gaps {
@@ -208,7 +208,7 @@ func (w *worker) deeper(depth, n, done int) bool {
 			continue
 		}
 		for t := range g.texts {
-			if !st.fits(g, t, w.job.gap) || w.tooOdd(g, t) || w.unsorted(depth, g.texts[t]) {
+			if !st.fits(g, t, w.job.gap) || w.tooSpecial(g, t) || w.unsorted(depth, g.texts[t]) {
 				continue
 			}
 			if !w.place(depth, place{i, t, w.job.gap}, n, done) {
@@ -219,9 +219,9 @@ func (w *worker) deeper(depth, n, done int) bool {
 	return true
 }
 
-// tooOdd reports whether a text exceeds the limit of odd texts.
-func (w *worker) tooOdd(g *stageGroup, text int) bool {
-	return w.stage.odds > 0 && w.odds == w.stage.odds && g.isOdd(text)
+// tooSpecial reports whether a text exceeds the limit of special texts.
+func (w *worker) tooSpecial(g *stageGroup, text int) bool {
+	return w.stage.maxSpecial > 0 && w.special == w.stage.maxSpecial && g.isSpecial(text)
 }
 
 // unsorted reports whether a text belongs before the previous text.

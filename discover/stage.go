@@ -34,19 +34,19 @@ type stageGroup struct {
 	isExtra bool // counts for the stage's extras
 	texts   []string
 	pieces  []*piece // one for each text, the simplest
-	odd     []bool   // for each text; nil for none
+	special []bool   // for each text; nil for none
 }
 
-// isOdd reports whether a text counts for the stage's odds.
-func (g *stageGroup) isOdd(text int) bool { return g.odd != nil && g.odd[text] }
+// isSpecial reports whether a text counts for the stage's limit.
+func (g *stageGroup) isSpecial(text int) bool { return g.special != nil && g.special[text] }
 
-// frames are the possible texts around a composition.
-type frames uint8
+// ends are the possible texts around a composition.
+type ends uint8
 
 const (
-	after   frames = 1 << iota // the separator
-	around                     // the separator before it, or before and after it
-	newline                    // a line's end after it
+	after   ends = 1 << iota // the separator
+	around                   // the separator before it, or before and after it
+	newline                  // a line's end after it
 )
 
 // edge is a text before a composition and the texts to try after it.
@@ -55,7 +55,7 @@ type edge struct {
 	trails []string
 }
 
-func (f frames) edges(separator string) []edge {
+func (f ends) edges(separator string) []edge {
 	plain := edge{trails: []string{""}}
 	if f&after != 0 && separator != "" {
 		plain.trails = append(plain.trails, separator)
@@ -141,7 +141,7 @@ func (c *catalogue) wider(sample int, keys []key, all []plan, left float64) (lis
 		for i, p := range all {
 			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
 			p.max, p.gaps, p.keyRarity = p.max+round-1, separators(allSeparators), rare
-			p.frames |= after | newline
+			p.ends |= after | newline
 			if p.extras > 0 {
 				p.extras += round - 1
 			}
@@ -162,7 +162,7 @@ func (c *catalogue) wider(sample int, keys []key, all []plan, left float64) (lis
 func (s *stage) rest(limit float64) *stage {
 	rest := *s
 	rest.what += ", longer ones with common separators"
-	rest.min, rest.max, rest.frames, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
+	rest.min, rest.max, rest.ends, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
 	for few := fewSeparators; few > 1 && !s.mixed && rest.total == 0 && s.max < s.wanted; few /= 2 {
 		rest.max, rest.gaps = s.wanted, s.gaps[:min(few, len(s.gaps))]
 		rest.fit(limit)
@@ -225,16 +225,16 @@ func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 	at := map[int]int{}
 	places := map[int]map[string]int{} // of the texts, by group
 	for _, p := range c.pieces {
-		odd := plan.odd != nil && p.rarity != onlyExplains && plan.odd(p)
-		if p.rarity == onlyExplains || !p.has(sample) || !odd && !plan.take(p) {
+		special := plan.special != nil && p.rarity != onlyExplains && plan.special(p)
+		if p.rarity == onlyExplains || !p.has(sample) || !special && !plan.take(p) {
 			continue
 		}
 		text := p.texts[sample]
 		if text == "" && p.kind != ofNothing {
 			continue
 		}
-		if odd && plan.take(p) {
-			odd = false
+		if special && plan.take(p) {
+			special = false
 		}
 		i, known := at[p.group]
 		if !known {
@@ -251,13 +251,13 @@ func (c *catalogue) stageGroups(sample int, plan plan) []stageGroup {
 			if p.cost < g.pieces[same].cost {
 				g.pieces[same] = p
 			}
-			g.odd[same] = g.odd[same] && odd
+			g.special[same] = g.special[same] && special
 			continue
 		}
 		places[i][text] = len(g.texts)
 		g.texts = append(g.texts, text)
 		g.pieces = append(g.pieces, p)
-		g.odd = append(g.odd, odd)
+		g.special = append(g.special, special)
 	}
 	return groups
 }
@@ -283,12 +283,12 @@ func (s *stage) count() float64 {
 		for n := s.min; n <= s.max; n++ {
 			sum += orders[n] * math.Pow(float64(len(s.gaps)), float64(n-1))
 		}
-		return sum * float64(len(s.frames.edges("")[0].trails)*len(s.keys))
+		return sum * float64(len(s.ends.edges("")[0].trails)*len(s.keys))
 	}
 	alike := map[bool][]float64{} // orders of an empty separator and of any other
 	for _, gap := range s.gaps {
 		edges := 0
-		for _, e := range s.frames.edges(gap) {
+		for _, e := range s.ends.edges(gap) {
 			edges += len(e.trails)
 		}
 		orders := alike[gap == ""]
@@ -316,17 +316,17 @@ func (s *stage) fits(g *stageGroup, text int, gap string) bool {
 
 // orders counts the choices and orders of pieces for a separator, by length.
 func (s *stage) orders(gap string) []float64 {
-	var bodies [2]float64 // plain and odd texts of a body at an end
-	odds := s.odds
-	if odds == 0 {
-		odds = s.max
+	var bodies [2]float64 // plain and special texts of a body at an end
+	maxSpecial := s.maxSpecial
+	if maxSpecial == 0 {
+		maxSpecial = s.max
 	}
-	// sets[n][x][o] counts the choices of n pieces of which x are no core ones, and o are odd.
+	// sets[n][x][o] counts the choices of n pieces of which x are no core ones, and o are special.
 	sets := make([][][]float64, s.max+1)
 	for n := range sets {
 		sets[n] = make([][]float64, s.extras+1)
 		for x := range sets[n] {
-			sets[n][x] = make([]float64, odds+1)
+			sets[n][x] = make([]float64, maxSpecial+1)
 		}
 	}
 	sets[0][0][0] = 1
@@ -336,7 +336,7 @@ func (s *stage) orders(gap string) []float64 {
 		for t := range g.texts {
 			switch {
 			case !s.fits(g, t, gap):
-			case g.isOdd(t):
+			case g.isSpecial(t):
 				texts[1]++
 			default:
 				texts[0]++
@@ -352,7 +352,7 @@ func (s *stage) orders(gap string) []float64 {
 	for n := range orders {
 		for x := range sets[n] {
 			for o, count := range sets[n][x] {
-				if o > 0 || s.odds == 0 {
+				if o > 0 || s.maxSpecial == 0 {
 					orders[n] += count * s.arrangements(n, x)
 				}
 			}

@@ -687,7 +687,7 @@ func TestAlteredMessages(t *testing.T) {
 func drawComposition(r *rand.Rand, st *stage) *composition {
 	few := st.gaps[:min(len(st.gaps), fewSeparators)]
 	gap := few[r.IntN(len(few))]
-	edges := st.frames.edges(gap)
+	edges := st.ends.edges(gap)
 	e := edges[r.IntN(len(edges))]
 	c := &composition{lead: e.lead, trail: e.trails[r.IntN(len(e.trails))], wrap: st.wrap}
 	length, extras := st.min+r.IntN(max(1, min(st.max, 5)-st.min+1)), 0
