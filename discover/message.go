@@ -158,6 +158,23 @@ func (c *catalogue) addAddress() {
 	})
 	c.add(piece{kind: ofHost, shape: host, cost: 2, text: "host", desc: "host"})
 
+	c.addNamedLines(target)
+	m := &c.samples[0].message
+	if path, err := canonical.Path(nil, m); err == nil {
+		c.addFixed(ofAddress, string(path), needsEndpoint)
+		c.addFixed(ofAddress, strings.TrimPrefix(string(path), "/"), needsEndpoint)
+	}
+	if host, err := canonical.Host(nil, m); err == nil {
+		c.addFixed(ofHost, string(host), "another host")
+	}
+	c.add(piece{
+		kind: ofNothing, shape: shape{form: fixedText}, cost: 5, text: `""`, desc: "nothing",
+		needs: []string{needsQuery},
+	})
+}
+
+// addNamedLines adds the lines with names of their own.
+func (c *catalogue) addNamedLines(target shape) {
 	c.add(piece{
 		kind: ofAddress, shelf: colonSpace, shape: target, cost: 6,
 		text: `"(request-target): " lower(method) " " uri`, desc: "(request-target) of an HTTP signature",
@@ -173,18 +190,6 @@ func (c *catalogue) addAddress() {
 	c.add(piece{
 		kind: ofBody, shelf: colon, shape: shape{form: digest}, rarity: uncommon, cost: 6,
 		text: `"Digest:" base64(sha256(body))`, desc: "Digest: and SHA-256 of the body in base64",
-	})
-	m := &c.samples[0].message
-	if path, err := canonical.Path(nil, m); err == nil {
-		c.addFixed(ofAddress, string(path), needsEndpoint)
-		c.addFixed(ofAddress, strings.TrimPrefix(string(path), "/"), needsEndpoint)
-	}
-	if host, err := canonical.Host(nil, m); err == nil {
-		c.addFixed(ofHost, string(host), "another host")
-	}
-	c.add(piece{
-		kind: ofNothing, shape: shape{form: fixedText}, cost: 5, text: `""`, desc: "nothing",
-		needs: []string{needsQuery},
 	})
 }
 
