@@ -173,7 +173,7 @@ func (c *catalogue) addAddress() {
 	})
 }
 
-// addNamedLines adds the lines with names of their own.
+// addNamedLines adds the lines with names of fixed spelling.
 func (c *catalogue) addNamedLines(target shape) {
 	c.add(piece{
 		kind: ofAddress, shelf: colonSpace, shape: target, cost: 6,

@@ -171,7 +171,7 @@ func labelledPlans() []plan {
 			order: []kind{ofMethod, ofBody, ofHeader, ofTimestamp, ofBlock, ofAddress}, limit: 10 * million,
 		},
 		{
-			// DOKU signs header lines and two lines with names of its own.
+			// DOKU signs header lines and two lines with fixed names.
 			what: "header lines, and lines with the address and a digest of the body",
 			take: onShelfOf(colon, ofMethod, ofAddress, ofBody), special: onShelf(blocks, rare), maxSpecial: 1, min: 2, max: 4,
 			extras: 1, gaps: []string{"\n"}, ends: after, limit: 2 * million,
